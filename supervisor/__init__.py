@@ -1,0 +1,20 @@
+"""Trainwarden: a training run ends as if it never crashed, and tells you why it did.
+
+The map, in the order of the flow (imports run from left to right only)::
+
+    cli ─→ supervise ─→ host ─→ core
+                          └──→ wire ←── trainers
+
+- ``supervisor.core``: values and pure functions. What happened, what it means, what
+  to do: the transition table, diagnosis, remedies, plans. No clock, no files.
+- ``supervisor.host``: everything that touches the machine, one thing a file.
+- ``supervisor.wire``: the formats that outlive a process: what the supervisor tells
+  a training process and what that process leaves behind. Standard library only.
+- ``supervisor.supervise``: the loop. Next event or deadline → step → effects.
+- ``supervisor.cli``: the commands.
+- ``trainers``: the child side. TensorFlow lives there, and only there.
+
+This module imports nothing, so that any of them can be imported alone.
+"""
+
+__version__ = "0.1.0"

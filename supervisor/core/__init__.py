@@ -1,0 +1,1 @@
+"""Values and pure functions: what happened, what it means, what to do about it."""

@@ -1,0 +1,33 @@
+"""What is known about the end of an attempt: values only, gathered by the host."""
+
+from dataclasses import dataclass
+
+from supervisor.core.allocator import MemoryFigures
+from supervisor.core.logscan import LogFindings
+from supervisor.wire.records import CrashReport, ExitRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """Everything a diagnosis may look at. None: not known, which is not zero."""
+
+    exit: ExitRecord | None
+    """None: no exit record was found (the shim died too)."""
+    crash: CrashReport | None = None
+    log: LogFindings = LogFindings()
+    dump: MemoryFigures | None = None
+    """Figures of the first allocator dump (``TF_BFC_MEMORY_DUMP``), if any."""
+    refused: str | None = None
+    """The sentence with which the training side refused to start."""
+    finished: bool = False
+    """Whether the script came to its end (the event file says so)."""
+    drained: bool = False
+    """Whether the attempt saved its state on request and ended."""
+    steps_done: int | None = None
+    """Steps completed in this attempt."""
+    cgroup_oom_kills: int | None = None
+    """How many OOM kills the attempt's cgroup counted; None: it could not be read."""
+    stop_requested: bool = False
+    """Whether the supervisor itself asked for the end."""
+    killed_because: str | None = None
+    """Why the supervisor killed it, if it did (a stall, say)."""

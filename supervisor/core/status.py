@@ -1,0 +1,81 @@
+"""What a person, a script or Prometheus is told about a job: one value for all three."""
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from supervisor.core.causes import Cause
+
+
+class JobState(enum.StrEnum):
+    """Where a job is; the transition table moves between these (``core.lifecycle``)."""
+
+    LAUNCHING = "launching"
+    """An attempt is being started."""
+    RUNNING = "running"
+    DRAINING = "draining"
+    """Asked to save its state and end."""
+    KILLING = "killing"
+    """Did not end when asked: SIGKILL was sent."""
+    WAITING = "waiting"
+    """Between two attempts: back-off, or the gate."""
+    FINISHED = "finished"
+    DRAINED = "drained"
+    """Ended on request with its state saved: run again to resume."""
+    GAVE_UP = "gave_up"
+
+    @property
+    def ended(self) -> bool:
+        """No attempt will follow."""
+        return self in {JobState.FINISHED, JobState.DRAINED, JobState.GAVE_UP}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotStatus:
+    """The newest whole snapshot."""
+
+    step: int
+    age_seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobStatus:
+    """One job, now. None: not known (yet), which is not zero."""
+
+    job: str
+    state: JobState
+    attempt: int
+    """Number of the current or last attempt, from 1; 0 before the first."""
+    phase: str | None = None
+    """``wire.page.Phase`` in lower case."""
+    pid: int | None = None
+    """The training process; None while there is none."""
+    epoch: int | None = None
+    """From 0, as Keras counts."""
+    epochs: int | None = None
+    step: int | None = None
+    step_in_epoch: int | None = None
+    steps_per_epoch: int | None = None
+    samples: int | None = None
+    loss: float | None = None
+    step_seconds: float | None = None
+    effective_batch: int | None = None
+    slices: int | None = None
+    slice_size: int | None = None
+    snapshot: SnapshotStatus | None = None
+    memory_limit_bytes: int | None = None
+    memory_in_use_bytes: int | None = None
+    memory_peak_bytes: int | None = None
+    host_rss_bytes: int | None = None
+    heartbeat_age_seconds: float | None = None
+    step_counts: tuple[int, ...] = ()
+    """Steps a bucket of ``wire.page.STEP_BUCKETS_SECONDS``, all attempts together."""
+    step_seconds_sum: float = 0.0
+    phase_seconds: Mapping[str, float] = field(default_factory=dict)
+    restarts: Mapping[Cause, int] = field(default_factory=dict)
+    """Restarts by the cause that made them necessary."""
+    incidents: Mapping[Cause, int] = field(default_factory=dict)
+    promise: str | None = None
+    """Why bits are not promised for this run, if they are not."""
+    message: str = ""
+    """What is going on, in a sentence."""

@@ -1,0 +1,82 @@
+"""The directive: what the supervisor asks of one attempt, written before it starts."""
+
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, Self
+
+from supervisor.wire.files import read_json
+
+ENVIRONMENT = "TRAINWARDEN_DIRECTIVE"
+"""Environment variable with the directive's path; absent: unsupervised."""
+
+MARKER = "TRAINWARDEN_ATTEMPT"
+"""Environment variable inherited by every process of an attempt: ``RUN_ID/NUMBER``."""
+
+BATCH_ENVIRONMENT = "TRAINWARDEN_BATCH_SIZE"
+"""For programs that are not Keras: the batch they should use."""
+
+DRAIN_SIGNAL = "SIGTERM"
+"""Asks the attempt for a snapshot at the next step boundary and exit code 75."""
+
+EXIT_DRAINED = 75
+"""EX_TEMPFAIL of sysexits.h: ended on request, run again to resume."""
+
+EXIT_REFUSED = 78
+"""EX_CONFIG of sysexits.h: training refused before it started; see the events."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Directive:
+    """What one attempt shall do."""
+
+    run_id: str
+    job: str
+    attempt: int
+    script: str
+    args: tuple[str, ...]
+    attempt_directory: str
+    snapshot_directory: str
+    seed: int
+    """The job's own seed (63 bits): permutations of array data come from it."""
+    restore: bool
+    """Whether to go on from the newest whole snapshot, if there is one."""
+    restore_before_step: int | None
+    """Only from snapshots of an earlier step than this."""
+    slice_size: int | None
+    """Samples in one slice; None: the whole batch at once."""
+    calibrate: bool
+    """Measure at small slices before the first step, then choose the largest slice
+    that fits below ``slice_ceiling``; ``slice_size`` is what to do without."""
+    slice_ceiling: int | None
+    """The chosen slice stays below this many samples: it has failed before."""
+    memory_limit_bytes: int | None
+    """The allocator's limit, where the supervisor set one."""
+    gpu_memory_limit_bytes: int | None
+    gpu_memory_growth: bool
+    allow_inexact: bool
+    """Whether a microbatch may deviate (BatchNorm, Dropout, losses that are no mean)."""
+    snapshot_every_seconds: float | None
+    snapshot_every_steps: int | None
+    """Both None: the interval is planned from measured cost."""
+    snapshots_kept: int
+    deterministic: bool
+    """Ask TensorFlow for deterministic algorithms (a remedy)."""
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object with the fields by name."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Self | None:
+        """The directive in ``value``; None where a field is missing."""
+        names = [item.name for item in fields(cls)]
+        if any(name not in value for name in names):
+            return None
+        known = {name: value[name] for name in names}
+        return cls(**{**known, "args": tuple(known["args"])})
+
+    @classmethod
+    def read(cls, path: Path) -> Self | None:
+        """The directive in the file ``path``; None where there is none."""
+        value = read_json(path)
+        return None if value is None else cls.from_json(value)

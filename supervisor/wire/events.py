@@ -1,0 +1,135 @@
+"""The event file: what happened in an attempt, one JSON object a line, append-only.
+
+Each append is one ``write`` to a descriptor in append mode, so that records never
+interleave and a kill leaves at most one broken last line. Readers keep an offset and
+take whole lines; a line that is no record is counted, not believed.
+"""
+
+import json
+import os
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+MAX_LINE_BYTES = 1024 * 1024
+"""Longer lines are no records of ours."""
+
+
+class Kind:
+    """The kinds of records, with the fields each carries beside ``kind`` and ``ns``."""
+
+    LAUNCHED = "launched"
+    """``versions``: of Python, TensorFlow, Keras (those loaded)."""
+    REFUSED = "refused"
+    """``sentence``: why this script cannot be supervised as promised; training did
+    not start."""
+    PROMISE = "promise"
+    """``bits``: bool, ``sentence``: why bits are not promised (at the start of fit)."""
+    FIT_BEGAN = "fit_began"
+    """``fit, epochs, steps_per_epoch, batch``; null where unknown."""
+    RESTORED = "restored"
+    """``snapshot`` (its directory name), ``step, fit, epoch, seconds`` and
+    ``quarantined``: [{``snapshot``, ``because``}]."""
+    FIRST_STEP = "first_step"
+    """``step``, ``seconds``: tracing, compiling and running it."""
+    PEAK = "peak"
+    """``slice_size, slices, peak_bytes, limit_bytes, jit``: measured over whole
+    steps of this attempt at this slice."""
+    MICROBATCH = "microbatch"
+    """``batch, slices, size, mode`` (``exact``, ``two_pass``, ``reduce``),
+    ``deviations``: [sentences], ``planned``: how the size was found."""
+    EPOCH_ENDED = "epoch_ended"
+    """``epoch``, ``step``, ``logs``: {name: number}."""
+    SNAPSHOT = "snapshot"
+    """``snapshot`` (directory name), ``step, bytes, stall_seconds, seconds``."""
+    SNAPSHOT_FAILED = "snapshot_failed"
+    """``step``, ``because``, ``errno``."""
+    FIT_ENDED = "fit_ended"
+    """``fit, step``."""
+    DRAINED = "drained"
+    """``step``, ``snapshot``: the state is saved and the process ends with 75."""
+    NOTICE = "notice"
+    """``sentence``: for the person who runs this."""
+    FINISHED = "finished"
+    """The script came to its end; ``exit_code``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record: its kind, its monotonic time, and the fields of that kind."""
+
+    kind: str
+    ns: int
+    fields: dict[str, Any] = field(default_factory=dict)
+
+
+def encode(record: Record) -> bytes:
+    """One line."""
+    value = {"kind": record.kind, "ns": record.ns, **record.fields}
+    return json.dumps(value, separators=(",", ":"), default=str).encode() + b"\n"
+
+
+def parse_line(line: bytes) -> Record | None:
+    """The record in ``line``; None for anything else, however strange."""
+    if len(line) > MAX_LINE_BYTES:
+        return None
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(value, dict):
+        return None
+    kind, ns = value.pop("kind", None), value.pop("ns", None)
+    if not isinstance(kind, str) or type(ns) is not int:
+        return None
+    return Record(kind, ns, value)
+
+
+class EventWriter:
+    """The training side: appends records. Safe from several threads."""
+
+    def __init__(self, path: Path) -> None:
+        """Open ``path`` for appending. Raises OSError."""
+        self._descriptor = os.open(
+            path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
+        )
+
+    def append(self, kind: str, **fields: Any) -> None:
+        """Append one record. A full disk loses the record, not the training."""
+        line = encode(Record(kind, time.monotonic_ns(), fields))
+        try:
+            os.write(self._descriptor, line)
+        except OSError:
+            return
+
+
+class EventReader:
+    """The supervisor's side: new whole lines since the last ``poll``."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._offset = 0
+        self.rejected = 0
+        """Lines that were no records."""
+
+    def poll(self, *, at_most_bytes: int = 4 * MAX_LINE_BYTES) -> list[Record]:
+        """The next records; at most ``at_most_bytes`` are read in one call."""
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self._offset)
+                content = file.read(at_most_bytes)
+        except OSError:
+            return []
+        whole = content.rfind(b"\n") + 1
+        if not whole and len(content) > MAX_LINE_BYTES:
+            whole = len(content)  # a line without end: skip it rather than wait for it
+        self._offset += whole
+        records: list[Record] = []
+        for line in content[:whole].splitlines():
+            record = parse_line(line)
+            if record is None:
+                self.rejected += 1
+            else:
+                records.append(record)
+        return records

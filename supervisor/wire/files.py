@@ -1,0 +1,59 @@
+"""Files that are whole or absent, also after a crash or a power cut."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+MAX_JSON_BYTES = 16 * 1024 * 1024
+"""Largest JSON file that is read back: the other side may have gone mad."""
+
+
+def fsync_directory(path: Path) -> None:
+    """Make the names in ``path`` durable: a rename is not, before this."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Replace ``path`` so that a reader, or a reboot, finds the old or the new file.
+
+    Raises:
+        OSError: nothing was replaced; the temporary file is removed.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    descriptor = os.open(
+        temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600
+    )
+    try:
+        try:
+            view = memoryview(content)
+            while view:
+                view = view[os.write(descriptor, view) :]
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        os.rename(temporary, path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+    fsync_directory(path.parent)
+
+
+def write_json(path: Path, value: dict[str, Any]) -> None:
+    """Write ``value`` as one JSON object, atomically. Raises OSError."""
+    write_atomically(path, json.dumps(value, indent=1, sort_keys=True).encode())
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """Read one JSON object; None where there is none, or none that can be read."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_JSON_BYTES + 1)
+        value = json.loads(content) if len(content) <= MAX_JSON_BYTES else None
+    except (OSError, ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None

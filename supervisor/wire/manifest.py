@@ -1,0 +1,59 @@
+"""What a snapshot says of itself: ``manifest.json`` beside its ``state.safetensors``.
+
+A snapshot is a directory ``STEP-SERIAL`` (zero-padded, so that names sort by age). It
+is whole once it has that name: it is written under a temporary one, fsynced, renamed.
+Its tensors lie in the safetensors layout; everything that is no tensor is JSON here.
+There is no pickle anywhere.
+"""
+
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Self
+
+FORMAT = 1
+"""Snapshots of another format version are refused, not guessed at."""
+
+MANIFEST = "manifest.json"
+TENSORS = "state.safetensors"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """The part of the manifest that the supervisor reads too."""
+
+    format: int
+    job: str
+    attempt: int
+    serial: int
+    """Counts the snapshots of a run."""
+    step: int
+    """Steps done since the run began."""
+    fit: int
+    """Which call of ``fit``, from 0."""
+    fit_done: bool
+    """True: that call had returned; this is its end state."""
+    epoch: int
+    step_in_epoch: int
+    """Steps done in ``epoch``: where its data continue."""
+    batch: int | None
+    samples: int
+    slices: int
+    tensors_bytes: int
+    """Size of the tensor file."""
+    tensors_hash: str
+    """``blake2b-256:HEX`` of the whole tensor file."""
+    wall_time: float
+    """Seconds since 1970, for people only."""
+    state: dict[str, Any]
+    """The training side's own: RNG, callbacks, History, logs, fingerprints."""
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object with the fields by name."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Self | None:
+        """The manifest in ``value``; None where a field is missing."""
+        names = [item.name for item in fields(cls)]
+        if any(name not in value for name in names):
+            return None
+        return cls(**{name: value[name] for name in names})

@@ -1,0 +1,185 @@
+"""The telemetry page: where an attempt is right now, in a mapped file.
+
+One writer (training) and any number of readers. The writer makes the sequence number
+odd, writes, makes it even; a reader takes what lies between two equal even numbers
+(a seqlock). The file outlives both processes, so the last page of a dead attempt is
+evidence. Every field is a signed 64-bit integer or a double; a field nobody knows yet
+is ``None`` on both sides (the smallest integer, or NaN, in the file).
+
+The file is preallocated: a sparse mapping on a full tmpfs would be SIGBUS in training.
+"""
+
+import enum
+import math
+import mmap
+import os
+import struct
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+MAGIC = b"TWPAGE\0\1"
+"""Identifies the file and the version of its layout (last byte)."""
+
+PAGE_BYTES = 4096
+_UNKNOWN = -(2**63)
+_HEADER = struct.Struct("<8sQ")  # magic, sequence number
+
+
+class Phase(enum.IntEnum):
+    """What the attempt is doing; ``phase_seconds`` in the page follows this order."""
+
+    STARTING = 0
+    """Interpreter, imports, the user's code before the first ``fit``."""
+    RESTORING = 1
+    COMPILING = 2
+    """The first step of a ``fit``: tracing and compiling."""
+    TRAINING = 3
+    VALIDATING = 4
+    SNAPSHOT = 5
+    """The training thread is held up by a snapshot."""
+    REPLAYING = 6
+    """Steps that an earlier attempt had done already."""
+    BETWEEN = 7
+    """The user's code between or after calls of ``fit``."""
+    FINISHED = 8
+
+
+STEP_BUCKETS_SECONDS = (
+    0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0,
+)  # fmt: skip
+"""Upper bounds of the step-time histogram; a twelfth bucket has none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """One reading. Times are monotonic nanoseconds (CLOCK_MONOTONIC, one a machine)."""
+
+    pid: int | None = None
+    heartbeat_ns: int | None = None
+    phase: int | None = None
+    phase_since_ns: int | None = None
+    fit: int | None = None
+    """Calls of ``fit`` so far, from 0: which one this is."""
+    epoch: int | None = None
+    epochs: int | None = None
+    step: int | None = None
+    """Steps (optimizer updates asked for) done since the run began."""
+    step_in_epoch: int | None = None
+    steps_per_epoch: int | None = None
+    samples: int | None = None
+    effective_batch: int | None = None
+    slices: int | None = None
+    slice_size: int | None = None
+    snapshot_step: int | None = None
+    snapshot_ns: int | None = None
+    snapshots: int | None = None
+    memory_limit_bytes: int | None = None
+    memory_in_use_bytes: int | None = None
+    memory_peak_bytes: int | None = None
+    host_rss_bytes: int | None = None
+    loss: float | None = None
+    step_seconds: float | None = None
+    """Smoothed time a step, in seconds."""
+    step_seconds_sum: float | None = None
+    step_counts: tuple[int, ...] = (0,) * (len(STEP_BUCKETS_SECONDS) + 1)
+    """Steps a bucket of STEP_BUCKETS_SECONDS (not cumulated)."""
+    phase_seconds: tuple[float, ...] = (0.0,) * len(Phase)
+    """Seconds spent in each phase, complete ones only."""
+
+
+_INTEGERS = tuple(field.name for field in fields(Page) if field.type == int | None)
+_FLOATS = tuple(field.name for field in fields(Page) if field.type == float | None)
+_COUNTS = len(Page().step_counts)
+_BODY = struct.Struct(
+    f"<{len(_INTEGERS)}q{len(_FLOATS)}d{_COUNTS}q{len(Phase)}d"
+)  # fmt: skip
+
+
+def encode(page: Page) -> bytes:
+    """The body of the file for ``page``."""
+    integers = (getattr(page, name) for name in _INTEGERS)
+    floats = (getattr(page, name) for name in _FLOATS)
+    return _BODY.pack(
+        *(_UNKNOWN if value is None else int(value) for value in integers),
+        *(math.nan if value is None else float(value) for value in floats),
+        *page.step_counts,
+        *page.phase_seconds,
+    )
+
+
+def decode(body: bytes) -> Page:
+    """The page in ``body``, as ``encode`` wrote it. Raises struct.error if too short."""
+    values = _BODY.unpack_from(body)
+    floats_at = len(_INTEGERS)
+    counts_at = floats_at + len(_FLOATS)
+    phases_at = counts_at + _COUNTS
+    known: dict[str, int | float | None] = {
+        name: None if value == _UNKNOWN else value
+        for name, value in zip(_INTEGERS, values[:floats_at], strict=True)
+    }
+    known |= {
+        name: None if math.isnan(value) else value
+        for name, value in zip(_FLOATS, values[floats_at:counts_at], strict=True)
+    }
+    return Page(
+        **known,  # type: ignore[arg-type]  # names and kinds come from Page itself
+        step_counts=tuple(values[counts_at:phases_at]),
+        phase_seconds=tuple(values[phases_at:]),
+    )
+
+
+class PageWriter:
+    """The training side. Keeps the current page and writes it whole on each ``set``."""
+
+    def __init__(self, path: Path) -> None:
+        """Create and map ``path``. Raises OSError (ENOSPC before any mapping)."""
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            os.posix_fallocate(descriptor, 0, PAGE_BYTES)
+            self._map = mmap.mmap(descriptor, PAGE_BYTES)
+        finally:
+            os.close(descriptor)
+        self._sequence = 0
+        self._values: dict[str, object] = {}
+        self.page = Page()
+        self.set()
+
+    def set(self, **values: object) -> None:
+        """Change the named fields and publish the page."""
+        self._values.update(values)
+        self.page = Page(**self._values)  # type: ignore[arg-type]
+        body = encode(self.page)
+        self._sequence += 1
+        _HEADER.pack_into(self._map, 0, MAGIC, self._sequence)
+        self._map[_HEADER.size : _HEADER.size + len(body)] = body
+        self._sequence += 1
+        _HEADER.pack_into(self._map, 0, MAGIC, self._sequence)
+
+
+def read_page(path: Path, *, tries: int = 20) -> Page | None:
+    """The newest whole page; None without a file, or without one quiet moment.
+
+    Whatever the file holds, this does not raise: its writer may have died in a write,
+    or may not be ours.
+    """
+    try:
+        with path.open("rb", buffering=0) as file:
+            for _ in range(tries):
+                content = os.pread(file.fileno(), PAGE_BYTES, 0)
+                if os.pread(file.fileno(), _HEADER.size, 0) == content[: _HEADER.size]:
+                    page = parse(content)
+                    if page is not None:
+                        return page
+    except OSError:
+        return None
+    return None
+
+
+def parse(content: bytes) -> Page | None:
+    """The page in the file's ``content``; None if in a write, foreign or too short."""
+    if len(content) < _HEADER.size + _BODY.size:
+        return None
+    magic, sequence = _HEADER.unpack_from(content)
+    if magic != MAGIC or sequence % 2:
+        return None
+    return decode(content[_HEADER.size :])

@@ -1,0 +1,67 @@
+"""Where the files of a run lie: ``STATE/jobs/NAME/run-N/attempts/0001/…``."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptPaths:
+    """The files of one attempt (one training process)."""
+
+    root: Path
+
+    @property
+    def directive(self) -> Path:
+        """What the supervisor asks of this attempt (``directive.Directive``)."""
+        return self.root / "directive.json"
+
+    @property
+    def page(self) -> Path:
+        """The telemetry page, mapped by both sides."""
+        return self.root / "page"
+
+    @property
+    def events(self) -> Path:
+        """The append-only event file: a JSON object a line."""
+        return self.root / "events.jsonl"
+
+    @property
+    def output(self) -> Path:
+        """Standard output and standard error of training, as they came."""
+        return self.root / "output.log"
+
+    @property
+    def crash(self) -> Path:
+        """The crash report of an uncaught Python exception."""
+        return self.root / "crash.json"
+
+    @property
+    def fault(self) -> Path:
+        """The stacks that faulthandler writes on a fatal signal, or when asked."""
+        return self.root / "fault.log"
+
+    @property
+    def exit(self) -> Path:
+        """The exit record, written by the shim after the last process is gone."""
+        return self.root / "exit.json"
+
+    @property
+    def dumps(self) -> Path:
+        """Allocator dumps (``MemoryDump`` protobufs) that TensorFlow writes on OOM."""
+        return self.root / "dumps"
+
+
+@dataclass(frozen=True, slots=True)
+class RunPaths:
+    """The files of one run of a job: all its attempts share the snapshots."""
+
+    root: Path
+
+    @property
+    def snapshots(self) -> Path:
+        """The durable tier: one directory a snapshot."""
+        return self.root / "snapshots"
+
+    def attempt(self, number: int) -> AttemptPaths:
+        """The files of attempt ``number`` (from 1)."""
+        return AttemptPaths(self.root / "attempts" / f"{number:04d}")

@@ -1,0 +1,75 @@
+"""What is left at the end of an attempt: the crash report and the exit record."""
+
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Self, get_args
+
+
+class _Record:
+    """Reading and writing for the frozen dataclasses below."""
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object with the fields by name."""
+        return asdict(self)  # type: ignore[call-overload, no-any-return]
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Self | None:
+        """The record in ``value``; None where a field is missing or of another kind."""
+        known: dict[str, Any] = {}
+        for item in fields(cls):  # type: ignore[arg-type]
+            given = value.get(item.name)
+            kinds = get_args(item.type) or (item.type,)
+            plain = tuple(getattr(kind, "__origin__", kind) for kind in kinds)
+            if item.name not in value or not isinstance(given, plain):
+                return None
+            known[item.name] = tuple(given) if isinstance(given, list) else given
+        return cls(**known)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrashReport(_Record):
+    """An uncaught Python exception, written by the training process itself.
+
+    It outranks what follows: TensorFlow may still abort while the interpreter ends.
+    """
+
+    exception: str
+    """Qualified name, such as ``tensorflow...errors_impl.ResourceExhaustedError``."""
+    message: str
+    traceback: str
+    """As Python prints it, our own frames left out."""
+    steps_done: int | None
+    """Steps of this attempt that were completed before; None: not known."""
+    in_fit: bool
+    """Whether a supervised ``fit`` was running."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExitRecord(_Record):
+    """How the training process ended, written by the shim after all others are gone."""
+
+    pid: int
+    exit_code: int | None
+    """What it passed to ``exit``; None if a signal ended it."""
+    signal: int | None
+    core_dumped: bool
+    max_rss_bytes: int
+    user_seconds: float
+    system_seconds: float
+    started_ns: int
+    ended_ns: int
+    """Monotonic nanoseconds."""
+    asked_to_stop: bool
+    """Whether the shim passed on a SIGTERM before."""
+    swept: int
+    """Processes of this attempt that outlived training and were killed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shimmed(_Record):
+    """Who the shim is and whom it watches, written before training starts."""
+
+    shim_pid: int
+    pid: int
+    boot_id: str
+    started_ticks: int
+    """Start time of ``pid`` in clock ticks since boot: field 22 of /proc/PID/stat."""

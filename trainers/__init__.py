@@ -1,0 +1,1 @@
+"""The child side: everything that runs inside a training process."""
