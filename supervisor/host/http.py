@@ -44,7 +44,10 @@ class Server:
             raise ServeError(message) from error
         self.address = Address(address.host, self._http.server_address[1])
         self._thread = threading.Thread(
-            target=self._http.serve_forever, name="metrics", daemon=True
+            target=self._http.serve_forever,
+            kwargs={"poll_interval": 0.1},  # how long close() may take
+            name="metrics",
+            daemon=True,
         )
         self._thread.start()
 

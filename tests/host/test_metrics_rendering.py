@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 from prometheus_client.core import Metric as Family
@@ -14,8 +15,9 @@ from supervisor.core.status import JobState, JobStatus, SnapshotStatus
 from supervisor.host.metrics import Board, render
 from supervisor.wire.page import STEP_BUCKETS_SECONDS
 
-parse_openmetrics: Callable[[str], Iterable[Family]] = (
-    openmetrics_parser.text_string_to_metric_families
+parse_openmetrics = cast(
+    "Callable[[str], Iterable[Family]]",
+    openmetrics_parser.text_string_to_metric_families,  # pyright: ignore[reportUnknownMemberType]  # has no types
 )
 ROOT = Path(__file__).parents[2]
 GOLDEN = Path(__file__).with_name("metrics_golden.txt")

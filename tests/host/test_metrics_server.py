@@ -8,6 +8,7 @@ import pytest
 
 from supervisor.core.address import Address
 from supervisor.core.status import JobState, JobStatus
+from supervisor.host.exporter import Exporter, ExporterError
 from supervisor.host.http import ServeError, Server, serve
 from supervisor.host.metrics import Board, render
 
@@ -34,7 +35,14 @@ def ask(
     server: Server, path: str, *, method: str = "GET", accept: str = ""
 ) -> tuple[int, str, bytes]:
     """Status, content type and body."""
-    connection = HTTPConnection(server.address.host, server.address.port, timeout=10)
+    return fetch(str(server.address), path, method=method, accept=accept)
+
+
+def fetch(
+    address: str, path: str, *, method: str = "GET", accept: str = ""
+) -> tuple[int, str, bytes]:
+    """Status, content type and body."""
+    connection = HTTPConnection(address, timeout=10)
     try:
         connection.request(method, path, headers={"Accept": accept})
         answer = connection.getresponse()
@@ -134,3 +142,29 @@ def test_where_it_cannot_listen(server: Server, host: str, reason: str) -> None:
         serve(Address(host, server.address.port), Board().read)
     assert str(caught.value).startswith(f"cannot serve metrics on {host}:")
     assert "\n" not in str(caught.value)
+
+
+def test_the_exporter_shows_what_was_published() -> None:
+    """What was published last is what a scrape gets."""
+    exporter = Exporter("127.0.0.1:0")
+    try:
+        address = str(exporter.address)
+        assert fetch(address, "/-/ready")[0] == 503
+        exporter.publish([STATUS])
+        assert fetch(address, "/metrics")[2] == render([STATUS]).text
+    finally:
+        exporter.close()
+
+
+@pytest.mark.parametrize(
+    ("listen", "sentence"),
+    [
+        ("9464", "metrics.listen: expected HOST:PORT such as 127.0.0.1:9464"),
+        ("203.0.113.7:9464", "cannot serve metrics on 203.0.113.7:9464: "),
+    ],
+)
+def test_addresses_that_cannot_be_used(listen: str, sentence: str) -> None:
+    """A wrong address and one that is not ours are told in one sentence."""
+    with pytest.raises(ExporterError) as caught:
+        Exporter(listen)
+    assert str(caught.value).startswith(sentence)
