@@ -1,0 +1,75 @@
+# Two commands do everything on a machine with git, make and Python 3.11 or newer:
+#   make demo     a training run that crashes twice, and ends well
+#   make test     every test
+# Both make their own virtual environment in .venv first.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+VENV := .venv
+BIN := $(VENV)/bin
+EXTRA ?= tensorflow
+NEW_ENOUGH := import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))
+# Tried, not only looked up: a name on the PATH may be a shim that leads nowhere.
+PYTHON ?= $(shell for python in python3.11 python3 python3.12 python3.13; do \
+	"$$python" -c '$(NEW_ENOUGH)' 2>/dev/null && echo "$$python" && break; done)
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+INSTALL := $(PIP) install --quiet --constraint constraints.txt
+EDITABLE := --build-constraint constraints.txt --editable '.[$(EXTRA)]'
+
+.PHONY: help demo test lint format constraints clean
+
+help: ## say what there is
+	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+	@for bench in $(patsubst tests/bench/%.py,%,$(wildcard tests/bench/[a-z]*.py)); do \
+		echo "bench-$${bench//_/-}" | expand -t 16; done
+
+$(VENV)/.made: constraints.txt
+	@test -n "$(PYTHON)" || { echo "make: Python 3.11, 3.12 or 3.13 is needed, and none" \
+		"was found; name one with make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { echo "make: $(PYTHON) cannot make a virtual" \
+		"environment; on Debian: apt install python3-venv" >&2; exit 1; }
+	$(INSTALL) --upgrade pip
+	@touch $@
+
+$(VENV)/.installed: $(VENV)/.made pyproject.toml
+	$(INSTALL) $(EDITABLE) --group test
+	@touch $@
+
+$(VENV)/.lint: $(VENV)/.installed
+	$(INSTALL) --group lint
+	@touch $@
+
+demo: $(VENV)/.installed ## a run that crashes twice, and ends well
+	@$(BIN)/python tests/end_to_end/demo.py
+
+# The core first and alone: it must be covered by its own tests, to the last branch.
+test: $(VENV)/.installed ## every test; the core with full branch coverage
+	$(BIN)/coverage run --branch --source=supervisor/core -m pytest -q tests/core
+	$(BIN)/coverage report --skip-covered --show-missing --fail-under=100
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.lint ## style, types, and who may import whom
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/pyright --pythonpath $(BIN)/python
+	$(BIN)/lint-imports
+
+format: $(VENV)/.lint ## put the code into shape
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+bench-%: $(VENV)/.installed
+	$(BIN)/python tests/bench/$(subst -,_,$*).py
+
+constraints: $(VENV)/.made ## look for newer versions and pin them all
+	$(PIP) install --quiet --dry-run --ignore-installed --report $(VENV)/report.json \
+		pip setuptools --editable '.[tensorflow-gpu]' --group dev
+	$(BIN)/python tests/operations/pins.py $(VENV)/report.json > constraints.txt
+
+clean: ## remove what make made
+	rm -rf $(VENV) .demo .coverage .coverage.* build dist *.egg-info
+	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
