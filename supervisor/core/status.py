@@ -23,6 +23,8 @@ class JobState(enum.StrEnum):
     DRAINED = "drained"
     """Ended on request with its state saved: run again to resume."""
     GAVE_UP = "gave_up"
+    INTERRUPTED = "interrupted"
+    """Told, never entered: the files say that nobody supervises the run any more."""
 
     @property
     def ended(self) -> bool:

@@ -36,7 +36,7 @@ def write_atomically(path: Path, content: bytes) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-        os.rename(temporary, path)
+        temporary.rename(path)
     except OSError:
         temporary.unlink(missing_ok=True)
         raise

@@ -65,3 +65,23 @@ class RunPaths:
     def attempt(self, number: int) -> AttemptPaths:
         """The files of attempt ``number`` (from 1)."""
         return AttemptPaths(self.root / "attempts" / f"{number:04d}")
+
+
+@dataclass(frozen=True, slots=True)
+class StatePaths:
+    """The layout below a state directory."""
+
+    root: Path
+
+    @property
+    def ledger(self) -> Path:
+        """The SQLite file with runs, attempts and incidents."""
+        return self.root / "ledger.sqlite"
+
+    def lock(self, job: str) -> Path:
+        """Held by whoever supervises ``job``."""
+        return self.root / "jobs" / job / "lock"
+
+    def run(self, job: str, number: int) -> RunPaths:
+        """The files of run ``number`` (from 1) of ``job``."""
+        return RunPaths(self.root / "jobs" / job / f"run-{number}")

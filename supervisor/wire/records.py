@@ -1,7 +1,8 @@
 """What is left at the end of an attempt: the crash report and the exit record."""
 
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Self, get_args
+from types import UnionType
+from typing import Any, Self, get_args, get_origin
 
 
 class _Record:
@@ -17,11 +18,13 @@ class _Record:
         known: dict[str, Any] = {}
         for item in fields(cls):  # type: ignore[arg-type]
             given = value.get(item.name)
-            kinds = get_args(item.type) or (item.type,)
-            plain = tuple(getattr(kind, "__origin__", kind) for kind in kinds)
+            given = tuple(given) if isinstance(given, list) else given
+            union = isinstance(item.type, UnionType)
+            kinds = get_args(item.type) if union else (item.type,)
+            plain = tuple(get_origin(kind) or kind for kind in kinds)
             if item.name not in value or not isinstance(given, plain):
                 return None
-            known[item.name] = tuple(given) if isinstance(given, list) else given
+            known[item.name] = given
         return cls(**known)
 
 
@@ -61,7 +64,9 @@ class ExitRecord(_Record):
     asked_to_stop: bool
     """Whether the shim passed on a SIGTERM before."""
     swept: int
-    """Processes of this attempt that outlived training and were killed."""
+    """Processes of this attempt that outlived training and were ended."""
+    unkillable: tuple[int, ...]
+    """Those that did not react to SIGKILL (D state)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

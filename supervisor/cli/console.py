@@ -1,0 +1,97 @@
+"""Where a run is shown: a live line in a terminal, plain lines anywhere else."""
+
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Protocol, Self
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+from typing_extensions import override
+
+from supervisor.cli.progress import progress_line
+from supervisor.core.status import JobStatus
+
+PLAIN_SECONDS = 10.0
+"""How often progress is logged without a terminal."""
+
+
+class View(Protocol):
+    """What the loop needs of a place to show things."""
+
+    def say(self, text: str) -> None:
+        """Something happened."""
+
+    def show(self, status: JobStatus) -> None:
+        """This is how things are."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+
+class PlainView:
+    """Log lines with the time in UTC: for journald, Slurm, a pipe."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._shown = ""
+        self._shown_at: datetime | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+    def say(self, text: str) -> None:
+        """One line, at once."""
+        stamp = datetime.now(UTC).strftime("%H:%M:%SZ")
+        self._console.print(
+            f"{stamp} {text}", markup=False, highlight=False, soft_wrap=True
+        )
+
+    def show(self, status: JobStatus) -> None:
+        """The progress line, if it is new and the last one is old enough."""
+        now = datetime.now(UTC)
+        due = (
+            self._shown_at is None
+            or (now - self._shown_at).total_seconds() >= PLAIN_SECONDS
+        )
+        line = progress_line(status)
+        if due and line != self._shown and status.pid is not None:
+            self._shown, self._shown_at = line, now
+            self.say(line)
+
+
+class LiveView(PlainView):
+    """A line that changes in place, below what was said."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__(console)
+        self._live = Live(console=console, refresh_per_second=4, transient=True)
+
+    @override
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    @override
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+
+    @override
+    def show(self, status: JobStatus) -> None:
+        """Replace the line."""
+        line = Text(progress_line(status), no_wrap=True, overflow="ellipsis")
+        self._live.update(line)
+
+
+def view(console: Console) -> View:
+    """The right one for where we run."""
+    return LiveView(console) if console.is_terminal else PlainView(console)

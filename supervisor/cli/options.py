@@ -1,0 +1,36 @@
+"""What several commands share: the state directory, and how errors end a command."""
+
+import os
+from pathlib import Path
+from typing import NoReturn
+
+import click
+
+EXIT_USAGE = 2
+
+
+def fail(message: str, *, exit_code: int = EXIT_USAGE) -> NoReturn:
+    """End the command with one sentence and no traceback."""
+    click.echo(f"trainwarden: {message}", err=True)
+    raise SystemExit(exit_code)
+
+
+def default_state_directory() -> Path:
+    """``$XDG_STATE_HOME/trainwarden``, by the XDG base directory specification."""
+    base = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    return Path(base) / "trainwarden"
+
+
+state_option = click.option(
+    "--state-dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=default_state_directory,
+    show_default="~/.local/state/trainwarden",
+    envvar="TRAINWARDEN_STATE_DIR",
+    help="Where the ledger, the logs and the snapshots are kept.",
+)
+
+
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print JSON, in the documented shape."
+)

@@ -1,0 +1,58 @@
+"""How a run looks in a terminal and in a log: pure text."""
+
+from supervisor.core.status import JobState, JobStatus
+from supervisor.core.units import format_duration, format_size
+
+
+def progress_line(status: JobStatus) -> str:
+    """One line: attempt, epoch, step, loss, speed, memory, slices, last snapshot."""
+    if status.state is not JobState.RUNNING or status.step is None:
+        phase = f" ({status.phase})" if status.phase and status.pid else ""
+        return f"{status.job} · {status.state}{phase} · {status.message}"
+    parts = [
+        status.job,
+        f"attempt {status.attempt}",
+        _of("epoch", _from_one(status.epoch), status.epochs),
+        _of("step", status.step_in_epoch, status.steps_per_epoch),
+        f"loss {status.loss:.4f}" if status.loss is not None else "",
+        f"{1 / status.step_seconds:.1f} steps/s" if status.step_seconds else "",
+        _memory(status),
+        _slices(status),
+        _snapshot(status),
+        "" if status.phase in {"training", None} else str(status.phase),
+    ]
+    return " · ".join(part for part in parts if part)
+
+
+def _from_one(epoch: int | None) -> int | None:
+    return None if epoch is None else epoch + 1
+
+
+def _of(name: str, value: int | None, whole: int | None) -> str:
+    if value is None:
+        return ""
+    return f"{name} {value}" if whole is None else f"{name} {value}/{whole}"
+
+
+def _memory(status: JobStatus) -> str:
+    if status.memory_in_use_bytes is None:
+        return ""
+    used = format_size(status.memory_in_use_bytes)
+    if status.memory_limit_bytes is None:
+        return used
+    return f"{used} of {format_size(status.memory_limit_bytes)}"
+
+
+def _slices(status: JobStatus) -> str:
+    if status.effective_batch is None:
+        return ""
+    if status.slices is None or status.slices <= 1:
+        return f"batch {status.effective_batch}"
+    return f"batch {status.effective_batch} in {status.slices} slices"
+
+
+def _snapshot(status: JobStatus) -> str:
+    if status.snapshot is None:
+        return "no snapshot yet"
+    age = format_duration(status.snapshot.age_seconds)
+    return f"snapshot {age} ago (step {status.snapshot.step})"

@@ -1,0 +1,229 @@
+"""``trainwarden run``: one script, in the foreground, to its end."""
+
+import contextlib
+import errno
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+
+from supervisor.cli.console import view
+from supervisor.cli.options import fail, state_option
+from supervisor.cli.summary import summary
+from supervisor.core.spec import Spec, SpecError, build_spec, merge, read_toml
+from supervisor.core.start import StartRefusedError
+from supervisor.core.status import JobStatus
+from supervisor.foreground import Choice, Job, begin, script_hash, supervisor_for
+from supervisor.host.clock import Clock
+from supervisor.host.http import ServeError, serve
+from supervisor.host.ledger import Ledger, LedgerError
+from supervisor.host.lock import Lock, acquire, holder
+from supervisor.host.metrics import Board
+from supervisor.wire.paths import StatePaths
+
+
+@click.command(context_settings={"allow_interspersed_args": False})
+@click.option("--name", help="Name of the job. Default: the script's, without .py.")
+@state_option
+@click.option("--cpu-memory", metavar="SIZE", help="Limit CPU tensors, e.g. 600MiB.")
+@click.option("--gpus", metavar="0,1", help="Indices or UUIDs of the GPUs to use.")
+@click.option(
+    "--snapshot-every",
+    metavar="30s|200steps",
+    help="Interval of snapshots. Default: planned from what one costs.",
+)
+@click.option(
+    "--metrics",
+    metavar="HOST:PORT|off",
+    help="Serve /metrics for Prometheus there. Default: off.",
+)
+@click.option(
+    "--spec",
+    "spec_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="A TOML file; options given here win over it.",
+)
+@click.option(
+    "--fresh", is_flag=True, help="Begin anew; earlier snapshots are deleted."
+)
+@click.option(
+    "--accept-changes",
+    is_flag=True,
+    help="Resume although the script changed since its snapshots were made.",
+)
+@click.argument("script", required=False)
+@click.argument("args", nargs=-1, type=click.UNPROCESSED)
+def run(
+    *,
+    name: str | None,
+    state_dir: Path,
+    cpu_memory: str | None,
+    gpus: str | None,
+    snapshot_every: str | None,
+    metrics: str | None,
+    spec_file: Path | None,
+    fresh: bool,
+    accept_changes: bool,
+    script: str | None,
+    args: tuple[str, ...],
+) -> None:
+    r"""Run SCRIPT to its end, through crashes.
+
+    The script needs no change. After a crash the cause is named, a remedy chosen, and
+    training goes on from the newest snapshot. SIGTERM or Ctrl-C saves a snapshot and
+    ends with 75; the same command resumes.
+
+    \b
+    Examples:
+      trainwarden run train.py --epochs 10
+      trainwarden run --cpu-memory 600MiB train.py
+      trainwarden run --spec job.toml
+    """
+    given = {
+        "name": name,
+        "script": script,
+        "args": list(args) or None,
+        "gpus": None if gpus is None else _gpus(gpus),
+        "memory": {"cpu": cpu_memory},
+        "snapshots": {"every": snapshot_every},
+        "metrics": {"listen": metrics},
+    }
+    job = _job(_spec(spec_file, given))
+    choice = Choice(fresh=fresh, accept_changes=accept_changes)
+    paths = StatePaths(state_dir.absolute())
+    with _state(paths, job.name), _exporter(job.spec) as board:
+        raise SystemExit(_foreground(job, paths, board, choice))
+
+
+def _gpus(text: str) -> list[int | str]:
+    parts = [part.strip() for part in text.split(",")]
+    return [int(part) if part.isdigit() else part for part in parts]
+
+
+def _given(tables: dict[str, Any]) -> dict[str, Any]:
+    """Without what was not given."""
+    kept = {
+        key: _given(value) if isinstance(value, dict) else value
+        for key, value in tables.items()
+    }
+    return {key: value for key, value in kept.items() if value not in (None, {})}
+
+
+def _spec(path: Path | None, given: dict[str, Any]) -> Spec:
+    try:
+        tables = {} if path is None else read_toml(path.read_text())
+        spec = build_spec(merge(tables, _given(given)))
+    except OSError as error:
+        fail(f"cannot read the spec {path}: {error.strerror}")
+    except UnicodeDecodeError:
+        fail(f"cannot read the spec {path}: it is not UTF-8 text")
+    except SpecError as error:
+        if not error.problems[0].path and path is not None:
+            fail(f"the spec {path} {error}")
+        if path is None and [str(p) for p in error.problems] == ["script: is required"]:
+            fail("which script? Usage: trainwarden run [OPTIONS] SCRIPT [ARGS...]")
+        where = "the options" if path is None else f"the spec {path} and the options"
+        listed = "\n".join(f"  {problem}" for problem in error.problems)
+        fail(f"{where} cannot be used:\n{listed}")
+    return spec
+
+
+def _job(spec: Spec) -> Job:
+    base = Path(spec.working_directory or Path.cwd())
+    script = (base / spec.script).resolve()
+    try:
+        content = script.read_bytes()
+    except OSError as error:
+        fail(f"cannot read the script {spec.script}: {error.strerror}")
+    name = spec.name
+    if name is None:
+        try:
+            name = build_spec({"script": "-", "name": script.stem}).name
+        except SpecError:
+            fail(f"{script.stem!r} cannot be the name of a job: give one with --name")
+    assert name is not None  # noqa: S101  # validated above
+    return Job(
+        name=name, spec=spec, script=script, script_hash=script_hash(content, spec.args)
+    )
+
+
+@contextlib.contextmanager
+def _state(paths: StatePaths, job: str) -> Iterator[None]:
+    """The state directory, with the job locked."""
+    lock = paths.lock(job)
+    try:
+        lock.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        held = _acquire(lock)
+    except OSError as error:
+        fail(_state_sentence(paths, error))
+    if held is None:
+        pid = holder(lock)
+        by = "" if pid is None else f" by process {pid}"
+        fail(f"the job {job!r} is already run{by}; see `trainwarden status`")
+    try:
+        yield
+    except LedgerError as error:
+        fail(str(error), exit_code=1)
+    except OSError as error:
+        fail(_state_sentence(paths, error), exit_code=1)
+    finally:
+        held.release()
+
+
+def _acquire(path: Path) -> Lock | None:
+    """The lock; a reader may hold it for the blink of an eye."""
+    for _ in range(5):
+        lock = acquire(path)
+        if lock is not None:
+            return lock
+        time.sleep(0.05)
+    return None
+
+
+def _state_sentence(paths: StatePaths, error: OSError) -> str:
+    if error.errno == errno.ENOSPC:
+        return f"the disk of the state directory {paths.root} is full"
+    return (
+        f"cannot write to the state directory {paths.root}: {error.strerror}; "
+        "choose another with --state-dir"
+    )
+
+
+@contextlib.contextmanager
+def _exporter(spec: Spec) -> Iterator[Board | None]:
+    if spec.metrics.listen is None:
+        yield None
+        return
+    board = Board()
+    try:
+        server = serve(spec.metrics.listen, board.read)
+    except ServeError as error:
+        fail(str(error))
+    with server:
+        yield board
+
+
+def _foreground(
+    job: Job, paths: StatePaths, board: Board | None, choice: Choice
+) -> int:
+    with contextlib.closing(Ledger(paths.ledger)) as ledger:
+        try:
+            begun = begin(job, paths, ledger, Clock(), choice)
+        except StartRefusedError as error:
+            fail(str(error))
+        with view(Console()) as shown:
+
+            def show(status: JobStatus) -> None:
+                shown.show(status)
+                if board is not None:
+                    board.publish([status])
+
+            shown.say(begun.greeting)
+            supervisor = supervisor_for(begun, say=shown.say, show=show)
+            code = supervisor.supervise()
+        incidents = ledger.incidents(run=begun.row.id)
+        click.echo(summary(supervisor.status(), incidents, begun.paths, code=code))
+    return code

@@ -1,0 +1,73 @@
+"""What the core wants done. Only the loop does it."""
+
+from dataclasses import dataclass
+
+from supervisor.core.batching import Plan
+from supervisor.core.verdicts import Diagnosis, Remedy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """Start attempt ``number``."""
+
+    number: int
+    plan: Plan | None
+    """How to slice the batch; None: as the script says."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskDrain:
+    """Ask training (through the shim) to save its state and end: SIGTERM."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """End the attempt at once: SIGKILL to all its processes."""
+
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
+class CheckGate:
+    """Look whether anything is left of earlier attempts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordIncident:
+    """Attempt ``attempt`` failed: write down why and what will be done."""
+
+    attempt: int
+    diagnosis: Diagnosis
+    remedy: Remedy
+    failed_step: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateIncident:
+    """What became of the incident of attempt ``attempt``; None: not known yet."""
+
+    attempt: int
+    restored_step: int | None = None
+    lost_steps: int | None = None
+    downtime_seconds: float | None = None
+    deviations: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    """Tell the person who watches."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The run is over: leave the loop with this exit code."""
+
+    exit_code: int
+
+
+Effect = (
+    Launch | AskDrain | Kill | CheckGate | RecordIncident | UpdateIncident | Say | End
+)
+"""Any of them."""

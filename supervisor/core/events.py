@@ -1,0 +1,80 @@
+"""What can happen to a run, as the loop tells it to the core."""
+
+from dataclasses import dataclass
+
+from supervisor.core.evidence import Evidence
+
+
+@dataclass(frozen=True, slots=True)
+class Spawned:
+    """The shim has started training."""
+
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class SpawnFailed:
+    """No process could be started: ``because`` says why."""
+
+    because: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Learned:
+    """News from the attempt itself. None: no news of that."""
+
+    batch: int | None = None
+    slices: int | None = None
+    slice_size: int | None = None
+    peak_bytes: int | None = None
+    limit_bytes: int | None = None
+    jit: bool | None = None
+    snapshot_step: int | None = None
+    restored_step: int | None = None
+    first_step: int | None = None
+    """Number of the first step that this attempt completed."""
+    deviations: tuple[str, ...] = ()
+    """In what way slices change the computation by more than rounding."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exited:
+    """The attempt is over, and none of its processes is left."""
+
+    evidence: Evidence
+    last_step: int | None
+    """Steps of the run that were done."""
+    snapshot_step: int | None
+    """Newest whole snapshot; 0 where there is none; None: could not be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrainRequested:
+    """Somebody wants the run to end with its state saved."""
+
+    by: str
+    """Such as ``SIGTERM`` or ``Ctrl-C``."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimeIsUp:
+    """The deadline in the state has passed."""
+
+
+@dataclass(frozen=True, slots=True)
+class GateClear:
+    """Nothing is left of the dead attempt: the next may start."""
+
+
+@dataclass(frozen=True, slots=True)
+class GateHeld:
+    """Something of the dead attempt is still there; ``holder`` names it."""
+
+    holder: str
+
+
+Event = (
+    Spawned | SpawnFailed | Learned | Exited | DrainRequested | TimeIsUp
+    | GateClear | GateHeld
+)  # fmt: skip
+"""Any of them."""

@@ -1,0 +1,97 @@
+"""What became of the attempts of a run so far: all that a remedy may look back on."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from supervisor.core.causes import Cause
+from supervisor.core.verdicts import RemedyKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptHistory:
+    """One attempt. None: not known."""
+
+    number: int
+    cause: Cause | None = None
+    """None while it runs."""
+    remedy: RemedyKind | None = None
+    """What was done about its end."""
+    restored_step: int | None = None
+    """The step it went on from; None: it never got that far."""
+    last_step: int | None = None
+    """Steps of the run that were done when it ended."""
+    snapshot_step: int | None = None
+    """Newest whole snapshot when it ended; 0 where there was none."""
+    batch: int | None = None
+    slice_size: int | None = None
+    """Samples in a slice; None: the batch was not sliced."""
+    peak_bytes: int | None = None
+    """Highest use of the allocator over whole steps at that slice."""
+    limit_bytes: int | None = None
+    jit: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """The attempts of a run, oldest first."""
+
+    attempts: tuple[AttemptHistory, ...] = ()
+    budget_since: int = 1
+    """Number of the first attempt that counts against budgets: when a person starts
+    a run again, old failures stay known but are forgiven."""
+
+    @property
+    def last(self) -> AttemptHistory | None:
+        """The newest attempt."""
+        return self.attempts[-1] if self.attempts else None
+
+    @property
+    def batch(self) -> int | None:
+        """The effective batch, as the newest attempt that knew it had it."""
+        known = [a.batch for a in self.attempts if a.batch is not None]
+        return known[-1] if known else None
+
+    def begun(self, number: int) -> "History":
+        """With a new attempt at the end."""
+        return replace(self, attempts=(*self.attempts, AttemptHistory(number=number)))
+
+    def updated(self, **known: object) -> "History":
+        """With the newest attempt changed. Without attempts: unchanged."""
+        if not self.attempts:
+            return self
+        newest = replace(self.attempts[-1], **known)  # type: ignore[arg-type]  # by name
+        return replace(self, attempts=(*self.attempts[:-1], newest))
+
+    def fruitless(self, cause: Cause | None = None) -> int:
+        """Restarts in a row, up to now, that brought no newer snapshot.
+
+        With ``cause`` the row ends at a failure of another cause. An attempt whose
+        snapshots are not known neither counts nor ends the row.
+        """
+        return self._row(cause, lambda before, after: after <= before)
+
+    def unknown(self) -> int:
+        """Restarts in a row of which nobody knows whether they brought anything."""
+        counted = self._counted()
+        rows = [a.snapshot_step is None for a in reversed(counted[1:])]
+        return rows.index(False) if False in rows else len(rows)
+
+    def _counted(self) -> tuple[AttemptHistory, ...]:
+        return tuple(a for a in self.attempts if a.number >= self.budget_since)
+
+    def _row(self, cause: Cause | None, fruitless: Callable[[int, int], bool]) -> int:
+        count = 0
+        newer: AttemptHistory | None = None
+        for attempt in reversed(self._counted()):
+            if cause is not None and attempt.cause is not cause:
+                break
+            if newer is None:
+                newer = attempt
+                continue
+            before, after = attempt.snapshot_step, newer.snapshot_step
+            if before is not None and after is not None:
+                if not fruitless(before, after):
+                    break
+                count += 1
+            newer = attempt if before is not None else newer
+        return count

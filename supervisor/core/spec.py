@@ -1,0 +1,291 @@
+"""The spec of a job: what to run, within which limits, and what may be changed.
+
+A spec file is TOML. Every problem in it is reported at once, each with its path and
+what was expected there. Paths stay text here: the core does not touch files.
+"""
+
+import difflib
+import re
+import tomllib
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+)
+from typing_extensions import override
+
+from supervisor.core.address import Address, parse_address
+from supervisor.core.units import (
+    DURATION_EXPECTED,
+    SIZE_EXPECTED,
+    parse_duration,
+    parse_size,
+)
+
+
+def _size(value: object) -> int:
+    if isinstance(value, str):
+        return parse_size(value)
+    if type(value) is int and value > 0:
+        return value
+    message = f"expected {SIZE_EXPECTED}, got {value!r}"
+    raise ValueError(message)
+
+
+def _duration(value: object) -> float:
+    if isinstance(value, str):
+        return parse_duration(value)
+    message = f"expected {DURATION_EXPECTED}, got {value!r}"
+    raise ValueError(message)
+
+
+Size = Annotated[int, BeforeValidator(_size)]
+Duration = Annotated[float, BeforeValidator(_duration)]
+NAME_EXPECTED = (
+    "a name of letters, digits, '.', '_' and '-', at most 64, not beginning with "
+    "'.' or '-'"
+)
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}")
+
+
+def _name(value: object) -> str:
+    if isinstance(value, str) and _NAME.fullmatch(value):
+        return value
+    message = f"expected {NAME_EXPECTED}, got {value!r}"
+    raise ValueError(message)
+
+
+JobName = Annotated[str, BeforeValidator(_name)]
+
+
+def _gpu(value: object) -> int | str:
+    if (type(value) is int and 0 <= value < 1024) or (
+        isinstance(value, str) and re.fullmatch(r"(GPU|MIG)-[0-9A-Za-z/-]+", value)
+    ):
+        return value
+    message = f"expected a GPU's index or UUID, got {value!r}"
+    raise ValueError(message)
+
+
+Gpu = Annotated[int | str, BeforeValidator(_gpu)]
+
+
+def _listen(value: object) -> Address | None:
+    if value == "off":
+        return None
+    if isinstance(value, str):
+        return parse_address(value)
+    message = f"expected HOST:PORT or off, got {value!r}"
+    raise ValueError(message)
+
+
+class _Table(BaseModel):
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        extra="forbid", frozen=True, strict=True
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotInterval:
+    """Every so many seconds or steps, never both."""
+
+    seconds: float | None = None
+    steps: int | None = None
+
+
+_STEPS = re.compile(r"\s*([0-9]{1,9})\s*steps?\s*")
+INTERVAL_EXPECTED = "an interval such as 30s, 5min or 200steps"
+
+
+def parse_interval(text: str) -> SnapshotInterval:
+    """``30s`` or ``200steps``. Raises ValueError, saying what was expected."""
+    steps = _STEPS.fullmatch(text)
+    if steps and int(steps[1]):
+        return SnapshotInterval(steps=int(steps[1]))
+    try:
+        return SnapshotInterval(seconds=parse_duration(text))
+    except ValueError:
+        message = f"expected {INTERVAL_EXPECTED}, got {text!r}"
+        raise ValueError(message) from None
+
+
+def _interval(value: object) -> SnapshotInterval:
+    if isinstance(value, str):
+        return parse_interval(value)
+    message = f"expected {INTERVAL_EXPECTED}, got {value!r}"
+    raise ValueError(message)
+
+
+class Memory(_Table):
+    """Limits of the framework's allocators."""
+
+    cpu: Size | None = None
+    """Puts TensorFlow's CPU tensors under this limit, in bytes."""
+    gpu: Size | None = None
+    """Limit on each GPU, in bytes; without it memory grows as needed."""
+
+
+class Snapshots(_Table):
+    """How often state is saved, and how much of it is kept."""
+
+    every: Annotated[SnapshotInterval, BeforeValidator(_interval)] | None = None
+    """None: planned from what a snapshot costs."""
+    keep: Annotated[int, Field(ge=2, le=1000)] = 3
+
+
+class Microbatch(_Table):
+    """What a reduced batch may do to the computation."""
+
+    allow_inexact: bool = True
+    """Go on in slices also where the result deviates by more than rounding; the
+    incident says how. False: stop instead."""
+
+
+class Restart(_Table):
+    """How often, and how soon, a crashed attempt is followed by another."""
+
+    without_progress: Annotated[int, Field(ge=0, le=1000)] = 3
+    """Restarts in a row for one cause that reached no newer snapshot."""
+    back_off: Duration = 1.0
+    back_off_max: Duration = 300.0
+
+
+class Drain(_Table):
+    """How an attempt is asked to end."""
+
+    grace: Duration = 120.0
+    """From SIGTERM to SIGKILL: a step and a snapshot must fit in."""
+
+
+class Metrics(_Table):
+    """Where the run serves ``/metrics``."""
+
+    listen: Annotated[Address | None, BeforeValidator(_listen)] = None
+    """``HOST:PORT``; None (``off`` in the file): not served."""
+
+
+class Spec(_Table):
+    """One job. See ``deploy/README.md`` for a file with every key."""
+
+    script: Annotated[str, StringConstraints(min_length=1)]
+    args: tuple[str, ...] = Field(default=(), strict=False)
+    name: JobName | None = None
+    python: str | None = None
+    """Interpreter of the job; None: the one that runs trainwarden."""
+    working_directory: str | None = None
+    environment: dict[str, str] = Field(default_factory=dict)
+    gpus: tuple[Gpu, ...] | None = Field(default=None, strict=False)
+    """Indices or UUIDs; None: all that the environment shows."""
+    memory: Memory = Memory()
+    snapshots: Snapshots = Snapshots()
+    microbatch: Microbatch = Microbatch()
+    restart: Restart = Restart()
+    drain: Drain = Drain()
+    metrics: Metrics = Metrics()
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing wrong with a spec."""
+
+    path: str
+    """Such as ``memory.cpu``; empty for the file as a whole."""
+    expected: str
+
+    @override
+    def __str__(self) -> str:
+        return f"{self.path}: {self.expected}" if self.path else self.expected
+
+
+class SpecError(ValueError):
+    """A spec that cannot be used; ``problems`` names all that is wrong with it."""
+
+    def __init__(self, problems: tuple[Problem, ...]) -> None:
+        self.problems = problems
+        super().__init__("\n".join(str(problem) for problem in problems))
+
+
+def merge(
+    below: dict[str, Any],
+    above: dict[str, Any],
+) -> dict[str, Any]:
+    """``below`` with the values of ``above`` in their places; tables are merged."""
+    merged = dict(below)
+    for key, value in above.items():
+        old = merged.get(key)
+        both = isinstance(old, dict) and isinstance(value, dict)
+        merged[key] = merge(old, value) if both else value  # type: ignore[arg-type]
+    return merged
+
+
+def read_toml(text: str) -> dict[str, Any]:
+    """The tables of a spec file. Raises SpecError where it is no TOML."""
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise SpecError((Problem("", f"is not valid TOML: {error}"),)) from None
+
+
+def build_spec(tables: dict[str, Any]) -> Spec:
+    """The spec that ``tables`` describe. Raises SpecError with every problem."""
+    try:
+        return Spec.model_validate(tables)
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_input=True)
+        raise SpecError(tuple(_problem(item) for item in found)) from None
+
+
+_EXPECTED = {
+    "missing": "is required",
+    "string_type": "expected text",
+    "int_type": "expected a whole number",
+    "bool_type": "expected true or false",
+    "dict_type": "expected a table",
+    "model_type": "expected a table",
+    "tuple_type": "expected a list",
+    "string_too_short": "must not be empty",
+}
+"""What to say instead of pydantic's own words, by its error type."""
+
+
+def _problem(found: Any) -> Problem:
+    path = _path(found["loc"])
+    kind = found["type"]
+    if kind == "extra_forbidden":
+        return Problem(path, _unknown_key(found["loc"]))
+    if kind == "value_error":
+        return Problem(path, str(found["ctx"]["error"]))
+    if kind == "missing":
+        return Problem(path, _EXPECTED[kind])
+    expected = _EXPECTED.get(kind) or found["msg"].replace(
+        "Input should be", "expected"
+    )
+    return Problem(path, f"{expected}, got {found['input']!r}"[:300])
+
+
+def _path(location: tuple[int | str, ...]) -> str:
+    path = ""
+    for part in location:
+        if isinstance(part, int):
+            path += f"[{part}]"
+        else:
+            path += f".{part}" if path else part
+    return path
+
+
+def _unknown_key(location: tuple[int | str, ...]) -> str:
+    model: type[BaseModel] = Spec
+    for part in location[:-1]:
+        annotation = model.model_fields[str(part)].annotation
+        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+            model = annotation
+    known = sorted(model.model_fields)
+    close = difflib.get_close_matches(str(location[-1]), known, n=1)
+    hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
+    return f"is not a key of a spec; {hint}"

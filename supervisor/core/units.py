@@ -1,0 +1,69 @@
+"""Sizes and durations as people write them, and back."""
+
+import re
+
+_SIZES = {
+    "b": 1,
+    "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12,
+    "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40,
+}  # fmt: skip
+_DURATIONS = {
+    "ms": 0.001,
+    "s": 1.0, "sec": 1.0, "second": 1.0, "seconds": 1.0,
+    "m": 60.0, "min": 60.0, "minute": 60.0, "minutes": 60.0,
+    "h": 3600.0, "hour": 3600.0, "hours": 3600.0,
+    "d": 86400.0, "day": 86400.0, "days": 86400.0,
+}  # fmt: skip
+_QUANTITY = re.compile(r"\s*([0-9]{1,15}(?:\.[0-9]{1,9})?)\s*([A-Za-z]+)\s*")
+
+SIZE_EXPECTED = "a size such as 600MiB or 20GiB"
+DURATION_EXPECTED = "a duration such as 30s, 5min or 2h"
+
+
+def _quantity(text: str, units: dict[str, float] | dict[str, int]) -> float | None:
+    match = _QUANTITY.fullmatch(text)
+    factor = units.get(match[2].lower()) if match else None
+    if match is None or factor is None:
+        return None
+    return float(match[1]) * factor
+
+
+def parse_size(text: str) -> int:
+    """``600MiB`` in bytes. Raises ValueError, saying what was expected."""
+    size = _quantity(text, _SIZES)
+    if not size:
+        message = f"expected {SIZE_EXPECTED}, got {text!r}"
+        raise ValueError(message)
+    return int(size)
+
+
+def parse_duration(text: str) -> float:
+    """``5min`` in seconds. Raises ValueError, saying what was expected."""
+    seconds = _quantity(text, _DURATIONS)
+    if not seconds:
+        message = f"expected {DURATION_EXPECTED}, got {text!r}"
+        raise ValueError(message)
+    return seconds
+
+
+def format_size(size: float) -> str:
+    """Bytes for people: ``612 MiB``, ``1.50 GiB``."""
+    for unit, factor in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if abs(size) >= factor:
+            value = size / factor
+            return f"{value:.2f} {unit}" if unit == "GiB" else f"{value:.0f} {unit}"
+    return f"{size:.0f} bytes"
+
+
+def format_duration(seconds: float) -> str:
+    """Seconds for people: ``0.4 s``, ``12 s``, ``3 min 20 s``, ``2 h 05 min``."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    if whole < 86400:
+        return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+    return f"{whole // 86400} d {whole % 86400 // 3600} h"

@@ -1,0 +1,201 @@
+"""Composition of a foreground run: a job, its ledger row, and the loop over it."""
+
+import secrets
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from pathlib import Path
+from uuid import uuid4
+
+from supervisor.core.backoff import BackOff
+from supervisor.core.batching import Plan
+from supervisor.core.history import History
+from supervisor.core.lifecycle import Run
+from supervisor.core.policy import Policy
+from supervisor.core.spec import Spec
+from supervisor.core.start import Earlier, Start, decide_start
+from supervisor.core.status import JobState, JobStatus
+from supervisor.host.checkpoint_store import newest_step
+from supervisor.host.clock import Clock
+from supervisor.host.evidence import gather
+from supervisor.host.launch_direct import marked_processes
+from supervisor.host.ledger import Ledger, RunRow
+from supervisor.host.logs import LogFollower
+from supervisor.host.telemetry import Telemetry
+from supervisor.supervise import Supervisor
+from supervisor.wire.paths import RunPaths, StatePaths
+
+SETTLE_SECONDS = 0.2
+"""How often a dying attempt of a dead supervisor is looked at."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A spec with its names resolved."""
+
+    name: str
+    spec: Spec
+    script: Path
+    script_hash: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """What the person said about an earlier run of the same name."""
+
+    fresh: bool = False
+    accept_changes: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begun:
+    """A run that is written down and may start."""
+
+    job: Job
+    row: RunRow
+    paths: RunPaths
+    ledger: Ledger
+    clock: Clock
+    start: Start
+    greeting: str
+
+
+def script_hash(content: bytes, args: Sequence[str]) -> str:
+    """What tells one computation from another: the script's bytes and arguments."""
+    arguments = "\0".join(args).encode()
+    return blake2b(arguments + b"\0\0" + content, digest_size=16).hexdigest()
+
+
+def begin(
+    job: Job, paths: StatePaths, ledger: Ledger, clock: Clock, choice: Choice
+) -> Begun:
+    """Write the run down: a new one, or the newest one again.
+
+    Raises:
+        StartRefusedError: a person has to decide first.
+        LedgerError, OSError: it cannot be written down.
+    """
+    latest = ledger.latest_run(job.name)
+    start = decide_start(
+        None if latest is None else _earlier(latest, paths),
+        job=job.name,
+        script=str(job.script),
+        script_hash=job.script_hash,
+        fresh=choice.fresh,
+        accept_changes=choice.accept_changes,
+    )
+    spec = job.spec.model_dump(mode="json")
+    if latest is not None and start is Start.RESUME:
+        ledger.resume_run(latest.id, script_hash=job.script_hash, spec=spec)
+        row = latest
+    else:
+        row = ledger.begin_run(
+            run_id=uuid4().hex,
+            job=job.name,
+            script=str(job.script),
+            script_hash=job.script_hash,
+            seed=secrets.randbits(63),
+            spec=spec,
+            now=clock.wall(),
+        )
+        _forget_snapshots(paths, job.name, row.number)
+    run_paths = paths.run(job.name, row.number)
+    run_paths.snapshots.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return Begun(
+        job=job,
+        row=row,
+        paths=run_paths,
+        ledger=ledger,
+        clock=clock,
+        start=start,
+        greeting=_greeting(job, run_paths, start),
+    )
+
+
+def _earlier(latest: RunRow, paths: StatePaths) -> Earlier:
+    snapshots = paths.run(latest.job, latest.number).snapshots
+    return Earlier(
+        state=latest.state,
+        script=latest.script,
+        script_hash=latest.script_hash,
+        has_snapshot=newest_step(snapshots) != 0,
+    )
+
+
+def _forget_snapshots(paths: StatePaths, job: str, number: int) -> None:
+    """A new run has begun: the snapshots of the ones before are of no more use."""
+    for earlier in range(1, number):
+        shutil.rmtree(paths.run(job, earlier).snapshots, ignore_errors=True)
+
+
+def _greeting(job: Job, paths: RunPaths, start: Start) -> str:
+    if start is Start.FRESH:
+        return f"{job.name}: new run of {job.script}, kept in {paths.root}"
+    step = newest_step(paths.snapshots)
+    where = f"from the snapshot at step {step}" if step else "without a snapshot"
+    return f"{job.name}: resuming {job.script} {where}"
+
+
+def supervisor_for(
+    begun: Begun, *, say: Callable[[str], None], show: Callable[[JobStatus], None]
+) -> Supervisor:
+    """The loop over a run; what its last supervisor left undone is taken up first."""
+    attempts = begun.ledger.attempts(begun.row.id)
+    number = attempts[-1].number if attempts else 0
+    run = Run(
+        policy=policy_of(begun.row, begun.job.spec),
+        grace_seconds=begun.job.spec.drain.grace,
+        attempt=number,
+        history=History(attempts=attempts, budget_since=number + 1),
+        plan=None if begun.row.plan is None else Plan(**begun.row.plan),
+    )
+    unfinished = bool(attempts) and attempts[-1].cause is None
+    supervisor = Supervisor(
+        row=begun.row,
+        spec=begun.job.spec,
+        run=replace(run, state=JobState.RUNNING, deadline=None) if unfinished else run,
+        paths=begun.paths,
+        ledger=begun.ledger,
+        clock=begun.clock,
+        say=say,
+        show=show,
+    )
+    if unfinished:
+        _settle(begun.row, say)
+        files = begun.paths.attempt(number)
+        supervisor.adopt(
+            gather(
+                files,
+                telemetry=Telemetry(files),
+                log=LogFollower(files.output),
+                limited=begun.job.spec.memory.cpu is not None,
+                snapshots=begun.paths.snapshots,
+            )
+        )
+    return supervisor
+
+
+def policy_of(row: RunRow, spec: Spec) -> Policy:
+    """The policy that a spec describes."""
+    return Policy(
+        run_id=row.run_id,
+        without_progress=spec.restart.without_progress,
+        back_off=BackOff(
+            first_seconds=spec.restart.back_off,
+            most_seconds=spec.restart.back_off_max,
+        ),
+        allow_inexact=spec.microbatch.allow_inexact,
+    )
+
+
+def _settle(row: RunRow, say: Callable[[str], None]) -> None:
+    """Wait for the attempt of a supervisor that died: its shim drains it now."""
+    said = False
+    while left := marked_processes(row.run_id):
+        if not said:
+            names = ", ".join(f"{pid} ({name})" for pid, name in left.items())
+            say(f"waiting for the attempt of an earlier supervisor to end: {names}")
+            said = True
+        time.sleep(SETTLE_SECONDS)

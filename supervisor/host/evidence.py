@@ -1,0 +1,76 @@
+"""Gathering the evidence about an attempt that ended."""
+
+from pathlib import Path
+from typing import TypeVar
+
+from supervisor.core.events import Exited
+from supervisor.core.evidence import Evidence
+from supervisor.host.allocator_dump import read_first_dump
+from supervisor.host.checkpoint_store import newest_step
+from supervisor.host.logs import LogFollower
+from supervisor.host.telemetry import AttemptView, Telemetry
+from supervisor.wire.files import read_json
+from supervisor.wire.page import Page
+from supervisor.wire.paths import AttemptPaths
+from supervisor.wire.records import CrashReport, ExitRecord
+
+
+def gather(
+    files: AttemptPaths,
+    *,
+    telemetry: Telemetry,
+    log: LogFollower,
+    limited: bool,
+    snapshots: Path,
+) -> Exited:
+    """What is known of the end of the attempt in ``files``, all processes gone.
+
+    ``limited``: the supervisor put the CPU allocator under a limit.
+    """
+    telemetry.poll()
+    log.poll()
+    page, view = telemetry.page(), telemetry.view
+    record = _read(files.exit, ExitRecord)
+    evidence = Evidence(
+        exit=record,
+        crash=_read(files.crash, CrashReport),
+        log=log.findings(),
+        dump=read_first_dump(files.dumps),
+        refused=view.refused,
+        finished=finished(record, view),
+        drained=view.drained,
+        steps_done=_steps_done(page, view),
+        stop_requested=record is not None and record.asked_to_stop,
+        limited=limited,
+    )
+    return Exited(
+        evidence=evidence,
+        last_step=None if page is None else page.step,
+        snapshot_step=newest_step(snapshots),
+    )
+
+
+Record = TypeVar("Record", CrashReport, ExitRecord)
+
+
+def _read(path: Path, kind: type[Record]) -> Record | None:
+    value = read_json(path)
+    return None if value is None else kind.from_json(value)
+
+
+def finished(record: ExitRecord | None, view: AttemptView) -> bool:
+    """Whether the script came to its end.
+
+    It says so itself, or it left with 0 outside of ``fit``. Left with 0 in the middle
+    of a supervised ``fit`` (``os._exit(0)``, say) is no end that anybody wanted.
+    """
+    if record is None or record.exit_code != 0:
+        return False
+    return view.finished or not view.in_fit
+
+
+def _steps_done(page: Page | None, view: AttemptView) -> int | None:
+    """Steps of this attempt; None: it never said."""
+    if page is None or page.step is None:
+        return None if view.first_step is None else 1
+    return max(page.step - (view.restored_step or 0), 0)

@@ -1,0 +1,391 @@
+"""The ledger: runs, attempts and incidents in one SQLite file.
+
+Foreground runs of several jobs share a state directory, so several processes write to
+one ledger, seldom and little. That is what a rollback journal is for; WAL's gain is
+concurrency nobody needs here, and SQLite before 3.51.3 can damage a WAL that two
+connections reset at once. ``synchronous=FULL``: what was recorded survives power loss.
+"""
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+from supervisor.core.causes import Cause
+from supervisor.core.effects import RecordIncident, UpdateIncident
+from supervisor.core.history import AttemptHistory
+from supervisor.core.status import JobState
+from supervisor.core.verdicts import RemedyKind
+
+BUSY_SECONDS = 10.0
+"""How long a write waits for another process's."""
+
+MIGRATIONS = (
+    """
+    CREATE TABLE runs (
+        id INTEGER PRIMARY KEY,
+        run_id TEXT NOT NULL UNIQUE,
+        job TEXT NOT NULL,
+        number INTEGER NOT NULL,
+        script TEXT NOT NULL,
+        script_hash TEXT NOT NULL,
+        seed INTEGER NOT NULL,
+        spec TEXT NOT NULL,
+        plan TEXT,
+        state TEXT NOT NULL,
+        message TEXT NOT NULL DEFAULT '',
+        began_at REAL NOT NULL,
+        ended_at REAL,
+        UNIQUE (job, number)
+    ) STRICT;
+    CREATE TABLE attempts (
+        run INTEGER NOT NULL REFERENCES runs (id),
+        number INTEGER NOT NULL,
+        began_at REAL NOT NULL,
+        history TEXT NOT NULL,
+        PRIMARY KEY (run, number)
+    ) STRICT;
+    CREATE TABLE incidents (
+        id INTEGER PRIMARY KEY,
+        run INTEGER NOT NULL REFERENCES runs (id),
+        attempt INTEGER NOT NULL,
+        at REAL NOT NULL,
+        cause TEXT NOT NULL,
+        because TEXT NOT NULL,
+        memory TEXT,
+        advice TEXT NOT NULL,
+        remedy TEXT NOT NULL,
+        deviations TEXT NOT NULL DEFAULT '[]',
+        failed_step INTEGER,
+        restored_step INTEGER,
+        lost_steps INTEGER,
+        downtime_seconds REAL,
+        UNIQUE (run, attempt)
+    ) STRICT;
+    """,
+)
+"""What leads from one schema version to the next; ``user_version`` counts them."""
+
+
+T = TypeVar("T")
+
+
+class LedgerError(Exception):
+    """The ledger cannot be used; the message is for a person."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRow:
+    """One run of a job."""
+
+    id: int
+    run_id: str
+    job: str
+    number: int
+    """Counts the runs of a job, from 1."""
+    script: str
+    script_hash: str
+    seed: int
+    spec: dict[str, Any]
+    plan: dict[str, Any] | None
+    state: JobState
+    message: str
+    began_at: float
+    ended_at: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IncidentRow:
+    """One incident, in the shape that ``incidents --json`` prints."""
+
+    id: int
+    job: str
+    attempt: int
+    at: str
+    """UTC, ISO 8601."""
+    cause: str
+    because: list[dict[str, Any]]
+    remedy: dict[str, Any]
+    failed_step: int | None
+    restored_step: int | None
+    lost_steps: int | None
+    downtime_seconds: float | None
+    memory: dict[str, Any] | None
+    advice: str
+    deviations: list[str]
+
+
+class Ledger:
+    """One connection to the ledger of a state directory."""
+
+    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+        """Open ``path``, creating or migrating it unless ``read_only``.
+
+        Raises:
+            LedgerError: it cannot be opened, or a newer version has written it.
+        """
+        self.path = path
+        mode = "ro" if read_only else "rwc"
+        with self._explained():
+            self._connection = sqlite3.connect(
+                f"{path.resolve().as_uri()}?mode={mode}",
+                uri=True,
+                timeout=BUSY_SECONDS,
+                isolation_level=None,
+                check_same_thread=False,
+            )
+            self._connection.row_factory = sqlite3.Row
+            self._connection.execute("PRAGMA foreign_keys=ON")
+            if not read_only:
+                self._connection.execute("PRAGMA synchronous=FULL")
+            self._migrate(read_only=read_only)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            message = f"the ledger {self.path} cannot be used: {error}"
+            raise LedgerError(message) from error
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._explained():
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._connection
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+
+    def _version(self) -> int:
+        row = self._connection.execute("PRAGMA user_version").fetchone()
+        return int(row[0])
+
+    def _migrate(self, *, read_only: bool) -> None:
+        version = self._version()
+        if version > len(MIGRATIONS):
+            message = (
+                f"the ledger {self.path} was written by a newer version of trainwarden "
+                f"(schema {version}, this one knows {len(MIGRATIONS)}): upgrade again"
+            )
+            raise LedgerError(message)
+        if read_only or version == len(MIGRATIONS):
+            return
+        with self._transaction() as connection:
+            for script in MIGRATIONS[self._version() :]:  # another may have been first
+                for statement in filter(str.strip, script.split(";")):
+                    connection.execute(statement)
+            connection.execute(f"PRAGMA user_version={len(MIGRATIONS)}")
+
+    def begin_run(
+        self,
+        *,
+        run_id: str,
+        job: str,
+        script: str,
+        script_hash: str,
+        seed: int,
+        spec: dict[str, Any],
+        now: float,
+    ) -> RunRow:
+        """A new run of ``job``; ``now`` in seconds since 1970."""
+        with self._transaction() as connection:
+            connection.execute(
+                "INSERT INTO runs (run_id, job, number, script, script_hash, seed,"
+                " spec, state, began_at) VALUES (?, ?, (SELECT coalesce(max(number), 0)"
+                " + 1 FROM runs WHERE job = ?), ?, ?, ?, ?, ?, ?)",
+                (run_id, job, job, script, script_hash, seed, json.dumps(spec),
+                 JobState.WAITING, now),
+            )  # fmt: skip
+        latest = self.latest_run(job)
+        assert latest is not None  # noqa: S101  # it was just written
+        return latest
+
+    def resume_run(self, run: int, *, script_hash: str, spec: dict[str, Any]) -> None:
+        """A person starts run ``run`` again, perhaps with another spec."""
+        with self._transaction() as connection:
+            connection.execute(
+                "UPDATE runs SET state = ?, script_hash = ?, spec = ?, ended_at = NULL"
+                " WHERE id = ?",
+                (JobState.WAITING, script_hash, json.dumps(spec), run),
+            )
+
+    def set_state(
+        self,
+        run: int,
+        *,
+        state: JobState,
+        message: str,
+        plan: dict[str, Any] | None,
+        ended_at: float | None,
+    ) -> None:
+        """Where run ``run`` is now."""
+        stored = None if plan is None else json.dumps(plan)
+        with self._transaction() as connection:
+            connection.execute(
+                "UPDATE runs SET state = ?, message = ?, plan = ?, ended_at = ?"
+                " WHERE id = ?",
+                (state, message, stored, ended_at, run),
+            )
+
+    def put_attempt(self, run: int, attempt: AttemptHistory, *, now: float) -> None:
+        """What is known of an attempt; the newest call wins."""
+        with self._transaction() as connection:
+            connection.execute(
+                "INSERT INTO attempts (run, number, began_at, history)"
+                " VALUES (?, ?, ?, ?) ON CONFLICT (run, number)"
+                " DO UPDATE SET history = excluded.history",
+                (run, attempt.number, now, json.dumps(asdict(attempt))),
+            )
+
+    def record_incident(self, run: int, effect: RecordIncident, *, now: float) -> None:
+        """Write an incident down, once: a second record of an attempt is ignored."""
+        diagnosis = effect.diagnosis
+        memory = None if diagnosis.memory is None else asdict(diagnosis.memory)
+        with self._transaction() as connection:
+            connection.execute(
+                "INSERT INTO incidents (run, attempt, at, cause, because, memory,"
+                " advice, remedy, failed_step) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+                " ON CONFLICT (run, attempt) DO NOTHING",
+                (
+                    run,
+                    effect.attempt,
+                    now,
+                    diagnosis.cause,
+                    json.dumps([asdict(reason) for reason in diagnosis.because]),
+                    None if memory is None else json.dumps(memory),
+                    diagnosis.advice,
+                    json.dumps(
+                        {
+                            "kind": effect.remedy.kind,
+                            "changes": effect.remedy.changes,
+                            "because": effect.remedy.because,
+                        }
+                    ),
+                    effect.failed_step,
+                ),
+            )
+
+    def update_incident(self, run: int, effect: UpdateIncident) -> None:
+        """Add what became of an incident; what is None stays as it was."""
+        deviations = json.dumps(effect.deviations) if effect.deviations else None
+        with self._transaction() as connection:
+            connection.execute(
+                "UPDATE incidents SET restored_step = coalesce(?, restored_step),"
+                " lost_steps = coalesce(?, lost_steps),"
+                " downtime_seconds = coalesce(?, downtime_seconds),"
+                " deviations = coalesce(?, deviations) WHERE run = ? AND attempt = ?",
+                (effect.restored_step, effect.lost_steps, effect.downtime_seconds,
+                 deviations, run, effect.attempt),
+            )  # fmt: skip
+
+    def _rows(
+        self, make: Callable[[sqlite3.Row], T], query: str, *values: object
+    ) -> list[T]:
+        with self._explained():
+            return [make(row) for row in self._connection.execute(query, values)]
+
+    def latest_run(self, job: str) -> RunRow | None:
+        """The newest run of ``job``."""
+        rows = self._rows(
+            _run,
+            "SELECT * FROM runs WHERE job = ? ORDER BY number DESC LIMIT 1",
+            job,
+        )
+        return rows[0] if rows else None
+
+    def latest_runs(self) -> list[RunRow]:
+        """The newest run of every job, by name."""
+        return self._rows(
+            _run,
+            "SELECT * FROM runs AS r WHERE number = (SELECT max(number) FROM runs"
+            " WHERE job = r.job) ORDER BY job",
+        )
+
+    def attempts(self, run: int) -> tuple[AttemptHistory, ...]:
+        """What is known of the attempts of a run, oldest first."""
+        return tuple(
+            self._rows(
+                _attempt, "SELECT * FROM attempts WHERE run = ? ORDER BY number", run
+            )
+        )
+
+    def incidents(
+        self,
+        *,
+        job: str | None = None,
+        incident: int | None = None,
+        run: int | None = None,
+    ) -> list[IncidentRow]:
+        """Incidents, oldest first: all, those of ``job`` or of ``run``, or that one."""
+        return self._rows(
+            _incident,
+            "SELECT incidents.*, runs.job FROM incidents"
+            " JOIN runs ON runs.id = incidents.run"
+            " WHERE (?1 IS NULL OR runs.job = ?1)"
+            " AND (?2 IS NULL OR incidents.id = ?2)"
+            " AND (?3 IS NULL OR incidents.run = ?3) ORDER BY incidents.id",
+            job,
+            incident,
+            run,
+        )
+
+    def counts(self, job: str) -> list[tuple[Cause, RemedyKind]]:
+        """Cause and remedy of every incident of ``job``."""
+
+        def pair(row: sqlite3.Row) -> tuple[Cause, RemedyKind]:
+            return Cause(row["cause"]), RemedyKind(json.loads(row["remedy"])["kind"])
+
+        return self._rows(
+            pair,
+            "SELECT cause, remedy FROM incidents"
+            " JOIN runs ON runs.id = incidents.run WHERE runs.job = ?",
+            job,
+        )
+
+
+def _run(row: sqlite3.Row) -> RunRow:
+    values = dict(row)
+    plan = values["plan"]
+    return RunRow(
+        **{
+            **values,
+            "spec": json.loads(values["spec"]),
+            "plan": None if plan is None else json.loads(plan),
+            "state": JobState(values["state"]),
+        }
+    )
+
+
+def _attempt(row: sqlite3.Row) -> AttemptHistory:
+    stored = json.loads(row["history"])
+    cause, remedy = stored["cause"], stored["remedy"]
+    stored["cause"] = None if cause is None else Cause(cause)
+    stored["remedy"] = None if remedy is None else RemedyKind(remedy)
+    return AttemptHistory(**stored)
+
+
+def _incident(row: sqlite3.Row) -> IncidentRow:
+    values = {name: value for name, value in dict(row).items() if name != "run"}
+    memory = values["memory"]
+    return IncidentRow(
+        **{
+            **values,
+            "at": datetime.fromtimestamp(values["at"], UTC).isoformat(),
+            "because": json.loads(values["because"]),
+            "memory": None if memory is None else json.loads(memory),
+            "remedy": json.loads(values["remedy"]),
+            "deviations": json.loads(values["deviations"]),
+        }
+    )

@@ -1,0 +1,53 @@
+"""One supervisor a job: a file lock that the kernel gives back, whatever happens."""
+
+import fcntl
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(slots=True)
+class Lock:
+    """A held lock; it ends with ``release`` or with the process."""
+
+    descriptor: int
+
+    def release(self) -> None:
+        """Let go."""
+        os.close(self.descriptor)
+
+
+def acquire(path: Path) -> Lock | None:
+    """Lock ``path``; None: another process holds it. Raises OSError."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+    return Lock(descriptor)
+
+
+def holder(path: Path) -> int | None:
+    """The pid that locked ``path`` last; None: unknown."""
+    try:
+        return int(path.read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def is_locked(path: Path) -> bool:
+    """Whether some process holds the lock now."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False

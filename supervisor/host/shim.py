@@ -1,0 +1,207 @@
+"""The shim: parent of one training process, and the one who knows how it ended.
+
+Run as a file by a bare interpreter (``python -I -S shim.py ATTEMPT_DIR -- COMMAND…``).
+It stays as small as Python allows, because one lives beside every training: it imports
+neither ``dataclasses`` nor ``pathlib`` nor ``subprocess``; ``records.ExitRecord`` is
+written field by field here, and a contract test holds the two together.
+
+- It is a subreaper: whatever training leaves behind, also in sessions of its own,
+  becomes its child and is ended before the exit record is written.
+- Training dies with it (PDEATHSIG), and it drains training when its own parent dies.
+- SIGTERM is passed on inside the handler: ``wait4`` is restarted after signals, so
+  code after it would not run before training ends.
+"""
+# ruff: noqa: PTH104, PTH118, PTH123  # pathlib costs 1 MiB, see above
+
+import ctypes
+import json
+import os
+import resource
+import signal
+import sys
+import time
+
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+"""From linux/prctl.h."""
+
+SWEEP_GRACE_SECONDS = 2.0
+"""From SIGTERM to SIGKILL for processes that outlived training."""
+SWEEP_SECONDS = 30.0
+"""After this, what is left does not react to SIGKILL and is reported instead."""
+EXEC_FAILED = 127
+
+
+def main(arguments: list[str]) -> None:
+    """Run ``COMMAND`` for the attempt in ``ATTEMPT_DIR``; the exit status is 0."""
+    directory, command = "".join(arguments[:1]), arguments[2:]
+    if arguments[1:2] != ["--"] or not command:
+        sys.exit("usage: shim.py ATTEMPT_DIR -- COMMAND...")
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    if "TRAINWARDEN_SHIM_DETACHED" not in os.environ:
+        die_with_parent(libc, signal.SIGTERM)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the supervisor decides on Ctrl-C
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    started = time.monotonic_ns()
+    signals = {signal.SIGTERM}
+    signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    pid = spawn(libc, directory, command)
+    asked = forward_sigterm(pid)
+    write(directory, "shimmed.json", introduction(pid))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
+    status, usage = wait_for(pid)
+    ended = time.monotonic_ns()
+    swept, left = sweep()
+    by_signal = os.WIFSIGNALED(status)
+    record: dict[str, object] = {
+        "pid": pid,
+        "exit_code": None if by_signal else os.WEXITSTATUS(status),
+        "signal": os.WTERMSIG(status) if by_signal else None,
+        "core_dumped": bool(by_signal and os.WCOREDUMP(status)),
+        "max_rss_bytes": usage.ru_maxrss * 1024,
+        "user_seconds": usage.ru_utime,
+        "system_seconds": usage.ru_stime,
+        "started_ns": started,
+        "ended_ns": ended,
+        "asked_to_stop": bool(asked),
+        "swept": swept,
+        "unkillable": left,
+    }
+    write(directory, "exit.json", record)
+
+
+def die_with_parent(libc: ctypes.CDLL, number: int) -> None:
+    """Get signal ``number`` when the parent dies, also if it is dead already."""
+    parent = os.getppid()
+    libc.prctl(PR_SET_PDEATHSIG, number, 0, 0, 0)
+    if os.getppid() != parent:
+        os.kill(os.getpid(), number)
+
+
+def spawn(libc: ctypes.CDLL, directory: str, command: list[str]) -> int:
+    """Start ``command`` in a process group of its own; its pid."""
+    output = os.open(
+        os.path.join(directory, "output.log"),
+        os.O_WRONLY | os.O_CREAT | os.O_APPEND,
+        0o600,
+    )
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    pid = os.fork()
+    if pid:
+        os.close(output)
+        os.close(nothing)
+        return pid
+    try:
+        os.setpgid(0, 0)
+        die_with_parent(libc, signal.SIGKILL)
+        for number in (signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+        for target, source in ((0, nothing), (1, output), (2, output)):
+            os.dup2(source, target)
+        os.execvp(command[0], command)  # noqa: S606  # no shell is wanted
+    except BaseException as error:  # noqa: BLE001  # this is the forked child
+        os.write(2, f"trainwarden: cannot start {command[0]}: {error}\n".encode())
+    finally:
+        os._exit(EXEC_FAILED)
+
+
+def forward_sigterm(pid: int) -> list[int]:
+    """Pass SIGTERM on to ``pid``; the returned list is empty until one came."""
+    asked: list[int] = []
+
+    def forward(number: int, _frame: object) -> None:
+        asked.append(number)
+        try:
+            os.kill(pid, signal.SIGTERM)
+        except ProcessLookupError:
+            return
+
+    signal.signal(signal.SIGTERM, forward)
+    return asked
+
+
+def wait_for(pid: int) -> tuple[int, resource.struct_rusage]:
+    """Wait for ``pid``, reaping orphans meanwhile: (status, rusage)."""
+    while True:
+        reaped, status, usage = os.wait4(-1, 0)
+        if reaped == pid:
+            return status, usage
+
+
+def sweep() -> tuple[int, list[int]]:
+    """End every process that is left: (how many there were, pids that remain)."""
+    seen: set[int] = set()
+    asked_at = time.monotonic()
+    while True:
+        reap()
+        left = children()
+        if not left:
+            return len(seen), []
+        waited = time.monotonic() - asked_at
+        if waited > SWEEP_SECONDS:
+            return len(seen), sorted(left)
+        for pid in left:
+            first = pid not in seen
+            seen.add(pid)
+            if first or waited > SWEEP_GRACE_SECONDS:
+                kill(pid, signal.SIGTERM if first else signal.SIGKILL)
+        time.sleep(0.02)
+
+
+def reap() -> None:
+    """Collect what has ended."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        pass
+
+
+def children() -> set[int]:
+    """The pids of our children: as a subreaper we get every orphan of the attempt."""
+    with open("/proc/thread-self/children") as file:
+        return {int(pid) for pid in file.read().split()}
+
+
+def kill(pid: int, number: int) -> None:
+    """Signal ``pid``, and wake it if it is stopped: SIGTERM would wait for ever."""
+    try:
+        os.kill(pid, number)
+        os.kill(pid, signal.SIGCONT)
+    except ProcessLookupError:
+        pass
+
+
+def introduction(pid: int) -> dict[str, object]:
+    """Who we are and whom we watch: ``records.Shimmed``."""
+    with open("/proc/sys/kernel/random/boot_id") as file:
+        boot = file.read().strip()
+    with open(f"/proc/{pid}/stat", "rb") as file:
+        after_name = file.read().rpartition(b")")[2].split()
+    return {
+        "shim_pid": os.getpid(),
+        "pid": pid,
+        "boot_id": boot,
+        "started_ticks": int(after_name[19]),  # field 22 of proc(5)
+    }
+
+
+def write(directory: str, name: str, value: dict[str, object]) -> None:
+    """Write ``value`` as JSON so that a reader finds all of it or nothing."""
+    path = os.path.join(directory, name)
+    descriptor = os.open(path + ".tmp", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        os.write(descriptor, json.dumps(value).encode())
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    os.rename(path + ".tmp", path)
+    descriptor = os.open(directory, os.O_RDONLY)
+    os.fsync(descriptor)
+    os.close(descriptor)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,143 @@
+"""One status from three sources: the run, its page, and the ledger's counts."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from supervisor.core.causes import Cause
+from supervisor.core.status import JobState, JobStatus, SnapshotStatus
+from supervisor.core.verdicts import RemedyKind
+from supervisor.host.launch_direct import read_shimmed, same_process
+from supervisor.host.ledger import Ledger, RunRow
+from supervisor.host.lock import is_locked
+from supervisor.host.telemetry import Telemetry
+from supervisor.wire.page import Page, Phase
+from supervisor.wire.paths import RunPaths, StatePaths
+
+RESTARTS = {RemedyKind.RESTART, RemedyKind.MICROBATCH}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFacts:
+    """What is known of a run beside its newest page."""
+
+    job: str
+    state: JobState
+    attempt: int
+    message: str
+    incidents: tuple[tuple[Cause, RemedyKind], ...] = ()
+    batch: int | None = None
+    promise: str | None = None
+
+
+def restarts(incidents: Iterable[tuple[Cause, RemedyKind]]) -> dict[Cause, int]:
+    """How many incidents of each cause were answered by another attempt."""
+    return dict(Counter(cause for cause, remedy in incidents if remedy in RESTARTS))
+
+
+def job_status(
+    facts: RunFacts,
+    page: Page | None,
+    *,
+    pid: int | None,
+    now: float,
+    earlier: Sequence[Page] = (),
+) -> JobStatus:
+    """What to show of a run; ``now`` in monotonic seconds, ``earlier`` attempts' pages."""
+    base = JobStatus(
+        job=facts.job,
+        state=facts.state,
+        attempt=facts.attempt,
+        pid=pid,
+        message=facts.message,
+        promise=facts.promise,
+        effective_batch=facts.batch,
+        incidents=dict(Counter(cause for cause, _ in facts.incidents)),
+        restarts=restarts(facts.incidents),
+    )
+    if page is None:
+        return base
+    pages = (*earlier, page)
+    seconds = [p.step_seconds_sum or 0.0 for p in pages]
+    live = pid is not None
+    return replace(
+        base,
+        phase=_phase(page),
+        epoch=page.epoch,
+        epochs=page.epochs,
+        step=page.step,
+        step_in_epoch=page.step_in_epoch,
+        steps_per_epoch=page.steps_per_epoch,
+        samples=page.samples,
+        loss=page.loss,
+        step_seconds=page.step_seconds,
+        effective_batch=page.effective_batch or facts.batch,
+        slices=page.slices,
+        slice_size=page.slice_size,
+        snapshot=_snapshot(page, now),
+        memory_limit_bytes=page.memory_limit_bytes,
+        memory_in_use_bytes=page.memory_in_use_bytes if live else None,
+        memory_peak_bytes=page.memory_peak_bytes,
+        host_rss_bytes=page.host_rss_bytes if live else None,
+        heartbeat_age_seconds=_age(page.heartbeat_ns, now) if live else None,
+        step_counts=tuple(
+            sum(row) for row in zip(*(p.step_counts for p in pages), strict=True)
+        ),
+        step_seconds_sum=sum(seconds),
+        phase_seconds={
+            phase.name.lower(): sum(p.phase_seconds[phase] for p in pages)
+            for phase in Phase
+        },
+    )
+
+
+def _phase(page: Page) -> str | None:
+    known = {int(phase): phase.name.lower() for phase in Phase}
+    return None if page.phase is None else known.get(page.phase)
+
+
+def _age(ns: int | None, now: float) -> float | None:
+    return None if ns is None else max(now - ns / 1e9, 0.0)
+
+
+def _snapshot(page: Page, now: float) -> SnapshotStatus | None:
+    age = _age(page.snapshot_ns, now)
+    if page.snapshot_step is None or age is None:
+        return None
+    return SnapshotStatus(step=page.snapshot_step, age_seconds=age)
+
+
+def stored_status(
+    ledger: Ledger, run: RunRow, paths: StatePaths, *, now: float
+) -> JobStatus:
+    """The status of ``run`` as its files tell it, whoever supervises it."""
+    attempts = ledger.attempts(run.id)
+    number = attempts[-1].number if attempts else 0
+    files = paths.run(run.job, run.number).attempt(number)
+    supervised = is_locked(paths.lock(run.job))
+    state, message = run.state, run.message
+    if not state.ended and not supervised:
+        state = JobState.INTERRUPTED
+        message = "its supervisor is gone; run the same command again to resume"
+    shimmed = read_shimmed(files) if not state.ended else None
+    alive = shimmed is not None and same_process(shimmed)
+    telemetry = Telemetry(files)
+    telemetry.poll()
+    facts = RunFacts(
+        job=run.job,
+        state=state,
+        attempt=number,
+        message=message,
+        incidents=tuple(ledger.counts(run.job)),
+        batch=next((a.batch for a in reversed(attempts) if a.batch), None),
+        promise=telemetry.view.promise,
+    )
+    earlier = earlier_pages(paths.run(run.job, run.number), number)
+    pid = shimmed.pid if alive and shimmed is not None else None
+    return job_status(facts, telemetry.page(), pid=pid, now=now, earlier=earlier)
+
+
+def earlier_pages(paths: RunPaths, number: int) -> list[Page]:
+    """The last pages of the attempts before ``number``."""
+    pages = (Telemetry(paths.attempt(n)).page() for n in range(1, number))
+    return [page for page in pages if page is not None]

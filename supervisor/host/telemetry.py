@@ -1,0 +1,113 @@
+"""What a training process tells: its events folded into one view, beside its page."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from supervisor.core.events import Learned
+from supervisor.wire.events import EventReader, Kind, Record
+from supervisor.wire.page import Page, read_page
+from supervisor.wire.paths import AttemptPaths
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptView:
+    """What the event file of an attempt says so far."""
+
+    in_fit: bool = False
+    restored_step: int | None = None
+    first_step: int | None = None
+    finished: bool = False
+    drained: bool = False
+    refused: str | None = None
+    promise: str | None = None
+    """Why bits are not promised."""
+
+
+def _integer(record: Record, name: str) -> int | None:
+    value = record.fields.get(name)
+    return value if type(value) is int else None
+
+
+def _text(record: Record, name: str) -> str:
+    return str(record.fields.get(name, ""))[:2000]
+
+
+def fold(view: AttemptView, record: Record) -> AttemptView:
+    """``view`` with one more record."""
+    change = _FOLDS.get(record.kind)
+    return view if change is None else replace(view, **change(record))
+
+
+_FOLDS: Mapping[str, Callable[[Record], dict[str, Any]]] = {
+    Kind.FIT_BEGAN: lambda _: {"in_fit": True},
+    Kind.FIT_ENDED: lambda _: {"in_fit": False},
+    Kind.RESTORED: lambda r: {"restored_step": _integer(r, "step")},
+    Kind.FIRST_STEP: lambda r: {"first_step": _integer(r, "step")},
+    Kind.FINISHED: lambda r: {"finished": r.fields.get("exit_code") == 0},
+    Kind.DRAINED: lambda _: {"drained": True},
+    Kind.REFUSED: lambda r: {"refused": _text(r, "sentence")},
+    Kind.PROMISE: lambda r: {
+        "promise": None if r.fields.get("bits") is not False else _text(r, "sentence")
+    },
+}
+"""What a record of each kind changes in the view; the others change nothing."""
+
+
+def learned(record: Record) -> Learned | None:
+    """What the core should know of ``record``; None: nothing."""
+    names = _LESSONS.get(record.kind)
+    if names is None:
+        return None
+    known: dict[str, Any] = {
+        ours: _integer(record, theirs) for ours, theirs in names.items()
+    }
+    jit = record.fields.get("jit")
+    return Learned(
+        **known,
+        jit=jit if isinstance(jit, bool) else None,
+        deviations=_sentences(record.fields.get("deviations")),
+    )
+
+
+_LESSONS: Mapping[str, Mapping[str, str]] = {
+    Kind.FIT_BEGAN: {"batch": "batch"},
+    Kind.RESTORED: {"restored_step": "step"},
+    Kind.FIRST_STEP: {"first_step": "step"},
+    Kind.SNAPSHOT: {"snapshot_step": "step"},
+    Kind.PEAK: {
+        "slice_size": "slice_size",
+        "peak_bytes": "peak_bytes",
+        "limit_bytes": "limit_bytes",
+    },
+    Kind.MICROBATCH: {"batch": "batch", "slices": "slices", "slice_size": "size"},
+}
+"""Which field of a record is which of ``Learned``."""
+
+
+def _sentences(value: Any) -> tuple[str, ...]:
+    found = value if isinstance(value, list) else []
+    return tuple(str(item)[:500] for item in found[:20])
+
+
+class Telemetry:
+    """The page and the event file of one attempt."""
+
+    def __init__(self, paths: AttemptPaths) -> None:
+        self._paths = paths
+        self._reader = EventReader(paths.events)
+        self.view = AttemptView()
+
+    def poll(self) -> list[Learned]:
+        """Take in new records; what the core should hear of them."""
+        news: list[Learned] = []
+        for record in self._reader.poll():
+            self.view = fold(self.view, record)
+            lesson = learned(record)
+            if lesson is not None:
+                news.append(lesson)
+        return news
+
+    def page(self) -> Page | None:
+        """Where the attempt is; None: it has not said yet."""
+        return read_page(self._paths.page)

@@ -1,0 +1,83 @@
+"""Budgets count restarts that brought nothing."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from supervisor.core.causes import Cause
+from supervisor.core.history import AttemptHistory, History
+
+OOM, KILL = Cause.DEVICE_OOM, Cause.PREEMPTED
+
+
+def history(*ends: tuple[Cause, int | None], since: int = 1) -> History:
+    """A history with these ends."""
+    return History(
+        attempts=tuple(
+            AttemptHistory(number=number, cause=cause, snapshot_step=snapshot)
+            for number, (cause, snapshot) in enumerate(ends, start=1)
+        ),
+        budget_since=since,
+    )
+
+
+def test_the_first_failure_is_no_restart() -> None:
+    """Nothing was tried yet, so nothing was in vain."""
+    assert history((OOM, 0)).fruitless(OOM) == 0
+    assert History().fruitless() == 0
+    assert History().unknown() == 0
+
+
+def test_a_newer_snapshot_earns_the_budget_back() -> None:
+    """Only the restarts since the last progress count."""
+    assert history((OOM, 0), (OOM, 0), (OOM, 0)).fruitless(OOM) == 2
+    assert history((OOM, 0), (OOM, 5), (OOM, 5)).fruitless(OOM) == 1
+    assert history((OOM, 0), (OOM, 5)).fruitless(OOM) == 0
+
+
+def test_another_cause_ends_the_row_of_a_cause_but_not_the_overall_row() -> None:
+    """Causes that take turns are still a restart loop."""
+    turns = history((OOM, 0), (KILL, 0), (OOM, 0), (KILL, 0))
+    assert turns.fruitless(KILL) == 0
+    assert turns.fruitless() == 3
+
+
+def test_unknown_is_neither_progress_nor_none() -> None:
+    """An attempt whose snapshots cannot be read is counted apart."""
+    assert history((OOM, 0), (OOM, None), (OOM, 0)).fruitless(OOM) == 1
+    assert history((OOM, 0), (OOM, None), (OOM, None)).fruitless(OOM) == 0
+    assert history((OOM, 0), (OOM, None), (OOM, None)).unknown() == 2
+    assert history((OOM, 0), (OOM, None), (OOM, 3)).unknown() == 0
+
+
+def test_a_person_who_starts_again_forgives() -> None:
+    """Attempts before ``budget_since`` do not count, but stay known."""
+    forgiven = history((OOM, 0), (OOM, 0), (OOM, 0), since=3)
+    assert forgiven.fruitless(OOM) == 0
+    assert len(forgiven.attempts) == 3
+
+
+def test_the_newest_attempt_is_what_changes() -> None:
+    """``updated`` touches the last attempt only, and nothing where there is none."""
+    begun = History().begun(1).begun(2).updated(batch=32)
+    assert [attempt.batch for attempt in begun.attempts] == [None, 32]
+    assert begun.begun(3).batch == 32
+    assert History().batch is None
+    assert History().updated(batch=1) == History()
+    assert History().last is None
+    assert begun.last is not None
+    assert begun.last.number == 2
+
+
+ENDS = st.lists(
+    st.tuples(st.sampled_from([OOM, KILL]), st.none() | st.integers(0, 3)), max_size=12
+)
+
+
+@given(ENDS)
+def test_a_row_of_one_cause_is_never_longer_than_the_overall_row(
+    ends: list[tuple[Cause, int | None]],
+) -> None:
+    """Counting fewer causes cannot count more restarts."""
+    made = history(*ends)
+    for cause in (OOM, KILL):
+        assert 0 <= made.fruitless(cause) <= made.fruitless() <= max(len(ends) - 1, 0)

@@ -1,0 +1,360 @@
+"""The life of a run: every rule of the table's own docstring, and its properties."""
+
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from supervisor.core.backoff import BackOff
+from supervisor.core.causes import Cause
+from supervisor.core.effects import (
+    AskDrain,
+    CheckGate,
+    Effect,
+    End,
+    Kill,
+    Launch,
+    RecordIncident,
+    Say,
+    UpdateIncident,
+)
+from supervisor.core.events import (
+    DrainRequested,
+    Event,
+    Exited,
+    GateClear,
+    GateHeld,
+    Learned,
+    Spawned,
+    SpawnFailed,
+    TimeIsUp,
+)
+from supervisor.core.evidence import Evidence
+from supervisor.core.lifecycle import TABLE, Run, diagram, step
+from supervisor.core.policy import Policy
+from supervisor.core.status import JobState
+from supervisor.core.verdicts import RemedyKind
+from supervisor.wire.records import CrashReport, ExitRecord
+
+POLICY = Policy(
+    run_id="r",
+    without_progress=3,
+    back_off=BackOff(first_seconds=1.0, most_seconds=60.0),
+    allow_inexact=True,
+)
+
+
+def fresh() -> Run:
+    """A run that was just begun."""
+    return Run(policy=POLICY, grace_seconds=60.0)
+
+
+def exit_record(*, code: int | None = None, signal: int | None = None) -> ExitRecord:
+    """How a process ended."""
+    return ExitRecord(
+        pid=1,
+        exit_code=code,
+        signal=signal,
+        core_dumped=False,
+        max_rss_bytes=1,
+        user_seconds=0.0,
+        system_seconds=0.0,
+        started_ns=0,
+        ended_ns=1,
+        asked_to_stop=False,
+        swept=0,
+        unkillable=(),
+    )
+
+
+def oom_report(steps_done: int | None) -> CrashReport:
+    """TensorFlow's exception for exhausted memory."""
+    return CrashReport(
+        exception="tensorflow.python.framework.errors_impl.ResourceExhaustedError",
+        message="OOM when allocating tensor with shape[512,64,64,32]",
+        traceback="Traceback (most recent call last):",
+        steps_done=steps_done,
+        in_fit=True,
+    )
+
+
+def killed(last: int | None = 10, snapshot: int | None = 8) -> Exited:
+    """Killed from outside."""
+    evidence = Evidence(exit=exit_record(signal=9), steps_done=last)
+    return Exited(evidence=evidence, last_step=last, snapshot_step=snapshot)
+
+
+def out_of_memory(last: int | None = 0, snapshot: int | None = 0) -> Exited:
+    """Out of device memory, under our limit."""
+    evidence = Evidence(
+        exit=exit_record(code=1), crash=oom_report(last), steps_done=last, limited=True
+    )
+    return Exited(evidence=evidence, last_step=last, snapshot_step=snapshot)
+
+
+def finished() -> Exited:
+    """A clean end."""
+    evidence = Evidence(exit=exit_record(code=0), finished=True)
+    return Exited(evidence=evidence, last_step=20, snapshot_step=20)
+
+
+def drained() -> Exited:
+    """An end on request, with the state saved."""
+    evidence = Evidence(exit=exit_record(code=75), drained=True)
+    return Exited(evidence=evidence, last_step=12, snapshot_step=12)
+
+
+def happen(run: Run, *events: Event, now: float = 100.0) -> tuple[Run, list[Effect]]:
+    """``run`` after ``events``, and all effects on the way."""
+    effects: list[Effect] = []
+    for event in events:
+        run, done = step(run, event, now=now)
+        effects += done
+    return run, effects
+
+
+def running(*events: Event) -> tuple[Run, list[Effect]]:
+    """A run whose next attempt was started, and then ``events``."""
+    return happen(fresh(), TimeIsUp(), GateClear(), Spawned(7), *events)
+
+
+def kinds(effects: list[Effect]) -> list[type]:
+    """Their types, talk left out."""
+    return [type(effect) for effect in effects if not isinstance(effect, Say)]
+
+
+def test_from_start_to_finish() -> None:
+    """The gate is checked, one attempt is launched, and its clean end is the run's."""
+    run, effects = running(finished())
+    assert kinds(effects) == [CheckGate, Launch, End]
+    assert effects[-1] == End(0)
+    assert run.state is JobState.FINISHED
+
+
+def test_a_held_gate_is_looked_at_again_and_told_once() -> None:
+    """While something is left of the last attempt no other starts."""
+    run, effects = happen(
+        fresh(), TimeIsUp(), GateHeld("pid 5"), TimeIsUp(), GateHeld("pid 5")
+    )
+    assert run.state is JobState.WAITING
+    assert run.deadline == 101.0
+    assert kinds(effects) == [CheckGate, CheckGate]
+    assert effects.count(Say("waiting: pid 5 is still there")) == 1
+
+
+def test_a_crash_is_an_incident_and_another_attempt() -> None:
+    """After a kill the same computation goes on, in a new attempt."""
+    run, effects = running(Learned(batch=32), killed())
+    assert run.state is JobState.WAITING
+    incident = effects[-2]
+    assert isinstance(incident, RecordIncident)
+    assert (incident.attempt, incident.failed_step) == (1, 10)
+    assert incident.remedy.kind is RemedyKind.RESTART
+    run, effects = happen(run, TimeIsUp(), GateClear())
+    assert effects[-1] == Launch(number=2, plan=None)
+
+
+def test_an_incident_is_completed_by_the_next_attempt() -> None:
+    """What was lost is known once the next attempt has restored and made a step."""
+    run, _ = running(killed(last=10))
+    run, effects = happen(
+        run, TimeIsUp(), GateClear(), Spawned(8), Learned(restored_step=8), now=103.0
+    )
+    assert effects[-1] == UpdateIncident(attempt=1, restored_step=8, lost_steps=2)
+    run, effects = happen(run, Learned(batch=4), Learned(first_step=9), now=107.0)
+    assert effects == [
+        UpdateIncident(attempt=1, restored_step=8, lost_steps=2, downtime_seconds=7.0)
+    ]
+    assert run.open_incident is None
+    assert happen(run, Learned(first_step=10))[1] == []
+
+
+def test_without_a_snapshot_all_steps_are_lost() -> None:
+    """An attempt that makes its first step without restoring began at zero."""
+    run, _ = running(killed(last=10, snapshot=0))
+    _, effects = happen(
+        run, TimeIsUp(), GateClear(), Spawned(8), Learned(first_step=1), now=101.0
+    )
+    update = effects[-1]
+    assert isinstance(update, UpdateIncident)
+    assert (update.restored_step, update.lost_steps) == (0, 10)
+
+
+def test_how_much_was_lost_can_stay_unknown() -> None:
+    """Without a page nobody knows where the attempt was; no number is made up."""
+    run, _ = running(killed(last=None))
+    _, effects = happen(
+        run, TimeIsUp(), GateClear(), Spawned(8), Learned(deviations=("BatchNorm",))
+    )
+    update = effects[-1]
+    assert isinstance(update, UpdateIncident)
+    assert (update.restored_step, update.lost_steps) == (None, None)
+    assert update.deviations == ("BatchNorm",)
+
+
+def test_news_before_any_attempt_changes_nothing() -> None:
+    """A run that adopts a dead attempt may hear of it before it has a history."""
+    run = replace(fresh(), state=JobState.RUNNING)
+    assert happen(run, Learned(first_step=1, batch=3)) == (run, [])
+
+
+def test_out_of_memory_leads_to_slices() -> None:
+    """The batch stays; the slice shrinks below what failed."""
+    run, effects = running(Learned(batch=512), out_of_memory())
+    record = effects[-2]
+    assert isinstance(record, RecordIncident)
+    assert record.diagnosis.cause is Cause.DEVICE_OOM
+    assert record.remedy.kind is RemedyKind.MICROBATCH
+    _, effects = happen(run, TimeIsUp(), GateClear())
+    launch = effects[-1]
+    assert isinstance(launch, Launch)
+    assert launch.plan is not None
+    assert launch.plan.ceiling is not None
+    assert launch.plan.ceiling <= 512
+
+
+def test_draining() -> None:
+    """A request to end asks, waits, and only then kills."""
+    run, effects = running(DrainRequested("SIGTERM"))
+    assert kinds(effects)[-1] is AskDrain
+    assert (run.state, run.deadline) == (JobState.DRAINING, 160.0)
+    done, effects = happen(run, drained())
+    assert (done.state, effects[-1]) == (JobState.DRAINED, End(75))
+    killing, effects = happen(run, TimeIsUp())
+    assert (killing.state, kinds(effects)) == (JobState.KILLING, [Kill])
+    killing, effects = happen(killing, TimeIsUp(), TimeIsUp())
+    assert [type(effect) for effect in effects] == [Say, Kill, Kill]
+    ended, effects = happen(killing, killed())
+    assert (ended.state, effects[-1]) == (JobState.DRAINED, End(75))
+
+
+def test_asking_twice_ends_at_once() -> None:
+    """The second Ctrl-C does not wait for a snapshot."""
+    run, effects = running(DrainRequested("Ctrl-C"), DrainRequested("Ctrl-C"))
+    assert run.state is JobState.KILLING
+    assert kinds(effects)[-1] is Kill
+
+
+def test_a_drain_between_attempts() -> None:
+    """While nothing runs, everything is saved already."""
+    run, effects = happen(fresh(), DrainRequested("SIGTERM"))
+    assert (run.state, effects[-1]) == (JobState.DRAINED, End(75))
+
+
+def test_a_drain_while_an_attempt_is_being_started() -> None:
+    """A request that comes too early is not forgotten."""
+    run, _ = happen(fresh(), TimeIsUp(), GateClear(), DrainRequested("SIGTERM"))
+    assert run.state is JobState.LAUNCHING
+    run, effects = happen(run, Spawned(3))
+    assert run.state is JobState.DRAINING
+    assert AskDrain() in effects
+
+
+def test_a_crash_while_draining_is_told_and_not_restarted() -> None:
+    """Whoever asked for the end gets it, and the crash is written down."""
+    run, effects = running(DrainRequested("SIGTERM"), out_of_memory())
+    assert run.state is JobState.DRAINED
+    assert RecordIncident in kinds(effects)
+    assert effects[-1] == End(75)
+
+
+def test_training_that_drained_by_itself_is_not_restarted() -> None:
+    """A SIGTERM straight to training (Slurm, say) ends the run with 75 as well."""
+    run, effects = running(drained())
+    assert (run.state, effects[-1]) == (JobState.DRAINED, End(75))
+
+
+def test_no_process() -> None:
+    """A process that cannot be started is no restart loop."""
+    run, effects = happen(fresh(), TimeIsUp(), GateClear(), SpawnFailed("no memory"))
+    assert (run.state, effects[-1]) == (JobState.GAVE_UP, End(1))
+    assert Say("no memory") in effects
+
+
+def test_the_diagram_shows_every_state() -> None:
+    """The picture in the README is the table."""
+    text = diagram()
+    states = {row.source for row in TABLE.values()}
+    states |= {target for row in TABLE.values() for target in row.targets}
+    assert all(f"{state}" in text for state in states)
+    assert text.startswith("stateDiagram-v2\n    [*] --> waiting\n")
+
+
+STEPS = st.none() | st.integers(0, 50)
+EVENTS = st.one_of(
+    st.builds(Spawned, st.integers(1, 99)),
+    st.just(SpawnFailed("x")),
+    st.builds(
+        Learned,
+        batch=st.none() | st.integers(1, 600),
+        slice_size=st.none() | st.integers(1, 600),
+        restored_step=STEPS,
+        first_step=STEPS,
+        snapshot_step=STEPS,
+    ),
+    st.builds(killed, STEPS, STEPS),
+    st.builds(out_of_memory, STEPS, STEPS),
+    st.just(finished()),
+    st.just(drained()),
+    st.just(DrainRequested("SIGTERM")),
+    st.just(TimeIsUp()),
+    st.just(GateClear()),
+    st.just(GateHeld("pid 1")),
+)
+
+
+@settings(max_examples=300)
+@given(st.lists(EVENTS, max_size=60))
+def test_no_sequence_of_events_breaks_the_rules(events: list[Event]) -> None:
+    """One attempt at a time, targets as the table says, and an end is the end."""
+    run, alive, now = fresh(), False, 0.0
+    for event in events:
+        now += 1.0
+        before = run
+        run, effects = step(run, event, now=now)
+        row = TABLE.get((before.state, type(event)))
+        if row is None:
+            assert (run, effects) == (before, ())
+            continue
+        assert run.state in row.targets
+        launches = [effect for effect in effects if isinstance(effect, Launch)]
+        assert not (launches and alive)
+        alive = (alive or bool(launches)) and not isinstance(
+            event, Exited | SpawnFailed
+        )
+        assert any(isinstance(effect, End) for effect in effects) == run.state.ended
+
+
+@settings(max_examples=100)
+@given(st.lists(st.sampled_from(["kill", "oom"]), min_size=60, max_size=60))
+def test_without_progress_every_run_gives_up(ends: list[str]) -> None:
+    """No mix of causes restarts a run for ever when no snapshot gets newer."""
+    run, _ = happen(fresh(), TimeIsUp())
+    for number, end in enumerate(ends):
+        exited = killed(5, 0) if end == "kill" else out_of_memory(5, 0)
+        run, _ = happen(
+            run,
+            GateClear(),
+            Spawned(number + 1),
+            Learned(batch=512),
+            exited,
+            TimeIsUp(),
+        )
+        if run.state.ended:
+            break
+    assert run.state is JobState.GAVE_UP
+    assert run.attempt <= 10
+
+
+@settings(max_examples=100)
+@given(st.lists(st.booleans(), min_size=30, max_size=60))
+def test_with_progress_a_run_never_gives_up(kill: list[bool]) -> None:
+    """A crash a day for a year is no reason to stop a run that moves on."""
+    run, _ = happen(fresh(), TimeIsUp())
+    for number, by_kill in enumerate(kill):
+        step_now = 10 * (number + 1)
+        exited = (
+            killed(step_now, step_now) if by_kill else killed(step_now + 3, step_now)
+        )
+        run, _ = happen(run, GateClear(), Spawned(1), exited, TimeIsUp())
+        assert run.state is JobState.WAITING

@@ -1,0 +1,176 @@
+"""The spec: validated whole, and merged from file and options."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from supervisor.core.address import Address
+from supervisor.core.spec import (
+    SnapshotInterval,
+    Spec,
+    SpecError,
+    build_spec,
+    merge,
+    parse_interval,
+    read_toml,
+)
+
+FULL = """
+script = "train.py"
+args = ["--epochs", "3"]
+name = "digits"
+python = "/srv/venv/bin/python"
+gpus = [0, "GPU-5ec0"]
+
+[memory]
+cpu = "600MiB"
+gpu = 1048576
+
+[snapshots]
+every = "200steps"
+keep = 5
+
+[drain]
+grace = "5min"
+
+[metrics]
+listen = "127.0.0.1:9464"
+"""
+
+
+def spec_of(text: str) -> Spec:
+    """The spec in a TOML text."""
+    return build_spec(read_toml(text))
+
+
+def problems_of(text: str) -> dict[str, str]:
+    """What is wrong with a TOML text, by path."""
+    with pytest.raises(SpecError) as caught:
+        spec_of(text)
+    return {problem.path: problem.expected for problem in caught.value.problems}
+
+
+def test_a_full_spec() -> None:
+    """Sizes, durations and intervals are read as people write them."""
+    spec = spec_of(FULL)
+    assert spec.memory.cpu == 600 * 2**20
+    assert spec.memory.gpu == 2**20
+    assert spec.snapshots.every == SnapshotInterval(steps=200)
+    assert spec.drain.grace == 300
+    assert spec.gpus == (0, "GPU-5ec0")
+    assert spec.metrics.listen == Address("127.0.0.1", 9464)
+
+
+def test_every_problem_at_once() -> None:
+    """All that is wrong is told in one go, each with its path and what was expected."""
+    problems = problems_of(
+        """
+        nam = "x"
+        args = [1]
+        gpus = [-1]
+        environment = 3
+        [memory]
+        cpu = "6xx"
+        gpu = true
+        [snapshots]
+        every = 3
+        keep = "a"
+        [drain]
+        grace = 5
+        [metrics]
+        listen = 9464
+        [microbatch]
+        allow_inexact = 2
+        """
+    )
+    assert problems["script"] == "is required"
+    assert problems["nam"].endswith("did you mean 'name'?")
+    assert problems["args[0]"] == "expected text, got 1"
+    assert "index or UUID" in problems["gpus[0]"]
+    assert problems["environment"].startswith("expected a table")
+    assert "such as 600MiB" in problems["memory.cpu"]
+    assert "such as 600MiB" in problems["memory.gpu"]
+    assert "200steps" in problems["snapshots.every"]
+    assert problems["snapshots.keep"].startswith("expected a whole number")
+    assert "such as 30s" in problems["drain.grace"]
+    assert "HOST:PORT" in problems["metrics.listen"]
+    assert problems["microbatch.allow_inexact"].startswith("expected true or false")
+
+
+def test_an_unknown_key_in_a_table_lists_the_known_ones() -> None:
+    """A key that resembles nothing is answered with what there is."""
+    found = problems_of('script = "t.py"\n[memory]\nzzz = 1')
+    assert found == {"memory.zzz": "is not a key of a spec; known: cpu, gpu"}
+
+
+def test_a_value_out_of_range() -> None:
+    """What pydantic says of a range is passed on."""
+    found = problems_of('script = "t.py"\n[snapshots]\nkeep = 1')
+    assert found["snapshots.keep"].startswith("expected greater than or equal to 2")
+
+
+def test_off_is_no_address() -> None:
+    """``off`` serves nothing."""
+    spec = spec_of('script = "t.py"\n[metrics]\nlisten = "off"')
+    assert spec.metrics.listen is None
+
+
+@pytest.mark.parametrize("name", ["../x", "a/b", "", ".x", "-x", "x" * 65, "a\n"])
+def test_names_cannot_leave_their_directory(name: str) -> None:
+    """A job's name is one plain path component."""
+    with pytest.raises(SpecError, match="name: expected a name"):
+        build_spec({"script": "t.py", "name": name})
+
+
+def test_no_toml() -> None:
+    """Broken TOML is one problem of the whole file."""
+    with pytest.raises(SpecError, match="is not valid TOML") as caught:
+        read_toml("script = ")
+    assert caught.value.problems[0].path == ""
+
+
+def test_intervals() -> None:
+    """An interval is time or steps."""
+    assert parse_interval("30s") == SnapshotInterval(seconds=30)
+    assert parse_interval("1 step") == SnapshotInterval(steps=1)
+    for text in ("0steps", "steps", "x"):
+        with pytest.raises(ValueError, match="200steps"):
+            parse_interval(text)
+
+
+def test_options_win_over_the_file_key_by_key() -> None:
+    """Tables are merged, not replaced."""
+    below = {"memory": {"cpu": "1GiB", "gpu": "2GiB"}, "script": "a"}
+    above = {"memory": {"cpu": "600MiB"}, "name": "n"}
+    assert merge(below, above) == {
+        "memory": {"cpu": "600MiB", "gpu": "2GiB"},
+        "script": "a",
+        "name": "n",
+    }
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.floats(),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(
+                st.sampled_from(["script", "memory", "cpu", "gpus", "x", "snapshots"]),
+                inner,
+                max_size=4,
+            )
+        ),
+        max_leaves=12,
+    )
+)
+def test_hostile_tables(value: object) -> None:
+    """Whatever a file holds, the answer is a spec or a list of problems."""
+    tables = value if isinstance(value, dict) else {"script": value}
+    try:
+        script: str | None = build_spec(tables).script
+    except SpecError as caught:
+        script = None
+        problems = caught.problems
+    else:
+        problems = ()
+    assert script or problems

@@ -1,0 +1,169 @@
+"""The ledger: real SQLite files."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from supervisor.core.allocator import MemoryFigures
+from supervisor.core.causes import Cause
+from supervisor.core.effects import RecordIncident, UpdateIncident
+from supervisor.core.history import AttemptHistory
+from supervisor.core.status import JobState
+from supervisor.core.verdicts import Diagnosis, Reason, Remedy, RemedyKind
+from supervisor.host.ledger import Ledger, LedgerError, RunRow
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    """A new ledger."""
+    return Ledger(tmp_path / "ledger.sqlite")
+
+
+def begin(ledger: Ledger, job: str = "digits") -> RunRow:
+    """A run in it."""
+    return ledger.begin_run(
+        run_id=f"{job}-{len(ledger.latest_runs())}-{ledger.latest_run(job)}"[:64],
+        job=job,
+        script="/a/train.py",
+        script_hash="1",
+        seed=2**62,
+        spec={"script": "train.py"},
+        now=1.0,
+    )
+
+
+def incident(attempt: int = 1) -> RecordIncident:
+    """An OOM."""
+    return RecordIncident(
+        attempt=attempt,
+        diagnosis=Diagnosis(
+            cause=Cause.DEVICE_OOM,
+            because=(Reason("ResourceExhaustedError", "tf.oom", 7),),
+            memory=MemoryFigures(limit_bytes=600, in_use_bytes=500),
+            advice="smaller",
+        ),
+        remedy=Remedy(
+            kind=RemedyKind.MICROBATCH, because="fits", changes={"slices": [1, 4]}
+        ),
+        failed_step=41,
+    )
+
+
+def test_runs_of_a_job_are_counted(ledger: Ledger) -> None:
+    """Each run of a name has a number; the newest is the one that is shown."""
+    first, second, other = begin(ledger), begin(ledger), begin(ledger, "other")
+    assert (first.number, second.number, other.number) == (1, 2, 1)
+    assert [run.id for run in ledger.latest_runs()] == [second.id, other.id]
+    assert ledger.latest_run("none") is None
+    assert second.seed == 2**62
+
+
+def test_a_run_is_stored_and_resumed(ledger: Ledger) -> None:
+    """State, message and plan survive; resuming opens the run again."""
+    run = begin(ledger)
+    ledger.set_state(
+        run.id,
+        state=JobState.DRAINED,
+        message="m",
+        plan={"slices": 4},
+        ended_at=2.0,
+    )
+    stored = ledger.latest_run("digits")
+    assert stored is not None
+    assert (stored.state, stored.message, stored.plan, stored.ended_at) == (
+        JobState.DRAINED,
+        "m",
+        {"slices": 4},
+        2.0,
+    )
+    ledger.resume_run(run.id, script_hash="2", spec={})
+    again = ledger.latest_run("digits")
+    assert again is not None
+    assert (again.state, again.script_hash, again.ended_at) == (
+        JobState.WAITING,
+        "2",
+        None,
+    )
+
+
+def test_attempts_come_back_as_they_went_in(ledger: Ledger) -> None:
+    """The newest record of an attempt wins; order is by number."""
+    run = begin(ledger)
+    ledger.put_attempt(run.id, AttemptHistory(number=2), now=2.0)
+    ledger.put_attempt(run.id, AttemptHistory(number=1), now=1.0)
+    known = AttemptHistory(
+        number=1,
+        cause=Cause.DEVICE_OOM,
+        remedy=RemedyKind.MICROBATCH,
+        batch=512,
+        peak_bytes=2**33,
+        jit=True,
+    )
+    ledger.put_attempt(run.id, known, now=3.0)
+    assert ledger.attempts(run.id) == (known, AttemptHistory(number=2))
+
+
+def test_an_incident_is_recorded_once_and_completed_later(ledger: Ledger) -> None:
+    """A second record of an attempt changes nothing; what became of it is added."""
+    run = begin(ledger)
+    ledger.record_incident(run.id, incident(), now=0.0)
+    ledger.record_incident(run.id, incident(), now=9.0)
+    ledger.update_incident(
+        run.id, UpdateIncident(attempt=1, restored_step=40, lost_steps=1)
+    )
+    ledger.update_incident(
+        run.id,
+        UpdateIncident(attempt=1, downtime_seconds=2.5, deviations=("BatchNorm",)),
+    )
+    (found,) = ledger.incidents(job="digits")
+    assert found.at == "1970-01-01T00:00:00+00:00"
+    assert found.cause == "device_oom"
+    assert found.because == [
+        {"text": "ResourceExhaustedError", "signature": "tf.oom", "line": 7}
+    ]
+    assert found.remedy == {
+        "kind": "microbatch",
+        "changes": {"slices": [1, 4]},
+        "because": "fits",
+    }
+    assert (found.failed_step, found.restored_step, found.lost_steps) == (41, 40, 1)
+    assert (found.downtime_seconds, found.deviations) == (2.5, ["BatchNorm"])
+    assert found.memory is not None
+    assert found.memory["limit_bytes"] == 600
+    assert ledger.incidents(incident=found.id) == ledger.incidents(run=run.id)
+    assert ledger.incidents(job="other") == []
+    assert ledger.counts("digits") == [(Cause.DEVICE_OOM, RemedyKind.MICROBATCH)]
+
+
+def test_two_connections_see_each_other(tmp_path: Path) -> None:
+    """A foreground run writes while ``status`` reads."""
+    writer = Ledger(tmp_path / "ledger.sqlite")
+    begin(writer)
+    reader = Ledger(tmp_path / "ledger.sqlite", read_only=True)
+    assert len(reader.latest_runs()) == 1
+    begin(writer, "other")
+    assert len(reader.latest_runs()) == 2
+    with pytest.raises(LedgerError, match="readonly"):
+        begin(reader, "third")
+
+
+def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
+    """A downgrade does not touch what it cannot understand."""
+    path = tmp_path / "ledger.sqlite"
+    Ledger(path).close()
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA user_version=99")
+    connection.close()
+    with pytest.raises(LedgerError, match="newer version"):
+        Ledger(path)
+
+
+def test_what_is_no_ledger(tmp_path: Path) -> None:
+    """A file of another kind is told in a sentence."""
+    path = tmp_path / "ledger.sqlite"
+    path.write_bytes(b"not a database, but long enough to be read as one" * 100)
+    with pytest.raises(LedgerError, match="cannot be used"):
+        Ledger(path)
+    with pytest.raises(LedgerError, match="cannot be used"):
+        Ledger(tmp_path / "missing" / "ledger.sqlite", read_only=True)
