@@ -1,0 +1,129 @@
+"""This attempt, seen from inside: what it was asked, and what it says of itself.
+
+One object a process, made before the script starts. Standard library only: a script
+that never imports Keras pays for nothing else.
+"""
+
+import os
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from supervisor.wire.directive import Directive
+from supervisor.wire.events import EventWriter, Kind
+from supervisor.wire.page import STEP_BUCKETS_SECONDS, PageWriter, Phase
+from supervisor.wire.paths import AttemptPaths
+
+HEARTBEAT_SECONDS = 1.0
+SMOOTHING = 0.1
+"""Weight of the newest step in the smoothed step time."""
+
+_PAGE_SIZE = os.sysconf("SC_PAGE_SIZE")
+
+
+def rss_bytes() -> int | None:
+    """Resident memory of this process in bytes; None where /proc is missing."""
+    try:
+        fields = Path("/proc/self/statm").read_text(encoding="ascii").split()
+    except OSError:
+        return None
+    return int(fields[1]) * _PAGE_SIZE
+
+
+class Attempt:
+    """The directive, the page and the events of the running attempt."""
+
+    def __init__(self, directive: Directive) -> None:
+        """Open page and event file. Raises OSError, ENOSPC among them."""
+        self.directive = directive
+        self.paths = AttemptPaths(Path(directive.attempt_directory))
+        self.events = EventWriter(self.paths.events)
+        self._page = PageWriter(self.paths.page)
+        # Reentrant: the signal handler may interrupt a write of its own thread.
+        self._lock = threading.RLock()
+        self._phase = Phase.STARTING
+        self._phase_since = time.monotonic_ns()
+        self._phase_seconds = [0.0] * len(Phase)
+        self._step_counts = [0] * (len(STEP_BUCKETS_SECONDS) + 1)
+        self._step_sum = 0.0
+        self._step_smoothed: float | None = None
+        self.drain_requested = False
+        self.fits_began = 0
+        """Calls of ``fit`` that trained in this attempt."""
+        self.steps_here: int | None = None
+        """Steps completed by this attempt; None before a supervised ``fit``."""
+        self.failed_in_fit: BaseException | None = None
+        """The exception that left the last supervised ``fit``."""
+        self.running_fit: Any = None
+        self.session: Any = None
+        """What the calls of ``fit`` share; None before the first."""
+        self.last_saved: dict[str, Any] = {"step": None, "snapshot": None}
+        """The newest snapshot on disk that this attempt knows of."""
+        self.wait_for_saver = _nothing
+        """Waits until a snapshot in flight is on disk."""
+        self.set(pid=os.getpid(), phase=int(Phase.STARTING))
+        self.set(phase_since_ns=self._phase_since, heartbeat_ns=self._phase_since)
+
+    def set(self, **values: Any) -> None:
+        """Publish the named fields of the page. Safe from several threads."""
+        with self._lock:
+            self._page.set(**values)
+
+    def say(self, kind: str, **fields: Any) -> None:
+        """Append a record to the event file."""
+        self.events.append(kind, **fields)
+
+    def notice(self, sentence: str) -> None:
+        """Tell the person who runs this."""
+        self.say(Kind.NOTICE, sentence=sentence)
+
+    def enter(self, phase: Phase) -> Phase:
+        """Change the phase; returns the one that ended."""
+        now = time.monotonic_ns()
+        with self._lock:
+            before = self._phase
+            if phase is before:
+                return before
+            self._phase_seconds[before] += (now - self._phase_since) / 1e9
+            self._phase, self._phase_since = phase, now
+            self._page.set(
+                phase=int(phase),
+                phase_since_ns=now,
+                phase_seconds=tuple(self._phase_seconds),
+            )
+        return before
+
+    def step_done(self, *, seconds: float, steps: int, **values: Any) -> None:
+        """Publish ``steps`` completed steps that took ``seconds`` together."""
+        each = seconds / max(steps, 1)
+        bucket = sum(bound < each for bound in STEP_BUCKETS_SECONDS)
+        self._step_counts[bucket] += steps
+        self._step_sum += seconds
+        before = each if self._step_smoothed is None else self._step_smoothed
+        self._step_smoothed = before + SMOOTHING * (each - before)
+        self.set(
+            step_counts=tuple(self._step_counts),
+            step_seconds_sum=self._step_sum,
+            step_seconds=self._step_smoothed,
+            **values,
+        )
+
+    def beat(self) -> None:
+        """One heartbeat."""
+        self.set(heartbeat_ns=time.monotonic_ns(), host_rss_bytes=rss_bytes())
+
+    def start_heartbeat(self) -> None:
+        """Beat once a second from a daemon thread: the interpreter still runs."""
+        threading.Thread(
+            target=self._beat_for_ever, name="trainwarden-heartbeat", daemon=True
+        ).start()
+
+    def _beat_for_ever(self) -> None:
+        while True:
+            self.beat()
+            time.sleep(HEARTBEAT_SECONDS)
+
+
+def _nothing() -> None:
+    """No snapshot can be in flight yet."""

@@ -1,0 +1,339 @@
+# ruff: noqa: SLF001  # the private names of Keras: see the table in seams_fit
+"""Where the data of a ``fit`` continue, and in which order they come.
+
+What each kind costs to take up in the middle, and what it promises:
+
+| kind | order | to continue |
+| --- | --- | --- |
+| arrays | ours | O(1): the rest of the permutation |
+| ``PyDataset`` | ours | O(1): the rest of the indices |
+| ``tf.data`` | its own: iterated as often as before | reads what comes before, once |
+| generator | its own: replayed from its start | runs it up to the position |
+
+**Arrays.** A script that set a global seed gets exactly the order it gets without
+supervision: Keras then draws one permutation and repeats it in every epoch. (So a
+supervised run of a seeded script equals an unsupervised one bit for bit.) Without a seed
+Keras draws a new permutation each epoch that nobody can draw again; ours are new each
+epoch as well, from the job's own seed, the call of ``fit`` and how often the data were
+begun. Seeding the script globally instead would freeze its reshuffling.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from trainers import seams_fit as seams
+from trainers.frameworks import deterministic_seed
+
+tf = seams.tf
+
+
+def permutation(n: int, *, seed: int, fit: int, begun: int) -> np.ndarray:
+    """The order (n,) int64 of samples; one for each way in which they differ."""
+    generator = np.random.Generator(np.random.PCG64([seed, fit, begun]))
+    return generator.permutation(n)
+
+
+class Source:
+    """The training data of one ``fit``: also the kind for ``tf.data``.
+
+    ``begun`` counts how often an iterator was made (Keras makes one more at each end of
+    an epoch than it uses), ``drawn`` the batches taken from the present one.
+    """
+
+    kind = "tf.data"
+
+    def __init__(self, iterator: Any) -> None:
+        """``iterator``: the epoch iterator that was just constructed."""
+        self.adapter = iterator.data_adapter
+        self.dataset = iterator._distributed_dataset
+        self.begun = 0
+        self.drawn = 0
+
+    @property
+    def batch(self) -> int | None:
+        """Samples a step; None where it is not known beforehand."""
+        leaves = [s for s in seams.tree.flatten(self.element_spec) if s is not None]
+        return leaves[0].shape[0] if leaves and leaves[0].shape.rank else None
+
+    @property
+    def samples(self) -> int | None:
+        """Samples in the data; None where unknown."""
+        return None
+
+    @property
+    def element_spec(self) -> Any:
+        """Shapes and dtypes of a batch."""
+        return self.dataset.element_spec
+
+    def why_not_exact(self) -> str | None:
+        """Why bits cannot be promised, in a sentence; None if they can."""
+        return _unseeded_shuffle(self.dataset)
+
+    def prepare(self, *, begun: int, drawn: int) -> None:
+        """Know the position before Keras' ``on_epoch_begin`` may start workers."""
+
+    def begin(self) -> Any:
+        """A new iterator over the data from their beginning."""
+        self.begun += 1
+        self.drawn = 0
+        return iter(self.dataset)
+
+    def resume(self, *, begun: int, drawn: int) -> Any:
+        """The iterator that was the ``begun``-th, after ``drawn`` batches."""
+        while self.begun < begun - 1:
+            self.begin()
+        self.begun, self.drawn = begun, drawn
+        return iter(self.dataset.skip(drawn) if drawn else self.dataset)
+
+    def first_batch(self) -> Any:
+        """A batch to measure with; the order of the data is left as it was."""
+        return next(iter(self.dataset))
+
+
+def _unseeded_shuffle(dataset: Any) -> str | None:
+    waiting = [dataset]
+    while waiting:
+        node = waiting.pop()
+        waiting += list(node._inputs()) if hasattr(node, "_inputs") else []
+        seeds = getattr(node, "_seed", None), getattr(node, "_seed2", None)
+        if "Shuffle" in type(node).__name__ and all(_is_zero(s) for s in seeds):
+            return (
+                "the tf.data pipeline shuffles without a seed: samples of an epoch may"
+                " be repeated or skipped after a restart (set a seed to be exact)"
+            )
+    return None
+
+
+def _is_zero(seed: Any) -> bool:
+    return seed is not None and int(seed) == 0
+
+
+class GeneratorSource(Source):
+    """A Python generator: its state is its own."""
+
+    kind = "generator"
+
+    def why_not_exact(self) -> str:
+        """Why bits cannot be promised."""
+        return (
+            "the training data come from a Python generator, whose state cannot be"
+            " saved: it is replayed from its start, which is exact only if it yields"
+            " the same batches again"
+        )
+
+    def begin(self) -> Any:
+        """The generator goes on where it is: Keras never starts one again."""
+        before, self.begun = self.drawn, self.begun + 1
+        iterator = iter(self.dataset)
+        self.drawn = before
+        return iterator
+
+    def first_batch(self) -> Any:
+        """The batch that Keras peeked at."""
+        return self.adapter._first_batches[0]
+
+
+class ArraySource(Source):
+    """NumPy arrays and tensors: our permutation, Keras' way of taking the slices."""
+
+    kind = "arrays"
+
+    def __init__(self, iterator: Any, *, seed: int, fit: int) -> None:
+        super().__init__(iterator)
+        self._seed, self._fit = seed, fit
+        adapter = self.adapter
+        self._n, self._batch = adapter._num_samples, adapter._batch_size
+        self._shuffle = adapter._shuffle
+        self._repeated = self._keras_order(seed) if self._shuffle else None
+        self._order = np.arange(self._n)
+        self._spec = self.dataset.element_spec
+        self.dataset = self._make_dataset()
+
+    @property
+    def batch(self) -> int:
+        """Samples a step."""
+        return self._batch
+
+    @property
+    def samples(self) -> int:
+        """Samples in the arrays."""
+        return self._n
+
+    @property
+    def element_spec(self) -> Any:
+        """Shapes and dtypes of a batch, as Keras' own pipeline has them."""
+        return self._spec
+
+    def why_not_exact(self) -> None:
+        """Arrays are exact."""
+        return
+
+    def _keras_order(self, seed: int) -> np.ndarray | None:
+        """The order Keras repeats in each epoch of a seeded script; None without."""
+        if seams.global_seed() in (None, deterministic_seed(seed)):
+            return None
+        # A permutation of all does not depend on the batch; shuffled batches do.
+        batch = self._batch if self._shuffle == "batch" else self._n
+        indices = seams.ArrayDataAdapter(
+            np.arange(self._n), batch_size=batch, shuffle=self._shuffle
+        )
+        batches = [seams.tree.flatten(b)[0] for b in indices.get_tf_dataset()]
+        return np.concatenate([batch.numpy() for batch in batches])
+
+    def order(self, begun: int) -> np.ndarray:
+        """The samples (n,) int64 in the order of the ``begun``-th time."""
+        if not self._shuffle:
+            return np.arange(self._n)
+        if self._repeated is not None:
+            return self._repeated
+        if self._shuffle != "batch":
+            return permutation(self._n, seed=self._seed, fit=self._fit, begun=begun)
+        order = np.arange(self._n)
+        mixed = permutation(self._n, seed=self._seed, fit=self._fit, begun=begun)
+        for start in range(0, self._n, self._batch):
+            part = order[start : start + self._batch]
+            part[:] = start + np.argsort(mixed[start : start + self._batch])
+        return order
+
+    def begin(self) -> Any:
+        """An iterator over a new permutation."""
+        return self._from(begun=self.begun + 1, drawn=0)
+
+    def resume(self, *, begun: int, drawn: int) -> Any:
+        """An iterator over the rest of the ``begun``-th permutation."""
+        return self._from(begun=begun, drawn=drawn)
+
+    def _from(self, *, begun: int, drawn: int) -> Any:
+        self.begun, self.drawn = begun, drawn
+        # Read when the new iterator is first asked; an older one has read its own.
+        self._order = self.order(begun)[drawn * self._batch :]
+        return iter(self.dataset)
+
+    def first_batch(self) -> Any:
+        """The first samples, in their own order."""
+        inputs = self._sliceable()
+        return _gather(inputs, tf.range(min(self._batch, self._n), dtype=tf.int64))
+
+    def _sliceable(self) -> Any:
+        inputs = seams.array_slicing.convert_to_sliceable(
+            self.adapter._inputs, target_backend="tensorflow"
+        )
+        return seams.tree.lists_to_tuples(inputs)
+
+    def _make_dataset(self) -> Any:
+        """Keras' pipeline (``ArrayDataAdapter.get_tf_dataset``) with our indices."""
+        data = tf.data.Dataset
+        indices = data.range(1).map(
+            lambda _: tf.ensure_shape(
+                tf.numpy_function(lambda: self._order, [], tf.int64), [None]
+            )
+        )
+        batches = indices.flat_map(self._in_batches)
+        pairs = data.zip((batches, data.from_tensors(self._sliceable()).repeat()))
+        dataset = pairs.map(
+            lambda i, inputs: _gather(inputs, i), num_parallel_calls=tf.data.AUTOTUNE
+        )
+        options = tf.data.Options()
+        options.experimental_optimization.apply_default_optimizations = False
+        return dataset.with_options(options).prefetch(tf.data.AUTOTUNE)
+
+    def _in_batches(self, order: Any) -> Any:
+        full = tf.shape(order, out_type=tf.int64)[0] // self._batch
+        shaped = tf.reshape(order[: full * self._batch], [full, self._batch])
+        dataset = tf.data.Dataset.from_tensor_slices(shaped)
+        if self._n % self._batch:
+            rest = tf.data.Dataset.from_tensors(order[full * self._batch :])
+            dataset = dataset.concatenate(rest)
+        return dataset
+
+
+def _gather(inputs: Any, indices: Any) -> Any:
+    wrapper = seams.array_slicing.TensorflowSparseWrapper
+
+    def take(value: Any) -> Any:
+        if isinstance(value, wrapper):
+            return seams.array_slicing.slice_tensorflow_sparse_wrapper(value, indices)
+        if isinstance(value, (list, tuple, dict)):
+            return None  # goes on inside
+        return tf.gather(value, indices, axis=0) if tf.is_tensor(value) else value
+
+    return seams.tree.traverse(take, inputs)
+
+
+class _Reordered:
+    """A ``PyDataset`` whose batches come in our order, from where we stand."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+        self.order = np.arange(inner.num_batches)
+
+    def __getitem__(self, index: int) -> Any:
+        return self.inner[int(self.order[index])]
+
+    @property
+    def num_batches(self) -> int:
+        """Batches that are left of this pass."""
+        return len(self.order)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "inner":  # while being unpickled in a worker process
+            raise AttributeError(name)
+        return getattr(self.inner, name)
+
+
+class PyDatasetSource(Source):
+    """``keras.utils.PyDataset``: asked by index, in our order."""
+
+    kind = "PyDataset"
+
+    def __init__(self, iterator: Any, *, seed: int, fit: int) -> None:
+        super().__init__(iterator)
+        self._seed, self._fit = seed, fit
+        self._shuffle = self.adapter.shuffle
+        self._reordered = _Reordered(self.adapter.py_dataset)
+        self.adapter.py_dataset = self._reordered
+        self.adapter.shuffle = False
+        if self.adapter.enqueuer is not None:
+            self.adapter.enqueuer.py_dataset = self._reordered
+            self.adapter.enqueuer.shuffle = False
+
+    def why_not_exact(self) -> str | None:
+        """Why bits cannot be promised."""
+        if self.adapter.enqueuer is None:
+            return None
+        return (
+            "a PyDataset with workers may draw random numbers in any order: its batches"
+            " are neither repeated nor skipped, but may differ if they are random"
+        )
+
+    def prepare(self, *, begun: int, drawn: int) -> None:
+        """Set the order of the pass that comes next."""
+        n = self._reordered.inner.num_batches
+        order = np.arange(n)
+        if self._shuffle:
+            order = permutation(n, seed=self._seed, fit=self._fit, begun=begun)
+        self._reordered.order = order[drawn:]
+
+    def resume(self, *, begun: int, drawn: int) -> Any:
+        """The rest of the ``begun``-th pass; ``prepare`` has set its order."""
+        self.begun, self.drawn = begun, drawn
+        return iter(self.dataset)
+
+    def first_batch(self) -> Any:
+        """The batch at index 0."""
+        batch = self.adapter._standardize_batch(self._reordered.inner[0])
+        return seams.tree.map_structure(tf.convert_to_tensor, batch)
+
+
+def source_of(iterator: Any, *, seed: int, fit: int) -> Source:
+    """The source for a training iterator, by its data adapter."""
+    adapter = iterator.data_adapter
+    if type(adapter) is seams.ArrayDataAdapter:
+        return ArraySource(iterator, seed=seed, fit=fit)
+    finite = getattr(getattr(adapter, "py_dataset", None), "num_batches", None)
+    if isinstance(adapter, seams.PyDatasetAdapter) and finite is not None:
+        return PyDatasetSource(iterator, seed=seed, fit=fit)
+    if isinstance(adapter, seams.TFDatasetAdapter):
+        return Source(iterator)
+    return GeneratorSource(iterator)

@@ -1,0 +1,127 @@
+"""The state of callbacks: saved by attribute, given back in place.
+
+What a callback refers to but does not own (models, functions, open files) is left as
+the script made it. What looks like state and cannot be saved is told, not dropped.
+"""
+
+import io
+import os
+import threading
+import types
+from collections.abc import Iterable
+from typing import Any
+
+from trainers import encode
+from trainers import seams_fit as seams
+
+keras = seams.keras
+
+NOT_STATE = ("_model", "model", "params", "_trainwarden")
+"""Attributes that ``fit`` itself sets."""
+
+REFERENCES = (
+    types.FunctionType, types.MethodType, types.BuiltinFunctionType, types.ModuleType,
+    type, io.IOBase, threading.Thread, type(threading.Lock()),
+    keras.Layer, keras.optimizers.Optimizer, keras.Metric, keras.Loss,
+    keras.callbacks.Callback,
+)  # fmt: skip
+"""What a callback may refer to; it is the script's, and the script makes it again."""
+
+DISPLAY = (keras.callbacks.ProgbarLogger,)
+"""Callbacks whose state is only what is on the screen."""
+
+
+def of_fit(callbacks: Iterable[Any], model: Any) -> list[Any]:
+    """The callbacks with a state to keep: those given, and the History."""
+    found = [one for one in callbacks if not isinstance(one, DISPLAY)]
+    history = getattr(model, "history", None)
+    if isinstance(history, keras.callbacks.History) and history not in found:
+        found.append(history)
+    return found
+
+
+def encode_all(callbacks: list[Any]) -> tuple[list[Any], list[Any], list[str]]:
+    """The states as JSON, their tensors, and a sentence for each part left out."""
+    states, tensors, told = [], [], []
+    for index, callback in enumerate(callbacks):
+        encoder = encode.Encoder(f"callback/{index}/", array_of=seams.framework_array)
+        attributes, missing = _attributes(callback, encoder)
+        state = {"type": encode.type_name(callback), "attributes": attributes}
+        if isinstance(callback, keras.callbacks.CSVLogger):
+            state["file_bytes"] = _size(callback.filename)
+        states.append(state)
+        tensors += encoder.tensors
+        told += missing
+    return states, tensors, told
+
+
+def _attributes(callback: Any, encoder: encode.Encoder) -> tuple[dict, list[str]]:
+    attributes, missing = {}, []
+    for name, value in vars(callback).items():
+        if name in NOT_STATE:
+            continue
+        try:
+            attributes[name] = encoder.encode(value)
+        except encode.UnencodableError as error:
+            if not isinstance(value, REFERENCES) and not _is_keras_own(callback):
+                missing.append(
+                    f"the callback {type(callback).__name__} keeps {error} in"
+                    f" {name}, which cannot be saved"
+                )
+    return attributes, missing
+
+
+def _is_keras_own(callback: Any) -> bool:
+    """Keras' own callbacks keep writers and profilers, which they make again."""
+    return type(callback).__module__.startswith("keras.")
+
+
+def _size(path: str) -> int | None:
+    try:
+        return os.stat(path).st_size  # noqa: PTH116  # a path of the user's, any kind
+    except OSError:
+        return None
+
+
+def decode_all(callbacks: list[Any], states: list[Any], stored: Any) -> list[str]:
+    """Give ``callbacks`` their ``states``; returns a sentence for each that has none."""
+    told = []
+    decoder = encode.Decoder(stored, assign=seams.framework_value)
+    for index, callback in enumerate(callbacks):
+        state = states[index] if index < len(states) else None
+        if state is None or state["type"] != encode.type_name(callback):
+            told.append(
+                f"the callback {type(callback).__name__} was not there when the"
+                " snapshot was taken: it starts anew"
+            )
+            continue
+        present = vars(callback)
+        for name, value in state["attributes"].items():
+            existing = present.get(name)
+            setattr(callback, name, decoder.decode(value, existing=existing))
+        if isinstance(callback, keras.callbacks.CSVLogger):
+            told += _cut_csv(callback, state.get("file_bytes"))
+    return told
+
+
+def keep_csv_rows(callbacks: Iterable[Any]) -> list[tuple[Any, bool]]:
+    """Before a resumed ``fit``: CSVLogger would empty its file when training begins."""
+    loggers = [one for one in callbacks if isinstance(one, keras.callbacks.CSVLogger)]
+    kept = [(one, one.append) for one in loggers]
+    for logger in loggers:
+        logger.append = True
+    return kept
+
+
+def _cut_csv(logger: Any, size: int | None) -> list[str]:
+    """Let the file end where it ended at the snapshot: replayed rows come again."""
+    present = _size(logger.filename)
+    if size is None or present is None or logger.csv_file is None:
+        return []
+    if present < size:
+        return [f"{logger.filename} is shorter than it was: rows are missing"]
+    logger.csv_file.flush()
+    os.truncate(logger.filename, size)
+    logger.append_header = logger.keys is None and size == 0
+    logger.writer = None  # made again at the next row, with the same columns
+    return []

@@ -1,0 +1,32 @@
+"""Asking the microbatching for its part in a ``fit``."""
+
+from typing import Any
+
+from trainers import frameworks, isolation
+from trainers.fit_report import memory_limit
+
+
+def prepare(run: Any) -> Any:
+    """Let the model train in slices where the directive asks for it.
+
+    Returns an object with ``slices``, ``size`` (both may change in the first steps)
+    and ``restore()``; None where there is nothing to undo.
+    """
+    directive = run.attempt.directive
+    if directive.slice_size is None and not directive.calibrate:
+        return None
+    module = isolation.load("trainers.microbatch")
+    try:
+        return module.prepare(
+            run.model,
+            slice_size=directive.slice_size,
+            calibrate=directive.calibrate,
+            slice_ceiling=directive.slice_ceiling,
+            memory_limit_bytes=memory_limit(run.attempt),
+            allow_inexact=directive.allow_inexact,
+            first_batch=run.source.first_batch,
+            report=run.attempt.say,
+        )
+    except module.MicrobatchRefusedError as error:
+        frameworks.refuse(run.attempt, str(error))
+        raise

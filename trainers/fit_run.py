@@ -1,0 +1,326 @@
+# ruff: noqa: SLF001  # the private names of Keras: see the table in seams_fit
+"""One supervised call of ``fit``: it follows the loop of Keras and keeps its state."""
+
+import time
+from typing import Any
+
+from supervisor.wire.page import Phase
+from trainers import (
+    data,
+    drain,
+    fit_callbacks,
+    fit_iterator,
+    fit_microbatch,
+    fit_state,
+    frameworks,
+)
+from trainers import seams_fit as seams
+from trainers.fit_report import Report
+from trainers.fit_session import Session, script_hash
+from trainers.snapshot import Snapshot
+
+LOST_SEAM = (
+    "this model does not train through its train function: it is watched, but its"
+    " state is not saved"
+)
+
+
+class FitRun:
+    """The position, the state and the boundaries of one ``fit``."""
+
+    def __init__(
+        self, session: Session, model: Any, callbacks: list[Any], *, epochs: int
+    ) -> None:
+        self.session, self.model, self.callbacks = session, model, callbacks
+        self.attempt = session.attempt
+        self.epochs = epochs
+        self.taken: Snapshot | None = session.middle_of(session.fit_number)
+        self.source: Any = None
+        self.iterator: Any = None
+        self.epoch = 0
+        self.next_step = 0
+        """Keras' number of the next step of this epoch."""
+        self.step_in_epoch = 0
+        self.logs: Any = {}
+        """What the last step returned."""
+        self.validation_begun = 0
+        """How often earlier attempts iterated the validation data."""
+        self.validation_data: Any = None
+        self.microbatch: Any = None
+        self.report = Report(session.attempt)
+        self._local: Any = None
+        if self.taken is not None:
+            self._local = fit_state.local_of(
+                self.taken.manifest.state, self.taken.tensors
+            )
+        self._no_step_yet = False
+        self._ran = 0
+        self._step_began = 0.0
+        self._saved_step = session.step
+        self._saved_at = time.monotonic()
+        self._told: set[str] = set()
+
+    # --- before the first step ---------------------------------------------------
+
+    def adopt(self, iterator: Any) -> Any:
+        """The first epoch iterator that ``fit`` makes is that of the training data."""
+        if self.source is not None:
+            return None
+        self.source = data.source_of(
+            iterator,
+            seed=self.attempt.directive.seed,
+            fit=self.session.fit_number,
+        )
+        self.iterator = iterator
+        self._check_snapshot()
+        self.report.fit_began(
+            fit=self.session.fit_number,
+            epochs=self.epochs,
+            steps_per_epoch=iterator.num_batches,
+            batch=self.source.batch,
+        )
+        self.tell(self.source.why_not_exact())
+        if not self._told:
+            self.report.promise(None)
+        self.microbatch = fit_microbatch.prepare(self)
+        self.report.measure(self._slicing, jit=bool(self.model.jit_compile))
+        return lambda: fit_iterator.epoch(iterator, self)
+
+    def _check_snapshot(self) -> None:
+        """A snapshot of another batch size belongs to another call, or script."""
+        if self.taken is None or self._local["batch"] == self.source.batch:
+            return
+        now = script_hash(self.attempt.directive.script)
+        if self.taken.manifest.state["script"] != now:
+            frameworks.refuse(
+                self.attempt,
+                f"the script was changed: its batch is {self.source.batch}, that of"
+                f" the snapshot {self._local['batch']}",
+            )
+        self.session.plan.newest, self.taken = self.taken, None
+        self.attempt.notice(
+            "the snapshot belongs to a later try of this fit with another batch"
+        )
+
+    def _slicing(self) -> tuple[int, int | None]:
+        """In how many slices, and of which size, a batch is worked through now."""
+        prepared = self.microbatch
+        if prepared is None or prepared.size is None:
+            return 1, self.source.batch
+        return prepared.slices, prepared.size
+
+    def tell(self, sentence: str | None) -> None:
+        """Say once why bits are not promised."""
+        if sentence is not None and sentence not in self._told:
+            self._told.add(sentence)
+            self.report.promise(sentence)
+
+    def train_begins(self) -> None:
+        """All callbacks' ``on_train_begin`` are done (ours is the last)."""
+        if self.taken is not None:
+            seams.start_at_epoch(self.model, self._local["epoch"])
+        self._wrap()
+
+    def _wrap(self) -> None:
+        """Stand around the train function, also if a callback had it made again."""
+        inner = self.model.train_function
+        if getattr(inner, "_trainwarden", None) is self:
+            return
+
+        def train_function(iterator):
+            logs = inner(iterator)
+            self._executed(logs)
+            return logs
+
+        train_function._trainwarden = self
+        train_function._trainwarden_inner = inner
+        self.model.train_function = train_function
+
+    def unwrap(self) -> None:
+        """Leave the model as Keras made it."""
+        inner = getattr(self.model.train_function, "_trainwarden_inner", None)
+        if inner is not None:
+            self.model.train_function = inner
+        seams.forget_last_logs(self.model)
+        if self.microbatch is not None:
+            self.microbatch.restore()
+
+    # --- restoring ---------------------------------------------------------------
+
+    def take_position(self) -> dict[str, Any] | None:
+        """Where the data continue: once, for the epoch that is resumed."""
+        return None if self.taken is None else self._local
+
+    def restore(self) -> None:
+        """Give back the state; the next thing that happens is the next step."""
+        taken, began = self.taken, time.perf_counter()
+        if taken is None:
+            return
+        self.taken = None
+        before = self.attempt.enter(Phase.RESTORING)
+        seams.start_at_epoch(self.model, None)
+        local = self._local
+        self._iterate_validation(local["validation_begun"])
+        try:
+            seams.build(self.model, self.source.element_spec)
+            callbacks = fit_callbacks.of_fit(self.callbacks, self.model)
+            told = fit_state.restore(
+                self.model, callbacks, taken.manifest.state, taken.tensors
+            )
+        except fit_state.MismatchError as error:
+            frameworks.refuse(
+                self.attempt, f"the model is not that of the snapshot: {error}"
+            )
+            raise
+        self.epoch, self.next_step = local["epoch"], local["next_step"]
+        self.step_in_epoch, self.logs = local["step_in_epoch"], local["logs"]
+        seams.remember_last_logs(self.model, self.logs)
+        self._no_step_yet = True
+        for sentence in told:
+            self.attempt.notice(sentence)
+        self.session.restored(taken, seconds=time.perf_counter() - began)
+        self._saved_step, self._saved_at = self.session.step, time.monotonic()
+        self._publish_position()
+        self.attempt.enter(before)
+
+    def _iterate_validation(self, times: int) -> None:
+        """A shuffle that both data sets come from counts all iterations."""
+        self.validation_begun = times
+        if isinstance(self.validation_data, seams.tf.data.Dataset):
+            for _ in range(times):
+                iter(self.validation_data)
+
+    # --- the boundaries ----------------------------------------------------------
+
+    def epoch_begins(self, epoch: int) -> None:
+        """The callbacks' ``on_epoch_begin`` are done."""
+        self.epoch, self.next_step, self.step_in_epoch = epoch, 0, 0
+        self._publish_position()
+
+    def at_epoch_begin(self, *, resumed: bool) -> None:
+        """Right before the first step of an epoch, or the first after a restore."""
+        if not resumed:
+            self._boundary()
+
+    def before_step(self, _step: int) -> None:
+        """The iterator is about to hand out a step."""
+        self._wrap()
+        self._ran = 0
+        self._step_began = time.perf_counter()
+
+    def _executed(self, logs: Any) -> None:
+        """The train function returned: a whole step, or several in one execution."""
+        if self._no_step_yet:
+            self._no_step_yet = False
+            seams.forget_last_logs(self.model)
+        chunk, left = self.iterator.steps_per_execution, self._left()
+        self._ran = chunk if left is None else min(chunk, left)
+        self.source.drawn += self._ran
+        self.session.step += self._ran
+        self.step_in_epoch += self._ran
+        self.session.samples += self._samples()
+        self.attempt.steps_here = (self.attempt.steps_here or 0) + self._ran
+        self.logs = logs
+
+    def _left(self) -> int | None:
+        """Batches left in the data before this execution; None where unknown."""
+        total = self.iterator._num_batches
+        return None if total is None else max(total - self.source.drawn, 1)
+
+    def _samples(self) -> int:
+        batch, n = self.source.batch, self.source.samples
+        if batch is None:
+            return 0
+        done = self.source.drawn * batch
+        short = max(0, done - n) if n is not None else 0
+        return self._ran * batch - short
+
+    def after_step(self, next_step: int) -> None:
+        """After the step and every callback: the state is whole."""
+        self.next_step = next_step
+        if not self._ran:
+            self.tell(LOST_SEAM)
+            return
+        self.report.step(
+            seconds=time.perf_counter() - self._step_began,
+            steps=self._ran,
+            logs=self.logs,
+            step=self.session.step,
+            step_in_epoch=self.step_in_epoch,
+            samples=self.session.samples,
+        )
+        self._boundary()
+
+    def _publish_position(self) -> None:
+        self.attempt.set(
+            epoch=self.epoch,
+            step=self.session.step,
+            step_in_epoch=self.step_in_epoch,
+            samples=self.session.samples,
+        )
+
+    def _boundary(self) -> None:
+        """Between two steps: save if it is due, end if that was asked for."""
+        session = self.session
+        steps = session.step - self._saved_step
+        if self.attempt.drain_requested:
+            if steps:
+                self.save()
+            self.leave()
+        due = session.cadence.due(
+            steps=steps,
+            seconds=time.monotonic() - self._saved_at,
+            stall_seconds=session.stall_seconds,
+        )
+        if due and not session.saver.busy:
+            self.save()
+
+    # --- saving ------------------------------------------------------------------
+
+    def save(self, *, fit_done: bool = False) -> None:
+        """Copy the state and let it be saved."""
+        began = time.perf_counter()
+        before = self.attempt.enter(Phase.SNAPSHOT)
+        local = {
+            "epoch": self.epoch,
+            "next_step": self.next_step,
+            "step_in_epoch": self.step_in_epoch,
+            "begun": self.source.begun,
+            "drawn": self.source.drawn,
+            "steps_seen": self.iterator._steps_seen,
+            "num_batches": self.iterator._num_batches,
+            "validation_begun": self.validation_begun
+            + seams.validation_iterations(self.model),
+            "logs": self.logs,
+            "batch": self.source.batch,
+            "epochs": self.epochs,
+            "steps": self.iterator.num_batches,
+        }
+        callbacks = fit_callbacks.of_fit(self.callbacks, self.model)
+        state, tensors, told = fit_state.capture(self.model, callbacks, local)
+        for sentence in told:
+            self.tell(sentence)
+        self.session.save(
+            state,
+            tensors,
+            began=began,
+            fit=self.session.fit_number,
+            fit_done=fit_done,
+            epoch=self.epoch,
+            step_in_epoch=self.step_in_epoch,
+            batch=self.source.batch,
+            slices=self._slicing()[0],
+        )
+        self._saved_step, self._saved_at = self.session.step, time.monotonic()
+        self.attempt.enter(before)
+
+    def leave(self) -> None:
+        """End the process once everything is on disk."""
+        self.session.saver.wait()
+        drain.leave(self.attempt, **self.attempt.last_saved)
+
+    def finish(self) -> None:
+        """``fit`` returned: keep its end state, so that it is never trained again."""
+        self.restore()  # where no epoch was left to train
+        self.save(fit_done=True)
+        self.session.saver.wait()

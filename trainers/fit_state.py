@@ -1,0 +1,138 @@
+"""Everything that decides the rest of a run, taken and given back.
+
+JSON and tensors: variables, callbacks, random states, what ``fit`` keeps in local
+variables (the last batch logs: without them an epoch resumed at its end has no loss).
+"""
+
+import os
+import random
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from trainers import encode, fit_callbacks
+from trainers import seams_fit as seams
+from trainers.tensors import DTYPES, Tensor
+
+
+class MismatchError(Exception):
+    """The model is not the one the snapshot was taken of; the text says where."""
+
+
+def _dtype_name(variable: Any) -> str:
+    return np.dtype(seams.tensor_of(variable).dtype.as_numpy_dtype).name
+
+
+def _storable(model: Any) -> tuple[list[tuple[str, Any]], list[str]]:
+    """The variables that can be stored, and a sentence for each that cannot."""
+    named = seams.variables(model)
+    told = [
+        f"the variable {name} has the type {_dtype_name(variable)}, which is not saved"
+        for name, variable in named
+        if _dtype_name(variable) not in DTYPES
+    ]
+    return [(n, v) for n, v in named if _dtype_name(v) in DTYPES], told
+
+
+def _variable_tensors(named: list[tuple[str, Any]]) -> list[Tensor]:
+    return [
+        Tensor(
+            f"variable/{index:05d}",
+            _dtype_name(variable),
+            tuple(seams.tensor_of(variable).shape),
+            _reader(variable),
+        )
+        for index, (_, variable) in enumerate(named)
+    ]
+
+
+def _reader(variable: Any) -> Any:
+    return lambda: seams.array_of(variable)
+
+
+def _random_state() -> dict[str, Any]:
+    eager = seams.eager_random()
+    return {
+        "python": random.getstate(),
+        "numpy": np.random.get_state(legacy=False),  # noqa: NPY002  # the global one
+        "eager": None if eager is None else eager.getstate(),
+        "keras": seams.keras_generator_state(),
+        "hash_seed": os.environ.get("PYTHONHASHSEED"),
+    }
+
+
+def _set_random_state(state: Mapping[str, Any]) -> list[str]:
+    random.setstate(state["python"])
+    np.random.set_state(state["numpy"])  # noqa: NPY002  # the global state
+    seams.set_keras_generator_state(state["keras"])
+    eager = seams.eager_random()
+    if (eager is None) != (state["eager"] is None):
+        return ["TensorFlow's global seed was set before and is not now, or vice versa"]
+    if eager is not None:
+        eager.setstate(state["eager"])
+    if state["hash_seed"] != os.environ.get("PYTHONHASHSEED"):
+        return ["PYTHONHASHSEED is another: sets of strings may come in another order"]
+    return []
+
+
+def capture(
+    model: Any, callbacks: list[Any], local: dict[str, Any]
+) -> tuple[dict[str, Any], list[Tensor], list[str]]:
+    """The state as JSON, its tensors (read when copied), and what is not in it.
+
+    ``local``: what ``fit`` itself knows (position, last logs).
+    """
+    named, missing = _storable(model)
+    states, callback_tensors, told = fit_callbacks.encode_all(callbacks)
+    encoder = encode.Encoder("other/", array_of=seams.framework_array)
+    state = {
+        "variables": [name for name, _ in named],
+        "callbacks": states,
+        "random": encoder.encode(_random_state()),
+        "stop_training": bool(model.stop_training),
+        "local": encoder.encode(local),
+    }
+    tensors = [*_variable_tensors(named), *callback_tensors, *encoder.tensors]
+    return state, tensors, missing + told
+
+
+def local_of(state: Mapping[str, Any], stored: Mapping[str, np.ndarray]) -> Any:
+    """What ``fit`` itself knew."""
+    decoder = encode.Decoder(stored, assign=seams.framework_value)
+    return decoder.decode(state["local"])
+
+
+def restore(
+    model: Any,
+    callbacks: list[Any],
+    state: Mapping[str, Any],
+    stored: Mapping[str, np.ndarray],
+) -> list[str]:
+    """Give everything back, random states last; returns sentences worth telling.
+
+    Raises:
+        MismatchError: the model has other variables. Nothing was changed then.
+    """
+    _restore_variables(model, state["variables"], stored)
+    told = fit_callbacks.decode_all(callbacks, state["callbacks"], stored)
+    model.stop_training = state["stop_training"]
+    decoder = encode.Decoder(stored, assign=seams.framework_value)
+    return told + _set_random_state(decoder.decode(state["random"]))
+
+
+def _restore_variables(
+    model: Any, names: list[str], stored: Mapping[str, np.ndarray]
+) -> None:
+    present, _ = _storable(model)
+    if len(present) != len(names):
+        message = f"it has {len(present)} variables, the snapshot {len(names)}"
+        raise MismatchError(message)
+    arrays = [stored[f"variable/{index:05d}"] for index in range(len(names))]
+    for (name, variable), array in zip(present, arrays, strict=True):
+        shape = tuple(seams.tensor_of(variable).shape)
+        if shape != array.shape:
+            message = f"{name} has the shape {shape}, in the snapshot {array.shape}"
+            raise MismatchError(message)
+    for (_, variable), array in zip(present, arrays, strict=True):
+        seams.assign(variable, array)

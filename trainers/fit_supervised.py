@@ -1,0 +1,216 @@
+# ruff: noqa: SLF001  # the private names of Keras: see the table in seams_fit
+"""``fit``, supervised: what the script's call of ``Model.fit`` becomes."""
+
+import inspect
+from typing import Any
+
+from supervisor.wire.events import Kind
+from supervisor.wire.page import Phase
+from trainers import (
+    data,
+    drain,
+    fit_callbacks,
+    fit_iterator,
+    fit_state,
+    frameworks,
+    snapshot,
+)
+from trainers import seams_fit as seams
+from trainers.attempt import Attempt
+from trainers.fit_run import FitRun
+from trainers.fit_session import Session
+
+keras = seams.keras
+
+NESTED = "a fit inside a fit is not saved on its own: it is trained again with its step"
+DISTRIBUTED = (
+    "under a distribution strategy this run is watched and restarted, but its fits are"
+    " not resumed exactly"
+)
+BACKUP = (
+    "BackupAndRestore goes on writing its backup; after a restart the state comes from"
+    " our snapshot, which is never older"
+)
+
+
+class Follower(keras.callbacks.Callback):
+    """The last of the callbacks: it only tells where the loop is."""
+
+    def __init__(self, run: FitRun) -> None:
+        super().__init__()
+        self._trainwarden = run
+
+    def on_train_begin(self, logs=None):  # noqa: ARG002  # Keras' signature
+        self._trainwarden.train_begins()
+
+    def on_epoch_begin(self, epoch, logs=None):  # noqa: ARG002  # Keras' signature
+        self._trainwarden.epoch_begins(epoch)
+
+    def on_epoch_end(self, epoch, logs=None):
+        run = self._trainwarden
+        run.report.epoch_ended(epoch=epoch, step=run.session.step, logs=logs)
+
+    def on_test_begin(self, logs=None):  # noqa: ARG002  # Keras' signature
+        self._trainwarden.attempt.enter(Phase.VALIDATING)
+
+    def on_test_end(self, logs=None):  # noqa: ARG002  # Keras' signature
+        self._trainwarden.attempt.enter(Phase.TRAINING)
+
+
+def session_of(attempt: Attempt) -> Session:
+    """The session of this process; made, and the seams proven, at the first ``fit``."""
+    if attempt.session is None:
+        wrong = seams.self_test()
+        if wrong:
+            frameworks.refuse(
+                attempt, "Keras is not as expected inside: " + "; ".join(wrong)
+            )
+        try:
+            attempt.session = Session(attempt)
+        except (OSError, snapshot.DirectoryTakenError) as error:
+            frameworks.refuse(attempt, f"the snapshots cannot be used: {error}")
+        fit_iterator.install()
+    return attempt.session
+
+
+def fit(attempt: Attempt, original: Any, model: Any, args: tuple, kwargs: dict) -> Any:
+    """Train ``model`` as ``original`` does; returns its History."""
+    session = session_of(attempt)
+    plain = _why_plain(attempt, model)
+    if plain is not None:
+        attempt.notice(plain)
+        with fit_iterator.adopting(lambda _iterator: None):
+            return original(model, *args, **kwargs)
+    bound = inspect.signature(original).bind(model, *args, **kwargs)
+    bound.apply_defaults()
+    arguments = dict(bound.arguments)
+    del arguments["self"]
+    if session.end_of(session.fit_number) is not None:
+        return give_back(session, model, arguments)
+    return train(session, original, model, arguments)
+
+
+def _why_plain(attempt: Attempt, model: Any) -> str | None:
+    """Why this ``fit`` is left to Keras alone; None if it is supervised."""
+    if attempt.running_fit is not None:
+        return NESTED
+    return DISTRIBUTED if seams.is_distributed(model) else None
+
+
+def train(
+    session: Session, original: Any, model: Any, arguments: dict[str, Any]
+) -> Any:
+    """A ``fit`` with steps left to do."""
+    attempt = session.attempt
+    callbacks, given = _with_follower(arguments["callbacks"])
+    run = FitRun(session, model, given, epochs=arguments["epochs"])
+    run.validation_data = arguments["validation_data"]
+    follower = Follower(run)
+    _append(callbacks, follower, model)
+    if any(isinstance(one, keras.callbacks.BackupAndRestore) for one in given):
+        attempt.notice(BACKUP)
+    kept = fit_callbacks.keep_csv_rows(given) if run.taken is not None else []
+    attempt.running_fit, attempt.failed_in_fit = run, None
+    attempt.fits_began += 1
+    attempt.steps_here = attempt.steps_here or 0
+    try:
+        with fit_iterator.adopting(run.adopt):
+            history = original(model, **{**arguments, "callbacks": callbacks})
+        run.finish()
+    except BaseException as error:
+        attempt.failed_in_fit = error
+        raise
+    finally:
+        attempt.running_fit = None
+        run.unwrap()
+        _remove(callbacks, follower)
+        for logger, append in kept:
+            logger.append = append
+        attempt.enter(Phase.BETWEEN)
+    _ended(session)
+    return history
+
+
+def _ended(session: Session) -> None:
+    session.attempt.say(Kind.FIT_ENDED, fit=session.fit_number, step=session.step)
+    session.fit_number += 1
+    if session.attempt.drain_requested:
+        drain.leave(session.attempt, **session.attempt.last_saved)
+
+
+def _with_follower(callbacks: Any) -> tuple[Any, list[Any]]:
+    """What to pass to ``fit``, and the script's own callbacks in it."""
+    if isinstance(callbacks, keras.callbacks.CallbackList):
+        return callbacks, list(callbacks.callbacks)
+    given = seams.tree.flatten(callbacks) if callbacks else []
+    return list(given), list(given)
+
+
+def _append(callbacks: Any, follower: Follower, model: Any) -> None:
+    if isinstance(callbacks, keras.callbacks.CallbackList):
+        follower.set_model(model)
+        callbacks.callbacks.append(follower)
+    else:
+        callbacks.append(follower)
+
+
+def _remove(callbacks: Any, follower: Follower) -> None:
+    if isinstance(callbacks, keras.callbacks.CallbackList):
+        callbacks.callbacks.remove(follower)
+
+
+def give_back(session: Session, model: Any, arguments: dict[str, Any]) -> Any:
+    """A ``fit`` that an earlier attempt finished: its end state, and its History."""
+    attempt = session.attempt
+    end = session.end_of(session.fit_number)
+    local = fit_state.local_of(end.manifest.state, end.tensors)
+    before = attempt.enter(Phase.RESTORING)
+    _, given = _with_follower(arguments["callbacks"])
+    keras.callbacks.CallbackList(
+        list(given),
+        add_history=True,
+        model=model,
+        verbose=arguments["verbose"],
+        epochs=arguments["epochs"],
+        steps=local["steps"],
+    )
+    seams.build(model, _element_spec(arguments, model))
+    _iterate(arguments["x"], local["begun"])
+    _iterate(arguments["validation_data"], local["validation_begun"])
+    callbacks = fit_callbacks.of_fit(given, model)
+    try:
+        told = fit_state.restore(model, callbacks, end.manifest.state, end.tensors)
+    except fit_state.MismatchError as error:
+        frameworks.refuse(attempt, f"the model is not that of the snapshot: {error}")
+        raise
+    for sentence in told:
+        attempt.notice(sentence)
+    attempt.steps_here = attempt.steps_here or 0
+    attempt.set(fit=session.fit_number, epoch=local["epoch"])
+    session.restored(end, seconds=0.0)
+    session.fit_number += 1
+    attempt.enter(before)
+    return model.history
+
+
+def _iterate(dataset: Any, times: int) -> None:
+    """Let a tf.data pipeline be iterated as often as it had been."""
+    if isinstance(dataset, seams.tf.data.Dataset):
+        for _ in range(times):
+            iter(dataset)
+
+
+def _element_spec(arguments: dict[str, Any], model: Any) -> Any:
+    """Shapes and dtypes of a batch of this call's data."""
+    names = ("x", "y", "sample_weight", "batch_size", "steps_per_epoch", "class_weight")
+    with fit_iterator.adopting(lambda _iterator: None):
+        iterator = fit_iterator.SupervisedEpochIterator(
+            **{name: arguments[name] for name in names},
+            shuffle=False,
+            distribute_strategy=model.distribute_strategy,
+            steps_per_execution=model.steps_per_execution,
+        )
+    return iterator._distributed_dataset.element_spec
+
+
+__all__ = ["data", "fit", "give_back", "session_of", "train"]

@@ -1,0 +1,116 @@
+"""What to do once the script has imported TensorFlow or Keras.
+
+Only thin hooks live here. What they install is loaded at the first ``fit``, when
+Keras is whole: here it is still in the middle of its own import.
+"""
+
+import functools
+import sys
+from importlib import metadata
+from types import ModuleType
+from typing import Any
+
+from supervisor.wire.directive import EXIT_REFUSED
+from supervisor.wire.events import Kind
+from trainers import hooks, isolation
+from trainers.attempt import Attempt
+
+SUPPORTED = {"tensorflow": ("2.21",), "keras": ("3.15",)}
+"""Versions whose private names ``seams_fit`` and ``seams`` were checked against."""
+
+OTHER_BACKENDS = {
+    "keras.src.backend.jax.trainer": "JAX",
+    "keras.src.backend.torch.trainer": "PyTorch",
+    "keras.src.backend.openvino.trainer": "OpenVINO",
+    "tf_keras.src.engine.training": "legacy Keras 2",
+}
+
+
+def refuse(attempt: Attempt, sentence: str) -> None:
+    """End before training starts, with the reason. Raises SystemExit(78)."""
+    attempt.say(Kind.REFUSED, sentence=sentence)
+    sys.stderr.write(f"trainwarden: {sentence}\n")
+    raise SystemExit(EXIT_REFUSED)
+
+
+def installed(name: str) -> str | None:
+    """The version of the distribution ``name``; TensorFlow goes by several."""
+    for candidate in (name, f"{name}-cpu", f"{name}-gpu", f"{name}-intel"):
+        try:
+            return metadata.version(candidate)
+        except metadata.PackageNotFoundError:
+            continue
+    return None
+
+
+def unsupported(versions: dict[str, str | None]) -> str | None:
+    """Why ``versions`` are not supported, in a sentence; None if they are."""
+    for name, supported in SUPPORTED.items():
+        version = versions[name]
+        if version is None:
+            return f"the version of {name} cannot be told"
+        if not any(version == v or version.startswith(f"{v}.") for v in supported):
+            wanted = " or ".join(f"{one}.x" for one in supported)
+            return (
+                f"{name} {version} is not supported (exact resume leans on its"
+                f" internals): {wanted} is needed"
+            )
+    return None
+
+
+def watch(attempt: Attempt) -> None:
+    """Install the hooks that wait for the script's imports."""
+    waiting: dict[str, Any] = {
+        name: functools.partial(_other_backend, attempt, title)
+        for name, title in OTHER_BACKENDS.items()
+    }
+    waiting["tensorflow"] = functools.partial(_tensorflow, attempt)
+    waiting["keras.src.backend.tensorflow.trainer"] = functools.partial(_keras, attempt)
+    hooks.after_import(waiting)
+
+
+def _other_backend(attempt: Attempt, title: str, _module: ModuleType) -> None:
+    attempt.notice(
+        f"the backend is {title}: this run is watched and restarted, but its fits are"
+        " not resumed exactly"
+    )
+
+
+def _tensorflow(attempt: Attempt, tf: ModuleType) -> None:
+    """Before any op runs: memory of the GPUs, and determinism where asked for."""
+    directive = attempt.directive
+    gpus = tf.config.list_physical_devices("GPU")
+    for gpu in gpus:
+        if directive.gpu_memory_limit_bytes is not None:
+            limit = max(1, directive.gpu_memory_limit_bytes // 2**20)
+            device = tf.config.LogicalDeviceConfiguration(memory_limit=limit)
+            tf.config.set_logical_device_configuration(gpu, [device])
+        elif directive.gpu_memory_growth:
+            tf.config.experimental.set_memory_growth(gpu, True)  # noqa: FBT003
+    if directive.deterministic:
+        # Deterministic ops refuse to draw without a seed; a script's own seed
+        # takes the place of this one.
+        tf.random.set_seed(deterministic_seed(directive.seed))
+        tf.config.experimental.enable_op_determinism()
+
+
+def deterministic_seed(seed: int) -> int:
+    """The global seed under ``deterministic`` for a script that sets none."""
+    return seed % (2**31 - 1)
+
+
+def _keras(attempt: Attempt, trainer: ModuleType) -> None:
+    """Check the versions and put our ``fit`` in place."""
+    versions = {name: installed(name) for name in SUPPORTED}
+    attempt.say(Kind.LAUNCHED, versions=versions)
+    sentence = unsupported(versions)
+    if sentence is not None:
+        refuse(attempt, sentence)
+    original = trainer.TensorFlowTrainer.fit
+
+    @functools.wraps(original)
+    def fit(self, *args, **kwargs):
+        module = isolation.load("trainers.fit_supervised")
+        return module.fit(attempt, original, self, args, kwargs)
+
+    trainer.TensorFlowTrainer.fit = fit

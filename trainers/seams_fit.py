@@ -1,0 +1,308 @@
+# ruff: noqa: SLF001  # the private names of Keras: see the table in seams_fit
+"""The private names of Keras and TensorFlow that supervised ``fit`` leans on.
+
+(``seams`` holds those of microbatching.) ``NAMES`` is the table of them all: where each
+lives, and why; ``self_test`` looks for each before the first step of a run.
+
+| name | why |
+| --- | --- |
+| ``TensorFlowTrainer.fit`` | the loop that is supervised |
+| ``TFEpochIterator`` | its iterator stands between two steps: code after its ``yield`` runs after every user callback |
+| ``_initial_epoch`` | where ``fit`` starts counting epochs |
+| ``_get_metrics_result_or_logs`` | forgets ``loss`` when an epoch is resumed at its very end, where no step runs |
+| ``_symbolic_build`` | makes the variables that a restore needs without running a step |
+| ``ArrayDataAdapter`` | its arrays and batch size: the permutation is ours |
+| ``PyDatasetAdapter`` | the order of its batches is ours |
+| ``global_state``, ``GLOBAL_SEED_GENERATOR`` | Keras' global random state |
+| ``context()._rng`` | TensorFlow's eager operation seeds |
+| ``Variable._value`` and ``EagerTensor._numpy`` | the value without a copy |
+"""
+
+import inspect
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+from keras.src import tree
+from keras.src.backend.common import global_state
+from keras.src.backend.tensorflow import trainer as tf_trainer
+from keras.src.random import seed_generator
+from keras.src.trainers.data_adapters import array_slicing
+from keras.src.trainers.data_adapters.array_data_adapter import ArrayDataAdapter
+from keras.src.trainers.data_adapters.generator_data_adapter import (
+    GeneratorDataAdapter,
+)
+from keras.src.trainers.data_adapters.py_dataset_adapter import PyDatasetAdapter
+from keras.src.trainers.data_adapters.tf_dataset_adapter import TFDatasetAdapter
+from keras.src.trainers.epoch_iterator import EpochIterator
+from keras.src.trainers.trainer import Trainer
+from tensorflow.python.eager import context as eager_context
+
+FIT_PARAMETERS = (
+    "self", "x", "y", "batch_size", "epochs", "verbose", "callbacks",
+    "validation_split", "validation_data", "shuffle", "class_weight", "sample_weight",
+    "initial_epoch", "steps_per_epoch", "validation_steps", "validation_batch_size",
+    "validation_freq",
+)  # fmt: skip
+
+NAMES: tuple[tuple[Any, str], ...] = (
+    (tf_trainer, "TFEpochIterator"),
+    (tf_trainer.TensorFlowTrainer, "fit"),
+    (tf_trainer.TensorFlowTrainer, "make_train_function"),
+    (tf_trainer.TFEpochIterator, "_get_iterator"),
+    (EpochIterator, "_enumerate_iterator"),
+    (EpochIterator, "_interrupted_warning"),
+    (EpochIterator, "reset"),
+    (Trainer, "_get_metrics_result_or_logs"),
+    (Trainer, "_symbolic_build"),
+    (PyDatasetAdapter, "_finite_generator"),
+    (global_state, "get_global_attribute"),
+    (global_state, "set_global_attribute"),
+    (seed_generator, "GLOBAL_SEED_GENERATOR"),
+    (seed_generator, "global_seed_generator"),
+    (array_slicing, "convert_to_sliceable"),
+    (eager_context, "global_seed"),
+    (type(eager_context.context()), "_internal_operation_seed"),
+)
+
+IN_SOURCE: tuple[tuple[Any, tuple[str, ...]], ...] = (
+    (
+        tf_trainer.TensorFlowTrainer.fit,
+        (
+            "epoch_iterator = TFEpochIterator(",
+            "self.make_train_function()",
+            "callbacks.on_train_begin()",
+            "initial_epoch = self._initial_epoch or initial_epoch",
+            "for begin_step, end_step, iterator in epoch_iterator:",
+            "logs = self.train_function(iterator)",
+            "self._get_metrics_result_or_logs(logs)",
+        ),
+    ),
+    (
+        EpochIterator._enumerate_iterator,
+        (
+            "self.data_adapter.on_epoch_begin()",
+            "self._steps_seen += self.steps_per_execution",
+            "if self._num_batches and self._steps_seen >= self._num_batches:",
+        ),
+    ),
+    (
+        ArrayDataAdapter.__init__,
+        ("self._inputs = inputs", "self._batch_size =", "self._num_samples ="),
+    ),
+)
+"""Source lines that our replacements mirror."""
+
+
+def _source(function: Any) -> str:
+    try:
+        return inspect.getsource(inspect.unwrap(function))
+    except (OSError, TypeError):
+        return ""
+
+
+def self_test() -> list[str]:
+    """What is not as this module expects it; empty on the versions it supports."""
+    wrong = [
+        f"{getattr(owner, '__name__', owner)}.{name} is missing"
+        for owner, name in NAMES
+        if not hasattr(owner, name)
+    ]
+    fit = inspect.unwrap(tf_trainer.TensorFlowTrainer.fit)
+    if tuple(inspect.signature(fit).parameters) != FIT_PARAMETERS:
+        wrong.append("the parameters of fit are others")
+    for function, lines in IN_SOURCE:
+        source = _source(function)
+        if source:  # without source files there is nothing to compare
+            wrong += [
+                f"{function.__qualname__} has no {line!r}"
+                for line in lines
+                if line not in source
+            ]
+    return wrong
+
+
+def replace_epoch_iterator(replacement: type) -> None:
+    """Let ``fit`` and ``evaluate`` make ``replacement`` their epoch iterator."""
+    tf_trainer.TFEpochIterator = replacement
+
+
+def trainer_module() -> ModuleType:
+    """The module whose ``fit`` is supervised."""
+    return tf_trainer
+
+
+# --- Values ----------------------------------------------------------------------
+
+
+def tensor_of(variable: Any) -> Any:
+    """The tf.Variable inside a Keras variable; a tf.Variable as it is."""
+    return variable._value if isinstance(variable, keras.Variable) else variable
+
+
+def array_of(variable: Any) -> np.ndarray:
+    """The variable's present value, on a CPU without copying it.
+
+    The array is a view of the value, not of the variable: an assignment while it is
+    held makes TensorFlow allocate. Let go of it before the next step.
+    """
+    return np.asarray(tensor_of(variable).read_value()._numpy())
+
+
+def assign(variable: Any, array: np.ndarray) -> None:
+    """Give ``variable`` the value ``array`` (same shape and dtype)."""
+    tensor_of(variable).assign(array)
+
+
+def framework_array(value: Any) -> np.ndarray | None:
+    """The array of a tensor or variable; None for any other value."""
+    if isinstance(value, (keras.Variable, tf.Variable)):
+        return array_of(value)
+    if isinstance(value, tf.Tensor) and hasattr(value, "numpy"):
+        return np.asarray(value.numpy())
+    return None
+
+
+def framework_value(existing: Any, array: np.ndarray) -> Any:
+    """``existing`` with the value ``array`` if it is a variable, else a tensor."""
+    if isinstance(existing, (keras.Variable, tf.Variable)):
+        assign(existing, array)
+        return existing
+    return tf.convert_to_tensor(array)
+
+
+# --- The model -------------------------------------------------------------------
+
+
+def _owned(model: Any, kind: Any) -> Iterator[Any]:
+    """Attributes of the model itself of ``kind``, those in containers included."""
+    for value in list(vars(model).values()):
+        if isinstance(value, kind):
+            yield value
+        elif isinstance(value, dict):
+            yield from (one for one in value.values() if isinstance(one, kind))
+        elif isinstance(value, (list, tuple)):
+            yield from (one for one in value if isinstance(one, kind))
+
+
+def variables(model: Any) -> list[tuple[str, Any]]:
+    """Every variable that decides the rest of training, once, with a readable name.
+
+    Those of the model, its metrics (the loss tracker and compiled ones included), its
+    optimizer, and what else a subclass keeps: further optimizers, metrics, variables.
+    """
+    found: list[tuple[str, Any]] = [("model", v) for v in model.variables]
+    found += [("metric", v) for metric in model.metrics for v in metric.variables]
+    optimizers = [getattr(model, "optimizer", None)]
+    optimizers += _owned(model, keras.optimizers.Optimizer)
+    for optimizer in optimizers:
+        found += [("optimizer", v) for v in getattr(optimizer, "variables", ())]
+    for metric in _owned(model, keras.Metric):
+        found += [("metric", v) for v in metric.variables]
+    found += [("own", v) for v in _owned(model, (keras.Variable, tf.Variable))]
+    unique: dict[int, tuple[str, Any]] = {}
+    for group, variable in found:
+        path = getattr(variable, "path", None) or getattr(variable, "name", "")
+        unique.setdefault(id(tensor_of(variable)), (f"{group}:{path}", variable))
+    return list(unique.values())
+
+
+def is_distributed(model: Any) -> bool:
+    """Whether the model trains under a distribution strategy of several replicas."""
+    return model._distribute_strategy is not None or tf.distribute.has_strategy()
+
+
+def build(model: Any, element_spec: Any) -> None:
+    """Make the model's, metrics' and optimizer's variables without running a step."""
+    model._symbolic_build(data_batch=element_spec)
+
+
+def start_at_epoch(model: Any, epoch: int | None) -> None:
+    """Let the next ``fit`` of ``model`` start with ``epoch`` (None: as asked)."""
+    model._initial_epoch = epoch
+
+
+def validation_iterations(model: Any) -> int:
+    """How often ``fit`` iterated its validation data so far."""
+    return getattr(getattr(model, "_eval_epoch_iterator", None), "begun", 0)
+
+
+def remember_last_logs(model: Any, logs: Any) -> None:
+    """Let an epoch in which no step is left to do end with ``logs``."""
+    own = model._get_metrics_result_or_logs
+
+    def result_or_logs(given: Any) -> Any:
+        return own(given or logs)
+
+    model._get_metrics_result_or_logs = result_or_logs
+
+
+def forget_last_logs(model: Any) -> None:
+    """Take ``remember_last_logs`` back."""
+    if "_get_metrics_result_or_logs" in vars(model):
+        del model._get_metrics_result_or_logs
+
+
+# --- Random state ----------------------------------------------------------------
+
+
+def global_seed() -> int | None:
+    """TensorFlow's global seed; None if the script set none."""
+    return eager_context.global_seed()
+
+
+def eager_random() -> Any | None:
+    """The ``random.Random`` that eager operation seeds are drawn from, if any."""
+    return getattr(eager_context.context(), "_rng", None)
+
+
+def keras_generator_state() -> np.ndarray | None:
+    """State (2,) of Keras' global seed generator; None if it does not exist."""
+    generator = global_state.get_global_attribute(seed_generator.GLOBAL_SEED_GENERATOR)
+    return None if generator is None else array_of(generator.state).copy()
+
+
+def set_keras_generator_state(state: np.ndarray | None) -> None:
+    """Put Keras' global seed generator into ``state``; None: let there be none."""
+    if state is None:
+        global_state.set_global_attribute(seed_generator.GLOBAL_SEED_GENERATOR, None)
+    else:
+        assign(seed_generator.global_seed_generator().state, state)
+
+
+# --- Memory ----------------------------------------------------------------------
+
+
+def _memory_device() -> str:
+    return "GPU:0" if tf.config.list_logical_devices("GPU") else "CPU:0"
+
+
+def memory_info() -> dict[str, int] | None:
+    """``current`` and ``peak`` bytes of the allocator; None where it keeps no count."""
+    try:
+        return dict(tf.config.experimental.get_memory_info(_memory_device()))
+    except (ValueError, RuntimeError, tf.errors.OpError):
+        return None
+
+
+def reset_memory_peak() -> None:
+    """Let the allocator's peak start from what is in use now, where it can."""
+    try:
+        tf.config.experimental.reset_memory_stats(_memory_device())
+    except (ValueError, RuntimeError, tf.errors.OpError):
+        return
+
+
+__all__ = [
+    "ArrayDataAdapter",
+    "GeneratorDataAdapter",
+    "PyDatasetAdapter",
+    "TFDatasetAdapter",
+    "array_slicing",
+    "keras",
+    "tf",
+    "tree",
+]

@@ -1,0 +1,220 @@
+# ruff: noqa: EM101, EM102, TRY003  # these exceptions are their sentences
+"""The durable tier: a directory with one directory a snapshot.
+
+A snapshot is whole once it has its name ``STEP-SERIAL``: it is written under a name
+that ends in ``.partial``, fsynced, renamed, and the rename is fsynced. What is found
+damaged goes to ``quarantine/``, what an earlier decision left behind to ``abandoned/``.
+"""
+
+import fcntl
+import hashlib
+import json
+import mmap
+import os
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from supervisor.wire.files import fsync_directory, read_json, write_json
+from supervisor.wire.manifest import FORMAT, MANIFEST, TENSORS, Manifest
+from trainers import tensors
+
+PARTIAL = ".partial"
+QUARANTINE = "quarantine"
+ABANDONED = "abandoned"
+_NAME = re.compile(r"(\d{12})-(\d{6})")
+_CHUNK = 16 * 1024 * 1024
+_DIGEST = "manifest_hash"
+"""Key in ``state``: the hash of everything else in the manifest."""
+
+
+class DamagedError(Exception):
+    """A snapshot that must not be used; the text says why."""
+
+
+class DirectoryTakenError(Exception):
+    """Another process holds the snapshot directory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A snapshot by its name alone: nothing is verified yet."""
+
+    path: Path
+    step: int
+    serial: int
+
+    @property
+    def name(self) -> str:
+        """The directory's name."""
+        return self.path.name
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A snapshot that was verified as a whole."""
+
+    entry: Entry
+    manifest: Manifest
+    tensors: Mapping[str, np.ndarray]
+
+
+def hash_of(content: memoryview | bytes) -> str:
+    """``blake2b-256:HEX``."""
+    return f"blake2b-256:{hashlib.blake2b(content, digest_size=32).hexdigest()}"
+
+
+def _sealed(value: dict[str, Any]) -> str:
+    """The hash of a manifest without its own."""
+    state = {key: item for key, item in value["state"].items() if key != _DIGEST}
+    plain = {**value, "state": state}
+    return hash_of(json.dumps(plain, sort_keys=True).encode())
+
+
+def seal(manifest: Manifest) -> Manifest:
+    """``manifest`` with its own hash: a flipped digit in it is damage too."""
+    # Through JSON and back, so that the hash is over what a reader will see.
+    value = json.loads(json.dumps(manifest.to_json()))
+    state = {**value["state"], _DIGEST: _sealed(value)}
+    return replace(manifest, state=state)
+
+
+class Store:
+    """The snapshot directory of a run."""
+
+    def __init__(self, directory: Path, *, job: str, kept: int) -> None:
+        """Create and lock ``directory``, and remove what a crash left half-written.
+
+        Raises:
+            OSError: the directory cannot be made or written.
+            DirectoryTakenError: another process uses it.
+        """
+        self.directory = directory
+        self._job = job
+        self._kept = max(1, kept)
+        directory.mkdir(parents=True, exist_ok=True)
+        # A record lock: children that are forked do not inherit it.
+        self._lock = (directory / ".lock").open("wb")
+        try:
+            fcntl.lockf(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            self._lock.close()
+            message = f"another process uses the snapshots in {directory}"
+            raise DirectoryTakenError(message) from error
+        for leftover in directory.glob(f"*{PARTIAL}"):
+            shutil.rmtree(leftover, ignore_errors=True)
+
+    def entries(self) -> list[Entry]:
+        """All snapshots by name, the youngest first.
+
+        By serial, not by step: after going back to an older one, what was saved later
+        belongs to the run, although its steps are fewer.
+        """
+        found = [
+            Entry(path, int(match[1]), int(match[2]))
+            for path in self.directory.iterdir()
+            if (match := _NAME.fullmatch(path.name)) and path.is_dir()
+        ]
+        return sorted(found, key=lambda entry: entry.serial, reverse=True)
+
+    def next_serial(self) -> int:
+        """A serial that no snapshot has or had, the set-aside ones included."""
+        names = [path.name for path in self._everything()]
+        serials = [int(m[2]) for name in names if (m := _NAME.match(name))]
+        return max(serials, default=0) + 1
+
+    def _everything(self) -> Iterator[Path]:
+        yield from self.directory.iterdir()
+        for aside in (QUARANTINE, ABANDONED):
+            if (self.directory / aside).is_dir():
+                yield from (self.directory / aside).iterdir()
+
+    def load(self, entry: Entry) -> Snapshot:
+        """Verify ``entry`` whole: names, sizes, hashes, header. Raises DamagedError."""
+        manifest = self._manifest(entry)
+        try:
+            with (entry.path / TENSORS).open("rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                if size != manifest.tensors_bytes:
+                    raise DamagedError(f"{TENSORS} has {size} bytes, not as recorded")
+                content = memoryview(mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ))
+            if hash_of(content) != manifest.tensors_hash:
+                raise DamagedError(f"{TENSORS} does not have the recorded hash")
+            return Snapshot(entry, manifest, tensors.parse(content))
+        except (OSError, ValueError) as error:
+            raise DamagedError(f"{TENSORS} cannot be read: {error}") from error
+        except tensors.DamagedTensorsError as error:
+            raise DamagedError(f"{TENSORS}: {error}") from error
+
+    def _manifest(self, entry: Entry) -> Manifest:
+        value = read_json(entry.path / MANIFEST)
+        if value is None:
+            raise DamagedError(f"{MANIFEST} is missing or cannot be read")
+        if value.get("format") != FORMAT:
+            raise DamagedError(f"format {value.get('format')} is not {FORMAT}")
+        manifest = Manifest.from_json(value)
+        if manifest is None or not isinstance(manifest.state, dict):
+            raise DamagedError(f"{MANIFEST} lacks a field")
+        if manifest.state.get(_DIGEST) != _sealed(manifest.to_json()):
+            raise DamagedError(f"{MANIFEST} does not have the recorded hash")
+        if (manifest.step, manifest.serial) != (entry.step, entry.serial):
+            raise DamagedError(f"{MANIFEST} belongs to another snapshot")
+        if manifest.job != self._job:
+            raise DamagedError(f"{MANIFEST} belongs to the job {manifest.job}")
+        return manifest
+
+    def set_aside(self, entry: Entry, where: str) -> None:
+        """Move ``entry`` to ``quarantine/`` or ``abandoned/``. Raises OSError."""
+        aside = self.directory / where
+        aside.mkdir(exist_ok=True)
+        target = aside / entry.name
+        if target.exists():
+            shutil.rmtree(target, ignore_errors=True)
+        entry.path.rename(target)
+        fsync_directory(self.directory)
+
+    def commit(self, content: memoryview, manifest: Manifest) -> Entry:
+        """Write a snapshot; it exists whole when this returns.
+
+        Raises:
+            OSError: no space, or worse; what was written of it is removed.
+        """
+        manifest = seal(manifest)
+        name = f"{manifest.step:012d}-{manifest.serial:06d}"
+        partial = self.directory / f"{name}{PARTIAL}"
+        try:
+            partial.mkdir()
+            _write(partial / TENSORS, content)
+            write_json(partial / MANIFEST, manifest.to_json())
+            fsync_directory(partial)
+            final = partial.rename(self.directory / name)
+        except OSError:
+            shutil.rmtree(partial, ignore_errors=True)
+            raise
+        fsync_directory(self.directory)
+        return Entry(final, manifest.step, manifest.serial)
+
+    def prune(self, *, never: frozenset[str]) -> None:
+        """Remove the oldest beyond what is kept, but none named in ``never``."""
+        removable = [entry for entry in self.entries() if entry.name not in never]
+        for entry in removable[self._kept :]:
+            # Renamed first: one that is half removed must not look whole.
+            doomed = entry.path.with_name(f"{entry.name}{PARTIAL}")
+            try:
+                entry.path.rename(doomed)
+            except OSError:
+                continue
+            shutil.rmtree(doomed, ignore_errors=True)
+
+
+def _write(path: Path, content: memoryview) -> None:
+    with path.open("wb", buffering=0) as file:
+        done = 0
+        while done < len(content):
+            done += file.write(content[done : done + _CHUNK])
+        os.fsync(file.fileno())

@@ -1,0 +1,158 @@
+# ruff: noqa: EM101, EM102, TRY003  # these exceptions are their sentences
+"""The safetensors layout: an 8-byte length, a JSON header, then the raw data.
+
+Written by us because the training thread copies straight into the image of the file
+(one copy, no second buffer). Format: https://github.com/huggingface/safetensors: the
+data follow each other without holes, ``data_offsets`` count from the header's end.
+"""
+
+import json
+import math
+import mmap
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+_LENGTH = struct.Struct("<Q")
+_ALIGNMENT = 64
+
+DTYPES = {
+    "float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16",
+    "int64": "I64", "int32": "I32", "int16": "I16", "int8": "I8",
+    "uint64": "U64", "uint32": "U32", "uint16": "U16", "uint8": "U8", "bool": "BOOL",
+    "float8_e4m3fn": "F8_E4M3", "float8_e5m2": "F8_E5M2", "complex64": "C64",
+}  # fmt: skip
+"""NumPy's name of a dtype → the format's. Others cannot be stored."""
+
+
+class DamagedTensorsError(Exception):
+    """The file is not what it should be; the text says how."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A tensor to store: its ``name``, and an array-like value read when copied."""
+
+    name: str
+    dtype: str
+    """NumPy's name."""
+    shape: tuple[int, ...]
+    read: Callable[[], Any]
+    """Returns the array (shape ``shape``); called in the training thread."""
+
+    @property
+    def nbytes(self) -> int:
+        """Size of the data in bytes."""
+        return math.prod(self.shape) * numpy_dtype(self.dtype).itemsize
+
+    @property
+    def layout(self) -> tuple[str, str, tuple[int, ...]]:
+        """What decides where the tensor lies in the image."""
+        return self.name, self.dtype, self.shape
+
+
+def of_array(name: str, array: np.ndarray) -> Tensor:
+    """``array`` as a tensor to store."""
+    return Tensor(name, array.dtype.name, array.shape, lambda: array)
+
+
+def numpy_dtype(name: str) -> np.dtype:
+    """The dtype called ``name``, those of ml_dtypes included. Raises TypeError."""
+    try:
+        return np.dtype(name)
+    except TypeError:
+        import ml_dtypes  # noqa: PLC0415  # there where TensorFlow is
+
+        return np.dtype(getattr(ml_dtypes, name))
+
+
+def _header(tensors: Sequence[Tensor]) -> bytes:
+    """Header with its length before it, padded so that the data are aligned."""
+    entries, offset = {}, 0
+    for tensor in tensors:
+        entries[tensor.name] = {
+            "dtype": DTYPES[tensor.dtype],
+            "shape": list(tensor.shape),
+            "data_offsets": [offset, offset + tensor.nbytes],
+        }
+        offset += tensor.nbytes
+    text = json.dumps(entries, separators=(",", ":")).encode()
+    text += b" " * (-(_LENGTH.size + len(text)) % _ALIGNMENT)
+    return _LENGTH.pack(len(text)) + text
+
+
+class Image:
+    """The memory image of a tensor file: allocated once, filled again and again."""
+
+    def __init__(self, tensors: Sequence[Tensor]) -> None:
+        """Allocate and touch the memory for tensors of this layout."""
+        # The widest items first: then every tensor is aligned without holes.
+        self._order = sorted(
+            range(len(tensors)), key=lambda i: -numpy_dtype(tensors[i].dtype).itemsize
+        )
+        ordered = [tensors[i] for i in self._order]
+        header = _header(ordered)
+        self.layout = tuple(tensor.layout for tensor in tensors)
+        self.nbytes = len(header) + sum(tensor.nbytes for tensor in ordered)
+        self._map = mmap.mmap(
+            -1,
+            self.nbytes,
+            flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE,
+        )
+        self._map[: len(header)] = header
+        self.content = memoryview(self._map)
+        self._views = self._make_views(ordered, len(header))
+
+    def _make_views(self, ordered: list[Tensor], offset: int) -> list[np.ndarray]:
+        views = []
+        for tensor in ordered:
+            dtype = numpy_dtype(tensor.dtype)
+            count = math.prod(tensor.shape)
+            view = np.frombuffer(self._map, dtype, count, offset) if count else None
+            views.append(np.empty(tensor.shape, dtype) if view is None else view)
+            offset += tensor.nbytes
+        return [
+            view.reshape(tensor.shape)
+            for view, tensor in zip(views, ordered, strict=True)
+        ]
+
+    def fill(self, tensors: Sequence[Tensor]) -> None:
+        """Copy the present values in: all that the training thread waits for."""
+        for view, index in zip(self._views, self._order, strict=True):
+            np.copyto(view, tensors[index].read(), casting="no")
+
+
+def parse(content: memoryview) -> Mapping[str, np.ndarray]:
+    """The tensors in a file's ``content``, as read-only views of it.
+
+    Raises:
+        DamagedTensorsError: anything that the format does not allow.
+    """
+    try:
+        (length,) = _LENGTH.unpack_from(content)
+        start = _LENGTH.size + length
+        if start > len(content):
+            raise DamagedTensorsError("the header is longer than the file")
+        entries = json.loads(bytes(content[_LENGTH.size : start]))
+        return {
+            name: _view(content[start:], entry)
+            for name, entry in entries.items()
+            if name != "__metadata__"
+        }
+    except (struct.error, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DamagedTensorsError(f"the header cannot be read: {error}") from error
+
+
+def _view(data: memoryview, entry: dict[str, Any]) -> np.ndarray:
+    names = {ours: name for name, ours in DTYPES.items()}
+    dtype = numpy_dtype(names[entry["dtype"]])
+    shape = tuple(entry["shape"])
+    begin, end = entry["data_offsets"]
+    if end - begin != math.prod(shape) * dtype.itemsize or not 0 <= begin <= end:
+        raise DamagedTensorsError("a tensor's size and its place disagree")
+    if end > len(data):
+        raise DamagedTensorsError("a tensor lies outside of the file")
+    return np.frombuffer(data[begin:end], dtype).reshape(shape)
