@@ -1,7 +1,7 @@
 """Handwritten digits with a small convolutional network: an ordinary Keras script.
 
-It knows nothing of Trainwarden. The data are the 1,797 scans of 8 × 8 pixels that
-scikit-learn ships (``sklearn.datasets.load_digits``), enlarged to 48 × 48 so that a
+It knows nothing of Trainwarden. The data are the 1,797 scans of 8 by 8 pixels that
+scikit-learn ships (``sklearn.datasets.load_digits``), enlarged to 48 by 48 so that a
 step needs a few hundred MiB, as the scripts of real life do.
 """
 
