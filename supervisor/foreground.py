@@ -4,19 +4,20 @@ import secrets
 import shutil
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from uuid import uuid4
 
 from supervisor.core.backoff import BackOff
 from supervisor.core.batching import Plan
+from supervisor.core.events import Exited
 from supervisor.core.history import History
 from supervisor.core.lifecycle import Run
 from supervisor.core.policy import Policy
 from supervisor.core.spec import Spec
 from supervisor.core.start import Earlier, Start, decide_start
-from supervisor.core.status import JobState, JobStatus
+from supervisor.core.status import JobStatus
 from supervisor.host.checkpoint_store import newest_step
 from supervisor.host.clock import Clock
 from supervisor.host.evidence import gather
@@ -151,30 +152,32 @@ def supervisor_for(
         history=History(attempts=attempts, budget_since=number + 1),
         plan=None if begun.row.plan is None else Plan(**begun.row.plan),
     )
-    unfinished = bool(attempts) and attempts[-1].cause is None
     supervisor = Supervisor(
         row=begun.row,
         spec=begun.job.spec,
-        run=replace(run, state=JobState.RUNNING, deadline=None) if unfinished else run,
+        run=run,
         paths=begun.paths,
         ledger=begun.ledger,
         clock=begun.clock,
         say=say,
         show=show,
     )
-    if unfinished:
+    if attempts and attempts[-1].cause is None:
         _settle(begun.row, say)
-        files = begun.paths.attempt(number)
-        supervisor.adopt(
-            gather(
-                files,
-                telemetry=Telemetry(files),
-                log=LogFollower(files.output),
-                limited=begun.job.spec.memory.cpu is not None,
-                snapshots=begun.paths.snapshots,
-            )
-        )
+        supervisor.adopt(_end_of(begun, number))
     return supervisor
+
+
+def _end_of(begun: Begun, number: int) -> Exited:
+    """How an attempt ended that nobody watched to its end."""
+    files = begun.paths.attempt(number)
+    return gather(
+        files,
+        telemetry=Telemetry(files),
+        log=LogFollower(files.output),
+        limited=begun.job.spec.memory.cpu is not None,
+        snapshots=begun.paths.snapshots,
+    )
 
 
 def policy_of(row: RunRow, spec: Spec) -> Policy:

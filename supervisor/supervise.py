@@ -9,7 +9,7 @@ import select
 import signal
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 from supervisor.core.batching import Plan
 from supervisor.core.causes import Cause
@@ -36,7 +36,7 @@ from supervisor.core.events import (
 )
 from supervisor.core.lifecycle import Run, step
 from supervisor.core.spec import Spec
-from supervisor.core.status import JobStatus
+from supervisor.core.status import JobState, JobStatus
 from supervisor.core.verdicts import RemedyKind
 from supervisor.host.clock import Clock
 from supervisor.host.evidence import gather
@@ -100,8 +100,23 @@ class Supervisor:
         return self._exit_code
 
     def adopt(self, exited: Exited) -> None:
-        """Begin with the end of an attempt that an earlier supervisor started."""
-        self._inbox.append(exited)
+        """Begin with the end of an attempt that an earlier supervisor started.
+
+        If it was drained, there is nothing left to decide: the run simply goes on.
+        """
+        before, wall = self.run, self.clock.wall()
+        if exited.evidence.drained:
+            history = before.history.updated(
+                cause=Cause.PREEMPTED,
+                last_step=exited.last_step,
+                snapshot_step=exited.snapshot_step,
+            )
+            self.run = replace(before, history=history)
+            last = history.attempts[-1]
+            self._write(lambda: self.ledger.put_attempt(self.row.id, last, now=wall))
+        else:
+            self.run = replace(before, state=JobState.RUNNING, deadline=None)
+            self._inbox.append(exited)
 
     def status(self) -> JobStatus:
         """What to show right now."""

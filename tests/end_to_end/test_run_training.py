@@ -1,0 +1,165 @@
+"""``run`` on real Keras scripts: real memory exhaustion, real kills, real resumes."""
+
+import json
+import os
+import signal
+import socket
+import time
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.command import PATIENCE, Trainwarden
+
+SEEDED = """
+import json, sys
+import keras, numpy as np
+from keras import layers
+
+keras.utils.set_random_seed(3)
+x = np.random.default_rng(0).normal(size=(640, 8)).astype("float32")
+y = (x.sum(axis=1) > 0).astype("float32")
+model = keras.Sequential([
+    keras.Input((8,)), layers.Dense(16, activation="relu"),
+    layers.BatchNormalization(), layers.Dropout(0.2), layers.Dense(1),
+])
+model.compile("adam", keras.losses.BinaryCrossentropy(from_logits=True))
+
+
+class Slow(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        import time
+        time.sleep(0.02)
+
+
+history = model.fit(
+    x, y, batch_size=32, epochs=8, validation_split=0.2, callbacks=[Slow()], verbose=0
+)
+weights = [w.tolist() for w in model.get_weights()]
+json.dump([weights, history.history], open(sys.argv[1], "w"))
+"""
+
+HUNGRY = """
+import keras, numpy as np
+from keras import layers
+
+keras.utils.set_random_seed(3)
+x = np.random.default_rng(0).normal(size=(512, 32, 32, 3)).astype("float32")
+y = (x.mean(axis=(1, 2, 3)) > 0).astype("float32")
+model = keras.Sequential([
+    keras.Input((32, 32, 3)),
+    layers.Conv2D(48, 3, padding="same", activation="relu"),
+    layers.Conv2D(16, 3, padding="same", activation="relu"),
+    layers.GlobalAveragePooling2D(), layers.Dense(1),
+])
+model.compile("adam", keras.losses.BinaryCrossentropy(from_logits=True))
+model.fit(x, y, batch_size=256, epochs=2, verbose=2)
+print("iterations", int(model.optimizer.iterations.numpy()))
+"""
+
+
+def result(path: Path) -> Any:
+    """What a script wrote at its end."""
+    return json.loads(path.read_text())
+
+
+def test_killed_and_drained_is_bit_identical_to_undisturbed(
+    trainwarden: Trainwarden,
+) -> None:
+    """A SIGKILL and a drain later, every bit of weights and History is the same."""
+    script = trainwarden.script(SEEDED)
+    plain = trainwarden("run", "--name", "plain", script, "plain.json")
+    assert plain.returncode == 0, plain.stdout
+    command = (
+        "run",
+        "--name",
+        "hit",
+        "--snapshot-every",
+        "10steps",
+        script,
+        "hit.json",
+    )
+    process = trainwarden.start(*command)
+    hit = trainwarden.until(lambda s: (s["step"] or 0) >= 25, job="hit")
+    os.kill(hit["pid"], signal.SIGKILL)
+    trainwarden.until(lambda s: s["attempt"] == 2 and (s["step"] or 0) >= 70, job="hit")
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(PATIENCE) == 75
+    assert trainwarden(*command).returncode == 0
+    directory = trainwarden.directory
+    assert result(directory / "hit.json") == result(directory / "plain.json")
+    (incident,) = trainwarden.json("incidents", "hit")
+    assert incident["cause"] == "preempted"
+    assert incident["failed_step"] >= 25
+    assert incident["restored_step"] % 10 == 0
+    assert incident["lost_steps"] == incident["failed_step"] - incident["restored_step"]
+    assert incident["lost_steps"] < 20
+    assert incident["downtime_seconds"] > 0
+
+
+@pytest.mark.parametrize("onednn", ["0", "1"])
+def test_out_of_memory_for_real(
+    trainwarden: Trainwarden, onednn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One restart in slices ends the run, after an exception or a native crash.
+
+    Without oneDNN TensorFlow raises ResourceExhaustedError; with it the process dies
+    of SIGSEGV, and the cause stands only in what the allocator left behind.
+    """
+    monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", onednn)
+    script = trainwarden.script(HUNGRY)
+    done = trainwarden("run", "--cpu-memory", "160MiB", script)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (incident,) = trainwarden.json("incidents")
+    assert incident["cause"] == "device_oom"
+    assert incident["remedy"]["kind"] == "microbatch"
+    assert incident["memory"]["limit_bytes"] == pytest.approx(160 * 2**20, rel=0.01)
+    status = trainwarden.status()
+    assert status is not None
+    assert status["attempt"] == 2
+    assert status["effective_batch"] == 256
+    assert status["microbatch"]["slices"] > 1
+    assert status["microbatch"]["size"] < 256
+    log = max(trainwarden.state.rglob("output.log")).read_text()
+    assert "iterations 4" in log
+    explained = trainwarden("explain", str(incident["id"])).stdout
+    assert "ran out of memory" in explained
+
+
+def test_metrics_are_served_while_it_runs(trainwarden: Trainwarden) -> None:
+    """``--metrics`` answers with the run's step and state, on the address given."""
+    script = trainwarden.script(SEEDED)
+    spec = trainwarden.directory / "job.toml"
+    port = free_port()
+    spec.write_text(
+        f'script = "{script}"\nargs = ["out.json"]\n'
+        f'[metrics]\nlisten = "127.0.0.1:{port}"\n'
+    )
+    process = trainwarden.start("run", "--spec", spec)
+    trainwarden.until(lambda s: (s["step"] or 0) > 5)
+    time.sleep(1.0)  # a sample is shown at the next tick
+    body = fetch(port)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(PATIENCE) == 75
+    assert 'state="running"' in body
+    assert "pid" not in body
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def fetch(port: int) -> str:
+    """The metrics page."""
+    connection = HTTPConnection("127.0.0.1", port, timeout=10)
+    connection.request("GET", "/metrics")
+    answer = connection.getresponse()
+    body = answer.read().decode()
+    connection.close()
+    assert answer.status == 200
+    return body
