@@ -1,6 +1,7 @@
-"""What the framework's allocator had, held and was asked for."""
+"""What the framework's allocator had, held and was asked for, and what that means."""
 
-from dataclasses import dataclass
+import enum
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,3 +21,71 @@ class MemoryFigures:
     """What the allocator took from the device so far."""
     free_bytes: int | None = None
     """Free inside the pool."""
+    growth_bytes: int | None = None
+    """What the pool may still take from the device."""
+    allocator: str | None = None
+    """Its name, such as ``GPU_0_bfc`` or ``mklcpu``."""
+
+
+class OomKind(enum.StrEnum):
+    """Why a request failed although, or because, of what was there."""
+
+    CAPACITY = "capacity"
+    """Less was free than was asked for."""
+    FRAGMENTATION = "fragmentation"
+    """Enough was free, in no block that large, and the pool could not grow."""
+    OVERSIZE = "oversize"
+    """One request above the whole limit: nothing can make room for it."""
+
+
+def fragmentation_of(*, free_bytes: int, largest_free_bytes: int) -> float:
+    """(free - largest) / free, from 0 (one block) to 1; 0 where nothing is free.
+
+    The same quantity as ``fragmentation_metric`` in ``bfc_allocator.cc``.
+    """
+    if free_bytes <= 0:
+        return 0.0
+    return max(0.0, min(1.0, (free_bytes - largest_free_bytes) / free_bytes))
+
+
+def verdict(figures: MemoryFigures) -> OomKind | None:
+    """Capacity, fragmentation or oversize; None: the figures do not tell.
+
+    A pool that may still grow by the request was refused by the device, not by its
+    own holes: that is capacity.
+    """
+    asked = figures.requested_bytes
+    if asked is None:
+        return None
+    if figures.limit_bytes is not None and asked > figures.limit_bytes:
+        return OomKind.OVERSIZE
+    free = figures.free_bytes
+    if free is None:
+        return _without_pool(figures, asked)
+    if free < asked or (figures.growth_bytes or 0) >= asked:
+        return OomKind.CAPACITY
+    largest = figures.largest_free_bytes
+    return OomKind.CAPACITY if (largest or 0) >= asked else OomKind.FRAGMENTATION
+
+
+def _without_pool(figures: MemoryFigures, asked: int) -> OomKind | None:
+    """With the limit alone only a shortage is certain: with memory growth on,
+    limit - in use may never have been available."""
+    if figures.limit_bytes is None or figures.in_use_bytes is None:
+        return None
+    short = figures.limit_bytes - figures.in_use_bytes < asked
+    return OomKind.CAPACITY if short else None
+
+
+def complete(figures: MemoryFigures) -> MemoryFigures:
+    """Fill in what follows from the rest: free, growth and fragmentation."""
+    pool, used, free = figures.pool_bytes, figures.in_use_bytes, figures.free_bytes
+    if free is None and pool is not None and used is not None:
+        free = max(0, pool - used)
+    growth, limit = figures.growth_bytes, figures.limit_bytes
+    if growth is None and pool is not None and limit is not None:
+        growth = max(0, limit - pool)
+    share, largest = figures.fragmentation, figures.largest_free_bytes
+    if share is None and free is not None and largest is not None:
+        share = fragmentation_of(free_bytes=free, largest_free_bytes=largest)
+    return replace(figures, free_bytes=free, growth_bytes=growth, fragmentation=share)

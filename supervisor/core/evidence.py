@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from supervisor.core.allocator import MemoryFigures
-from supervisor.core.logscan import LogFindings
+from supervisor.core.logscan import NO_FINDINGS, LogFindings
 from supervisor.wire.records import CrashReport, ExitRecord
 
 
@@ -14,9 +14,16 @@ class Evidence:
     exit: ExitRecord | None
     """None: no exit record was found (the shim died too)."""
     crash: CrashReport | None = None
-    log: LogFindings = LogFindings()
+    log: LogFindings = NO_FINDINGS
+    fault: LogFindings = NO_FINDINGS
+    """What faulthandler wrote on a fatal signal."""
+    kernel: LogFindings = NO_FINDINGS
+    """Lines of the kernel log from the time of this attempt: Xids, OOM kills."""
     dump: MemoryFigures | None = None
     """Figures of the first allocator dump (``TF_BFC_MEMORY_DUMP``), if any."""
+    limited: bool = False
+    """Whether the supervisor put the CPU allocator under a limit: running out of it
+    is then what running out of device memory is on a GPU."""
     refused: str | None = None
     """The sentence with which the training side refused to start."""
     finished: bool = False
@@ -31,3 +38,6 @@ class Evidence:
     """Whether the supervisor itself asked for the end."""
     killed_because: str | None = None
     """Why the supervisor killed it, if it did (a stall, say)."""
+    log_only: bool = False
+    """Whether a log, and perhaps an exit status, is all there is: somebody asks about
+    a file, and no end of an attempt has been observed."""

@@ -1,0 +1,90 @@
+"""What each cause means for the person who runs the job: one or two sentences."""
+
+from supervisor.core.causes import Cause
+
+ADVICE: dict[Cause, str] = {
+    Cause.NONE: "",
+    Cause.DEVICE_OOM: (
+        "A training step needs more memory than the device has left. Work through the "
+        "batch in smaller slices; what other processes hold on the device counts too."
+    ),
+    Cause.DEVICE_OOM_FRAGMENTATION: (
+        "Enough memory was free, but in pieces. A fresh process usually gets through; "
+        "if it comes back, set TF_GPU_ALLOCATOR=cuda_malloc_async (TensorFlow) or "
+        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (PyTorch)."
+    ),
+    Cause.HOST_OOM: (
+        "The machine or its memory limit ran out of main memory, not the GPU. Look at "
+        "data workers, caches and prefetching, or raise the limit of the job."
+    ),
+    Cause.CUDNN_ALLOC: (
+        "cuDNN found no memory for itself: the framework had taken the device. Leave "
+        "headroom (memory growth, a lower limit) or use smaller slices."
+    ),
+    Cause.CUDNN_INIT: (
+        "cuDNN did not start. Most often the device's memory was taken already: turn "
+        "on memory growth and look for other processes on the GPU; else check that "
+        "the cuDNN version fits the framework."
+    ),
+    Cause.CUDNN_EXEC: (
+        "A cuDNN operation failed. If the same step fails again, turn autotuning off "
+        "or ask for deterministic algorithms; if it moves about, suspect the GPU."
+    ),
+    Cause.CUBLAS: (
+        "cuBLAS failed, most often for want of memory for its own workspace. Leave "
+        "headroom on the device, and look for an index out of range just before."
+    ),
+    Cause.CUDA_FAULT: (
+        "A GPU kernel faulted, and the process cannot use the GPU any more: only a "
+        "fresh process can. The same step again points to the code (an index out of "
+        "range, say), another one to the GPU or its driver."
+    ),
+    Cause.GPU_HARDWARE: (
+        "The GPU, its memory or its link failed. Do not use it until it was reset or "
+        "checked; run nvidia-smi -q and the vendor's diagnostics."
+    ),
+    Cause.VERSION_MISMATCH: (
+        "Driver, CUDA, cuDNN and framework do not go together; a restart cannot help. "
+        "Install the versions that this build of the framework asks for."
+    ),
+    Cause.NCCL: (
+        "A collective operation failed or timed out. Look at the other ranks first: "
+        "the one that stopped earliest has the cause; then at the network."
+    ),
+    Cause.NON_FINITE_LOSS: (
+        "The loss is no number any more, so what follows is lost work. Go back to a "
+        "snapshot before it; look at the data of that step and at the learning rate."
+    ),
+    Cause.DATA_ERROR: (
+        "A file or record is missing or cannot be read. If it is the same one again, "
+        "repair or skip it; if not, look at the storage."
+    ),
+    Cause.DISK_FULL: (
+        "There is no room, or no quota, left to write to. Free some; nothing that was "
+        "saved before is lost."
+    ),
+    Cause.USER_ERROR: (
+        "The script's own error: a restart would end the same way. Its traceback "
+        "says where."
+    ),
+    Cause.STALLED: (
+        "The process lived on without progress. The stacks of its threads tell what "
+        "it waited for."
+    ),
+    Cause.UNKILLABLE: (
+        "A process hangs in the kernel and cannot be killed, mostly in the GPU driver "
+        "or on a dead file system. That GPU stays out of use until a reboot."
+    ),
+    Cause.NATIVE_CRASH: (
+        "Native code crashed, and nothing in the log explains it better. If it comes "
+        "back in the same place, report it with the stack."
+    ),
+    Cause.PREEMPTED: (
+        "Somebody outside ended the process: a scheduler, an administrator, a key. "
+        "Running it again goes on from the newest snapshot."
+    ),
+    Cause.UNKNOWN: (
+        "Nothing here names a cause. The end of the log and the exit status are all "
+        "there is to go by."
+    ),
+}

@@ -1,0 +1,60 @@
+"""The table of signatures: what is known about lines that training programs print.
+
+One row a fact, each with the source of the message format. The tables lie by stack:
+
+- ``signatures_memory``: memory of the device and of the host
+- ``signatures_cuda``: CUDA, cuDNN, cuBLAS, the driver and its Xids, versions of them
+- ``signatures_process``: collectives, the ends of processes, schedulers, disks
+- ``signatures_script``: data, losses that are no numbers, scripts at fault
+
+Rules of reading, in ``recognise``: a benign row takes the whole line for itself; of
+the other rows the heaviest that matches speaks for the line, the first in the table
+among equals. How lines are weighed against each other is ``diagnosis``.
+"""
+
+import re
+
+from supervisor.core import (
+    signatures_cuda,
+    signatures_memory,
+    signatures_process,
+    signatures_script,
+)
+from supervisor.core.signatures_row import Role, Signature
+
+SIGNATURES: tuple[Signature, ...] = (
+    *signatures_memory.ROWS,
+    *signatures_cuda.ROWS,
+    *signatures_process.ROWS,
+    *signatures_script.ROWS,
+)
+
+BY_ID = {signature.id: signature for signature in SIGNATURES}
+ANCHORS = tuple(sorted({each for row in SIGNATURES for each in row.anchors}))
+
+_EXCEPTION = re.compile(
+    r"(?<![\w.'])(?:[A-Za-z_]\w*\.)*(?!Error\b)\w*"
+    r"(?:Error|Exception|Interrupt|Exit|StopIteration|Expired|OutOfMemory)"
+    r"(?=:|\s*$)"
+)
+_PREFIX = re.compile(
+    r"\[?(?:rank|RANK)\s?\d+\]?|\(\S{1,80} pid=\d+[^)]{0,80}\)|\bE\b|[\W\d_TZ]"
+)
+"""What may stand before an exception's name: ranks, workers' names, times, quotes."""
+
+
+def exception_in(line: str) -> str | None:
+    """The line from the exception's name on, if it is the last of a traceback."""
+    match = _EXCEPTION.search(line)
+    if match is None or _PREFIX.sub("", line[: match.start()]):
+        return None
+    return line[match.start() :]
+
+
+def recognise(line: str) -> Signature | None:
+    """The row that speaks for ``line``; None if none does."""
+    exception = exception_in(line)
+    found = [row for row in SIGNATURES if row.matches(line, exception)]
+    if any(row.role is Role.BENIGN for row in found):
+        return next(row for row in found if row.role is Role.BENIGN)
+    return max(found, key=lambda row: row.weight, default=None)

@@ -1,0 +1,130 @@
+"""What a signature is: one row of knowledge about a line that programs print."""
+
+import enum
+import re
+from dataclasses import dataclass, field
+
+from supervisor.core.causes import Cause
+
+
+class Role(enum.StrEnum):
+    """What a line that matches says about the end of the run."""
+
+    ROOT = "root"
+    """It names a cause."""
+    CASCADE = "cascade"
+    """It follows from something else, or only hints: it decides when nothing better
+    is known, and only if something did fail."""
+    BENIGN = "benign"
+    """It looks terrible and means nothing: no other row may use that line."""
+
+
+class Where(enum.StrEnum):
+    """Where in a line the pattern is looked for."""
+
+    LINE = "line"
+    """Anywhere."""
+    EXCEPTION = "exception"
+    """At the start of ``module.Name: message``, the last line of a traceback; the
+    module is optional there."""
+
+
+HINT = 5
+"""Something that often comes before a failure, and as often before none."""
+SYMPTOM = 20
+"""A process that aborts, a peer that is gone: somebody else's doing."""
+EXCEPTION = 30
+"""The type of an uncaught exception, with no better sign."""
+LIBRARY = 50
+"""A status of a library, which may be a consequence of memory or of a fault."""
+CAUSE = 70
+"""Names the thing itself: memory, a fault, a version, a full disk."""
+HARDWARE = 90
+"""Nothing that software does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signature:
+    """One row: if ``pattern`` is found ``where`` said, the line speaks for ``cause``."""
+
+    id: str
+    cause: Cause
+    role: Role
+    weight: int
+    """How much it explains; where two disagree, the heavier is the root."""
+    anchors: tuple[str, ...]
+    """One of these stands in every line that matches: what the scanner looks for."""
+    pattern: str
+    source: str
+    """Where the message comes from."""
+    where: Where = Where.LINE
+    _compiled: re.Pattern[str] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Compile the pattern. Raises re.error."""
+        lead = r"(?:[A-Za-z_]\w*\.)*" if self.where is Where.EXCEPTION else ""
+        object.__setattr__(self, "_compiled", re.compile(lead + self.pattern))
+
+    def matches(self, line: str, exception: str | None) -> bool:
+        """Whether this row recognises ``line``.
+
+        ``exception``: the line from the exception's name on, if it is such a line.
+        """
+        if not any(anchor in line for anchor in self.anchors):
+            return False
+        if self.where is Where.EXCEPTION:
+            return exception is not None and bool(self._compiled.match(exception))
+        return self._compiled.search(line) is not None
+
+
+def row(
+    name: str,
+    cause: Cause,
+    weight: int,
+    *anchors: str,
+    rx: str | None = None,
+    src: str,
+    role: Role = Role.ROOT,
+    where: Where = Where.LINE,
+) -> Signature:
+    """A row; without ``rx`` any of the anchors is the pattern."""
+    pattern = rx if rx is not None else "|".join(re.escape(each) for each in anchors)
+    return Signature(
+        id=name,
+        cause=cause,
+        role=role,
+        weight=weight,
+        anchors=anchors,
+        pattern=pattern,
+        source=src,
+        where=where,
+    )
+
+
+def benign(name: str, *anchors: str, rx: str | None = None, src: str) -> Signature:
+    """A row of a line that means nothing."""
+    return row(name, Cause.NONE, 0, *anchors, rx=rx, src=src, role=Role.BENIGN)
+
+
+def cascade(
+    name: str, cause: Cause, weight: int, *anchors: str, rx: str | None = None, src: str
+) -> Signature:
+    """A row of a line that follows from something else."""
+    return row(name, cause, weight, *anchors, rx=rx, src=src, role=Role.CASCADE)
+
+
+def raised(
+    name: str, cause: Cause, weight: int, *types: str, rx: str = "", src: str
+) -> Signature:
+    """A row of an exception whose type is one of ``types`` and whose message, behind
+    the colon, matches ``rx``."""
+    either = "|".join(re.escape(each) for each in types)
+    return row(
+        name,
+        cause,
+        weight,
+        *types,
+        rx=rf"(?:{either})(?=:|\s|$){rx}",
+        src=src,
+        where=Where.EXCEPTION,
+    )

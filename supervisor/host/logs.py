@@ -1,0 +1,83 @@
+"""Following a log while it grows, so that its end is read before it is needed."""
+
+import os
+import stat
+from pathlib import Path
+from typing import BinaryIO
+
+from supervisor.core.logscan import LogFindings, LogScanner
+
+CHUNK = 1024 * 1024
+POLL_BYTES = 64 * CHUNK
+"""Read at most in one poll: a log that grows faster than that must not hold the loop."""
+
+
+class LogFollower:
+    """Reads what was appended to ``path`` since the last time.
+
+    A file that shrank, or that another one replaced, is read from its beginning and
+    its findings follow the earlier ones. A hole that was punched into the middle (a
+    capped log) reads as zero bytes, which no signature matches.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._scanner = LogScanner()
+        self._offset = 0
+        self._identity: tuple[int, int] | None = None
+
+    def poll(self, *, at_most_bytes: int = POLL_BYTES) -> int:
+        """Read on; the number of bytes that were new. A missing log is an empty one."""
+        try:
+            with _open(self._path) as file:
+                return self._read(file, at_most_bytes)
+        except OSError:
+            return 0
+
+    def findings(self) -> LogFindings:
+        """What the log says up to its present end: reads the rest first."""
+        while self.poll():
+            pass
+        return self._scanner.findings()
+
+    def _read(self, file: BinaryIO, at_most: int) -> int:
+        status = os.fstat(file.fileno())
+        identity = (status.st_dev, status.st_ino)
+        if identity != self._identity or status.st_size < self._offset:
+            self._identity, self._offset = identity, 0
+        file.seek(self._offset)
+        done = 0
+        while done < at_most and (data := file.read(min(CHUNK, at_most - done))):
+            self._scanner.feed(data)
+            done += len(data)
+        self._offset += done
+        return done
+
+
+def scan_stream(stream: BinaryIO) -> LogFindings:
+    """The findings of all that ``stream`` yields. Raises OSError."""
+    scanner = LogScanner()
+    while data := stream.read(CHUNK):
+        scanner.feed(data)
+    return scanner.findings()
+
+
+def scan_file(path: Path) -> LogFindings:
+    """The findings of the log at ``path``.
+
+    Raises:
+        OSError: it cannot be opened or read.
+    """
+    with path.open("rb") as stream:
+        return scan_stream(stream)
+
+
+def _open(path: Path) -> BinaryIO:
+    """Open a regular file for reading; a pipe in its place must not block the loop."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    descriptor = os.open(path, flags)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        message = f"{path} is no regular file"
+        raise OSError(message)
+    return open(descriptor, "rb", buffering=0)  # noqa: PTH123 - a descriptor, not a path
