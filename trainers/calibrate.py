@@ -1,0 +1,150 @@
+"""Finding the largest slice that fits, in the first steps of training themselves.
+
+The size of a slice changes nothing about a step but its memory, so no step is wasted
+on measuring: the first steps run in small slices, the peak of each is read, and the
+next step takes a larger slice, until the largest that stays below the limit is found.
+The input pipeline and everything else in the pool are there as they will be later.
+
+A failed allocation can be the end of the process, so each climb goes only as far as
+the peaks measured so far say is safe: peak = fixed + slope * slice, with the steepest
+slope seen, and a part of the limit kept free for fragmentation.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+
+from trainers import slicing
+from trainers.memory import allocator
+
+START_PART = 32
+"""The first slice is this part of the smallest that is known to fail."""
+
+GROWTH = 2.0
+"""One climb at most doubles the slice: beyond, a line through the peaks is a guess."""
+
+SAFE_PART = 0.94
+"""The slice aimed at is this part of the largest that the line says fits."""
+
+CLEAR_PART = 0.9
+"""Peaks above this part of the limit say little: the allocator hands out a chunk
+whole, up to twice what was asked for, rather than leave less than 128 MiB of it."""
+
+CLOSE = 1.04
+"""A climb smaller than this is not worth a step."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """The peak of one step."""
+
+    size: int
+    """Samples a slice."""
+    peak_bytes: int
+
+
+def first_trial(*, batch: int, ceiling: int | None) -> int:
+    """The slice to begin with: small enough that it fits if anything does."""
+    below = batch if ceiling is None else min(ceiling, batch)
+    return max(1, below // START_PART)
+
+
+def next_trial(
+    measured: Sequence[Measured], *, batch: int, ceiling: int | None, limit_bytes: int
+) -> int | None:
+    """The next larger slice to try; None: the largest of ``measured`` is the one.
+
+    ``ceiling``: a size that failed, None if none did. Sizes are samples a slice.
+    """
+    last = max(one.size for one in measured)
+    most = batch if ceiling is None else min(batch, ceiling - 1)
+    aim = min(most, largest(measured, limit_bytes=limit_bytes))
+    trial = min(aim, max(last + 1, int(last * GROWTH)))
+    if trial <= last or (trial < last * CLOSE and trial < most):
+        return None
+    return trial
+
+
+def largest(measured: Sequence[Measured], *, limit_bytes: int) -> int:
+    """The slice to aim at by ``peak = fixed + slope * size`` through ``measured``.
+
+    ``SAFE_PART`` of the size at which the line reaches the limit. One measurement has
+    no slope yet: twice its size is then all there is to say.
+    """
+    points = sorted(measured, key=lambda one: one.size)
+    clear = [one for one in points if one.peak_bytes < CLEAR_PART * limit_bytes]
+    points = clear if len(clear) > 1 else points
+    if len(points) == 1:
+        return 2 * points[0].size
+    slope = max(_slope(points[0], points[-1]), _slope(points[-2], points[-1]))
+    if slope <= 0:
+        return 2 * points[-1].size
+    fixed = points[-1].peak_bytes - slope * points[-1].size
+    return int(SAFE_PART * (limit_bytes - fixed) / slope)
+
+
+def _slope(one: Measured, other: Measured) -> float:
+    """Bytes a sample."""
+    return (other.peak_bytes - one.peak_bytes) / (other.size - one.size)
+
+
+class Climb:
+    """Runs the trials between the steps of one ``fit``."""
+
+    def __init__(
+        self,
+        *,
+        size: tf.Variable,
+        seen: tf.Variable,
+        batch: int,
+        ceiling: int | None,
+        limit_bytes: int,
+        on_trial: Callable[[int, str], None],
+        on_peak: Callable[[int, int], None],
+    ) -> None:
+        """``size`` and ``seen``: as in ``microbatch_step.SlicedStep``. ``on_trial``
+        hears of a new size and why, before it is used; ``on_peak`` of a size and its
+        peak in bytes."""
+        self._size = size
+        self._seen = seen
+        self._batch = batch
+        self._ceiling = ceiling
+        self._limit_bytes = limit_bytes
+        self._on_trial = on_trial
+        self._on_peak = on_peak
+        self._measured: list[Measured] = []
+        self.done = False
+
+    def before_step(self) -> None:
+        """Start measuring."""
+        self._seen.assign(0)
+        allocator.reset_peak()
+
+    def after_step(self, logs: Any) -> None:
+        """Note the peak, and choose the size of the next step."""
+        for value in tf.nest.flatten(logs):
+            value.numpy()  # waits until the step is over, where steps are asynchronous
+        reading = allocator.read()
+        if reading is None or int(self._seen.numpy()) < self._batch:
+            return  # a short batch says nothing about a whole one
+        size = int(self._size.numpy())
+        self._measured.append(Measured(size=size, peak_bytes=reading.peak_bytes))
+        self._on_peak(size, reading.peak_bytes)
+        self._settle_or_climb(size)
+
+    def _settle_or_climb(self, size: int) -> None:
+        trial = next_trial(
+            self._measured,
+            batch=self._batch,
+            ceiling=self._ceiling,
+            limit_bytes=self._limit_bytes,
+        )
+        if trial is None:
+            self.done = True
+            trial = slicing.balanced(batch=self._batch, size=size)
+            self._on_trial(trial, f"measured in {len(self._measured)} steps")
+        else:
+            self._on_trial(trial, "being measured")
+        self._size.assign(trial)

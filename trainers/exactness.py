@@ -1,0 +1,365 @@
+"""Finds out, before training, what slices would change for a model, and how to avoid it.
+
+Nothing here goes by the names of layers or losses: a few samples of the first batch
+are worked through whole and in uneven slices, and what comes out is compared. What a
+layer called in training changes (statistics, seeds) is found by looking at its
+variables. All state is put back afterwards.
+"""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from trainers import seams, slicing
+from trainers.microbatch_step import Rule, Rules, compare, predict
+
+SAMPLES = 12
+"""How many samples go through the model: enough for three uneven slices."""
+
+TILED_BYTES = 16 * 1024 * 1024
+"""Predictions are repeated to meet the labels of the whole batch, up to this size."""
+
+LOSS_TOLERANCE = 1e-5
+"""Relative; both sides are computed in float32 from the same predictions."""
+
+ADDED_TOLERANCE = {"float32": 1e-4, "float64": 1e-4}
+"""Relative, by compute type (else HALF_TOLERANCE): from predictions made twice."""
+
+HALF_TOLERANCE = 2e-2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """How to slice a model, and what that changes all the same."""
+
+    rules: Rules
+    deviations: tuple[str, ...] = ()
+    """Sentences; empty: exact up to float reassociation."""
+
+
+def examine(model: Any, batch: tuple[Any, Any, Any], *, samples: int) -> Findings:
+    """Try ``model`` on at most ``samples`` (2 or more) samples of ``batch``.
+
+    ``batch`` is (x, y, sample weights), each a structure of tensors (n, …) or None.
+    Builds the compiled losses, metrics and the optimizer where Keras has not yet.
+    """
+    if not model.optimizer.built:
+        model.optimizer.build(model.trainable_variables)
+    with _state_kept(model):
+        return _examine(model, batch, min(samples, SAMPLES))
+
+
+def _examine(model: Any, batch: tuple[Any, Any, Any], samples: int) -> Findings:
+    x, y, weight = batch
+    few = tensors(slicing.cut(x, 0, samples))
+    spans = _spans(min(samples, _length(x)))
+    before = _values(_own_state(model))
+    whole = predict(model, few)
+    added = seams.added_losses(model)
+    stirred = _stirred_layers(model, before)
+    parts = [
+        (predict(model, slicing.cut(few, *span)), seams.added_losses(model))
+        for span in spans
+    ]
+    deviations = [_sentence(layer, random=random) for layer, random in stirred]
+    if not deviations and _coupled(model, whole, [one for one, _ in parts]):
+        deviations.append(
+            "the prediction for a sample depends on the other samples of its batch, "
+            "so slices give others than the whole batch"
+        )
+    _build_losses(model, (few, y, weight), whole)
+    added_rules, odd = _added_rules(model, added, [two for _, two in parts], spans)
+    loss, doubt = _loss_rule(model, (few, y, weight), whole, stirred=bool(stirred))
+    rules = Rules(
+        loss=loss,
+        added=added_rules,
+        metrics_whole=seams.own_compute_metrics(model)
+        or _metrics_need_whole(model, y, weight, whole),
+    )
+    return Findings(rules=rules, deviations=(*deviations, *odd, *doubt))
+
+
+# --- layers ---
+
+
+def _own_state(model: Any) -> list[Any]:
+    metrics = {id(variable) for variable in model.metrics_variables}
+    return [
+        variable
+        for variable in model.non_trainable_variables
+        if id(variable) not in metrics
+    ]
+
+
+def _stirred_layers(model: Any, before: dict[int, Any]) -> list[tuple[Any, bool]]:
+    """The layers whose state has changed, and whether it is their random state."""
+    stirred = []
+    for layer in seams.all_layers(model):
+        seeds = seams.seed_states(layer)
+        if any(_changed(seed, before) for seed in seeds):
+            stirred.append((layer, True))
+        elif any(_changed(one, before) for one in seams.layers_own_variables(layer)):
+            stirred.append((layer, False))
+    return stirred
+
+
+def _changed(variable: Any, before: dict[int, Any]) -> bool:
+    kept = before.get(id(variable))
+    return kept is not None and not np.array_equal(
+        kept, keras.ops.convert_to_numpy(variable)
+    )
+
+
+def _sentence(layer: Any, *, random: bool) -> str:
+    name = f"layer '{layer.name}' ({type(layer).__name__})"
+    if random:
+        return f"{name} draws random numbers: slices draw others than a whole batch"
+    return f"{name} keeps statistics of what it is given: it is given slices"
+
+
+def _coupled(model: Any, whole: Any, parts: list[Any]) -> bool:
+    tolerance = ADDED_TOLERANCE.get(model.compute_dtype, HALF_TOLERANCE)
+    together = zip(*(slicing.leaves(part) for part in parts), strict=True)
+    for one, pieces in zip(slicing.leaves(whole), together, strict=True):
+        left = keras.ops.convert_to_numpy(tf.cast(one, tf.float32))
+        right = keras.ops.convert_to_numpy(tf.cast(tf.concat(pieces, 0), tf.float32))
+        if left.shape != right.shape or not _near(left, right, tolerance):
+            return True
+    return False
+
+
+# --- losses ---
+
+
+def _added_rules(
+    model: Any,
+    whole: list[Any],
+    parts: list[list[Any]],
+    spans: Sequence[tuple[int, int]],
+) -> tuple[tuple[Rule, ...], list[str]]:
+    if seams.own_compute_loss(model):
+        return (), []
+    tolerance = ADDED_TOLERANCE.get(model.compute_dtype, HALF_TOLERANCE)
+    rules, odd = [], []
+    for at, total in enumerate(whole):
+        rule = _rule_of(total, [part[at] for part in parts], spans, tolerance)
+        if rule is Rule.WHOLE:
+            odd.append(
+                f"added loss {at + 1} of {len(whole)} (add_loss or a regulariser) is "
+                "neither a mean nor a sum over samples: it is averaged over slices"
+            )
+        rules.append(Rule.MEAN if rule is Rule.WHOLE else rule)
+    return tuple(rules), odd
+
+
+def _loss_rule(
+    model: Any, batch: tuple[Any, Any, Any], predictions: Any, *, stirred: bool
+) -> tuple[Rule, list[str]]:
+    """How the loss of the batch follows from its slices; what stays inexact."""
+    x, y, weight = batch
+    if seams.own_compute_loss(model):
+        return _own_loss_rule(model, x, y, weight, stirred=stirred)
+    y, predictions, weight = _tiled(y, predictions, weight)
+
+    def loss_of(start: int, stop: int) -> Any:
+        targets, weights = (slicing.cut(one, start, stop) for one in (y, weight))
+        return compare(model, x, targets, _cut(predictions, start, stop), weights)[0]
+
+    samples = _length(predictions)
+    loss = loss_of(0, samples)
+    if loss is None:
+        return Rule.MEAN, []
+    if _data_dependent(model, predictions):
+        return Rule.WHOLE, []
+    spans = _spans(samples)
+    parts = [loss_of(*span) for span in spans]
+    return _rule_of(loss, parts, spans, LOSS_TOLERANCE), []
+
+
+def _build_losses(model: Any, batch: tuple[Any, Any, Any], predictions: Any) -> None:
+    """Let Keras make the metrics of the outputs' losses, as the first step would."""
+    x, samples = batch[0], _length(predictions)
+    y, weight = (tensors(slicing.cut(one, 0, samples)) for one in batch[1:])
+    seams.total_loss(model, x=x, y=y, y_pred=predictions, sample_weight=weight)
+
+
+def _own_loss_rule(
+    model: Any, x: Any, y: Any, weight: Any, *, stirred: bool
+) -> tuple[Rule, list[str]]:
+    samples = _length(x)
+    spans = _spans(samples)
+    y, weight = (tensors(slicing.cut(one, 0, samples)) for one in (y, weight))
+    weight = _uneven(weight)
+
+    def loss_of(start: int, stop: int) -> Any:
+        inputs, targets, weights = (
+            slicing.cut(one, start, stop) for one in (x, y, weight)
+        )
+        return compare(model, inputs, targets, predict(model, inputs), weights)[0]
+
+    counted = _values(model.metrics_variables)
+    whole = loss_of(0, samples)
+    odd = []
+    if any(_changed(variable, counted) for variable in model.metrics_variables):
+        odd.append("the model's compute_loss updates metrics: they are given slices")
+    added = bool(model.losses)
+    tolerance = ADDED_TOLERANCE.get(model.compute_dtype, HALF_TOLERANCE)
+    rule = _rule_of(whole, [loss_of(*span) for span in spans], spans, tolerance)
+    if rule is Rule.WHOLE and (added or stirred):
+        odd.append(
+            "the model's compute_loss is neither a mean nor a sum over samples: "
+            "it is averaged over slices"
+        )
+        rule = Rule.MEAN
+    return rule, odd
+
+
+def _data_dependent(model: Any, predictions: Any) -> bool:
+    """Losses that divide by a count which these samples may not show."""
+    masked = any(
+        seams.mask_of(leaf) is not None for leaf in slicing.leaves(predictions)
+    )
+    return masked or any(
+        getattr(loss, "ignore_class", None) is not None
+        for loss in seams.flat_losses(model)
+    )
+
+
+def _rule_of(
+    whole: Any, parts: list[Any], spans: Sequence[tuple[int, int]], tolerance: float
+) -> Rule:
+    total = spans[-1][1]
+    expected = float(whole)
+    values = [float(part) for part in parts]
+    shares = [(stop - start) / total for start, stop in spans]
+    mean = sum(share * value for share, value in zip(shares, values, strict=True))
+    scale = max(abs(expected), *(abs(value) for value in values)) * tolerance
+    if abs(expected - mean) <= scale or not np.isfinite(expected):
+        return Rule.MEAN
+    return Rule.SUM if abs(expected - sum(values)) <= scale else Rule.WHOLE
+
+
+# --- metrics ---
+
+
+def _metrics_need_whole(model: Any, y: Any, weight: Any, predictions: Any) -> bool:
+    """Whether metrics of slices do not add up to those of the batch."""
+    metrics = seams.compiled_metrics(model)
+    if metrics is None:
+        return False
+    y, predictions, weight = _tiled(y, predictions, weight)
+    metrics.update_state(y, predictions, sample_weight=weight)
+    metrics.reset_state()
+    metrics.update_state(y, predictions, sample_weight=weight)
+    whole = [keras.ops.convert_to_numpy(one) for one in metrics.variables]
+    metrics.reset_state()
+    for span in _spans(_length(predictions)):
+        metrics.update_state(
+            slicing.cut(y, *span),
+            _cut(predictions, *span),
+            sample_weight=slicing.cut(weight, *span),
+        )
+    parts = [keras.ops.convert_to_numpy(one) for one in metrics.variables]
+    metrics.reset_state()
+    return not all(
+        _near(one, two, LOSS_TOLERANCE) for one, two in zip(whole, parts, strict=True)
+    )
+
+
+# --- small things ---
+
+
+def tensors(structure: Any) -> Any:
+    """``structure`` with TensorFlow tensors as leaves."""
+    return slicing.map_leaves(tf.convert_to_tensor, structure)
+
+
+def _length(structure: Any) -> int:
+    return int(slicing.leaves(structure)[0].shape[0])
+
+
+def _spans(samples: int) -> list[tuple[int, int]]:
+    """Up to three slices of different sizes that cover ``samples``."""
+    first, second = samples // 2, samples // 2 + samples // 3
+    edges = sorted({0, first, second, samples})
+    return list(zip(edges, edges[1:], strict=False))
+
+
+def _near(left: Any, right: Any, tolerance: float) -> bool:
+    scale = max(float(np.max(np.abs(left), initial=0)), 1e-30)
+    return bool(np.max(np.abs(left - right), initial=0) <= tolerance * scale)
+
+
+def _uneven(weight: Any) -> Any:
+    """Weights that differ from sample to sample, so that dividing by them shows."""
+    return slicing.map_leaves(
+        lambda leaf: (
+            leaf
+            * tf.reshape(
+                1 + tf.cast(tf.range(tf.shape(leaf)[0]) % 7, leaf.dtype) / 7,
+                [-1] + [1] * (len(leaf.shape) - 1),
+            )
+        ),
+        weight,
+    )
+
+
+def _tiled(y: Any, predictions: Any, weight: Any) -> tuple[Any, Any, Any]:
+    """The few predictions repeated to meet the labels of (nearly) the whole batch."""
+    few = _length(predictions)
+    size = sum(
+        leaf.dtype.size * int(np.prod(leaf.shape[1:]))
+        for leaf in slicing.leaves(predictions)
+    )
+    known = _length(y) if slicing.leaves(y) else few
+    samples = min(known, max(few, TILED_BYTES // max(1, size)))
+    rows = tf.range(samples) % few
+    return (
+        tensors(slicing.cut(y, 0, samples)),
+        _with_company(predictions, lambda leaf: tf.gather(leaf, rows)),
+        _uneven(tensors(slicing.cut(weight, 0, samples))),
+    )
+
+
+def _cut(predictions: Any, start: int, stop: int) -> Any:
+    return _with_company(predictions, lambda leaf: leaf[start:stop])
+
+
+def _with_company(predictions: Any, function: Any) -> Any:
+    """``function`` of each prediction, and of the mask and logits that go with it."""
+
+    def one(leaf: Any) -> Any:
+        result = function(leaf)
+        mask, logits = seams.mask_of(leaf), seams.logits_of(leaf)
+        if mask is not None:
+            seams.set_mask(result, function(mask))
+        if logits is not None:
+            seams.set_logits(result, function(logits))
+        return result
+
+    return slicing.map_leaves(one, predictions)
+
+
+def _values(variables: Sequence[Any]) -> dict[int, Any]:
+    return {id(one): keras.ops.convert_to_numpy(one) for one in variables}
+
+
+@contextlib.contextmanager
+def _state_kept(model: Any) -> Iterator[None]:
+    """Put back what calling the model and its metrics changes."""
+    variables = [*model.non_trainable_variables, *model.metrics_variables]
+    kept = _values(variables)
+    with seams.random_states_kept():
+        try:
+            yield
+        finally:
+            for variable in variables:
+                variable.assign(kept[id(variable)])
+            for metric in model.metrics:
+                if any(id(one) not in kept for one in metric.variables):
+                    metric.reset_state()

@@ -1,0 +1,1 @@
+"""What the framework's allocator says of itself, from inside the process."""

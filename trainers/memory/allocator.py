@@ -1,0 +1,42 @@
+"""Readings of TensorFlow's allocator: in use now, and the peak since the last reset.
+
+The figures count whole chunks, as the allocator hands them out, so they are what
+stands against its limit. On the CPU they exist only under the BFC allocator
+(``TF_CPU_ALLOCATOR_USE_BFC=1``); there a peak can be reset as on a GPU.
+"""
+
+from dataclasses import dataclass
+
+import tensorflow as tf
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """Bytes of one allocator."""
+
+    current_bytes: int
+    peak_bytes: int
+    """Highest since the process began or ``reset_peak`` was last called."""
+
+
+def device() -> str:
+    """The device whose memory training fills: the first GPU, else the CPU."""
+    return "GPU:0" if tf.config.list_logical_devices("GPU") else "CPU:0"
+
+
+def read() -> Reading | None:
+    """The allocator now; None where it keeps no figures (a plain CPU allocator)."""
+    try:
+        info = tf.config.experimental.get_memory_info(device())
+    except (ValueError, RuntimeError):
+        return None
+    return Reading(current_bytes=info["current"], peak_bytes=info["peak"])
+
+
+def reset_peak() -> bool:
+    """Let the peak start again from what is in use now; whether that was possible."""
+    try:
+        tf.config.experimental.reset_memory_stats(device())
+    except (ValueError, RuntimeError):
+        return False
+    return True

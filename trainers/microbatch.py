@@ -1,0 +1,288 @@
+"""Reduced batch: puts the sliced train step into a model for one ``fit``.
+
+Steps, schedules, callbacks, data order and the optimizer's variables stay what they
+were, so a snapshot taken with one number of slices restores with any other.
+"""
+
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from supervisor.wire.events import Kind
+from trainers import calibrate as calibration
+from trainers import exactness, seams, slicing
+from trainers.memory import allocator
+from trainers.microbatch_step import Rules, SlicedStep
+
+PEAK_NEWS = 1.02
+"""A peak is reported again once it is this many times the last one reported."""
+
+Report = Callable[..., None]
+
+
+class MicrobatchRefusedError(Exception):
+    """The batch cannot be sliced as the spec demands; the message says why."""
+
+
+@dataclass(kw_only=True)
+class Prepared:
+    """What was changed for one ``fit``; ``restore`` undoes it."""
+
+    batch: int | None = None
+    """Samples in a whole batch; None: not looked at."""
+    mode: str | None = None
+    """``exact`` or ``two_pass``; None: not sliced."""
+    deviations: tuple[str, ...] = ()
+    restore: Callable[[], None] = lambda: None
+    """Undo the changes to the model; call it when ``fit`` is over, however it ended."""
+    _size: tf.Variable | None = field(default=None, repr=False)
+
+    @property
+    def size(self) -> int | None:
+        """Samples a slice, now; None: not sliced."""
+        return None if self._size is None else int(self._size.numpy())
+
+    @property
+    def slices(self) -> int:
+        """Slices of a whole batch, now; 1: not sliced."""
+        if self.size is None or self.batch is None:
+            return 1
+        return slicing.count(batch=self.batch, size=self.size)
+
+
+def prepare(
+    model: Any,
+    *,
+    slice_size: int | None,
+    calibrate: bool,
+    slice_ceiling: int | None,
+    memory_limit_bytes: int | None,
+    allow_inexact: bool,
+    first_batch: Callable[[], Any],
+    report: Report,
+) -> Prepared:
+    """Slice the batches of the ``fit`` that is about to make its train function.
+
+    ``slice_size``: samples a slice. ``calibrate``: find the largest slice below
+    ``slice_ceiling`` (a size that failed) that fits ``memory_limit_bytes``, in the
+    first steps; ``slice_size`` is then what to do where nothing can be measured.
+    ``first_batch`` returns one whole batch, (x, y[, sample weights]), and leaves the
+    data position alone. ``report(kind, **fields)`` appends to the event file.
+
+    Without a size and without ``calibrate``, nothing is touched.
+
+    Raises:
+        MicrobatchRefusedError: slices would deviate and ``allow_inexact`` is False.
+    """
+    if slice_size is None and not calibrate:
+        return Prepared()
+    batch = keras.utils.unpack_x_y_sample_weight(first_batch())
+    obstacle = _obstacle(model, batch)
+    if obstacle is not None:
+        report(Kind.NOTICE, sentence=f"The batch is not sliced: {obstacle}.")
+        return Prepared()
+    total = int(slicing.leaves(batch[0])[0].shape[0])
+    findings = _examined(model, batch, slice_ceiling or total)
+    if findings.deviations and not allow_inexact:
+        reasons = "; ".join(findings.deviations)
+        message = f"Slices would change the result, which the spec forbids: {reasons}."
+        raise MicrobatchRefusedError(message)
+    limit = memory_limit_bytes or seams.gpu_limit_bytes()
+    climbs = calibrate and limit is not None and allocator.read() is not None
+    size = _first_size(total, slice_size, slice_ceiling, climbs=climbs)
+    return _Installation(
+        model=model,
+        batch=total,
+        findings=findings,
+        size=size,
+        ceiling=slice_ceiling,
+        limit_bytes=limit,
+        climbs=climbs,
+        report=report,
+    ).install()
+
+
+def _first_size(
+    batch: int, wanted: int | None, ceiling: int | None, *, climbs: bool
+) -> int:
+    if climbs:
+        return calibration.first_trial(batch=batch, ceiling=ceiling)
+    if wanted is None:
+        wanted = (batch if ceiling is None else min(ceiling, batch)) // 2
+    return slicing.balanced(batch=batch, size=wanted)
+
+
+def _obstacle(model: Any, batch: tuple[Any, Any, Any]) -> str | None:
+    """Why this model's batch cannot be sliced at all; None if it can."""
+    if seams.own_train_step(model):
+        return f"{type(model).__name__} has a train_step of its own"
+    if model.distribute_strategy.num_replicas_in_sync > 1:
+        return "training is distributed over several devices"
+    if not model.trainable_weights:
+        return "the model has no trainable weights"
+    leaves = [leaf for one in batch for leaf in slicing.leaves(one)]
+    if not all(hasattr(leaf, "shape") and len(leaf.shape) for leaf in leaves):
+        return "the batch holds something that is no tensor"
+    if any(isinstance(leaf, (tf.SparseTensor, tf.RaggedTensor)) for leaf in leaves):
+        return "the batch holds sparse or ragged tensors"
+    if leaves[0].shape[0] < 2:
+        return "it has one sample"
+    fixed = [shape for shape in _input_batches(model) if shape is not None]
+    if fixed:
+        return f"the model was built for batches of exactly {fixed[0]}"
+    return None
+
+
+def _input_batches(model: Any) -> list[int | None]:
+    inputs = getattr(model, "inputs", None) or []
+    return [tensor.shape[0] for tensor in keras.tree.flatten(inputs)]
+
+
+def _examined(model: Any, batch: Any, ceiling: int) -> exactness.Findings:
+    samples = max(2, min(exactness.SAMPLES, ceiling // 4))
+    if not model.built:
+        model(exactness.tensors(slicing.cut(batch[0], 0, samples)))
+    return exactness.examine(model, batch, samples=samples)
+
+
+_functions: "weakref.WeakKeyDictionary[Any, tuple[Any, Any]]" = (
+    weakref.WeakKeyDictionary()
+)
+"""By model: what its sliced train function was made for, and that function. A script
+that calls ``fit`` for every epoch must not trace its model every time."""
+
+
+@dataclass(kw_only=True)
+class _Installation:
+    """The changes to one model."""
+
+    model: Any
+    batch: int
+    findings: exactness.Findings
+    size: int
+    ceiling: int | None
+    limit_bytes: int | None
+    climbs: bool
+    report: Report
+    _reported_peak: int = 0
+    _climb: calibration.Climb | None = None
+
+    def install(self) -> Prepared:
+        """Change the model, and report it."""
+        model = self.model
+        made_for = (model.optimizer, seams.loss_tracker(model), self.findings.rules)
+        kept = _functions.get(model)
+        self._made = kept[1] if kept and _same(kept[0], made_for) else _Made()
+        self._made.size.assign(self.size)
+        _functions[model] = (made_for, self._made)
+        if self.climbs:
+            self._climb = self._new_climb()
+        before = model.train_function
+        model.train_function = None
+        model.train_step = SlicedStep(
+            model,
+            size=self._made.size,
+            seen=self._made.seen,
+            rules=self.findings.rules,
+        )
+        model.make_train_function = self._make_train_function
+
+        def restore() -> None:
+            del model.train_step, model.make_train_function
+            model.train_function = before
+
+        self._on_size(self.size, "being measured" if self.climbs else "as planned")
+        return Prepared(
+            batch=self.batch,
+            mode=self._mode,
+            deviations=self.findings.deviations,
+            restore=restore,
+            _size=self._made.size,
+        )
+
+    def _make_train_function(self, force: bool = False) -> None:  # noqa: FBT001, FBT002  # Keras' own signature
+        model = self.model
+        if model.train_function is not None and not force:
+            return
+        if self._made.function is None or force:
+            with seams.without_jit(model):
+                type(model).make_train_function(model, force=True)
+            self._made.function = model.train_function
+        model.train_function = self._measuring(self._made.function)
+
+    def _measuring(self, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def train_function(iterator: Any) -> Any:
+            climb = self._climb
+            if climb is None or climb.done:
+                logs = function(iterator)
+                self._watch_peak()
+            else:
+                climb.before_step()
+                logs = function(iterator)
+                climb.after_step(logs)
+            return logs
+
+        return train_function
+
+    # --- reports ---
+
+    @property
+    def _mode(self) -> str:
+        return "two_pass" if self.findings.rules.two_pass else "exact"
+
+    def _new_climb(self) -> calibration.Climb:
+        assert self.limit_bytes is not None  # noqa: S101  # climbs only with a limit
+        return calibration.Climb(
+            size=self._made.size,
+            seen=self._made.seen,
+            batch=self.batch,
+            ceiling=self.ceiling,
+            limit_bytes=self.limit_bytes,
+            on_trial=self._on_size,
+            on_peak=self._on_peak,
+        )
+
+    def _on_size(self, size: int, planned: str) -> None:
+        self.report(
+            Kind.MICROBATCH,
+            batch=self.batch,
+            slices=slicing.count(batch=self.batch, size=size),
+            size=size,
+            mode=self._mode,
+            deviations=list(self.findings.deviations),
+            planned=planned,
+        )
+
+    def _on_peak(self, size: int, peak_bytes: int) -> None:
+        self._reported_peak = peak_bytes
+        self.report(
+            Kind.PEAK,
+            slice_size=size,
+            slices=slicing.count(batch=self.batch, size=size),
+            peak_bytes=peak_bytes,
+            limit_bytes=self.limit_bytes,
+            jit=bool(self.model.jit_compile),
+        )
+
+    def _watch_peak(self) -> None:
+        reading = allocator.read()
+        if reading and reading.peak_bytes > self._reported_peak * PEAK_NEWS:
+            self._on_peak(int(self._made.size.numpy()), reading.peak_bytes)
+
+
+class _Made:
+    """A sliced train function and the variables it reads; outlives one ``fit``."""
+
+    def __init__(self) -> None:
+        with tf.device("CPU:0"):
+            self.size = tf.Variable(1, dtype=tf.int32, trainable=False)
+            self.seen = tf.Variable(0, dtype=tf.int32, trainable=False)
+        self.function: Callable[[Any], Any] | None = None
+
+
+def _same(before: tuple[Any, ...], now: tuple[Any, ...]) -> bool:
+    return all(one is two or one == two for one, two in zip(before, now, strict=True))

@@ -1,0 +1,501 @@
+"""A train step that works through k slices in sequence and updates once.
+
+The loop is a ``tf.while_loop`` outside XLA; where the model is jit-compiled, only the
+function of one slice is. Sliced inside XLA the memory stays (measured: 315 MiB of 320
+at k=4), and an unrolled Python loop lets TensorFlow keep all slices alive at once.
+
+For a batch of n samples in slices of n_i, a loss that is a mean over samples is
+``sum(n_i / n * loss_i)``, one that is a sum is ``sum(loss_i)``: each term of a slice's
+loss is weighted so before it is scaled and differentiated, never the gradients
+afterwards, so that a loss scaler (float16) sees the gradients of the whole batch.
+
+Any other loss takes two passes: predictions of all slices, the loss of the whole batch
+and its gradient with respect to the predictions, then each slice's gradients from that.
+"""
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from trainers import seams, slicing
+
+FLOAT16_OVERFLOW = 65520.0
+"""Smallest magnitude that rounds to infinity in IEEE 754 binary16."""
+
+
+class Rule(enum.StrEnum):
+    """How a term of the loss of the whole follows from those of its slices."""
+
+    MEAN = "mean"
+    """The mean, weighted by the slices' sizes."""
+    SUM = "sum"
+    WHOLE = "whole"
+    """It does not: only the whole batch has it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What is exact for a model; found out by ``exactness.examine``."""
+
+    loss: Rule = Rule.MEAN
+    """The loss between targets and predictions (all of it, if ``compute_loss`` is the
+    user's own)."""
+    added: tuple[Rule, ...] = ()
+    """One a tensor of ``model.losses``: ``add_loss`` and regularisers. Never WHOLE."""
+    metrics_whole: bool = False
+    """Metrics need the predictions of the whole batch at once."""
+
+    @property
+    def two_pass(self) -> bool:
+        """Whether the loss needs the predictions of the whole batch at once."""
+        return self.loss is Rule.WHOLE
+
+    @property
+    def keep_predictions(self) -> bool:
+        """Whether predictions of all slices are kept until the end of the step."""
+        return self.two_pass or self.metrics_whole
+
+
+class _Recorder:
+    """Stands in for the metric of one output's loss, and keeps the value."""
+
+    def __init__(self) -> None:
+        self.value: Any = None
+
+    def update_state(self, value: Any, sample_weight: Any = None) -> None:
+        """Keep ``value``; its weight is known to the step."""
+        del sample_weight
+        self.value = value
+
+
+@dataclass(frozen=True, slots=True)
+class _Losses:
+    """Scalars of one slice, or of a whole batch: float32 tensors."""
+
+    total: Any
+    outputs: list[Any]
+    """The loss of each output, for the logs; empty for a single output."""
+
+
+def predict(model: Any, x: Any) -> Any:
+    """The predictions of ``model`` in training, as Keras' own step calls it."""
+    return model(x, training=True) if seams.takes_training(model) else model(x)
+
+
+def compare(model: Any, x: Any, y: Any, predictions: Any, weight: Any) -> Any:
+    """The loss between targets and predictions, and a list of the outputs' losses.
+
+    The loss is a scalar tensor, or None where ``compile`` got none. A ``compute_loss``
+    of the user's own answers for everything, added losses included. The metrics of the
+    outputs' losses are left alone.
+    """
+    recorders = [_Recorder() for _ in seams.output_loss_metrics(model)]
+    with seams.output_losses_into(model, recorders):
+        if seams.own_compute_loss(model):
+            loss = seams.total_loss(
+                model, x=x, y=y, y_pred=predictions, sample_weight=weight
+            )
+        else:
+            compiled = seams.compiled_loss(model)
+            loss = None if compiled is None else compiled(y, predictions, weight)
+    values = [recorder.value for recorder in recorders]
+    return loss, [value for value in values if value is not None]
+
+
+def _share(rule: Rule, part: Any) -> Any:
+    return part if rule is Rule.MEAN else tf.ones_like(part)
+
+
+class SlicedStep:
+    """Takes the place of ``model.train_step``. One instance serves one ``fit``."""
+
+    def __init__(
+        self, model: Any, *, size: tf.Variable, seen: tf.Variable, rules: Rules
+    ) -> None:
+        """``size``: samples a slice, may change between steps; ``seen``: is set to
+        the size of the largest batch since somebody set it to 0. Both int32 scalars.
+        """
+        self._model = model
+        self._seen = seen
+        self._size = size
+        self._rules = rules
+        self._own_loss = seams.own_compute_loss(model)
+        self._jit = bool(model.jit_compile) and not model.run_eagerly
+        self._narrow = seams.narrow_variables(model)
+        self._known: list[int] = []
+        self._structure: Any = None
+        self._slice_gradients = self._compiled(self._gradients_of_slice)
+        self._slice_predictions = self._compiled(self._predictions_of_slice)
+        self._slice_backward = self._compiled(self._backward_of_slice)
+
+    def __call__(self, data: Any) -> Any:
+        """One update from the batch ``data``; the logs, as Keras' own step."""
+        batch = keras.utils.unpack_x_y_sample_weight(data)
+        cuts = _Cuts(batch, self._size)
+        self._seen.assign(tf.maximum(self._seen, cuts.total))
+        step = self._two_passes if self._rules.two_pass else self._one_pass
+        gradients, losses, predictions = step(batch, cuts)
+        self._log_losses(losses, batch[0], cuts.total)
+        self._model.optimizer.apply_gradients(
+            zip(self._finished(gradients), self._model.trainable_weights, strict=True)
+        )
+        return self._logs(batch, predictions)
+
+    # --- the two ways ---
+
+    def _one_pass(self, batch: Any, cuts: "_Cuts") -> tuple[Any, _Losses, Any]:
+        def work(index: Any) -> Any:
+            return self._slice_gradients(*cuts.slice(index))
+
+        first = work(0)
+        sums = _Sums(first["gradients"], cuts.count)
+        kept = _Kept(first["predictions"], cuts.count)
+
+        def body(index: Any, gradients: Any, losses: Any, arrays: Any) -> Any:
+            result = work(index)
+            return (
+                index + 1,
+                sums.add(gradients, index, result["gradients"]),
+                [a + b for a, b in zip(losses, result["losses"], strict=True)],
+                kept.write(arrays, index, result["predictions"]),
+            )
+
+        gradients, losses, arrays = self._loop(
+            body, cuts.count, sums.first(), first["losses"], kept.first()
+        )
+        predictions = kept.whole(arrays, self._structure)
+        return sums.whole(gradients), _Losses(losses[0], losses[1:]), predictions
+
+    def _two_passes(self, batch: Any, cuts: "_Cuts") -> tuple[Any, _Losses, Any]:
+        before = [variable.value + 0 for variable in self._changing()]
+        predictions, added = self._forward(cuts)
+        losses, slopes = self._loss_of_whole(batch, predictions, added)
+
+        # The second pass must see what the first one saw: the same random masks.
+        for variable, value in zip(self._changing(), before, strict=True):
+            variable.assign(value)
+        return self._backward(cuts, slopes), losses, predictions
+
+    def _forward(self, cuts: "_Cuts") -> tuple[Any, Any]:
+        """Predictions of the whole batch, and its added losses."""
+        first = self._slice_predictions(*cuts.slice(0))
+        kept = _Kept(first["predictions"], cuts.count)
+
+        def body(index: Any, added: Any, arrays: Any) -> Any:
+            result = self._slice_predictions(*cuts.slice(index))
+            arrays = kept.write(arrays, index, result["predictions"])
+            return index + 1, added + result["added"], arrays
+
+        added, arrays = self._loop(body, cuts.count, first["added"], kept.first())
+        return kept.whole(arrays, self._structure), added
+
+    def _backward(self, cuts: "_Cuts", slopes: list[Any]) -> list[Any]:
+        """The gradients of the batch, from the slopes of its loss by prediction."""
+
+        def work(index: Any) -> Any:
+            start, stop = cuts.bounds(index)
+            mine = [None if slope is None else slope[start:stop] for slope in slopes]
+            return self._slice_backward(*cuts.slice(index), mine)
+
+        first = work(0)
+        sums = _Sums(first, cuts.count)
+
+        def body(index: Any, gradients: Any) -> Any:
+            return index + 1, sums.add(gradients, index, work(index))
+
+        (gradients,) = self._loop(body, cuts.count, sums.first())
+        return sums.whole(gradients)
+
+    def _loop(self, body: Callable[..., Any], count: Any, *state: Any) -> Any:
+        """Run ``body(index, *state)`` for the slices after the first."""
+        _, *state = tf.while_loop(
+            lambda index, *_: index < count,
+            body,
+            (tf.constant(1), *state),
+            parallel_iterations=1,
+        )
+        return state
+
+    # --- one slice: these three are compiled where the model is ---
+
+    def _gradients_of_slice(self, x: Any, y: Any, weight: Any, part: Any) -> Any:
+        with tf.GradientTape() as tape:
+            predictions = predict(self._model, x)
+            losses = self._losses(x, y, predictions, weight, part)
+            scaled = self._model.optimizer.scale_loss(losses.total)
+        gradients = tape.gradient(scaled, self._model.trainable_weights)
+        if not self._rules.metrics_whole:
+            self._update_metrics(y, predictions, weight)
+        return {
+            "gradients": self._only_known(gradients),
+            "losses": [losses.total, *losses.outputs],
+            "predictions": self._flat(predictions)
+            if self._rules.metrics_whole
+            else None,
+        }
+
+    def _predictions_of_slice(self, x: Any, y: Any, weight: Any, part: Any) -> Any:
+        del y, weight
+        predictions = predict(self._model, x)
+        return {"predictions": self._flat(predictions), "added": self._added_loss(part)}
+
+    def _backward_of_slice(
+        self, x: Any, y: Any, weight: Any, part: Any, slopes: list[Any]
+    ) -> Any:
+        del y, weight
+        with tf.GradientTape() as tape:
+            leaves = _differentiable(self._flat(predict(self._model, x)))
+            added = self._model.optimizer.scale_loss(self._added_loss(part))
+        pairs = [
+            (leaf, slope)
+            for leaf, slope in zip(leaves, slopes, strict=True)
+            if slope is not None
+        ]
+        gradients = tape.gradient(
+            [*(leaf for leaf, _ in pairs), added],
+            self._model.trainable_weights,
+            output_gradients=[*(slope for _, slope in pairs), tf.ones_like(added)],
+        )
+        return self._only_known(gradients)
+
+    def _compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        if self._model.run_eagerly:
+            return function
+        return tf.function(
+            function,
+            autograph=False,
+            reduce_retracing=True,
+            jit_compile=True if self._jit else None,
+        )
+
+    # --- losses ---
+
+    def _losses(self, x: Any, y: Any, predictions: Any, weight: Any, part: Any) -> Any:
+        loss, outputs = compare(self._model, x, y, predictions, weight)
+        share = _share(self._rules.loss, part)
+        added = self._added_loss(part)
+        total = added if loss is None else loss * tf.cast(share, loss.dtype) + added
+        return _Losses(
+            total, [value * tf.cast(share, value.dtype) for value in outputs]
+        )
+
+    def _added_loss(self, part: Any) -> Any:
+        if self._own_loss:
+            return tf.zeros([])
+        added = seams.added_losses(self._model)
+        terms = [
+            loss * tf.cast(_share(rule, part), loss.dtype)
+            for loss, rule in zip(added, self._rules.added, strict=True)
+        ]
+        return tf.add_n(terms) if terms else tf.zeros([])
+
+    def _loss_of_whole(self, batch: Any, predictions: Any, added: Any) -> Any:
+        """The losses of the batch, and the slope of the scaled one by prediction."""
+        x, y, weight = batch
+        leaves = _differentiable(self._flat(predictions))
+        with tf.GradientTape() as tape:
+            tape.watch(leaves)
+            loss, outputs = compare(self._model, x, y, predictions, weight)
+            scaled = self._model.optimizer.scale_loss(loss)
+        slopes = tape.gradient(scaled, leaves)
+        return _Losses(loss + tf.cast(added, loss.dtype), outputs), slopes
+
+    # --- what is noted while the functions of a slice are traced ---
+
+    def _flat(self, predictions: Any) -> dict[str, Any]:
+        leaves = keras.tree.flatten(predictions)
+        self._structure = keras.tree.map_structure(lambda _: 0, predictions)
+        return {
+            "leaves": leaves,
+            "logits": [seams.logits_of(leaf) for leaf in leaves],
+            "masks": [seams.mask_of(leaf) for leaf in leaves],
+        }
+
+    def _only_known(self, gradients: list[Any]) -> list[Any]:
+        self._known = [at for at, one in enumerate(gradients) if one is not None]
+        return [gradients[at] for at in self._known]
+
+    # --- gradients ---
+
+    def _finished(self, gradients: list[Any]) -> list[Any]:
+        """One a variable, as the optimizer expects them; None where there is none."""
+        finished: list[Any] = [None] * len(self._model.trainable_weights)
+        for at, gradient in zip(self._known, gradients, strict=True):
+            finished[at] = self._finish(gradient, self._model.trainable_weights[at])
+        return finished
+
+    def _finish(self, gradient: Any, variable: Any) -> Any:
+        # In one piece this gradient would have been summed in float16: where that
+        # overflows, the loss scaler must see it, or its clock would differ.
+        if id(variable) in self._narrow and tf.is_tensor(gradient):
+            over = tf.abs(gradient) >= FLOAT16_OVERFLOW
+            gradient = tf.where(over, gradient * float("inf"), gradient)
+        return tf.cast(gradient, variable.dtype)
+
+    # --- metrics and logs ---
+
+    def _changing(self) -> list[Any]:
+        """State that a forward pass may change: statistics, seeds."""
+        metrics = {id(variable) for variable in self._model.metrics_variables}
+        return [
+            variable
+            for variable in self._model.non_trainable_variables
+            if id(variable) not in metrics
+        ]
+
+    def _log_losses(self, losses: _Losses, x: Any, total: Any) -> None:
+        seams.loss_tracker(self._model).update_state(losses.total, sample_weight=total)
+        metrics = seams.output_loss_metrics(self._model)
+        # Keras weighs these by the batch size only where the shape states it.
+        weight = slicing.static_batch(x)
+        for metric, value in zip(metrics, losses.outputs, strict=False):
+            metric.update_state(value, sample_weight=weight)
+
+    def _update_metrics(self, y: Any, predictions: Any, weight: Any) -> None:
+        compiled = seams.compiled_metrics(self._model)
+        if compiled is not None:
+            compiled.update_state(y, predictions, sample_weight=weight)
+
+    def _logs(self, batch: Any, predictions: Any) -> Any:
+        if not self._rules.keep_predictions:
+            return self._model.get_metrics_result()
+        x, y, weight = batch
+        return self._model.compute_metrics(x, y, predictions, sample_weight=weight)
+
+
+class _Cuts:
+    """The slices of one batch, by index."""
+
+    def __init__(self, batch: Any, size: tf.Variable) -> None:
+        self._batch = batch
+        self.total = tf.shape(slicing.leaves(batch[0])[0])[0]
+        self._size = tf.minimum(tf.maximum(tf.convert_to_tensor(size), 1), self.total)
+        self.count = (self.total + self._size - 1) // self._size
+
+    def bounds(self, index: Any) -> tuple[Any, Any]:
+        """First sample of the slice, and the one after its last."""
+        start = index * self._size
+        return start, tf.minimum(start + self._size, self.total)
+
+    def slice(self, index: Any) -> tuple[Any, Any, Any, Any]:
+        """x, y, sample weights, and the slice's share of the batch (float32)."""
+        start, stop = self.bounds(index)
+        part = tf.cast(stop - start, tf.float32) / tf.cast(self.total, tf.float32)
+        x, y, weight = (slicing.cut(one, start, stop) for one in self._batch)
+        return x, y, weight, part
+
+
+class _Kept:
+    """Predictions of all slices: tensors (and masks) put together at the end."""
+
+    def __init__(self, first: Any | None, count: Any) -> None:
+        self._first = first
+        self._count = count
+
+    def first(self) -> list[tf.TensorArray]:
+        """The arrays, with the first slice's predictions in them."""
+        if self._first is None:
+            return []
+        arrays = [_array(leaf, self._count) for leaf in _tensors(self._first)]
+        return self.write(arrays, 0, self._first)
+
+    def write(self, arrays: list[tf.TensorArray], index: Any, flat: Any) -> Any:
+        """The arrays with one more slice's predictions."""
+        if flat is None:
+            return arrays
+        return [
+            array.write(index, leaf)
+            for array, leaf in zip(arrays, _tensors(flat), strict=True)
+        ]
+
+    def whole(self, arrays: list[tf.TensorArray], structure: Any) -> Any:
+        """The predictions of the whole batch, in the ``structure`` of the model's."""
+        if self._first is None:
+            return None
+        flat = iter([array.concat() for array in arrays])
+        leaves = [next(flat) for _ in self._first["leaves"]]
+        for leaf, logits in zip(leaves, self._first["logits"], strict=True):
+            if logits is not None:
+                seams.set_logits(leaf, next(flat))
+        for leaf, mask in zip(leaves, self._first["masks"], strict=True):
+            if mask is not None:
+                seams.set_mask(leaf, next(flat))
+        return keras.tree.pack_sequence_as(structure, leaves)
+
+
+class _Sums:
+    """Gradients of all slices: dense ones added up, rows of embeddings put together.
+
+    The rows stay apart, repeated ones too, because the optimizers of Keras 3 square
+    them one by one: added up first, Adam's second moments would differ.
+    """
+
+    def __init__(self, first: list[Any], count: Any) -> None:
+        self._gradients = first
+        self._count = count
+
+    def first(self) -> list[Any]:
+        """The state of the loop after the first slice."""
+        return [
+            self._rows(gradient)
+            if isinstance(gradient, tf.IndexedSlices)
+            else _wide(gradient)
+            for gradient in self._gradients
+        ]
+
+    def add(self, state: list[Any], index: Any, gradients: list[Any]) -> list[Any]:
+        """The state with one more slice's gradients."""
+        return [
+            self._add(so_far, index, gradient)
+            for so_far, gradient in zip(state, gradients, strict=True)
+        ]
+
+    def whole(self, state: list[Any]) -> list[Any]:
+        """The gradients of the batch."""
+        return [
+            tf.IndexedSlices(so_far[0].concat(), so_far[1].concat(), first.dense_shape)
+            if isinstance(first, tf.IndexedSlices)
+            else so_far
+            for first, so_far in zip(self._gradients, state, strict=True)
+        ]
+
+    def _rows(self, gradient: tf.IndexedSlices) -> list[tf.TensorArray]:
+        return [
+            _array(part, self._count).write(0, part)
+            for part in (_wide(gradient.values), gradient.indices)
+        ]
+
+    def _add(self, so_far: Any, index: Any, gradient: Any) -> Any:
+        if not isinstance(gradient, tf.IndexedSlices):
+            return tf.ensure_shape(so_far + _wide(gradient), so_far.shape)
+        values, indices = so_far
+        return [
+            values.write(index, _wide(gradient.values)),
+            indices.write(index, gradient.indices),
+        ]
+
+
+def _array(like: Any, count: Any) -> tf.TensorArray:
+    """Room for ``count`` tensors that differ from ``like`` in the first dimension."""
+    return tf.TensorArray(
+        like.dtype, size=count, infer_shape=False, element_shape=[None, *like.shape[1:]]
+    )
+
+
+def _differentiable(flat: dict[str, Any]) -> list[Any]:
+    return [*flat["leaves"], *(one for one in flat["logits"] if one is not None)]
+
+
+def _tensors(flat: dict[str, Any]) -> list[Any]:
+    masks = [mask for mask in flat["masks"] if mask is not None]
+    return [*_differentiable(flat), *masks]
+
+
+def _wide(gradient: Any) -> Any:
+    """Sums of half-precision gradients are kept in float32."""
+    half = gradient.dtype in {tf.float16, tf.bfloat16}
+    return tf.cast(gradient, tf.float32) if half else gradient
