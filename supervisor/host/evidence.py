@@ -5,9 +5,10 @@ from typing import TypeVar
 
 from supervisor.core.events import Exited
 from supervisor.core.evidence import Evidence
+from supervisor.core.logscan import NO_FINDINGS, LogFindings
 from supervisor.host.allocator_dump import read_first_dump
 from supervisor.host.checkpoint_store import newest_step
-from supervisor.host.logs import LogFollower
+from supervisor.host.logs import LogFollower, scan_file
 from supervisor.host.telemetry import AttemptView, Telemetry
 from supervisor.wire.files import read_json
 from supervisor.wire.page import Page
@@ -35,6 +36,7 @@ def gather(
         exit=record,
         crash=_read(files.crash, CrashReport),
         log=log.findings(),
+        fault=_fault(files.fault),
         dump=read_first_dump(files.dumps),
         refused=view.refused,
         finished=finished(record, view),
@@ -56,6 +58,13 @@ Record = TypeVar("Record", CrashReport, ExitRecord)
 def _read(path: Path, kind: type[Record]) -> Record | None:
     value = read_json(path)
     return None if value is None else kind.from_json(value)
+
+
+def _fault(path: Path) -> LogFindings:
+    try:
+        return scan_file(path)
+    except OSError:
+        return NO_FINDINGS
 
 
 def finished(record: ExitRecord | None, view: AttemptView) -> bool:
