@@ -53,8 +53,6 @@ class Attempt:
         """Calls of ``fit`` that trained in this attempt."""
         self.steps_here: int | None = None
         """Steps completed by this attempt; None before a supervised ``fit``."""
-        self.failed_in_fit: BaseException | None = None
-        """The exception that left the last supervised ``fit``."""
         self.running_fit: Any = None
         self.session: Any = None
         """What the calls of ``fit`` share; None before the first."""

@@ -71,8 +71,6 @@ def failed(attempt: Attempt, error: BaseException) -> int:
     crash = crash_report.report(
         error,
         steps_done=attempt.steps_here,
-        in_fit=attempt.failed_in_fit is not None
-        and attempt.failed_in_fit in _chain(error),
     )
     crash_report.write(attempt.paths.crash, crash)
     try:
@@ -81,14 +79,6 @@ def failed(attempt: Attempt, error: BaseException) -> int:
     except (OSError, ValueError):
         traceback.clear_frames(error.__traceback__)
     return 128 + signal.SIGINT if isinstance(error, KeyboardInterrupt) else 1
-
-
-def _chain(error: BaseException | None) -> list[BaseException]:
-    found: list[BaseException] = []
-    while error is not None and error not in found:
-        found.append(error)
-        error = error.__cause__ or error.__context__
-    return found
 
 
 def execute(script: str, args: tuple[str, ...]) -> None:

@@ -1,5 +1,6 @@
 """What is said of an exception that nobody caught: to the supervisor and on stderr."""
 
+import contextlib
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +10,8 @@ from supervisor.wire.records import CrashReport
 
 OURS = str(Path(__file__).resolve().parent)
 """Frames of files below this directory are not shown: the mistake is not there."""
+
+_IN_FIT = "_trainwarden_in_fit"
 
 MAX_TEXT = 256 * 1024
 """Characters of a message or traceback that are kept: head and tail."""
@@ -47,16 +50,34 @@ def qualified_name(kind: type) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
-def report(
-    error: BaseException, *, steps_done: int | None, in_fit: bool
-) -> CrashReport:
+def mark_in_fit(error: BaseException) -> None:
+    """Remember that ``error`` left a supervised ``fit``.
+
+    On the exception itself: a reference to it from elsewhere would keep its frames,
+    and with them the tensors, of a script that catches it and tries again.
+    """
+    with contextlib.suppress(AttributeError, TypeError):
+        setattr(error, _IN_FIT, True)
+
+
+def _came_from_fit(error: BaseException | None) -> bool:
+    seen: list[int] = []
+    while error is not None and id(error) not in seen:
+        if getattr(error, _IN_FIT, False):
+            return True
+        seen.append(id(error))
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def report(error: BaseException, *, steps_done: int | None) -> CrashReport:
     """The crash report for ``error``."""
     return CrashReport(
         exception=qualified_name(type(error)),
         message=_shortened(str(error)),
         traceback=_shortened(formatted(error)),
         steps_done=steps_done,
-        in_fit=in_fit,
+        in_fit=_came_from_fit(error),
     )
 
 

@@ -55,6 +55,7 @@ class FitRun:
             )
         self._no_step_yet = False
         self._ran = 0
+        self._updates: int | None = None
         self._step_began = 0.0
         self._saved_step = session.step
         self._saved_at = time.monotonic()
@@ -80,6 +81,7 @@ class FitRun:
             batch=self.source.batch,
         )
         self.tell(self.source.why_not_exact())
+        self.tell(seams.why_device_not_exact())
         if not self._told:
             self.report.promise(None)
         self.microbatch = fit_microbatch.prepare(self)
@@ -149,7 +151,12 @@ class FitRun:
 
     def take_position(self) -> dict[str, Any] | None:
         """Where the data continue: once, for the epoch that is resumed."""
-        return None if self.taken is None else self._local
+        if self.taken is None:
+            return None
+        # First those of the validation: a shuffle that both come from counts them all,
+        # and the iterator that is made next must be the last.
+        self._iterate_validation(self._local["validation_begun"])
+        return self._local
 
     def restore(self) -> None:
         """Give back the state; the next thing that happens is the next step."""
@@ -160,7 +167,6 @@ class FitRun:
         before = self.attempt.enter(Phase.RESTORING)
         seams.start_at_epoch(self.model, None)
         local = self._local
-        self._iterate_validation(local["validation_begun"])
         try:
             seams.build(self.model, self.source.element_spec)
             callbacks = fit_callbacks.of_fit(self.callbacks, self.model)
@@ -184,7 +190,7 @@ class FitRun:
         self.attempt.enter(before)
 
     def _iterate_validation(self, times: int) -> None:
-        """A shuffle that both data sets come from counts all iterations."""
+        """Iterate the validation data as often as before."""
         self.validation_begun = times
         if isinstance(self.validation_data, seams.tf.data.Dataset):
             for _ in range(times):
@@ -206,6 +212,8 @@ class FitRun:
         """The iterator is about to hand out a step."""
         self._wrap()
         self._ran = 0
+        if self.iterator.steps_per_execution > 1 and self._updates is None:
+            self._updates = seams.updates(self.model)
         self._step_began = time.perf_counter()
 
     def _executed(self, logs: Any) -> None:
@@ -213,14 +221,23 @@ class FitRun:
         if self._no_step_yet:
             self._no_step_yet = False
             seams.forget_last_logs(self.model)
-        chunk, left = self.iterator.steps_per_execution, self._left()
-        self._ran = chunk if left is None else min(chunk, left)
+        self._ran = self._steps_run()
         self.source.drawn += self._ran
         self.session.step += self._ran
         self.step_in_epoch += self._ran
         self.session.samples += self._samples()
         self.attempt.steps_here = (self.attempt.steps_here or 0) + self._ran
         self.logs = logs
+
+    def _steps_run(self) -> int:
+        """Steps of the execution that just returned."""
+        chunk, left = self.iterator.steps_per_execution, self._left()
+        if chunk == 1 or left is not None:
+            return chunk if left is None else min(chunk, left)
+        before, self._updates = self._updates, seams.updates(self.model)
+        if before is None or self._updates is None:
+            return chunk
+        return min(max(self._updates - before, 1), chunk)
 
     def _left(self) -> int | None:
         """Batches left in the data before this execution; None where unknown."""
@@ -272,7 +289,8 @@ class FitRun:
             seconds=time.monotonic() - self._saved_at,
             stall_seconds=session.stall_seconds,
         )
-        if due and not session.saver.busy:
+        # An interval in steps is kept to the step; a planned one never waits.
+        if due and (session.cadence.every_steps or not session.saver.busy):
             self.save()
 
     # --- saving ------------------------------------------------------------------

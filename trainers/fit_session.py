@@ -37,6 +37,11 @@ class Session:
             self.plan = resume.choose(
                 self.store, before_step=directive.restore_before_step
             )
+        for damaged in self.plan.quarantined:
+            attempt.notice(
+                f"snapshot {damaged['snapshot']} is damaged and set aside:"
+                f" {damaged['because']}"
+            )
         self.saver = Saver(self.store, self._saved, protected=set(self.plan.names))
         self.cadence = Cadence(
             every_steps=directive.snapshot_every_steps,
@@ -85,6 +90,7 @@ class Session:
             seconds=seconds,
             quarantined=self.plan.quarantined,
         )
+        self.plan.quarantined = []
 
     def save(
         self,

@@ -125,6 +125,9 @@ def _restore_variables(
     model: Any, names: list[str], stored: Mapping[str, np.ndarray]
 ) -> None:
     present, _ = _storable(model)
+    by_name = dict(present)
+    if len(by_name) == len(present) and set(by_name) == set(names):
+        present = [(name, by_name[name]) for name in names]
     if len(present) != len(names):
         message = f"it has {len(present)} variables, the snapshot {len(names)}"
         raise MismatchError(message)

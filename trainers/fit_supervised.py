@@ -7,6 +7,7 @@ from typing import Any
 from supervisor.wire.events import Kind
 from supervisor.wire.page import Phase
 from trainers import (
+    crash_report,
     data,
     drain,
     fit_callbacks,
@@ -110,7 +111,7 @@ def train(
     if any(isinstance(one, keras.callbacks.BackupAndRestore) for one in given):
         attempt.notice(BACKUP)
     kept = fit_callbacks.keep_csv_rows(given) if run.taken is not None else []
-    attempt.running_fit, attempt.failed_in_fit = run, None
+    attempt.running_fit = run
     attempt.fits_began += 1
     attempt.steps_here = attempt.steps_here or 0
     try:
@@ -118,7 +119,7 @@ def train(
             history = original(model, **{**arguments, "callbacks": callbacks})
         run.finish()
     except BaseException as error:
-        attempt.failed_in_fit = error
+        crash_report.mark_in_fit(error)
         raise
     finally:
         attempt.running_fit = None

@@ -40,6 +40,7 @@ from keras.src.trainers.data_adapters.tf_dataset_adapter import TFDatasetAdapter
 from keras.src.trainers.epoch_iterator import EpochIterator
 from keras.src.trainers.trainer import Trainer
 from tensorflow.python.eager import context as eager_context
+from tensorflow.python.framework.config import is_op_determinism_enabled
 
 FIT_PARAMETERS = (
     "self", "x", "y", "batch_size", "epochs", "verbose", "callbacks",
@@ -218,6 +219,22 @@ def is_distributed(model: Any) -> bool:
 def build(model: Any, element_spec: Any) -> None:
     """Make the model's, metrics' and optimizer's variables without running a step."""
     model._symbolic_build(data_batch=element_spec)
+
+
+def updates(model: Any) -> int | None:
+    """Updates the optimizer made so far; None before it has a counter."""
+    iterations = getattr(getattr(model, "optimizer", None), "iterations", None)
+    return None if iterations is None else int(array_of(iterations))
+
+
+def why_device_not_exact() -> str | None:
+    """Why this device's arithmetic is not the same twice; None if it is."""
+    if not tf.config.list_logical_devices("GPU") or is_op_determinism_enabled():
+        return None
+    return (
+        "GPU algorithms may add in another order each time: bits are promised only with"
+        " deterministic ones (tf.config.experimental.enable_op_determinism)"
+    )
 
 
 def start_at_epoch(model: Any, epoch: int | None) -> None:

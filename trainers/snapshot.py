@@ -1,4 +1,4 @@
-# ruff: noqa: EM101, EM102, TRY003  # these exceptions are their sentences
+# ruff: noqa: EM102, TRY003  # these exceptions are their sentences
 """The durable tier: a directory with one directory a snapshot.
 
 A snapshot is whole once it has its name ``STEP-SERIAL``: it is written under a name
@@ -96,18 +96,24 @@ class Store:
         """
         self.directory = directory
         self._job = job
-        self._kept = max(1, kept)
+        self.kept = max(1, kept)
         directory.mkdir(parents=True, exist_ok=True)
         # A record lock: children that are forked do not inherit it.
-        self._lock = (directory / ".lock").open("wb")
+        self._lock = os.open(
+            directory / ".lock", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600
+        )
         try:
             fcntl.lockf(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            self._lock.close()
+            os.close(self._lock)
             message = f"another process uses the snapshots in {directory}"
             raise DirectoryTakenError(message) from error
         for leftover in directory.glob(f"*{PARTIAL}"):
             shutil.rmtree(leftover, ignore_errors=True)
+
+    def close(self) -> None:
+        """Let another process have the directory."""
+        os.close(self._lock)
 
     def entries(self) -> list[Entry]:
         """All snapshots by name, the youngest first.
@@ -202,7 +208,7 @@ class Store:
     def prune(self, *, never: frozenset[str]) -> None:
         """Remove the oldest beyond what is kept, but none named in ``never``."""
         removable = [entry for entry in self.entries() if entry.name not in never]
-        for entry in removable[self._kept :]:
+        for entry in removable[self.kept :]:
             # Renamed first: one that is half removed must not look whole.
             doomed = entry.path.with_name(f"{entry.name}{PARTIAL}")
             try:

@@ -107,16 +107,19 @@ class Attempts:
         script: Path,
         *args: str,
         environment: dict[str, str] | None = None,
+        plain: bool = False,
         **changes: Any,
     ) -> tuple[subprocess.Popen[str], AttemptPaths]:
-        """Start the next attempt."""
+        """Start the next attempt; ``plain``: by Python alone, without us."""
         self.count += 1
         directive = self.directive(script, *args, **changes)
         paths = AttemptPaths(Path(directive.attempt_directory))
         paths.root.mkdir(parents=True)
         write_json(paths.directive, directive.to_json())
+        supervised = [str(LAUNCH), str(paths.directive)]
+        command = [str(script), *args] if plain else supervised
         process = subprocess.Popen(
-            [sys.executable, str(LAUNCH), str(paths.directive)],
+            [sys.executable, *command],
             cwd=script.parent,
             env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", **(environment or {})},
             stdin=subprocess.DEVNULL,
