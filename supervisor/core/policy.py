@@ -61,7 +61,7 @@ class Policy:
         if stop is not None:
             remedy = Remedy(kind=RemedyKind.STOP, because=stop)
             return Verdict(remedy=remedy, plan=plan)
-        if _wants_smaller_slices(cause, history):
+        if _wants_smaller_slices(cause, history, evidence):
             return self._smaller_slices(cause, history, plan)
         return self._again(cause, history, plan)
 
@@ -157,7 +157,9 @@ def observations(history: History) -> tuple[Observation, ...]:
     )
 
 
-def _wants_smaller_slices(cause: Cause, history: History) -> bool:
+def _wants_smaller_slices(cause: Cause, history: History, evidence: Evidence) -> bool:
     if cause in SLICES_HELP:
         return True
+    if cause is Cause.DEVICE_OOM_FRAGMENTATION and evidence.steps_done == 0:
+        return True  # it failed in its first step: that process was a fresh one
     return cause in SLICES_HELP_LATER and history.fruitless(cause) > 0

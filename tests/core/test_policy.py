@@ -119,6 +119,13 @@ def test_fragmentation_first_gets_a_fresh_process_with_the_same_batch() -> None:
     assert decide(cause, failures(cause, 2)).remedy.kind is RemedyKind.MICROBATCH
 
 
+def test_fragmentation_of_a_fresh_process_is_answered_with_slices() -> None:
+    """An attempt that failed in its first step was a fresh process already."""
+    cause = Cause.DEVICE_OOM_FRAGMENTATION
+    verdict = decide(cause, failures(cause, 1), steps_done=0)
+    assert verdict.remedy.kind is RemedyKind.MICROBATCH
+
+
 def test_out_of_memory_with_one_sample_left_stops() -> None:
     """When one sample at a time does not fit, the run says so."""
     history = failures(Cause.DEVICE_OOM, 1, batch=1)

@@ -110,12 +110,12 @@ def test_out_of_memory_for_real(
     """
     monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", onednn)
     script = trainwarden.script(HUNGRY)
-    done = trainwarden("run", "--cpu-memory", "160MiB", script)
+    done = trainwarden("run", "--cpu-memory", "128MiB", script)
     assert done.returncode == 0, done.stdout + done.stderr
     (incident,) = trainwarden.json("incidents")
     assert incident["cause"] == "device_oom"
     assert incident["remedy"]["kind"] == "microbatch"
-    assert incident["memory"]["limit_bytes"] == pytest.approx(160 * 2**20, rel=0.01)
+    assert incident["memory"]["limit_bytes"] == pytest.approx(128 * 2**20, rel=0.01)
     status = trainwarden.status()
     assert status is not None
     assert status["attempt"] == 2
