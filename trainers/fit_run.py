@@ -1,7 +1,9 @@
 # ruff: noqa: SLF001  # the private names of Keras: see the table in seams_fit
 """One supervised call of ``fit``: it follows the loop of Keras and keeps its state."""
 
+import functools
 import time
+from collections.abc import Iterator
 from typing import Any
 
 from supervisor.wire.page import Phase
@@ -66,7 +68,7 @@ class FitRun:
     def adopt(self, iterator: Any) -> Any:
         """The first epoch iterator that ``fit`` makes is that of the training data."""
         if self.source is not None:
-            return None
+            return functools.partial(self._evaluation, iterator)
         self.source = data.source_of(
             iterator,
             seed=self.attempt.directive.seed,
@@ -292,6 +294,17 @@ class FitRun:
         # An interval in steps is kept to the step; a planned one never waits.
         if due and (session.cadence.every_steps or not session.saver.busy):
             self.save()
+
+    def _evaluation(self, iterator: Any) -> Iterator[Any]:
+        """The loop of an evaluation inside ``fit``, most often the validation.
+
+        A drain need not wait for its end where the state before it is saved.
+        """
+        for step in fit_iterator.keras_own(iterator):
+            saved = self._saved_step == self.session.step
+            if self.attempt.drain_requested and saved:
+                self.leave()
+            yield step
 
     # --- saving ------------------------------------------------------------------
 

@@ -114,3 +114,20 @@ def _keras(attempt: Attempt, trainer: ModuleType) -> None:
         return module.fit(attempt, original, self, args, kwargs)
 
     trainer.TensorFlowTrainer.fit = fit
+    _tell_of_train_on_batch(attempt, trainer.TensorFlowTrainer)
+
+
+def _tell_of_train_on_batch(attempt: Attempt, trainer: Any) -> None:
+    """Steps outside of ``fit`` are the script's own: say so at the first."""
+    original = trainer.train_on_batch
+
+    @functools.wraps(original)
+    def train_on_batch(self, *args, **kwargs):
+        trainer.train_on_batch = original
+        attempt.notice(
+            "steps by train_on_batch are not saved: after a restart the script does"
+            " them again"
+        )
+        return original(self, *args, **kwargs)
+
+    trainer.train_on_batch = train_on_batch

@@ -66,7 +66,8 @@ def numpy_dtype(name: str) -> np.dtype:
     except TypeError:
         import ml_dtypes  # noqa: PLC0415  # there where TensorFlow is
 
-        return np.dtype(getattr(ml_dtypes, name))
+        found: np.dtype = np.dtype(getattr(ml_dtypes, name))
+        return found
 
 
 def _header(tensors: Sequence[Tensor]) -> bytes:
