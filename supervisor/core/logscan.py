@@ -19,20 +19,30 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from supervisor.core.allocator_log import DumpReader, LoggedFigures
-from supervisor.core.signatures import ANCHORS, recognise
+from supervisor.core.signatures import recognise
 from supervisor.core.signatures_row import Signature, Where
 from supervisor.core.training_lines import Loss, Progress, losses_in, progress_in
 
-SIGNS = (b"rror", b"emory", b"ailed", b"STATUS_", b"ERROR", b"NCCL", b"Xid")
+SIGNS = (
+    b"rror: ",
+    b"ut of memory",
+    b"_STATUS_",
+    b"CUDA_ERROR_",
+    b"ProcessGroupNCCL",
+)
 BLOCK = 256 * 1024
 HEAD = 256 * 1024
-TAIL = 128 * 1024
+TAIL = 64 * 1024
 WINDOW = 4096
 KEPT = 6
 """Lines kept of each signature from the front, and as many from the end."""
 REPEATS = 100
 """How often a line of one shape is judged."""
 MAX_SHAPES = 20_000
+EFFORT = 5_000
+"""Lines judged for a sign before only the first few of a block are: a log in which
+every line reads like another failure must not take for ever."""
+SAMPLE = 4
 MAX_TEXT = 600
 """Characters of a line that are kept."""
 
@@ -42,25 +52,9 @@ _DUMP_LINE = re.compile(
     rb"|OOM when allocating|trying to allocate|memory allocating",
     re.MULTILINE,
 )
-_DUMP_SIGNS = (b"o allocate ", b"Limit: ", b"n allocating ", b"y allocating ")
+_DUMP_SIGNS = (b"allocat", b"Limit: ")
 _HEADER = b"Traceback (most recent call last)"
 _QUIET = re.compile(rb"(?:Exception ignored in|--- Logging error ---)[^\n]*\n\s*\Z")
-
-
-def _trie(words: tuple[str, ...]) -> str:
-    """A pattern that finds any of ``words`` with one comparison a character."""
-    heads: dict[str, list[str]] = {}
-    for word in words:
-        heads.setdefault(word[:1], []).append(word[1:])
-    if "" in heads:
-        return ""
-    parts = [
-        re.escape(head) + _trie(tuple(tails)) for head, tails in sorted(heads.items())
-    ]
-    return parts[0] if len(parts) == 1 else f"(?:{'|'.join(parts)})"
-
-
-_ANCHOR = re.compile(_trie(ANCHORS).encode())
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,10 +128,11 @@ class LogScanner:
 
     def __init__(self) -> None:
         self._pending = b""
-        self._tail = b""
+        self._last_blocks: list[bytes] = []
         self._lines = 0
         """Newlines before ``_pending``."""
         self._bytes = 0
+        self._effort = 0
         self._hits = _Hits()
         self._shapes: dict[bytes, int] = {}
         self._dumps = DumpReader()
@@ -164,13 +159,13 @@ class LogScanner:
         if self._pending:
             self._block(self._pending)
             self._pending = b""
-        first = self._lines - self._tail.count(b"\n")
-        tail = list(_numbered(self._tail, first + 1))
-        for number, start, end in tail:
-            self._judge(self._tail, start, end, number)
-        text = [(number, _text(self._tail[a:b])) for number, a, b in tail]
+        tail = b"".join(self._last_blocks)[-TAIL:]
+        lines = list(_numbered(tail, self._lines - tail.count(b"\n") + 1))
+        for number, start, end in lines:
+            self._judge(tail, start, end, number)
+        text = [(number, _text(tail[start:end])) for number, start, end in lines]
         shown = [line for _, line in text if line.strip()]
-        partial = 0 if self._tail.endswith(b"\n") or not self._tail else 1
+        partial = bool(tail) and not tail.endswith(b"\n")
         return LogFindings(
             hits=self._hits.all(),
             dumps=self._dumps.found(),
@@ -186,43 +181,56 @@ class LogScanner:
         if self._bytes < HEAD:
             for number, start, end in _numbered(block, self._lines + 1):
                 self._judge(block, start, end, number)
+            dump = any(sign in block for sign in _DUMP_SIGNS)
         else:
-            self._signs(block)
-        if self._dumps.open or any(sign in block for sign in _DUMP_SIGNS):
+            dump = self._signs(block)
+        if dump or self._dumps.open:
             self._dump(block)
         self._lines += block.count(b"\n")
         self._bytes += len(block)
-        self._tail = (self._tail + block)[-TAIL:]
+        self._last_blocks.append(block)
+        while len(self._last_blocks) > 1 and (
+            sum(map(len, self._last_blocks[1:])) >= TAIL
+        ):
+            del self._last_blocks[0]
 
-    def _signs(self, block: bytes) -> None:
-        counted, number = 0, self._lines + 1
-        for start, end in sorted(set(_lines_with(block, SIGNS))):
-            if self._shapes.get(_shape(block[start:end]), 0) >= REPEATS:
-                continue
-            number += block.count(b"\n", counted, start)
-            counted = start
-            self._judge(block, start, end, number)
+    def _signs(self, block: bytes) -> bool:
+        """Judge the lines with a sign; whether one of them is about an allocation."""
+        dump = False
+        for sign in SIGNS:
+            budget = max(SAMPLE, EFFORT - self._effort)
+            for start, end in _lines_with(block, sign):
+                line = block[start:end]
+                if self._shapes.get(_shape(line), 0) >= REPEATS:
+                    continue
+                dump = dump or b"allocat" in line
+                self._judge(block, start, end)
+                self._effort, budget = self._effort + 1, budget - 1
+                if budget <= 0:
+                    break
+        return dump
 
-    def _judge(self, block: bytes, start: int, end: int, number: int) -> None:
-        """Look at one line: ``block[start:end]``."""
+    def _judge(
+        self, block: bytes, start: int, end: int, number: int | None = None
+    ) -> None:
+        """Look at one line, ``block[start:end]``; its number is counted if need be."""
         line = block[start:end]
         shape = _shape(line)
         seen = self._shapes.get(shape, 0)
         if seen >= REPEATS:
             return
-        interesting = _ANCHOR.search(line) is not None
-        if len(self._shapes) < MAX_SHAPES or shape in self._shapes:
-            self._shapes[shape] = seen + 1 if interesting else REPEATS
-        if not interesting:
-            return
+        if seen or len(self._shapes) < MAX_SHAPES:
+            self._shapes[shape] = seen + 1
         text = _text(line)
         signature = recognise(text)
-        if signature is not None and not _ignored(signature, block, start):
-            self._hits.add(Hit(number, text.strip()[:MAX_TEXT], signature.id))
+        if signature is None or _ignored(signature, block, start):
+            return
+        if number is None:
+            number = self._lines + 1 + block.count(b"\n", 0, start)
+        self._hits.add(Hit(number, text.strip()[:MAX_TEXT], signature.id))
 
     def _dump(self, block: bytes) -> None:
-        counted, number = 0, self._lines + 1
-        done = -1
+        counted, number, done = 0, self._lines + 1, -1
         for match in _DUMP_LINE.finditer(block):
             if match.start() < done:
                 continue
@@ -233,7 +241,7 @@ class LogScanner:
             counted = start
             line = block[max(start, match.start() - WINDOW) : done][: 2 * WINDOW]
             if b"not a failure" not in line:
-                self._dumps.feed(number, line.decode(errors="replace"))
+                self._dumps.feed(number, _text(line))
 
 
 def scan(data: bytes) -> LogFindings:
@@ -262,17 +270,16 @@ def _numbered(block: bytes, first: int) -> Iterator[tuple[int, int, int]]:
         start, number = end + 1, number + 1
 
 
-def _lines_with(block: bytes, signs: tuple[bytes, ...]) -> Iterator[tuple[int, int]]:
-    """(start, end) of the lines that hold a sign; of long ones the part around it."""
-    for sign in signs:
-        at = block.find(sign)
-        while at >= 0:
-            end = block.find(b"\n", at)
-            end = len(block) if end < 0 else end
-            start = max(block.rfind(b"\n", 0, at) + 1, at - WINDOW // 2)
-            stop = min(end, at + WINDOW // 2)
-            yield start, stop
-            at = block.find(sign, max(stop, at + 1))
+def _lines_with(block: bytes, sign: bytes) -> Iterator[tuple[int, int]]:
+    """(start, end) of the lines that hold ``sign``; of long ones the part around it."""
+    at = block.find(sign)
+    while at >= 0:
+        end = block.find(b"\n", at)
+        end = len(block) if end < 0 else end
+        start = max(block.rfind(b"\n", 0, at) + 1, at - WINDOW // 2)
+        stop = min(end, at + WINDOW // 2)
+        yield start, stop
+        at = block.find(sign, max(stop, at + 1))
 
 
 def _ignored(signature: Signature, block: bytes, start: int) -> bool:

@@ -30,7 +30,6 @@ SIGNATURES: tuple[Signature, ...] = (
 )
 
 BY_ID = {signature.id: signature for signature in SIGNATURES}
-ANCHORS = tuple(sorted({each for row in SIGNATURES for each in row.anchors}))
 
 _EXCEPTION = re.compile(
     r"(?<![\w.'])(?:[A-Za-z_]\w*\.)*(?!Error\b)\w*"
@@ -51,10 +50,35 @@ def exception_in(line: str) -> str | None:
     return line[match.start() :]
 
 
+_GRAM = 3
+_BY_GRAM: dict[str, list[tuple[str, int]]] = {}
+"""(anchor, row) by the first characters of the anchor: most lines share none."""
+for _index, _row in enumerate(SIGNATURES):
+    for _anchor in _row.anchors:
+        _BY_GRAM.setdefault(_anchor[:_GRAM], []).append((_anchor, _index))
+_GRAMS = frozenset(_BY_GRAM)
+
+
+def candidates(line: str) -> tuple[Signature, ...]:
+    """The rows of which an anchor stands in ``line``, in the order of the table."""
+    grams = {line[at : at + _GRAM] for at in range(len(line))}
+    rows = {
+        index
+        for gram in grams & _GRAMS
+        for anchor, index in _BY_GRAM[gram]
+        if anchor in line
+    }
+    return tuple(SIGNATURES[index] for index in sorted(rows))
+
+
 def recognise(line: str) -> Signature | None:
     """The row that speaks for ``line``; None if none does."""
+    rows = candidates(line)
+    if not rows:
+        return None
     exception = exception_in(line)
-    found = [row for row in SIGNATURES if row.matches(line, exception)]
-    if any(row.role is Role.BENIGN for row in found):
-        return next(row for row in found if row.role is Role.BENIGN)
+    found = [row for row in rows if row.matches(line, exception)]
+    for row in found:
+        if row.role is Role.BENIGN:
+            return row
     return max(found, key=lambda row: row.weight, default=None)

@@ -119,7 +119,7 @@ SIGNALS = (
         "Floating point exception",
         "segfault at",
         "general protection fault",
-        "xC",
+        "0xC",
         "access violation",
         "exit code",
         "exitcode",
