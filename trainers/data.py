@@ -256,7 +256,10 @@ def _gather(inputs: Any, indices: Any) -> Any:
             return seams.array_slicing.slice_tensorflow_sparse_wrapper(value, indices)
         if isinstance(value, (list, tuple, dict)):
             return None  # goes on inside
-        return tf.gather(value, indices, axis=0) if tf.is_tensor(value) else value
+        if tf.is_tensor(value):
+            return tf.gather(value, indices, axis=0)
+        # NumPy arrays are tensors only inside of a dataset.
+        return value[np.asarray(indices)] if isinstance(value, np.ndarray) else value
 
     return seams.tree.traverse(take, inputs)
 
