@@ -50,12 +50,16 @@ def precedence(claim: Claim) -> tuple[int, int, str, str]:
     return -claim.weight, order, claim.cause.value, claim.reason.text
 
 
-def claims_of(evidence: Evidence) -> Iterator[Claim]:
-    """Every sign in ``evidence``, unordered; ``precedence`` orders them."""
+def claims_of(evidence: Evidence, *, outlived: bool = False) -> Iterator[Claim]:
+    """Every sign in ``evidence``, unordered; ``precedence`` orders them.
+
+    ``outlived``: also those that training outlived, as it seems (another rank may have
+    gone on for some lines).
+    """
     yield from _crash_claims(evidence)
     for source in (evidence.kernel, evidence.fault):
         yield from (_claim(hit, hit.line) for hit in source.hits)
-    yield from _log_claims(evidence)
+    yield from _log_claims(evidence, outlived=outlived)
     if evidence.dump is not None and failed(evidence):
         text = "The allocator wrote a dump of its memory when a request failed."
         cause = Cause.DEVICE_OOM if _on_device(evidence) else Cause.HOST_OOM
@@ -91,10 +95,10 @@ def _crash_claims(evidence: Evidence) -> Iterator[Claim]:
     yield Claim(HINT + 4, 0, Cause.USER_ERROR, Reason(summary, "crash"))
 
 
-def _log_claims(evidence: Evidence) -> Iterator[Claim]:
+def _log_claims(evidence: Evidence, *, outlived: bool) -> Iterator[Claim]:
     log = evidence.log
     for hit in log.hits:
-        if not _outlived(hit, log) and not _belied(hit, evidence):
+        if (outlived or not _outlived(hit, log)) and not _belied(hit, evidence):
             yield _claim(hit, hit.line)
     for reason in not_finite(log):
         order = reason.line or 0

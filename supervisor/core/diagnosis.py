@@ -54,7 +54,12 @@ def diagnose(evidence: Evidence) -> Diagnosis:
 def diagnose_log(log: LogFindings, *, evidence: Evidence | None = None) -> Diagnosis:
     """The cause that a log tells by itself; ``none`` where it shows no failure."""
     known = Evidence(exit=None) if evidence is None else evidence
-    return diagnose(replace(known, log=log, log_only=True))
+    finished = known.finished or (known.exit is None and _says_it_ended_well(log))
+    return diagnose(replace(known, log=log, finished=finished, log_only=True))
+
+
+def _says_it_ended_well(log: LogFindings) -> bool:
+    return bool(log.hits) and log.hits[-1].signature == "process.ended_with_zero"
 
 
 def _made(
@@ -122,17 +127,23 @@ def _killed_for_memory(evidence: Evidence) -> Diagnosis | None:
 
 
 def _recognised(evidence: Evidence) -> Diagnosis | None:
-    claims = [
-        claim for claim in claims_of(evidence) if claim.weight >= _floor(evidence)
-    ]
-    if not claims:
-        return None
+    claims = _worthy(evidence, outlived=False)
+    if not claims and failed(evidence):
+        claims = _worthy(evidence, outlived=True)
     if not any(claim.decisive for claim in claims) and not failed(evidence):
+        return None
+    if not claims:
         return None
     best = min(claims, key=precedence)
     cause, memory = _settle(best, evidence)
     reasons = _quotes(best, claims) + exit_reasons(evidence)
     return _made(cause, *reasons, *_memory_reasons(cause, memory), memory=memory)
+
+
+def _worthy(evidence: Evidence, *, outlived: bool) -> list[Claim]:
+    floor = _floor(evidence)
+    every = claims_of(evidence, outlived=outlived)
+    return [claim for claim in every if claim.weight >= floor]
 
 
 def _floor(evidence: Evidence) -> int:

@@ -29,6 +29,8 @@ SIGNATURES: tuple[Signature, ...] = (
     *signatures_script.ROWS,
 )
 
+ANY_EXCEPTION = "python.any_exception"
+"""The row of last resort: it yields to any other that knows the line."""
 BY_ID = {signature.id: signature for signature in SIGNATURES}
 
 _EXCEPTION = re.compile(
@@ -81,4 +83,6 @@ def recognise(line: str) -> Signature | None:
     for row in found:
         if row.role is Role.BENIGN:
             return row
-    return max(found, key=lambda row: row.weight, default=None)
+    return max(
+        found, key=lambda row: (row.id != ANY_EXCEPTION, row.weight), default=None
+    )

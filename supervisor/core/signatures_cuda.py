@@ -450,7 +450,7 @@ VERSION = (
         "symbol lookup error",
         "WinError ",
         rx=r"(?:ImportError|OSError|error|Error)\b.*: cannot open shared object file"
-        r"|undefined symbol: \w|version `?GLIBC\w*' not found|DLL load failed"
+        r"|undefined symbol: \w|version `?GLIBC[\w.]*' not found|DLL load failed"
         r"|symbol lookup error|WinError 12[67]\]",
         src="glibc: elf/dl-load.c, dl-lookup.c; Windows loader",
     ),

@@ -180,6 +180,13 @@ SIGNALS = (
 )
 
 OUTSIDE = (
+    benign(
+        "process.ended_with_zero",
+        "exit code",
+        "code 0",
+        rx=r"(?:finished|exited|completed) with (?:exit )?(?:status )?code:? 0\b",
+        src="PyCharm and container runtimes, of the process they ran",
+    ),
     row(
         "scheduler.ended_it",
         Cause.PREEMPTED,
