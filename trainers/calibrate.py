@@ -19,18 +19,26 @@ import tensorflow as tf
 from trainers import slicing
 from trainers.memory import allocator
 
+STEPS = 3
+"""Each size is measured over this many steps and the highest peak counts: how many
+batches are prefetched, and which operations run at once, differs from step to step."""
+
 START_PART = 32
 """The first slice is this part of the smallest that is known to fail."""
 
 GROWTH = 2.0
 """One climb at most doubles the slice: beyond, a line through the peaks is a guess."""
 
-SAFE_PART = 0.94
+SAFE_PART = 0.96
 """The slice aimed at is this part of the largest that the line says fits."""
 
 CLEAR_PART = 0.9
 """Peaks above this part of the limit say little: the allocator hands out a chunk
 whole, up to twice what was asked for, rather than leave less than 128 MiB of it."""
+
+BELOW_FAILED = 0.9
+"""No slice is larger than this part of one that failed: what fails once by little
+fits at times, and a plan must not depend on luck."""
 
 CLOSE = 1.04
 """A climb smaller than this is not worth a step."""
@@ -38,7 +46,7 @@ CLOSE = 1.04
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """The peak of one step."""
+    """The highest peak of some steps."""
 
     size: int
     """Samples a slice."""
@@ -59,12 +67,18 @@ def next_trial(
     ``ceiling``: a size that failed, None if none did. Sizes are samples a slice.
     """
     last = max(one.size for one in measured)
-    most = batch if ceiling is None else min(batch, ceiling - 1)
+    most = _most(batch=batch, ceiling=ceiling)
     aim = min(most, largest(measured, limit_bytes=limit_bytes))
     trial = min(aim, max(last + 1, int(last * GROWTH)))
     if trial <= last or (trial < last * CLOSE and trial < most):
         return None
     return trial
+
+
+def _most(*, batch: int, ceiling: int | None) -> int:
+    if ceiling is None:
+        return batch
+    return max(1, min(batch, ceiling - 1, int(ceiling * BELOW_FAILED)))
 
 
 def largest(measured: Sequence[Measured], *, limit_bytes: int) -> int:
@@ -101,10 +115,12 @@ class Climb:
         batch: int,
         ceiling: int | None,
         limit_bytes: int,
+        steps_a_call: int,
         on_trial: Callable[[int, str], None],
         on_peak: Callable[[int, int], None],
     ) -> None:
-        """``size`` and ``seen``: as in ``microbatch_step.SlicedStep``. ``on_trial``
+        """``size`` and ``seen``: as in ``microbatch_step.SlicedStep``;
+        ``steps_a_call``: Keras' ``steps_per_execution``. ``on_trial``
         hears of a new size and why, before it is used; ``on_peak`` of a size and its
         peak in bytes."""
         self._size = size
@@ -114,6 +130,8 @@ class Climb:
         self._limit_bytes = limit_bytes
         self._on_trial = on_trial
         self._on_peak = on_peak
+        self._calls = -(-STEPS // steps_a_call)
+        self._peaks: list[int] = []
         self._measured: list[Measured] = []
         self.done = False
 
@@ -129,9 +147,13 @@ class Climb:
         reading = allocator.read()
         if reading is None or int(self._seen.numpy()) < self._batch:
             return  # a short batch says nothing about a whole one
-        size = int(self._size.numpy())
-        self._measured.append(Measured(size=size, peak_bytes=reading.peak_bytes))
-        self._on_peak(size, reading.peak_bytes)
+        self._peaks.append(reading.peak_bytes)
+        if len(self._peaks) < self._calls:
+            return
+        size, peak = int(self._size.numpy()), max(self._peaks)
+        self._peaks = []
+        self._measured.append(Measured(size=size, peak_bytes=peak))
+        self._on_peak(size, peak)
         self._settle_or_climb(size)
 
     def _settle_or_climb(self, size: int) -> None:
@@ -144,7 +166,7 @@ class Climb:
         if trial is None:
             self.done = True
             trial = slicing.balanced(batch=self._batch, size=size)
-            self._on_trial(trial, f"measured in {len(self._measured)} steps")
+            self._on_trial(trial, f"measured at {len(self._measured)} sizes")
         else:
             self._on_trial(trial, "being measured")
         self._size.assign(trial)

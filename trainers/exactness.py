@@ -7,6 +7,7 @@ variables. All state is put back afterwards.
 """
 
 import contextlib
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -287,7 +288,7 @@ def _spans(samples: int) -> list[tuple[int, int]]:
     """Up to three slices of different sizes that cover ``samples``."""
     first, second = samples // 2, samples // 2 + samples // 3
     edges = sorted({0, first, second, samples})
-    return list(zip(edges, edges[1:], strict=False))
+    return list(itertools.pairwise(edges))
 
 
 def _near(left: Any, right: Any, tolerance: float) -> bool:

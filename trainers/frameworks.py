@@ -6,11 +6,12 @@ Keras is whole: here it is still in the middle of its own import.
 
 import functools
 import sys
+from collections.abc import Mapping
 from importlib import metadata
 from types import ModuleType
 from typing import Any
 
-from supervisor.wire.directive import EXIT_REFUSED
+from supervisor.wire.directive import EXIT_REFUSED, Directive
 from supervisor.wire.events import Kind
 from trainers import hooks, isolation
 from trainers.attempt import Attempt
@@ -43,7 +44,7 @@ def installed(name: str) -> str | None:
     return None
 
 
-def unsupported(versions: dict[str, str | None]) -> str | None:
+def unsupported(versions: Mapping[str, str | None]) -> str | None:
     """Why ``versions`` are not supported, in a sentence; None if they are."""
     for name, supported in SUPPORTED.items():
         version = versions[name]
@@ -87,11 +88,19 @@ def _tensorflow(attempt: Attempt, tf: ModuleType) -> None:
             tf.config.set_logical_device_configuration(gpu, [device])
         elif directive.gpu_memory_growth:
             tf.config.experimental.set_memory_growth(gpu, True)  # noqa: FBT003
+    if directive.memory_limit_bytes is not None and sliced(directive):
+        module = isolation.load("trainers.memory.pool")
+        module.in_one_piece(directive.memory_limit_bytes)
     if directive.deterministic:
         # Deterministic ops refuse to draw without a seed; a script's own seed
         # takes the place of this one.
         tf.random.set_seed(deterministic_seed(directive.seed))
         tf.config.experimental.enable_op_determinism()
+
+
+def sliced(directive: Directive) -> bool:
+    """Whether the attempt may work in slices: a plan needs a pool without pieces."""
+    return directive.calibrate or directive.slice_size is not None
 
 
 def deterministic_seed(seed: int) -> int:
@@ -109,7 +118,7 @@ def _keras(attempt: Attempt, trainer: ModuleType) -> None:
     original = trainer.TensorFlowTrainer.fit
 
     @functools.wraps(original)
-    def fit(self, *args, **kwargs):
+    def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
         module = isolation.load("trainers.fit_supervised")
         return module.fit(attempt, original, self, args, kwargs)
 
@@ -122,7 +131,7 @@ def _tell_of_train_on_batch(attempt: Attempt, trainer: Any) -> None:
     original = trainer.train_on_batch
 
     @functools.wraps(original)
-    def train_on_batch(self, *args, **kwargs):
+    def train_on_batch(self: Any, *args: Any, **kwargs: Any) -> Any:
         trainer.train_on_batch = original
         attempt.notice(
             "steps by train_on_batch are not saved: after a restart the script does"

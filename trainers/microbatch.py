@@ -16,7 +16,7 @@ from supervisor.wire.events import Kind
 from trainers import calibrate as calibration
 from trainers import exactness, seams, slicing
 from trainers.memory import allocator
-from trainers.microbatch_step import Rules, SlicedStep
+from trainers.microbatch_step import SlicedStep
 
 PEAK_NEWS = 1.02
 """A peak is reported again once it is this many times the last one reported."""
@@ -124,17 +124,18 @@ def _obstacle(model: Any, batch: tuple[Any, Any, Any]) -> str | None:
         return "training is distributed over several devices"
     if not model.trainable_weights:
         return "the model has no trainable weights"
-    leaves = [leaf for one in batch for leaf in slicing.leaves(one)]
-    if not all(hasattr(leaf, "shape") and len(leaf.shape) for leaf in leaves):
-        return "the batch holds something that is no tensor"
-    if any(isinstance(leaf, (tf.SparseTensor, tf.RaggedTensor)) for leaf in leaves):
-        return "the batch holds sparse or ragged tensors"
-    if leaves[0].shape[0] < 2:
-        return "it has one sample"
     fixed = [shape for shape in _input_batches(model) if shape is not None]
     if fixed:
         return f"the model was built for batches of exactly {fixed[0]}"
-    return None
+    return _unsliceable([leaf for one in batch for leaf in slicing.leaves(one)])
+
+
+def _unsliceable(leaves: list[Any]) -> str | None:
+    if any(isinstance(leaf, (tf.SparseTensor, tf.RaggedTensor)) for leaf in leaves):
+        return "the batch holds sparse or ragged tensors"
+    if not all(hasattr(leaf, "shape") and len(leaf.shape) for leaf in leaves):
+        return "the batch holds something that is no tensor"
+    return "it has one sample" if leaves[0].shape[0] < 2 else None
 
 
 def _input_batches(model: Any) -> list[int | None]:
@@ -242,6 +243,7 @@ class _Installation:
             batch=self.batch,
             ceiling=self.ceiling,
             limit_bytes=self.limit_bytes,
+            steps_a_call=self.model.steps_per_execution,
             on_trial=self._on_size,
             on_peak=self._on_peak,
         )

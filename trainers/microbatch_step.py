@@ -22,6 +22,7 @@ import keras
 import tensorflow as tf
 
 from trainers import seams, slicing
+from trainers.microbatch_state import Cuts, Kept, Sums, differentiable
 
 FLOAT16_OVERFLOW = 65520.0
 """Smallest magnitude that rounds to infinity in IEEE 754 binary16."""
@@ -135,10 +136,10 @@ class SlicedStep:
     def __call__(self, data: Any) -> Any:
         """One update from the batch ``data``; the logs, as Keras' own step."""
         batch = keras.utils.unpack_x_y_sample_weight(data)
-        cuts = _Cuts(batch, self._size)
+        cuts = Cuts(batch, self._size)
         self._seen.assign(tf.maximum(self._seen, cuts.total))
         step = self._two_passes if self._rules.two_pass else self._one_pass
-        gradients, losses, predictions = step(batch, cuts)
+        gradients, losses, predictions = step(cuts)
         self._log_losses(losses, batch[0], cuts.total)
         self._model.optimizer.apply_gradients(
             zip(self._finished(gradients), self._model.trainable_weights, strict=True)
@@ -147,13 +148,13 @@ class SlicedStep:
 
     # --- the two ways ---
 
-    def _one_pass(self, batch: Any, cuts: "_Cuts") -> tuple[Any, _Losses, Any]:
+    def _one_pass(self, cuts: Cuts) -> tuple[Any, _Losses, Any]:
         def work(index: Any) -> Any:
             return self._slice_gradients(*cuts.slice(index))
 
         first = work(0)
-        sums = _Sums(first["gradients"], cuts.count)
-        kept = _Kept(first["predictions"], cuts.count)
+        sums = Sums(first["gradients"], cuts.count)
+        kept = Kept(first["predictions"], cuts.count)
 
         def body(index: Any, gradients: Any, losses: Any, arrays: Any) -> Any:
             result = work(index)
@@ -170,20 +171,20 @@ class SlicedStep:
         predictions = kept.whole(arrays, self._structure)
         return sums.whole(gradients), _Losses(losses[0], losses[1:]), predictions
 
-    def _two_passes(self, batch: Any, cuts: "_Cuts") -> tuple[Any, _Losses, Any]:
+    def _two_passes(self, cuts: Cuts) -> tuple[Any, _Losses, Any]:
         before = [variable.value + 0 for variable in self._changing()]
         predictions, added = self._forward(cuts)
-        losses, slopes = self._loss_of_whole(batch, predictions, added)
+        losses, slopes = self._loss_of_whole(cuts.batch, predictions, added)
 
         # The second pass must see what the first one saw: the same random masks.
         for variable, value in zip(self._changing(), before, strict=True):
             variable.assign(value)
         return self._backward(cuts, slopes), losses, predictions
 
-    def _forward(self, cuts: "_Cuts") -> tuple[Any, Any]:
+    def _forward(self, cuts: Cuts) -> tuple[Any, Any]:
         """Predictions of the whole batch, and its added losses."""
         first = self._slice_predictions(*cuts.slice(0))
-        kept = _Kept(first["predictions"], cuts.count)
+        kept = Kept(first["predictions"], cuts.count)
 
         def body(index: Any, added: Any, arrays: Any) -> Any:
             result = self._slice_predictions(*cuts.slice(index))
@@ -193,7 +194,7 @@ class SlicedStep:
         added, arrays = self._loop(body, cuts.count, first["added"], kept.first())
         return kept.whole(arrays, self._structure), added
 
-    def _backward(self, cuts: "_Cuts", slopes: list[Any]) -> list[Any]:
+    def _backward(self, cuts: Cuts, slopes: list[Any]) -> list[Any]:
         """The gradients of the batch, from the slopes of its loss by prediction."""
 
         def work(index: Any) -> Any:
@@ -202,7 +203,7 @@ class SlicedStep:
             return self._slice_backward(*cuts.slice(index), mine)
 
         first = work(0)
-        sums = _Sums(first, cuts.count)
+        sums = Sums(first, cuts.count)
 
         def body(index: Any, gradients: Any) -> Any:
             return index + 1, sums.add(gradients, index, work(index))
@@ -248,7 +249,7 @@ class SlicedStep:
     ) -> Any:
         del y, weight
         with tf.GradientTape() as tape:
-            leaves = _differentiable(self._flat(predict(self._model, x)))
+            leaves = differentiable(self._flat(predict(self._model, x)))
             added = self._model.optimizer.scale_loss(self._added_loss(part))
         pairs = [
             (leaf, slope)
@@ -296,7 +297,7 @@ class SlicedStep:
     def _loss_of_whole(self, batch: Any, predictions: Any, added: Any) -> Any:
         """The losses of the batch, and the slope of the scaled one by prediction."""
         x, y, weight = batch
-        leaves = _differentiable(self._flat(predictions))
+        leaves = differentiable(self._flat(predictions))
         with tf.GradientTape() as tape:
             tape.watch(leaves)
             loss, outputs = compare(self._model, x, y, predictions, weight)
@@ -365,137 +366,3 @@ class SlicedStep:
             return self._model.get_metrics_result()
         x, y, weight = batch
         return self._model.compute_metrics(x, y, predictions, sample_weight=weight)
-
-
-class _Cuts:
-    """The slices of one batch, by index."""
-
-    def __init__(self, batch: Any, size: tf.Variable) -> None:
-        self._batch = batch
-        self.total = tf.shape(slicing.leaves(batch[0])[0])[0]
-        self._size = tf.minimum(tf.maximum(tf.convert_to_tensor(size), 1), self.total)
-        self.count = (self.total + self._size - 1) // self._size
-
-    def bounds(self, index: Any) -> tuple[Any, Any]:
-        """First sample of the slice, and the one after its last."""
-        start = index * self._size
-        return start, tf.minimum(start + self._size, self.total)
-
-    def slice(self, index: Any) -> tuple[Any, Any, Any, Any]:
-        """x, y, sample weights, and the slice's share of the batch (float32)."""
-        start, stop = self.bounds(index)
-        part = tf.cast(stop - start, tf.float32) / tf.cast(self.total, tf.float32)
-        x, y, weight = (slicing.cut(one, start, stop) for one in self._batch)
-        return x, y, weight, part
-
-
-class _Kept:
-    """Predictions of all slices: tensors (and masks) put together at the end."""
-
-    def __init__(self, first: Any | None, count: Any) -> None:
-        self._first = first
-        self._count = count
-
-    def first(self) -> list[tf.TensorArray]:
-        """The arrays, with the first slice's predictions in them."""
-        if self._first is None:
-            return []
-        arrays = [_array(leaf, self._count) for leaf in _tensors(self._first)]
-        return self.write(arrays, 0, self._first)
-
-    def write(self, arrays: list[tf.TensorArray], index: Any, flat: Any) -> Any:
-        """The arrays with one more slice's predictions."""
-        if flat is None:
-            return arrays
-        return [
-            array.write(index, leaf)
-            for array, leaf in zip(arrays, _tensors(flat), strict=True)
-        ]
-
-    def whole(self, arrays: list[tf.TensorArray], structure: Any) -> Any:
-        """The predictions of the whole batch, in the ``structure`` of the model's."""
-        if self._first is None:
-            return None
-        flat = iter([array.concat() for array in arrays])
-        leaves = [next(flat) for _ in self._first["leaves"]]
-        for leaf, logits in zip(leaves, self._first["logits"], strict=True):
-            if logits is not None:
-                seams.set_logits(leaf, next(flat))
-        for leaf, mask in zip(leaves, self._first["masks"], strict=True):
-            if mask is not None:
-                seams.set_mask(leaf, next(flat))
-        return keras.tree.pack_sequence_as(structure, leaves)
-
-
-class _Sums:
-    """Gradients of all slices: dense ones added up, rows of embeddings put together.
-
-    The rows stay apart, repeated ones too, because the optimizers of Keras 3 square
-    them one by one: added up first, Adam's second moments would differ.
-    """
-
-    def __init__(self, first: list[Any], count: Any) -> None:
-        self._gradients = first
-        self._count = count
-
-    def first(self) -> list[Any]:
-        """The state of the loop after the first slice."""
-        return [
-            self._rows(gradient)
-            if isinstance(gradient, tf.IndexedSlices)
-            else _wide(gradient)
-            for gradient in self._gradients
-        ]
-
-    def add(self, state: list[Any], index: Any, gradients: list[Any]) -> list[Any]:
-        """The state with one more slice's gradients."""
-        return [
-            self._add(so_far, index, gradient)
-            for so_far, gradient in zip(state, gradients, strict=True)
-        ]
-
-    def whole(self, state: list[Any]) -> list[Any]:
-        """The gradients of the batch."""
-        return [
-            tf.IndexedSlices(so_far[0].concat(), so_far[1].concat(), first.dense_shape)
-            if isinstance(first, tf.IndexedSlices)
-            else so_far
-            for first, so_far in zip(self._gradients, state, strict=True)
-        ]
-
-    def _rows(self, gradient: tf.IndexedSlices) -> list[tf.TensorArray]:
-        return [
-            _array(part, self._count).write(0, part)
-            for part in (_wide(gradient.values), gradient.indices)
-        ]
-
-    def _add(self, so_far: Any, index: Any, gradient: Any) -> Any:
-        if not isinstance(gradient, tf.IndexedSlices):
-            return tf.ensure_shape(so_far + _wide(gradient), so_far.shape)
-        values, indices = so_far
-        return [
-            values.write(index, _wide(gradient.values)),
-            indices.write(index, gradient.indices),
-        ]
-
-
-def _array(like: Any, count: Any) -> tf.TensorArray:
-    """Room for ``count`` tensors that differ from ``like`` in the first dimension."""
-    return tf.TensorArray(
-        like.dtype, size=count, infer_shape=False, element_shape=[None, *like.shape[1:]]
-    )
-
-
-def _differentiable(flat: dict[str, Any]) -> list[Any]:
-    return [*flat["leaves"], *(one for one in flat["logits"] if one is not None)]
-
-
-def _tensors(flat: dict[str, Any]) -> list[Any]:
-    masks = [mask for mask in flat["masks"] if mask is not None]
-    return [*_differentiable(flat), *masks]
-
-
-def _wide(gradient: Any) -> Any:
-    """Sums of half-precision gradients are kept in float32."""
-    half = gradient.dtype in {tf.float16, tf.bfloat16}
-    return tf.cast(gradient, tf.float32) if half else gradient

@@ -5,6 +5,8 @@
 Supported: TensorFlow 2.21, Keras 3.15.
 """
 
+# ruff: noqa: SLF001  # private names are what this module is for
+
 import contextlib
 import random
 from collections.abc import Iterator

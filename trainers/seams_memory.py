@@ -1,5 +1,7 @@
 """The private name of TensorFlow that setting up a memory pool leans on."""
 
+# ruff: noqa: SLF001  # private names are what this module is for
+
 from collections.abc import Callable
 
 from tensorflow.python.eager import context as eager_context
