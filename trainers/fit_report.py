@@ -66,12 +66,13 @@ class Report:
             elapsed = time.perf_counter() - self._began
             self._attempt.say(Kind.FIRST_STEP, step=position["step"], seconds=elapsed)
             self._attempt.enter(Phase.TRAINING)
-            self._attempt.set(**position)
         else:
-            self._attempt.step_done(seconds=seconds, steps=steps, **position)
+            self._attempt.count_step(seconds=seconds, steps=steps)
+        self._attempt.set(**position)
         now = time.perf_counter()
         if now - self._read_at >= SELDOM_SECONDS:
             self._read_at = now
+            self._attempt.publish_times()
             self._attempt.set(loss=loss_of(logs))
             self._memory()
         elif self._steps == SETTLED_STEPS:
@@ -104,6 +105,7 @@ class Report:
 
     def epoch_ended(self, *, epoch: int, step: int, logs: Any) -> None:
         """An epoch with its validation is over."""
+        self._attempt.publish_times()
         numbers = {name: number(value) for name, value in (logs or {}).items()}
         self._attempt.set(loss=numbers.get("loss"))
         self._attempt.say(Kind.EPOCH_ENDED, epoch=epoch, step=step, logs=numbers)

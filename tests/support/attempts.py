@@ -60,7 +60,7 @@ class Attempts:
     """The attempts of one run, in a directory of its own."""
 
     directory: Path
-    options: dict[str, Any] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict[str, Any])
     count: int = 0
 
     @property

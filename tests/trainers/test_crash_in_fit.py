@@ -11,6 +11,9 @@ SCRIPT = """
 import os, resource, signal, sys, threading, time
 import numpy as np
 import keras
+import trainers
+
+assert trainers.WHO == "the project's own"
 
 keras.utils.set_random_seed(1)
 x = np.random.rand(64, 200).astype("float32")
@@ -84,14 +87,16 @@ def sentences(outcome: Outcome, kind: str) -> str:
 
 def test_what_goes_wrong_is_told_and_training_goes_on(tmp_path: Path) -> None:
     """A full disk, a failed fit that the script tries again, a fit in a fit, a
-    generator, a callback that cannot be saved, a second SIGTERM: each is told. Then a
-    model that is not the snapshot's is refused before it trains."""
+    generator, a callback that cannot be saved, a second SIGTERM: each is told, also in
+    a project with a package ``trainers`` of its own. Then a model that is not the
+    snapshot's is refused before it trains."""
     options = {"snapshot_every_steps": 2, "memory_limit_bytes": 400 * 2**20}
     attempts = Attempts(tmp_path, options)
     allocator = {
         "TF_CPU_ALLOCATOR_USE_BFC": "1",
         "TF_CPU_BFC_MEM_LIMIT_IN_MB": "400",
     }
+    attempts.script('WHO = "the project\'s own"', "trainers/__init__.py")
     script = attempts.script(SCRIPT)
     outcome = attempts.run(script, environment=allocator)
     assert outcome.code == -signal.SIGTERM, outcome.err
