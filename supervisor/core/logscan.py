@@ -48,7 +48,7 @@ MAX_TEXT = 600
 
 _DIGITS = b"0123456789"
 _DUMP_LINE = re.compile(
-    rb"bfc_allocator|^(?:Limit|InUse|MaxInUse|MaxAllocSize):|Tried to allocate"
+    rb"bfc_allocator|memory_limit_: |^(?:Limit|InUse|MaxInUse|MaxAllocSize):|Tried to allocate"
     rb"|OOM when allocating|trying to allocate|memory allocating",
     re.MULTILINE,
 )
@@ -80,7 +80,8 @@ class LogFindings:
     losses: tuple[Loss, ...] = ()
     """The last value of each loss, by name."""
     counts: tuple[tuple[str, int], ...] = ()
-    """(signature id, lines), by id."""
+    """(signature id, lines), by id. Lines of a shape that was seen ``REPEATS`` times
+    are not counted any more."""
     lines: int = 0
     last_line: str = ""
     """The last line that is not blank."""
@@ -111,8 +112,10 @@ class _Hits:
             last.append(hit)
             del last[:-KEPT]
         self._seen.add(hit.line)
-        if len(self._seen) > MAX_SHAPES:
-            self._seen = {each for each in self._seen if each > hit.line - 10_000}
+
+    def forget(self, *, before: int) -> None:
+        """No line before this number will be added again."""
+        self._seen = {line for line in self._seen if line >= before}
 
     def all(self) -> tuple[Hit, ...]:
         kept = [*self._first.values(), *self._last.values()]
@@ -128,7 +131,8 @@ class LogScanner:
 
     def __init__(self) -> None:
         self._pending = b""
-        self._last_blocks: list[bytes] = []
+        self._last: list[tuple[int, bytes]] = []
+        """The last blocks, at least ``TAIL`` bytes, each with its first line."""
         self._lines = 0
         """Newlines before ``_pending``."""
         self._bytes = 0
@@ -159,7 +163,7 @@ class LogScanner:
         if self._pending:
             self._block(self._pending)
             self._pending = b""
-        tail = b"".join(self._last_blocks)[-TAIL:]
+        tail = b"".join(block for _, block in self._last)[-TAIL:]
         lines = list(_numbered(tail, self._lines - tail.count(b"\n") + 1))
         for number, start, end in lines:
             self._judge(tail, start, end, number)
@@ -186,13 +190,12 @@ class LogScanner:
             dump = self._signs(block)
         if dump or self._dumps.open:
             self._dump(block)
+        self._last.append((self._lines + 1, block))
+        while sum(len(each) for _, each in self._last[1:]) >= TAIL:
+            del self._last[0]
+        self._hits.forget(before=self._last[0][0])
         self._lines += block.count(b"\n")
         self._bytes += len(block)
-        self._last_blocks.append(block)
-        while len(self._last_blocks) > 1 and (
-            sum(map(len, self._last_blocks[1:])) >= TAIL
-        ):
-            del self._last_blocks[0]
 
     def _signs(self, block: bytes) -> bool:
         """Judge the lines with a sign; whether one of them is about an allocation."""

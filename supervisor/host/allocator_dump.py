@@ -59,11 +59,13 @@ def _content(path: Path) -> bytes | None:
         descriptor = os.open(path, flags)
     except OSError:
         return None
-    with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor, not a path
+    try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_DUMP_BYTES:
             return None
-        try:
+        with open(descriptor, "rb", closefd=False) as file:
             return file.read(MAX_DUMP_BYTES)
-        except OSError:
-            return None
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
