@@ -8,7 +8,7 @@ import os
 import select
 import signal
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from dataclasses import asdict, dataclass, field, replace
 
 from supervisor.core.batching import Plan
@@ -80,10 +80,14 @@ class Supervisor:
     say: Callable[[str], None]
     show: Callable[[JobStatus], None]
     _watch: Watch | None = None
-    _inbox: deque[Event] = field(default_factory=deque)
-    _earlier: list[Page] = field(default_factory=list)
-    _incidents: list[tuple[Cause, RemedyKind]] = field(default_factory=list)
-    _unwritten: deque[Callable[[], None]] = field(default_factory=deque)
+    _inbox: deque[Event] = field(default_factory=deque[Event])
+    _earlier: list[Page] = field(default_factory=list[Page])
+    _incidents: list[tuple[Cause, RemedyKind]] = field(
+        default_factory=list[tuple[Cause, RemedyKind]]
+    )
+    _unwritten: deque[Callable[[], None]] = field(
+        default_factory=deque[Callable[[], None]]
+    )
     _exit_code: int | None = None
 
     def supervise(self) -> int:
@@ -309,7 +313,7 @@ def incident_sentence(effect: RecordIncident) -> str:
 
 
 @contextlib.contextmanager
-def wakeups(inbox: deque[Event]) -> Iterator[int]:
+def wakeups(inbox: deque[Event]) -> Generator[int]:
     """SIGTERM and SIGINT as events in ``inbox``; yields a descriptor to wait on."""
     reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 

@@ -35,7 +35,7 @@ class View(Protocol):
     ) -> None: ...
 
 
-class PlainView:
+class PlainView(View):
     """Log lines with the time in UTC: for journald, Slurm, a pipe."""
 
     def __init__(self, console: Console) -> None:
@@ -43,12 +43,20 @@ class PlainView:
         self._shown = ""
         self._shown_at: datetime | None = None
 
+    @override
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    @override
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         return None
 
+    @override
     def say(self, text: str) -> None:
         """One line, at once."""
         stamp = datetime.now(UTC).strftime("%H:%M:%SZ")
@@ -56,6 +64,7 @@ class PlainView:
             f"{stamp} {text}", markup=False, highlight=False, soft_wrap=True
         )
 
+    @override
     def show(self, status: JobStatus) -> None:
         """The progress line, if it is new and the last one is old enough."""
         now = datetime.now(UTC)
@@ -82,7 +91,12 @@ class LiveView(PlainView):
         return self
 
     @override
-    def __exit__(self, *_: object) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._live.stop()
 
     @override

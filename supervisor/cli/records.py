@@ -1,7 +1,7 @@
 """``status``, ``incidents`` and ``explain``: what the state directory tells."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -20,7 +20,7 @@ from supervisor.wire.paths import StatePaths
 
 
 @contextmanager
-def reading(paths: StatePaths) -> Iterator[Ledger | None]:
+def reading(paths: StatePaths) -> Generator[Ledger | None]:
     """The ledger, read only; None where nothing ever ran."""
     if not paths.root.is_dir():
         fail(f"there is no state directory {paths.root}; nothing ran there yet")

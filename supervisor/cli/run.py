@@ -3,9 +3,9 @@
 import contextlib
 import errno
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import click
 from rich.console import Console
@@ -106,7 +106,7 @@ def _gpus(text: str) -> list[int | str]:
 def _given(tables: dict[str, Any]) -> dict[str, Any]:
     """Without what was not given."""
     kept = {
-        key: _given(value) if isinstance(value, dict) else value
+        key: _given(cast("dict[str, Any]", value)) if isinstance(value, dict) else value
         for key, value in tables.items()
     }
     return {key: value for key, value in kept.items() if value not in (None, {})}
@@ -151,7 +151,7 @@ def _job(spec: Spec) -> Job:
 
 
 @contextlib.contextmanager
-def _state(paths: StatePaths, job: str) -> Iterator[None]:
+def _state(paths: StatePaths, job: str) -> Generator[None]:
     """The state directory, with the job locked."""
     lock = paths.lock(job)
     try:
@@ -193,7 +193,7 @@ def _state_sentence(paths: StatePaths, error: OSError) -> str:
 
 
 @contextlib.contextmanager
-def _exporter(spec: Spec) -> Iterator[Board | None]:
+def _exporter(spec: Spec) -> Generator[Board | None]:
     if spec.metrics.listen is None:
         yield None
         return

@@ -73,10 +73,10 @@ class JobStatus:
     step_counts: tuple[int, ...] = ()
     """Steps a bucket of ``wire.page.STEP_BUCKETS_SECONDS``, all attempts together."""
     step_seconds_sum: float = 0.0
-    phase_seconds: Mapping[str, float] = field(default_factory=dict)
-    restarts: Mapping[Cause, int] = field(default_factory=dict)
+    phase_seconds: Mapping[str, float] = field(default_factory=dict[str, float])
+    restarts: Mapping[Cause, int] = field(default_factory=dict[Cause, int])
     """Restarts by the cause that made them necessary."""
-    incidents: Mapping[Cause, int] = field(default_factory=dict)
+    incidents: Mapping[Cause, int] = field(default_factory=dict[Cause, int])
     promise: str | None = None
     """Why bits are not promised for this run, if they are not."""
     message: str = ""

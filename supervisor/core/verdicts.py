@@ -50,7 +50,7 @@ class Remedy:
 
     kind: RemedyKind
     because: str
-    changes: dict[str, object] = field(default_factory=dict)
+    changes: dict[str, object] = field(default_factory=dict[str, object])
     """What differs in the next attempt: {name: [before, after]}."""
     wait_seconds: float = 0.0
     """Back-off before the next attempt."""

@@ -8,7 +8,7 @@ connections reset at once. ``synchronous=FULL``: what was recorded survives powe
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -149,7 +149,7 @@ class Ledger:
         self._connection.close()
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
+    def _explained(self) -> Generator[None]:
         try:
             yield
         except sqlite3.Error as error:
@@ -157,7 +157,7 @@ class Ledger:
             raise LedgerError(message) from error
 
     @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
+    def _transaction(self) -> Generator[sqlite3.Connection]:
         with self._explained():
             self._connection.execute("BEGIN IMMEDIATE")
             try:
@@ -356,15 +356,21 @@ class Ledger:
 
 
 def _run(row: sqlite3.Row) -> RunRow:
-    values = dict(row)
-    plan = values["plan"]
+    plan = row["plan"]
     return RunRow(
-        **{
-            **values,
-            "spec": json.loads(values["spec"]),
-            "plan": None if plan is None else json.loads(plan),
-            "state": JobState(values["state"]),
-        }
+        id=row["id"],
+        run_id=row["run_id"],
+        job=row["job"],
+        number=row["number"],
+        script=row["script"],
+        script_hash=row["script_hash"],
+        seed=row["seed"],
+        spec=json.loads(row["spec"]),
+        plan=None if plan is None else json.loads(plan),
+        state=JobState(row["state"]),
+        message=row["message"],
+        began_at=row["began_at"],
+        ended_at=row["ended_at"],
     )
 
 
@@ -377,15 +383,20 @@ def _attempt(row: sqlite3.Row) -> AttemptHistory:
 
 
 def _incident(row: sqlite3.Row) -> IncidentRow:
-    values = {name: value for name, value in dict(row).items() if name != "run"}
-    memory = values["memory"]
+    memory = row["memory"]
     return IncidentRow(
-        **{
-            **values,
-            "at": datetime.fromtimestamp(values["at"], UTC).isoformat(),
-            "because": json.loads(values["because"]),
-            "memory": None if memory is None else json.loads(memory),
-            "remedy": json.loads(values["remedy"]),
-            "deviations": json.loads(values["deviations"]),
-        }
+        id=row["id"],
+        job=row["job"],
+        attempt=row["attempt"],
+        at=datetime.fromtimestamp(row["at"], UTC).isoformat(),
+        cause=row["cause"],
+        because=json.loads(row["because"]),
+        remedy=json.loads(row["remedy"]),
+        failed_step=row["failed_step"],
+        restored_step=row["restored_step"],
+        lost_steps=row["lost_steps"],
+        downtime_seconds=row["downtime_seconds"],
+        memory=None if memory is None else json.loads(memory),
+        advice=row["advice"],
+        deviations=json.loads(row["deviations"]),
     )

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from supervisor.core.events import Learned
 from supervisor.wire.events import EventReader, Kind, Record
@@ -86,7 +86,7 @@ _LESSONS: Mapping[str, Mapping[str, str]] = {
 
 
 def _sentences(value: Any) -> tuple[str, ...]:
-    found = value if isinstance(value, list) else []
+    found = cast("list[object]", value) if isinstance(value, list) else []
     return tuple(str(item)[:500] for item in found[:20])
 
 

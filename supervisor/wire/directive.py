@@ -72,8 +72,9 @@ class Directive:
         names = [item.name for item in fields(cls)]
         if any(name not in value for name in names):
             return None
-        known = {name: value[name] for name in names}
-        return cls(**{**known, "args": tuple(known["args"])})
+        known: dict[str, Any] = {name: value[name] for name in names}
+        known["args"] = tuple(known["args"])
+        return cls(**known)
 
     @classmethod
     def read(cls, path: Path) -> Self | None:

@@ -10,7 +10,7 @@ import os
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 MAX_LINE_BYTES = 1024 * 1024
 """Longer lines are no records of ours."""
@@ -61,7 +61,7 @@ class Record:
 
     kind: str
     ns: int
-    fields: dict[str, Any] = field(default_factory=dict)
+    fields: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
 def encode(record: Record) -> bytes:
@@ -75,15 +75,16 @@ def parse_line(line: bytes) -> Record | None:
     if len(line) > MAX_LINE_BYTES:
         return None
     try:
-        value = json.loads(line)
+        value: Any = json.loads(line)
     except (ValueError, RecursionError):
         return None
     if not isinstance(value, dict):
         return None
-    kind, ns = value.pop("kind", None), value.pop("ns", None)
+    named = cast("dict[str, Any]", value)
+    kind, ns = named.pop("kind", None), named.pop("ns", None)
     if not isinstance(kind, str) or type(ns) is not int:
         return None
-    return Record(kind, ns, value)
+    return Record(kind, ns, named)
 
 
 class EventWriter:

@@ -3,7 +3,7 @@
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 MAX_JSON_BYTES = 16 * 1024 * 1024
 """Largest JSON file that is read back: the other side may have gone mad."""
@@ -53,7 +53,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
     try:
         with path.open("rb") as file:
             content = file.read(MAX_JSON_BYTES + 1)
-        value = json.loads(content) if len(content) <= MAX_JSON_BYTES else None
+        value: Any = json.loads(content) if len(content) <= MAX_JSON_BYTES else None
     except (OSError, ValueError, RecursionError):
         return None
-    return value if isinstance(value, dict) else None
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else None

@@ -114,7 +114,7 @@ def decode(body: bytes) -> Page:
     floats_at = len(_INTEGERS)
     counts_at = floats_at + len(_FLOATS)
     phases_at = counts_at + _COUNTS
-    known: dict[str, int | float | None] = {
+    known: dict[str, Any] = {
         name: None if value == _UNKNOWN else value
         for name, value in zip(_INTEGERS, values[:floats_at], strict=True)
     }
@@ -123,7 +123,7 @@ def decode(body: bytes) -> Page:
         for name, value in zip(_FLOATS, values[floats_at:counts_at], strict=True)
     }
     return Page(
-        **known,  # type: ignore[arg-type]  # names and kinds come from Page itself
+        **known,
         step_counts=tuple(values[counts_at:phases_at]),
         phase_seconds=tuple(values[phases_at:]),
     )
@@ -137,7 +137,8 @@ def _places() -> dict[str, tuple[struct.Struct, int]]:
         ("step_counts", struct.Struct(f"<{_COUNTS}q")),
         ("phase_seconds", struct.Struct(f"<{len(Phase)}d")),
     ]
-    places, offset = {}, _HEADER.size
+    places: dict[str, tuple[struct.Struct, int]] = {}
+    offset = _HEADER.size
     for name, packing in widths:
         places[name] = (packing, offset)
         offset += packing.size

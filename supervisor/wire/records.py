@@ -1,8 +1,8 @@
 """What is left at the end of an attempt: the crash report and the exit record."""
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import Field, dataclass, fields
 from types import UnionType
-from typing import Any, Self, get_args, get_origin
+from typing import Any, Self, cast, get_args, get_origin
 
 
 class _Record:
@@ -10,22 +10,34 @@ class _Record:
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object with the fields by name."""
-        return asdict(self)  # type: ignore[call-overload, no-any-return]
+        return {item.name: getattr(self, item.name) for item in _fields(type(self))}
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Self | None:
         """The record in ``value``; None where a field is missing or of another kind."""
         known: dict[str, Any] = {}
-        for item in fields(cls):  # type: ignore[arg-type]
-            given = value.get(item.name)
-            given = tuple(given) if isinstance(given, list) else given
-            union = isinstance(item.type, UnionType)
-            kinds = get_args(item.type) if union else (item.type,)
-            plain = tuple(get_origin(kind) or kind for kind in kinds)
-            if item.name not in value or not isinstance(given, plain):
+        for item in _fields(cls):
+            given = _plain(value.get(item.name))
+            if item.name not in value or not isinstance(given, _kinds(item.type)):
                 return None
             known[item.name] = given
         return cls(**known)
+
+
+def _fields(cls: Any) -> tuple[Field[Any], ...]:
+    return fields(cls)
+
+
+def _plain(value: Any) -> Any:
+    """JSON knows lists where the records have tuples."""
+    return tuple(cast("list[object]", value)) if isinstance(value, list) else value
+
+
+def _kinds(annotation: Any) -> tuple[type, ...]:
+    """The classes that a value of this annotation may have."""
+    union = isinstance(annotation, UnionType)
+    kinds: tuple[Any, ...] = get_args(annotation) if union else (annotation,)
+    return tuple(get_origin(kind) or kind for kind in kinds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

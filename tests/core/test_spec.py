@@ -1,5 +1,7 @@
 """The spec: validated whole, and merged from file and options."""
 
+from typing import Any, cast
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -163,9 +165,11 @@ def test_options_win_over_the_file_key_by_key() -> None:
         max_leaves=12,
     )
 )
-def test_hostile_tables(value: object) -> None:
+def test_hostile_tables(value: Any) -> None:
     """Whatever a file holds, the answer is a spec or a list of problems."""
-    tables = value if isinstance(value, dict) else {"script": value}
+    tables = cast(
+        "dict[str, object]", value if isinstance(value, dict) else {"script": value}
+    )
     try:
         script: str | None = build_spec(tables).script
     except SpecError as caught:

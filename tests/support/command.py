@@ -22,7 +22,9 @@ class Trainwarden:
 
     directory: Path
     state: Path
-    started: list[subprocess.Popen[str]] = field(default_factory=list)
+    started: list[subprocess.Popen[str]] = field(
+        default_factory=list[subprocess.Popen[str]]
+    )
 
     def script(self, text: str, name: str = "train.py") -> Path:
         """A script with this text."""
@@ -70,7 +72,7 @@ class Trainwarden:
 
     def status(self, job: str = "train") -> dict[str, Any] | None:
         """The status of a job; None: there is none yet."""
-        found = self.json("status") if self.state.exists() else []
+        found: list[dict[str, Any]] = self.json("status") if self.state.exists() else []
         return next((item for item in found if item["job"] == job), None)
 
     def until(
