@@ -3,6 +3,7 @@
 from typing import Any
 
 from trainers import frameworks, isolation
+from trainers import seams_fit as seams
 from trainers.fit_report import memory_limit
 
 
@@ -15,6 +16,8 @@ def prepare(run: Any) -> Any:
     directive = run.attempt.directive
     if directive.slice_size is None and not directive.calibrate:
         return None
+    # A model that is built by its first step has no weights yet to examine.
+    seams.build(run.model, run.source.element_spec)
     module = isolation.load("trainers.microbatch")
     try:
         return module.prepare(

@@ -21,6 +21,10 @@ from trainers.fit_report import Report
 from trainers.fit_session import Session, script_hash
 from trainers.snapshot import Snapshot
 
+SLICED = (
+    "the batch is worked through in slices: the same samples, steps and schedule, but"
+    " sums are added in another order"
+)
 LOST_SEAM = (
     "this model does not train through its train function: it is watched, but its"
     " state is not saved"
@@ -84,9 +88,11 @@ class FitRun:
         )
         self.tell(self.source.why_not_exact())
         self.tell(seams.why_device_not_exact())
+        self.microbatch = fit_microbatch.prepare(self)
+        if self._slicing()[0] > 1:
+            self.tell(SLICED)
         if not self._told:
             self.report.promise(None)
-        self.microbatch = fit_microbatch.prepare(self)
         self.report.measure(self._slicing, jit=bool(self.model.jit_compile))
         return lambda: fit_iterator.epoch(iterator, self)
 
