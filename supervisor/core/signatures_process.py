@@ -4,6 +4,7 @@ from supervisor.core.causes import Cause
 from supervisor.core.signatures_row import (
     CAUSE,
     EXCEPTION,
+    HINT,
     LIBRARY,
     SYMPTOM,
     benign,
@@ -64,7 +65,6 @@ NCCL = (
         "DistBackendError",
         "NCCL work",
         "waitForInitComplete",
-        "Timed out waiting",
         "monitoredBarrier",
         src=_NCCL,
     ),
@@ -124,7 +124,7 @@ SIGNALS = (
         "exit code",
         "exitcode",
         "status code",
-        rx=r"[Ss]egmentation fault|Fatal Python error: (?!Aborted)|SIG(?:SEGV|BUS|ILL|FPE)"
+        rx=r"[Ss]egmentation fault|Fatal Python error: (?!Aborted)|(?<!for )SIG(?:SEGV|BUS|ILL|FPE)"
         r"|^(?:.*: )?Bus error|Illegal instruction|Floating point exception \("
         r"|segfault at [0-9a-f]+ ip|general protection fault|0xC0000005"
         r"|access violation|exit(?:ed with)? (?:status )?code:? (?:139|-11)\b"
@@ -249,15 +249,21 @@ OUTSIDE = (
         Cause.STALLED,
         EXCEPTION - 2,
         "Timeout (",
-        "may be stuck",
         "soft lockup",
         "hard LOCKUP",
         "Termination timeout for",
         "deadlock detected",
         "no progress for",
-        rx=r"^\W*Timeout \(\d+:\d\d:\d\d\S*\)!|may be stuck|soft lockup|hard LOCKUP"
+        rx=r"^\W*Timeout \(\d+:\d\d:\d\d\S*\)!|soft lockup|hard LOCKUP"
         r"|Termination timeout for|deadlock detected|no progress for \d+",
         src="cpython: faulthandler.c; xla: service/rendezvous.cc; linux: watchdog.c",
+    ),
+    cascade(
+        "xla.rendezvous_slow",
+        Cause.STALLED,
+        HINT,
+        "may be stuck",
+        src="xla: service/rendezvous.cc; it often says 'unstuck' a little later",
     ),
 )
 

@@ -28,7 +28,7 @@ def varint(number: int) -> bytes:
     return bytes([*out, number])
 
 
-def field(number: int, value: bytes | float) -> bytes:
+def field(number: int, value: bytes | float | int) -> bytes:  # noqa: PYI041 - an int is a varint, a float is not
     """One field: int as varint, float as fixed32, bytes with their length."""
     if isinstance(value, float):
         return varint(number << 3 | 5) + struct.pack("<f", value)

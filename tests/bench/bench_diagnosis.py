@@ -1,0 +1,184 @@
+"""How often the diagnosis is right, how fast a log is read, how soon it decides.
+
+``python -m tests.bench.bench_diagnosis [CASES.jsonl]`` from the repository's root;
+``TRAINWARDEN_CRASH_CORPUS`` names the cases as well. Without either, our own cases are
+used. A case is one JSON object a line: ``text``, ``cause``, and if known ``exit``,
+``also`` (other right answers), ``id``.
+"""
+
+# ruff: noqa: T201  # printing is the job
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from supervisor.core.diagnosis import diagnose, diagnose_log
+from supervisor.core.evidence import Evidence
+from supervisor.core.exits import parse_status, record_of
+from supervisor.core.logscan import SIGNS, LogScanner, scan
+from supervisor.host.logs import LogFollower
+
+OWN_CASES = Path(__file__).parents[1] / "core" / "corpus" / "cases.jsonl"
+LOG_BYTES = 100_000_000
+ROUNDS = 5
+
+
+def read_cases(path: Path) -> list[dict[str, Any]]:
+    """The cases in ``path``. Raises OSError, ValueError."""
+    return [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
+
+
+def answer(case: dict[str, Any], *, with_exit: bool) -> str:
+    """The cause that the diagnosis names."""
+    status = case.get("exit")
+    known = parse_status(str(status)) if with_exit and status is not None else None
+    evidence = None
+    if known is not None:
+        evidence = Evidence(exit=record_of(*known), finished=known == (0, None))
+    return diagnose_log(scan(case["text"].encode()), evidence=evidence).cause.value
+
+
+def report_accuracy(cases: list[dict[str, Any]], *, with_exit: bool) -> None:
+    """Print the share of right answers, what is wrong, and the confusion table."""
+    answers = [answer(case, with_exit=with_exit) for case in cases]
+    pairs = list(zip(cases, answers, strict=True))
+    wrong = [
+        (case, given)
+        for case, given in pairs
+        if given not in {case["cause"], *case.get("also", [])}
+    ]
+    alarms = sum(case["cause"] == "none" for case, _ in wrong)
+    benign = sum(case["cause"] == "none" for case in cases)
+    right = len(cases) - len(wrong)
+    mode = "with the exit status" if with_exit else "from the text alone"
+    print(f"\n{right}/{len(cases)} right ({100 * right / len(cases):.1f} %) {mode}")
+    print(f"{alarms} false alarms on {benign} benign cases")
+    for case, given in wrong:
+        print(f"  wrong: {case.get('id', '?')}: {case['cause']}, answered {given}")
+    print(f"\n{'cause':26} {'cases':>5} {'same':>5} {'also':>5} {'wrong':>5}  answers")
+    for cause in sorted({case["cause"] for case in cases}):
+        mine = [(case, given) for case, given in pairs if case["cause"] == cause]
+        same = sum(given == cause for _, given in mine)
+        bad = sum(case in [other for other, _ in wrong] for case, _ in mine)
+        others = Counter(given for _, given in mine if given != cause)
+        shown = ", ".join(f"{given} {count}" for given, count in others.items())
+        row = f"{cause:26} {len(mine):5} {same:5} {len(mine) - same - bad:5} {bad:5}"
+        print(f"{row}  {shown}")
+
+
+def training_log(size: int) -> bytes:
+    """Lines of a healthy training: a Keras bar, library chatter, printed steps."""
+    lines: list[str] = []
+    for number in range(20_000):
+        loss = 1 / (number + 1)
+        lines.append(
+            f" {number}/20000 ━━━━━━━━━━━━━━━━━━━━ 3s 17ms/step - loss: {loss:.4f}\n"
+            if number % 3
+            else f"2026-11-21 10:00:{number % 60:02}.1: I tensorflow/core/common_runtime"
+            f"/gpu/gpu_device.cc:1045] step {number} at {loss:.3f} images a second\n"
+        )
+    block = "".join(lines).encode()
+    return (block * (size // len(block) + 1))[:size]
+
+
+def screaming_log(size: int) -> bytes:
+    """Every line has words of a failure, and no two are alike: the worst case."""
+    words = "memory Error: failed CUDA_ERROR_ NCCL out of memory retry status".split()  # noqa: SIM905 - words
+    lines: list[str] = []
+    for number in range(100_000):
+        picked = [words[(number >> shift) % len(words)] for shift in range(8)]
+        lines.append(f"{' '.join(picked)} {number:x} {number * 7919:x}\n")
+    block = "".join(lines).encode()
+    return (block * (size // len(block) + 1))[:size]
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Time that ``work`` takes, once."""
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def feed(data: bytes) -> None:
+    """Scan ``data`` as it would arrive: a MiB at a time."""
+    scanner = LogScanner()
+    for at in range(0, len(data), 1 << 20):
+        scanner.feed(data[at : at + (1 << 20)])
+    scanner.findings()
+
+
+def grep(path: Path, signs: Path) -> None:
+    """The same signs, looked for by ``grep -F -f``: into a pipe, since grep stops at
+    the first match where its output goes to /dev/null."""
+    command = ["grep", "-c", "-F", "-f", str(signs), str(path)]
+    environment = {**os.environ, "LC_ALL": "C"}
+    subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=False)
+
+
+def report_speed(directory: Path) -> None:
+    """Print throughput side by side with grep, in turns: the machine may be busy."""
+    signs = directory / "signs"
+    signs.write_bytes(b"".join(sign + b"\n" for sign in SIGNS))
+    print(
+        f"\n{'log of 100 MB':16} {'scan s':>7} {'MB/s':>6} {'grep s':>7} {'ratio':>6}"
+    )
+    for name, data in (
+        ("healthy", training_log(LOG_BYTES)),
+        ("every line odd", screaming_log(LOG_BYTES)),
+    ):
+        path = directory / "output.log"
+        path.write_bytes(data)
+        pairs = [
+            (seconds(lambda: feed(data)), seconds(lambda: grep(path, signs)))  # noqa: B023 - called at once
+            for _ in range(ROUNDS)
+        ]
+        ours, theirs = (min(column) for column in zip(*pairs, strict=True))
+        ratio = statistics.median(a / b for a, b in pairs)
+        speed = LOG_BYTES / 1e6 / ours
+        print(f"{name:16} {ours:7.3f} {speed:6.0f} {theirs:7.3f} {ratio:6.2f}")
+
+
+def report_decision(directory: Path) -> None:
+    """Print the time from the last byte of a 100 MB log to the decision."""
+    path = directory / "growing.log"
+    path.write_bytes(training_log(LOG_BYTES))
+    follower = LogFollower(path)
+    while follower.poll():
+        pass
+    with path.open("ab") as log:
+        log.write(
+            b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB"
+        )
+    found: list[str] = []
+
+    def decide() -> None:
+        evidence = Evidence(exit=record_of(1, None), log=follower.findings())
+        found.append(diagnose(evidence).cause.value)
+
+    print(f"\ndecision after exit: {1000 * seconds(decide):.1f} ms ({found[0]})")
+    whole = seconds(lambda: LogFollower(path).findings())
+    print(f"the whole file at once: {whole:.2f} s")
+
+
+def main() -> None:
+    """Print all tables."""
+    given = sys.argv[1] if len(sys.argv) > 1 else None
+    named = given or os.environ.get("TRAINWARDEN_CRASH_CORPUS") or str(OWN_CASES)
+    cases = read_cases(Path(named))
+    report_accuracy(cases, with_exit=False)
+    report_accuracy(cases, with_exit=True)
+    with tempfile.TemporaryDirectory() as directory:
+        report_speed(Path(directory))
+        report_decision(Path(directory))
+
+
+if __name__ == "__main__":
+    main()
