@@ -39,6 +39,11 @@ from supervisor.core.verdicts import Diagnosis, Reason
 
 _CPU_ROWS = frozenset({"bfc.out_of_memory.cpu", "tf.oom_when_allocating.cpu"})
 _OOM = frozenset({Cause.DEVICE_OOM, Cause.DEVICE_OOM_FRAGMENTATION, Cause.HOST_OOM})
+_KILLED_FROM_OUTSIDE = frozenset(
+    {Cause.HOST_OOM, Cause.GPU_HARDWARE, Cause.UNKILLABLE, Cause.PREEMPTED}
+)
+"""SIGKILL comes from outside: an exception, or an allocation that failed and was
+caught, in the log of a process of ours that ended so was not its end."""
 _VERSION_WORDS = re.compile(r"\bversions?\b|\bsupported\b|\d+\.\d+", re.IGNORECASE)
 
 
@@ -141,16 +146,14 @@ def _recognised(evidence: Evidence) -> Diagnosis | None:
 
 
 def _worthy(evidence: Evidence, *, outlived: bool) -> list[Claim]:
-    floor = _floor(evidence)
     every = claims_of(evidence, outlived=outlived)
-    return [claim for claim in every if claim.weight >= floor]
-
-
-def _floor(evidence: Evidence) -> int:
-    """SIGKILL comes from outside: an exception in the log of a process of ours that
-    ended so was not its end."""
-    killed = signal_in(evidence) == SIGKILL and not evidence.log_only
-    return LIBRARY if killed else 1
+    if signal_in(evidence) != SIGKILL or evidence.log_only:
+        return [claim for claim in every if claim.weight >= 1]
+    return [
+        claim
+        for claim in every
+        if claim.weight >= LIBRARY and claim.cause in _KILLED_FROM_OUTSIDE
+    ]
 
 
 def _settle(best: Claim, evidence: Evidence) -> tuple[Cause, MemoryFigures | None]:

@@ -3,9 +3,12 @@
 One row a fact, each with the source of the message format. The tables lie by stack:
 
 - ``signatures_memory``: memory of the device and of the host
-- ``signatures_cuda``: CUDA, cuDNN, cuBLAS, the driver and its Xids, versions of them
+- ``signatures_cuda``: faults of CUDA, the driver and its Xids
+- ``signatures_libraries``: cuDNN and cuBLAS
+- ``signatures_versions``: driver, CUDA, libraries, framework that do not fit
 - ``signatures_process``: collectives, the ends of processes, schedulers, disks
-- ``signatures_script``: data, losses that are no numbers, scripts at fault
+- ``signatures_data``: data and files
+- ``signatures_script``: losses that are no numbers, scripts at fault
 
 Rules of reading, in ``recognise``: a benign row takes the whole line for itself; of
 the other rows the heaviest that matches speaks for the line, the first in the table
@@ -16,16 +19,22 @@ import re
 
 from supervisor.core import (
     signatures_cuda,
+    signatures_data,
+    signatures_libraries,
     signatures_memory,
     signatures_process,
     signatures_script,
+    signatures_versions,
 )
 from supervisor.core.signatures_row import Role, Signature
 
 SIGNATURES: tuple[Signature, ...] = (
     *signatures_memory.ROWS,
     *signatures_cuda.ROWS,
+    *signatures_libraries.ROWS,
+    *signatures_versions.ROWS,
     *signatures_process.ROWS,
+    *signatures_data.ROWS,
     *signatures_script.ROWS,
 )
 
