@@ -129,6 +129,14 @@ def test_sigkill_is_memory_only_where_the_kernel_says_so() -> None:
     assert cause(kernel) is Cause.HOST_OOM
 
 
+def test_an_allocation_that_failed_and_was_caught_did_not_send_sigkill() -> None:
+    """A dump and its log lines, left from measuring slices, are no cause of a kill."""
+    dump = MemoryFigures(in_use_bytes=3000, pool_bytes=4000, free_bytes=1000)
+    evidence = Evidence(exit=ours(signal=9), dump=dump, log=seen(OOM), limited=True)
+    assert cause(evidence) is Cause.PREEMPTED
+    assert cause(replace(evidence, cgroup_oom_kills=1)) is Cause.HOST_OOM
+
+
 def test_an_oom_kill_of_a_worker_outranks_the_exception_it_caused() -> None:
     """The main process ended by itself, but the cgroup counted a kill."""
     log = seen("RuntimeError: DataLoader worker (pid 1) exited unexpectedly\n")
