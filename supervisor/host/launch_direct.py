@@ -102,6 +102,8 @@ def environment(
     use, under a limit (tensorflow/core/common_runtime/process_state.cc).
     """
     values = {
+        # Sets and dicts keep their order from attempt to attempt: 32 bits of the seed.
+        "PYTHONHASHSEED": str(directive.seed & 0xFFFFFFFF),
         **inherited,
         **spec.environment,
         ENVIRONMENT: str(paths.directive),
