@@ -10,6 +10,7 @@ the peaks measured so far say is safe: peak = fixed + slope * slice, with the st
 slope seen, and a part of the limit kept free for fragmentation.
 """
 
+import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,8 +21,10 @@ from trainers import slicing
 from trainers.memory import allocator
 
 STEPS = 3
-"""Each size is measured over this many steps and the highest peak counts: how many
-batches are prefetched, and which operations run at once, differs from step to step."""
+"""Each size is measured over this many steps, and the middle peak counts: how many
+batches are prefetched, and which operations run at once, differs from step to step.
+The highest would say too much, as operations wait for each other where memory is short.
+"""
 
 START_PART = 32
 """The first slice is this part of the smallest that is known to fail."""
@@ -46,7 +49,7 @@ CLOSE = 1.04
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """The highest peak of some steps."""
+    """The middle peak of some steps."""
 
     size: int
     """Samples a slice."""
@@ -150,7 +153,7 @@ class Climb:
         self._peaks.append(reading.peak_bytes)
         if len(self._peaks) < self._calls:
             return
-        size, peak = int(self._size.numpy()), max(self._peaks)
+        size, peak = int(self._size.numpy()), statistics.median_low(self._peaks)
         self._peaks = []
         self._measured.append(Measured(size=size, peak_bytes=peak))
         self._on_peak(size, peak)

@@ -112,7 +112,7 @@ def _stirred_layers(model: Any, before: dict[int, Any]) -> list[tuple[Any, bool]
 def _changed(variable: Any, before: dict[int, Any]) -> bool:
     kept = before.get(id(variable))
     return kept is not None and not np.array_equal(
-        kept, keras.ops.convert_to_numpy(variable)
+        kept, variable.numpy()
     )
 
 
@@ -257,7 +257,7 @@ def _metrics_need_whole(model: Any, y: Any, weight: Any, predictions: Any) -> bo
     metrics.update_state(y, predictions, sample_weight=weight)
     metrics.reset_state()
     metrics.update_state(y, predictions, sample_weight=weight)
-    whole = [keras.ops.convert_to_numpy(one) for one in metrics.variables]
+    whole = [one.numpy() for one in metrics.variables]
     metrics.reset_state()
     for span in _spans(_length(predictions)):
         metrics.update_state(
@@ -265,7 +265,7 @@ def _metrics_need_whole(model: Any, y: Any, weight: Any, predictions: Any) -> bo
             _cut(predictions, *span),
             sample_weight=slicing.cut(weight, *span),
         )
-    parts = [keras.ops.convert_to_numpy(one) for one in metrics.variables]
+    parts = [one.numpy() for one in metrics.variables]
     metrics.reset_state()
     return not all(
         _near(one, two, LOSS_TOLERANCE) for one, two in zip(whole, parts, strict=True)
@@ -347,7 +347,7 @@ def _with_company(predictions: Any, function: Any) -> Any:
 
 
 def _values(variables: Sequence[Any]) -> dict[int, Any]:
-    return {id(one): keras.ops.convert_to_numpy(one) for one in variables}
+    return {id(one): one.numpy() for one in variables}
 
 
 @contextlib.contextmanager

@@ -122,12 +122,23 @@ def _obstacle(model: Any, batch: tuple[Any, Any, Any]) -> str | None:
         return f"{type(model).__name__} has a train_step of its own"
     if model.distribute_strategy.num_replicas_in_sync > 1:
         return "training is distributed over several devices"
+    leaves = [leaf for one in batch for leaf in slicing.leaves(one)]
+    reason = _unsliceable(leaves)
+    if reason is not None:
+        return reason
+    _build(model, batch[0])
     if not model.trainable_weights:
         return "the model has no trainable weights"
     fixed = [shape for shape in _input_batches(model) if shape is not None]
     if fixed:
         return f"the model was built for batches of exactly {fixed[0]}"
-    return _unsliceable([leaf for one in batch for leaf in slicing.leaves(one)])
+    return None
+
+
+def _build(model: Any, x: Any) -> None:
+    """Let Keras make the weights, where it left that to the first step."""
+    if not model.built:
+        model(exactness.tensors(slicing.cut(x, 0, 1)))
 
 
 def _unsliceable(leaves: list[Any]) -> str | None:
@@ -145,8 +156,6 @@ def _input_batches(model: Any) -> list[int | None]:
 
 def _examined(model: Any, batch: Any, ceiling: int) -> exactness.Findings:
     samples = max(2, min(exactness.SAMPLES, ceiling // 4))
-    if not model.built:
-        model(exactness.tensors(slicing.cut(batch[0], 0, samples)))
     return exactness.examine(model, batch, samples=samples)
 
 
