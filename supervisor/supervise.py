@@ -38,6 +38,7 @@ from supervisor.core.lifecycle import Run, step
 from supervisor.core.spec import Spec
 from supervisor.core.status import JobState, JobStatus
 from supervisor.core.verdicts import RemedyKind
+from supervisor.host.cgroup import counted_since, oom_kills
 from supervisor.host.clock import Clock
 from supervisor.host.evidence import gather
 from supervisor.host.launch_direct import (
@@ -65,6 +66,7 @@ class Watch:
     attempt: Attempt
     telemetry: Telemetry
     log: LogFollower
+    oom_kills_before: int | None
 
 
 @dataclass(kw_only=True)
@@ -179,6 +181,7 @@ class Supervisor:
             log=watch.log,
             limited=self.spec.memory.cpu is not None,
             snapshots=self.paths.snapshots,
+            oom_kills=counted_since(watch.oom_kills_before),
         )
         page = watch.telemetry.page()
         if page is not None:
@@ -263,6 +266,7 @@ class Supervisor:
 
     def _launch(self, number: int, plan: Plan | None) -> None:
         paths = self.paths.attempt(number)
+        kills = oom_kills()  # a direct launch shares our cgroup
         directive = make_directive(self.row, self.spec, self.paths, number, plan)
         try:
             attempt = launch(self.spec, directive, paths=paths)
@@ -270,7 +274,7 @@ class Supervisor:
             self._inbox.append(SpawnFailed(str(error)))
             return
         log = LogFollower(paths.output)
-        self._watch = Watch(attempt, Telemetry(paths), log)
+        self._watch = Watch(attempt, Telemetry(paths), log, kills)
         self._inbox.append(Spawned(attempt.pid))
 
 

@@ -10,7 +10,7 @@ The rules, each asked in this order; the first that answers decides:
    and the allocator's dump are weighed against each other (``claims``). The heavier
    sign wins, so that a root cause beats what it dragged along; among equals the first
    in time. What training outlived (progress went on after it) is no cause.
-6. The exit status alone. 7. Unknown, and the last line of the log is quoted.
+6. The script left with a status of its own choice, or the exit status alone. 7. Unknown, and the last line of the log is quoted.
 """
 
 import re
@@ -222,6 +222,14 @@ def _memory_reasons(cause: Cause, memory: MemoryFigures | None) -> Iterator[Reas
         )
 
 
+def _by_its_own_choice(evidence: Evidence) -> Diagnosis | None:
+    code = evidence.script_exit_code
+    if not code:
+        return None
+    sentence = f"The script itself ended with sys.exit({code})."
+    return _made(Cause.USER_ERROR, Reason(sentence, "exit"))
+
+
 def _by_exit(evidence: Evidence) -> Diagnosis | None:
     number = signal_in(evidence)
     if number is None:
@@ -260,5 +268,6 @@ _RULES: tuple[Callable[[Evidence], Diagnosis | None], ...] = (
     _ended_well,
     _killed_for_memory,
     _recognised,
+    _by_its_own_choice,
     _by_exit,
 )

@@ -28,6 +28,8 @@ class Evidence:
     """The sentence with which the training side refused to start."""
     finished: bool = False
     """Whether the script came to its end (the event file says so)."""
+    script_exit_code: int | None = None
+    """What the script itself passed to ``sys.exit``; None: it did not get that far."""
     drained: bool = False
     """Whether the attempt saved its state on request and ended."""
     steps_done: int | None = None

@@ -23,10 +23,12 @@ def gather(
     log: LogFollower,
     limited: bool,
     snapshots: Path,
+    oom_kills: int | None = None,
 ) -> Exited:
     """What is known of the end of the attempt in ``files``, all processes gone.
 
-    ``limited``: the supervisor put the CPU allocator under a limit.
+    ``limited``: the supervisor put the CPU allocator under a limit. ``oom_kills``: how
+    many the kernel counted in the attempt's cgroup while it ran.
     """
     telemetry.poll()
     log.poll()
@@ -44,6 +46,8 @@ def gather(
         steps_done=_steps_done(page, view),
         stop_requested=record is not None and record.asked_to_stop,
         limited=limited,
+        cgroup_oom_kills=oom_kills,
+        script_exit_code=view.exit_code,
     )
     return Exited(
         evidence=evidence,
@@ -75,7 +79,7 @@ def finished(record: ExitRecord | None, view: AttemptView) -> bool:
     """
     if record is None or record.exit_code != 0:
         return False
-    return view.finished or not view.in_fit
+    return view.exit_code == 0 or not view.in_fit
 
 
 def _steps_done(page: Page | None, view: AttemptView) -> int | None:

@@ -17,7 +17,8 @@ class AttemptView:
     in_fit: bool = False
     restored_step: int | None = None
     first_step: int | None = None
-    finished: bool = False
+    exit_code: int | None = None
+    """What the script passed to ``sys.exit``, or 0 at its end; None: not there yet."""
     drained: bool = False
     refused: str | None = None
     promise: str | None = None
@@ -44,7 +45,7 @@ _FOLDS: Mapping[str, Callable[[Record], dict[str, Any]]] = {
     Kind.FIT_ENDED: lambda _: {"in_fit": False},
     Kind.RESTORED: lambda r: {"restored_step": _integer(r, "step")},
     Kind.FIRST_STEP: lambda r: {"first_step": _integer(r, "step")},
-    Kind.FINISHED: lambda r: {"finished": r.fields.get("exit_code") == 0},
+    Kind.FINISHED: lambda r: {"exit_code": _integer(r, "exit_code")},
     Kind.DRAINED: lambda _: {"drained": True},
     Kind.REFUSED: lambda r: {"refused": _text(r, "sentence")},
     Kind.PROMISE: lambda r: {

@@ -283,6 +283,15 @@ def test_exceptions_in_the_log_are_not_the_end_of_a_child_that_would_report_them
     assert cause(Evidence(exit=None, fault=fault)) is Cause.NATIVE_CRASH
 
 
+def test_a_script_that_leaves_with_a_status_of_its_own_is_not_a_riddle() -> None:
+    """``sys.exit(3)`` is the script's decision; what the log explains comes first."""
+    left = Evidence(exit=ours(3), script_exit_code=3)
+    diagnosis = diagnose(left)
+    assert diagnosis.cause is Cause.USER_ERROR
+    assert "sys.exit(3)" in diagnosis.because[0].text
+    assert cause(replace(left, log=seen(FAULT))) is Cause.CUDA_FAULT
+
+
 def test_signals_of_others_are_preemptions() -> None:
     """SIGTERM, SIGHUP, or a number nobody knows."""
     assert cause(Evidence(exit=ours(signal=15))) is Cause.PREEMPTED

@@ -209,6 +209,9 @@ def test_a_changed_script_is_not_resumed_silently(trainwarden: Trainwarden) -> N
     """Without a snapshot the new script simply runs."""
     script = trainwarden.script("raise SystemExit(3)")
     assert trainwarden("run", script).returncode == 1
+    status = trainwarden.status()
+    assert status is not None
+    assert status["attempt"] == 1
     script.write_text("print('mended')")
     assert trainwarden("run", script).returncode == 0
 
