@@ -102,7 +102,7 @@ class LiveView(PlainView):
     @override
     def show(self, status: JobStatus) -> None:
         """Replace the line."""
-        line = Text(progress_line(status), no_wrap=True, overflow="ellipsis")
+        line = Text(progress_line(status), overflow="fold")
         self._live.update(line)
 
 

@@ -234,8 +234,12 @@ def _exited(run: Run, event: Event, now: float) -> Step:
         ended = replace(over, state=JobState.FINISHED, message=message)
         return ended, (End(EXIT_FINISHED),)
     if event.evidence.drained:
-        return _end_drained(over, f"drained at step {event.last_step}")
+        return _end_drained(over, _where_drained(event.last_step))
     return _failed(over, event, diagnosis, now)
+
+
+def _where_drained(step: int | None) -> str:
+    return f"drained at step {step}" if step else "drained before the first step"
 
 
 def _failed(run: Run, event: Exited, diagnosis: Diagnosis, now: float) -> Step:

@@ -262,6 +262,9 @@ def test_training_that_drained_by_itself_is_not_restarted() -> None:
     """A SIGTERM straight to training (Slurm, say) ends the run with 75 as well."""
     run, effects = running(drained())
     assert (run.state, effects[-1]) == (JobState.DRAINED, End(75))
+    assert run.message == "drained at step 12"
+    early = replace(drained(), last_step=None)
+    assert running(early)[0].message == "drained before the first step"
 
 
 def test_no_process() -> None:

@@ -1,7 +1,9 @@
 """``run`` on scripts without a framework: everything but training, in a second each."""
 
+import contextlib
 import json
 import os
+import pty
 import signal
 import subprocess
 from pathlib import Path
@@ -82,6 +84,29 @@ def test_sigterm_ends_with_75_and_the_same_command_goes_on(
     done = trainwarden("run", script)
     assert done.returncode == 0, done.stdout + done.stderr
     assert trainwarden.json("incidents") == []
+
+
+def test_a_terminal_shows_a_live_line_and_ctrl_c_drains(
+    trainwarden: Trainwarden,
+) -> None:
+    """In a terminal the line changes in place, and Ctrl-C ends with 75."""
+    script = trainwarden.script("import time; time.sleep(120)")
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(trainwarden.directory)
+        command = trainwarden.command("run", script)
+        os.execv(command[0], command)
+    trainwarden.until(lambda s: s["pid"] is not None)
+    os.write(terminal, b"\x03")
+    shown = b""
+    with contextlib.suppress(OSError):  # EIO: the other side has closed it
+        while chunk := os.read(terminal, 4096):
+            shown += chunk
+    _, status = os.waitpid(pid, 0)
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(status) == 75
+    assert b"train \xc2\xb7 running" in shown
+    assert b"Ctrl-C: saving a snapshot" in shown
 
 
 def test_one_run_of_a_job_at_a_time(trainwarden: Trainwarden) -> None:
