@@ -95,7 +95,7 @@ def test_a_terminal_shows_a_live_line_and_ctrl_c_drains(
     if pid == 0:
         os.chdir(trainwarden.directory)
         command = trainwarden.command("run", script)
-        os.execv(command[0], command)
+        os.execv(command[0], command)  # noqa: S606  # no shell is wanted
     trainwarden.until(lambda s: s["pid"] is not None)
     os.write(terminal, b"\x03")
     shown = b""
