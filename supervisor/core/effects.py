@@ -50,6 +50,8 @@ class UpdateIncident:
     restored_step: int | None = None
     lost_steps: int | None = None
     downtime_seconds: float | None = None
+    slices: int | None = None
+    """What measuring settled on, where the remedy could only begin with a guess."""
     deviations: tuple[str, ...] = ()
 
 

@@ -33,6 +33,8 @@ class Learned:
     restored_step: int | None = None
     first_step: int | None = None
     """Number of the first step that this attempt completed."""
+    measured: bool = False
+    """Whether ``slice_size`` was found by measuring, and is settled now."""
     deviations: tuple[str, ...] = ()
     """In what way slices change the computation by more than rounding."""
 

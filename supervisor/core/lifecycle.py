@@ -149,8 +149,26 @@ def _learned(run: Run, event: Event, now: float) -> Step:
     known = {name: value for name, value in news.items() if value is not None}
     if event.first_step is not None and run.history.last is not None:
         known.setdefault("restored_step", run.history.last.restored_step or 0)
-    learned = replace(run, history=run.history.updated(**known))
-    return _follow_incident(learned, event, now)
+    plan = _settled(run.plan, event)
+    learned = replace(run, history=run.history.updated(**known), plan=plan)
+    followed, effects = _follow_incident(learned, event, now)
+    sliced = [a for a in run.history.attempts if a.remedy is RemedyKind.MICROBATCH]
+    if sliced and event.measured:
+        update = UpdateIncident(attempt=sliced[-1].number, slices=event.slices)
+        effects = (*effects, update)
+    return followed, effects
+
+
+def _settled(plan: Plan | None, event: Learned) -> Plan | None:
+    """What was measured once holds for the next attempt: it need not measure again."""
+    if plan is None or not event.measured or event.slice_size is None:
+        return plan
+    return replace(
+        plan,
+        slice_size=event.slice_size,
+        slices=event.slices or plan.slices,
+        calibrate=False,
+    )
 
 
 def _follow_incident(run: Run, event: Learned, now: float) -> Step:

@@ -281,6 +281,13 @@ class Ledger:
         """Add what became of an incident; what is None stays as it was."""
         deviations = json.dumps(effect.deviations) if effect.deviations else None
         with self._transaction() as connection:
+            if effect.slices is not None:
+                connection.execute(
+                    "UPDATE incidents SET"
+                    " remedy = json_set(remedy, '$.changes.slices[1]', ?)"
+                    " WHERE run = ? AND attempt = ?",
+                    (effect.slices, run, effect.attempt),
+                )
             connection.execute(
                 "UPDATE incidents SET restored_step = coalesce(?, restored_step),"
                 " lost_steps = coalesce(?, lost_steps),"

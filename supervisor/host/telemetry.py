@@ -67,6 +67,7 @@ def learned(record: Record) -> Learned | None:
     return Learned(
         **known,
         jit=jit if isinstance(jit, bool) else None,
+        measured=_text(record, "planned").startswith("measured"),
         deviations=_sentences(record.fields.get("deviations")),
     )
 

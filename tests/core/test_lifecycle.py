@@ -213,6 +213,28 @@ def test_out_of_memory_leads_to_slices() -> None:
     assert launch.plan.ceiling <= 512
 
 
+def test_what_was_measured_once_is_not_measured_again() -> None:
+    """A kill after the slice was settled goes on with that slice at once."""
+    run, _ = running(Learned(batch=512), out_of_memory())
+    run, told = happen(
+        run,
+        TimeIsUp(),
+        GateClear(),
+        Spawned(2),
+        Learned(batch=512, slices=32, slice_size=16),
+        Learned(batch=512, slices=4, slice_size=128, measured=True),
+        killed(),
+        TimeIsUp(),
+    )
+    assert UpdateIncident(attempt=1, slices=4) in told
+    _, effects = happen(run, GateClear())
+    launch = effects[-1]
+    assert isinstance(launch, Launch)
+    assert launch.plan is not None
+    assert (launch.plan.slice_size, launch.plan.slices) == (128, 4)
+    assert not launch.plan.calibrate
+
+
 def test_draining() -> None:
     """A request to end asks, waits, and only then kills."""
     run, effects = running(DrainRequested("SIGTERM"))

@@ -116,6 +116,7 @@ def test_an_incident_is_recorded_once_and_completed_later(ledger: Ledger) -> Non
         run.id,
         UpdateIncident(attempt=1, downtime_seconds=2.5, deviations=("BatchNorm",)),
     )
+    ledger.update_incident(run.id, UpdateIncident(attempt=1, slices=7))
     (found,) = ledger.incidents(job="digits")
     assert found.at == "1970-01-01T00:00:00+00:00"
     assert found.cause == "device_oom"
@@ -124,7 +125,7 @@ def test_an_incident_is_recorded_once_and_completed_later(ledger: Ledger) -> Non
     ]
     assert found.remedy == {
         "kind": "microbatch",
-        "changes": {"slices": [1, 4]},
+        "changes": {"slices": [1, 7]},
         "because": "fits",
     }
     assert (found.failed_step, found.restored_step, found.lost_steps) == (41, 40, 1)
