@@ -21,7 +21,7 @@ from typing import Any
 from supervisor.wire.paths import StatePaths
 
 JOB = "digits"
-CPU_MEMORY = "130MiB"
+CPU_MEMORY = "280MiB"
 SNAPSHOT_STEPS = 10
 ACCURACY_WANTED = 0.95
 LIMIT_SECONDS = 300.0
