@@ -318,15 +318,19 @@ def incident_sentence(effect: RecordIncident) -> str:
 
 @contextlib.contextmanager
 def wakeups(inbox: deque[Event]) -> Generator[int]:
-    """SIGTERM and SIGINT as events in ``inbox``; yields a descriptor to wait on."""
+    """SIGTERM, SIGINT and SIGHUP as events in ``inbox``; yields what to wait on.
+
+    SIGHUP stays ignored where it is (``nohup``); else a closed terminal drains the run.
+    """
     reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
     def received(number: int, _frame: object) -> None:
-        by = "Ctrl-C" if number == signal.SIGINT else "SIGTERM"
-        inbox.append(DrainRequested(by))
+        inbox.append(DrainRequested(names[signal.Signals(number)]))
 
-    numbers = (signal.SIGTERM, signal.SIGINT)
-    before = {number: signal.signal(number, received) for number in numbers}
+    names = {signal.SIGTERM: "SIGTERM", signal.SIGINT: "Ctrl-C"}
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        names[signal.SIGHUP] = "the terminal was closed"
+    before = {number: signal.signal(number, received) for number in names}
     wakeup_before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     try:
         yield reader

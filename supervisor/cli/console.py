@@ -1,5 +1,7 @@
 """Where a run is shown: a live line in a terminal, plain lines anywhere else."""
 
+import contextlib
+import os
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Protocol, Self
@@ -14,6 +16,25 @@ from supervisor.core.status import JobStatus
 
 PLAIN_SECONDS = 10.0
 """How often progress is logged without a terminal."""
+
+
+class LastingConsole(Console):
+    """Nobody may be reading any more (``| head``, a closed terminal): go on quietly.
+
+    A run must not end because its output has no reader.
+    """
+
+    @override
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        nowhere = os.open(os.devnull, os.O_WRONLY)  # for what is still in the buffer
+        os.dup2(nowhere, 1)
+        os.close(nowhere)
+
+    def put(self, text: str) -> None:
+        """Print ``text`` as it is."""
+        with contextlib.suppress(OSError):
+            self.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 class View(Protocol):
@@ -38,7 +59,7 @@ class View(Protocol):
 class PlainView(View):
     """Log lines with the time in UTC: for journald, Slurm, a pipe."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: LastingConsole) -> None:
         self._console = console
         self._shown = ""
         self._shown_at: datetime | None = None
@@ -60,9 +81,7 @@ class PlainView(View):
     def say(self, text: str) -> None:
         """One line, at once."""
         stamp = datetime.now(UTC).strftime("%H:%M:%SZ")
-        self._console.print(
-            f"{stamp} {text}", markup=False, highlight=False, soft_wrap=True
-        )
+        self._console.put(f"{stamp} {text}")
 
     @override
     def show(self, status: JobStatus) -> None:
@@ -81,7 +100,7 @@ class PlainView(View):
 class LiveView(PlainView):
     """A line that changes in place, below what was said."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: LastingConsole) -> None:
         super().__init__(console)
         self._live = Live(console=console, refresh_per_second=4, transient=True)
 
@@ -97,15 +116,17 @@ class LiveView(PlainView):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._live.stop()
+        with contextlib.suppress(OSError):
+            self._live.stop()
 
     @override
     def show(self, status: JobStatus) -> None:
         """Replace the line."""
         line = Text(progress_line(status), overflow="fold")
-        self._live.update(line)
+        with contextlib.suppress(OSError):
+            self._live.update(line)
 
 
-def view(console: Console) -> View:
+def view(console: LastingConsole) -> View:
     """The right one for where we run."""
     return LiveView(console) if console.is_terminal else PlainView(console)

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any, cast
 
 import click
-from rich.console import Console
 
-from supervisor.cli.console import view
+from supervisor.cli.console import LastingConsole, view
 from supervisor.cli.options import fail, state_option
 from supervisor.cli.summary import summary
 from supervisor.core.spec import Spec, SpecError, build_spec, merge, read_toml
@@ -214,7 +213,8 @@ def _foreground(
             begun = begin(job, paths, ledger, Clock(), choice)
         except StartRefusedError as error:
             fail(str(error))
-        with view(Console()) as shown:
+        console = LastingConsole()
+        with view(console) as shown:
 
             def show(status: JobStatus) -> None:
                 shown.show(status)
@@ -225,5 +225,5 @@ def _foreground(
             supervisor = supervisor_for(begun, say=shown.say, show=show)
             code = supervisor.supervise()
         incidents = ledger.incidents(run=begun.row.id)
-        click.echo(summary(supervisor.status(), incidents, begun.paths, code=code))
+        console.put(summary(supervisor.status(), incidents, begun.paths, code=code))
     return code

@@ -109,6 +109,37 @@ def test_a_terminal_shows_a_live_line_and_ctrl_c_drains(
     assert b"Ctrl-C: saving a snapshot" in shown
 
 
+def test_a_reader_that_goes_away_does_not_end_the_run(
+    trainwarden: Trainwarden,
+) -> None:
+    """``trainwarden run … | head`` trains to the end, and ends with its own code."""
+    script = trainwarden.script("import time; time.sleep(2)")
+    reader, writer = os.pipe()
+    process = subprocess.Popen(
+        trainwarden.command("run", script),
+        cwd=trainwarden.directory,
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    os.close(writer)
+    os.close(reader)
+    _, errors = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, errors) == (0, "")
+    status = trainwarden.status()
+    assert status is not None
+    assert (status["state"], status["attempt"]) == ("finished", 1)
+
+
+def test_a_closed_terminal_drains(trainwarden: Trainwarden) -> None:
+    """SIGHUP ends the run with its state saved, unless it was told to ignore it."""
+    script = trainwarden.script("import time; time.sleep(120)")
+    process = trainwarden.start("run", script)
+    trainwarden.until(lambda s: s["pid"] is not None)
+    process.send_signal(signal.SIGHUP)
+    assert process.wait(PATIENCE) == 75
+
+
 def test_one_run_of_a_job_at_a_time(trainwarden: Trainwarden) -> None:
     """A second run of a running job is refused in one sentence."""
     script = trainwarden.script("import time; time.sleep(120)")
