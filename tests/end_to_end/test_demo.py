@@ -21,7 +21,7 @@ def test_the_demo(tmp_path: Path) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=400,
+        timeout=900,
     )
     assert told.returncode == 0, told.stdout
     assert "The script ran to its end" in told.stdout
