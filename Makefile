@@ -19,7 +19,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 INSTALL := $(PIP) install --quiet --constraint constraints.txt
 EDITABLE := --build-constraint constraints.txt --editable '.[$(EXTRA)]'
 
-.PHONY: help demo test lint format constraints clean
+.PHONY: help demo test certify lint format constraints clean
 
 help: ## say what there is
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -61,6 +61,9 @@ lint: $(VENV)/.lint ## style, types, and who may import whom
 format: $(VENV)/.lint ## put the code into shape
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
+
+certify: $(VENV)/.installed ## kill every kind of run and compare every bit (15 min)
+	$(BIN)/python -m tests.certify.certify
 
 bench-%: $(VENV)/.installed
 	$(BIN)/python tests/bench/$(subst -,_,$*).py

@@ -1,0 +1,244 @@
+"""``make certify``: a run that was killed ends as if it had not been.
+
+Each row trains a script undisturbed, then again through several seeded deaths, and
+compares every bit the script leaves behind; a ledger of sample ids proves that no
+sample was seen twice or skipped. Prints the table; ends with 1 if a row does not hold.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from supervisor.wire.events import EventReader, Kind
+from supervisor.wire.files import write_json
+from tests.certify import ledger
+from tests.certify.places import Death, deaths
+from tests.certify.table import SHORT, TABLE, Row
+from tests.support.attempts import Attempts
+
+HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Zygote:
+    """Forks attempts from one process that has imported TensorFlow."""
+
+    orders: IO[str]
+    answers: IO[str]
+
+    def run(self, **order: Any) -> int:
+        """One attempt to its end: its exit code; negative: the signal."""
+        self.orders.write(json.dumps(order) + "\n")
+        self.orders.flush()
+        return os.waitstatus_to_exitcode(int(self.answers.readline()))
+
+
+@contextmanager
+def zygote() -> Iterator[Zygote]:
+    """A process to fork from."""
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONHASHSEED": "0"}
+    with subprocess.Popen(
+        [sys.executable, str(HERE / "zygote.py")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=environment,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        try:
+            yield Zygote(process.stdin, process.stdout)
+        finally:
+            process.stdin.close()
+
+
+@dataclass
+class Verdict:
+    """What came of a row."""
+
+    row: Row
+    problems: list[str] = field(default_factory=list[str])
+    deaths: list[Death] = field(default_factory=list[Death])
+    bits: bool = False
+    told: str = ""
+    replayed: int = 0
+    seconds: float = 0.0
+
+
+@dataclass
+class Trial:
+    """The attempts of one row, in a directory."""
+
+    zygote: Zygote
+    row: Row
+    directory: Path
+    attempts: Attempts = field(init=False)
+    told: list[str] = field(default_factory=list[str])
+
+    def __post_init__(self) -> None:
+        self.directory.mkdir(parents=True)
+        self.attempts = Attempts(
+            self.directory, {"snapshot_every_steps": self.row.every}
+        )
+
+    def run(
+        self, *, plain: bool = False, death: Death | None = None, **more: str
+    ) -> int:
+        """The next attempt."""
+        self.attempts.count += 1
+        number = self.attempts.count
+        environment = {
+            "ATTEMPT": str(number),
+            "SNAPSHOTS": str(self.attempts.snapshots),
+            **more,
+        }
+        if death is not None:
+            environment |= {"DIE": death.where, "HOW": death.how}
+            environment["DELAY"] = repr(death.delay_seconds)
+            environment["AT_LATEST"] = death.at_latest
+        script = HERE / "scripts" / "row.py"
+        order: dict[str, Any] = {
+            "cwd": str(self.directory),
+            "environment": environment,
+            "output": str(self.directory / f"output-{number}.log"),
+        }
+        if plain:
+            return self.zygote.run(script=str(script), args=[self.row.name], **order)
+        directive = self.attempts.directive(script, self.row.name)
+        root = Path(directive.attempt_directory)
+        root.mkdir()
+        write_json(root / "directive.json", directive.to_json())
+        code = self.zygote.run(launch=str(root / "directive.json"), **order)
+        for record in EventReader(root / "events.jsonl").poll():
+            sentence = record.fields.get("sentence")
+            if sentence is not None and record.fields.get("bits") is not True:
+                self.told.append(sentence)
+            if record.kind == Kind.SNAPSHOT_FAILED:
+                self.told.append(f"snapshot failed: {record.fields['because']}")
+        return code
+
+    def output(self) -> str:
+        """The end of what the last attempt printed."""
+        path = self.directory / f"output-{self.attempts.count}.log"
+        return path.read_text(errors="replace")[-1500:]
+
+    def result(self) -> dict[str, Any]:
+        """What the script left behind."""
+        found: dict[str, Any] = json.loads((self.directory / "result.json").read_text())
+        return found
+
+    def lines(self) -> list[ledger.Line]:
+        """Its ledger."""
+        return ledger.read(self.directory / "ledger.jsonl")
+
+
+def certify(row: Row, zygote: Zygote, directory: Path, *, seed: int) -> Verdict:
+    """Run the row and compare."""
+    verdict, began = Verdict(row), time.monotonic()
+    whole = Trial(zygote, row, directory / "whole")
+    trail = directory / "trail"
+    if whole.run(plain=row.plain, TRAIL=str(trail)) != 0:
+        verdict.problems.append(f"undisturbed it failed: {whole.output()}")
+        return verdict
+    verdict.deaths = deaths(
+        trail.read_text().splitlines(), seed=f"{seed} {row.name}", kills=row.kills
+    )
+    torn = Trial(zygote, row, directory / "torn")
+    for death in verdict.deaths:
+        code = torn.run(death=death)
+        if code != (75 if death.how == "TERM" else -signal.SIGKILL):
+            verdict.problems.append(f"{death.text}: ended with {code}: {torn.output()}")
+            return verdict
+    if (code := torn.run()) != 0:
+        verdict.problems.append(f"the last attempt ended with {code}: {torn.output()}")
+        return verdict
+    _compare(verdict, whole, torn)
+    verdict.seconds = time.monotonic() - began
+    return verdict
+
+
+def _compare(verdict: Verdict, whole: Trial, torn: Trial) -> None:
+    row, expected, result = verdict.row, whole.result(), torn.result()
+    lines = torn.lines()
+    different = [key for key in expected if expected[key] != result.get(key)]
+    verdict.bits = not different
+    verdict.replayed = ledger.replayed(lines)
+    verdict.problems += ledger.problems(
+        row, lines, whole=whole.lines(), seen=result["seen"]
+    )
+    if different and row.why_no_bits is None:
+        verdict.problems.append(f"not the same: {', '.join(different)}")
+    sentence = row.why_no_bits or row.told
+    if sentence is not None:
+        said = [told for told in torn.told if sentence in told]
+        verdict.told = said[0] if said else ""
+        if not said:
+            verdict.problems.append(f"nothing was told of {sentence!r}: {torn.told}")
+    elif torn.told and row.why_no_bits is None:
+        unexpected = [t for t in torn.told if "snapshot failed" in t or "bits" in t]
+        verdict.problems += unexpected
+
+
+def show(verdict: Verdict) -> None:
+    """One row of the table."""
+    row = verdict.row
+    bits = "same bits" if verdict.bits else "not bits"
+    state = "HOLDS" if not verdict.problems else "FAILS"
+    print(
+        f"{state}  {row.name:26} {bits:9}  ids {row.ledger}  {verdict.replayed:3} steps"
+        f" again  {verdict.seconds:5.1f} s  {row.features}"
+    )
+    print(
+        f"       {len(verdict.deaths)} deaths: {', '.join(d.text for d in verdict.deaths)}"
+    )
+    if verdict.told:
+        print(f"       told: {verdict.told}")
+    for problem in verdict.problems:
+        print(f"       PROBLEM {problem}")
+    sys.stdout.flush()
+
+
+def run_rows(rows: list[Row], *, seed: int, keep: Path | None = None) -> list[Verdict]:
+    """Each of ``rows`` in turn, shown as it comes."""
+    verdicts: list[Verdict] = []
+    with zygote() as parent, tempfile.TemporaryDirectory(prefix="certify-") as scratch:
+        for row in rows:
+            directory = (keep or Path(scratch)) / row.name
+            shutil.rmtree(directory, ignore_errors=True)
+            verdicts.append(certify(row, parent, directory, seed=seed))
+            show(verdicts[-1])
+    return verdicts
+
+
+def main() -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seed", type=int, default=1, help="of where to kill")
+    parser.add_argument("--short", action="store_true", help="only a few rows")
+    parser.add_argument("--keep", type=Path, help="leave everything in this directory")
+    parser.add_argument("rows", nargs="*", help="names of rows; all without")
+    asked = parser.parse_args()
+    names = asked.rows or (SHORT if asked.short else [row.name for row in TABLE])
+    rows = [row for row in TABLE if row.name in names]
+    verdicts = run_rows(rows, seed=asked.seed, keep=asked.keep)
+    failed = [v.row.name for v in verdicts if v.problems]
+    killed = sum(len(v.deaths) for v in verdicts)
+    print(f"{len(verdicts)} rows, {killed} deaths, {len(failed)} do not hold {failed}")
+    return 1 if failed or len(verdicts) < len(names) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,99 @@
+"""The ledger of sample ids: which were trained on, and whose step's effect survived.
+
+Each step of each attempt wrote a line ``{"attempt", "model", "fit", "epoch", "from",
+"to", "ids"}``: it took the model from ``from`` steps to ``to``. A later attempt that
+begins the model at step s undoes every line that goes beyond s.
+"""
+
+import json
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
+
+from tests.certify.table import ONCE, Row
+
+Line = dict[str, Any]
+Epochs = dict[tuple[int, int, int], Counter[int]]
+
+
+def read(path: Path) -> list[Line]:
+    """The lines in the order in which they were written."""
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def surviving(lines: list[Line]) -> list[Line]:
+    """The lines whose effect is in the final model, and nothing undone."""
+    kept: list[Line] = []
+    attempt: dict[int, int] = {}
+    for line in lines:
+        model = line["model"]
+        if attempt.get(model) != line["attempt"]:
+            attempt[model] = line["attempt"]
+            start = line["from"]
+            kept = [k for k in kept if k["model"] != model or k["to"] <= start]
+        kept.append(line)
+    return kept
+
+
+def by_epoch(lines: list[Line]) -> Epochs:
+    """How often each id was seen in each epoch: (model, fit, epoch) → id → count."""
+    found: defaultdict[tuple[int, int, int], Counter[int]] = defaultdict(Counter)
+    for line in lines:
+        found[line["model"], line["fit"], line["epoch"]].update(line["ids"])
+    return dict(found)
+
+
+def problems(row: Row, lines: list[Line], *, whole: list[Line], seen: Any) -> list[str]:
+    """What is wrong with the ledger of a killed run; ``whole``: the undisturbed one's.
+
+    ``seen``: for each model how often the final model itself counted each id.
+    """
+    kept = surviving(lines)
+    found = [*_gaps(kept), *_sums(kept, seen)]
+    epochs, expected = by_epoch(kept), by_epoch(whole)
+    if set(epochs) != set(expected):
+        found.append(f"epochs {sorted(epochs)} instead of {sorted(expected)}")
+    if row.ledger == ONCE:
+        once = Counter(range(row.samples))
+        found += [f"{k}: not each id once" for k, n in epochs.items() if n != once]
+    else:
+        found += [
+            f"{key}: other ids than undisturbed"
+            for key in sorted(set(epochs) & set(expected))
+            if epochs[key] != expected[key]
+        ]
+    return found
+
+
+def _gaps(kept: list[Line]) -> list[str]:
+    """Every step of a model begins where the one before ended."""
+    at: dict[int, int] = {}
+    found: list[str] = []
+    for line in kept:
+        before = at.get(line["model"], 0)
+        if line["from"] != before:
+            found.append(f"step {before} is followed by {line['from']}")
+        at[line["model"]] = line["to"]
+    return found
+
+
+def _sums(kept: list[Line], seen: Any) -> list[str]:
+    """The model's own count is the sum of what survived."""
+    found: list[str] = []
+    for model, counts in enumerate(seen):
+        summed: Counter[int] = Counter()
+        for line in kept:
+            if line["model"] == model:
+                summed.update(line["ids"])
+        if any(summed[i] != count for i, count in enumerate(counts)):
+            found.append(f"model {model} did not count what the lines say")
+    return found
+
+
+def replayed(lines: list[Line]) -> int:
+    """Steps whose effect was lost and that were done again."""
+    return _steps(lines) - _steps(surviving(lines))
+
+
+def _steps(lines: list[Line]) -> int:
+    return sum(int(line["to"]) - int(line["from"]) for line in lines)

@@ -1,0 +1,71 @@
+"""Where a run is killed: drawn, by a seed, from the places an undisturbed one passed."""
+
+import random
+from dataclasses import dataclass
+
+SLOW_START_SECONDS = 0.4
+"""A first step traces and compiles for about as long."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Death:
+    """One kill."""
+
+    where: str
+    """A place of the trail, or ``snapshot:N``: before its N-th file operation."""
+    delay_seconds: float = 0.0
+    how: str = "KILL"
+    at_latest: str = ""
+    """A place that comes after ``where``, and may come before a snapshot."""
+
+    @property
+    def text(self) -> str:
+        """The place, how much later, and how."""
+        later = f"+{1000 * self.delay_seconds:.1f}ms" if self.delay_seconds else ""
+        drained = " drained" if self.how == "TERM" else ""
+        return f"{self.where}{later}{drained}"
+
+
+def kind(place: str) -> str:
+    """``step`` of ``step:0:1:5``."""
+    return place.partition(":")[0]
+
+
+def deaths(trail: list[str], *, seed: str, kills: int) -> list[Death]:
+    """``kills`` deaths in the order in which a run meets them.
+
+    One of each kind of place first (the first step, in a step, in validation, at the
+    end of an epoch, between two epochs, between two fits), as far as they go, the rest
+    anywhere in a step; one of them, never the last, hits a snapshot.
+    """
+    draw = random.Random(seed)  # noqa: S311  # drawn to be drawn again
+    at = {place: index for index, place in enumerate(trail)}
+    by_kind: dict[str, list[str]] = {}
+    for place in trail[1:]:
+        by_kind.setdefault(kind(place), []).append(place)
+    steps = by_kind["step"]
+    kinds = sorted(set(by_kind) - {"step", "begin"})
+    draw.shuffle(kinds)
+    places = {draw.choice(by_kind[one]) for one in kinds[: kills - 2]}
+    while len(places) < kills - 1:
+        places.add(draw.choice(steps))
+    if draw.random() < 0.5:  # the first step of all instead of the first of these
+        places = {steps[0], *sorted(places, key=at.__getitem__)[1:]}
+    ordered = sorted(places, key=at.__getitem__)
+    found = [_death(place, first=place == steps[0], draw=draw) for place in ordered]
+    index = draw.randrange(len(found))
+    where, latest = f"snapshot:{draw.randint(1, 14)}", found[index].where
+    return [
+        *found[:index],
+        Death(where=where, at_latest=latest),
+        *found[index:],
+    ]
+
+
+def _death(place: str, *, first: bool, draw: random.Random) -> Death:
+    if first:
+        return Death(where=place, delay_seconds=draw.uniform(0.001, SLOW_START_SECONDS))
+    if kind(place) == "step":
+        how = "TERM" if draw.random() < 0.25 else "KILL"
+        return Death(where=place, delay_seconds=draw.uniform(1e-4, 4e-3), how=how)
+    return Death(where=place)

@@ -1,0 +1,233 @@
+"""A row a function: the kinds of data."""
+
+import keras
+import numpy as np
+import tensorflow as tf
+from prelude import BATCH, N, finish, glorot, make, samples, train
+
+layers = keras.layers
+data = tf.data.Dataset
+
+
+def seeded():
+    keras.utils.set_random_seed(7)
+    return samples()
+
+
+def noisy(**options):
+    return make(layers.Dense(8, "relu"), layers.BatchNormalization(),
+        layers.GaussianNoise(0.1), layers.Dropout(0.3), **options)
+
+
+def arrays_seeded():
+    x, y = seeded()
+    model = noisy()
+    train(model, x, y, batch_size=BATCH, epochs=4, validation_split=0.2)
+    finish(model)
+
+
+def arrays_unseeded():
+    x, y = samples()
+    model = make(layers.Dense(8, "relu", kernel_initializer=glorot()),
+        layers.Dropout(0.3, seed=5))
+    train(model, x, y, batch_size=BATCH, epochs=4)
+    keras.utils.set_random_seed(0)
+    finish(model)
+
+
+def arrays_unshuffled():
+    x, y = seeded()
+    model = noisy()
+    train(model, x, y, batch_size=20, epochs=4, shuffle=False,
+        sample_weight=np.linspace(0.5, 2, N))
+    finish(model)
+
+
+def arrays_batch():
+    x, y = seeded()
+    model = noisy()
+    train(model, x, y, batch_size=20, epochs=4, shuffle="batch",
+        class_weight={0: 1.0, 1: 3.0})
+    finish(model)
+
+
+def arrays_steps_per_epoch():
+    x, y = seeded()
+    model = noisy()
+    train(model, x, y, batch_size=BATCH, epochs=6, steps_per_epoch=5, initial_epoch=1)
+    finish(model)
+
+
+def pipeline(x, y):
+    return data.from_tensor_slices((x, y))
+
+
+def tf_shuffle():
+    x, y = seeded()
+    model = noisy()
+    held = pipeline(x[:30], y[:30]).shuffle(30).batch(10)
+    train(model, pipeline(x, y).shuffle(N).batch(BATCH).prefetch(2), epochs=4,
+        validation_data=held)
+    finish(model)
+
+
+def tf_shuffle_unseeded():
+    x, y = samples()
+    model = make(layers.Dense(8, "relu", kernel_initializer=glorot()),
+        layers.Dropout(0.3, seed=5))
+    both = pipeline(x, y).shuffle(N)
+    train(model, both.batch(BATCH), epochs=4)
+    keras.utils.set_random_seed(0)
+    finish(model)
+
+
+def tf_repeat():
+    x, y = seeded()
+    model = noisy()
+    train(model, pipeline(x, y).shuffle(N).repeat().batch(BATCH), epochs=4,
+        steps_per_epoch=7)
+    finish(model)
+
+
+def tf_cache():
+    x, y = seeded()
+    model = noisy()
+    train(model, pipeline(x, y).map(lambda a, b: (a, b)).cache().shuffle(40, seed=3)
+        .batch(BATCH).prefetch(tf.data.AUTOTUNE), epochs=4)
+    finish(model)
+
+
+def tf_interleave():
+    x, y = seeded()
+    model = noisy()
+    parts = data.range(4).shuffle(4).interleave(
+        lambda i: pipeline(x, y).shard(4, i), cycle_length=2, block_length=3,
+        num_parallel_calls=2)
+    train(model, parts.shuffle(16).batch(BATCH).prefetch(2), epochs=4)
+    finish(model)
+
+
+def tf_stateless_map():
+    x, y = seeded()
+    model = noisy()
+
+    def noise(a, b):
+        seed = tf.stack([5, tf.cast(a[-1], tf.int32)])
+        scale = 1 + 0.1 * tf.random.stateless_uniform([], seed)
+        return tf.concat([a[:-1] * scale, a[-1:]], 0), b
+
+    train(model, pipeline(x, y).shuffle(N).map(noise, num_parallel_calls=4)
+        .batch(BATCH).prefetch(2), epochs=4)
+    finish(model)
+
+
+def shaken(a, b):
+    scale = 1 + 0.1 * tf.random.uniform([], seed=4)
+    return tf.concat([a[:-1] * scale, a[-1:]], 0), b
+
+
+def tf_stateful_map():
+    x, y = seeded()
+    model = noisy()
+    train(model, pipeline(x, y).shuffle(N).map(shaken).batch(BATCH).prefetch(2),
+        epochs=4)
+    finish(model)
+
+
+def tf_stateful_parallel():
+    x, y = seeded()
+    model = noisy()
+    train(model, pipeline(x, y).shuffle(N).map(shaken, num_parallel_calls=4)
+        .batch(BATCH).prefetch(2), epochs=4)
+    finish(model)
+
+
+def tf_stateful_deterministic():
+    tf.config.experimental.enable_op_determinism()
+    tf_stateful_parallel()
+
+
+def tf_unordered():
+    x, y = seeded()
+    model = noisy()
+    train(model, pipeline(x, y).shuffle(N).map(lambda a, b: (a, b),
+        num_parallel_calls=4, deterministic=False).batch(BATCH), epochs=4)
+    finish(model)
+
+
+def tf_random_layer():
+    x, y = seeded()
+    model = noisy()
+    generator = keras.random.SeedGenerator(9)
+
+    def noise(a, b):
+        scale = 1 + 0.1 * keras.random.uniform((), seed=generator)
+        return tf.concat([a[:-1] * scale, a[-1:]], 0), b
+
+    train(model, pipeline(x, y).shuffle(N).map(noise).batch(BATCH).prefetch(2),
+        epochs=4)
+    finish(model)
+
+
+class Numbers(keras.utils.PyDataset):
+    """Batches by index."""
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.x, self.y = samples()
+
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, index):
+        part = slice(index * BATCH, (index + 1) * BATCH)
+        return self.x[part], self.y[part]
+
+
+def py_dataset():
+    seeded()
+    model = noisy()
+    train(model, Numbers(), epochs=4, validation_data=Numbers())
+    finish(model)
+
+
+def py_dataset_workers():
+    seeded()
+    model = noisy()
+    train(model, Numbers(workers=3, max_queue_size=4), epochs=4)
+    finish(model)
+
+
+def py_dataset_unshuffled():
+    seeded()
+    model = noisy()
+    train(model, Numbers(), epochs=3, shuffle=False)
+    train(model, Numbers(workers=2), epochs=2, shuffle=False, steps_per_epoch=5)
+    finish(model)
+
+
+def generator():
+    x, y = seeded()
+    model = noisy()
+
+    def batches():
+        rng = np.random.default_rng(1)
+        while True:
+            order = rng.permutation(N)
+            for start in range(0, N, BATCH):
+                part = order[start : start + BATCH]
+                yield x[part], y[part]
+
+    train(model, batches(), epochs=4, steps_per_epoch=8)
+    finish(model)
+
+
+def validation():
+    x, y = seeded()
+    model = noisy()
+    train(model, x, y, batch_size=BATCH, epochs=5, validation_data=(x[:50], y[:50]),
+        validation_freq=2, validation_steps=3, validation_batch_size=7)
+    held = pipeline(x, y).shuffle(N).repeat().batch(10)
+    train(model, x, y, batch_size=BATCH, epochs=3, validation_data=held,
+        validation_steps=4)
+    finish(model)

@@ -1,0 +1,246 @@
+"""What every row's script shares: data with ids, a ledger, places to die at.
+
+Plain user code: it runs with and without supervision. The id of a sample is the last
+column of its features. A ``Ledger`` layer counts ids in the train step itself, so the
+count is part of the model; beside it each step writes its ids to a file, which knows
+nothing of snapshots.
+"""
+
+import hashlib
+import json
+import os
+import random
+import signal
+import sys
+import threading
+import time
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+N, WIDTH, BATCH = 96, 5, 12
+DIE, HOW = os.environ.get("DIE"), os.environ.get("HOW", "KILL")
+AT_LATEST = os.environ.get("AT_LATEST")
+DELAY = float(os.environ.get("DELAY", "0"))
+ATTEMPT = int(os.environ.get("ATTEMPT", "0"))
+
+
+def samples(n=N, seed=0):
+    """Features (n, WIDTH + 1), the last column the id, and classes (n,)."""
+    x = np.random.default_rng(seed).normal(size=(n, WIDTH)).astype("float32")
+    y = (x.sum(1) > 0).astype("int32")
+    return np.concatenate([x, np.arange(n, dtype="float32")[:, None]], 1), y
+
+
+@keras.saving.register_keras_serializable()
+class Ledger(keras.layers.Layer):
+    """Counts the ids it sees in training and takes them out of the features."""
+
+    def __init__(self, n=N, **kwargs):
+        super().__init__(dtype="float32", **kwargs)
+        self.n = n
+
+    def build(self, _shape):
+        kinds = {"initializer": "zeros", "trainable": False}
+        self.seen = self.add_weight(shape=(self.n,), dtype="int32", name="seen", **kinds)
+        self.steps = self.add_weight(shape=(), dtype="int32", name="steps", **kinds)
+
+    def call(self, inputs, training=False):
+        if training:
+            ids = tf.cast(inputs[:, -1:], tf.int32)
+            ones = tf.ones_like(ids[:, 0])
+            self.seen.assign(tf.tensor_scatter_nd_add(self.seen.value, ids, ones))
+            self.steps.assign_add(1)
+        return inputs[:, :-1]
+
+    def compute_output_shape(self, shape):
+        return (*shape[:-1], shape[-1] - 1)
+
+
+def glorot():
+    return keras.initializers.GlorotUniform(3)
+
+
+def make(*layers, optimizer=None, jit=False, **options):
+    """A compiled classifier that begins with a Ledger."""
+    middle = layers or (keras.layers.Dense(8, "relu", kernel_initializer=glorot()),)
+    model = keras.Sequential([keras.Input((WIDTH + 1,)), Ledger(), *middle,
+        keras.layers.Dense(2, kernel_initializer=glorot())])
+    compiled(model, optimizer=optimizer, jit=jit, **options)
+    return model
+
+
+def compiled(model, *, optimizer=None, jit=False, **options):
+    model.compile(optimizer or keras.optimizers.Adam(0.01),
+        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        metrics=["accuracy"], jit_compile=jit, **options)
+
+
+# --- places ----------------------------------------------------------------------
+
+
+def kill():
+    os.kill(os.getpid(), signal.SIGTERM if HOW == "TERM" else signal.SIGKILL)
+    if HOW != "TERM":
+        time.sleep(60)
+
+
+def place(name):
+    """Somewhere to die at: noted in a run that is undisturbed, used in the others."""
+    if "TRAIL" in os.environ:
+        append(os.environ["TRAIL"], name)
+    if name == AT_LATEST:
+        kill()
+    if name != DIE:
+        return
+    if DELAY:  # somewhere in what comes next
+        threading.Thread(target=lambda: (time.sleep(DELAY), kill()), daemon=True).start()
+    else:
+        kill()
+
+
+def append(path, text):
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.write(descriptor, text.encode() + b"\n")
+    os.close(descriptor)
+
+
+def die_while_saving():
+    """Die right before the n-th operation on files of a snapshot."""
+    if DIE is None or not DIE.startswith("snapshot:"):
+        return
+    left = [int(DIE.partition(":")[2])]
+
+    def audit(event, details):
+        if event in ("open", "os.mkdir", "os.rename", "os.remove", "os.rmdir"):
+            path = str(details[0])
+            if os.environ["SNAPSHOTS"] in path and ".lock" not in path:
+                left[0] -= 1
+                if left[0] == 0:
+                    kill()
+
+    sys.addaudithook(audit)
+
+
+die_while_saving()
+
+
+# --- the ledger ------------------------------------------------------------------
+
+
+def ledger_of(model):
+    return next(one for one in model._flatten_layers() if isinstance(one, Ledger))
+
+
+class Writer:
+    """Writes which ids a step was done with, by the difference it made."""
+
+    def __init__(self, number=0):
+        self.number = number
+
+    def before(self, model):
+        ledger = ledger_of(model)
+        self.seen = np.array(ledger.seen)
+        self.step = int(ledger.steps)
+
+    def after(self, model, **where):
+        ledger = ledger_of(model)
+        more = np.array(ledger.seen) - self.seen
+        line = {"attempt": ATTEMPT, "model": self.number, **where,
+            "from": self.step, "to": int(ledger.steps),
+            "ids": [int(i) for i in np.repeat(np.arange(len(more)), more)]}
+        append("ledger.jsonl", json.dumps(line))
+
+
+class Watcher(keras.callbacks.Callback):
+    """The places of a fit, and its part of the ledger. Has state of its own."""
+
+    def __init__(self, fit, number):
+        super().__init__()
+        self.fit, self.writer = fit, Writer(number)
+        self.losses, self.epoch, self.tests = [], 0, 0
+        self.draws = random.Random(5)
+
+    def on_train_begin(self, logs=None):
+        place(f"begin:{self.fit}")
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.epoch, self.tests = epoch, 0
+        place(f"epoch_begin:{self.fit}:{epoch}")
+
+    def on_train_batch_begin(self, batch, logs=None):
+        self.writer.before(self.model)
+        place(f"step:{self.fit}:{self.epoch}:{batch}")
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.losses.append([float(logs["loss"]), self.draws.random()])
+        self.writer.after(self.model, fit=self.fit, epoch=self.epoch, batch=batch)
+
+    def on_test_batch_end(self, batch, logs=None):
+        self.tests += 1
+        place(f"test:{self.fit}:{self.epoch}:{self.tests}")
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.losses.append([epoch, *(float(v) for _, v in sorted(logs.items()))])
+        place(f"epoch_end:{self.fit}:{epoch}")
+
+
+watchers, fits, models = [], [], []
+
+
+def number_of(model):
+    """Which model of the script this is."""
+    if not any(one is model for one in models):
+        models.append(model)
+    return next(i for i, one in enumerate(models) if one is model)
+
+
+def train(model, *args, callbacks=(), **options):
+    """``fit`` with a Watcher; keeps what it returns."""
+    if watchers:
+        place(f"between:{len(watchers)}")
+    watcher = Watcher(len(watchers), number_of(model))
+    watchers.append(watcher)
+    history = model.fit(*args, verbose=0, callbacks=[*callbacks, watcher], **options)
+    fits.append([history.history, history.epoch, history.params])
+    return history
+
+
+# --- the result ------------------------------------------------------------------
+
+
+def digest(values):
+    total = hashlib.sha256()
+    for value in values:
+        total.update(np.asarray(value).tobytes())
+    return total.hexdigest()
+
+
+def state_of(callback):
+    """Its attributes, as text."""
+    return {name: digest(value) if name == "best_weights" and value else repr(value)
+        for name, value in sorted(vars(callback).items())
+        if isinstance(value, (bool, int, float, str, list, tuple, dict, set,
+            np.ndarray, np.generic)) and name not in ("params", "filepath", "filename")}
+
+
+def finish(model, *, callbacks=(), **more):
+    """Leave everything behind that must be the same."""
+    optimizer = getattr(model, "optimizer", None)
+    result = {
+        "weights": digest(model.variables),
+        "optimizer": digest(getattr(optimizer, "variables", ())),
+        "metrics": digest(v for m in model.metrics for v in m.variables),
+        "fits": fits,
+        "callbacks": [state_of(c) for c in callbacks],
+        "losses": [w.losses for w in watchers],
+        "random": [random.random(), float(np.random.rand())],
+        "seen": [[int(i) for i in ledger_of(m).seen.numpy()] for m in models],
+        **more,
+    }
+    if tf.random.get_global_generator is not None and os.environ.get("SEEDED"):
+        result["random"] += [float(tf.random.uniform([])), float(keras.random.uniform([]))]
+    with open("result.json.new", "w") as file:
+        json.dump(result, file, default=repr)
+    os.rename("result.json.new", "result.json")

@@ -1,0 +1,104 @@
+"""The table: which scripts are killed, and what must be the same afterwards."""
+
+from dataclasses import dataclass
+
+ONCE = "once"
+"""Every sample of the data exactly once in each epoch."""
+SAME = "same"
+"""In each epoch the samples that the undisturbed run had there."""
+
+SAMPLES = 96
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One script of ``scripts/``, by the name of its function."""
+
+    name: str
+    features: str
+    ledger: str = ONCE
+    samples: int = SAMPLES
+    """How many there are in the training data; ids count from 0."""
+    plain: bool = True
+    """The undisturbed run is plain Python's; False: ours (its order is the job's)."""
+    why_no_bits: str | None = None
+    """Part of the sentence that says why bits are not promised; None: they are."""
+    told: str | None = None
+    """Part of a sentence that has to be told although bits come out the same."""
+    every: int = 3
+    """Steps from one snapshot to the next."""
+    kills: int = 4
+
+
+SPLIT = 76
+"""Training samples of 96 with ``validation_split=0.2``."""
+
+TABLE = (
+    Row(name="arrays_seeded", features="arrays shuffled, seeded, validation_split,"
+        " BatchNorm, GaussianNoise, Dropout", samples=SPLIT, kills=6),
+    Row(name="arrays_unseeded", features="arrays shuffled, no seed", plain=False),
+    Row(name="arrays_unshuffled", features="arrays in order, sample weights, short"
+        " last batch", every=2),
+    Row(name="arrays_batch", features='arrays shuffle="batch", class weights'),
+    Row(name="arrays_steps_per_epoch", features="arrays, steps_per_epoch,"
+        " initial_epoch", ledger=SAME),
+    Row(name="tf_shuffle", features="tf.data shuffle with reshuffling, prefetch;"
+        " shuffled validation pipeline", kills=6),
+    Row(name="tf_shuffle_unseeded", features="tf.data shuffle, no seed", plain=False),
+    Row(name="tf_repeat", features="tf.data shuffle, repeat, steps_per_epoch",
+        ledger=SAME),
+    Row(name="tf_cache", features="tf.data cache, seeded shuffle"),
+    Row(name="tf_interleave", features="tf.data interleave in parallel, shuffles"),
+    Row(name="tf_stateless_map", features="tf.data stateless random map, parallel"),
+    Row(name="tf_stateful_map", features="tf.data stateful random map, sequential"),
+    Row(name="tf_stateful_deterministic", features="tf.data stateful random map,"
+        " parallel, op determinism"),
+    Row(name="tf_stateful_parallel", features="tf.data stateful random map, parallel",
+        why_no_bits="draw in parallel"),
+    Row(name="tf_unordered", features="tf.data unordered parallel map",
+        plain=False, told="come in order"),
+    Row(name="tf_random_layer", features="Keras seed generator inside a tf.data map",
+        why_no_bits="changes a variable"),
+    Row(name="py_dataset", features="PyDataset shuffled, also as validation",
+        plain=False),
+    Row(name="py_dataset_workers", features="PyDataset shuffled, three workers",
+        plain=False, told="with workers"),
+    Row(name="py_dataset_unshuffled", features="PyDataset in order, then two workers"
+        " and steps_per_epoch", ledger=SAME, told="with workers"),
+    Row(name="generator", features="Python generator, replayed",
+        told="Python generator"),
+    Row(name="validation", features="validation_data, _freq, _steps, _batch_size;"
+        " repeated shuffled validation pipeline", kills=6),
+    Row(name="early_stopping", features="EarlyStopping(restore_best_weights),"
+        " ReduceLROnPlateau", samples=67, kills=5),
+    Row(name="files", features="ModelCheckpoint (best, each n steps),"
+        " LearningRateScheduler, CSVLogger", samples=72),
+    Row(name="tensorboard", features="TensorBoard, its scalars", samples=72),
+    Row(name="backup_and_restore", features="BackupAndRestore in the script"),
+    Row(name="own_callback", features="own callback: deque, Counter, generator,"
+        " arrays, variables; sets the learning rate"),
+    Row(name="lambda_callback", features="LambdaCallback over closures and globals"),
+    Row(name="several_fits", features="three fits of one model, evaluate and predict"
+        " between, learning rate set", ledger=SAME, kills=6),
+    Row(name="train_on_batch", features="train_on_batch loops around a fit",
+        ledger=SAME, told="train_on_batch"),
+    Row(name="clear_session", features="clear_session, then a second model"),
+    Row(name="seed_again", features="set_random_seed again, two models in turn"),
+    Row(name="own_train_step", features="own train_step, second optimizer, variables"),
+    Row(name="own_fit", features="own fit that calls Keras' twice"),
+    Row(name="ema", features="AdamW with EMA and clipping"),
+    Row(name="mixed_precision", features="mixed_float16, loss scaling", samples=72),
+    Row(name="jit", features="jit_compile=True", samples=72),
+    Row(name="jit_mixed_ema", features="jit_compile=True, mixed_float16, EMA, tf.data"),
+    Row(name="steps_per_execution", features="steps_per_execution=3, arrays",
+        samples=72),
+    Row(name="steps_per_execution_jit", features="steps_per_execution=4,"
+        " jit_compile=True, tf.data"),
+    Row(name="schedule", features="learning-rate schedule in the optimizer"),
+    Row(name="several_inputs", features="several inputs and outputs, L2", samples=72),
+    Row(name="stateful_random_step", features="stateful tf.random in the traced step",
+        why_no_bits="TensorFlow's own random operations"),
+)  # fmt: skip
+
+SHORT = ("arrays_seeded", "tf_shuffle", "several_fits")
+"""The rows that the tests run."""
