@@ -29,15 +29,24 @@ The highest would say too much, as operations wait for each other where memory i
 START_PART = 32
 """The first slice is this part of the smallest that is known to fail."""
 
-GROWTH = 2.0
-"""One climb at most doubles the slice: beyond, a line through the peaks is a guess."""
+GROWTH = 2
+"""One climb on the way doubles the slice: beyond, a line through few peaks is a guess."""
 
-SAFE_PART = 0.96
-"""The slice aimed at is this part of the largest that the line says fits."""
+HALF = 0.5
+"""The last climb starts from this part of its aim. Larger steps on the way say little:
+the allocator hands out a chunk whole, up to twice what was asked for, rather than leave
+less than 128 MiB of it, and the peak then counts all of it."""
+
+LAST_GROWTH = 2.5
+"""The last climb goes at most this far."""
+
+SAFE_PART = 0.94
+"""The slice aimed at is this part of the largest that the line says fits, after the
+peaks' own scatter around the line is taken off the limit. What fits in three steps must
+fit in all that follow: the pool gets more crowded, and less tidy, than it was."""
 
 CLEAR_PART = 0.9
-"""Peaks above this part of the limit say little: the allocator hands out a chunk
-whole, up to twice what was asked for, rather than leave less than 128 MiB of it."""
+"""Peaks above this part of the limit are left out of the line (see ``HALF``)."""
 
 BELOW_FAILED = 0.9
 """No slice is larger than this part of one that failed: what fails once by little
@@ -71,11 +80,13 @@ def next_trial(
     """
     last = max(one.size for one in measured)
     most = _most(batch=batch, ceiling=ceiling)
-    aim = min(most, largest(measured, limit_bytes=limit_bytes))
-    trial = min(aim, max(last + 1, int(last * GROWTH)))
-    if trial <= last or (trial < last * CLOSE and trial < most):
+    reach = largest(measured, limit_bytes=limit_bytes)
+    aim = min(most, GROWTH * last if reach is None else reach)
+    if aim <= last or (aim < last * CLOSE and aim < most):
         return None
-    return trial
+    if aim <= last * LAST_GROWTH:
+        return aim
+    return min(most, max(last + 1, min(GROWTH * last, int(HALF * aim))))
 
 
 def _most(*, batch: int, ceiling: int | None) -> int:
@@ -84,27 +95,24 @@ def _most(*, batch: int, ceiling: int | None) -> int:
     return max(1, min(batch, ceiling - 1, int(ceiling * BELOW_FAILED)))
 
 
-def largest(measured: Sequence[Measured], *, limit_bytes: int) -> int:
+def largest(measured: Sequence[Measured], *, limit_bytes: int) -> int | None:
     """The slice to aim at by ``peak = fixed + slope * size`` through ``measured``.
 
-    ``SAFE_PART`` of the size at which the line reaches the limit. One measurement has
-    no slope yet: twice its size is then all there is to say.
+    The line is that of least squares. None: it does not rise, or there is none yet.
     """
-    points = sorted(measured, key=lambda one: one.size)
-    clear = [one for one in points if one.peak_bytes < CLEAR_PART * limit_bytes]
-    points = clear if len(clear) > 1 else points
-    if len(points) == 1:
-        return 2 * points[0].size
-    slope = max(_slope(points[0], points[-1]), _slope(points[-2], points[-1]))
+    clear = [one for one in measured if one.peak_bytes < CLEAR_PART * limit_bytes]
+    points = clear if len(clear) > 1 else measured
+    sizes = [one.size for one in points]
+    peaks = [one.peak_bytes for one in points]
+    if len(points) < 2:
+        return None
+    slope, fixed = statistics.linear_regression(sizes, peaks)
     if slope <= 0:
-        return 2 * points[-1].size
-    fixed = points[-1].peak_bytes - slope * points[-1].size
-    return int(SAFE_PART * (limit_bytes - fixed) / slope)
-
-
-def _slope(one: Measured, other: Measured) -> float:
-    """Bytes a sample."""
-    return (other.peak_bytes - one.peak_bytes) / (other.size - one.size)
+        return None
+    scatter = max(
+        peak - fixed - slope * size for size, peak in zip(sizes, peaks, strict=True)
+    )
+    return int(SAFE_PART * (limit_bytes - fixed - scatter) / slope)
 
 
 class Climb:

@@ -4,7 +4,6 @@ Steps, schedules, callbacks, data order and the optimizer's variables stay what 
 were, so a snapshot taken with one number of slices restores with any other.
 """
 
-import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -159,11 +158,10 @@ def _examined(model: Any, batch: Any, ceiling: int) -> exactness.Findings:
     return exactness.examine(model, batch, samples=samples)
 
 
-_functions: "weakref.WeakKeyDictionary[Any, tuple[Any, Any]]" = (
-    weakref.WeakKeyDictionary()
-)
-"""By model: what its sliced train function was made for, and that function. A script
-that calls ``fit`` for every epoch must not trace its model every time."""
+_KEPT = "_trainwarden_sliced"
+"""Attribute of a model: what its sliced train function was made for, and that function.
+A script that calls ``fit`` for every epoch must not trace its model every time. It
+stands in the model's own dictionary, so that it goes when the model goes."""
 
 
 @dataclass(kw_only=True)
@@ -185,10 +183,10 @@ class _Installation:
         """Change the model, and report it."""
         model = self.model
         made_for = (model.optimizer, seams.loss_tracker(model), self.findings.rules)
-        kept = _functions.get(model)
+        kept = vars(model).get(_KEPT)
         self._made = kept[1] if kept and _same(kept[0], made_for) else _Made()
         self._made.size.assign(self.size)
-        _functions[model] = (made_for, self._made)
+        vars(model)[_KEPT] = (made_for, self._made)
         if self.climbs:
             self._climb = self._new_climb()
         before = model.train_function

@@ -24,7 +24,7 @@ from pathlib import Path
 from supervisor.core.batching import Observation, next_plan
 
 LIMITS_MIB = {
-    ("cnn", "0"): (100, 140, 180),
+    ("cnn", "0"): (120, 150, 180),
     ("cnn", "1"): (140, 210, 280),
     ("mlp", "0"): (140, 160, 180),
     ("mlp", "1"): (140, 160, 180),
