@@ -25,7 +25,8 @@ def _belongs(module: str, packages: tuple[str, ...]) -> bool:
 
 def hide(packages: tuple[str, ...]) -> None:
     """Take ours out of ``sys.modules``, for a script that has its own."""
-    for name in [name for name in sys.modules if _belongs(name, packages)]:
+    # A copy of the names: other threads may be importing.
+    for name in [name for name in list(sys.modules) if _belongs(name, packages)]:
         _hidden[name] = sys.modules.pop(name)
 
 
