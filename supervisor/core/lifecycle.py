@@ -281,19 +281,16 @@ def _failed(run: Run, event: Exited, diagnosis: Diagnosis, now: float) -> Step:
 
 
 def _after_verdict(run: Run, remedy: Remedy, now: float) -> Step:
-    match remedy.kind:
-        case RemedyKind.STOP:
-            ended = replace(run, state=JobState.GAVE_UP, message=remedy.because)
-            return ended, (Say(f"gave up: {remedy.because}"), End(EXIT_GAVE_UP))
-        case RemedyKind.NONE:
-            return _end_drained(run, remedy.because)
-        case RemedyKind.RESTART | RemedyKind.MICROBATCH:
-            wait = remedy.wait_seconds
-            message = f"next attempt in {format_duration(wait)}: {remedy.because}"
-            waiting = replace(
-                run, state=JobState.WAITING, deadline=now + wait, message=message
-            )
-            return waiting, (Say(message),)
+    if remedy.kind is RemedyKind.STOP:
+        ended = replace(run, state=JobState.GAVE_UP, message=remedy.because)
+        return ended, (Say(f"gave up: {remedy.because}"), End(EXIT_GAVE_UP))
+    if remedy.kind is RemedyKind.NONE:
+        return _end_drained(run, remedy.because)
+    wait = remedy.wait_seconds
+    when = f"next attempt in {format_duration(wait)}" if wait else "next attempt"
+    message = f"{when}: {remedy.because}"
+    waiting = replace(run, state=JobState.WAITING, deadline=now + wait, message=message)
+    return waiting, (Say(message),)
 
 
 def _end_drained(run: Run, message: str) -> Step:

@@ -8,7 +8,7 @@ import difflib
 import re
 import tomllib
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, cast
 
 from pydantic import (
     BaseModel,
@@ -281,10 +281,8 @@ def _path(location: tuple[int | str, ...]) -> str:
 
 def _unknown_key(location: tuple[int | str, ...]) -> str:
     model: type[BaseModel] = Spec
-    for part in location[:-1]:
-        annotation = model.model_fields[str(part)].annotation
-        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-            model = annotation
+    for part in location[:-1]:  # only tables forbid keys, so these are tables
+        model = cast("type[BaseModel]", model.model_fields[str(part)].annotation)
     known = sorted(model.model_fields)
     close = difflib.get_close_matches(str(location[-1]), known, n=1)
     hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
