@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from trainers import data_fingerprint, data_pipelines
 from trainers import seams_fit as seams
 from trainers.frameworks import deterministic_seed
 
@@ -46,7 +47,7 @@ class Source:
     def __init__(self, iterator: Any) -> None:
         """``iterator``: the epoch iterator that was just constructed."""
         self.adapter = iterator.data_adapter
-        self.dataset = iterator._distributed_dataset
+        self.dataset = data_pipelines.in_order(iterator._distributed_dataset)
         self.begun = 0
         self.drawn = 0
 
@@ -66,9 +67,13 @@ class Source:
         """Shapes and dtypes of a batch."""
         return self.dataset.element_spec
 
+    def fingerprint(self) -> data_fingerprint.Fingerprint:
+        """What the data look like: compared when a run goes on with them."""
+        return {"kind": self.kind, **data_fingerprint.of_pipeline(self.dataset)}
+
     def why_not_exact(self) -> str | None:
         """Why bits cannot be promised, in a sentence; None if they can."""
-        return _unseeded_shuffle(self.dataset)
+        return data_pipelines.why_not_exact(self.dataset)
 
     def prepare(self, *, begun: int, drawn: int) -> None:
         """Know the position before Keras' ``on_epoch_begin`` may start workers."""
@@ -88,25 +93,11 @@ class Source:
 
     def first_batch(self) -> Any:
         """A batch to measure with; the order of the data is left as it was."""
-        return next(iter(self.dataset))
-
-
-def _unseeded_shuffle(dataset: Any) -> str | None:
-    waiting = [dataset]
-    while waiting:
-        node = waiting.pop()
-        waiting += list(node._inputs()) if hasattr(node, "_inputs") else []
-        seeds = getattr(node, "_seed", None), getattr(node, "_seed2", None)
-        if "Shuffle" in type(node).__name__ and all(_is_zero(s) for s in seeds):
-            return (
-                "the tf.data pipeline shuffles without a seed: samples of an epoch may"
-                " be repeated or skipped after a restart (set a seed to be exact)"
-            )
-    return None
-
-
-def _is_zero(seed: Any) -> bool:
-    return seed is not None and int(seed) == 0
+        batch = data_pipelines.a_batch(self.dataset)
+        if batch is None:
+            # Told by ``why_not_exact``: such a pipeline is not exact anyway.
+            batch = next(iter(self.dataset))
+        return batch
 
 
 class GeneratorSource(Source):
@@ -164,6 +155,10 @@ class ArraySource(Source):
     def element_spec(self) -> Any:
         """Shapes and dtypes of a batch, as Keras' own pipeline has them."""
         return self._spec
+
+    def fingerprint(self) -> data_fingerprint.Fingerprint:
+        """Shapes, dtypes and some of the rows."""
+        return {"kind": self.kind, **data_fingerprint.of_arrays(self.adapter._inputs)}
 
     def why_not_exact(self) -> None:
         """Arrays are exact."""

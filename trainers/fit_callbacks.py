@@ -11,7 +11,7 @@ import types
 from collections.abc import Iterable
 from typing import Any
 
-from trainers import encode
+from trainers import encode, fit_outside
 from trainers import seams_fit as seams
 
 keras = seams.keras
@@ -46,7 +46,13 @@ def encode_all(callbacks: list[Any]) -> tuple[list[Any], list[Any], list[str]]:
     for index, callback in enumerate(callbacks):
         encoder = encode.Encoder(f"callback/{index}/", array_of=seams.framework_array)
         attributes, missing = _attributes(callback, encoder)
-        state = {"type": encode.type_name(callback), "attributes": attributes}
+        outside, changed = fit_outside.encode_all(callback, encoder)
+        missing += changed
+        state = {
+            "type": encode.type_name(callback),
+            "attributes": attributes,
+            "outside": outside,
+        }
         if isinstance(callback, keras.callbacks.CSVLogger):
             state["file_bytes"] = _size(callback.filename)
         states.append(state)
@@ -99,6 +105,7 @@ def decode_all(callbacks: list[Any], states: list[Any], stored: Any) -> list[str
         for name, value in state["attributes"].items():
             existing = present.get(name)
             setattr(callback, name, decoder.decode(value, existing=existing))
+        fit_outside.decode_all(callback, state.get("outside", {}), decoder)
         if isinstance(callback, keras.callbacks.CSVLogger):
             told += _cut_csv(callback, state.get("file_bytes"))
     return told

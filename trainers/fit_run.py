@@ -9,6 +9,8 @@ from typing import Any
 from supervisor.wire.page import Phase
 from trainers import (
     data,
+    data_fingerprint,
+    data_operations,
     drain,
     fit_callbacks,
     fit_iterator,
@@ -24,6 +26,12 @@ from trainers.snapshot import Snapshot
 SLICED = (
     "the batch is worked through in slices: the same samples, steps and schedule, but"
     " sums are added in another order"
+)
+HIDDEN_STATE = (
+    "the train step draws from TensorFlow's own random operations (tf.random.uniform,"
+    " say), whose state nobody can read: samples are neither repeated nor skipped, but"
+    " what is drawn after a restart is not the same (use tf.random.stateless_* or"
+    " keras.random)"
 )
 LOST_SEAM = (
     "this model does not train through its train function: it is watched, but its"
@@ -42,6 +50,7 @@ class FitRun:
         self.epochs = epochs
         self.taken: Snapshot | None = session.middle_of(session.fit_number)
         self.source: Any = None
+        self._fingerprint: data_fingerprint.Fingerprint = {}
         self.iterator: Any = None
         self.epoch = 0
         self.next_step = 0
@@ -66,6 +75,7 @@ class FitRun:
         self._saved_step = session.step
         self._saved_at = time.monotonic()
         self._told: set[str] = set()
+        self._looked_into = False
 
     # --- before the first step ---------------------------------------------------
 
@@ -79,6 +89,7 @@ class FitRun:
             fit=self.session.fit_number,
         )
         self.iterator = iterator
+        self._fingerprint = self.source.fingerprint()
         self._check_snapshot()
         self.report.fit_began(
             fit=self.session.fit_number,
@@ -98,7 +109,10 @@ class FitRun:
 
     def _check_snapshot(self) -> None:
         """A snapshot of another batch size belongs to another call, or script."""
-        if self.taken is None or self._local["batch"] == self.source.batch:
+        if self.taken is None:
+            return
+        if self._local["batch"] == self.source.batch:
+            self._check_data()
             return
         now = script_hash(self.attempt.directive.script)
         if self.taken.manifest.state["script"] != now:
@@ -111,6 +125,21 @@ class FitRun:
         self.attempt.notice(
             "the snapshot belongs to a later try of this fit with another batch"
         )
+
+    def _check_data(self) -> None:
+        """Other data than those of the snapshot are refused, unless that is allowed."""
+        changed = data_fingerprint.difference(
+            self._local.get("data") or {}, self._fingerprint
+        )
+        if changed is None:
+            return
+        sentence = f"the training data are not those of the snapshot: {changed}"
+        if not self.attempt.directive.accept_changes:
+            frameworks.refuse(
+                self.attempt,
+                f"{sentence}; --accept-changes goes on with them, --fresh begins anew",
+            )
+        self.attempt.notice(sentence)
 
     def _slicing(self) -> tuple[int, int | None]:
         """In how many slices, and of which size, a batch is worked through now."""
@@ -266,6 +295,10 @@ class FitRun:
         if not self._ran:
             self.tell(LOST_SEAM)
             return
+        if not self._looked_into:
+            self._looked_into = True
+            if seams.traced_operations(self.model) & data_operations.RANDOM:
+                self.tell(HIDDEN_STATE)
         self.report.step(
             seconds=time.perf_counter() - self._step_began,
             steps=self._ran,
@@ -330,6 +363,7 @@ class FitRun:
             + seams.validation_iterations(self.model),
             "logs": self.logs,
             "batch": self.source.batch,
+            "data": self._fingerprint,
             "epochs": self.epochs,
             "steps": self.iterator.num_batches,
         }

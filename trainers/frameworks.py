@@ -46,8 +46,8 @@ def installed(name: str) -> str | None:
 
 def unsupported(versions: Mapping[str, str | None]) -> str | None:
     """Why ``versions`` are not supported, in a sentence; None if they are."""
-    for name, supported in SUPPORTED.items():
-        version = versions[name]
+    for name, version in versions.items():
+        supported = SUPPORTED[name]
         if version is None:
             return f"the version of {name} cannot be told"
         if not any(version == v or version.startswith(f"{v}.") for v in supported):
@@ -88,6 +88,9 @@ def _tensorflow(attempt: Attempt, tf: ModuleType) -> None:
             tf.config.set_logical_device_configuration(gpu, [device])
         elif directive.gpu_memory_growth:
             tf.config.experimental.set_memory_growth(gpu, True)  # noqa: FBT003
+    if unsupported({"tensorflow": installed("tensorflow")}) is None:
+        pipelines = isolation.load("trainers.data_pipelines")
+        pipelines.install(seed=directive.seed, notice=attempt.notice)
     if directive.memory_limit_bytes is not None and sliced(directive):
         module = isolation.load("trainers.memory.pool")
         module.in_one_piece(directive.memory_limit_bytes)

@@ -14,6 +14,7 @@ lives, and why; ``self_test`` looks for each before the first step of a run.
 | ``ArrayDataAdapter`` | its arrays and batch size: the permutation is ours |
 | ``PyDatasetAdapter`` | the order of its batches is ours |
 | ``global_state``, ``GLOBAL_SEED_GENERATOR`` | Keras' global random state |
+| ``tf.function._list_all_concrete_functions`` | operations with a hidden random state |
 | ``context()._rng`` | TensorFlow's eager operation seeds |
 | ``Variable._value`` and ``EagerTensor._numpy`` | the value without a copy |
 """
@@ -261,6 +262,31 @@ def forget_last_logs(model: Any) -> None:
     """Take ``remember_last_logs`` back."""
     if "_get_metrics_result_or_logs" in vars(model):
         del model._get_metrics_result_or_logs
+
+
+def _compiled(function: Any, seen: set[int]) -> Iterator[Any]:
+    """The ``tf.function`` objects that ``function`` calls, through its closure."""
+    if id(function) in seen:
+        return
+    seen.add(id(function))
+    if hasattr(function, "_list_all_concrete_functions"):
+        yield function
+        return
+    for cell in getattr(function, "__closure__", None) or ():
+        if callable(cell.cell_contents):
+            yield from _compiled(cell.cell_contents, seen)
+
+
+def traced_operations(model: Any) -> set[str]:
+    """Types of all operations in the model's train function, as traced so far."""
+    found: set[str] = set()
+    for function in _compiled(model.train_function, set()):
+        for concrete in function._list_all_concrete_functions():
+            graph = concrete.graph.as_graph_def()
+            found |= {node.op for node in graph.node}
+            for inner in graph.library.function:
+                found |= {node.op for node in inner.node_def}
+    return found
 
 
 # --- Random state ----------------------------------------------------------------

@@ -61,6 +61,8 @@ class Directive:
     snapshots_kept: int
     deterministic: bool
     """Ask TensorFlow for deterministic algorithms (a remedy)."""
+    accept_changes: bool = False
+    """Go on although the training data are not those of the snapshot."""
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object with the fields by name."""

@@ -1,0 +1,18 @@
+"""Types of TensorFlow operations that decide what can be promised."""
+
+RANDOM = frozenset({
+    "RandomUniform", "RandomUniformInt", "RandomStandardNormal", "TruncatedNormal",
+    "ParameterizedTruncatedNormal", "RandomGamma", "RandomPoissonV2", "RandomShuffle",
+    "Multinomial", "RandomCrop", "SampleDistortedBoundingBoxV2",
+})  # fmt: skip
+"""Operations that keep a random state in themselves, where nobody can read it."""
+
+CHANGING = frozenset({
+    "AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp",
+    "ResourceScatterUpdate", "ResourceScatterAdd", "RngReadAndSkip", "RngSkip",
+    "StatefulUniform", "StatefulStandardNormalV2",
+})  # fmt: skip
+"""Operations that change a variable."""
+
+PYTHON = frozenset({"PyFunc", "EagerPyFunc", "PyFuncStateless"})
+"""Operations that call Python."""

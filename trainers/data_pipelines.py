@@ -1,0 +1,148 @@
+"""``tf.data`` pipelines: made repeatable where they can be, told where they cannot.
+
+Two things are changed while a script makes its pipelines, both so that no sample of an
+epoch is repeated or skipped after a restart:
+
+- a shuffle without any seed takes one from the job's own seed, the line of the script
+  that makes it, and how often that line did. (It still shuffles anew in each epoch.)
+- ``deterministic=False`` is taken as True: a stage that yields its elements in the
+  order in which they happen to be ready cannot be taken up in the middle.
+"""
+
+import collections
+import functools
+import hashlib
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from trainers import seams_data as seams
+from trainers.data_operations import CHANGING, PYTHON, RANDOM
+
+tf = seams.tf
+
+ORDERED = ("map", "interleave", "batch", "padded_batch", "ragged_batch")
+"""Methods of a dataset that take ``deterministic``."""
+
+UNSEEDED = (
+    "a shuffle inside of a function of the tf.data pipeline has no seed: samples of an"
+    " epoch may be repeated or skipped after a restart (set a seed to be exact)"
+)
+IN_PARALLEL = (
+    "functions of the tf.data pipeline draw in parallel from TensorFlow's stateful"
+    " random operations: what they draw differs from run to run; samples are neither"
+    " repeated nor skipped (use tf.random.stateless_*, or enable_op_determinism)"
+)
+CHANGES = (
+    "a function of the tf.data pipeline changes a variable (a Keras random layer or seed"
+    " generator, say): it runs ahead of training, so its state cannot be saved; samples"
+    " are neither repeated nor skipped"
+)
+CALLS_PYTHON = (
+    "the tf.data pipeline calls Python, whose state is not known: it is exact if that"
+    " gives the same again when it is replayed"
+)
+IN_ORDER = (
+    "deterministic=False of a tf.data stage is taken as True: its elements come in"
+    " order, so that none is repeated or skipped after a restart"
+)
+
+
+def why_not_exact(dataset: Any) -> str | None:
+    """Why bits cannot be promised for ``dataset``, in a sentence; None if they can."""
+    nested: set[str] = set()
+    for stage in seams.stages(dataset):
+        found = seams.operations(stage)
+        nested |= found
+        if "Shuffle" in type(stage).__name__ and seams.seeds(stage) == (0, 0):
+            return UNSEEDED
+        parallel = seams.calls_in_parallel(stage)
+        if found & RANDOM and parallel and not seams.is_op_determinism_enabled():
+            return IN_PARALLEL
+    if nested & CHANGING:
+        return CHANGES
+    unseeded = seams.is_eager_and_unseeded()
+    if unseeded and any(op.startswith("Shuffle") for op in nested):
+        return UNSEEDED
+    return CALLS_PYTHON if nested & PYTHON else None
+
+
+def a_batch(dataset: Any) -> Any | None:
+    """The first batch; None where taking it would change the order of the data."""
+    try:
+        return next(iter(seams.copy(dataset)))
+    except (tf.errors.OpError, ValueError, TypeError, KeyError, IndexError):
+        shuffled = any(
+            seams.seeds(stage) is not None for stage in seams.stages(dataset)
+        )
+        return None if shuffled else next(iter(dataset))
+
+
+def install(*, seed: int, notice: Callable[[str], None]) -> None:
+    """From now on, pipelines that the script makes are repeatable."""
+    _seed_shuffles(seed)
+    told: set[str] = set()
+
+    def once(sentence: str) -> None:
+        if sentence not in told:
+            told.add(sentence)
+            notice(sentence)
+
+    for name in ORDERED:
+        _in_order(name, once)
+
+
+def _seed_shuffles(job_seed: int) -> None:
+    counts: collections.Counter[str] = collections.Counter()
+
+    def get_seed(seed: Any) -> Any:
+        if seed is None and seams.is_eager_and_unseeded():
+            place = _place()
+            counts[place] += 1
+            seed = own_seed(job_seed, place=place, count=counts[place])
+        return original(seed)
+
+    original = seams.replace_get_seed(get_seed)
+
+
+def own_seed(job_seed: int, *, place: str, count: int) -> int:
+    """A seed (31 bits, not 0) for the ``count``-th dataset made at ``place``."""
+    text = f"{job_seed} {place} {count}".encode()
+    digest = hashlib.blake2b(text, digest_size=4).digest()
+    return int.from_bytes(digest, "big") % (2**31 - 2) + 1
+
+
+def _place() -> str:
+    """Module and line of the code that makes a dataset, TensorFlow's own left out."""
+    frame = sys._getframe(2)  # noqa: SLF001  # as the standard library does
+    while frame is not None:
+        module = frame.f_globals.get("__name__", "")
+        if module.partition(".")[0] not in ("tensorflow", "trainers"):
+            return f"{module}:{frame.f_lineno}"
+        frame = frame.f_back
+    return ""
+
+
+def _in_order(name: str, notice: Callable[[str], None]) -> None:
+    owner = seams.dataset_class()
+    original = getattr(owner, name, None)
+    if original is None:
+        return
+
+    @functools.wraps(original)
+    def ordered(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if kwargs.get("deterministic") is False:
+            kwargs["deterministic"] = True
+            notice(IN_ORDER)
+        return original(self, *args, **kwargs)
+
+    setattr(owner, name, ordered)
+
+
+def in_order(dataset: Any) -> Any:
+    """``dataset`` with its option ``deterministic`` taken back, if it was False."""
+    if dataset.options().deterministic is not False:
+        return dataset
+    options = tf.data.Options()
+    options.deterministic = True
+    return dataset.with_options(options)
