@@ -140,7 +140,11 @@ def _greeting(job: Job, paths: RunPaths, start: Start) -> str:
 
 
 def supervisor_for(
-    begun: Begun, *, say: Callable[[str], None], show: Callable[[JobStatus], None]
+    begun: Begun,
+    *,
+    say: Callable[[str], None],
+    show: Callable[[JobStatus], None],
+    accept_changes: bool = False,
 ) -> Supervisor:
     """The loop over a run; what its last supervisor left undone is taken up first."""
     attempts = begun.ledger.attempts(begun.row.id)
@@ -161,6 +165,7 @@ def supervisor_for(
         clock=begun.clock,
         say=say,
         show=show,
+        accept_changes=accept_changes,
     )
     if attempts and attempts[-1].cause is None:
         _settle(begun.row, say)

@@ -81,6 +81,8 @@ class Supervisor:
     clock: Clock
     say: Callable[[str], None]
     show: Callable[[JobStatus], None]
+    accept_changes: bool = False
+    """Go on although the training data changed."""
     _watch: Watch | None = None
     _inbox: deque[Event] = field(default_factory=deque[Event])
     _earlier: list[Page] = field(default_factory=list[Page])
@@ -267,7 +269,10 @@ class Supervisor:
     def _launch(self, number: int, plan: Plan | None) -> None:
         paths = self.paths.attempt(number)
         kills = oom_kills()  # a direct launch shares our cgroup
-        directive = make_directive(self.row, self.spec, self.paths, number, plan)
+        directive = replace(
+            make_directive(self.row, self.spec, self.paths, number, plan),
+            accept_changes=self.accept_changes,
+        )
         try:
             attempt = launch(self.spec, directive, paths=paths)
         except LaunchError as error:

@@ -222,7 +222,12 @@ def _foreground(
                     board.publish([status])
 
             shown.say(begun.greeting)
-            supervisor = supervisor_for(begun, say=shown.say, show=show)
+            supervisor = supervisor_for(
+                begun,
+                say=shown.say,
+                show=show,
+                accept_changes=choice.accept_changes,
+            )
             code = supervisor.supervise()
         incidents = ledger.incidents(run=begun.row.id)
         console.put(summary(supervisor.status(), incidents, begun.paths, code=code))
