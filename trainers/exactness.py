@@ -6,9 +6,7 @@ layer called in training changes (statistics, seeds) is found by looking at its
 variables. All state is put back afterwards.
 """
 
-import contextlib
-import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,13 +15,21 @@ import numpy as np
 import tensorflow as tf
 
 from trainers import seams, slicing
-from trainers.microbatch_step import Rule, Rules, compare, predict
+from trainers.microbatch_loss import Rule, Rules, compare, predict
+from trainers.probing import (
+    cut,
+    length,
+    near,
+    spans_of,
+    state_kept,
+    tensors,
+    tiled,
+    uneven,
+    values_of,
+)
 
 SAMPLES = 12
 """How many samples go through the model: enough for three uneven slices."""
-
-TILED_BYTES = 16 * 1024 * 1024
-"""Predictions are repeated to meet the labels of the whole batch, up to this size."""
 
 LOSS_TOLERANCE = 1e-5
 """Relative; both sides are computed in float32 from the same predictions."""
@@ -51,15 +57,15 @@ def examine(model: Any, batch: tuple[Any, Any, Any], *, samples: int) -> Finding
     """
     if not model.optimizer.built:
         model.optimizer.build(model.trainable_variables)
-    with _state_kept(model):
+    with state_kept(model):
         return _examine(model, batch, min(samples, SAMPLES))
 
 
 def _examine(model: Any, batch: tuple[Any, Any, Any], samples: int) -> Findings:
     x, y, weight = batch
     few = tensors(slicing.cut(x, 0, samples))
-    spans = _spans(min(samples, _length(x)))
-    before = _values(_own_state(model))
+    spans = spans_of(min(samples, length(x)))
+    before = values_of(_own_state(model))
     whole = predict(model, few)
     added = seams.added_losses(model)
     stirred = _stirred_layers(model, before)
@@ -111,9 +117,7 @@ def _stirred_layers(model: Any, before: dict[int, Any]) -> list[tuple[Any, bool]
 
 def _changed(variable: Any, before: dict[int, Any]) -> bool:
     kept = before.get(id(variable))
-    return kept is not None and not np.array_equal(
-        kept, variable.numpy()
-    )
+    return kept is not None and not np.array_equal(kept, variable.numpy())
 
 
 def _sentence(layer: Any, *, random: bool) -> str:
@@ -129,7 +133,7 @@ def _coupled(model: Any, whole: Any, parts: list[Any]) -> bool:
     for one, pieces in zip(slicing.leaves(whole), together, strict=True):
         left = keras.ops.convert_to_numpy(tf.cast(one, tf.float32))
         right = keras.ops.convert_to_numpy(tf.cast(tf.concat(pieces, 0), tf.float32))
-        if left.shape != right.shape or not _near(left, right, tolerance):
+        if left.shape != right.shape or not near(left, right, tolerance):
             return True
     return False
 
@@ -165,26 +169,26 @@ def _loss_rule(
     x, y, weight = batch
     if seams.own_compute_loss(model):
         return _own_loss_rule(model, x, y, weight, stirred=stirred)
-    y, predictions, weight = _tiled(y, predictions, weight)
+    y, predictions, weight = tiled(y, predictions, weight)
 
     def loss_of(start: int, stop: int) -> Any:
         targets, weights = (slicing.cut(one, start, stop) for one in (y, weight))
-        return compare(model, x, targets, _cut(predictions, start, stop), weights)[0]
+        return compare(model, x, targets, cut(predictions, start, stop), weights)[0]
 
-    samples = _length(predictions)
+    samples = length(predictions)
     loss = loss_of(0, samples)
     if loss is None:
         return Rule.MEAN, []
     if _data_dependent(model, predictions):
         return Rule.WHOLE, []
-    spans = _spans(samples)
+    spans = spans_of(samples)
     parts = [loss_of(*span) for span in spans]
     return _rule_of(loss, parts, spans, LOSS_TOLERANCE), []
 
 
 def _build_losses(model: Any, batch: tuple[Any, Any, Any], predictions: Any) -> None:
     """Let Keras make the metrics of the outputs' losses, as the first step would."""
-    x, samples = batch[0], _length(predictions)
+    x, samples = batch[0], length(predictions)
     y, weight = (tensors(slicing.cut(one, 0, samples)) for one in batch[1:])
     seams.total_loss(model, x=x, y=y, y_pred=predictions, sample_weight=weight)
 
@@ -192,10 +196,10 @@ def _build_losses(model: Any, batch: tuple[Any, Any, Any], predictions: Any) -> 
 def _own_loss_rule(
     model: Any, x: Any, y: Any, weight: Any, *, stirred: bool
 ) -> tuple[Rule, list[str]]:
-    samples = _length(x)
-    spans = _spans(samples)
+    samples = length(x)
+    spans = spans_of(samples)
     y, weight = (tensors(slicing.cut(one, 0, samples)) for one in (y, weight))
-    weight = _uneven(weight)
+    weight = uneven(weight)
 
     def loss_of(start: int, stop: int) -> Any:
         inputs, targets, weights = (
@@ -203,7 +207,7 @@ def _own_loss_rule(
         )
         return compare(model, inputs, targets, predict(model, inputs), weights)[0]
 
-    counted = _values(model.metrics_variables)
+    counted = values_of(model.metrics_variables)
     whole = loss_of(0, samples)
     odd = []
     if any(_changed(variable, counted) for variable in model.metrics_variables):
@@ -253,114 +257,20 @@ def _metrics_need_whole(model: Any, y: Any, weight: Any, predictions: Any) -> bo
     metrics = seams.compiled_metrics(model)
     if metrics is None:
         return False
-    y, predictions, weight = _tiled(y, predictions, weight)
+    y, predictions, weight = tiled(y, predictions, weight)
     metrics.update_state(y, predictions, sample_weight=weight)
     metrics.reset_state()
     metrics.update_state(y, predictions, sample_weight=weight)
     whole = [one.numpy() for one in metrics.variables]
     metrics.reset_state()
-    for span in _spans(_length(predictions)):
+    for span in spans_of(length(predictions)):
         metrics.update_state(
             slicing.cut(y, *span),
-            _cut(predictions, *span),
+            cut(predictions, *span),
             sample_weight=slicing.cut(weight, *span),
         )
     parts = [one.numpy() for one in metrics.variables]
     metrics.reset_state()
     return not all(
-        _near(one, two, LOSS_TOLERANCE) for one, two in zip(whole, parts, strict=True)
+        near(one, two, LOSS_TOLERANCE) for one, two in zip(whole, parts, strict=True)
     )
-
-
-# --- small things ---
-
-
-def tensors(structure: Any) -> Any:
-    """``structure`` with TensorFlow tensors as leaves."""
-    return slicing.map_leaves(tf.convert_to_tensor, structure)
-
-
-def _length(structure: Any) -> int:
-    return int(slicing.leaves(structure)[0].shape[0])
-
-
-def _spans(samples: int) -> list[tuple[int, int]]:
-    """Up to three slices of different sizes that cover ``samples``."""
-    first, second = samples // 2, samples // 2 + samples // 3
-    edges = sorted({0, first, second, samples})
-    return list(itertools.pairwise(edges))
-
-
-def _near(left: Any, right: Any, tolerance: float) -> bool:
-    scale = max(float(np.max(np.abs(left), initial=0)), 1e-30)
-    return bool(np.max(np.abs(left - right), initial=0) <= tolerance * scale)
-
-
-def _uneven(weight: Any) -> Any:
-    """Weights that differ from sample to sample, so that dividing by them shows."""
-    return slicing.map_leaves(
-        lambda leaf: (
-            leaf
-            * tf.reshape(
-                1 + tf.cast(tf.range(tf.shape(leaf)[0]) % 7, leaf.dtype) / 7,
-                [-1] + [1] * (len(leaf.shape) - 1),
-            )
-        ),
-        weight,
-    )
-
-
-def _tiled(y: Any, predictions: Any, weight: Any) -> tuple[Any, Any, Any]:
-    """The few predictions repeated to meet the labels of (nearly) the whole batch."""
-    few = _length(predictions)
-    size = sum(
-        leaf.dtype.size * int(np.prod(leaf.shape[1:]))
-        for leaf in slicing.leaves(predictions)
-    )
-    known = _length(y) if slicing.leaves(y) else few
-    samples = min(known, max(few, TILED_BYTES // max(1, size)))
-    rows = tf.range(samples) % few
-    return (
-        tensors(slicing.cut(y, 0, samples)),
-        _with_company(predictions, lambda leaf: tf.gather(leaf, rows)),
-        _uneven(tensors(slicing.cut(weight, 0, samples))),
-    )
-
-
-def _cut(predictions: Any, start: int, stop: int) -> Any:
-    return _with_company(predictions, lambda leaf: leaf[start:stop])
-
-
-def _with_company(predictions: Any, function: Any) -> Any:
-    """``function`` of each prediction, and of the mask and logits that go with it."""
-
-    def one(leaf: Any) -> Any:
-        result = function(leaf)
-        mask, logits = seams.mask_of(leaf), seams.logits_of(leaf)
-        if mask is not None:
-            seams.set_mask(result, function(mask))
-        if logits is not None:
-            seams.set_logits(result, function(logits))
-        return result
-
-    return slicing.map_leaves(one, predictions)
-
-
-def _values(variables: Sequence[Any]) -> dict[int, Any]:
-    return {id(one): one.numpy() for one in variables}
-
-
-@contextlib.contextmanager
-def _state_kept(model: Any) -> Iterator[None]:
-    """Put back what calling the model and its metrics changes."""
-    variables = [*model.non_trainable_variables, *model.metrics_variables]
-    kept = _values(variables)
-    with seams.random_states_kept():
-        try:
-            yield
-        finally:
-            for variable in variables:
-                variable.assign(kept[id(variable)])
-            for metric in model.metrics:
-                if any(id(one) not in kept for one in metric.variables):
-                    metric.reset_state()

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from supervisor.wire.events import Kind
 from trainers import calibrate as calibration
-from trainers import exactness, seams, slicing
+from trainers import exactness, probing, seams, slicing
 from trainers.memory import allocator
 from trainers.microbatch_step import SlicedStep
 
@@ -137,7 +137,7 @@ def _obstacle(model: Any, batch: tuple[Any, Any, Any]) -> str | None:
 def _build(model: Any, x: Any) -> None:
     """Let Keras make the weights, where it left that to the first step."""
     if not model.built:
-        model(exactness.tensors(slicing.cut(x, 0, 1)))
+        model(probing.tensors(slicing.cut(x, 0, 1)))
 
 
 def _unsliceable(leaves: list[Any]) -> str | None:

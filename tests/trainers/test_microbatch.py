@@ -68,7 +68,8 @@ def trained(
 ) -> tuple[Any, dict[str, list[float]], Events]:
     """A model after an epoch, its history, and what the microbatching reported."""
     keras.utils.set_random_seed(1)
-    model, events = build(), []
+    model = build()
+    events: Events = []
     prepared = microbatch.Prepared()
     if sliced:
         prepared, events = prepare(model, x, y, fit.get("sample_weight"))
@@ -86,7 +87,8 @@ def differences(one: Any, other: Any) -> list[float]:
     )
     values = [(a.numpy().astype("f8"), b.numpy().astype("f8")) for a, b in pairs]
     return [
-        float(np.linalg.norm(a - b) / max(np.linalg.norm(a), 1e-12)) for a, b in values
+        float(np.linalg.norm(a - b)) / max(float(np.linalg.norm(a)), 1e-12)
+        for a, b in values
     ]
 
 
