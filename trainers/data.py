@@ -29,6 +29,10 @@ from trainers.frameworks import deterministic_seed
 tf = seams.tf
 
 
+as_written = tf.autograph.experimental.do_not_convert
+"""AutoGraph looks for modules by name: ours may be hidden behind the script's own."""
+
+
 def permutation(n: int, *, seed: int, fit: int, begun: int) -> np.ndarray:
     """The order (n,) int64 of samples; one for each way in which they differ."""
     generator = np.random.Generator(np.random.PCG64([seed, fit, begun]))
@@ -220,14 +224,17 @@ class ArraySource(Source):
         """Keras' pipeline (``ArrayDataAdapter.get_tf_dataset``) with our indices."""
         data = tf.data.Dataset
         indices = data.range(1).map(
-            lambda _: tf.ensure_shape(
-                tf.numpy_function(lambda: self._order, [], tf.int64), [None]
+            as_written(
+                lambda _: tf.ensure_shape(
+                    tf.numpy_function(lambda: self._order, [], tf.int64), [None]
+                )
             )
         )
-        batches = indices.flat_map(self._in_batches)
+        batches = indices.flat_map(as_written(self._in_batches))
         pairs = data.zip((batches, data.from_tensors(self._sliceable()).repeat()))
         dataset = pairs.map(
-            lambda i, inputs: _gather(inputs, i), num_parallel_calls=tf.data.AUTOTUNE
+            as_written(lambda i, inputs: _gather(inputs, i)),
+            num_parallel_calls=tf.data.AUTOTUNE,
         )
         options = tf.data.Options()
         options.experimental_optimization.apply_default_optimizations = False

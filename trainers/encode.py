@@ -96,7 +96,11 @@ class Encoder:
             return {_KIND: "path", "v": str(value)}
         array = self._array_of(value)
         if array is not None:
-            return {_KIND: "framework", "v": self.tensor(array)}
+            return {
+                _KIND: "framework",
+                "v": self.tensor(array),
+                "type": type_name(value),
+            }
         place = reference(value)
         if place is not None:
             return {_KIND: "reference", "v": place}
@@ -172,10 +176,11 @@ class Decoder:
         self,
         stored: Mapping[str, np.ndarray],
         *,
-        assign: Callable[[Any, np.ndarray], Any],
+        assign: Callable[[Any, np.ndarray, str], Any],
     ) -> None:
-        """``assign(existing, array)``: the framework value for ``array``: ``existing``
-        with that value if it is a variable, else a new tensor."""
+        """``assign(existing, array, type)``: the framework value for ``array``:
+        ``existing`` with that value if it is a variable, else a new one of the type
+        (by its name) that was saved."""
         self._stored = stored
         self._assign = assign
 
@@ -187,7 +192,7 @@ class Decoder:
             return value
         kind = value[_KIND]
         if kind in ("array", "framework"):
-            return self._array(kind, self._stored[value["v"]], existing)
+            return self._array(value, self._stored[value["v"]], existing)
         if kind in ("dict", "ordered", "counter", "default"):
             return self._dict(kind, value, existing)
         if kind in ("random", "generator"):
@@ -216,14 +221,10 @@ class Decoder:
             return _into_set(existing, set(items))
         return {"tuple": tuple, "frozenset": frozenset}[kind](items)
 
-    def _array(self, kind: str, array: np.ndarray, existing: Any) -> Any:
-        if kind == "framework":
-            return self._assign(existing, array)
-        same = isinstance(existing, np.ndarray) and existing.flags.writeable
-        if same and (existing.shape, existing.dtype) == (array.shape, array.dtype):
-            np.copyto(existing, array)
-            return existing
-        return array.copy()
+    def _array(self, value: dict[str, Any], array: np.ndarray, existing: Any) -> Any:
+        if value[_KIND] == "framework":
+            return self._assign(existing, array, value.get("type", ""))
+        return _into_array(existing, array)
 
     def _dict(self, kind: str, value: dict[str, Any], existing: Any) -> Any:
         pairs = [[self.decode(one) for one in pair] for pair in value["v"]]
@@ -248,6 +249,14 @@ class Decoder:
             existing = np.random.Generator(getattr(np.random, name)())
         existing.bit_generator.state = state
         return existing
+
+
+def _into_array(existing: Any, array: np.ndarray) -> Any:
+    same = isinstance(existing, np.ndarray) and existing.flags.writeable
+    if same and (existing.shape, existing.dtype) == (array.shape, array.dtype):
+        np.copyto(existing, array)
+        return existing
+    return array.copy()
 
 
 def _into_list(existing: Any, items: list[Any]) -> list[Any]:

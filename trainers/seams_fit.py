@@ -168,11 +168,17 @@ def framework_array(value: Any) -> np.ndarray | None:
     return None
 
 
-def framework_value(existing: Any, array: np.ndarray) -> Any:
-    """``existing`` with the value ``array`` if it is a variable, else a tensor."""
+def framework_value(existing: Any, array: np.ndarray, kind: str) -> Any:
+    """``existing`` with the value ``array`` if it is a variable, else a new value.
+
+    ``kind``: name of the type that was saved: a variable made in training is made anew.
+    """
     if isinstance(existing, (keras.Variable, tf.Variable)):
         assign(existing, array)
         return existing
+    if kind.endswith("Variable"):
+        maker = keras.Variable if kind.startswith("keras.") else tf.Variable
+        return maker(array)
     return tf.convert_to_tensor(array)
 
 

@@ -158,7 +158,8 @@ class Watcher(keras.callbacks.Callback):
 
     def __init__(self, fit, number):
         super().__init__()
-        self.fit, self.writer = fit, Writer(number)
+        self.fit = fit
+        writers[fit] = Writer(number)
         self.losses, self.epoch, self.tests = [], 0, 0
         self.draws = random.Random(5)
 
@@ -170,12 +171,12 @@ class Watcher(keras.callbacks.Callback):
         place(f"epoch_begin:{self.fit}:{epoch}")
 
     def on_train_batch_begin(self, batch, logs=None):
-        self.writer.before(self.model)
+        writers[self.fit].before(self.model)
         place(f"step:{self.fit}:{self.epoch}:{batch}")
 
     def on_train_batch_end(self, batch, logs=None):
         self.losses.append([float(logs["loss"]), self.draws.random()])
-        self.writer.after(self.model, fit=self.fit, epoch=self.epoch, batch=batch)
+        writers[self.fit].after(self.model, fit=self.fit, epoch=self.epoch, batch=batch)
 
     def on_test_batch_end(self, batch, logs=None):
         self.tests += 1
@@ -186,7 +187,7 @@ class Watcher(keras.callbacks.Callback):
         place(f"epoch_end:{self.fit}:{epoch}")
 
 
-watchers, fits, models = [], [], []
+watchers, fits, models, writers = [], [], [], {}
 
 
 def number_of(model):
