@@ -46,10 +46,11 @@ demo: $(VENV)/.installed ## a run that crashes twice, and ends well
 	@$(BIN)/python tests/end_to_end/demo.py
 
 # The core first and alone: it must be covered by its own tests, to the last branch.
+# Then the rest.
 test: $(VENV)/.installed ## every test; the core with full branch coverage
 	$(BIN)/coverage run --branch --source=supervisor/core -m pytest -q tests/core
 	$(BIN)/coverage report --skip-covered --show-missing --fail-under=100
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --ignore=tests/core
 
 lint: $(VENV)/.lint ## style, types, and who may import whom
 	$(BIN)/ruff check

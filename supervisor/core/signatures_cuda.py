@@ -153,8 +153,6 @@ SOFTWARE_XIDS = "6|8|11|13|18|2[45]|3[1-9]|41|43|56|59|66|6[89]|80"
 """NVIDIA's Xid catalogue: those that an application or the driver's user causes;
 45 (clean-up after another error) and 137 follow from something else."""
 
-_XIDS = "NVIDIA: docs.nvidia.com/deploy/xid-errors"
-
 
 def _xid(name: str, cause: Cause, weight: int, numbers: str) -> Signature:
     return row(
