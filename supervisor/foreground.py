@@ -24,8 +24,9 @@ from supervisor.host.evidence import gather
 from supervisor.host.launch_direct import marked_processes
 from supervisor.host.ledger import Ledger, RunRow
 from supervisor.host.logs import LogFollower
+from supervisor.host.memory_tier import sweep
 from supervisor.host.telemetry import Telemetry
-from supervisor.supervise import Supervisor
+from supervisor.supervise import Supervisor, memory_of
 from supervisor.wire.paths import RunPaths, StatePaths
 
 SETTLE_SECONDS = 0.2
@@ -80,7 +81,7 @@ def begin(
     """
     latest = ledger.latest_run(job.name)
     start = decide_start(
-        None if latest is None else _earlier(latest, paths),
+        None if latest is None else _earlier(latest, paths, job.spec),
         job=job.name,
         script=str(job.script),
         script_hash=job.script_hash,
@@ -104,6 +105,7 @@ def begin(
         _forget_snapshots(paths, job.name, row.number)
     run_paths = paths.run(job.name, row.number)
     run_paths.snapshots.mkdir(parents=True, exist_ok=True, mode=0o700)
+    _sweep_memory(job.spec, row)
     return Begun(
         job=job,
         row=row,
@@ -111,17 +113,18 @@ def begin(
         ledger=ledger,
         clock=clock,
         start=start,
-        greeting=_greeting(job, run_paths, start),
+        greeting=_greeting(job, row, run_paths, start),
     )
 
 
-def _earlier(latest: RunRow, paths: StatePaths) -> Earlier:
+def _earlier(latest: RunRow, paths: StatePaths, spec: Spec) -> Earlier:
     snapshots = paths.run(latest.job, latest.number).snapshots
+    memory = memory_of(latest, spec)
     return Earlier(
         state=latest.state,
         script=latest.script,
         script_hash=latest.script_hash,
-        has_snapshot=newest_step(snapshots) != 0,
+        has_snapshot=newest_step(snapshots, memory) != 0,
     )
 
 
@@ -131,10 +134,17 @@ def _forget_snapshots(paths: StatePaths, job: str, number: int) -> None:
         shutil.rmtree(paths.run(job, earlier).snapshots, ignore_errors=True)
 
 
-def _greeting(job: Job, paths: RunPaths, start: Start) -> str:
+def _sweep_memory(spec: Spec, row: RunRow) -> None:
+    """Give back what dead runs hold in memory; what cannot be is tried again later."""
+    memory = memory_of(row, spec)
+    if memory is not None:
+        sweep(memory.parent, but=memory)
+
+
+def _greeting(job: Job, row: RunRow, paths: RunPaths, start: Start) -> str:
     if start is Start.FRESH:
         return f"{job.name}: new run of {job.script}, kept in {paths.root}"
-    step = newest_step(paths.snapshots)
+    step = newest_step(paths.snapshots, memory_of(row, job.spec))
     where = f"from the snapshot at step {step}" if step else "without a snapshot"
     return f"{job.name}: resuming {job.script} {where}"
 
@@ -181,7 +191,7 @@ def _end_of(begun: Begun, number: int) -> Exited:
         telemetry=Telemetry(files),
         log=LogFollower(files.output),
         limited=begun.job.spec.memory.cpu is not None,
-        snapshots=begun.paths.snapshots,
+        snapshots=(begun.paths.snapshots, memory_of(begun.row, begun.job.spec)),
     )
 
 

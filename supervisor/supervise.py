@@ -10,6 +10,7 @@ import signal
 from collections import deque
 from collections.abc import Callable, Generator
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 
 from supervisor.core.batching import Plan
 from supervisor.core.causes import Cause
@@ -34,6 +35,7 @@ from supervisor.core.events import (
     SpawnFailed,
     TimeIsUp,
 )
+from supervisor.core.failures import mean_seconds_between_failures
 from supervisor.core.lifecycle import Run, step
 from supervisor.core.spec import Spec
 from supervisor.core.status import JobState, JobStatus
@@ -49,11 +51,12 @@ from supervisor.host.launch_direct import (
 )
 from supervisor.host.ledger import Ledger, LedgerError, RunRow
 from supervisor.host.logs import LogFollower
+from supervisor.host.memory_tier import discard, release
 from supervisor.host.status import RunFacts, earlier_pages, job_status
 from supervisor.host.telemetry import Telemetry
 from supervisor.wire.directive import Directive
 from supervisor.wire.page import Page
-from supervisor.wire.paths import RunPaths
+from supervisor.wire.paths import RunPaths, memory_directory
 
 TICK_SECONDS = 0.5
 """How often telemetry is read and shown while nothing else happens."""
@@ -105,7 +108,20 @@ class Supervisor:
                     self._happen(self._inbox.popleft())
                 self.show(self.status())
         self._write_pending()
+        self._release_memory()
         return self._exit_code
+
+    def _release_memory(self) -> None:
+        """The run has ended: what lies in memory goes to disk, or is of no more use."""
+        memory = memory_of(self.row, self.spec)
+        if memory is None or marked_processes(self.row.run_id):
+            return
+        if self.run.state is JobState.FINISHED:
+            discard(memory)
+        else:
+            problem = release(memory, self.paths.snapshots)
+            if problem is not None:
+                self.say(problem)
 
     def adopt(self, exited: Exited) -> None:
         """Begin with the end of an attempt that an earlier supervisor started.
@@ -137,6 +153,7 @@ class Supervisor:
             incidents=tuple(self._incidents),
             batch=self.run.history.batch,
             promise=None if watch is None else watch.telemetry.view.promise,
+            snapshot_plan=None if watch is None else watch.telemetry.view.snapshot_plan,
         )
         page = None if watch is None else watch.telemetry.page()
         earlier = self._earlier
@@ -182,7 +199,7 @@ class Supervisor:
             telemetry=watch.telemetry,
             log=watch.log,
             limited=self.spec.memory.cpu is not None,
-            snapshots=self.paths.snapshots,
+            snapshots=(self.paths.snapshots, memory_of(self.row, self.spec)),
             oom_kills=counted_since(watch.oom_kills_before),
         )
         page = watch.telemetry.page()
@@ -266,11 +283,25 @@ class Supervisor:
         pid, name = next(iter(left.items()))
         return GateHeld(f"process {pid} ({name}) of the attempt before")
 
+    def _between_failures(self) -> float:
+        """Mean seconds from one failure of this run to the next."""
+        seconds = sum(sum(page.phase_seconds) for page in self._earlier)
+        return mean_seconds_between_failures(
+            seconds=seconds, failures=self.run.history.failures
+        )
+
     def _launch(self, number: int, plan: Plan | None) -> None:
         paths = self.paths.attempt(number)
         kills = oom_kills()  # a direct launch shares our cgroup
         directive = replace(
-            make_directive(self.row, self.spec, self.paths, number, plan),
+            make_directive(
+                self.row,
+                self.spec,
+                self.paths,
+                number,
+                plan,
+                between_failures=self._between_failures(),
+            ),
             accept_changes=self.accept_changes,
         )
         try:
@@ -283,11 +314,24 @@ class Supervisor:
         self._inbox.append(Spawned(attempt.pid))
 
 
+def memory_of(row: RunRow, spec: Spec) -> Path | None:
+    """Where the memory tier of a run is; None: it has none."""
+    parent = spec.snapshots.memory
+    return None if parent is None else memory_directory(Path(parent), row.run_id)
+
+
 def make_directive(
-    row: RunRow, spec: Spec, paths: RunPaths, number: int, plan: Plan | None
+    row: RunRow,
+    spec: Spec,
+    paths: RunPaths,
+    number: int,
+    plan: Plan | None,
+    *,
+    between_failures: float,
 ) -> Directive:
-    """What attempt ``number`` is told."""
-    every = spec.snapshots.every
+    """What attempt ``number`` is told; ``between_failures`` in seconds."""
+    every, inside = spec.snapshots.every, spec.snapshots.memory_every
+    memory = memory_of(row, spec)
     return Directive(
         run_id=row.run_id,
         job=row.job,
@@ -296,6 +340,7 @@ def make_directive(
         args=spec.args,
         attempt_directory=str(paths.attempt(number).root),
         snapshot_directory=str(paths.snapshots),
+        memory_directory=None if memory is None else str(memory),
         seed=row.seed,
         restore=True,
         restore_before_step=None,
@@ -308,6 +353,11 @@ def make_directive(
         allow_inexact=spec.microbatch.allow_inexact,
         snapshot_every_seconds=None if every is None else every.seconds,
         snapshot_every_steps=None if every is None else every.steps,
+        memory_every_seconds=None if inside is None else inside.seconds,
+        memory_every_steps=None if inside is None else inside.steps,
+        snapshot_budget=spec.snapshots.budget,
+        mean_seconds_between_failures=between_failures,
+        snapshot_quota_bytes=spec.snapshots.quota,
         snapshots_kept=spec.snapshots.keep,
         deterministic=False,
     )

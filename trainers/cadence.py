@@ -1,45 +1,211 @@
-"""When the next snapshot is due."""
+"""When the next snapshot is due, in which tier: two rules, and what they rest on.
 
-from dataclasses import dataclass
+**Durable**: what is lost when the machine is, against what it costs to lose less. For
+failures that come every M seconds and a cost of C, the interval sqrt(2 C M) loses least
+(J. W. Young, A first order approximation to the optimum checkpoint interval, CACM
+17(9), 1974; J. Daly refined it in 2006 for a C that is not small against M, where the
+budget decides here anyway). It takes at most half of the budget.
+
+**Memory**: as often as the rest of the budget allows: an interval of C / rest.
+
+Without a memory tier the durable one does both: the whole budget is its own.
+
+The cost of a snapshot is how long training stood still for it, and what the saving
+thread took from it: its processor time, shared by the machine's cores.
+"""
+
+import math
+from collections import deque
+from dataclasses import dataclass, field
+
+OBSERVED = 5
+"""Snapshots whose median cost counts: a single one may have met a busy moment."""
+
+FIRST = "the first snapshot is taken at once; from its cost the next are planned"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interval:
+    """What a person asked for. Both None: nothing."""
+
+    seconds: float | None = None
+    steps: int | None = None
+
+    @property
+    def given(self) -> bool:
+        """Whether it was asked for, not planned."""
+        return self.steps is not None or self.seconds is not None
+
+    def over(self, *, steps: int, seconds: float) -> bool:
+        """Whether it is over, ``steps`` and ``seconds`` after it began."""
+        by_steps = self.steps is not None and steps >= self.steps
+        by_time = self.seconds is not None and seconds >= self.seconds
+        return by_steps or by_time
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Costs:
+    """Seconds of training that a snapshot takes. None: not known yet."""
+
+    memory: float | None = None
+    durable: float | None = None
+    """Beside that of the copy in memory, if there is one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotPlan:
+    """The intervals to keep. None: no such tier, or counted in steps."""
+
+    memory_seconds: float | None
+    durable_seconds: float | None
+    because: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Due:
+    """Which tiers are to have a snapshot now."""
+
+    memory: bool
+    durable: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cadence:
-    """The directive's interval, or one planned from what a snapshot costs.
+    """The rules with their parameters."""
 
-    Planned: a snapshot may hold training up for ``budget`` of its time, so the interval
-    is the stall divided by the budget, within bounds.
-    """
-
-    every_steps: int | None = None
-    every_seconds: float | None = None
+    memory: Interval | None = field(default_factory=Interval)
+    """None: there is no such tier."""
+    durable: Interval = field(default_factory=Interval)
     budget: float = 0.01
-    shortest_seconds: float = 2.0
-    longest_seconds: float = 300.0
+    """Share of the training time that planned snapshots may take together."""
+    between_failures: float = 86400.0
+    """Mean seconds from one failure to the next."""
+    memory_bounds: tuple[float, float] = (0.05, 120.0)
+    durable_bounds: tuple[float, float] = (2.0, 900.0)
+    """Shortest and longest planned interval, in seconds. The longest wins over the
+    budget: what may be lost is bounded."""
+
+    def durable_seconds(self, cost: float) -> float:
+        """The planned interval of durable snapshots that cost so many seconds."""
+        if self.memory is None:
+            return _within(cost / self.budget, self.durable_bounds)
+        young = math.sqrt(2 * cost * self.between_failures)
+        return _within(max(young, 2 * cost / self.budget), self.durable_bounds)
+
+    def memory_seconds(self, cost: float, *, durable_share: float = 0.0) -> float:
+        """The planned interval of snapshots in memory that cost so many seconds.
+
+        ``durable_share`` of the training time goes to the other tier.
+        """
+        rest = max(self.budget - durable_share, self.budget / 2)
+        return _within(cost / rest, self.memory_bounds)
+
+    def plan(self, costs: Costs) -> SnapshotPlan:
+        """The intervals for snapshots of these costs."""
+        durable, of_durable = self._durable_plan(costs.durable)
+        share = (costs.durable or 0.0) / durable if durable else 0.0
+        memory, of_memory = self._memory_plan(costs.memory, share)
+        return SnapshotPlan(
+            memory_seconds=memory,
+            durable_seconds=durable,
+            because=f"memory: {of_memory}; disk: {of_durable}",
+        )
+
+    def due(
+        self,
+        plan: SnapshotPlan,
+        *,
+        memory: tuple[int, float],
+        durable: tuple[int, float],
+    ) -> Due:
+        """What is due; for each tier the steps and seconds since its last snapshot."""
+        return Due(
+            memory=self.memory is not None
+            and _over(self.memory, plan.memory_seconds, memory),
+            durable=_over(self.durable, plan.durable_seconds, durable),
+        )
+
+    def _memory_plan(
+        self, cost: float | None, durable_share: float
+    ) -> tuple[float | None, str]:
+        if self.memory is None:
+            return None, "no snapshots there"
+        if self.memory.given:
+            return self.memory.seconds, _asked(self.memory)
+        if cost is None:
+            return 0.0, FIRST
+        seconds = self.memory_seconds(cost, durable_share=durable_share)
+        because = f"one costs {_short(cost)}, the budget is {self.budget:.1%}"
+        return seconds, because + _bounded(seconds, self.memory_bounds)
+
+    def _durable_plan(self, cost: float | None) -> tuple[float | None, str]:
+        if self.durable.given:
+            return self.durable.seconds, _asked(self.durable)
+        if cost is None:
+            return 0.0, FIRST
+        seconds = self.durable_seconds(cost)
+        because = f"one costs {_short(cost)}, "
+        if self.memory is None:
+            because += f"the budget is {self.budget:.1%}"
+        else:
+            between = _short(self.between_failures)
+            because += f"a failure is expected every {between} (Young)"
+        return seconds, because + _bounded(seconds, self.durable_bounds)
+
+
+def _over(asked: Interval, planned: float | None, since: tuple[int, float]) -> bool:
+    steps, seconds = since
+    if steps < 1:
+        return False
+    if asked.given:
+        return asked.over(steps=steps, seconds=seconds)
+    return planned is not None and seconds >= planned
+
+
+def _within(seconds: float, bounds: tuple[float, float]) -> float:
+    return min(max(seconds, bounds[0]), bounds[1])
+
+
+def _asked(interval: Interval) -> str:
+    if interval.steps is not None:
+        return f"every {interval.steps} steps, as asked for"
+    return "as asked for"
+
+
+def _bounded(seconds: float, bounds: tuple[float, float]) -> str:
+    if seconds == bounds[0]:
+        return ", not more often than that"
+    return ", not more seldom than that" if seconds == bounds[1] else ""
+
+
+def _short(seconds: float) -> str:
+    if seconds < 1:
+        return f"{seconds * 1000:.3g} ms"
+    return f"{seconds:.3g} s" if seconds < 600 else f"{seconds / 3600:.3g} h"
+
+
+class Measured:
+    """The costs of the last snapshots; told and asked by different threads."""
+
+    def __init__(self, *, cores: int) -> None:
+        self._cores = max(cores, 1)
+        self._memory: deque[float] = deque(maxlen=OBSERVED)
+        self._durable: deque[float] = deque(maxlen=OBSERVED)
+
+    def memory(self, *, stall_seconds: float, busy_seconds: float) -> None:
+        """A snapshot went to memory."""
+        self._memory.append(stall_seconds + busy_seconds / self._cores)
+
+    def durable(self, *, stall_seconds: float, busy_seconds: float) -> None:
+        """A snapshot went to disk; without a stall of its own if memory had it."""
+        self._durable.append(stall_seconds + busy_seconds / self._cores)
 
     @property
-    def given(self) -> bool:
-        """Whether the interval was asked for, not planned."""
-        return self.every_steps is not None or self.every_seconds is not None
+    def costs(self) -> Costs:
+        """What a snapshot costs now."""
+        return Costs(memory=_median(self._memory), durable=_median(self._durable))
 
-    def interval_seconds(self, *, stall_seconds: float) -> float:
-        """The planned interval for snapshots that stall training so long."""
-        planned = stall_seconds / self.budget
-        return min(max(planned, self.shortest_seconds), self.longest_seconds)
 
-    def due(self, *, steps: int, seconds: float, stall_seconds: float | None) -> bool:
-        """Whether one is due ``steps`` and ``seconds`` after the last.
-
-        ``stall_seconds`` is what the last one cost; None: there was none yet, and
-        then the first is due at once, so that the first steps (and the random initial
-        weights they came from) cannot be lost.
-        """
-        if steps < 1:
-            return False
-        if self.given:
-            by_steps = self.every_steps is not None and steps >= self.every_steps
-            by_time = self.every_seconds is not None and seconds >= self.every_seconds
-            return by_steps or by_time
-        if stall_seconds is None:
-            return True
-        return seconds >= self.interval_seconds(stall_seconds=stall_seconds)
+def _median(values: deque[float]) -> float | None:
+    ordered = sorted(values)
+    return ordered[len(ordered) // 2] if ordered else None

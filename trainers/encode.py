@@ -227,7 +227,11 @@ class Decoder:
         return _into_array(existing, array)
 
     def _dict(self, kind: str, value: dict[str, Any], existing: Any) -> Any:
-        pairs = [[self.decode(one) for one in pair] for pair in value["v"]]
+        present = existing if isinstance(existing, dict) else {}
+        pairs = []
+        for stored_key, stored in value["v"]:
+            key = self.decode(stored_key)
+            pairs.append((key, self.decode(stored, existing=present.get(key))))
         if kind == "default":
             made: Any = collections.defaultdict(self.decode(value["f"]), pairs)
         else:

@@ -72,8 +72,9 @@ class FitRun:
         self._ran = 0
         self._updates: int | None = None
         self._step_began = 0.0
-        self._saved_step = session.step
-        self._saved_at = time.monotonic()
+        self._since = session.step, time.monotonic()
+        """Step and time of the last snapshot in any tier."""
+        self._since_durable = self._since
         self._told: set[str] = set()
         self._looked_into = False
 
@@ -222,7 +223,8 @@ class FitRun:
         for sentence in told:
             self.attempt.notice(sentence)
         self.session.restored(taken, seconds=time.perf_counter() - began)
-        self._saved_step, self._saved_at = self.session.step, time.monotonic()
+        self._since = self.session.step, time.monotonic()
+        self._since_durable = self.session.durable_step(), time.monotonic()
         self._publish_position()
         self.attempt.enter(before)
 
@@ -319,20 +321,27 @@ class FitRun:
 
     def _boundary(self) -> None:
         """Between two steps: save if it is due, end if that was asked for."""
-        session = self.session
-        steps = session.step - self._saved_step
+        session, saver = self.session, self.session.saver
         if self.attempt.drain_requested:
-            if steps:
+            if self._passed(self._since_durable)[0]:
                 self.save()
             self.leave()
-        due = session.cadence.due(
-            steps=steps,
-            seconds=time.monotonic() - self._saved_at,
-            stall_seconds=session.stall_seconds,
-        )
-        # An interval in steps is kept to the step; a planned one never waits.
-        if due and (session.cadence.every_steps or not session.saver.busy):
-            self.save()
+        durable = self._passed(self._since_durable)
+        due = session.due(memory=self._passed(self._since), durable=durable)
+        # An interval in steps is kept to the step; others never wait for one in flight.
+        exact = due.durable and session.cadence.durable.steps is not None
+        if exact or (due.durable and not saver.busy and not saver.writing):
+            self.save(patient=exact)
+            return
+        inside = session.cadence.memory
+        exact = due.memory and inside is not None and inside.steps is not None
+        if exact or (due.memory and not saver.busy):
+            self.save(durable=False, patient=exact)
+
+    def _passed(self, since: tuple[int, float]) -> tuple[int, float]:
+        """Steps and seconds since then."""
+        step, at = since
+        return self.session.step - step, time.monotonic() - at
 
     def _evaluation(self, iterator: Any) -> Iterator[Any]:
         """The loop of an evaluation inside ``fit``, most often the validation.
@@ -340,15 +349,21 @@ class FitRun:
         A drain need not wait for its end where the state before it is saved.
         """
         for step in fit_iterator.keras_own(iterator):
-            saved = self._saved_step == self.session.step
+            saved = self._since_durable[0] == self.session.step
             if self.attempt.drain_requested and saved:
                 self.leave()
             yield step
 
     # --- saving ------------------------------------------------------------------
 
-    def save(self, *, fit_done: bool = False) -> None:
-        """Copy the state and let it be saved."""
+    def save(
+        self, *, fit_done: bool = False, durable: bool = True, patient: bool = True
+    ) -> None:
+        """Copy the state and let it be saved: in memory, and on disk if ``durable``.
+
+        Not ``patient``: if there is no memory for it yet, that is made aside, and the
+        state is saved at a later boundary.
+        """
         began = time.perf_counter()
         before = self.attempt.enter(Phase.SNAPSHOT)
         local = {
@@ -371,10 +386,14 @@ class FitRun:
         state, tensors, told = fit_state.capture(self.model, callbacks, local)
         for sentence in told:
             self.tell(sentence)
+        if not patient and not self.session.saver.prepared(tensors):
+            self.attempt.enter(before)
+            return
         self.session.save(
             state,
             tensors,
             began=began,
+            durable=durable,
             fit=self.session.fit_number,
             fit_done=fit_done,
             epoch=self.epoch,
@@ -382,7 +401,9 @@ class FitRun:
             batch=self.source.batch,
             slices=self._slicing()[0],
         )
-        self._saved_step, self._saved_at = self.session.step, time.monotonic()
+        self._since = self.session.step, time.monotonic()
+        if durable or self.session.memory is None:
+            self._since_durable = self._since
         self.attempt.enter(before)
 
     def leave(self) -> None:

@@ -1,18 +1,25 @@
 """What all calls of ``fit`` of a process share: the snapshots, and which call this is."""
 
 import hashlib
+import os
 import time
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from supervisor.wire.directive import Directive
 from supervisor.wire.events import Kind
-from supervisor.wire.manifest import FORMAT, Manifest
+from supervisor.wire.manifest import DURABLE, FORMAT, MEMORY, Manifest
 from trainers import resume, snapshot
 from trainers.attempt import Attempt
-from trainers.cadence import Cadence
+from trainers.cadence import Cadence, Due, Interval, Measured, SnapshotPlan
 from trainers.saver import Saved, Saver
 from trainers.snapshot import Snapshot, Store
+from trainers.snapshot_memory import MemoryTier, NoMemoryTierError
 from trainers.tensors import Tensor
+
+NEWS = 1.5
+"""A plan is told again when an interval changed by this factor."""
 
 
 class Session:
@@ -32,31 +39,80 @@ class Session:
             job=directive.job,
             kept=directive.snapshots_kept,
         )
+        self.memory = self._memory_tier(directive)
         self.plan = resume.Plan()
         if directive.restore:
             self.plan = resume.choose(
-                self.store, before_step=directive.restore_before_step
+                self.store,
+                memory=self.memory,
+                before_step=directive.restore_before_step,
             )
         for damaged in self.plan.quarantined:
             attempt.notice(
                 f"snapshot {damaged['snapshot']} is damaged and set aside:"
                 f" {damaged['because']}"
             )
-        self.saver = Saver(self.store, self._saved, protected=set(self.plan.names))
-        self.cadence = Cadence(
-            every_steps=directive.snapshot_every_steps,
-            every_seconds=directive.snapshot_every_seconds,
+        self.saver = Saver(
+            self.store,
+            self._saved,
+            protected=set(self.plan.names),
+            memory=self.memory,
+            refused=self._without_memory,
+            pinned=set(self.plan.in_memory),
         )
+        self.cadence = cadence_of(directive, memory=self.memory is not None)
+        self._measured = Measured(cores=len(os.sched_getaffinity(0)))
+        self._told_plan: SnapshotPlan | None = None
         self.fit_number = 0
         """Which call of ``fit`` is running or comes next, from 0."""
         self.step = 0
         """Steps done since the run began."""
         self.samples = 0
-        self.stall_seconds: float | None = None
-        """How long the newest snapshot held training up."""
-        self._serial = self.store.next_serial() - 1
+        self._serial = self._last_serial()
         self._count = 0
+        self._published = 0
         attempt.wait_for_saver = self.saver.wait
+
+    def _memory_tier(self, directive: Directive) -> MemoryTier | None:
+        if directive.memory_directory is None:
+            return None
+        try:
+            return MemoryTier(
+                Path(directive.memory_directory),
+                job=directive.job,
+                durable=self.store.directory,
+            )
+        except NoMemoryTierError as error:
+            self.attempt.notice(str(error))
+            return None
+
+    def _without_memory(self, sentence: str) -> None:
+        """There is no room for the memory tier (any more)."""
+        self.attempt.notice(sentence)
+        self.memory = None
+        self.cadence = replace(self.cadence, memory=None)
+
+    def _last_serial(self) -> int:
+        inside = [] if self.memory is None else self.memory.entries()
+        serials = [entry.serial for entry in inside]
+        return max([*serials, self.store.next_serial() - 1])
+
+    def durable_step(self) -> int:
+        """Step of the newest snapshot on disk; -1: there is none."""
+        entries = self.store.entries()
+        return entries[0].step if entries else -1
+
+    def due(self, *, memory: tuple[int, float], durable: tuple[int, float]) -> Due:
+        """Which tiers are to have a snapshot now (see ``Cadence.due``)."""
+        return self.cadence.due(self._plan(), memory=memory, durable=durable)
+
+    def _plan(self) -> SnapshotPlan:
+        """The intervals to keep; told whenever they are news."""
+        plan = self.cadence.plan(self._measured.costs)
+        if _is_news(plan, self._told_plan):
+            self._told_plan = plan
+            self.attempt.say(Kind.SNAPSHOT_PLAN, **asdict(plan))
+        return plan
 
     def end_of(self, fit: int) -> Snapshot | None:
         """The end state of call ``fit``, if an earlier attempt finished it."""
@@ -73,6 +129,7 @@ class Session:
     def restored(self, taken: Snapshot, *, seconds: float) -> None:
         """Go on counting from ``taken`` and say so."""
         manifest = taken.manifest
+        self.saver.pinned.discard(taken.entry.name)
         self.step, self.samples = manifest.step, manifest.samples
         self.attempt.last_saved.update(step=manifest.step, snapshot=taken.entry.name)
         self.attempt.set(
@@ -84,6 +141,7 @@ class Session:
         self.attempt.say(
             Kind.RESTORED,
             snapshot=taken.entry.name,
+            tier=taken.entry.tier,
             step=manifest.step,
             fit=manifest.fit,
             epoch=manifest.epoch,
@@ -98,11 +156,13 @@ class Session:
         tensors: list[Tensor],
         *,
         began: float,
+        durable: bool,
         **position: Any,
     ) -> None:
         """Start saving; ``position``: the fields of the manifest that tell where.
 
-        ``began``: when training stopped for it, by ``time.perf_counter``.
+        ``began``: when training stopped for it, by ``time.perf_counter``. ``durable``:
+        on disk too, not in memory alone.
         """
         self._serial += 1
         directive = self.attempt.directive
@@ -119,35 +179,83 @@ class Session:
             state={**state, "script": script_hash(directive.script)},
             **position,
         )
-        self.stall_seconds = self.saver.save(tensors, manifest, began=began)
+        self.saver.save(tensors, manifest, began=began, durable=durable)
 
     def _saved(self, saved: Saved) -> None:
-        """From the saving thread: publish what became of a snapshot."""
+        """From the saving thread: publish what became of a snapshot in a tier."""
         manifest, error = saved.manifest, saved.error
         if saved.entry is None:
             self.attempt.say(
                 Kind.SNAPSHOT_FAILED,
                 step=manifest.step,
+                tier=saved.tier,
                 because=str(error),
                 errno=None if error is None else error.errno,
             )
             return
-        self._count += 1
-        name = saved.entry.name
-        self.attempt.last_saved.update(step=manifest.step, snapshot=name)
-        self.attempt.set(
-            snapshot_step=manifest.step,
-            snapshot_ns=time.monotonic_ns(),
-            snapshots=self._count,
-        )
+        self._measure(saved)
+        self._publish(manifest, saved.entry.name, saved.tier)
         self.attempt.say(
             Kind.SNAPSHOT,
-            snapshot=name,
+            snapshot=saved.entry.name,
+            tier=saved.tier,
             step=manifest.step,
             bytes=saved.nbytes,
             stall_seconds=saved.stall_seconds,
             seconds=saved.seconds,
         )
+
+    def _measure(self, saved: Saved) -> None:
+        stall, busy = saved.stall_seconds, saved.busy_seconds
+        if saved.tier == MEMORY:
+            self._measured.memory(stall_seconds=stall, busy_seconds=busy)
+        else:
+            extra = 0.0 if self.memory is not None else stall
+            self._measured.durable(stall_seconds=extra, busy_seconds=busy)
+
+    def _publish(self, manifest: Manifest, name: str, tier: str) -> None:
+        """The newest snapshot, in any tier; on disk it may be one of long ago."""
+        if tier == DURABLE:
+            self.attempt.last_saved.update(step=manifest.step, snapshot=name)
+        if manifest.serial <= self._published:
+            return
+        self._published = manifest.serial
+        self._count += 1
+        self.attempt.set(
+            snapshot_step=manifest.step,
+            snapshot_ns=time.monotonic_ns(),
+            snapshots=self._count,
+        )
+
+
+def cadence_of(directive: Directive, *, memory: bool) -> Cadence:
+    """The rules that a directive asks for."""
+    inside = Interval(
+        seconds=directive.memory_every_seconds, steps=directive.memory_every_steps
+    )
+    return Cadence(
+        memory=inside if memory else None,
+        durable=Interval(
+            seconds=directive.snapshot_every_seconds,
+            steps=directive.snapshot_every_steps,
+        ),
+        budget=directive.snapshot_budget,
+        between_failures=directive.mean_seconds_between_failures,
+    )
+
+
+def _is_news(plan: SnapshotPlan, told: SnapshotPlan | None) -> bool:
+    if told is None:
+        return plan.memory_seconds != 0.0 and plan.durable_seconds != 0.0
+    pairs = (
+        (plan.memory_seconds, told.memory_seconds),
+        (plan.durable_seconds, told.durable_seconds),
+    )
+    return any(
+        (new is None) != (old is None)
+        or (new is not None and old is not None and not old / NEWS <= new <= old * NEWS)
+        for new, old in pairs
+    )
 
 
 def script_hash(script: str) -> str | None:

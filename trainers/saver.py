@@ -1,7 +1,8 @@
 """Saving beside the training: it waits for one copy, a thread does the rest.
 
-At most one snapshot is in flight. A sink is told to commit the image of a tensor file
-and a manifest; the durable store is one, a memory tier can be another.
+The copy is made into a slot of the memory tier, or into memory of our own where there is
+no such tier. A thread hashes it, lets the slot be a snapshot, and writes it to disk if
+that was asked for. While it writes, the next snapshot may go into the other slot.
 """
 
 import threading
@@ -10,13 +11,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from supervisor.wire.manifest import Manifest
+from supervisor.wire.manifest import DURABLE, MEMORY, Manifest
+from supervisor.wire.seal import hash_of
 from trainers import snapshot
-from trainers.tensors import Image, Tensor
+from trainers.snapshot_memory import MemoryTier, NoMemoryTierError, Slot
+from trainers.tensors import Image, Tensor, layout_of
+
+THREAD = "trainwarden-saver"
 
 
 class Sink(Protocol):
-    """Where snapshots go."""
+    """Where durable snapshots go."""
 
     def commit(self, content: memoryview, manifest: Manifest) -> snapshot.Entry:
         """Keep the snapshot; whole when this returns. Raises OSError."""
@@ -29,7 +34,7 @@ class Sink(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """How saving one snapshot went."""
+    """How saving one snapshot in one tier went."""
 
     manifest: Manifest
     entry: snapshot.Entry | None
@@ -40,6 +45,26 @@ class Saved:
     seconds: float
     """From the copy to the commit."""
     nbytes: int
+    tier: str = DURABLE
+    busy_seconds: float = 0.0
+    """Processor time of the thread: what it took away from training."""
+
+
+@dataclass(slots=True)
+class _Job:
+    """One snapshot on its way."""
+
+    image: Image
+    slot: Slot | None
+    manifest: Manifest
+    tensors: Sequence[Tensor]
+    durable: bool
+    stall: float
+    began: float
+    sealed: threading.Event = field(default_factory=threading.Event)
+    """The next copy may be made."""
+    thread: threading.Thread | None = None
+    told_busy: float = 0.0
 
 
 @dataclass(slots=True)
@@ -48,61 +73,211 @@ class Saver:
 
     sink: Sink
     done: Callable[[Saved], None]
-    """Told of each snapshot, from the saving thread."""
+    """Told of each snapshot in each tier, from the saving thread."""
     protected: set[str] = field(default_factory=set)
     """Names that pruning leaves alone: the ends of fits, the one restored from."""
-    _image: Image | None = None
-    _thread: threading.Thread | None = None
+    memory: MemoryTier | None = None
+    refused: Callable[[str], None] = field(default=lambda _sentence: None)
+    """Told why there is no memory tier any more."""
+    pinned: set[str] = field(default_factory=set)
+    """Names in memory that are still to be restored from."""
+    _retired: MemoryTier | None = None
+    _own: Image | None = None
+    _sealing: _Job | None = None
+    _writing: _Job | None = None
+    _preparing: threading.Thread | None = None
 
     @property
     def busy(self) -> bool:
-        """Whether a snapshot is in flight."""
-        return self._thread is not None and self._thread.is_alive()
+        """Whether a copy would have to wait."""
+        job = self._sealing
+        sealing = job is not None and not job.sealed.is_set()
+        return sealing or _alive(self._preparing)
+
+    @property
+    def writing(self) -> bool:
+        """Whether a durable snapshot is in flight."""
+        return self._writing is not None and _alive(self._writing.thread)
 
     def wait(self) -> None:
-        """Until no snapshot is in flight."""
-        if self._thread is not None:
-            self._thread.join()
+        """Until no snapshot is in flight in any tier."""
+        for thread in (self._preparing, *map(_thread, (self._sealing, self._writing))):
+            if thread is not None:
+                thread.join()
+
+    def prepared(self, tensors: Sequence[Tensor]) -> bool:
+        """Whether a copy of ``tensors`` has its memory; if not, it is made, aside.
+
+        To be asked while not ``busy``.
+        """
+        if self._fits(tensors):
+            return True
+        self._preparing = threading.Thread(
+            target=self._prepare, args=(tensors,), name=THREAD
+        )
+        self._preparing.start()
+        return False
 
     def save(
-        self, tensors: Sequence[Tensor], manifest: Manifest, *, began: float
+        self,
+        tensors: Sequence[Tensor],
+        manifest: Manifest,
+        *,
+        began: float,
+        durable: bool = True,
     ) -> float:
         """Copy ``tensors`` and start saving; returns the seconds since ``began``.
 
-        Waits for one in flight: its image is the one to be filled.
+        Waits for what is in the way: the copy before, until it is hashed; and where
+        this one is to be ``durable``, the durable one before it.
         """
-        self.wait()
-        layout = tuple(tensor.layout for tensor in tensors)
-        if self._image is None or self._image.layout != layout:
-            self._image = None  # free the old one first
-            self._image = Image(tensors)
-        self._image.fill(tensors)
+        self._wait_for_memory()
+        if durable or self.memory is None:
+            self._wait_for_disk()
+        slot = self._take(tensors)
+        image = self._own_image(tensors) if slot is None else slot.image
+        assert image is not None  # noqa: S101  # a slot that was taken has one
+        image.fill(tensors)
         stall = time.perf_counter() - began
-        self._thread = threading.Thread(
-            target=self._commit,
-            args=(self._image, manifest, stall, began),
-            name="trainwarden-saver",
+        job = _Job(
+            image, slot, manifest, tensors, durable or slot is None, stall, began
         )
-        self._thread.start()
+        job.thread = threading.Thread(target=self._keep, args=(job,), name=THREAD)
+        self._sealing = job
+        if job.durable:
+            self._writing = job
+        job.thread.start()
         return stall
 
+    def retire(self) -> None:
+        """Nothing in memory is to be restored from any more."""
+        self.pinned.clear()
+
+    # --- in the training thread ----------------------------------------------------
+
+    def _wait_for_memory(self) -> None:
+        if self._preparing is not None:
+            self._preparing.join()
+        if self._sealing is not None:
+            self._sealing.sealed.wait()
+
+    def _wait_for_disk(self) -> None:
+        if self._writing is not None and self._writing.thread is not None:
+            self._writing.thread.join()
+
+    def _never(self) -> frozenset[str]:
+        """Names in memory that must stay: restored from, or being written to disk."""
+        job = self._writing
+        writing = job is not None and _alive(job.thread) and job.slot is not None
+        names = {job.slot.path.name} if writing and job and job.slot else set()
+        return frozenset(self.pinned | names)
+
+    def _fits(self, tensors: Sequence[Tensor]) -> bool:
+        if self.memory is not None:
+            try:
+                return self.memory.fits(tensors, never=self._never())
+            except OSError:
+                return True  # told when it is taken
+        return self._own is not None and self._own.layout == layout_of(tensors)
+
+    def _take(self, tensors: Sequence[Tensor]) -> Slot | None:
+        """A slot in memory; None: there is none to be had, now or any more."""
+        if self.memory is None:
+            return None
+        try:
+            slot = self.memory.take(tensors, never=self._never())
+        except NoMemoryTierError as error:
+            self._without_memory(error)
+            slot = None
+        if slot is None:
+            self._wait_for_disk()  # our own image is written from, too
+        return slot
+
+    def _without_memory(self, error: NoMemoryTierError) -> None:
+        """What lies in memory stays until a newer one is on disk."""
+        self._retired, self.memory = self.memory, None
+        self.refused(str(error))
+
+    def _own_image(self, tensors: Sequence[Tensor]) -> Image:
+        if self._own is None or self._own.layout != layout_of(tensors):
+            self._own = None  # free the old one first
+            self._own = Image(tensors)
+        return self._own
+
+    # --- in the saving thread ------------------------------------------------------
+
+    def _prepare(self, tensors: Sequence[Tensor]) -> None:
+        if self._take(tensors) is None:
+            self._own_image(tensors)
+
+    def _keep(self, job: _Job) -> None:
+        try:
+            self._seal(job)
+            if job.durable:
+                self._commit(job, DURABLE, self._on_disk)
+        finally:
+            job.sealed.set()
+
+    def _seal(self, job: _Job) -> None:
+        job.manifest = replace(
+            job.manifest,
+            tensors_bytes=job.image.nbytes,
+            tensors_hash=hash_of(job.image.content),
+        )
+        if job.slot is not None and self.memory is not None:
+            self._commit(job, MEMORY, self._in_memory(self.memory, job.slot))
+            self._prepare_next(job)
+            job.sealed.set()  # the next copy goes into the other slot
+
+    def _in_memory(
+        self, memory: MemoryTier, slot: Slot
+    ) -> Callable[[_Job], snapshot.Entry]:
+        return lambda job: memory.commit(slot, job.manifest)
+
+    def _prepare_next(self, job: _Job) -> None:
+        """The other slot, where it does not fit yet: not while training waits."""
+        assert job.slot is not None  # noqa: S101  # the caller looked
+        memory, never = self.memory, self._never() | {job.slot.path.name}
+        try:
+            if memory is not None and not memory.fits(job.tensors, never=never):
+                memory.take(job.tensors, never=never)
+        except NoMemoryTierError as error:
+            self._without_memory(error)
+        except OSError:
+            return  # told when it is taken
+
+    def _on_disk(self, job: _Job) -> snapshot.Entry:
+        entry = self.sink.commit(job.image.content, job.manifest)
+        if self._retired is not None and job.slot is None:
+            self._retired.close()
+            self._retired = None
+        if job.manifest.fit_done:
+            self.protected.add(entry.name)
+        self.sink.prune(never=frozenset(self.protected))
+        return entry
+
     def _commit(
-        self, image: Image, manifest: Manifest, stall: float, began: float
+        self, job: _Job, tier: str, commit: Callable[[_Job], snapshot.Entry]
     ) -> None:
         entry, error = None, None
         try:
-            digest = snapshot.hash_of(image.content)
-            manifest = replace(
-                manifest, tensors_bytes=image.nbytes, tensors_hash=digest
-            )
-            entry = self.sink.commit(image.content, manifest)
-            if manifest.fit_done:
-                self.protected.add(entry.name)
-            self.sink.prune(never=frozenset(self.protected))
+            entry = commit(job)
         except OSError as caught:
             error = caught
-        seconds = time.perf_counter() - began
-        self.done(Saved(manifest, entry, error, stall, seconds, image.nbytes))
+        seconds, busy = time.perf_counter() - job.began, time.thread_time()
+        taken, job.told_busy = busy - job.told_busy, busy
+        nbytes = job.image.nbytes
+        self.done(
+            Saved(job.manifest, entry, error, job.stall, seconds, nbytes, tier, taken)
+        )
+
+
+def _alive(thread: threading.Thread | None) -> bool:
+    return thread is not None and thread.is_alive()
+
+
+def _thread(job: _Job | None) -> threading.Thread | None:
+    return None if job is None else job.thread
 
 
 def nothing_saved(_saved: Any) -> None:

@@ -1,5 +1,5 @@
 # ruff: noqa: EM102, TRY003  # these exceptions are their sentences
-"""The durable tier: a directory with one directory a snapshot.
+"""The format of both tiers, and the durable one: a directory, one in it a snapshot.
 
 A snapshot is whole once it has its name ``STEP-SERIAL``: it is written under a name
 that ends in ``.partial``, fsynced, renamed, and the rename is fsynced. What is found
@@ -7,21 +7,25 @@ damaged goes to ``quarantine/``, what an earlier decision left behind to ``aband
 """
 
 import fcntl
-import hashlib
-import json
 import mmap
 import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from supervisor.wire.files import fsync_directory, read_json, write_json
-from supervisor.wire.manifest import FORMAT, MANIFEST, TENSORS, Manifest
+from supervisor.wire.manifest import (
+    DURABLE,
+    FORMAT,
+    MANIFEST,
+    TENSORS,
+    Manifest,
+)
+from supervisor.wire.seal import has_hash, is_sealed, seal
 from trainers import tensors
 
 PARTIAL = ".partial"
@@ -29,8 +33,6 @@ QUARANTINE = "quarantine"
 ABANDONED = "abandoned"
 _NAME = re.compile(r"(\d{12})-(\d{6})")
 _CHUNK = 16 * 1024 * 1024
-_DIGEST = "manifest_hash"
-"""Key in ``state``: the hash of everything else in the manifest."""
 
 
 class DamagedError(Exception):
@@ -48,6 +50,7 @@ class Entry:
     path: Path
     step: int
     serial: int
+    tier: str = DURABLE
 
     @property
     def name(self) -> str:
@@ -64,24 +67,60 @@ class Snapshot:
     tensors: Mapping[str, np.ndarray]
 
 
-def hash_of(content: memoryview | bytes) -> str:
-    """``blake2b-256:HEX``."""
-    return f"blake2b-256:{hashlib.blake2b(content, digest_size=32).hexdigest()}"
+def name_of(manifest: Manifest) -> str:
+    """The directory's name of the snapshot that ``manifest`` describes."""
+    return f"{manifest.step:012d}-{manifest.serial:06d}"
 
 
-def _sealed(value: dict[str, Any]) -> str:
-    """The hash of a manifest without its own."""
-    state = {key: item for key, item in value["state"].items() if key != _DIGEST}
-    plain = {**value, "state": state}
-    return hash_of(json.dumps(plain, sort_keys=True).encode())
+def entries_in(directory: Path, tier: str) -> list[Entry]:
+    """All snapshots in ``directory`` by name, the youngest first.
+
+    By serial, not by step: after going back to an older one, what was saved later
+    belongs to the run, although its steps are fewer.
+    """
+    found = [
+        Entry(path, int(match[1]), int(match[2]), tier)
+        for path in directory.iterdir()
+        if (match := _NAME.fullmatch(path.name)) and path.is_dir()
+    ]
+    return sorted(found, key=lambda entry: entry.serial, reverse=True)
 
 
-def seal(manifest: Manifest) -> Manifest:
-    """``manifest`` with its own hash: a flipped digit in it is damage too."""
-    # Through JSON and back, so that the hash is over what a reader will see.
-    value = json.loads(json.dumps(manifest.to_json()))
-    state = {**value["state"], _DIGEST: _sealed(value)}
-    return replace(manifest, state=state)
+def describe(entry: Entry, *, job: str) -> Manifest:
+    """The manifest of ``entry``, verified. Raises DamagedError."""
+    value = read_json(entry.path / MANIFEST)
+    if value is None:
+        raise DamagedError(f"{MANIFEST} is missing or cannot be read")
+    if value.get("format") != FORMAT:
+        raise DamagedError(f"format {value.get('format')} is not {FORMAT}")
+    manifest = Manifest.from_json(value)
+    if manifest is None or not isinstance(manifest.state, dict):
+        raise DamagedError(f"{MANIFEST} lacks a field")
+    if not is_sealed(manifest):
+        raise DamagedError(f"{MANIFEST} does not have the recorded hash")
+    if (manifest.step, manifest.serial) != (entry.step, entry.serial):
+        raise DamagedError(f"{MANIFEST} belongs to another snapshot")
+    if manifest.job != job:
+        raise DamagedError(f"{MANIFEST} belongs to the job {manifest.job}")
+    return manifest
+
+
+def load(entry: Entry, *, job: str) -> Snapshot:
+    """Verify ``entry`` whole: names, sizes, hashes, header. Raises DamagedError."""
+    manifest = describe(entry, job=job)
+    try:
+        with (entry.path / TENSORS).open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if size != manifest.tensors_bytes:
+                raise DamagedError(f"{TENSORS} has {size} bytes, not as recorded")
+            content = memoryview(mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ))
+        if not has_hash(content, manifest.tensors_hash):
+            raise DamagedError(f"{TENSORS} does not have the recorded hash")
+        return Snapshot(entry, manifest, tensors.parse(content))
+    except (OSError, ValueError) as error:
+        raise DamagedError(f"{TENSORS} cannot be read: {error}") from error
+    except tensors.DamagedTensorsError as error:
+        raise DamagedError(f"{TENSORS}: {error}") from error
 
 
 class Store:
@@ -95,7 +134,7 @@ class Store:
             DirectoryTakenError: another process uses it.
         """
         self.directory = directory
-        self._job = job
+        self.job = job
         self.kept = max(1, kept)
         directory.mkdir(parents=True, exist_ok=True)
         # A record lock: children that are forked do not inherit it.
@@ -116,17 +155,8 @@ class Store:
         os.close(self._lock)
 
     def entries(self) -> list[Entry]:
-        """All snapshots by name, the youngest first.
-
-        By serial, not by step: after going back to an older one, what was saved later
-        belongs to the run, although its steps are fewer.
-        """
-        found = [
-            Entry(path, int(match[1]), int(match[2]))
-            for path in self.directory.iterdir()
-            if (match := _NAME.fullmatch(path.name)) and path.is_dir()
-        ]
-        return sorted(found, key=lambda entry: entry.serial, reverse=True)
+        """All snapshots by name, the youngest first."""
+        return entries_in(self.directory, DURABLE)
 
     def next_serial(self) -> int:
         """A serial that no snapshot has or had, the set-aside ones included."""
@@ -141,38 +171,8 @@ class Store:
                 yield from (self.directory / aside).iterdir()
 
     def load(self, entry: Entry) -> Snapshot:
-        """Verify ``entry`` whole: names, sizes, hashes, header. Raises DamagedError."""
-        manifest = self._manifest(entry)
-        try:
-            with (entry.path / TENSORS).open("rb") as file:
-                size = os.fstat(file.fileno()).st_size
-                if size != manifest.tensors_bytes:
-                    raise DamagedError(f"{TENSORS} has {size} bytes, not as recorded")
-                content = memoryview(mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ))
-            if hash_of(content) != manifest.tensors_hash:
-                raise DamagedError(f"{TENSORS} does not have the recorded hash")
-            return Snapshot(entry, manifest, tensors.parse(content))
-        except (OSError, ValueError) as error:
-            raise DamagedError(f"{TENSORS} cannot be read: {error}") from error
-        except tensors.DamagedTensorsError as error:
-            raise DamagedError(f"{TENSORS}: {error}") from error
-
-    def _manifest(self, entry: Entry) -> Manifest:
-        value = read_json(entry.path / MANIFEST)
-        if value is None:
-            raise DamagedError(f"{MANIFEST} is missing or cannot be read")
-        if value.get("format") != FORMAT:
-            raise DamagedError(f"format {value.get('format')} is not {FORMAT}")
-        manifest = Manifest.from_json(value)
-        if manifest is None or not isinstance(manifest.state, dict):
-            raise DamagedError(f"{MANIFEST} lacks a field")
-        if manifest.state.get(_DIGEST) != _sealed(manifest.to_json()):
-            raise DamagedError(f"{MANIFEST} does not have the recorded hash")
-        if (manifest.step, manifest.serial) != (entry.step, entry.serial):
-            raise DamagedError(f"{MANIFEST} belongs to another snapshot")
-        if manifest.job != self._job:
-            raise DamagedError(f"{MANIFEST} belongs to the job {manifest.job}")
-        return manifest
+        """Verify ``entry`` whole. Raises DamagedError."""
+        return load(entry, job=self.job)
 
     def set_aside(self, entry: Entry, where: str) -> None:
         """Move ``entry`` to ``quarantine/`` or ``abandoned/``. Raises OSError."""
@@ -191,7 +191,7 @@ class Store:
             OSError: no space, or worse; what was written of it is removed.
         """
         manifest = seal(manifest)
-        name = f"{manifest.step:012d}-{manifest.serial:06d}"
+        name = name_of(manifest)
         partial = self.directory / f"{name}{PARTIAL}"
         try:
             partial.mkdir()

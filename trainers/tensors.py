@@ -85,24 +85,40 @@ def _header(tensors: Sequence[Tensor]) -> bytes:
     return _LENGTH.pack(len(text)) + text
 
 
+def _anonymous(nbytes: int) -> mmap.mmap:
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE
+    return mmap.mmap(-1, nbytes, flags=flags)
+
+
+def layout_of(
+    tensors: Sequence[Tensor],
+) -> tuple[tuple[str, str, tuple[int, ...]], ...]:
+    """What decides whether tensors fit an image made for others."""
+    return tuple(tensor.layout for tensor in tensors)
+
+
 class Image:
     """The memory image of a tensor file: allocated once, filled again and again."""
 
-    def __init__(self, tensors: Sequence[Tensor]) -> None:
-        """Allocate and touch the memory for tensors of this layout."""
+    def __init__(
+        self,
+        tensors: Sequence[Tensor],
+        *,
+        allocate: Callable[[int], mmap.mmap] | None = None,
+    ) -> None:
+        """Allocate and touch the memory for tensors of this layout.
+
+        ``allocate(nbytes)`` returns the memory to use; without it, anonymous memory.
+        """
         # The widest items first: then every tensor is aligned without holes.
         self._order = sorted(
             range(len(tensors)), key=lambda i: -numpy_dtype(tensors[i].dtype).itemsize
         )
         ordered = [tensors[i] for i in self._order]
         header = _header(ordered)
-        self.layout = tuple(tensor.layout for tensor in tensors)
+        self.layout = layout_of(tensors)
         self.nbytes = len(header) + sum(tensor.nbytes for tensor in ordered)
-        self._map = mmap.mmap(
-            -1,
-            self.nbytes,
-            flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE,
-        )
+        self._map = (allocate or _anonymous)(self.nbytes)
         self._map[: len(header)] = header
         self.content = memoryview(self._map)
         self._views = self._make_views(ordered, len(header))

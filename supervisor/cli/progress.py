@@ -1,6 +1,6 @@
 """How a run looks in a terminal and in a log: pure text."""
 
-from supervisor.core.status import JobState, JobStatus
+from supervisor.core.status import JobState, JobStatus, SnapshotPlan
 from supervisor.core.units import format_duration, format_size
 
 
@@ -56,3 +56,10 @@ def _snapshot(status: JobStatus) -> str:
         return "no snapshot yet"
     age = format_duration(status.snapshot.age_seconds)
     return f"snapshot {age} ago (step {status.snapshot.step})"
+
+
+def plan_line(plan: SnapshotPlan) -> str:
+    """How often snapshots are taken, and why."""
+    pairs = (("memory", plan.memory_seconds), ("disk", plan.durable_seconds))
+    often = [f"to {tier} every {format_duration(s)}" for tier, s in pairs if s]
+    return f"snapshots {', '.join(often)} ({plan.because})".replace("  ", " ")

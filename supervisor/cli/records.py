@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from supervisor.cli.options import fail, json_option, state_option
-from supervisor.cli.progress import progress_line
+from supervisor.cli.progress import plan_line, progress_line
 from supervisor.core.explain import explain_incident, summarise_incident
 from supervisor.core.status import JobStatus
 from supervisor.host.clock import Clock
@@ -60,6 +60,8 @@ def status(*, as_json: bool, state_dir: Path) -> None:
         click.echo(f"no job has run in {state_dir} yet")
     for item in [] if as_json else found:
         click.echo(progress_line(item))
+        if item.snapshot_plan is not None and item.pid is not None:
+            click.echo(f"  {plan_line(item.snapshot_plan)}")
         if item.promise:
             click.echo(f"  bit-identical resume is not promised: {item.promise}")
 

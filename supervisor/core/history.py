@@ -51,6 +51,12 @@ class History:
         known = [a.batch for a in self.attempts if a.batch is not None]
         return known[-1] if known else None
 
+    @property
+    def failures(self) -> int:
+        """How many attempts came to an end that nobody wanted."""
+        wanted = {None, Cause.NONE, Cause.PREEMPTED}
+        return sum(attempt.cause not in wanted for attempt in self.attempts)
+
     def begun(self, number: int) -> "History":
         """With a new attempt at the end."""
         return replace(self, attempts=(*self.attempts, AttemptHistory(number=number)))

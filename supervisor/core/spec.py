@@ -122,6 +122,30 @@ def _interval(value: object) -> SnapshotInterval:
     raise ValueError(message)
 
 
+def _tmpfs(value: object) -> str | None:
+    if value == "off":
+        return None
+    if isinstance(value, str) and value.startswith("/"):
+        return value
+    message = f"expected the absolute path of a tmpfs, or off, got {value!r}"
+    raise ValueError(message)
+
+
+BUDGET_EXPECTED = "a share such as 1% or 0.01, above 0 and at most 50%"
+
+
+def _budget(value: object) -> float:
+    percent = isinstance(value, str) and re.fullmatch(r"([0-9.]{1,9})\s*%", value)
+    try:
+        share = float(percent[1]) / 100 if percent else value
+    except ValueError:
+        share = None
+    if isinstance(share, float) and 0 < share <= 0.5:
+        return share
+    message = f"expected {BUDGET_EXPECTED}, got {value!r}"
+    raise ValueError(message)
+
+
 class Memory(_Table):
     """Limits of the framework's allocators."""
 
@@ -135,8 +159,17 @@ class Snapshots(_Table):
     """How often state is saved, and how much of it is kept."""
 
     every: Annotated[SnapshotInterval, BeforeValidator(_interval)] | None = None
-    """None: planned from what a snapshot costs."""
+    """Interval of those on disk. None: planned from cost and failures."""
     keep: Annotated[int, Field(ge=2, le=1000)] = 3
+    quota: Size | None = None
+    """What those on disk may take together, in bytes. The last good one stays."""
+    memory: Annotated[str | None, BeforeValidator(_tmpfs)] = "/dev/shm"  # noqa: S108
+    """A tmpfs for the snapshots that survive the process, not the machine. None
+    (``off`` in the file): there are none."""
+    memory_every: Annotated[SnapshotInterval, BeforeValidator(_interval)] | None = None
+    """Interval of those in memory. None: planned from cost and budget."""
+    budget: Annotated[float, BeforeValidator(_budget)] = 0.01
+    """Share of the training time that planned snapshots may take."""
 
 
 class Microbatch(_Table):

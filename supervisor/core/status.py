@@ -41,6 +41,15 @@ class SnapshotStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotPlan:
+    """How often snapshots are taken. None: no such tier, or counted in steps."""
+
+    memory_seconds: float | None
+    durable_seconds: float | None
+    because: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobStatus:
     """One job, now. None: not known (yet), which is not zero."""
 
@@ -65,6 +74,8 @@ class JobStatus:
     slices: int | None = None
     slice_size: int | None = None
     snapshot: SnapshotStatus | None = None
+    snapshot_plan: SnapshotPlan | None = None
+    """None: the first snapshot has not been taken yet."""
     memory_limit_bytes: int | None = None
     memory_in_use_bytes: int | None = None
     memory_peak_bytes: int | None = None

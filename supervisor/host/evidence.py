@@ -1,5 +1,6 @@
 """Gathering the evidence about an attempt that ended."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -22,12 +23,12 @@ def gather(
     telemetry: Telemetry,
     log: LogFollower,
     limited: bool,
-    snapshots: Path,
+    snapshots: Sequence[Path | None],
     oom_kills: int | None = None,
 ) -> Exited:
     """What is known of the end of the attempt in ``files``, all processes gone.
 
-    ``limited``: the supervisor put the CPU allocator under a limit. ``oom_kills``: how
+    ``snapshots``: the tiers. ``limited``: the supervisor put the CPU allocator under a limit. ``oom_kills``: how
     many the kernel counted in the attempt's cgroup while it ran.
     """
     telemetry.poll()
@@ -52,7 +53,7 @@ def gather(
     return Exited(
         evidence=evidence,
         last_step=None if page is None else page.step,
-        snapshot_step=newest_step(snapshots),
+        snapshot_step=newest_step(*snapshots),
     )
 
 

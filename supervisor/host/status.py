@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from supervisor.core.causes import Cause
-from supervisor.core.status import JobState, JobStatus, SnapshotStatus
+from supervisor.core.status import JobState, JobStatus, SnapshotPlan, SnapshotStatus
 from supervisor.core.verdicts import RemedyKind
 from supervisor.host.launch_direct import read_shimmed, same_process
 from supervisor.host.ledger import Ledger, RunRow
@@ -28,6 +28,7 @@ class RunFacts:
     incidents: tuple[tuple[Cause, RemedyKind], ...] = ()
     batch: int | None = None
     promise: str | None = None
+    snapshot_plan: SnapshotPlan | None = None
 
 
 def restarts(incidents: Iterable[tuple[Cause, RemedyKind]]) -> dict[Cause, int]:
@@ -51,6 +52,7 @@ def job_status(
         pid=pid,
         message=facts.message,
         promise=facts.promise,
+        snapshot_plan=facts.snapshot_plan,
         effective_batch=facts.batch,
         incidents=dict(Counter(cause for cause, _ in facts.incidents)),
         restarts=restarts(facts.incidents),
@@ -131,6 +133,7 @@ def stored_status(
         incidents=tuple(ledger.counts(run.job)),
         batch=next((a.batch for a in reversed(attempts) if a.batch), None),
         promise=telemetry.view.promise,
+        snapshot_plan=telemetry.view.snapshot_plan,
     )
     earlier = earlier_pages(paths.run(run.job, run.number), number)
     pid = shimmed.pid if alive and shimmed is not None else None

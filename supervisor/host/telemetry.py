@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from supervisor.core.events import Learned
+from supervisor.core.status import SnapshotPlan
 from supervisor.wire.events import EventReader, Kind, Record
 from supervisor.wire.page import Page, read_page
 from supervisor.wire.paths import AttemptPaths
@@ -23,6 +24,7 @@ class AttemptView:
     refused: str | None = None
     promise: str | None = None
     """Why bits are not promised."""
+    snapshot_plan: SnapshotPlan | None = None
 
 
 def _integer(record: Record, name: str) -> int | None:
@@ -32,6 +34,19 @@ def _integer(record: Record, name: str) -> int | None:
 
 def _text(record: Record, name: str) -> str:
     return str(record.fields.get(name, ""))[:2000]
+
+
+def _seconds(record: Record, name: str) -> float | None:
+    value = record.fields.get(name)
+    return float(value) if isinstance(value, (int, float)) else None
+
+
+def _plan(record: Record) -> SnapshotPlan:
+    return SnapshotPlan(
+        memory_seconds=_seconds(record, "memory_seconds"),
+        durable_seconds=_seconds(record, "durable_seconds"),
+        because=_text(record, "because"),
+    )
 
 
 def fold(view: AttemptView, record: Record) -> AttemptView:
@@ -48,6 +63,7 @@ _FOLDS: Mapping[str, Callable[[Record], dict[str, Any]]] = {
     Kind.FINISHED: lambda r: {"exit_code": _integer(r, "exit_code")},
     Kind.DRAINED: lambda _: {"drained": True},
     Kind.REFUSED: lambda r: {"refused": _text(r, "sentence")},
+    Kind.SNAPSHOT_PLAN: lambda r: {"snapshot_plan": _plan(r)},
     Kind.PROMISE: lambda r: {
         "promise": None if r.fields.get("bits") is not False else _text(r, "sentence")
     },

@@ -36,6 +36,10 @@ class Directive:
     args: tuple[str, ...]
     attempt_directory: str
     snapshot_directory: str
+    """The durable tier."""
+    memory_directory: str | None
+    """The memory tier: a directory of this run in a tmpfs, whose parent exists. None:
+    there is no such tier."""
     seed: int
     """The job's own seed (63 bits): permutations of array data come from it."""
     restore: bool
@@ -57,7 +61,16 @@ class Directive:
     """Whether a microbatch may deviate (BatchNorm, Dropout, losses that are no mean)."""
     snapshot_every_seconds: float | None
     snapshot_every_steps: int | None
-    """Both None: the interval is planned from measured cost."""
+    """Interval of durable snapshots; both None: planned from measured cost."""
+    memory_every_seconds: float | None
+    memory_every_steps: int | None
+    """Interval of snapshots in memory; both None: planned from measured cost."""
+    snapshot_budget: float
+    """Share of the training time that planned snapshots may take."""
+    mean_seconds_between_failures: float
+    """As this job's past tells, for the planned durable interval."""
+    snapshot_quota_bytes: int | None
+    """Durable snapshots together take no more than this, the last good one aside."""
     snapshots_kept: int
     deterministic: bool
     """Ask TensorFlow for deterministic algorithms (a remedy)."""

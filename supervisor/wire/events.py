@@ -29,7 +29,7 @@ class Kind:
     FIT_BEGAN = "fit_began"
     """``fit, epochs, steps_per_epoch, batch``; null where unknown."""
     RESTORED = "restored"
-    """``snapshot`` (its directory name), ``step, fit, epoch, seconds`` and
+    """``snapshot`` (its directory name), ``tier, step, fit, epoch, seconds`` and
     ``quarantined``: [{``snapshot``, ``because``}]."""
     FIRST_STEP = "first_step"
     """``step``, ``seconds``: tracing, compiling and running it."""
@@ -42,9 +42,13 @@ class Kind:
     EPOCH_ENDED = "epoch_ended"
     """``epoch``, ``step``, ``logs``: {name: number}."""
     SNAPSHOT = "snapshot"
-    """``snapshot`` (directory name), ``step, bytes, stall_seconds, seconds``."""
+    """``snapshot`` (directory name), ``tier`` (``memory``, ``durable``), ``step,
+    bytes, stall_seconds, seconds``: once for each tier that has it."""
     SNAPSHOT_FAILED = "snapshot_failed"
-    """``step``, ``because``, ``errno``."""
+    """``step``, ``tier``, ``because``, ``errno``."""
+    SNAPSHOT_PLAN = "snapshot_plan"
+    """``memory_seconds, durable_seconds`` (null: no such tier, or by steps),
+    ``because``: when snapshots are taken from here on."""
     FIT_ENDED = "fit_ended"
     """``fit, step``."""
     DRAINED = "drained"

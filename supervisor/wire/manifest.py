@@ -2,6 +2,7 @@
 
 A snapshot is a directory ``STEP-SERIAL`` (zero-padded, so that names sort by age). It
 is whole once it has that name: it is written under a temporary one, fsynced, renamed.
+That is so in both tiers: in memory (a tmpfs, which survives the process) and on disk.
 Its tensors lie in the safetensors layout; everything that is no tensor is JSON here.
 There is no pickle anywhere.
 """
@@ -11,6 +12,10 @@ from typing import Any, Self
 
 FORMAT = 1
 """Snapshots of another format version are refused, not guessed at."""
+
+MEMORY = "memory"
+DURABLE = "durable"
+"""The tiers, by the names that events and commands use."""
 
 MANIFEST = "manifest.json"
 TENSORS = "state.safetensors"
@@ -40,7 +45,7 @@ class Manifest:
     tensors_bytes: int
     """Size of the tensor file."""
     tensors_hash: str
-    """``blake2b-256:HEX`` of the whole tensor file."""
+    """``sha256:HEX`` of the whole tensor file (``wire.seal``)."""
     wall_time: float
     """Seconds since 1970, for people only."""
     state: dict[str, Any]

@@ -3,6 +3,13 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+MEMORY_PREFIX = "trainwarden-"
+"""How the directories of memory tiers begin; the run's id follows."""
+
+OWNER = "owner.json"
+"""In each: ``snapshots``, the durable tier of the same run. Where that is gone, the
+memory is nobody's any more."""
+
 
 @dataclass(frozen=True, slots=True)
 class AttemptPaths:
@@ -65,6 +72,11 @@ class RunPaths:
     def attempt(self, number: int) -> AttemptPaths:
         """The files of attempt ``number`` (from 1)."""
         return AttemptPaths(self.root / "attempts" / f"{number:04d}")
+
+
+def memory_directory(parent: Path, run_id: str) -> Path:
+    """The memory tier of a run, in the tmpfs ``parent``."""
+    return parent / f"{MEMORY_PREFIX}{run_id}"
 
 
 @dataclass(frozen=True, slots=True)

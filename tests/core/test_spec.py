@@ -31,6 +31,10 @@ gpu = 1048576
 [snapshots]
 every = "200steps"
 keep = 5
+quota = "20GiB"
+memory = "/mnt/ram"
+memory_every = "2s"
+budget = "2.5%"
 
 [drain]
 grace = "5min"
@@ -58,6 +62,9 @@ def test_a_full_spec() -> None:
     assert spec.memory.cpu == 600 * 2**20
     assert spec.memory.gpu == 2**20
     assert spec.snapshots.every == SnapshotInterval(steps=200)
+    assert spec.snapshots.memory_every == SnapshotInterval(seconds=2.0)
+    assert (spec.snapshots.memory, spec.snapshots.budget) == ("/mnt/ram", 0.025)
+    assert spec.snapshots.quota == 20 * 2**30
     assert spec.drain.grace == 300
     assert spec.gpus == (0, "GPU-5ec0")
     assert spec.metrics.listen == Address("127.0.0.1", 9464)
@@ -178,3 +185,22 @@ def test_hostile_tables(value: Any) -> None:
     else:
         problems = ()
     assert script or problems
+
+
+def test_memory_tier_can_be_turned_off() -> None:
+    """By default it lies in /dev/shm, with a budget of 1 %."""
+    off = spec_of('script = "a"\n[snapshots]\nmemory = "off"\nbudget = 0.2')
+    assert (off.snapshots.memory, off.snapshots.budget) == (None, 0.2)
+    default = spec_of('script = "a"').snapshots
+    assert (default.memory, default.budget) == ("/dev/shm", 0.01)  # noqa: S108
+
+
+@pytest.mark.parametrize("budget", ["0%", "51%", "1.2.3%", "much", 0.0, 1, 0.6])
+def test_wrong_budgets_and_places_are_told(budget: object) -> None:
+    """Each with what was expected."""
+    tables = {"script": "a", "snapshots": {"budget": budget, "memory": "shm"}}
+    with pytest.raises(SpecError) as caught:
+        build_spec(tables)
+    told = {problem.path: problem.expected for problem in caught.value.problems}
+    assert "expected a share such as 1%" in told["snapshots.budget"]
+    assert "absolute path of a tmpfs" in told["snapshots.memory"]

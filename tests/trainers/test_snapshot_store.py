@@ -18,7 +18,6 @@ from safetensors.numpy import load as load_safetensors
 
 from supervisor.wire.manifest import MANIFEST, TENSORS, Manifest
 from trainers import resume, snapshot, tensors
-from trainers.cadence import Cadence
 from trainers.saver import Saved, Saver
 from trainers.snapshot import DamagedError, Entry, Store
 
@@ -281,32 +280,3 @@ def test_middle_of_a_fit_needs_the_ends_of_those_before(store: Store) -> None:
     plan = resume.choose(store, before_step=None)
     assert plan.newest is not None
     assert (plan.newest.manifest.step, plan.finished) == (4, {})
-
-
-@given(
-    stall=st.floats(0, 1e3),
-    seconds=st.floats(0, 1e4),
-    steps=st.integers(1, 10**6),
-)
-def test_planned_snapshots_stay_within_their_budget(
-    stall: float, seconds: float, steps: int
-) -> None:
-    """The planned interval costs at most 1 %, except where 5 minutes pass; the first
-    snapshot comes at once, and none without a step."""
-    cadence = Cadence()
-    due = cadence.due(steps=steps, seconds=seconds, stall_seconds=stall)
-    assert not due or stall <= 0.0101 * seconds or seconds >= 300
-    assert not due or seconds >= 2
-    assert cadence.due(steps=steps, seconds=0, stall_seconds=None)
-    assert not cadence.due(steps=0, seconds=seconds, stall_seconds=stall)
-
-
-def test_given_interval_is_kept() -> None:
-    """By steps or by time, whichever comes first; measured cost does not matter."""
-    cadence = Cadence(every_steps=10, every_seconds=5)
-    asked = [(9, 4), (10, 0), (1, 5)]
-    due = [
-        cadence.due(steps=steps, seconds=seconds, stall_seconds=99)
-        for steps, seconds in asked
-    ]
-    assert due == [False, True, True]

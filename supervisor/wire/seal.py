@@ -1,0 +1,63 @@
+"""Hashes of a snapshot, for both sides: what a flipped bit cannot get past.
+
+SHA-256, because processors compute it: 1.2 GB/s on a core where BLAKE2b took 0.5. A
+recorded hash names its algorithm, and snapshots hashed with BLAKE2b are still read.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from supervisor.wire.manifest import Manifest
+
+KEY = "manifest_hash"
+"""Key in ``Manifest.state``: the hash of everything else in the manifest."""
+
+
+def _sha256(content: memoryview | bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _blake2b(content: memoryview | bytes) -> str:
+    return hashlib.blake2b(content, digest_size=32).hexdigest()
+
+
+ALGORITHMS: dict[str, Callable[[memoryview | bytes], str]] = {
+    "sha256": _sha256,
+    "blake2b-256": _blake2b,
+}
+"""By the name before the colon of a recorded hash. The first is the one we write."""
+
+
+def hash_of(content: memoryview | bytes) -> str:
+    """``sha256:HEX``."""
+    return f"sha256:{_sha256(content)}"
+
+
+def has_hash(content: memoryview | bytes, recorded: object) -> bool:
+    """Whether ``content`` has the hash ``recorded``, whatever that is."""
+    if not isinstance(recorded, str):
+        return False
+    name, _, digest = recorded.partition(":")
+    algorithm = ALGORITHMS.get(name)
+    return algorithm is not None and algorithm(content) == digest
+
+
+def _content(value: dict[str, Any]) -> bytes:
+    """A manifest without its own hash, as bytes."""
+    state = {key: item for key, item in value["state"].items() if key != KEY}
+    return json.dumps({**value, "state": state}, sort_keys=True).encode()
+
+
+def seal(manifest: Manifest) -> Manifest:
+    """``manifest`` with its own hash: a flipped digit in it is damage too."""
+    # Through JSON and back, so that the hash is over what a reader will see.
+    value = json.loads(json.dumps(manifest.to_json()))
+    return replace(manifest, state={**value["state"], KEY: hash_of(_content(value))})
+
+
+def is_sealed(manifest: Manifest) -> bool:
+    """Whether ``manifest`` has the hash it was sealed with."""
+    return has_hash(_content(manifest.to_json()), manifest.state.get(KEY))
