@@ -10,7 +10,6 @@ the peaks measured so far say is safe: peak = fixed + slope * slice, with the st
 slope seen, and a part of the limit kept free for fragmentation.
 """
 
-import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,11 +19,10 @@ import tensorflow as tf
 from trainers import slicing
 from trainers.memory import allocator
 
-STEPS = 3
-"""Each size is measured over this many steps, and the middle peak counts: how many
-batches are prefetched, and which operations run at once, differs from step to step.
-The highest would say too much, as operations wait for each other where memory is short.
-"""
+STEPS = 4
+"""Each size is measured over this many steps, and the lowest peak counts: which
+operations run at once differs from step to step, but where memory is short they wait
+for each other, so the lowest is nearest to what a step cannot do without."""
 
 START_PART = 32
 """The first slice is this part of the smallest that is known to fail."""
@@ -41,9 +39,13 @@ LAST_GROWTH = 2.5
 """The last climb goes at most this far."""
 
 SAFE_PART = 0.94
-"""The slice aimed at is this part of the largest that the line says fits, after the
-peaks' own scatter around the line is taken off the limit. What fits in three steps must
-fit in all that follow: the pool gets more crowded, and less tidy, than it was."""
+"""The slice aimed at is this part of the largest that the line says fits. What fits in
+a few steps must fit in all that follow: the pool gets more crowded, and less tidy."""
+
+APART = 1.4
+"""The line goes through the last two sizes that are at least this many times apart.
+Smaller slices are no guide: scratch memory that some operations take grows with the
+slice only up to a certain size."""
 
 CLEAR_PART = 0.9
 """Peaks above this part of the limit are left out of the line (see ``HALF``)."""
@@ -55,14 +57,27 @@ fits at times, and a plan must not depend on luck."""
 CLOSE = 1.04
 """A climb smaller than this is not worth a step."""
 
+FURTHER = 1.2
+"""Once an aim was reached, the peak there may lead to a further one, if it is this much
+larger: less is within the scatter of the peaks, and not worth the danger."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """The middle peak of some steps."""
+    """The lowest peak of some steps."""
 
     size: int
     """Samples a slice."""
     peak_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """A size to measure next."""
+
+    size: int
+    aimed: bool
+    """Whether it is the aim itself, not a step on the way."""
 
 
 def first_trial(*, batch: int, ceiling: int | None) -> int:
@@ -72,21 +87,29 @@ def first_trial(*, batch: int, ceiling: int | None) -> int:
 
 
 def next_trial(
-    measured: Sequence[Measured], *, batch: int, ceiling: int | None, limit_bytes: int
-) -> int | None:
+    measured: Sequence[Measured],
+    *,
+    aimed: bool,
+    batch: int,
+    ceiling: int | None,
+    limit_bytes: int,
+) -> Trial | None:
     """The next larger slice to try; None: the largest of ``measured`` is the one.
 
-    ``ceiling``: a size that failed, None if none did. Sizes are samples a slice.
+    ``aimed``: whether that one was an aim. ``ceiling``: a size that failed, None if
+    none did. Sizes are samples a slice.
     """
     last = max(one.size for one in measured)
     most = _most(batch=batch, ceiling=ceiling)
     reach = largest(measured, limit_bytes=limit_bytes)
     aim = min(most, GROWTH * last if reach is None else reach)
-    if aim <= last or (aim < last * CLOSE and aim < most):
+    worth = aim >= last * (FURTHER if aimed else CLOSE) or aim == most
+    if aim <= last or not worth:
         return None
     if aim <= last * LAST_GROWTH:
-        return aim
-    return min(most, max(last + 1, min(GROWTH * last, int(HALF * aim))))
+        return Trial(size=aim, aimed=reach is not None)
+    size = max(last + 1, min(GROWTH * last, int(HALF * aim)))
+    return Trial(size=size, aimed=False)
 
 
 def _most(*, batch: int, ceiling: int | None) -> int:
@@ -98,21 +121,20 @@ def _most(*, batch: int, ceiling: int | None) -> int:
 def largest(measured: Sequence[Measured], *, limit_bytes: int) -> int | None:
     """The slice to aim at by ``peak = fixed + slope * size`` through ``measured``.
 
-    The line is that of least squares. None: it does not rise, or there is none yet.
+    None: it does not rise, or there is none yet.
     """
     clear = [one for one in measured if one.peak_bytes < CLEAR_PART * limit_bytes]
-    points = clear if len(clear) > 1 else measured
-    sizes = [one.size for one in points]
-    peaks = [one.peak_bytes for one in points]
-    if len(points) < 2:
-        return None
-    slope, fixed = statistics.linear_regression(sizes, peaks)
-    if slope <= 0:
-        return None
-    scatter = max(
-        peak - fixed - slope * size for size, peak in zip(sizes, peaks, strict=True)
+    points = sorted(
+        clear if len(clear) > 1 else measured, key=lambda one: one.size, reverse=True
     )
-    return int(SAFE_PART * (limit_bytes - fixed - scatter) / slope)
+    last, *others = points
+    far = [one for one in others if one.size * APART <= last.size]
+    if not far or far[0].peak_bytes >= last.peak_bytes:
+        return None
+    other = far[0]
+    slope = (last.peak_bytes - other.peak_bytes) / (last.size - other.size)
+    fixed = last.peak_bytes - slope * last.size
+    return int(SAFE_PART * (limit_bytes - fixed) / slope)
 
 
 class Climb:
@@ -144,6 +166,7 @@ class Climb:
         self._calls = -(-STEPS // steps_a_call)
         self._peaks: list[int] = []
         self._measured: list[Measured] = []
+        self._aimed = False
         self.done = False
 
     def before_step(self) -> None:
@@ -161,7 +184,7 @@ class Climb:
         self._peaks.append(reading.peak_bytes)
         if len(self._peaks) < self._calls:
             return
-        size, peak = int(self._size.numpy()), statistics.median_low(self._peaks)
+        size, peak = int(self._size.numpy()), min(self._peaks)
         self._peaks = []
         self._measured.append(Measured(size=size, peak_bytes=peak))
         self._on_peak(size, peak)
@@ -170,14 +193,19 @@ class Climb:
     def _settle_or_climb(self, size: int) -> None:
         trial = next_trial(
             self._measured,
+            aimed=self._aimed,
             batch=self._batch,
             ceiling=self._ceiling,
             limit_bytes=self._limit_bytes,
         )
         if trial is None:
             self.done = True
-            trial = slicing.balanced(batch=self._batch, size=size)
-            self._on_trial(trial, f"measured at {len(self._measured)} sizes")
+            settled = slicing.balanced(batch=self._batch, size=size)
+            self._use(settled, f"measured at {len(self._measured)} sizes")
         else:
-            self._on_trial(trial, "being measured")
-        self._size.assign(trial)
+            self._aimed = trial.aimed
+            self._use(trial.size, "being measured")
+
+    def _use(self, size: int, why: str) -> None:
+        self._on_trial(size, why)
+        self._size.assign(size)

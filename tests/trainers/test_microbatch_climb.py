@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainers.calibrate import Measured, first_trial, largest, next_trial
+from trainers.calibrate import Measured, Trial, first_trial, largest, next_trial
 
 LIMIT = 300_000_000
 
@@ -15,16 +15,20 @@ def climbed(
     """The sizes tried where a sample needs ``peak`` bytes."""
     size = first_trial(batch=batch, ceiling=ceiling)
     measured: list[Measured] = []
-    tried = []
+    tried, aimed = [], False
     while True:
         tried.append(size)
         measured.append(Measured(size=size, peak_bytes=int(fixed + peak * size)))
         following = next_trial(
-            measured, batch=batch, ceiling=ceiling, limit_bytes=LIMIT
+            measured,
+            aimed=aimed,
+            batch=batch,
+            ceiling=ceiling,
+            limit_bytes=LIMIT,
         )
         if following is None:
             return tried
-        size = following
+        size, aimed = following.size, following.aimed
 
 
 def test_the_climb_ends_just_below_the_limit() -> None:
@@ -82,4 +86,20 @@ def test_peaks_that_do_not_rise_have_no_line(peaks: tuple[int, int]) -> None:
         Measured(size=16, peak_bytes=peaks[1]),
     ]
     assert largest(points, limit_bytes=LIMIT) is None
-    assert next_trial(points, batch=512, ceiling=None, limit_bytes=LIMIT) == 32
+    following = next_trial(
+        points, aimed=False, batch=512, ceiling=None, limit_bytes=LIMIT
+    )
+    assert following == Trial(size=32, aimed=False)
+
+
+def test_an_aim_once_reached_is_left_only_for_much_more() -> None:
+    """At an aim, a line that promises 10 % more is scatter; one of 50 % more is not."""
+    points = [
+        Measured(size=50, peak_bytes=150_000_000),
+        Measured(size=100, peak_bytes=250_000_000),
+    ]
+    settings = {"batch": 512, "ceiling": None}
+    for limit, size in ((270_000_000, None), (350_000_000, 141)):
+        following = next_trial(points, aimed=True, limit_bytes=limit, **settings)
+        assert (following and following.size) == size
+    assert next_trial(points, aimed=False, limit_bytes=280_000_000, **settings)
