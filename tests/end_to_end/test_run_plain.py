@@ -134,10 +134,27 @@ def test_a_reader_that_goes_away_does_not_end_the_run(
 def test_a_closed_terminal_drains(trainwarden: Trainwarden) -> None:
     """SIGHUP ends the run with its state saved, unless it was told to ignore it."""
     script = trainwarden.script("import time; time.sleep(120)")
-    process = trainwarden.start("run", script)
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup may have ignored it
+    try:
+        process = trainwarden.start("run", script)
+    finally:
+        signal.signal(signal.SIGHUP, before)
     trainwarden.until(lambda s: s["pid"] is not None)
     process.send_signal(signal.SIGHUP)
     assert process.wait(PATIENCE) == 75
+
+
+def test_nohup_is_respected(trainwarden: Trainwarden) -> None:
+    """A run that was told to ignore SIGHUP trains on without its terminal."""
+    script = trainwarden.script("import time; time.sleep(3)")
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        process = trainwarden.start("run", script)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    trainwarden.until(lambda s: s["pid"] is not None)
+    process.send_signal(signal.SIGHUP)
+    assert process.wait(PATIENCE) == 0
 
 
 def test_one_run_of_a_job_at_a_time(trainwarden: Trainwarden) -> None:
