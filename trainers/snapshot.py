@@ -219,8 +219,13 @@ class Store:
 
 
 def _write(path: Path, content: memoryview) -> None:
-    with path.open("wb", buffering=0) as file:
+    descriptor = os.open(
+        path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600
+    )
+    try:
         done = 0
         while done < len(content):
-            done += file.write(content[done : done + _CHUNK])
-        os.fsync(file.fileno())
+            done += os.write(descriptor, content[done : done + _CHUNK])
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
