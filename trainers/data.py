@@ -43,7 +43,8 @@ class Source:
     """The training data of one ``fit``: also the kind for ``tf.data``.
 
     ``begun`` counts how often an iterator was made (Keras makes one more at each end of
-    an epoch than it uses), ``drawn`` the batches taken from the present one.
+    an epoch than it uses), ``used`` how many before the present one were drawn from,
+    ``drawn`` the batches taken from the present one.
     """
 
     kind = "tf.data"
@@ -53,6 +54,7 @@ class Source:
         self.adapter = iterator.data_adapter
         self.dataset = data_pipelines.in_order(iterator._distributed_dataset)
         self.begun = 0
+        self.used = 0
         self.drawn = 0
 
     @property
@@ -84,14 +86,14 @@ class Source:
 
     def begin(self) -> Any:
         """A new iterator over the data from their beginning."""
+        self.used += self.drawn > 0
         self.begun += 1
         self.drawn = 0
         return iter(self.dataset)
 
     def resume(self, *, begun: int, drawn: int) -> Any:
         """The iterator that was the ``begun``-th, after ``drawn`` batches."""
-        while self.begun < begun - 1:
-            self.begin()
+        data_pipelines.replay(self.dataset, made=begun - 1, used=self.used)
         self.begun, self.drawn = begun, drawn
         return iter(self.dataset.skip(drawn) if drawn else self.dataset)
 

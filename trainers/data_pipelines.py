@@ -13,7 +13,8 @@ import collections
 import functools
 import hashlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from trainers import seams_data as seams
@@ -76,6 +77,67 @@ def a_batch(dataset: Any) -> Any | None:
             seams.seeds(stage) is not None for stage in seams.stages(dataset)
         )
         return None if shuffled else next(iter(dataset))
+
+
+@dataclass(frozen=True, slots=True)
+class _Times:
+    """How often a stage is begun for an iterator of the whole pipeline.
+
+    TensorFlow begins what lies below a shuffle only when the first element is asked
+    for; what is made and never used does not get there.
+    """
+
+    unused: int
+    """By an iterator that is made and not used."""
+    used: int
+    """By one that is drawn from to its end."""
+    asked: int
+    """How many of those are drawn from themselves."""
+
+    def when_asked(self) -> "_Times":
+        return _Times(0, self.asked, self.asked)
+
+    def repeated(self, times: int, *, fused: bool) -> "_Times":
+        # A repetition begins its input once more after the last time, and does not use
+        # it. Fused with the shuffle below it does not; one time is no repetition.
+        more = times - 1 if fused or times == 1 else times
+        used = self.used + self.asked * more
+        return _Times(self.unused, used, self.asked * times)
+
+
+def replay(dataset: Any, *, made: int, used: int) -> None:
+    """Put the shuffles of ``dataset`` where they are after it was iterated.
+
+    ``made`` iterators were made, ``used`` of them drawn from to their end. Costs
+    nothing but making iterators: each shuffle draws its seeds when it is begun. Below a
+    cache that was filled nothing is replayed: its content is that of the first time,
+    and so it is again.
+    """
+    for stage, begun in _shuffles(dataset, _Times(1, 1, 1), filled=used > 0):
+        for _ in range(begun.unused * (made - used) + begun.used * used):
+            iter(stage)
+
+
+def _shuffles(
+    stage: Any, begun: _Times, *, filled: bool
+) -> Iterator[tuple[Any, _Times]]:
+    kind = type(stage).__name__.lower()
+    below = begun
+    if "cache" in kind and filled:
+        return
+    if "shuffle" in kind:
+        yield stage, begun
+        below = begun.when_asked()
+    if "repeat" in kind:
+        times = max(1, seams.repetitions(stage))
+        below = below.repeated(times, fused=seams.is_fused(stage))
+    first, *others = seams.inputs(stage) or [None]
+    if first is not None:
+        yield from _shuffles(first, below, filled=filled)
+    if "concatenate" in kind:
+        below = below.when_asked()
+    for other in others:
+        yield from _shuffles(other, below, filled=filled)
 
 
 def install(*, seed: int, notice: Callable[[str], None]) -> None:

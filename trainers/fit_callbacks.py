@@ -55,6 +55,8 @@ def encode_all(callbacks: list[Any]) -> tuple[list[Any], list[Any], list[str]]:
         }
         if isinstance(callback, keras.callbacks.CSVLogger):
             state["file_bytes"] = _size(callback.filename)
+        if isinstance(callback, keras.callbacks.TensorBoard):
+            seams.flush_summaries(callback)  # what is before the snapshot comes once
         states.append(state)
         tensors += encoder.tensors
         told += missing

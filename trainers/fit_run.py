@@ -16,6 +16,7 @@ from trainers import (
     fit_iterator,
     fit_microbatch,
     fit_state,
+    fit_validation,
     frameworks,
 )
 from trainers import seams_fit as seams
@@ -58,8 +59,7 @@ class FitRun:
         self.step_in_epoch = 0
         self.logs: Any = {}
         """What the last step returned."""
-        self.validation_begun = 0
-        """How often earlier attempts iterated the validation data."""
+        self.validation = fit_validation.Validation()
         self.validation_data: Any = None
         self.microbatch: Any = None
         self.report = Report(session.attempt)
@@ -193,7 +193,7 @@ class FitRun:
             return None
         # First those of the validation: a shuffle that both come from counts them all,
         # and the iterator that is made next must be the last.
-        self._iterate_validation(self._local["validation_begun"])
+        self.validation.resume(self._local["validation"], self.validation_data)
         return self._local
 
     def restore(self) -> None:
@@ -227,13 +227,6 @@ class FitRun:
         self._since_durable = self.session.durable_step(), time.monotonic()
         self._publish_position()
         self.attempt.enter(before)
-
-    def _iterate_validation(self, times: int) -> None:
-        """Iterate the validation data as often as before."""
-        self.validation_begun = times
-        if isinstance(self.validation_data, seams.tf.data.Dataset):
-            for _ in range(times):
-                iter(self.validation_data)
 
     # --- the boundaries ----------------------------------------------------------
 
@@ -348,7 +341,7 @@ class FitRun:
 
         A drain need not wait for its end where the state before it is saved.
         """
-        for step in fit_iterator.keras_own(iterator):
+        for step in self.validation.follow(iterator, self.model):
             saved = self._since_durable[0] == self.session.step
             if self.attempt.drain_requested and saved:
                 self.leave()
@@ -374,8 +367,8 @@ class FitRun:
             "drawn": self.source.drawn,
             "steps_seen": self.iterator._steps_seen,
             "num_batches": self.iterator._num_batches,
-            "validation_begun": self.validation_begun
-            + seams.validation_iterations(self.model),
+            "used": self.source.used,
+            "validation": self.validation.position(),
             "logs": self.logs,
             "batch": self.source.batch,
             "data": self._fingerprint,

@@ -9,6 +9,7 @@ from supervisor.wire.page import Phase
 from trainers import (
     crash_report,
     data,
+    data_pipelines,
     drain,
     fit_callbacks,
     fit_iterator,
@@ -176,8 +177,14 @@ def give_back(session: Session, model: Any, arguments: dict[str, Any]) -> Any:
         steps=local["steps"],
     )
     seams.build(model, _element_spec(arguments, model))
-    _iterate(arguments["x"], local["begun"])
-    _iterate(arguments["validation_data"], local["validation_begun"])
+    used = local["used"] + (local["drawn"] > 0)
+    _replay(arguments["x"], made=local["begun"], used=used)
+    validation = local["validation"]
+    _replay(
+        arguments["validation_data"],
+        made=validation["begun"],
+        used=validation["used"],
+    )
     callbacks = fit_callbacks.of_fit(given, model)
     try:
         told = fit_state.restore(model, callbacks, end.manifest.state, end.tensors)
@@ -194,11 +201,10 @@ def give_back(session: Session, model: Any, arguments: dict[str, Any]) -> Any:
     return model.history
 
 
-def _iterate(dataset: Any, times: int) -> None:
+def _replay(dataset: Any, *, made: int, used: int) -> None:
     """Let a tf.data pipeline be iterated as often as it had been."""
     if isinstance(dataset, seams.tf.data.Dataset):
-        for _ in range(times):
-            iter(dataset)
+        data_pipelines.replay(dataset, made=made, used=used)
 
 
 def _element_spec(arguments: dict[str, Any], model: Any) -> Any:

@@ -57,13 +57,38 @@ def dataset_class() -> type:
     return dataset_ops.DatasetV2
 
 
+def inputs(stage: Any) -> list[Any]:
+    """The datasets that ``stage`` takes its elements from."""
+    return list(stage._inputs()) if hasattr(stage, "_inputs") else []
+
+
+def repetitions(stage: Any) -> int:
+    """How often a repeating stage goes through its input; -1: for ever."""
+    return int(stage._count)
+
+
+def is_fused(stage: Any) -> bool:
+    """Whether TensorFlow makes one stage of the repetition ``stage`` and a shuffle."""
+    below = inputs(stage)[0]
+    while type(below).__name__ == "_OptionsDataset":
+        below = inputs(below)[0]
+    return type(below).__name__ == "_ShuffleDataset" and _fuses(stage)
+
+
+def _fuses(dataset: Any) -> bool:
+    asked = dataset.options().experimental_optimization
+    if asked.shuffle_and_repeat_fusion is not None:
+        return bool(asked.shuffle_and_repeat_fusion)
+    return asked.apply_default_optimizations is not False
+
+
 def stages(dataset: Any) -> Iterator[Any]:
     """The datasets that ``dataset`` is made of, itself first."""
     waiting = [dataset]
     while waiting:
         stage = waiting.pop()
         yield stage
-        waiting += list(stage._inputs()) if hasattr(stage, "_inputs") else []
+        waiting += inputs(stage)
 
 
 def operations(stage: Any) -> set[str]:

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -45,7 +45,7 @@ class Zygote:
 
 
 @contextmanager
-def zygote() -> Iterator[Zygote]:
+def zygote() -> Generator[Zygote]:
     """A process to fork from."""
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONHASHSEED": "0"}
     with subprocess.Popen(

@@ -1,8 +1,9 @@
 """The ledger of sample ids: which were trained on, and whose step's effect survived.
 
 Each step of each attempt wrote a line ``{"attempt", "model", "fit", "epoch", "from",
-"to", "ids"}``: it took the model from ``from`` steps to ``to``. A later attempt that
-begins the model at step s undoes every line that goes beyond s.
+"to", "ids"}``: it took the model from ``from`` steps to ``to``. A line that does not
+begin where the one before ended tells of a restore: what led to that step then is the
+past of an earlier attempt, and nothing that went beyond it.
 """
 
 import json
@@ -22,17 +23,39 @@ def read(path: Path) -> list[Line]:
 
 
 def surviving(lines: list[Line]) -> list[Line]:
-    """The lines whose effect is in the final model, and nothing undone."""
-    kept: list[Line] = []
-    attempt: dict[int, int] = {}
+    """The lines whose effect is in the final models, and nothing undone."""
+    models = sorted({int(line["model"]) for line in lines})
+    return [line for model in models for line in _past(lines, model)]
+
+
+def _past(lines: list[Line], model: int) -> list[Line]:
+    """What led to the final state of ``model``, step by step."""
+    earlier: list[list[Line]] = []
+    past: list[Line] = []
+    attempt = None
     for line in lines:
-        model = line["model"]
-        if attempt.get(model) != line["attempt"]:
-            attempt[model] = line["attempt"]
-            start = line["from"]
-            kept = [k for k in kept if k["model"] != model or k["to"] <= start]
-        kept.append(line)
-    return kept
+        if line["model"] != model:
+            continue
+        if line["attempt"] != attempt:
+            attempt = line["attempt"]
+            earlier.append(past)
+            past = []
+        if line["from"] != _end(past):
+            past = _until(earlier, int(line["from"]))
+        past = [*past, line]
+    return past
+
+
+def _end(past: list[Line]) -> int:
+    return int(past[-1]["to"]) if past else 0
+
+
+def _until(earlier: list[list[Line]], step: int) -> list[Line]:
+    """The newest past that went to ``step``, cut there."""
+    for past in reversed(earlier):
+        if _end(past) >= step:
+            return [line for line in past if line["to"] <= step]
+    return []
 
 
 def by_epoch(lines: list[Line]) -> Epochs:
@@ -49,7 +72,7 @@ def problems(row: Row, lines: list[Line], *, whole: list[Line], seen: Any) -> li
     ``seen``: for each model how often the final model itself counted each id.
     """
     kept = surviving(lines)
-    found = [*_gaps(kept), *_sums(kept, seen)]
+    found = [*_gaps(kept), *([] if row.rewinds else _sums(kept, seen))]
     epochs, expected = by_epoch(kept), by_epoch(whole)
     if set(epochs) != set(expected):
         found.append(f"epochs {sorted(epochs)} instead of {sorted(expected)}")

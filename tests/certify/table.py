@@ -25,6 +25,8 @@ class Row:
     """Part of the sentence that says why bits are not promised; None: they are."""
     told: str | None = None
     """Part of a sentence that has to be told although bits come out the same."""
+    rewinds: bool = False
+    """The script itself goes back to earlier weights: its own count does as well."""
     every: int = 3
     """Steps from one snapshot to the next."""
     kills: int = 4
@@ -69,8 +71,12 @@ TABLE = (
         told="Python generator"),
     Row(name="validation", features="validation_data, _freq, _steps, _batch_size;"
         " repeated shuffled validation pipeline", kills=6),
+    Row(name="validation_steps", features="validation_steps, shuffled repeated pipeline"
+        " and arrays", kills=6),
+    Row(name="tf_chained", features="tf.data shuffles under shuffle, repeat, zip,"
+        " concatenate; caches of shuffles", ledger=SAME, kills=5),
     Row(name="early_stopping", features="EarlyStopping(restore_best_weights),"
-        " ReduceLROnPlateau", samples=67, kills=5),
+        " ReduceLROnPlateau", samples=67, kills=5, rewinds=True),
     Row(name="files", features="ModelCheckpoint (best, each n steps),"
         " LearningRateScheduler, CSVLogger", samples=72),
     Row(name="tensorboard", features="TensorBoard, its scalars", samples=72),

@@ -15,8 +15,13 @@ def seeded():
 
 
 def noisy(**options):
-    return make(layers.Dense(8, "relu"), layers.BatchNormalization(),
-        layers.GaussianNoise(0.1), layers.Dropout(0.3), **options)
+    return make(
+        layers.Dense(8, "relu"),
+        layers.BatchNormalization(),
+        layers.GaussianNoise(0.1),
+        layers.Dropout(0.3),
+        **options,
+    )
 
 
 def arrays_seeded():
@@ -28,8 +33,10 @@ def arrays_seeded():
 
 def arrays_unseeded():
     x, y = samples()
-    model = make(layers.Dense(8, "relu", kernel_initializer=glorot()),
-        layers.Dropout(0.3, seed=5))
+    model = make(
+        layers.Dense(8, "relu", kernel_initializer=glorot()),
+        layers.Dropout(0.3, seed=5),
+    )
     train(model, x, y, batch_size=BATCH, epochs=4)
     keras.utils.set_random_seed(0)
     finish(model)
@@ -38,16 +45,30 @@ def arrays_unseeded():
 def arrays_unshuffled():
     x, y = seeded()
     model = noisy()
-    train(model, x, y, batch_size=20, epochs=4, shuffle=False,
-        sample_weight=np.linspace(0.5, 2, N))
+    train(
+        model,
+        x,
+        y,
+        batch_size=20,
+        epochs=4,
+        shuffle=False,
+        sample_weight=np.linspace(0.5, 2, N),
+    )
     finish(model)
 
 
 def arrays_batch():
     x, y = seeded()
     model = noisy()
-    train(model, x, y, batch_size=20, epochs=4, shuffle="batch",
-        class_weight={0: 1.0, 1: 3.0})
+    train(
+        model,
+        x,
+        y,
+        batch_size=20,
+        epochs=4,
+        shuffle="batch",
+        class_weight={0: 1.0, 1: 3.0},
+    )
     finish(model)
 
 
@@ -66,15 +87,21 @@ def tf_shuffle():
     x, y = seeded()
     model = noisy()
     held = pipeline(x[:30], y[:30]).shuffle(30).batch(10)
-    train(model, pipeline(x, y).shuffle(N).batch(BATCH).prefetch(2), epochs=4,
-        validation_data=held)
+    train(
+        model,
+        pipeline(x, y).shuffle(N).batch(BATCH).prefetch(2),
+        epochs=4,
+        validation_data=held,
+    )
     finish(model)
 
 
 def tf_shuffle_unseeded():
     x, y = samples()
-    model = make(layers.Dense(8, "relu", kernel_initializer=glorot()),
-        layers.Dropout(0.3, seed=5))
+    model = make(
+        layers.Dense(8, "relu", kernel_initializer=glorot()),
+        layers.Dropout(0.3, seed=5),
+    )
     both = pipeline(x, y).shuffle(N)
     train(model, both.batch(BATCH), epochs=4)
     keras.utils.set_random_seed(0)
@@ -84,25 +111,44 @@ def tf_shuffle_unseeded():
 def tf_repeat():
     x, y = seeded()
     model = noisy()
-    train(model, pipeline(x, y).shuffle(N).repeat().batch(BATCH), epochs=4,
-        steps_per_epoch=7)
+    train(
+        model,
+        pipeline(x, y).shuffle(N).repeat().batch(BATCH),
+        epochs=4,
+        steps_per_epoch=7,
+    )
     finish(model)
 
 
 def tf_cache():
     x, y = seeded()
     model = noisy()
-    train(model, pipeline(x, y).map(lambda a, b: (a, b)).cache().shuffle(40, seed=3)
-        .batch(BATCH).prefetch(tf.data.AUTOTUNE), epochs=4)
+    train(
+        model,
+        pipeline(x, y)
+        .map(lambda a, b: (a, b))
+        .cache()
+        .shuffle(40, seed=3)
+        .batch(BATCH)
+        .prefetch(tf.data.AUTOTUNE),
+        epochs=4,
+    )
     finish(model)
 
 
 def tf_interleave():
     x, y = seeded()
     model = noisy()
-    parts = data.range(4).shuffle(4).interleave(
-        lambda i: pipeline(x, y).shard(4, i), cycle_length=2, block_length=3,
-        num_parallel_calls=2)
+    parts = (
+        data.range(4)
+        .shuffle(4)
+        .interleave(
+            lambda i: pipeline(x, y).shard(4, i),
+            cycle_length=2,
+            block_length=3,
+            num_parallel_calls=2,
+        )
+    )
     train(model, parts.shuffle(16).batch(BATCH).prefetch(2), epochs=4)
     finish(model)
 
@@ -116,8 +162,15 @@ def tf_stateless_map():
         scale = 1 + 0.1 * tf.random.stateless_uniform([], seed)
         return tf.concat([a[:-1] * scale, a[-1:]], 0), b
 
-    train(model, pipeline(x, y).shuffle(N).map(noise, num_parallel_calls=4)
-        .batch(BATCH).prefetch(2), epochs=4)
+    train(
+        model,
+        pipeline(x, y)
+        .shuffle(N)
+        .map(noise, num_parallel_calls=4)
+        .batch(BATCH)
+        .prefetch(2),
+        epochs=4,
+    )
     finish(model)
 
 
@@ -129,16 +182,24 @@ def shaken(a, b):
 def tf_stateful_map():
     x, y = seeded()
     model = noisy()
-    train(model, pipeline(x, y).shuffle(N).map(shaken).batch(BATCH).prefetch(2),
-        epochs=4)
+    train(
+        model, pipeline(x, y).shuffle(N).map(shaken).batch(BATCH).prefetch(2), epochs=4
+    )
     finish(model)
 
 
 def tf_stateful_parallel():
     x, y = seeded()
     model = noisy()
-    train(model, pipeline(x, y).shuffle(N).map(shaken, num_parallel_calls=4)
-        .batch(BATCH).prefetch(2), epochs=4)
+    train(
+        model,
+        pipeline(x, y)
+        .shuffle(N)
+        .map(shaken, num_parallel_calls=4)
+        .batch(BATCH)
+        .prefetch(2),
+        epochs=4,
+    )
     finish(model)
 
 
@@ -150,8 +211,14 @@ def tf_stateful_deterministic():
 def tf_unordered():
     x, y = seeded()
     model = noisy()
-    train(model, pipeline(x, y).shuffle(N).map(lambda a, b: (a, b),
-        num_parallel_calls=4, deterministic=False).batch(BATCH), epochs=4)
+    train(
+        model,
+        pipeline(x, y)
+        .shuffle(N)
+        .map(lambda a, b: (a, b), num_parallel_calls=4, deterministic=False)
+        .batch(BATCH),
+        epochs=4,
+    )
     finish(model)
 
 
@@ -164,8 +231,9 @@ def tf_random_layer():
         scale = 1 + 0.1 * keras.random.uniform((), seed=generator)
         return tf.concat([a[:-1] * scale, a[-1:]], 0), b
 
-    train(model, pipeline(x, y).shuffle(N).map(noise).batch(BATCH).prefetch(2),
-        epochs=4)
+    train(
+        model, pipeline(x, y).shuffle(N).map(noise).batch(BATCH).prefetch(2), epochs=4
+    )
     finish(model)
 
 
@@ -222,12 +290,71 @@ def generator():
     finish(model)
 
 
+def tf_chained():
+    x, y = seeded()
+    model = noisy()
+    whole = pipeline(x, y).shuffle(N)
+    twice = whole.shuffle(20).repeat(2)
+    kept = pipeline(x, y).shuffle(N).cache()
+    both = data.zip((twice.concatenate(pipeline(x, y).shuffle(9)), kept.repeat(3)))
+    train(model, both.map(lambda a, b: a).shuffle(8).batch(BATCH), epochs=2)
+    train(
+        model,
+        both.map(lambda a, b: b).batch(BATCH).prefetch(2),
+        epochs=2,
+        validation_data=whole.take(30).batch(10),
+    )
+    finish(model)
+
+
+def validation_steps():
+    x, y = seeded()
+    model = noisy()
+    held = pipeline(x, y).shuffle(N).repeat().batch(10)
+    train(
+        model,
+        x,
+        y,
+        batch_size=BATCH,
+        epochs=4,
+        validation_data=held,
+        validation_steps=4,
+    )
+    train(
+        model,
+        x,
+        y,
+        batch_size=BATCH,
+        epochs=3,
+        validation_data=(x[:50], y[:50]),
+        validation_steps=3,
+        validation_batch_size=7,
+    )
+    finish(model)
+
+
 def validation():
     x, y = seeded()
     model = noisy()
-    train(model, x, y, batch_size=BATCH, epochs=5, validation_data=(x[:50], y[:50]),
-        validation_freq=2, validation_steps=3, validation_batch_size=7)
+    train(
+        model,
+        x,
+        y,
+        batch_size=BATCH,
+        epochs=5,
+        validation_data=(x[:50], y[:50]),
+        validation_freq=2,
+        validation_steps=3,
+        validation_batch_size=7,
+    )
     held = pipeline(x, y).shuffle(N).repeat().batch(10)
-    train(model, x, y, batch_size=BATCH, epochs=3, validation_data=held,
-        validation_steps=4)
+    train(
+        model,
+        x,
+        y,
+        batch_size=BATCH,
+        epochs=3,
+        validation_data=held,
+        validation_steps=4,
+    )
     finish(model)

@@ -8,8 +8,24 @@ import keras
 import numpy as np
 import tensorflow as tf
 from prelude import (
-    BATCH, N, WIDTH, Ledger, Writer, append, compiled, digest, finish, fits, glorot,
-    make, models, number_of, place, samples, train, watchers,
+    BATCH,
+    N,
+    WIDTH,
+    Ledger,
+    Writer,
+    append,
+    compiled,
+    digest,
+    finish,
+    fits,
+    glorot,
+    make,
+    models,
+    number_of,
+    place,
+    samples,
+    train,
+    watchers,
 )
 from data_rows import noisy, pipeline, seeded
 
@@ -19,11 +35,19 @@ layers, cb = keras.layers, keras.callbacks
 def early_stopping():
     x, y = seeded()
     model = noisy(optimizer=keras.optimizers.Adam(0.05))
-    stop = cb.EarlyStopping("val_loss", patience=2, min_delta=0.02,
-        restore_best_weights=True)
+    stop = cb.EarlyStopping(
+        "val_loss", patience=2, min_delta=0.02, restore_best_weights=True
+    )
     plateau = cb.ReduceLROnPlateau("loss", patience=1, min_delta=0.1)
-    train(model, x, y, batch_size=BATCH, epochs=9, validation_split=0.3,
-        callbacks=[stop, plateau])
+    train(
+        model,
+        x,
+        y,
+        batch_size=BATCH,
+        epochs=9,
+        validation_split=0.3,
+        callbacks=[stop, plateau],
+    )
     finish(model, callbacks=[stop, plateau], stopped=model.stop_training)
 
 
@@ -31,31 +55,54 @@ def stored(path):
     """Every data set of an HDF5 file."""
     found = {}
     with h5py.File(path) as file:
-        file.visititems(lambda name, item: found.update({name: digest([item[()]])})
-            if isinstance(item, h5py.Dataset) else None)
+        file.visititems(
+            lambda name, item: (
+                found.update({name: digest([item[()]])})
+                if isinstance(item, h5py.Dataset)
+                else None
+            )
+        )
     return found
 
 
 def files():
     x, y = seeded()
     model = noisy()
-    best = cb.ModelCheckpoint("best.weights.h5", monitor="val_loss",
-        save_best_only=True, save_weights_only=True)
-    each = cb.ModelCheckpoint("each-{epoch}.weights.h5", save_weights_only=True,
-        save_freq=5)
+    best = cb.ModelCheckpoint(
+        "best.weights.h5",
+        monitor="val_loss",
+        save_best_only=True,
+        save_weights_only=True,
+    )
+    each = cb.ModelCheckpoint(
+        "each-{epoch}.weights.h5", save_weights_only=True, save_freq=5
+    )
     rate = cb.LearningRateScheduler(lambda epoch, now: now * 0.8)
-    train(model, x, y, batch_size=BATCH, epochs=4, validation_split=0.25,
-        callbacks=[best, each, rate, cb.CSVLogger("log.csv")])
-    finish(model, callbacks=[best, each, rate], csv=pathlib.Path("log.csv").read_text(),
+    train(
+        model,
+        x,
+        y,
+        batch_size=BATCH,
+        epochs=4,
+        validation_split=0.25,
+        callbacks=[best, each, rate, cb.CSVLogger("log.csv")],
+    )
+    finish(
+        model,
+        callbacks=[best, each, rate],
+        csv=pathlib.Path("log.csv").read_text(),
         best=stored("best.weights.h5"),
-        each=[stored(p) for p in sorted(pathlib.Path().glob("each-*"))])
+        each=[stored(p) for p in sorted(pathlib.Path().glob("each-*"))],
+    )
 
 
 def scalars(directory):
     """Tag and step → value as written last."""
     found = {}
-    files = sorted(pathlib.Path(directory).rglob("*tfevents*"),
-        key=lambda path: (path.parent, path.stat().st_mtime_ns))
+    files = sorted(
+        pathlib.Path(directory).rglob("*tfevents*"),
+        key=lambda path: (path.parent, path.stat().st_mtime_ns),
+    )
     for path in files:
         for event in tf.compat.v1.train.summary_iterator(str(path)):
             for value in event.summary.value:
@@ -70,16 +117,29 @@ def tensorboard():
     x, y = seeded()
     model = noisy()
     board = cb.TensorBoard("board", update_freq=3, histogram_freq=0, write_graph=False)
-    train(model, x, y, batch_size=BATCH, epochs=4, validation_split=0.25,
-        callbacks=[board])
+    train(
+        model,
+        x,
+        y,
+        batch_size=BATCH,
+        epochs=4,
+        validation_split=0.25,
+        callbacks=[board],
+    )
     finish(model, scalars=scalars("board"))
 
 
 def backup_and_restore():
     x, y = seeded()
     model = noisy()
-    train(model, x, y, batch_size=BATCH, epochs=5,
-        callbacks=[cb.BackupAndRestore("backup", save_freq=3)])
+    train(
+        model,
+        x,
+        y,
+        batch_size=BATCH,
+        epochs=5,
+        callbacks=[cb.BackupAndRestore("backup", save_freq=3)],
+    )
     finish(model, left=pathlib.Path("backup").exists())
 
 
@@ -116,8 +176,17 @@ def own_callback():
     model = noisy()
     own = Own()
     train(model, x, y, batch_size=BATCH, epochs=4, callbacks=[own])
-    finish(model, callbacks=[own], kinds=[repr(own.recent), repr(own.by_epoch),
-        repr(own.counts), own.rng.random(), digest([own.slow])])
+    finish(
+        model,
+        callbacks=[own],
+        kinds=[
+            repr(own.recent),
+            repr(own.by_epoch),
+            repr(own.counts),
+            own.rng.random(),
+            digest([own.slow]),
+        ],
+    )
 
 
 noted = []
@@ -133,9 +202,19 @@ def lambda_callback():
         total += logs["loss"]
         seen[batch] += 1
 
-    train(model, x, y, batch_size=BATCH, epochs=4, callbacks=[
-        cb.LambdaCallback(on_train_batch_end=add,
-            on_epoch_end=lambda epoch, logs: noted.append(logs["loss"]))])
+    train(
+        model,
+        x,
+        y,
+        batch_size=BATCH,
+        epochs=4,
+        callbacks=[
+            cb.LambdaCallback(
+                on_train_batch_end=add,
+                on_epoch_end=lambda epoch, logs: noted.append(logs["loss"]),
+            )
+        ],
+    )
     finish(model, noted=noted, counts=repr(seen), total=total)
 
 
@@ -226,12 +305,14 @@ class OwnStep(keras.Model):
 def own_train_step():
     x, y = seeded()
     model = OwnStep()
-    compiled(model)
+    model.compile("rmsprop", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     model(x[:1])
     model.second.build(model.trainable_variables)
     train(model, x, y, batch_size=BATCH, epochs=4)
-    finish(model, own=[float(model.calls), float(model.raw),
-        digest(model.second.variables)])
+    finish(
+        model,
+        own=[float(model.calls), float(model.raw), digest(model.second.variables)],
+    )
 
 
 class OwnFit(keras.Model):
@@ -256,8 +337,11 @@ def own_fit():
 
 def ema():
     x, y = seeded()
-    model = noisy(optimizer=keras.optimizers.AdamW(0.01, use_ema=True,
-        ema_overwrite_frequency=7, clipnorm=1.0))
+    model = noisy(
+        optimizer=keras.optimizers.AdamW(
+            0.01, use_ema=True, ema_overwrite_frequency=7, clipnorm=1.0
+        )
+    )
     train(model, x, y, batch_size=BATCH, epochs=4)
     finish(model)
 
@@ -327,11 +411,22 @@ def several_inputs():
     x, y = seeded()
     entry, side = keras.Input((WIDTH + 1,), name="a"), keras.Input((3,), name="b")
     hidden = layers.Concatenate()([Ledger()(entry), side])
-    hidden = layers.Dropout(0.2)(layers.Dense(8, "relu", kernel_regularizer="l2")(hidden))
-    outputs = {"c": layers.Dense(2, name="c")(hidden), "d": layers.Dense(1, name="d")(hidden)}
+    hidden = layers.Dropout(0.2)(
+        layers.Dense(8, "relu", kernel_regularizer="l2")(hidden)
+    )
+    outputs = {
+        "c": layers.Dense(2, name="c")(hidden),
+        "d": layers.Dense(1, name="d")(hidden),
+    }
     model = keras.Model({"a": entry, "b": side}, outputs)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile("adam", {"c": loss, "d": "mse"}, metrics={"c": "accuracy"})
-    train(model, {"a": x, "b": x[:, :3]}, {"c": y, "d": x[:, :1]}, batch_size=20,
-        epochs=4, validation_split=0.25)
+    train(
+        model,
+        {"a": x, "b": x[:, :3]},
+        {"c": y, "d": x[:, :1]},
+        batch_size=20,
+        epochs=4,
+        validation_split=0.25,
+    )
     finish(model)

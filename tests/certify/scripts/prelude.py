@@ -43,7 +43,9 @@ class Ledger(keras.layers.Layer):
 
     def build(self, _shape):
         kinds = {"initializer": "zeros", "trainable": False}
-        self.seen = self.add_weight(shape=(self.n,), dtype="int32", name="seen", **kinds)
+        self.seen = self.add_weight(
+            shape=(self.n,), dtype="int32", name="seen", **kinds
+        )
         self.steps = self.add_weight(shape=(), dtype="int32", name="steps", **kinds)
 
     def call(self, inputs, training=False):
@@ -51,7 +53,8 @@ class Ledger(keras.layers.Layer):
             ids = tf.cast(inputs[:, -1:], tf.int32)
             ones = tf.ones_like(ids[:, 0])
             self.seen.assign(tf.tensor_scatter_nd_add(self.seen.value, ids, ones))
-            self.steps.assign_add(1)
+            # Hangs on the data: a call that finds none left is no step.
+            self.steps.assign_add(1 + 0 * ids[0, 0])
         return inputs[:, :-1]
 
     def compute_output_shape(self, shape):
@@ -65,16 +68,26 @@ def glorot():
 def make(*layers, optimizer=None, jit=False, **options):
     """A compiled classifier that begins with a Ledger."""
     middle = layers or (keras.layers.Dense(8, "relu", kernel_initializer=glorot()),)
-    model = keras.Sequential([keras.Input((WIDTH + 1,)), Ledger(), *middle,
-        keras.layers.Dense(2, kernel_initializer=glorot())])
+    model = keras.Sequential(
+        [
+            keras.Input((WIDTH + 1,)),
+            Ledger(),
+            *middle,
+            keras.layers.Dense(2, kernel_initializer=glorot()),
+        ]
+    )
     compiled(model, optimizer=optimizer, jit=jit, **options)
     return model
 
 
 def compiled(model, *, optimizer=None, jit=False, **options):
-    model.compile(optimizer or keras.optimizers.Adam(0.01),
+    model.compile(
+        optimizer or keras.optimizers.Adam(0.01),
         keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-        metrics=["accuracy"], jit_compile=jit, **options)
+        metrics=["accuracy"],
+        jit_compile=jit,
+        **options,
+    )
 
 
 # --- places ----------------------------------------------------------------------
@@ -95,7 +108,9 @@ def place(name):
     if name != DIE:
         return
     if DELAY:  # somewhere in what comes next
-        threading.Thread(target=lambda: (time.sleep(DELAY), kill()), daemon=True).start()
+        threading.Thread(
+            target=lambda: (time.sleep(DELAY), kill()), daemon=True
+        ).start()
     else:
         kill()
 
@@ -147,9 +162,14 @@ class Writer:
     def after(self, model, **where):
         ledger = ledger_of(model)
         more = np.array(ledger.seen) - self.seen
-        line = {"attempt": ATTEMPT, "model": self.number, **where,
-            "from": self.step, "to": int(ledger.steps),
-            "ids": [int(i) for i in np.repeat(np.arange(len(more)), more)]}
+        line = {
+            "attempt": ATTEMPT,
+            "model": self.number,
+            **where,
+            "from": self.step,
+            "to": int(ledger.steps),
+            "ids": [int(i) for i in np.repeat(np.arange(len(more)), more)],
+        }
         append("ledger.jsonl", json.dumps(line))
 
 
@@ -220,10 +240,15 @@ def digest(values):
 
 def state_of(callback):
     """Its attributes, as text."""
-    return {name: digest(value) if name == "best_weights" and value else repr(value)
+    return {
+        name: digest(value) if name == "best_weights" and value else repr(value)
         for name, value in sorted(vars(callback).items())
-        if isinstance(value, (bool, int, float, str, list, tuple, dict, set,
-            np.ndarray, np.generic)) and name not in ("params", "filepath", "filename")}
+        if isinstance(
+            value,
+            (bool, int, float, str, list, tuple, dict, set, np.ndarray, np.generic),
+        )
+        and name not in ("params", "filepath", "filename")
+    }
 
 
 def finish(model, *, callbacks=(), **more):
@@ -241,7 +266,10 @@ def finish(model, *, callbacks=(), **more):
         **more,
     }
     if tf.random.get_global_generator is not None and os.environ.get("SEEDED"):
-        result["random"] += [float(tf.random.uniform([])), float(keras.random.uniform([]))]
+        result["random"] += [
+            float(tf.random.uniform([])),
+            float(keras.random.uniform([])),
+        ]
     with open("result.json.new", "w") as file:
         json.dump(result, file, default=repr)
     os.rename("result.json.new", "result.json")
