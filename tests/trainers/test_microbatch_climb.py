@@ -98,8 +98,13 @@ def test_an_aim_once_reached_is_left_only_for_much_more() -> None:
         Measured(size=50, peak_bytes=150_000_000),
         Measured(size=100, peak_bytes=250_000_000),
     ]
-    settings = {"batch": 512, "ceiling": None}
+
+    def after(*, aimed: bool, limit: int) -> Trial | None:
+        return next_trial(
+            points, aimed=aimed, limit_bytes=limit, batch=512, ceiling=None
+        )
+
     for limit, size in ((270_000_000, None), (350_000_000, 141)):
-        following = next_trial(points, aimed=True, limit_bytes=limit, **settings)
+        following = after(aimed=True, limit=limit)
         assert (following and following.size) == size
-    assert next_trial(points, aimed=False, limit_bytes=280_000_000, **settings)
+    assert after(aimed=False, limit=280_000_000)
