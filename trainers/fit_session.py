@@ -38,6 +38,7 @@ class Session:
             Path(directive.snapshot_directory),
             job=directive.job,
             kept=directive.snapshots_kept,
+            quota_bytes=directive.snapshot_quota_bytes,
         )
         self.memory = self._memory_tier(directive)
         self.plan = resume.Plan()

@@ -4,6 +4,7 @@ JSON and tensors: variables, callbacks, random states, what ``fit`` keeps in loc
 variables (the last batch logs: without them an epoch resumed at its end has no loss).
 """
 
+import functools
 import os
 import random
 from collections.abc import Mapping
@@ -11,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from trainers import encode, fit_callbacks
+from trainers import encode, fit_callbacks, model_description
 from trainers import seams_fit as seams
 from trainers.tensors import DTYPES, Tensor
 
@@ -20,8 +21,14 @@ class MismatchError(Exception):
     """The model is not the one the snapshot was taken of; the text says where."""
 
 
+@functools.cache
+def _name_of(dtype: Any) -> str:
+    """NumPy's name of TensorFlow's ``dtype``: asked for at each snapshot."""
+    return np.dtype(dtype.as_numpy_dtype).name
+
+
 def _dtype_name(variable: Any) -> str:
-    return np.dtype(seams.tensor_of(variable).dtype.as_numpy_dtype).name
+    return _name_of(seams.tensor_of(variable).dtype)
 
 
 def _storable(model: Any) -> tuple[list[tuple[str, Any]], list[str]]:
@@ -93,7 +100,12 @@ def capture(
         "stop_training": bool(model.stop_training),
         "local": encoder.encode(local),
     }
-    tensors = [*_variable_tensors(named), *callback_tensors, *encoder.tensors]
+    tensors = [
+        *_variable_tensors(named),
+        *model_description.tensors_of(model),
+        *callback_tensors,
+        *encoder.tensors,
+    ]
     return state, tensors, missing + told
 
 

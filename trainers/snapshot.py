@@ -86,8 +86,11 @@ def entries_in(directory: Path, tier: str) -> list[Entry]:
     return sorted(found, key=lambda entry: entry.serial, reverse=True)
 
 
-def describe(entry: Entry, *, job: str) -> Manifest:
-    """The manifest of ``entry``, verified. Raises DamagedError."""
+def describe(entry: Entry, *, job: str | None) -> Manifest:
+    """The manifest of ``entry``, verified; ``job`` None: of whichever job.
+
+    Raises DamagedError.
+    """
     value = read_json(entry.path / MANIFEST)
     if value is None:
         raise DamagedError(f"{MANIFEST} is missing or cannot be read")
@@ -100,12 +103,12 @@ def describe(entry: Entry, *, job: str) -> Manifest:
         raise DamagedError(f"{MANIFEST} does not have the recorded hash")
     if (manifest.step, manifest.serial) != (entry.step, entry.serial):
         raise DamagedError(f"{MANIFEST} belongs to another snapshot")
-    if manifest.job != job:
+    if job is not None and manifest.job != job:
         raise DamagedError(f"{MANIFEST} belongs to the job {manifest.job}")
     return manifest
 
 
-def load(entry: Entry, *, job: str) -> Snapshot:
+def load(entry: Entry, *, job: str | None) -> Snapshot:
     """Verify ``entry`` whole: names, sizes, hashes, header. Raises DamagedError."""
     manifest = describe(entry, job=job)
     try:
@@ -126,8 +129,13 @@ def load(entry: Entry, *, job: str) -> Snapshot:
 class Store:
     """The snapshot directory of a run."""
 
-    def __init__(self, directory: Path, *, job: str, kept: int) -> None:
+    def __init__(
+        self, directory: Path, *, job: str, kept: int, quota_bytes: int | None = None
+    ) -> None:
         """Create and lock ``directory``, and remove what a crash left half-written.
+
+        ``kept`` snapshots stay beside those that are needed, and fewer if all of them
+        together take more than ``quota_bytes``.
 
         Raises:
             OSError: the directory cannot be made or written.
@@ -136,6 +144,7 @@ class Store:
         self.directory = directory
         self.job = job
         self.kept = max(1, kept)
+        self.quota_bytes = quota_bytes
         directory.mkdir(parents=True, exist_ok=True)
         # A record lock: children that are forked do not inherit it.
         self._lock = os.open(
@@ -206,16 +215,39 @@ class Store:
         return Entry(final, manifest.step, manifest.serial)
 
     def prune(self, *, never: frozenset[str]) -> None:
-        """Remove the oldest beyond what is kept, but none named in ``never``."""
-        removable = [entry for entry in self.entries() if entry.name not in never]
-        for entry in removable[self.kept :]:
-            # Renamed first: one that is half removed must not look whole.
-            doomed = entry.path.with_name(f"{entry.name}{PARTIAL}")
-            try:
-                entry.path.rename(doomed)
-            except OSError:
-                continue
-            shutil.rmtree(doomed, ignore_errors=True)
+        """Remove the oldest beyond what is kept and beyond the quota.
+
+        None that is named in ``never``, and not the newest: it is the last good one.
+        """
+        entries = self.entries()
+        removable = [entry for entry in entries if entry.name not in never]
+        doomed = removable[self.kept :]
+        if self.quota_bytes is not None:
+            sizes = {entry: _bytes_in(entry.path) for entry in entries}
+            left = sum(sizes.values()) - sum(sizes[entry] for entry in doomed)
+            for entry in reversed(removable[: self.kept]):
+                if left > self.quota_bytes and entry != entries[0]:
+                    doomed.append(entry)
+                    left -= sizes[entry]
+        for entry in doomed:
+            _remove(entry)
+
+
+def _remove(entry: Entry) -> None:
+    # Renamed first: one that is half removed must not look whole.
+    doomed = entry.path.with_name(f"{entry.name}{PARTIAL}")
+    try:
+        entry.path.rename(doomed)
+    except OSError:
+        return
+    shutil.rmtree(doomed, ignore_errors=True)
+
+
+def _bytes_in(directory: Path) -> int:
+    try:
+        return sum(path.stat().st_size for path in directory.iterdir())
+    except OSError:
+        return 0
 
 
 def _write(path: Path, content: memoryview) -> None:

@@ -10,6 +10,7 @@ from supervisor.cli.diagnose import diagnose
 from supervisor.cli.options import fail
 from supervisor.cli.records import explain, incidents, status
 from supervisor.cli.run import run
+from supervisor.cli.snapshots import snapshots
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -18,7 +19,7 @@ def trainwarden() -> None:
     """A training run ends as if it never crashed, and tells you why it did."""
 
 
-for command in (run, status, incidents, explain, diagnose):
+for command in (run, status, incidents, explain, diagnose, snapshots):
     trainwarden.add_command(command)
 
 

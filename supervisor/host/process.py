@@ -40,6 +40,18 @@ class Child:
         os.close(self.descriptor)
 
 
+def run_to_end(command: Sequence[str]) -> tuple[int, str]:
+    """Run ``command`` and wait: its exit code and what it said on standard error.
+
+    Raises:
+        OSError: nothing was started.
+    """
+    done = subprocess.run(  # noqa: S603  # the command is ours, no shell
+        command, stdin=subprocess.DEVNULL, capture_output=True, check=False
+    )
+    return done.returncode, done.stderr.decode(errors="replace")
+
+
 def start(
     command: Sequence[str],
     *,

@@ -280,3 +280,20 @@ def test_middle_of_a_fit_needs_the_ends_of_those_before(store: Store) -> None:
     plan = resume.choose(store, before_step=None)
     assert plan.newest is not None
     assert (plan.newest.manifest.step, plan.finished) == (4, {})
+
+
+def test_quota_takes_the_oldest_but_never_the_last_good_one(tmp_path: Path) -> None:
+    """Whatever the quota, the newest and the protected ones stay."""
+    with closing(Store(tmp_path / "snapshots", job="job", kept=9)) as store:
+        first = save(store, 1, 1)
+        size = sum(path.stat().st_size for path in first.path.iterdir())
+        for step in (2, 3, 4, 5):
+            save(store, step, step)
+        store.quota_bytes = 3 * size + size // 2
+        store.prune(never=frozenset({first.name}))
+        assert [entry.step for entry in store.entries()] == [5, 4, 1]
+        store.quota_bytes = 1
+        store.prune(never=frozenset({first.name}))
+        assert [entry.step for entry in store.entries()] == [5, 1]
+        save(store, 6, 6)
+        assert [entry.step for entry in store.entries()] == [6]
