@@ -129,5 +129,18 @@ class Attempt:
             time.sleep(HEARTBEAT_SECONDS)
 
 
+_current: list[Attempt] = []
+
+
+def make_current(attempt: Attempt) -> None:
+    """Let ``attempt`` be the one of this process."""
+    _current[:] = [attempt]
+
+
+def current() -> Attempt | None:
+    """The attempt of this process; None without a supervisor."""
+    return _current[0] if _current else None
+
+
 def _nothing() -> None:
     """No snapshot can be in flight yet."""

@@ -17,7 +17,7 @@ from supervisor.wire.directive import EXIT_REFUSED, Directive
 from supervisor.wire.events import Kind
 from supervisor.wire.page import Phase
 from trainers import crash_report, drain, frameworks, isolation
-from trainers.attempt import Attempt
+from trainers.attempt import Attempt, make_current
 
 
 def main(arguments: list[str]) -> int:
@@ -32,6 +32,7 @@ def main(arguments: list[str]) -> int:
     except OSError as error:
         sys.stderr.write(f"trainwarden: cannot write the attempt's files: {error}\n")
         return EXIT_REFUSED
+    make_current(attempt)
     drain.install(attempt)
     attempt.start_heartbeat()
     attempt.say(Kind.LAUNCHED, versions={"python": sys.version.split()[0]})

@@ -56,6 +56,8 @@ class Source:
         self.begun = 0
         self.used = 0
         self.drawn = 0
+        self.total: int | None = None
+        """Batches of one pass, where an earlier attempt knew."""
 
     @property
     def batch(self) -> int | None:
@@ -93,8 +95,12 @@ class Source:
 
     def resume(self, *, begun: int, drawn: int) -> Any:
         """The iterator that was the ``begun``-th, after ``drawn`` batches."""
-        data_pipelines.replay(self.dataset, made=begun - 1, used=self.used)
         self.begun, self.drawn = begun, drawn
+        if self.total is not None and drawn >= self.total:
+            # Nobody will ask it for anything: it would not get below its shuffles.
+            data_pipelines.replay(self.dataset, made=begun, used=self.used + 1)
+            return iter(self.dataset.take(0))
+        data_pipelines.replay(self.dataset, made=begun - 1, used=self.used)
         return iter(self.dataset.skip(drawn) if drawn else self.dataset)
 
     def first_batch(self) -> Any:

@@ -109,13 +109,37 @@ def replay(dataset: Any, *, made: int, used: int) -> None:
     """Put the shuffles of ``dataset`` where they are after it was iterated.
 
     ``made`` iterators were made, ``used`` of them drawn from to their end. Costs
-    nothing but making iterators: each shuffle draws its seeds when it is begun. Below a
-    cache that was filled nothing is replayed: its content is that of the first time,
-    and so it is again.
+    nothing but making iterators: each shuffle draws its seeds when it is begun. Only a
+    cache of something shuffled is filled again, first and by reading it once: with what
+    the first time brings, as it was then.
     """
+    if used > 0:
+        for stage in seams.stages(dataset):
+            if _is_cache(stage) and _is_shuffled(stage):
+                stage.reduce(tf.constant(0, tf.int64), _count)
     for stage, begun in _shuffles(dataset, _Times(1, 1, 1), filled=used > 0):
         for _ in range(begun.unused * (made - used) + begun.used * used):
             iter(stage)
+
+
+def signature(dataset: Any) -> str:
+    """What tells ``dataset`` from others of a script: its stages and their seeds."""
+    stages = [(type(s).__name__, seams.seeds(s)) for s in seams.stages(dataset)]
+    text = repr((stages, dataset.element_spec)).encode()
+    return hashlib.blake2b(text, digest_size=16).hexdigest()
+
+
+@tf.autograph.experimental.do_not_convert
+def _count(count: Any, *_element: Any) -> Any:
+    return count + 1
+
+
+def _is_cache(stage: Any) -> bool:
+    return "cache" in type(stage).__name__.lower()
+
+
+def _is_shuffled(stage: Any) -> bool:
+    return any(seams.seeds(below) is not None for below in seams.stages(stage))
 
 
 def _shuffles(
@@ -123,7 +147,7 @@ def _shuffles(
 ) -> Iterator[tuple[Any, _Times]]:
     kind = type(stage).__name__.lower()
     below = begun
-    if "cache" in kind and filled:
+    if _is_cache(stage) and filled:
         return
     if "shuffle" in kind:
         yield stage, begun

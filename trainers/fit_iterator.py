@@ -81,7 +81,7 @@ def epoch(iterator: Any, fit: Any) -> Iterator[tuple[int, int, Any]]:
     iterator.data_adapter.on_epoch_begin()
     if resumed:
         iterator._num_batches = position["num_batches"]
-        source.used = position["used"]
+        source.used, source.total = position["used"], position["num_batches"]
         iterator._current_iterator = source.resume(
             begun=position["begun"], drawn=position["drawn"]
         )

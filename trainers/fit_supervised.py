@@ -129,11 +129,12 @@ def train(
         for logger, append in kept:
             logger.append = append
         attempt.enter(Phase.BETWEEN)
-    _ended(session)
+    ended(session)
     return history
 
 
-def _ended(session: Session) -> None:
+def ended(session: Session) -> None:
+    """A call is over: the next one has the next number."""
     session.attempt.say(Kind.FIT_ENDED, fit=session.fit_number, step=session.step)
     session.fit_number += 1
     if session.attempt.drain_requested:

@@ -11,9 +11,13 @@ import importlib.util
 import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
 
-PACKAGES = ("supervisor", "trainers")
+TELLING = {"supervisor": "wire/directive.py", "trainers": "isolation.py"}
+"""Our packages, and a file of each that nobody else's has."""
+
+PACKAGES = tuple(TELLING)
 
 _hidden: dict[str, ModuleType] = {}
 _lock = threading.RLock()
@@ -30,6 +34,11 @@ def hide(packages: tuple[str, ...]) -> None:
         _hidden[name] = sys.modules.pop(name)
 
 
+def _is_a_copy(origin: str | None, name: str) -> bool:
+    """Whether a package found there is this one, wherever it is installed."""
+    return origin is not None and (Path(origin).parent / TELLING[name]).exists()
+
+
 def shadowed() -> tuple[str, ...]:
     """Which of our package names the script's own path provides too."""
     found = []
@@ -42,8 +51,7 @@ def shadowed() -> tuple[str, ...]:
         finally:
             if kept is not None:
                 sys.modules[name] = kept
-        ours = None if kept is None else kept.__file__
-        if spec is not None and spec.origin != ours:
+        if spec is not None and not _is_a_copy(spec.origin, name):
             found.append(name)
     return tuple(found)
 

@@ -16,7 +16,7 @@ import tempfile
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -28,6 +28,9 @@ from tests.certify.table import SHORT, TABLE, Row
 from tests.support.attempts import Attempts
 
 HERE = Path(__file__).parent
+SHARED = Path("/dev/shm")  # noqa: S108  # what the memory tier is for
+MEMORY_EVERY, DISK_EVERY = 2, 9
+"""Steps between snapshots where there are two tiers."""
 
 
 @dataclass(frozen=True)
@@ -85,14 +88,19 @@ class Trial:
     zygote: Zygote
     row: Row
     directory: Path
+    memory: Path | None = None
+    """Where the memory tier lies, for a row that has one."""
     attempts: Attempts = field(init=False)
     told: list[str] = field(default_factory=list[str])
 
     def __post_init__(self) -> None:
         self.directory.mkdir(parents=True)
-        self.attempts = Attempts(
-            self.directory, {"snapshot_every_steps": self.row.every}
-        )
+        options: dict[str, Any] = {"snapshot_every_steps": self.row.every}
+        if self.memory is not None:
+            options["memory_directory"] = str(self.memory)
+            options["memory_every_steps"] = MEMORY_EVERY
+            options["snapshot_every_steps"] = DISK_EVERY
+        self.attempts = Attempts(self.directory, options)
 
     def run(
         self, *, plain: bool = False, death: Death | None = None, **more: str
@@ -102,7 +110,7 @@ class Trial:
         number = self.attempts.count
         environment = {
             "ATTEMPT": str(number),
-            "SNAPSHOTS": str(self.attempts.snapshots),
+            "SNAPSHOTS": f"{self.attempts.snapshots}:{self.memory or 'none'}",
             **more,
         }
         if death is not None:
@@ -148,26 +156,44 @@ class Trial:
 def certify(row: Row, zygote: Zygote, directory: Path, *, seed: int) -> Verdict:
     """Run the row and compare."""
     verdict, began = Verdict(row), time.monotonic()
+    memory = tempfile.mkdtemp(prefix="certify-", dir=SHARED) if row.memory else None
+    try:
+        _certify(verdict, zygote, directory, memory=memory, seed=seed)
+    finally:
+        if memory is not None:
+            shutil.rmtree(memory, ignore_errors=True)
+    verdict.seconds = time.monotonic() - began
+    return verdict
+
+
+def _certify(
+    verdict: Verdict,
+    zygote: Zygote,
+    directory: Path,
+    *,
+    memory: str | None,
+    seed: int,
+) -> None:
+    row = verdict.row
     whole = Trial(zygote, row, directory / "whole")
     trail = directory / "trail"
     if whole.run(plain=row.plain, TRAIL=str(trail)) != 0:
         verdict.problems.append(f"undisturbed it failed: {whole.output()}")
-        return verdict
+        return
     verdict.deaths = deaths(
         trail.read_text().splitlines(), seed=f"{seed} {row.name}", kills=row.kills
     )
-    torn = Trial(zygote, row, directory / "torn")
+    inside = None if memory is None else Path(memory) / "torn"
+    torn = Trial(zygote, row, directory / "torn", memory=inside)
     for death in verdict.deaths:
         code = torn.run(death=death)
         if code != (75 if death.how == "TERM" else -signal.SIGKILL):
             verdict.problems.append(f"{death.text}: ended with {code}: {torn.output()}")
-            return verdict
+            return
     if (code := torn.run()) != 0:
         verdict.problems.append(f"the last attempt ended with {code}: {torn.output()}")
-        return verdict
+        return
     _compare(verdict, whole, torn)
-    verdict.seconds = time.monotonic() - began
-    return verdict
 
 
 def _compare(verdict: Verdict, whole: Trial, torn: Trial) -> None:
@@ -200,6 +226,7 @@ def show(verdict: Verdict) -> None:
     print(
         f"{state}  {row.name:26} {bits:9}  ids {row.ledger}  {verdict.replayed:3} steps"
         f" again  {verdict.seconds:5.1f} s  {row.features}"
+        f"{'; two tiers' if row.memory else ''}"
     )
     print(
         f"       {len(verdict.deaths)} deaths: {', '.join(d.text for d in verdict.deaths)}"
@@ -223,6 +250,11 @@ def run_rows(rows: list[Row], *, seed: int, keep: Path | None = None) -> list[Ve
     return verdicts
 
 
+def short(rows: list[Row]) -> list[Row]:
+    """``rows`` with fewer deaths: what the tests have time for."""
+    return [replace(row, kills=min(row.kills, 3)) for row in rows]
+
+
 def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -233,6 +265,8 @@ def main() -> int:
     asked = parser.parse_args()
     names = asked.rows or (SHORT if asked.short else [row.name for row in TABLE])
     rows = [row for row in TABLE if row.name in names]
+    if asked.short:
+        rows = short(rows)
     verdicts = run_rows(rows, seed=asked.seed, keep=asked.keep)
     failed = [v.row.name for v in verdicts if v.problems]
     killed = sum(len(v.deaths) for v in verdicts)

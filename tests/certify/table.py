@@ -29,6 +29,8 @@ class Row:
     """The script itself goes back to earlier weights: its own count does as well."""
     every: int = 3
     """Steps from one snapshot to the next."""
+    memory: bool = False
+    """Also in memory, at every second step; on disk then seldom."""
     kills: int = 4
 
 
@@ -44,10 +46,10 @@ TABLE = (
     Row(name="arrays_batch", features='arrays shuffle="batch", class weights'),
     Row(name="arrays_steps_per_epoch", features="arrays, steps_per_epoch,"
         " initial_epoch", ledger=SAME),
-    Row(name="tf_shuffle", features="tf.data shuffle with reshuffling, prefetch;"
+    Row(name="tf_shuffle", memory=True, features="tf.data shuffle with reshuffling, prefetch;"
         " shuffled validation pipeline", kills=6),
     Row(name="tf_shuffle_unseeded", features="tf.data shuffle, no seed", plain=False),
-    Row(name="tf_repeat", features="tf.data shuffle, repeat, steps_per_epoch",
+    Row(name="tf_repeat", memory=True, features="tf.data shuffle, repeat, steps_per_epoch",
         ledger=SAME),
     Row(name="tf_cache", features="tf.data cache, seeded shuffle"),
     Row(name="tf_interleave", features="tf.data interleave in parallel, shuffles"),
@@ -61,7 +63,7 @@ TABLE = (
         plain=False, told="come in order"),
     Row(name="tf_random_layer", features="Keras seed generator inside a tf.data map",
         why_no_bits="changes a variable"),
-    Row(name="py_dataset", features="PyDataset shuffled, also as validation",
+    Row(name="py_dataset", memory=True, features="PyDataset shuffled, also as validation",
         plain=False),
     Row(name="py_dataset_workers", features="PyDataset shuffled, three workers",
         plain=False, told="with workers"),
@@ -69,13 +71,13 @@ TABLE = (
         " and steps_per_epoch", ledger=SAME, told="with workers"),
     Row(name="generator", features="Python generator, replayed",
         told="Python generator"),
-    Row(name="validation", features="validation_data, _freq, _steps, _batch_size;"
+    Row(name="validation", memory=True, features="validation_data, _freq, _steps, _batch_size;"
         " repeated shuffled validation pipeline", kills=6),
     Row(name="validation_steps", features="validation_steps, shuffled repeated pipeline"
         " and arrays", kills=6),
     Row(name="tf_chained", features="tf.data shuffles under shuffle, repeat, zip,"
         " concatenate; caches of shuffles", ledger=SAME, kills=5),
-    Row(name="early_stopping", features="EarlyStopping(restore_best_weights),"
+    Row(name="early_stopping", memory=True, features="EarlyStopping(restore_best_weights),"
         " ReduceLROnPlateau", samples=67, kills=5, rewinds=True),
     Row(name="files", features="ModelCheckpoint (best, each n steps),"
         " LearningRateScheduler, CSVLogger", samples=72),
@@ -83,18 +85,18 @@ TABLE = (
     Row(name="backup_and_restore", features="BackupAndRestore in the script"),
     Row(name="own_callback", features="own callback: deque, Counter, generator,"
         " arrays, variables; sets the learning rate"),
-    Row(name="lambda_callback", features="LambdaCallback over closures and globals"),
-    Row(name="several_fits", features="three fits of one model, evaluate and predict"
+    Row(name="lambda_callback", memory=True, features="LambdaCallback over closures and globals"),
+    Row(name="several_fits", memory=True, features="three fits of one model, evaluate and predict"
         " between, learning rate set", ledger=SAME, kills=6),
     Row(name="train_on_batch", features="train_on_batch loops around a fit",
         ledger=SAME, told="train_on_batch"),
     Row(name="clear_session", features="clear_session, then a second model"),
     Row(name="seed_again", features="set_random_seed again, two models in turn"),
-    Row(name="own_train_step", features="own train_step, second optimizer, variables"),
+    Row(name="own_train_step", memory=True, features="own train_step, second optimizer, variables"),
     Row(name="own_fit", features="own fit that calls Keras' twice"),
     Row(name="ema", features="AdamW with EMA and clipping"),
-    Row(name="mixed_precision", features="mixed_float16, loss scaling", samples=72),
-    Row(name="jit", features="jit_compile=True", samples=72),
+    Row(name="mixed_precision", memory=True, features="mixed_float16, loss scaling", samples=72),
+    Row(name="jit", memory=True, features="jit_compile=True", samples=72),
     Row(name="jit_mixed_ema", features="jit_compile=True, mixed_float16, EMA, tf.data"),
     Row(name="steps_per_execution", features="steps_per_execution=3, arrays",
         samples=72),
@@ -102,9 +104,13 @@ TABLE = (
         " jit_compile=True, tf.data"),
     Row(name="schedule", features="learning-rate schedule in the optimizer"),
     Row(name="several_inputs", features="several inputs and outputs, L2", samples=72),
+    Row(name="own_loop", memory=True, features="custom loop: GradientTape, tf.function, two loops,"
+        " own state", kills=6),
+    Row(name="own_loop_steps", features="custom loop over batches in Python, eager",
+        told="come from Python"),
     Row(name="stateful_random_step", features="stateful tf.random in the traced step",
         why_no_bits="TensorFlow's own random operations"),
 )  # fmt: skip
 
-SHORT = ("arrays_seeded", "tf_shuffle", "several_fits")
+SHORT = ("arrays_seeded", "tf_shuffle", "several_fits", "own_loop")
 """The rows that the tests run."""

@@ -29,6 +29,9 @@ MAKERS: dict[str, Maker] = {
     "a part of it, repeated": lambda: shuffled().shuffle(3).take(9).repeat(3),
     "concatenated": lambda: shuffled().concatenate(shuffled()).shuffle(3),
     "cached below": lambda: shuffled().cache().shuffle(3),
+    "cached inside": lambda: data.zip(
+        (shuffled().cache().repeat(2), shuffled().shuffle(3).repeat(2))
+    ),
     "cached above": lambda: shuffled().shuffle(3).cache().repeat(2).batch(5),
     "side by side": lambda: data.zip((shuffled(), shuffled().shuffle(3).repeat(2))),
     "interleaved": lambda: (

@@ -1,0 +1,34 @@
+"""What Keras' own tests of ``BackupAndRestore`` interrupt, interrupted here.
+
+Those raise in a callback: in the middle of an epoch, at its end, in the first epoch,
+with a backup at each epoch and at each step (``backup_and_restore_test.py`` of Keras
+3.15). Theirs ask for the number of epochs done afterwards; here every bit is compared.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+from tests.certify.certify import Trial, zygote
+from tests.certify.places import Death
+from tests.certify.table import TABLE
+
+STEPS = 7
+"""Of an epoch of the row ``arrays_seeded``."""
+
+PLACES = ("step:0:2:3", "epoch_end:0:1", "step:0:0:2", "epoch_begin:0:1")
+
+
+def test_interruptions_of_keras_own_tests(tmp_path: Path) -> None:
+    """Whenever it is interrupted, by epoch or by step: the next run goes on, and ends
+    with the same weights, optimizer and History."""
+    row = next(row for row in TABLE if row.name == "arrays_seeded")
+    with zygote() as parent:
+        whole = Trial(parent, row, tmp_path / "whole")
+        assert whole.run(plain=True) == 0
+        for every in (STEPS, 1):
+            for index, place in enumerate(PLACES):
+                directory = tmp_path / f"every-{every}-{index}"
+                torn = Trial(parent, replace(row, every=every), directory)
+                assert torn.run(death=Death(where=place, how="RAISE")) == 1
+                assert torn.run() == 0, torn.output()
+                assert torn.result() == whole.result(), (place, every)

@@ -1,0 +1,160 @@
+"""Custom training loops that end as if they had never crashed.
+
+``Model.fit`` needs none of this. A loop of your own says what its state is, and iterates
+through the session::
+
+    import keras, tensorflow as tf
+    from trainers.session import session
+
+    keras.utils.set_random_seed(1)
+    model, optimizer = build_model(), keras.optimizers.Adam()
+    mean = keras.metrics.Mean()
+    data = tf.data.Dataset.from_tensor_slices((x, y)).shuffle(1000).batch(32)
+
+    @tf.function
+    def train_step(x, y):
+        with tf.GradientTape() as tape:
+            loss = loss_of(y, model(x, training=True))
+        gradients = tape.gradient(loss, model.trainable_variables)
+        optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+        return loss
+
+    with session(model=model, optimizer=optimizer, mean=mean) as run:
+        for epoch in run.epochs(10):
+            for x, y in run.batches(data):
+                loss = train_step(x, y)
+                run.log(loss=loss)
+            run.kept["best"] = min(run.kept.get("best", 1e9), validate(model))
+
+``for step, batch in run.steps(data, epochs=10)`` does the same where nothing happens
+between epochs. Under ``trainwarden run`` each ``next`` is a step boundary: heartbeat,
+snapshot, drain. After a crash the script runs from its top again; the session gives the
+state back, and the loop goes on with the step after the snapshot. Without a supervisor
+all of this does nothing.
+
+**State**: whatever has ``variables`` (models, optimizers, metrics, ``tf.Module``),
+variables, and what can be given back in place (lists, dictionaries, sets, deques, arrays,
+random generators). Everything else goes into ``run.kept``, a dictionary of your own.
+Random states of Python, NumPy, Keras and TensorFlow's eager operations are included;
+operations of ``tf.random`` inside a ``tf.function`` keep a state that nobody can read:
+use ``tf.random.stateless_*`` or ``keras.random``. Build models and optimizers before the
+session: a variable made in the loop is not known when the state is given back.
+
+**Data**: a ``tf.data`` pipeline (taken up in O(1) plus reading up to the position), or
+anything that can be iterated again. One call of ``batches`` in an epoch; validation data
+are iterated as they are. Several loops in one session are told apart by their order.
+"""
+
+import collections
+import random
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from trainers import attempt as attempts
+from trainers import isolation
+
+IN_PLACE = (
+    list, dict, set, collections.deque, np.ndarray, np.random.Generator, random.Random,
+)  # fmt: skip
+"""What is given back in place."""
+
+OUTSIDE = "batches() belongs into a loop over epochs(), or use steps()"
+TWICE = "batches() was called twice in an epoch: only one pass can be taken up again"
+
+
+class Run:
+    """What ``with session(...) as run`` gives; by itself it only iterates."""
+
+    def __init__(self) -> None:
+        self.epoch = 0
+        """The epoch that is running, from 0."""
+        self._step = 0
+
+    @property
+    def step(self) -> int:
+        """Steps done in this session."""
+        return self._step
+
+    @property
+    def kept(self) -> dict[str, Any]:
+        """Values of your own that are part of the state: JSON, arrays, containers."""
+        if not hasattr(self, "_kept"):
+            self._kept: dict[str, Any] = {}
+        return self._kept
+
+    def epochs(self, count: int) -> Iterator[int]:
+        """The epochs that are left of ``count``."""
+        for self.epoch in range(count):
+            yield self.epoch
+
+    def batches(self, data: Any) -> Iterator[Any]:
+        """The batches that are left of this epoch's pass through ``data``."""
+        for batch in data:
+            yield batch
+            self._step += 1
+
+    def steps(self, data: Any, *, epochs: int = 1) -> Iterator[tuple[int, Any]]:
+        """Number and batch of each step that is left, over all epochs."""
+        for _ in self.epochs(epochs):
+            for batch in self.batches(data):
+                yield self.step, batch
+
+    def log(self, **values: Any) -> None:
+        """Tell of the step, ``loss`` above all: shown while it runs."""
+
+    def slices(self, *tensors: Any) -> Iterator[tuple[tuple[Any, ...], float]]:
+        """The batch in the slices that memory allows, each with its share of it.
+
+        Add up the gradients of ``share * loss`` and update once: the same step, if the
+        loss is a mean over samples.
+        """
+        yield tensors, 1.0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End the session."""
+
+
+def _has_variables(value: Any) -> bool:
+    return hasattr(value, "variables") and not isinstance(value, IN_PLACE)
+
+
+def _is_variable(value: Any) -> bool:
+    return hasattr(value, "assign") and hasattr(value, "shape")
+
+
+def session(**state: Any) -> Run:
+    """A session over ``state``, by names of your own (see the module's text).
+
+    Raises:
+        TypeError: something that can be neither saved nor given back in place.
+    """
+    for name, value in state.items():
+        known = _has_variables(value) or _is_variable(value)
+        if not known and not isinstance(value, IN_PLACE):
+            message = (
+                f"{name} is a {type(value).__name__}, which cannot be given back in"
+                " place: keep it in run.kept"
+            )
+            raise TypeError(message)
+    attempt = attempts.current()
+    if attempt is None:
+        return Run()
+    module = isolation.load("trainers.session_supervised")
+    supervised: Run = module.SupervisedRun(
+        attempt,
+        holders={n: v for n, v in state.items() if _has_variables(v)},
+        variables={n: v for n, v in state.items() if _is_variable(v)},
+        others={n: v for n, v in state.items() if isinstance(v, IN_PLACE)},
+    )
+    return supervised
