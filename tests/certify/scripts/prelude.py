@@ -132,7 +132,10 @@ def die_while_saving():
     def audit(event, details):
         if event in ("open", "os.mkdir", "os.rename", "os.remove", "os.rmdir"):
             path = str(details[0])
-            if any(part in path for part in os.environ["SNAPSHOTS"].split(":")) and ".lock" not in path:
+            if (
+                any(part in path for part in os.environ["SNAPSHOTS"].split(":"))
+                and ".lock" not in path
+            ):
                 left[0] -= 1
                 if left[0] == 0:
                     kill()
