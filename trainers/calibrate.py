@@ -10,6 +10,7 @@ the peaks measured so far say is safe: peak = fixed + slope * slice, with the st
 slope seen, and a part of the limit kept free for fragmentation.
 """
 
+import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,9 +21,10 @@ from trainers import slicing
 from trainers.memory import allocator
 
 STEPS = 4
-"""Each size is measured over this many steps, and the lowest peak counts: which
-operations run at once differs from step to step, but where memory is short they wait
-for each other, so the lowest is nearest to what a step cannot do without."""
+"""Each size is measured over this many steps, and the second lowest peak counts. How
+many batches are prefetched, and which operations run at once, differs from step to
+step; but where memory is short operations wait for each other, so the highest peak is
+more than a step cannot do without."""
 
 START_PART = 32
 """The first slice is this part of the smallest that is known to fail."""
@@ -64,7 +66,7 @@ larger: less is within the scatter of the peaks, and not worth the danger."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """The lowest peak of some steps."""
+    """The lower middle peak of some steps."""
 
     size: int
     """Samples a slice."""
@@ -184,7 +186,7 @@ class Climb:
         self._peaks.append(reading.peak_bytes)
         if len(self._peaks) < self._calls:
             return
-        size, peak = int(self._size.numpy()), min(self._peaks)
+        size, peak = int(self._size.numpy()), statistics.median_low(self._peaks)
         self._peaks = []
         self._measured.append(Measured(size=size, peak_bytes=peak))
         self._on_peak(size, peak)

@@ -1,8 +1,7 @@
 """One training of a few steps in this process, under a memory limit; prints JSON lines.
 
-``python tests/bench/planner_trial.py MODEL LIMIT_MIB JIT(0|1) SIZE|whole|calibrate``
-with the repository's root in ``PYTHONPATH``. What does not fit ends this process, in
-one of the ways an out-of-memory error does.
+``python -m tests.bench.planner_trial MODEL LIMIT_MIB JIT(0|1) SIZE|whole|calibrate``
+What does not fit ends this process, in one of the ways an out-of-memory error does.
 """
 
 # ruff: noqa: PLC0415  # TensorFlow is imported once its settings are in place
@@ -13,10 +12,13 @@ import os
 import sys
 from typing import Any
 
-STEPS = 6
+BATCHES = {"cnn": 512, "mlp": 4096, "lstm": 512, "transformer": 128}
+"""Samples in a whole batch, by model."""
+
+STEPS = 4
 """Steps an epoch."""
 
-EPOCHS = 5
+EPOCHS = 7
 """Enough to climb, and to see whether a size that fits once goes on to fit."""
 
 
@@ -27,7 +29,8 @@ def build(name: str) -> tuple[Any, int, Any, Any]:
     from keras import layers
 
     keras.utils.set_random_seed(1)
-    batch, shape, body = _parts(name, layers)
+    shape, body = _parts(name, layers)
+    batch = BATCHES[name]
     draw = np.random.default_rng(1)
     x = draw.normal(size=(batch * STEPS, *shape)).astype("float32")
     y = draw.integers(0, 10, size=(batch * STEPS,))
@@ -35,7 +38,7 @@ def build(name: str) -> tuple[Any, int, Any, Any]:
     return model, batch, x, y
 
 
-def _parts(name: str, layers: Any) -> tuple[int, tuple[int, ...], list[Any]]:
+def _parts(name: str, layers: Any) -> tuple[tuple[int, ...], list[Any]]:
     match name:
         case "cnn":
             conv = {"padding": "same", "activation": "relu"}
@@ -46,15 +49,15 @@ def _parts(name: str, layers: Any) -> tuple[int, tuple[int, ...], list[Any]]:
                 layers.Conv2D(32, 3, **conv),
                 layers.GlobalAveragePooling2D(),
             ]
-            return 256, (48, 48, 1), body
+            return (48, 48, 1), body
         case "mlp":
-            return 4096, (256,), [layers.Dense(1024, "relu") for _ in range(4)]
+            return (256,), [layers.Dense(1024, "relu") for _ in range(4)]
         case "lstm":
             body = [layers.LSTM(96, return_sequences=True), layers.LSTM(64)]
-            return 512, (48, 16), body
+            return (48, 16), body
         case "transformer":
             body = [_block(layers), _block(layers), layers.GlobalAveragePooling1D()]
-            return 128, (96, 64), body
+            return (96, 64), body
         case _:
             sys.exit(f"no model {name}")
 
