@@ -90,7 +90,9 @@ def test_killed_and_drained_is_bit_identical_to_undisturbed(
     assert trainwarden(*command).returncode == 0
     directory = trainwarden.directory
     assert result(directory / "hit.json") == result(directory / "plain.json")
-    (incident,) = trainwarden.json("incidents", "hit")
+    incidents = trainwarden.json("incidents", "hit")
+    assert len(incidents) == 1, incidents
+    (incident,) = incidents
     assert incident["cause"] == "preempted"
     assert incident["failed_step"] >= 25
     assert incident["restored_step"] % 10 == 0
