@@ -146,7 +146,10 @@ def test_a_closed_terminal_drains(trainwarden: Trainwarden) -> None:
 
 def test_nohup_is_respected(trainwarden: Trainwarden) -> None:
     """A run that was told to ignore SIGHUP trains on without its terminal."""
-    script = trainwarden.script("import time; time.sleep(3)")
+    script = trainwarden.script(
+        "import pathlib, time\n"
+        "while not pathlib.Path('go').exists(): time.sleep(0.05)\n"
+    )
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         process = trainwarden.start("run", script)
@@ -154,6 +157,7 @@ def test_nohup_is_respected(trainwarden: Trainwarden) -> None:
         signal.signal(signal.SIGHUP, before)
     trainwarden.until(lambda s: s["pid"] is not None)
     process.send_signal(signal.SIGHUP)
+    (trainwarden.directory / "go").touch()
     assert process.wait(PATIENCE) == 0
 
 
