@@ -112,5 +112,5 @@ TABLE = (
         why_no_bits="TensorFlow's own random operations"),
 )  # fmt: skip
 
-SHORT = ("arrays_seeded", "tf_shuffle", "several_fits", "own_loop")
+SHORT = ("arrays_seeded", "tf_shuffle", "own_loop")
 """The rows that the tests run."""

@@ -15,7 +15,13 @@ from tests.certify.table import TABLE
 STEPS = 7
 """Of an epoch of the row ``arrays_seeded``."""
 
-PLACES = ("step:0:2:3", "epoch_end:0:1", "step:0:0:2", "epoch_begin:0:1")
+SCENARIOS = (
+    (STEPS, "step:0:2:3"),
+    (STEPS, "epoch_end:0:1"),
+    (1, "step:0:0:2"),
+    (1, "epoch_begin:0:1"),
+)
+"""Steps from one snapshot to the next, and where it is interrupted."""
 
 
 def test_interruptions_of_keras_own_tests(tmp_path: Path) -> None:
@@ -25,10 +31,9 @@ def test_interruptions_of_keras_own_tests(tmp_path: Path) -> None:
     with zygote() as parent:
         whole = Trial(parent, row, tmp_path / "whole")
         assert whole.run(plain=True) == 0
-        for every in (STEPS, 1):
-            for index, place in enumerate(PLACES):
-                directory = tmp_path / f"every-{every}-{index}"
-                torn = Trial(parent, replace(row, every=every), directory)
-                assert torn.run(death=Death(where=place, how="RAISE")) == 1
-                assert torn.run() == 0, torn.output()
-                assert torn.result() == whole.result(), (place, every)
+        for index, (every, place) in enumerate(SCENARIOS):
+            directory = tmp_path / f"scenario-{index}"
+            torn = Trial(parent, replace(row, every=every), directory)
+            assert torn.run(death=Death(where=place, how="RAISE")) == 1
+            assert torn.run() == 0, torn.output()
+            assert torn.result() == whole.result(), (place, every)

@@ -5,8 +5,8 @@ from tests.certify.table import SHORT, TABLE
 
 
 def test_killed_runs_end_as_if_they_had_not_been() -> None:
-    """Arrays, a pipeline, several fits and a loop of its own, through seeded kills: the
-    same bits, and each sample once."""
+    """Arrays, a pipeline and a loop of its own, through seeded kills: the same bits, and
+    each sample once."""
     verdicts = run_rows(short([row for row in TABLE if row.name in SHORT]), seed=1)
     assert {v.row.name: v.problems for v in verdicts} == {name: [] for name in SHORT}
     assert all(verdict.bits for verdict in verdicts)
