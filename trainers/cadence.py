@@ -11,7 +11,8 @@ budget decides here anyway). It takes at most half of the budget.
 Without a memory tier the durable one does both: the whole budget is its own.
 
 The cost of a snapshot is how long training stood still for it, and what the saving
-thread took from it: its processor time, shared by the machine's cores.
+thread took from it: the time that it held the interpreter's lock, and the rest of its
+processor time, shared by the machine's cores.
 """
 
 import math

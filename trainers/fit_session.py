@@ -207,11 +207,11 @@ class Session:
         )
 
     def _measure(self, saved: Saved) -> None:
-        stall, busy = saved.stall_seconds, saved.busy_seconds
+        stall, busy = saved.stall_seconds + saved.held_seconds, saved.busy_seconds
         if saved.tier == MEMORY:
             self._measured.memory(stall_seconds=stall, busy_seconds=busy)
         else:
-            extra = 0.0 if self.memory is not None else stall
+            extra = saved.held_seconds if self.memory is not None else stall
             self._measured.durable(stall_seconds=extra, busy_seconds=busy)
 
     def _publish(self, manifest: Manifest, name: str, tier: str) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from supervisor.wire.manifest import DURABLE, MEMORY, Manifest
 from supervisor.wire.seal import hash_of
 from trainers import snapshot
-from trainers.snapshot_memory import MemoryTier, NoMemoryTierError, Slot
+from trainers.snapshot_memory import DISK_ONLY, MemoryTier, NoMemoryTierError, Slot
 from trainers.tensors import Image, Tensor, layout_of
 
 THREAD = "trainwarden-saver"
@@ -47,7 +47,9 @@ class Saved:
     nbytes: int
     tier: str = DURABLE
     busy_seconds: float = 0.0
-    """Processor time of the thread: what it took away from training."""
+    """Processor time of the thread without the interpreter's lock: hashing, writing."""
+    held_seconds: float = 0.0
+    """Processor time with it: training may have waited for that long."""
 
 
 @dataclass(slots=True)
@@ -64,7 +66,8 @@ class _Job:
     sealed: threading.Event = field(default_factory=threading.Event)
     """The next copy may be made."""
     thread: threading.Thread | None = None
-    told_busy: float = 0.0
+    hashing_seconds: float = 0.0
+    told_seconds: float = 0.0
 
 
 @dataclass(slots=True)
@@ -219,15 +222,26 @@ class Saver:
             job.sealed.set()
 
     def _seal(self, job: _Job) -> None:
+        began = time.thread_time()
+        digest = hash_of(job.image.content)
+        job.hashing_seconds = time.thread_time() - began
         job.manifest = replace(
-            job.manifest,
-            tensors_bytes=job.image.nbytes,
-            tensors_hash=hash_of(job.image.content),
+            job.manifest, tensors_bytes=job.image.nbytes, tensors_hash=digest
         )
         if job.slot is not None and self.memory is not None:
-            self._commit(job, MEMORY, self._in_memory(self.memory, job.slot))
+            error = self._commit(job, MEMORY, self._in_memory(self.memory, job.slot))
+            if error is not None:
+                self._to_disk_instead(job, error)
+                return
             self._prepare_next(job)
             job.sealed.set()  # the next copy goes into the other slot
+
+    def _to_disk_instead(self, job: _Job, error: OSError) -> None:
+        """The copy is there, but memory has no room for the few KiB beside it."""
+        self._without_memory(NoMemoryTierError(f"{DISK_ONLY}: {error.strerror}"))
+        if not job.durable:
+            self._wait_for_disk()
+            job.durable = True
 
     def _in_memory(
         self, memory: MemoryTier, slot: Slot
@@ -258,18 +272,29 @@ class Saver:
 
     def _commit(
         self, job: _Job, tier: str, commit: Callable[[_Job], snapshot.Entry]
-    ) -> None:
+    ) -> OSError | None:
         entry, error = None, None
         try:
             entry = commit(job)
         except OSError as caught:
             error = caught
-        seconds, busy = time.perf_counter() - job.began, time.thread_time()
-        taken, job.told_busy = busy - job.told_busy, busy
-        nbytes = job.image.nbytes
+        used = time.thread_time()
+        taken, job.told_seconds = used - job.told_seconds, used
+        busy = job.hashing_seconds if tier == MEMORY else taken
         self.done(
-            Saved(job.manifest, entry, error, job.stall, seconds, nbytes, tier, taken)
+            Saved(
+                job.manifest,
+                entry,
+                error,
+                stall_seconds=job.stall,
+                seconds=time.perf_counter() - job.began,
+                nbytes=job.image.nbytes,
+                tier=tier,
+                busy_seconds=busy,
+                held_seconds=taken - busy,
+            )
         )
+        return error
 
 
 def _alive(thread: threading.Thread | None) -> bool:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from supervisor.wire.files import fsync_directory, read_json, write_json
+from supervisor.wire.files import fsync_directory, read_json, write_atomically
 from supervisor.wire.manifest import (
     DURABLE,
     FORMAT,
@@ -25,7 +25,7 @@ from supervisor.wire.manifest import (
     TENSORS,
     Manifest,
 )
-from supervisor.wire.seal import has_hash, is_sealed, seal
+from supervisor.wire.seal import has_hash, is_sealed, sealed
 from trainers import tensors
 
 PARTIAL = ".partial"
@@ -199,13 +199,12 @@ class Store:
         Raises:
             OSError: no space, or worse; what was written of it is removed.
         """
-        manifest = seal(manifest)
         name = name_of(manifest)
         partial = self.directory / f"{name}{PARTIAL}"
         try:
             partial.mkdir()
             _write(partial / TENSORS, content)
-            write_json(partial / MANIFEST, manifest.to_json())
+            write_atomically(partial / MANIFEST, sealed(manifest))
             fsync_directory(partial)
             final = partial.rename(self.directory / name)
         except OSError:

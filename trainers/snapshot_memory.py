@@ -16,16 +16,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from supervisor.wire.files import write_json
+from supervisor.wire.files import write_atomically, write_json
 from supervisor.wire.manifest import MANIFEST, MEMORY, TENSORS, Manifest
 from supervisor.wire.paths import OWNER
-from supervisor.wire.seal import seal
+from supervisor.wire.seal import sealed
 from trainers import snapshot
 from trainers.snapshot import PARTIAL, Entry, Snapshot
 from trainers.snapshot_room import Room, is_tmpfs, room_in
 from trainers.tensors import Image, Tensor, layout_of
 
 SLOTS = 2
+DISK_ONLY = "snapshots go to disk only, none is kept in memory"
 
 
 class NoMemoryTierError(Exception):
@@ -140,7 +141,7 @@ class MemoryTier:
 
         Raises OSError: it is none then.
         """
-        write_json(slot.path / MANIFEST, seal(manifest).to_json())
+        write_atomically(slot.path / MANIFEST, sealed(manifest))
         slot.path = slot.path.rename(self.directory / snapshot.name_of(manifest))
         slot.serial = manifest.serial
         return Entry(slot.path, manifest.step, manifest.serial, MEMORY)
@@ -205,4 +206,4 @@ def _size(path: Path) -> int | None:
 
 
 def _sentence(reason: str) -> str:
-    return f"snapshots go to disk only, none is kept in memory: {reason}"
+    return f"{DISK_ONLY}: {reason}"

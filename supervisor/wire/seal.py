@@ -7,7 +7,7 @@ recorded hash names its algorithm, and snapshots hashed with BLAKE2b are still r
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields
 from typing import Any
 
 from supervisor.wire.manifest import Manifest
@@ -51,11 +51,15 @@ def _content(value: dict[str, Any]) -> bytes:
     return json.dumps({**value, "state": state}, sort_keys=True).encode()
 
 
-def seal(manifest: Manifest) -> Manifest:
-    """``manifest`` with its own hash: a flipped digit in it is damage too."""
-    # Through JSON and back, so that the hash is over what a reader will see.
-    value = json.loads(json.dumps(manifest.to_json()))
-    return replace(manifest, state={**value["state"], KEY: hash_of(_content(value))})
+def sealed(manifest: Manifest) -> bytes:
+    """``manifest`` as JSON, with its own hash: a flipped digit in it is damage too.
+
+    Without the copies of ``to_json`` and without indentation, which Python's encoder in
+    C cannot do: it is written beside a training that wants the interpreter's lock.
+    """
+    value = {item.name: getattr(manifest, item.name) for item in fields(manifest)}
+    state = {**value["state"], KEY: hash_of(_content(value))}
+    return json.dumps({**value, "state": state}).encode()
 
 
 def is_sealed(manifest: Manifest) -> bool:

@@ -59,10 +59,21 @@ def enough_saved(status: dict[str, Any]) -> bool:
 def test_killed_run_goes_on_from_memory_and_leaves_nothing_there(
     trainwarden: Trainwarden,
 ) -> None:
-    """SIGKILL: the next attempt restores from /dev/shm a step that no disk has; at the
-    end the memory is given back, and the last snapshot on disk is, for ordinary Keras,
-    the trained model with its optimizer. A flipped bit on disk is found by `verify`."""
+    """SIGKILL: the next attempt restores from /dev/shm a step that no disk has, and ends
+    with the bits that plain Python ends with; the memory is given back, and the last
+    snapshot on disk is, for ordinary Keras, the trained model with its optimizer. A
+    flipped bit on disk is found by `verify`."""
     script = trainwarden.script(SCRIPT)
+    end_file = trainwarden.directory / "end.json"
+    subprocess.run(
+        [sys.executable, script],
+        cwd=trainwarden.directory,
+        stderr=subprocess.DEVNULL,
+        check=True,
+        timeout=PATIENCE,
+    )
+    expected = json.loads(end_file.read_text())
+    end_file.unlink()
     running = trainwarden.start("run", "--snapshot-every", "1h", script)
     status = trainwarden.until(enough_saved)
     plan = status["snapshot_plan"]
@@ -79,6 +90,7 @@ def test_killed_run_goes_on_from_memory_and_leaves_nothing_there(
     assert restored["tier"] == MEMORY
     assert restored["step"] > 30
     assert not memory.exists()
+    assert json.loads(end_file.read_text()) == expected
 
     (end,) = trainwarden.json("snapshots", "train")
     assert (end["tier"], end["step"], end["fit_done"]) == (DURABLE, 320, True)
@@ -92,7 +104,6 @@ def test_killed_run_goes_on_from_memory_and_leaves_nothing_there(
         check=True,
         timeout=PATIENCE,
     )
-    expected = json.loads((trainwarden.directory / "end.json").read_text())
     assert json.loads(loaded.stdout) == expected
 
     assert trainwarden("snapshots", "verify", "train").returncode == 0

@@ -13,7 +13,7 @@ from supervisor.host.memory_tier import discard, preserve, release, sweep
 from supervisor.wire.files import write_json
 from supervisor.wire.manifest import FORMAT, MANIFEST, TENSORS, Manifest
 from supervisor.wire.paths import OWNER, StatePaths, memory_directory
-from supervisor.wire.seal import hash_of, seal
+from supervisor.wire.seal import hash_of, sealed
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def put(tier: Path, step: int, serial: int) -> Path:
         tensors_bytes=len(content), tensors_hash=hash_of(content), wall_time=1.0,
         state={"a": 1.5},
     )  # fmt: skip
-    write_json(path / MANIFEST, seal(manifest).to_json())
+    (path / MANIFEST).write_bytes(sealed(manifest))
     return path
 
 

@@ -4,6 +4,7 @@ import multiprocessing
 import os
 import shutil
 import signal
+import subprocess
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -293,6 +294,55 @@ def test_too_small_a_tmpfs_is_told_once(tmp_path: Path, tmpfs: Path) -> None:
     assert [saved.tier for saved in run.told] == [DURABLE, DURABLE]
     assert [entry.step for entry in run.store.entries()] == [2, 1]
     assert not run.memory.directory.exists()
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Iterator[Path]:
+    """A real tmpfs of 256 KiB."""
+    place = tmp_path / "tiny"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(place)]
+    if os.geteuid() or subprocess.run(mount, check=False).returncode:
+        pytest.skip("a file system can be mounted by root alone")
+    yield place
+    leave = ["umount", "--lazy", str(place)]  # what was mapped is still mapped
+    subprocess.run(leave, check=True)
+
+
+def test_tmpfs_that_fills_up_ends_the_tier_and_not_the_training(
+    tmp_path: Path, tiny: Path
+) -> None:
+    """Two small ones fit; the state grows, or others take the room: no SIGBUS, one
+    sentence, and the disk has every snapshot from then on."""
+    run = open_run(tmp_path, tiny)
+    run.save(1)
+    run.save(2)
+    assert run.in_memory() == [2, 1]
+    run.save(3, size=100_000)
+    assert len(run.refused) == 1
+    assert f"the tmpfs {tiny} leaves" in run.refused[0]
+    assert [entry.step for entry in run.store.entries()] == [3]
+    run.store.close()
+    again = open_run(tmp_path, tiny, Room(10**9, "a wrong answer"))
+    again.save(4, size=60_000)
+    assert len(again.refused) == 1
+    assert "No space left" in again.refused[0]
+    assert again.in_memory() == [4]  # it stays until the disk has a newer one
+    again.save(5, size=60_000)
+    assert again.store.entries()[0].step == 5
+    assert not again.memory.directory.exists()
+
+
+def test_snapshot_that_cannot_be_named_in_memory_goes_to_disk(
+    tmp_path: Path, tiny: Path
+) -> None:
+    """Its tensors fit, the manifest beside them does not: it is not lost."""
+    run = open_run(tmp_path, tiny, Room(10**9, "a wrong answer"))
+    run.save(1, size=64_200)  # 63 pages; that of the owner is the last of the 64
+    assert [saved.tier for saved in run.told] == [MEMORY, DURABLE]
+    assert run.told[0].error is not None
+    assert run.store.entries()[0].step == 1
+    assert len(run.refused) == 1
 
 
 def test_memory_tier_is_its_owners_alone(tmp_path: Path, tmpfs: Path) -> None:
