@@ -13,7 +13,7 @@ from typing import Any
 
 from supervisor.wire.directive import Directive
 from supervisor.wire.events import EventWriter, Kind
-from supervisor.wire.page import STEP_BUCKETS_SECONDS, PageWriter, Phase
+from supervisor.wire.page import STEP_BUCKETS_SECONDS, PageWriter, Phase, read_page
 from supervisor.wire.paths import AttemptPaths
 
 HEARTBEAT_SECONDS = 1.0
@@ -55,6 +55,8 @@ class Attempt:
         self.steps_here: int | None = None
         """Steps completed by this attempt; None before a supervised ``fit``."""
         self.running_fit: Any = None
+        self.done_before = self._done_before()
+        """The furthest step that an earlier attempt reached; 0: none."""
         self.session: Any = None
         """What the calls of ``fit`` share; None before the first."""
         self.last_saved: dict[str, Any] = {"step": None, "snapshot": None}
@@ -63,6 +65,15 @@ class Attempt:
         """Waits until a snapshot in flight is on disk."""
         self.set(pid=os.getpid(), phase=int(Phase.STARTING))
         self.set(phase_since_ns=self._phase_since, heartbeat_ns=self._phase_since)
+
+    def _done_before(self) -> int:
+        own = self.paths.root
+        pages = [read_page(path) for path in own.parent.glob("*/page")]
+        return max((page.step or 0 for page in pages if page is not None), default=0)
+
+    def phase_at(self, step: int) -> Phase:
+        """What a step after ``step`` is: done again after a crash, or new."""
+        return Phase.REPLAYING if step < self.done_before else Phase.TRAINING
 
     def set(self, **values: Any) -> None:
         """Publish the named fields of the page. Safe from several threads."""

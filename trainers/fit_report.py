@@ -65,10 +65,10 @@ class Report:
         if self._steps == steps:
             elapsed = time.perf_counter() - self._began
             self._attempt.say(Kind.FIRST_STEP, step=position["step"], seconds=elapsed)
-            self._attempt.enter(Phase.TRAINING)
         else:
             self._attempt.count_step(seconds=seconds, steps=steps)
         self._attempt.set(**position)
+        self._attempt.enter(self._attempt.phase_at(position["step"]))
         now = time.perf_counter()
         if now - self._read_at >= SELDOM_SECONDS:
             self._read_at = now

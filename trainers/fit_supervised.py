@@ -56,7 +56,8 @@ class Follower(keras.callbacks.Callback):
         self._trainwarden.attempt.enter(Phase.VALIDATING)
 
     def on_test_end(self, logs=None):  # noqa: ARG002  # Keras' signature
-        self._trainwarden.attempt.enter(Phase.TRAINING)
+        run = self._trainwarden
+        run.attempt.enter(run.attempt.phase_at(run.session.step))
 
 
 def session_of(attempt: Attempt) -> Session:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from supervisor.wire.events import Kind
+from supervisor.wire.page import Phase
 from tests.support.attempts import Attempts
 
 SCRIPT = """
@@ -42,3 +43,6 @@ def test_changed_data_are_refused_and_accepted_on_request(tmp_path: Path) -> Non
     told = [fields["sentence"] for fields in accepted.of(Kind.NOTICE)]
     assert any("not those of the snapshot" in sentence for sentence in told)
     assert accepted.of(Kind.RESTORED)[0]["step"] == 6
+    # Steps 7 and 8 were done before; the page of the first attempt says so.
+    assert accepted.page.phase_seconds[Phase.REPLAYING] > 0
+    assert accepted.page.phase_seconds[Phase.TRAINING] > 0
