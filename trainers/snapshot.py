@@ -25,6 +25,7 @@ from supervisor.wire.manifest import (
     TENSORS,
     Manifest,
 )
+from supervisor.wire.paths import STORE_LOCK
 from supervisor.wire.seal import has_hash, is_sealed, sealed
 from trainers import tensors
 
@@ -148,7 +149,7 @@ class Store:
         directory.mkdir(parents=True, exist_ok=True)
         # A record lock: children that are forked do not inherit it.
         self._lock = os.open(
-            directory / ".lock", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600
+            directory / STORE_LOCK, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600
         )
         try:
             fcntl.lockf(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from supervisor.host.checkpoint_store import age, snapshot_directories, verify
-from supervisor.host.lock import is_locked
+from supervisor.host.lock import is_locked, is_record_locked
 from supervisor.wire.files import fsync_directory, read_json, write_atomically
 from supervisor.wire.manifest import MANIFEST, TENSORS
-from supervisor.wire.paths import MEMORY_PREFIX, OWNER
+from supervisor.wire.paths import MEMORY_PREFIX, OWNER, STORE_LOCK
 
 _CHUNK = 16 * 1024 * 1024
 
@@ -65,7 +65,8 @@ def sweep(parent: Path, *, but: Path) -> list[str]:
     """Release what dead runs left in ``parent``; ``but`` belongs to the one that begins.
 
     Returns a sentence for each that could not be. A run is dead when nobody holds its
-    job; where even its durable tier is gone, there is nothing to preserve.
+    job and no training its snapshots (it outlives its supervisor by the drain); where
+    even its durable tier is gone, there is nothing to preserve.
     """
     problems: list[str] = []
     for memory in _tiers(parent):
@@ -74,7 +75,9 @@ def sweep(parent: Path, *, but: Path) -> list[str]:
             continue
         if not durable.is_dir():
             discard(memory)
-        elif not is_locked(_job_lock(durable)):
+        elif not is_locked(_job_lock(durable)) and not is_record_locked(
+            durable / STORE_LOCK
+        ):
             problem = release(memory, durable)
             problems += [] if problem is None else [problem]
     return problems

@@ -7,6 +7,7 @@ from typing import Any, cast
 from supervisor.core.events import Learned
 from supervisor.core.status import SnapshotPlan
 from supervisor.wire.events import EventReader, Kind, Record
+from supervisor.wire.manifest import MEMORY
 from supervisor.wire.page import Page, read_page
 from supervisor.wire.paths import AttemptPaths
 
@@ -72,9 +73,14 @@ _FOLDS: Mapping[str, Callable[[Record], dict[str, Any]]] = {
 
 
 def learned(record: Record) -> Learned | None:
-    """What the core should know of ``record``; None: nothing."""
+    """What the core should know of ``record``; None: nothing.
+
+    Not of snapshots in memory: they come several times a second, each piece of news is
+    written to the ledger, and both tiers are looked at when the attempt has ended.
+    """
     names = _LESSONS.get(record.kind)
-    if names is None:
+    passing = record.kind == Kind.SNAPSHOT and record.fields.get("tier") == MEMORY
+    if names is None or passing:
         return None
     known: dict[str, Any] = {
         ours: _integer(record, theirs) for ours, theirs in names.items()

@@ -6,6 +6,9 @@ from pathlib import Path
 MEMORY_PREFIX = "trainwarden-"
 """How the directories of memory tiers begin; the run's id follows."""
 
+STORE_LOCK = ".lock"
+"""In the durable tier: training holds a record lock (``fcntl``) on it."""
+
 OWNER = "owner.json"
 """In each: ``snapshots``, the durable tier of the same run. Where that is gone, the
 memory is nobody's any more."""

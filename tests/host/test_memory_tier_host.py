@@ -1,17 +1,29 @@
 """What runs leave in a tmpfs, and who cleans it up."""
 
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from supervisor.core.events import Learned
 from supervisor.host.checkpoint_store import newest_step, snapshot_directories, verify
 from supervisor.host.lock import acquire
 from supervisor.host.memory_tier import discard, preserve, release, sweep
+from supervisor.host.telemetry import learned
+from supervisor.wire.events import Kind, Record
 from supervisor.wire.files import write_json
-from supervisor.wire.manifest import FORMAT, MANIFEST, TENSORS, Manifest
+from supervisor.wire.manifest import (
+    DURABLE,
+    FORMAT,
+    MANIFEST,
+    MEMORY,
+    TENSORS,
+    Manifest,
+)
 from supervisor.wire.paths import OWNER, StatePaths, memory_directory
 from supervisor.wire.seal import hash_of, sealed
 
@@ -38,6 +50,15 @@ def put(tier: Path, step: int, serial: int) -> Path:
     )  # fmt: skip
     (path / MANIFEST).write_bytes(sealed(manifest))
     return path
+
+
+HOLD = """
+import fcntl, sys
+file = open(sys.argv[1], "w")
+fcntl.lockf(file, fcntl.LOCK_EX)
+print("held", flush=True)
+sys.stdin.read()
+"""
 
 
 class Tiers:
@@ -110,12 +131,21 @@ def test_what_cannot_be_written_stays_in_memory(tiers: Tiers) -> None:
 
 
 def test_sweep_takes_from_the_dead_alone(tmp_path: Path, tmpfs: Path) -> None:
-    """The run that begins, one whose job is held, and what is not ours or not of this
-    kind are left alone; the others are saved to disk, or are nobody's."""
-    names = ("mine", "held", "dead", "gone")
-    mine, held, dead, gone = (Tiers(tmpfs, tmp_path / n, n) for n in names)
-    for tiers in (mine, held, dead, gone):
+    """The run that begins, one whose job is held or whose training still drains, and
+    what is not ours or not of this kind are left alone; the others are saved to disk,
+    or are nobody's."""
+    names = ("mine", "held", "dead", "gone", "draining")
+    every = [Tiers(tmpfs, tmp_path / n, n) for n in names]
+    mine, held, dead, gone, draining = every
+    for tiers in every:
         put(tiers.memory, 5, 5)
+    training = subprocess.Popen(
+        [sys.executable, "-c", HOLD, draining.durable / ".lock"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert training.stdout is not None
+    training.stdout.readline()
     shutil.rmtree(gone.state.root)
     (tmpfs / "trainwarden-link").symlink_to(dead.memory)
     (tmpfs / "trainwarden-nameless").mkdir()
@@ -123,8 +153,10 @@ def test_sweep_takes_from_the_dead_alone(tmp_path: Path, tmpfs: Path) -> None:
     assert lock is not None
     assert sweep(tmpfs, but=mine.memory) == []
     lock.release()
+    training.communicate()
     left = sorted(path.name for path in tmpfs.iterdir())
     assert left == [
+        "trainwarden-id-of-draining",
         "trainwarden-id-of-held",
         "trainwarden-id-of-mine",
         "trainwarden-link",
@@ -173,3 +205,15 @@ def test_verify_names_the_damage(tiers: Tiers, what: str) -> None:
         "hash": "recorded hash",
     }
     assert expected[what] in str(verify(path))
+
+
+def test_core_hears_of_what_lasts() -> None:
+    """A snapshot on disk and a restore from any tier are news; a snapshot in memory is
+    none: there are several a second, and each piece of news is a write to the ledger."""
+
+    def heard(kind: str, tier: str) -> Learned | None:
+        return learned(Record(kind, 1, {"step": 4, "tier": tier}))
+
+    assert heard(Kind.SNAPSHOT, MEMORY) is None
+    assert heard(Kind.SNAPSHOT, DURABLE) == Learned(snapshot_step=4)
+    assert heard(Kind.RESTORED, MEMORY) == Learned(restored_step=4)
