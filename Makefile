@@ -23,7 +23,7 @@ EDITABLE := --build-constraint constraints.txt --editable '.[$(EXTRA)]'
 
 help: ## say what there is
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
-	@for bench in $(patsubst tests/bench/%.py,%,$(wildcard tests/bench/[a-z]*.py)); do \
+	@for bench in $(filter-out %_trial,$(patsubst tests/bench/%.py,%,$(wildcard tests/bench/[a-z]*.py))); do \
 		echo "bench-$${bench//_/-}" | expand -t 16; done
 
 $(VENV)/.made: constraints.txt
@@ -67,7 +67,7 @@ certify: $(VENV)/.installed ## kill every kind of run and compare every bit (15 
 	$(BIN)/python -m tests.certify.certify
 
 bench-%: $(VENV)/.installed
-	$(BIN)/python tests/bench/$(subst -,_,$*).py
+	$(BIN)/python -m tests.bench.$(subst -,_,$*)
 
 constraints: $(VENV)/.made ## look for newer versions and pin them all
 	$(PIP) install --quiet --dry-run --ignore-installed --report $(VENV)/report.json \

@@ -1,6 +1,6 @@
 """What a snapshot costs: the stall, the whole of it, and the speed of a training.
 
-``make bench-snapshot``, or ``python tests/bench/snapshot.py [--sizes 10,200,1000]
+``make bench-snapshot``, or ``python -m tests.bench.snapshot [--sizes 10,200,1000]
 [--repeats 7] [--seconds 240]``
 
 For each size of state, in one process and in turn (so that a busy machine is busy for

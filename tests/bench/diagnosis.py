@@ -1,6 +1,6 @@
 """How often the diagnosis is right, how fast a log is read, how soon it decides.
 
-``python -m tests.bench.bench_diagnosis [CASES.jsonl]`` from the repository's root;
+``python -m tests.bench.diagnosis [CASES.jsonl]`` from the repository's root;
 ``TRAINWARDEN_CRASH_CORPUS`` names the cases as well. Without either, our own cases are
 used. A case is one JSON object a line: ``text``, ``cause``, and if known ``exit``,
 ``also`` (other right answers), ``id``.

@@ -1,6 +1,6 @@
 """How good the planned slice is: against the largest that fits, halving and x0.9.
 
-``python -m tests.bench.bench_planner [--quick] [--models cnn,mlp,…] [--onednn 0|1]``
+``python -m tests.bench.planner [--quick] [--models cnn,mlp,…] [--onednn 0|1]``
 
 Every trial is a training in a process of its own under TensorFlow's CPU allocator with
 a limit (see planner_trial.py). For each model, limit and compilation: the whole batch

@@ -1,6 +1,6 @@
 """What slices cost and save: peak memory and step time, jit off and on.
 
-``python -m tests.bench.bench_microbatch [--batch 256] [--steps 6]``
+``python -m tests.bench.microbatch [--batch 256] [--steps 6]``
 
 A convolution model is trained in this process under TensorFlow's BFC allocator,
 without a limit that matters. k = 1 is Keras' own train step. All variants of one
