@@ -10,7 +10,9 @@ The map, in the order of the flow (imports run from left to right only)::
 - ``supervisor.host``: everything that touches the machine, one thing a file.
 - ``supervisor.wire``: the formats that outlive a process: what the supervisor tells
   a training process and what that process leaves behind. Standard library only.
-- ``supervisor.supervise``: the loop. Next event or deadline → step → effects.
+- ``supervisor.supervise``: one run. Next event or deadline → step → effects;
+  ``directives``, ``recording`` and ``signals`` are its tools.
+- ``supervisor.foreground``: a job, its ledger row, and the loop over it.
 - ``supervisor.cli``: the commands.
 - ``trainers``: the child side. TensorFlow lives there, and only there.
 

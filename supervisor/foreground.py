@@ -18,6 +18,7 @@ from supervisor.core.policy import Policy
 from supervisor.core.spec import Spec
 from supervisor.core.start import Earlier, Start, decide_start
 from supervisor.core.status import JobStatus
+from supervisor.directives import memory_of
 from supervisor.host.checkpoint_store import newest_step
 from supervisor.host.clock import Clock
 from supervisor.host.evidence import gather
@@ -26,7 +27,7 @@ from supervisor.host.ledger import Ledger, RunRow
 from supervisor.host.logs import LogFollower
 from supervisor.host.memory_tier import sweep
 from supervisor.host.telemetry import Telemetry
-from supervisor.supervise import Supervisor, memory_of
+from supervisor.supervise import Supervisor
 from supervisor.wire.paths import RunPaths, StatePaths
 
 SETTLE_SECONDS = 0.2

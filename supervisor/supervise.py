@@ -1,16 +1,15 @@
-"""The supervising loop: next event or deadline → step → perform effects.
+"""One run, supervised: next event or deadline → step → perform effects.
 
-Everything is decided in ``core.lifecycle``; this module waits, listens and acts.
+Everything is decided in ``core.lifecycle``; this module listens and acts. ``advance``
+never waits, so that one process can drive many runs; ``supervise`` is the foreground
+loop over a single one.
 """
 
-import contextlib
 import os
 import select
-import signal
 from collections import deque
-from collections.abc import Callable, Generator
-from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 
 from supervisor.core.batching import Plan
 from supervisor.core.causes import Cause
@@ -26,7 +25,6 @@ from supervisor.core.effects import (
     UpdateIncident,
 )
 from supervisor.core.events import (
-    DrainRequested,
     Event,
     Exited,
     GateClear,
@@ -40,6 +38,7 @@ from supervisor.core.lifecycle import Run, step
 from supervisor.core.spec import Spec
 from supervisor.core.status import JobState, JobStatus
 from supervisor.core.verdicts import RemedyKind
+from supervisor.directives import incident_sentence, make_directive, memory_of
 from supervisor.host.cgroup import counted_since, oom_kills
 from supervisor.host.clock import Clock
 from supervisor.host.evidence import gather
@@ -49,14 +48,15 @@ from supervisor.host.launch_direct import (
     launch,
     marked_processes,
 )
-from supervisor.host.ledger import Ledger, LedgerError, RunRow
+from supervisor.host.ledger import Ledger, RunRow
 from supervisor.host.logs import LogFollower
 from supervisor.host.memory_tier import discard, release
 from supervisor.host.status import RunFacts, earlier_pages, job_status
 from supervisor.host.telemetry import Telemetry
-from supervisor.wire.directive import Directive
+from supervisor.recording import Recorder
+from supervisor.signals import wakeups
 from supervisor.wire.page import Page
-from supervisor.wire.paths import RunPaths, memory_directory
+from supervisor.wire.paths import RunPaths
 
 TICK_SECONDS = 0.5
 """How often telemetry is read and shown while nothing else happens."""
@@ -74,7 +74,7 @@ class Watch:
 
 @dataclass(kw_only=True)
 class Supervisor:
-    """One run in the foreground, from its first attempt to its end."""
+    """One run, from its first attempt to its end."""
 
     row: RunRow
     spec: Spec
@@ -86,33 +86,69 @@ class Supervisor:
     show: Callable[[JobStatus], None]
     accept_changes: bool = False
     """Go on although the training data changed."""
+    exit_code: int | None = None
+    """What the command ends with; None while the run goes on."""
+    recorder: Recorder = field(init=False)
     _watch: Watch | None = None
     _inbox: deque[Event] = field(default_factory=deque[Event])
     _earlier: list[Page] = field(default_factory=list[Page])
     _incidents: list[tuple[Cause, RemedyKind]] = field(
         default_factory=list[tuple[Cause, RemedyKind]]
     )
-    _unwritten: deque[Callable[[], None]] = field(
-        default_factory=deque[Callable[[], None]]
-    )
-    _exit_code: int | None = None
+
+    def __post_init__(self) -> None:
+        self.recorder = Recorder(
+            row=self.row, ledger=self.ledger, clock=self.clock, say=self.say
+        )
 
     def supervise(self) -> int:
-        """Run until the end; the exit code of the command."""
+        """Run until the end, in the foreground; the exit code of the command."""
+        self.begin()
+        with wakeups(self.post) as wakeup:
+            while self.exit_code is None:
+                descriptors = [wakeup, *self.descriptors()]
+                ready, _, _ = select.select(descriptors, [], [], self.wait_seconds())
+                if wakeup in ready:
+                    os.read(wakeup, 4096)
+                self.advance()
+        self.finish()
+        return self.exit_code
+
+    def begin(self) -> None:
+        """Before the first ``advance``: what earlier attempts left."""
         self._incidents = self.ledger.counts(self.row.job)
         self._earlier = earlier_pages(self.paths, self.run.attempt + 1)
-        with wakeups(self._inbox) as wakeup:
-            while self._exit_code is None:
-                self._listen(wakeup)
-                while self._inbox and self._exit_code is None:
-                    self._happen(self._inbox.popleft())
-                self.show(self.status())
-        self._write_pending()
+
+    def post(self, event: Event) -> None:
+        """Something happened outside, such as a signal: taken in by ``advance``."""
+        self._inbox.append(event)
+
+    def descriptors(self) -> list[int]:
+        """What becomes readable when ``advance`` has something to do."""
+        return [] if self._watch is None else [self._watch.attempt.shim.descriptor]
+
+    def wait_seconds(self) -> float:
+        """How long ``advance`` may be put off while no descriptor is readable."""
+        if self._inbox:
+            return 0.0
+        deadline = self.run.deadline
+        left = TICK_SECONDS if deadline is None else deadline - self.clock.now()
+        return min(max(left, 0.0), TICK_SECONDS)
+
+    def advance(self) -> None:
+        """Take in what is new, and do what follows from it; never waits."""
+        self._listen()
+        while self._inbox and self.exit_code is None:
+            self._happen(self._inbox.popleft())
+        self.show(self.status())
+
+    def finish(self) -> None:
+        """After the last ``advance``: the run has ended, and leaves nothing behind."""
+        self.recorder.flush()
         self._release_memory()
-        return self._exit_code
 
     def _release_memory(self) -> None:
-        """The run has ended: what lies in memory goes to disk, or is of no more use."""
+        """What lies in memory goes to disk, or is of no more use."""
         memory = memory_of(self.row, self.spec)
         if memory is None or marked_processes(self.row.run_id):
             return
@@ -128,7 +164,7 @@ class Supervisor:
 
         If it was drained, there is nothing left to decide: the run simply goes on.
         """
-        before, wall = self.run, self.clock.wall()
+        before = self.run
         if exited.evidence.drained:
             history = before.history.updated(
                 cause=Cause.PREEMPTED,
@@ -136,11 +172,10 @@ class Supervisor:
                 snapshot_step=exited.snapshot_step,
             )
             self.run = replace(before, history=history)
-            last = history.attempts[-1]
-            self._write(lambda: self.ledger.put_attempt(self.row.id, last, now=wall))
+            self.recorder.attempt(history.attempts[-1])
         else:
             self.run = replace(before, state=JobState.RUNNING, deadline=None)
-            self._inbox.append(exited)
+            self.post(exited)
 
     def status(self) -> JobStatus:
         """What to show right now."""
@@ -167,31 +202,21 @@ class Supervisor:
             earlier=earlier,
         )
 
-    def _listen(self, wakeup: int) -> None:
-        """Wait for a signal, the end of the attempt, a deadline, or the next tick."""
-        now, deadline = self.clock.now(), self.run.deadline
-        if not self._inbox:
-            left = TICK_SECONDS if deadline is None else deadline - now
-            descriptors = [wakeup]
-            if self._watch is not None:
-                descriptors.append(self._watch.attempt.shim.descriptor)
-            timeout = min(max(left, 0.0), TICK_SECONDS)
-            ready, _, _ = select.select(descriptors, [], [], timeout)
-            if wakeup in ready:
-                os.read(wakeup, 4096)
+    def _listen(self) -> None:
+        """News of the attempt, its end, and the deadline."""
         if self._watch is not None:
             self._follow(self._watch)
-        self._write_pending()
+        self.recorder.flush()
         deadline = self.run.deadline
         if deadline is not None and self.clock.now() >= deadline:
-            self._inbox.append(TimeIsUp())
+            self.post(TimeIsUp())
 
     def _follow(self, watch: Watch) -> None:
         ended = watch.attempt.shim.ended()
         self._inbox.extend(watch.telemetry.poll())
         watch.log.poll()
         if ended:
-            self._inbox.append(self._exited(watch))
+            self.post(self._exited(watch))
 
     def _exited(self, watch: Watch) -> Exited:
         exited = gather(
@@ -214,40 +239,7 @@ class Supervisor:
         self.run, effects = step(self.run, event, now=self.clock.now())
         for effect in effects:
             self._perform(effect)
-        self._store(before)
-
-    def _store(self, before: Run) -> None:
-        run, wall = self.run, self.clock.wall()
-        last = run.history.last
-        if last is not None and last != before.history.last:
-            self._write(lambda: self.ledger.put_attempt(self.row.id, last, now=wall))
-        stored = (run.state, run.message, run.plan)
-        if stored != (before.state, before.message, before.plan):
-            plan = None if run.plan is None else asdict(run.plan)
-            ended = wall if run.state.ended else None
-            self._write(
-                lambda: self.ledger.set_state(
-                    self.row.id,
-                    state=run.state,
-                    message=run.message,
-                    plan=plan,
-                    ended_at=ended,
-                )
-            )
-
-    def _write(self, write: Callable[[], None]) -> None:
-        self._unwritten.append(write)
-        self._write_pending()
-
-    def _write_pending(self) -> None:
-        """Write what is due, in order; a full disk delays it, and loses nothing."""
-        try:
-            while self._unwritten:
-                self._unwritten[0]()
-                self._unwritten.popleft()
-        except LedgerError as error:
-            if len(self._unwritten) == 1:
-                self.say(f"{error}; training goes on, this is written down later")
+        self.recorder.changes(before, self.run)
 
     def _perform(self, effect: Effect) -> None:
         match effect:
@@ -258,22 +250,21 @@ class Supervisor:
             case Kill() if self._watch is not None:
                 self._watch.attempt.kill()
             case CheckGate():
-                self._inbox.append(self._gate())
+                self.post(self._gate())
             case RecordIncident():
                 self._record(effect)
             case UpdateIncident():
-                self._write(lambda: self.ledger.update_incident(self.row.id, effect))
+                self.recorder.update(effect)
             case Say(text=text):
                 self.say(text)
             case End(exit_code=code):
-                self._exit_code = code
+                self.exit_code = code
             case AskDrain() | Kill():
                 return  # it ended a moment ago: the exit is on its way
 
     def _record(self, effect: RecordIncident) -> None:
-        wall = self.clock.wall()
         self._incidents.append((effect.diagnosis.cause, effect.remedy.kind))
-        self._write(lambda: self.ledger.record_incident(self.row.id, effect, now=wall))
+        self.recorder.incident(effect)
         self.say(incident_sentence(effect))
 
     def _gate(self) -> GateClear | GateHeld:
@@ -307,91 +298,8 @@ class Supervisor:
         try:
             attempt = launch(self.spec, directive, paths=paths)
         except LaunchError as error:
-            self._inbox.append(SpawnFailed(str(error)))
+            self.post(SpawnFailed(str(error)))
             return
         log = LogFollower(paths.output)
         self._watch = Watch(attempt, Telemetry(paths), log, kills)
-        self._inbox.append(Spawned(attempt.pid))
-
-
-def memory_of(row: RunRow, spec: Spec) -> Path | None:
-    """Where the memory tier of a run is; None: it has none."""
-    parent = spec.snapshots.memory
-    return None if parent is None else memory_directory(Path(parent), row.run_id)
-
-
-def make_directive(
-    row: RunRow,
-    spec: Spec,
-    paths: RunPaths,
-    number: int,
-    plan: Plan | None,
-    *,
-    between_failures: float,
-) -> Directive:
-    """What attempt ``number`` is told; ``between_failures`` in seconds."""
-    every, inside = spec.snapshots.every, spec.snapshots.memory_every
-    memory = memory_of(row, spec)
-    return Directive(
-        run_id=row.run_id,
-        job=row.job,
-        attempt=number,
-        script=spec.script,
-        args=spec.args,
-        attempt_directory=str(paths.attempt(number).root),
-        snapshot_directory=str(paths.snapshots),
-        memory_directory=None if memory is None else str(memory),
-        seed=row.seed,
-        restore=True,
-        restore_before_step=None,
-        slice_size=None if plan is None else plan.slice_size,
-        calibrate=plan is not None and plan.calibrate,
-        slice_ceiling=None if plan is None else plan.ceiling,
-        memory_limit_bytes=spec.memory.cpu,
-        gpu_memory_limit_bytes=spec.memory.gpu,
-        gpu_memory_growth=spec.memory.gpu is None,
-        allow_inexact=spec.microbatch.allow_inexact,
-        snapshot_every_seconds=None if every is None else every.seconds,
-        snapshot_every_steps=None if every is None else every.steps,
-        memory_every_seconds=None if inside is None else inside.seconds,
-        memory_every_steps=None if inside is None else inside.steps,
-        snapshot_budget=spec.snapshots.budget,
-        mean_seconds_between_failures=between_failures,
-        snapshot_quota_bytes=spec.snapshots.quota,
-        snapshots_kept=spec.snapshots.keep,
-        deterministic=False,
-    )
-
-
-def incident_sentence(effect: RecordIncident) -> str:
-    """An incident as one line for the log."""
-    at = "" if effect.failed_step is None else f" at step {effect.failed_step}"
-    reasons = effect.diagnosis.because
-    because = f": {reasons[0].text.strip()[:200]}" if reasons else ""
-    return f"attempt {effect.attempt} failed{at}: {effect.diagnosis.cause}{because}"
-
-
-@contextlib.contextmanager
-def wakeups(inbox: deque[Event]) -> Generator[int]:
-    """SIGTERM, SIGINT and SIGHUP as events in ``inbox``; yields what to wait on.
-
-    SIGHUP stays ignored where it is (``nohup``); else a closed terminal drains the run.
-    """
-    reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-
-    def received(number: int, _frame: object) -> None:
-        inbox.append(DrainRequested(names[signal.Signals(number)]))
-
-    names = {signal.SIGTERM: "SIGTERM", signal.SIGINT: "Ctrl-C"}
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-        names[signal.SIGHUP] = "the terminal was closed"
-    before = {number: signal.signal(number, received) for number in names}
-    wakeup_before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-    try:
-        yield reader
-    finally:
-        signal.set_wakeup_fd(wakeup_before)
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        os.close(reader)
-        os.close(writer)
+        self.post(Spawned(attempt.pid))

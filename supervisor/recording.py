@@ -1,0 +1,74 @@
+"""Writing a run down: in order, once, and later where the disk is full now."""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+
+from supervisor.core.effects import RecordIncident, UpdateIncident
+from supervisor.core.history import AttemptHistory
+from supervisor.core.lifecycle import Run
+from supervisor.host.clock import Clock
+from supervisor.host.ledger import Ledger, LedgerError, RunRow
+
+
+@dataclass(kw_only=True)
+class Recorder:
+    """What becomes of one run, on its way to the ledger."""
+
+    row: RunRow
+    ledger: Ledger
+    clock: Clock
+    say: Callable[[str], None]
+    _unwritten: deque[Callable[[], None]] = field(
+        default_factory=deque[Callable[[], None]]
+    )
+
+    def changes(self, before: Run, run: Run) -> None:
+        """Write down what a step changed."""
+        last = run.history.last
+        if last is not None and last != before.history.last:
+            self.attempt(last)
+        stored = (run.state, run.message, run.plan)
+        if stored != (before.state, before.message, before.plan):
+            self._state(run)
+
+    def attempt(self, attempt: AttemptHistory) -> None:
+        """What is known of an attempt."""
+        wall = self.clock.wall()
+        self._put(lambda: self.ledger.put_attempt(self.row.id, attempt, now=wall))
+
+    def _state(self, run: Run) -> None:
+        plan = None if run.plan is None else asdict(run.plan)
+        ended = self.clock.wall() if run.state.ended else None
+        self._put(
+            lambda: self.ledger.set_state(
+                self.row.id,
+                state=run.state,
+                message=run.message,
+                plan=plan,
+                ended_at=ended,
+            )
+        )
+
+    def incident(self, effect: RecordIncident) -> None:
+        """A new incident."""
+        wall = self.clock.wall()
+        self._put(lambda: self.ledger.record_incident(self.row.id, effect, now=wall))
+
+    def update(self, effect: UpdateIncident) -> None:
+        """What became of an incident."""
+        self._put(lambda: self.ledger.update_incident(self.row.id, effect))
+
+    def _put(self, write: Callable[[], None]) -> None:
+        self._unwritten.append(write)
+        self.flush()
+
+    def flush(self) -> None:
+        """Write what is due, in order; a full disk delays it, and loses nothing."""
+        try:
+            while self._unwritten:
+                self._unwritten[0]()
+                self._unwritten.popleft()
+        except LedgerError as error:
+            if len(self._unwritten) == 1:
+                self.say(f"{error}; training goes on, this is written down later")
