@@ -4,6 +4,7 @@ from pathlib import Path
 
 from supervisor.core.batching import Plan
 from supervisor.core.effects import RecordIncident
+from supervisor.core.explain import UNSAVED
 from supervisor.core.spec import Spec
 from supervisor.host.ledger import RunRow
 from supervisor.wire.directive import Directive
@@ -64,4 +65,7 @@ def incident_sentence(effect: RecordIncident) -> str:
     at = "" if effect.failed_step is None else f" at step {effect.failed_step}"
     reasons = effect.diagnosis.because
     because = f": {reasons[0].text.strip()[:200]}" if reasons else ""
+    unsaved = UNSAVED.get(effect.happened)
+    if unsaved is not None:
+        return f"attempt {effect.attempt}{at}: {unsaved}{because}; it trains on"
     return f"attempt {effect.attempt} failed{at}: {effect.diagnosis.cause}{because}"

@@ -18,6 +18,7 @@ from supervisor.core.effects import (
     CheckGate,
     Effect,
     End,
+    Happened,
     Kill,
     Launch,
     RecordIncident,
@@ -263,7 +264,8 @@ class Supervisor:
                 return  # it ended a moment ago: the exit is on its way
 
     def _record(self, effect: RecordIncident) -> None:
-        self._incidents.append((effect.diagnosis.cause, effect.remedy.kind))
+        if effect.happened is Happened.ENDED:
+            self._incidents.append((effect.diagnosis.cause, effect.remedy.kind))
         self.recorder.incident(effect)
         self.say(incident_sentence(effect))
 

@@ -87,9 +87,15 @@ class Session:
             self.attempt.notice(str(error))
             return None
 
-    def _without_memory(self, sentence: str) -> None:
+    def _without_memory(self, error: NoMemoryTierError) -> None:
         """There is no room for the memory tier (any more)."""
-        self.attempt.notice(sentence)
+        self.attempt.say(
+            Kind.SNAPSHOT_FAILED,
+            step=self.step,
+            tier=MEMORY,
+            because=str(error),
+            errno=error.number,
+        )
         self.memory = None
         self.cadence = replace(self.cadence, memory=None)
 

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from supervisor.wire.manifest import DURABLE, MEMORY, Manifest
 from supervisor.wire.seal import hash_of
 from trainers import snapshot
-from trainers.snapshot_memory import DISK_ONLY, MemoryTier, NoMemoryTierError, Slot
+from trainers.snapshot_memory import MemoryTier, NoMemoryTierError, Slot
 from trainers.tensors import Image, Tensor, layout_of
 
 THREAD = "trainwarden-saver"
@@ -80,7 +80,7 @@ class Saver:
     protected: set[str] = field(default_factory=set)
     """Names that pruning leaves alone: the ends of fits, the one restored from."""
     memory: MemoryTier | None = None
-    refused: Callable[[str], None] = field(default=lambda _sentence: None)
+    refused: Callable[[NoMemoryTierError], None] = field(default=lambda _error: None)
     """Told why there is no memory tier any more."""
     pinned: set[str] = field(default_factory=set)
     """Names in memory that are still to be restored from."""
@@ -199,7 +199,7 @@ class Saver:
     def _without_memory(self, error: NoMemoryTierError) -> None:
         """What lies in memory stays until a newer one is on disk."""
         self._retired, self.memory = self.memory, None
-        self.refused(str(error))
+        self.refused(error)
 
     def _own_image(self, tensors: Sequence[Tensor]) -> Image:
         if self._own is None or self._own.layout != layout_of(tensors):
@@ -238,7 +238,7 @@ class Saver:
 
     def _to_disk_instead(self, job: _Job, error: OSError) -> None:
         """The copy is there, but memory has no room for the few KiB beside it."""
-        self._without_memory(NoMemoryTierError(f"{DISK_ONLY}: {error.strerror}"))
+        self._without_memory(NoMemoryTierError(f"{error.strerror}", error.errno))
         if not job.durable:
             self._wait_for_disk()
             job.durable = True

@@ -8,6 +8,7 @@ process dies has no name to be mistaken by. The memory of a slot is allocated on
 used again and again.
 """
 
+import errno
 import mmap
 import os
 import shutil
@@ -31,6 +32,11 @@ DISK_ONLY = "snapshots go to disk only, none is kept in memory"
 
 class NoMemoryTierError(Exception):
     """There can be no memory tier; the text is the sentence for a person."""
+
+    def __init__(self, reason: str, number: int | None = None) -> None:
+        """``number``: the errno, or the one that stands for it."""
+        super().__init__(f"{DISK_ONLY}: {reason}")
+        self.number = number
 
 
 @dataclass(slots=True)
@@ -69,7 +75,7 @@ class MemoryTier:
         try:
             if not is_tmpfs(directory.parent):
                 reason = f"{directory.parent} is no tmpfs"
-                raise NoMemoryTierError(_sentence(reason))
+                raise NoMemoryTierError(reason)
             _own(directory)
             write_json(directory / OWNER, {"snapshots": str(durable.absolute())})
             for leftover in directory.glob(f"*{PARTIAL}"):
@@ -77,7 +83,7 @@ class MemoryTier:
             whole = self.entries()
         except OSError as error:
             reason = f"{directory} cannot be used: {error.strerror}"
-            raise NoMemoryTierError(_sentence(reason)) from error
+            raise NoMemoryTierError(reason, error.errno) from error
         self._slots = [
             Slot(entry.path, index, entry.serial) for index, entry in enumerate(whole)
         ]
@@ -133,7 +139,7 @@ class MemoryTier:
                 )
         except OSError as error:
             reason = f"{self.directory} cannot be written: {error.strerror}"
-            raise NoMemoryTierError(_sentence(reason)) from error
+            raise NoMemoryTierError(reason, error.errno) from error
         return slot
 
     def commit(self, slot: Slot, manifest: Manifest) -> Entry:
@@ -182,7 +188,7 @@ class MemoryTier:
         wanted = nbytes * (1 + SLOTS - len(self._slots))
         room = self._room(self.directory)
         if wanted > room.nbytes:
-            raise NoMemoryTierError(_sentence(room.why_not(wanted)))
+            raise NoMemoryTierError(room.why_not(wanted), errno.ENOSPC)
 
 
 def _own(directory: Path) -> None:
@@ -203,7 +209,3 @@ def _size(path: Path) -> int | None:
     except FileNotFoundError:
         return None
     return found.st_size if stat.S_ISREG(found.st_mode) else None
-
-
-def _sentence(reason: str) -> str:
-    return f"{DISK_ONLY}: {reason}"

@@ -1,5 +1,6 @@
 """What the core wants done. Only the loop does it."""
 
+import enum
 from dataclasses import dataclass
 
 from supervisor.core.batching import Plan
@@ -32,9 +33,22 @@ class CheckGate:
     """Look whether anything is left of earlier attempts."""
 
 
+class Happened(enum.StrEnum):
+    """What an incident is about; an attempt has at most one of each."""
+
+    ENDED = "ended"
+    """The attempt ended, and nobody wanted that."""
+    UNSAVED_IN_MEMORY = "unsaved_in_memory"
+    """A snapshot could not be kept in memory; training went on."""
+    UNSAVED_ON_DISK = "unsaved_on_disk"
+    """A snapshot could not be written to disk; training went on."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordIncident:
     """Attempt ``attempt`` failed: write down why and what will be done."""
+
+    happened: Happened = Happened.ENDED
 
     attempt: int
     diagnosis: Diagnosis

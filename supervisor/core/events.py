@@ -39,6 +39,25 @@ class Learned:
     """In what way slices change the computation by more than rounding."""
 
 
+@dataclass(frozen=True, slots=True)
+class Told:
+    """The attempt has a sentence for the person who runs it."""
+
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotFailed:
+    """A snapshot could not be saved; training went on."""
+
+    in_memory: bool
+    """In the memory tier; False: on disk."""
+    step: int | None
+    because: str
+    no_room: bool
+    """There was no space, or no quota, left; False: something else is wrong."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exited:
     """The attempt is over, and none of its processes is left."""
@@ -76,7 +95,7 @@ class GateHeld:
 
 
 Event = (
-    Spawned | SpawnFailed | Learned | Exited | DrainRequested | TimeIsUp
-    | GateClear | GateHeld
+    Spawned | SpawnFailed | Learned | Told | SnapshotFailed | Exited | DrainRequested
+    | TimeIsUp | GateClear | GateHeld
 )  # fmt: skip
 """Any of them."""

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from supervisor.core.causes import Cause
+from supervisor.core.effects import Happened
 from supervisor.core.units import format_duration, format_size
 
 HEADLINES: Mapping[Cause, str] = {
@@ -34,9 +35,21 @@ HEADLINES: Mapping[Cause, str] = {
 }
 
 
+UNSAVED: Mapping[str, str] = {
+    Happened.UNSAVED_IN_MEMORY: "a snapshot could not be kept in memory",
+    Happened.UNSAVED_ON_DISK: "a snapshot could not be written to disk",
+}
+"""What happened, where the attempt did not end."""
+
+
+def _headline(incident: Mapping[str, Any]) -> str:
+    unsaved = UNSAVED.get(incident.get("happened", ""))
+    return unsaved or HEADLINES[Cause(incident["cause"])]
+
+
 def summarise_incident(incident: Mapping[str, Any]) -> str:
     """One line."""
-    headline = HEADLINES[Cause(incident["cause"])]
+    headline = _headline(incident)
     remedy = incident["remedy"]
     step = _at_step(incident)
     return (
@@ -48,9 +61,8 @@ def summarise_incident(incident: Mapping[str, Any]) -> str:
 
 def explain_incident(incident: Mapping[str, Any]) -> str:
     """A few short paragraphs: what happened, how one knows, what was done."""
-    headline = HEADLINES[Cause(incident["cause"])]
     paragraphs = [
-        _what(incident, headline),
+        _what(incident, _headline(incident)),
         _evidence(incident["because"]),
         _remedy(incident),
         _outcome(incident),
@@ -66,6 +78,8 @@ def explain_incident(incident: Mapping[str, Any]) -> str:
 
 def _what(incident: Mapping[str, Any], headline: str) -> str:
     who = f"Attempt {incident['attempt']} of {incident['job']}"
+    if incident.get("happened", "") in UNSAVED:
+        return f"{who} trained on{_at_step(incident)}, but {headline}."
     memory = _memory(incident.get("memory"))
     return f"{who} ended{_at_step(incident)}: {headline}.{memory}"
 

@@ -18,6 +18,7 @@ from supervisor.core.effects import (
     CheckGate,
     Effect,
     End,
+    Happened,
     Kill,
     Launch,
     RecordIncident,
@@ -31,14 +32,17 @@ from supervisor.core.events import (
     GateClear,
     GateHeld,
     Learned,
+    SnapshotFailed,
     Spawned,
     SpawnFailed,
     TimeIsUp,
+    Told,
 )
 from supervisor.core.history import History
 from supervisor.core.policy import Policy, Verdict
 from supervisor.core.status import JobState
 from supervisor.core.units import format_duration
+from supervisor.core.unsaved import incident_of
 from supervisor.core.verdicts import Diagnosis, Remedy, RemedyKind
 
 EXIT_FINISHED = 0
@@ -77,6 +81,8 @@ class Run:
     """Who asked for the end, if anybody did."""
     open_incident: OpenIncident | None = None
     message: str = "starting"
+    unsaved: frozenset[Happened] = frozenset()
+    """What this attempt has an incident for that did not end it."""
 
 
 Step = tuple[Run, tuple[Effect, ...]]
@@ -119,6 +125,7 @@ def _launch(run: Run, _event: Event, _now: float) -> Step:
         state=JobState.LAUNCHING,
         attempt=number,
         history=run.history.begun(number),
+        unsaved=frozenset(),
         deadline=None,
         message=f"starting attempt {number}",
     )
@@ -157,6 +164,20 @@ def _learned(run: Run, event: Event, now: float) -> Step:
         update = UpdateIncident(attempt=sliced[-1].number, slices=event.slices)
         effects = (*effects, update)
     return followed, effects
+
+
+def _told(run: Run, event: Event, _now: float) -> Step:
+    assert isinstance(event, Told)  # noqa: S101  # by the table
+    return run, (Say(event.sentence),)
+
+
+def _unsaved(run: Run, event: Event, _now: float) -> Step:
+    """The first of an attempt is an incident: a full disk fails at each interval."""
+    assert isinstance(event, SnapshotFailed)  # noqa: S101  # by the table
+    record = incident_of(event, attempt=run.attempt)
+    if record.happened in run.unsaved:
+        return run, ()
+    return replace(run, unsaved=run.unsaved | {record.happened}), (record,)
 
 
 def _settled(plan: Plan | None, event: Learned) -> Plan | None:
@@ -315,9 +336,13 @@ def _rows() -> tuple[Transition, ...]:
         (s.LAUNCHING, SpawnFailed, (s.GAVE_UP,), _spawn_failed, "could not start"),
         (s.LAUNCHING, DrainRequested, (s.LAUNCHING,), _note_drain, "drain: noted"),
         (s.RUNNING, Learned, (s.RUNNING,), _learned, "news"),
+        (s.RUNNING, Told, (s.RUNNING,), _told, "a sentence"),
+        (s.RUNNING, SnapshotFailed, (s.RUNNING,), _unsaved, "not saved"),
         (s.RUNNING, DrainRequested, (s.DRAINING,), _drain, "drain"),
         (s.RUNNING, Exited, after_exit, _exited, exited),
         (s.DRAINING, Learned, (s.DRAINING,), _learned, "news"),
+        (s.DRAINING, Told, (s.DRAINING,), _told, "a sentence"),
+        (s.DRAINING, SnapshotFailed, (s.DRAINING,), _unsaved, "not saved"),
         (s.DRAINING, DrainRequested, (s.KILLING,), _kill, "drain again"),
         (s.DRAINING, TimeIsUp, (s.KILLING,), _kill, "grace over"),
         (s.DRAINING, Exited, asked, _exited, exited),

@@ -36,6 +36,8 @@ class RemedyKind(enum.StrEnum):
 
     NONE = "none"
     """Nothing to do: the run is over, as it should be."""
+    GO_ON = "go_on"
+    """Training went on all the same; nothing was restarted."""
     RESTART = "restart"
     """A fresh process, the same computation, from the newest whole snapshot."""
     MICROBATCH = "microbatch"

@@ -67,6 +67,30 @@ MIGRATIONS = (
         UNIQUE (run, attempt)
     ) STRICT;
     """,
+    # Not only ends are incidents: one of each kind an attempt.
+    """
+    ALTER TABLE incidents RENAME TO incidents_1;
+    CREATE TABLE incidents (
+        id INTEGER PRIMARY KEY,
+        run INTEGER NOT NULL REFERENCES runs (id),
+        attempt INTEGER NOT NULL,
+        at REAL NOT NULL,
+        cause TEXT NOT NULL,
+        because TEXT NOT NULL,
+        memory TEXT,
+        advice TEXT NOT NULL,
+        remedy TEXT NOT NULL,
+        deviations TEXT NOT NULL DEFAULT '[]',
+        failed_step INTEGER,
+        restored_step INTEGER,
+        lost_steps INTEGER,
+        downtime_seconds REAL,
+        happened TEXT NOT NULL DEFAULT 'ended',
+        UNIQUE (run, attempt, happened)
+    ) STRICT;
+    INSERT INTO incidents SELECT *, 'ended' FROM incidents_1;
+    DROP TABLE incidents_1;
+    """,
 )
 """What leads from one schema version to the next; ``user_version`` counts them."""
 
@@ -107,6 +131,8 @@ class IncidentRow:
     attempt: int
     at: str
     """UTC, ISO 8601."""
+    happened: str
+    """``core.effects.Happened``: the attempt ended, or a snapshot was not saved."""
     cause: str
     because: list[dict[str, Any]]
     remedy: dict[str, Any]
@@ -250,14 +276,15 @@ class Ledger:
             )
 
     def record_incident(self, run: int, effect: RecordIncident, *, now: float) -> None:
-        """Write an incident down, once: a second record of an attempt is ignored."""
+        """Write an incident down, once: a second one of its kind is ignored."""
         diagnosis = effect.diagnosis
         memory = None if diagnosis.memory is None else asdict(diagnosis.memory)
         with self._transaction() as connection:
             connection.execute(
                 "INSERT INTO incidents (run, attempt, at, cause, because, memory,"
-                " advice, remedy, failed_step) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
-                " ON CONFLICT (run, attempt) DO NOTHING",
+                " advice, remedy, failed_step, happened)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+                " ON CONFLICT (run, attempt, happened) DO NOTHING",
                 (
                     run,
                     effect.attempt,
@@ -274,25 +301,27 @@ class Ledger:
                         }
                     ),
                     effect.failed_step,
+                    effect.happened,
                 ),
             )
 
     def update_incident(self, run: int, effect: UpdateIncident) -> None:
-        """Add what became of an incident; what is None stays as it was."""
+        """Add what became of an attempt's end; what is None stays as it was."""
         deviations = json.dumps(effect.deviations) if effect.deviations else None
         with self._transaction() as connection:
             if effect.slices is not None:
                 connection.execute(
                     "UPDATE incidents SET"
                     " remedy = json_set(remedy, '$.changes.slices[1]', ?)"
-                    " WHERE run = ? AND attempt = ?",
+                    " WHERE run = ? AND attempt = ? AND happened = 'ended'",
                     (effect.slices, run, effect.attempt),
                 )
             connection.execute(
                 "UPDATE incidents SET restored_step = coalesce(?, restored_step),"
                 " lost_steps = coalesce(?, lost_steps),"
                 " downtime_seconds = coalesce(?, downtime_seconds),"
-                " deviations = coalesce(?, deviations) WHERE run = ? AND attempt = ?",
+                " deviations = coalesce(?, deviations)"
+                " WHERE run = ? AND attempt = ? AND happened = 'ended'",
                 (effect.restored_step, effect.lost_steps, effect.downtime_seconds,
                  deviations, run, effect.attempt),
             )  # fmt: skip
@@ -349,7 +378,7 @@ class Ledger:
         )
 
     def counts(self, job: str) -> list[tuple[Cause, RemedyKind]]:
-        """Cause and remedy of every incident of ``job``."""
+        """Cause and remedy of every attempt of ``job`` that ended badly."""
 
         def pair(row: sqlite3.Row) -> tuple[Cause, RemedyKind]:
             return Cause(row["cause"]), RemedyKind(json.loads(row["remedy"])["kind"])
@@ -357,7 +386,8 @@ class Ledger:
         return self._rows(
             pair,
             "SELECT cause, remedy FROM incidents"
-            " JOIN runs ON runs.id = incidents.run WHERE runs.job = ?",
+            " JOIN runs ON runs.id = incidents.run"
+            " WHERE runs.job = ? AND happened = 'ended'",
             job,
         )
 
@@ -396,6 +426,7 @@ def _incident(row: sqlite3.Row) -> IncidentRow:
         job=row["job"],
         attempt=row["attempt"],
         at=datetime.fromtimestamp(row["at"], UTC).isoformat(),
+        happened=row["happened"],
         cause=row["cause"],
         because=json.loads(row["because"]),
         remedy=json.loads(row["remedy"]),

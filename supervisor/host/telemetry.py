@@ -1,10 +1,11 @@
 """What a training process tells: its events folded into one view, beside its page."""
 
+import errno
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from supervisor.core.events import Learned
+from supervisor.core.events import Event, Learned, SnapshotFailed, Told
 from supervisor.core.status import SnapshotPlan
 from supervisor.wire.events import EventReader, Kind, Record
 from supervisor.wire.manifest import MEMORY
@@ -109,6 +110,38 @@ _LESSONS: Mapping[str, Mapping[str, str]] = {
 """Which field of a record is which of ``Learned``."""
 
 
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.ENOMEM})
+"""What the kernel says where there is no space, or no quota, left."""
+
+UNPROMISED = "a bit-identical resume is not promised"
+
+
+def heard(record: Record) -> list[Event]:
+    """The events that ``record`` is for the core: none, or one."""
+    lesson = learned(record)
+    if lesson is not None:
+        return [lesson]
+    sentence = _text(record, "sentence")
+    match record.kind:
+        case Kind.NOTICE:
+            return [Told(sentence)]
+        case Kind.PROMISE if record.fields.get("bits") is False:
+            return [Told(f"{UNPROMISED}: {sentence}")]
+        case Kind.SNAPSHOT_FAILED:
+            return [_failed(record)]
+        case _:
+            return []
+
+
+def _failed(record: Record) -> SnapshotFailed:
+    return SnapshotFailed(
+        in_memory=record.fields.get("tier") == MEMORY,
+        step=_integer(record, "step"),
+        because=_text(record, "because"),
+        no_room=_integer(record, "errno") in NO_ROOM,
+    )
+
+
 def _sentences(value: Any) -> tuple[str, ...]:
     found = cast("list[object]", value) if isinstance(value, list) else []
     return tuple(str(item)[:500] for item in found[:20])
@@ -122,14 +155,12 @@ class Telemetry:
         self._reader = EventReader(paths.events)
         self.view = AttemptView()
 
-    def poll(self) -> list[Learned]:
+    def poll(self) -> list[Event]:
         """Take in new records; what the core should hear of them."""
-        news: list[Learned] = []
+        news: list[Event] = []
         for record in self._reader.poll():
             self.view = fold(self.view, record)
-            lesson = learned(record)
-            if lesson is not None:
-                news.append(lesson)
+            news += heard(record)
         return news
 
     def page(self) -> Page | None:

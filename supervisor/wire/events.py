@@ -45,7 +45,8 @@ class Kind:
     """``snapshot`` (directory name), ``tier`` (``memory``, ``durable``), ``step,
     bytes, stall_seconds, seconds``: once for each tier that has it."""
     SNAPSHOT_FAILED = "snapshot_failed"
-    """``step``, ``tier``, ``because``, ``errno``."""
+    """``step``, ``tier``, ``because``, ``errno`` (null: none): of a tier that has no
+    room at all for snapshots too."""
     SNAPSHOT_PLAN = "snapshot_plan"
     """``memory_seconds, durable_seconds`` (null: no such tier, or by steps),
     ``because``: when snapshots are taken from here on."""

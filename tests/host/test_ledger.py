@@ -1,17 +1,18 @@
 """The ledger: real SQLite files."""
 
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from supervisor.core.allocator import MemoryFigures
 from supervisor.core.causes import Cause
-from supervisor.core.effects import RecordIncident, UpdateIncident
+from supervisor.core.effects import Happened, RecordIncident, UpdateIncident
 from supervisor.core.history import AttemptHistory
 from supervisor.core.status import JobState
 from supervisor.core.verdicts import Diagnosis, Reason, Remedy, RemedyKind
-from supervisor.host.ledger import Ledger, LedgerError, RunRow
+from supervisor.host.ledger import MIGRATIONS, Ledger, LedgerError, RunRow
 
 
 @pytest.fixture
@@ -135,6 +136,47 @@ def test_an_incident_is_recorded_once_and_completed_later(ledger: Ledger) -> Non
     assert ledger.incidents(incident=found.id) == ledger.incidents(run=run.id)
     assert ledger.incidents(job="other") == []
     assert ledger.counts("digits") == [(Cause.DEVICE_OOM, RemedyKind.MICROBATCH)]
+
+
+def test_an_attempt_may_end_after_it_could_not_save(ledger: Ledger) -> None:
+    """Each kind has its own incident; what becomes of the end is added to the end, and
+    only ends count as failures."""
+    run = begin(ledger)
+    unsaved = replace(incident(), happened=Happened.UNSAVED_ON_DISK)
+    for effect in (unsaved, unsaved, incident()):
+        ledger.record_incident(run.id, effect, now=0.0)
+    ledger.update_incident(run.id, UpdateIncident(attempt=1, slices=7, lost_steps=1))
+    found = {item.happened: item for item in ledger.incidents(run=run.id)}
+    assert set(found) == {"ended", "unsaved_on_disk"}
+    assert found["ended"].lost_steps == 1
+    assert found["unsaved_on_disk"].lost_steps is None
+    assert found["unsaved_on_disk"].remedy["changes"] == {"slices": [1, 4]}
+    assert len(ledger.counts("digits")) == 1
+
+
+def test_incidents_of_the_first_schema_are_ends(tmp_path: Path) -> None:
+    """A ledger that an earlier version wrote is taken over with all it says."""
+    path = tmp_path / "ledger.sqlite"
+    old = sqlite3.connect(path)
+    old.executescript(MIGRATIONS[0])
+    old.execute("PRAGMA user_version=1")
+    old.execute(
+        "INSERT INTO runs (run_id, job, number, script, script_hash, seed, spec, state,"
+        " began_at) VALUES ('a', 'digits', 1, 's', 'h', 1, '{}', 'finished', 1.0)"
+    )
+    old.execute(
+        "INSERT INTO incidents (id, run, attempt, at, cause, because, advice, remedy,"
+        " lost_steps) VALUES (4, 1, 2, 0.0, 'unknown', '[]', '', '{}', 3)"
+    )
+    old.commit()
+    old.close()
+    (found,) = Ledger(path).incidents()
+    assert (found.id, found.attempt, found.happened, found.lost_steps) == (
+        4,
+        2,
+        "ended",
+        3,
+    )
 
 
 def test_two_connections_see_each_other(tmp_path: Path) -> None:

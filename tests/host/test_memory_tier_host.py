@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.core.events import Learned
+from supervisor.core.events import Learned, SnapshotFailed, Told
 from supervisor.host.checkpoint_store import newest_step, snapshot_directories, verify
 from supervisor.host.lock import acquire
 from supervisor.host.memory_tier import discard, preserve, release, sweep
-from supervisor.host.telemetry import learned
+from supervisor.host.telemetry import heard, learned
 from supervisor.wire.events import Kind, Record
 from supervisor.wire.files import write_json
 from supervisor.wire.manifest import (
@@ -217,3 +217,25 @@ def test_core_hears_of_what_lasts() -> None:
     assert heard(Kind.SNAPSHOT, MEMORY) is None
     assert heard(Kind.SNAPSHOT, DURABLE) == Learned(snapshot_step=4)
     assert heard(Kind.RESTORED, MEMORY) == Learned(restored_step=4)
+
+
+def test_core_hears_what_a_person_should_know() -> None:
+    """Sentences, a promise that is not given, a snapshot that was not saved; a promise
+    that holds is no news."""
+
+    def told(kind: str, **fields: object) -> object:
+        return heard(Record(kind, 1, fields))
+
+    assert told(Kind.NOTICE, sentence="so it is") == [Told("so it is")]
+    assert told(Kind.PROMISE, bits=True, sentence="exact") == []
+    (refused,) = heard(Record(Kind.PROMISE, 1, {"bits": False, "sentence": "why"}))
+    assert refused == Told("a bit-identical resume is not promised: why")
+    assert told(Kind.SNAPSHOT, step=4, tier=DURABLE) == [Learned(snapshot_step=4)]
+    failed = {"step": 9, "tier": DURABLE, "because": "no", "errno": 28}
+    assert told(Kind.SNAPSHOT_FAILED, **failed) == [
+        SnapshotFailed(in_memory=False, step=9, because="no", no_room=True)
+    ]
+    assert told(Kind.SNAPSHOT_FAILED, tier=MEMORY, because="?", errno=None) == [
+        SnapshotFailed(in_memory=True, step=None, because="?", no_room=False)
+    ]
+    assert told(Kind.EPOCH_ENDED) == []

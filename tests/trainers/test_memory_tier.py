@@ -86,7 +86,9 @@ def open_run(directory: Path, tmpfs: Path, room: Room | None = None) -> Run:
     memory = MemoryTier(tmpfs / "run", job="job", durable=store.directory, **options)
     told: list[Saved] = []
     refused: list[str] = []
-    saver = Saver(store, told.append, memory=memory, refused=refused.append)
+    saver = Saver(
+        store, told.append, memory=memory, refused=lambda e: refused.append(str(e))
+    )
     return Run(directory, store, memory, saver, told, refused)
 
 
