@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -23,7 +24,7 @@ from typing import IO, Any
 from supervisor.wire.events import EventReader, Kind
 from supervisor.wire.files import write_json
 from tests.certify import ledger
-from tests.certify.places import Death, deaths
+from tests.certify.places import MOMENTS, Death, deaths, moment
 from tests.certify.table import SHORT, TABLE, Row
 from tests.support.attempts import Attempts
 
@@ -75,6 +76,8 @@ class Verdict:
     row: Row
     problems: list[str] = field(default_factory=list[str])
     deaths: list[Death] = field(default_factory=list[Death])
+    moments: list[str] = field(default_factory=list[str])
+    """Where they came: a place of the script, or a change of a snapshot's files."""
     bits: bool = False
     told: str = ""
     replayed: int = 0
@@ -190,6 +193,10 @@ def _certify(
         if code != (75 if death.how == "TERM" else -signal.SIGKILL):
             verdict.problems.append(f"{death.text}: ended with {code}: {torn.output()}")
             return
+    first = next(p for p in trail.read_text().splitlines() if p.startswith("step:"))
+    reached = (directory / "torn" / "died.txt").read_text().splitlines()
+    found = [moment(place, first_step=first) for place in reached]
+    verdict.moments = [one for one in found if one is not None]
     if (code := torn.run()) != 0:
         verdict.problems.append(f"the last attempt ended with {code}: {torn.output()}")
         return
@@ -268,10 +275,23 @@ def main() -> int:
     if asked.short:
         rows = short(rows)
     verdicts = run_rows(rows, seed=asked.seed, keep=asked.keep)
+    return summary(verdicts, wanted=len(names), whole=not (asked.rows or asked.short))
+
+
+def summary(verdicts: list[Verdict], *, wanted: int, whole: bool) -> int:
+    """Print what came of them all; the exit code.
+
+    A ``whole`` table that met one of the moments never has not shown what it should.
+    """
     failed = [v.row.name for v in verdicts if v.problems]
     killed = sum(len(v.deaths) for v in verdicts)
     print(f"{len(verdicts)} rows, {killed} deaths, {len(failed)} do not hold {failed}")
-    return 1 if failed or len(verdicts) < len(names) else 0
+    met = Counter(one for verdict in verdicts for one in verdict.moments)
+    print("deaths " + ", ".join(f"{name}: {met[name]}" for name in MOMENTS.values()))
+    missed = [name for name in MOMENTS.values() if whole and not met[name]]
+    if missed:
+        print(f"never met: {', '.join(missed)}")
+    return 1 if failed or missed or len(verdicts) < wanted else 0
 
 
 if __name__ == "__main__":

@@ -7,6 +7,21 @@ SLOW_START_SECONDS = 0.4
 """A first step traces and compiles for about as long."""
 
 
+DRAINED = 0.25
+"""Share of the deaths that are drains: SIGTERM, and the state is saved first."""
+
+MOMENTS = {
+    "snapshot": "during a snapshot",
+    "test": "during validation",
+    "epoch_end": "at the end of an epoch",
+    "epoch_begin": "between epochs",
+    "first": "the first step",
+    "between": "between two fits",
+    "step": "in another step",
+}
+"""What a kind of place is called; a run of the whole table has to meet each."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Death:
     """One kill."""
@@ -65,7 +80,14 @@ def deaths(trail: list[str], *, seed: str, kills: int) -> list[Death]:
 def _death(place: str, *, first: bool, draw: random.Random) -> Death:
     if first:
         return Death(where=place, delay_seconds=draw.uniform(0.001, SLOW_START_SECONDS))
-    if kind(place) == "step":
-        how = "TERM" if draw.random() < 0.25 else "KILL"
-        return Death(where=place, delay_seconds=draw.uniform(1e-4, 4e-3), how=how)
-    return Death(where=place)
+    how = "TERM" if draw.random() < DRAINED else "KILL"
+    inside = kind(place) == "step"
+    later = draw.uniform(1e-4, 4e-3) if inside else 0.0
+    return Death(where=place, delay_seconds=later, how=how)
+
+
+def moment(reached: str, *, first_step: str) -> str | None:
+    """Which of ``MOMENTS`` the place is at which a run died; None: none of them."""
+    if reached == first_step:
+        return "the first step"
+    return MOMENTS.get(kind(reached))

@@ -93,7 +93,8 @@ def compiled(model, *, optimizer=None, jit=False, **options):
 # --- places ----------------------------------------------------------------------
 
 
-def kill():
+def kill(where):
+    append("died.txt", where)
     if HOW == "RAISE":
         raise RuntimeError("interrupted")
     os.kill(os.getpid(), signal.SIGTERM if HOW == "TERM" else signal.SIGKILL)
@@ -106,15 +107,15 @@ def place(name):
     if "TRAIL" in os.environ:
         append(os.environ["TRAIL"], name)
     if name == AT_LATEST:
-        kill()
+        kill(name)
     if name != DIE:
         return
     if DELAY:  # somewhere in what comes next
         threading.Thread(
-            target=lambda: (time.sleep(DELAY), kill()), daemon=True
+            target=lambda: (time.sleep(DELAY), kill(name)), daemon=True
         ).start()
     else:
-        kill()
+        kill(name)
 
 
 def append(path, text):
@@ -124,13 +125,14 @@ def append(path, text):
 
 
 def die_while_saving():
-    """Die right before the n-th operation on files of a snapshot."""
+    """Die right before the n-th operation that changes files of a snapshot."""
     if DIE is None or not DIE.startswith("snapshot:"):
         return
     left = [int(DIE.partition(":")[2])]
 
     def audit(event, details):
-        if event in ("open", "os.mkdir", "os.rename", "os.remove", "os.rmdir"):
+        writes = event == "open" and details[2] & (os.O_WRONLY | os.O_RDWR)
+        if writes or event in ("os.mkdir", "os.rename", "os.remove", "os.rmdir"):
             path = str(details[0])
             if (
                 any(part in path for part in os.environ["SNAPSHOTS"].split(":"))
@@ -138,7 +140,7 @@ def die_while_saving():
             ):
                 left[0] -= 1
                 if left[0] == 0:
-                    kill()
+                    kill(DIE)
 
     sys.addaudithook(audit)
 
