@@ -18,6 +18,7 @@ from supervisor.core.policy import Policy
 from supervisor.core.spec import Spec
 from supervisor.core.start import Earlier, Start, decide_start
 from supervisor.core.status import JobStatus
+from supervisor.core.treatment import Treatment
 from supervisor.directives import memory_of
 from supervisor.host.checkpoint_store import newest_step
 from supervisor.host.clock import Clock
@@ -165,7 +166,9 @@ def supervisor_for(
         grace_seconds=begun.job.spec.drain.grace,
         attempt=number,
         history=History(attempts=attempts, budget_since=number + 1),
-        plan=None if begun.row.plan is None else Plan(**begun.row.plan),
+        treatment=Treatment(
+            plan=None if begun.row.plan is None else Plan(**begun.row.plan)
+        ),
     )
     supervisor = Supervisor(
         row=begun.row,

@@ -64,7 +64,7 @@ def next_plan(observations: Sequence[Observation], *, batch: int | None) -> Plan
 
     ``observations``: oldest first; ``batch``: samples in a whole batch.
     """
-    ceiling = _ceiling(observations)
+    ceiling = smallest_failure(observations)
     if batch is None or ceiling is None or ceiling <= 1:
         return None
     modelled = _largest(_comparable(observations))
@@ -112,7 +112,7 @@ def _plan(
     )
 
 
-def _ceiling(observations: Sequence[Observation]) -> int | None:
+def smallest_failure(observations: Sequence[Observation]) -> int | None:
     """The smallest slice that failed under the present limit, or a larger one."""
     if not observations:
         return None

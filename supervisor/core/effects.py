@@ -4,6 +4,7 @@ import enum
 from dataclasses import dataclass
 
 from supervisor.core.batching import Plan
+from supervisor.core.treatment import Awaited, Treatment
 from supervisor.core.verdicts import Diagnosis, Remedy
 
 
@@ -12,8 +13,13 @@ class Launch:
     """Start attempt ``number``."""
 
     number: int
-    plan: Plan | None
-    """How to slice the batch; None: as the script says."""
+    treatment: Treatment
+    """What differs from what the script and its spec ask for."""
+
+    @property
+    def plan(self) -> Plan | None:
+        """How to slice the batch; None: as the script says."""
+        return self.treatment.plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +35,24 @@ class Kill:
 
 
 @dataclass(frozen=True, slots=True)
+class TakeStacks:
+    """Have the stacks of all threads written down; ``StacksTaken`` follows."""
+
+
+@dataclass(frozen=True, slots=True)
 class CheckGate:
-    """Look whether anything is left of earlier attempts."""
+    """Look whether anything is left of earlier attempts, or awaited before the next."""
+
+    awaited: Awaited | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quarantine:
+    """Keep these GPUs out of use on this box, until a person puts them back."""
+
+    gpus: tuple[str, ...]
+    attempt: int
+    because: str
 
 
 class Happened(enum.StrEnum):
@@ -54,6 +76,8 @@ class RecordIncident:
     diagnosis: Diagnosis
     remedy: Remedy
     failed_step: int | None
+    stacks: str = ""
+    """Of all threads, where it was killed for a hang."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +108,7 @@ class End:
 
 
 Effect = (
-    Launch | AskDrain | Kill | CheckGate | RecordIncident | UpdateIncident | Say | End
-)
+    Launch | AskDrain | Kill | TakeStacks | CheckGate | Quarantine | RecordIncident
+    | UpdateIncident | Say | End
+)  # fmt: skip
 """Any of them."""

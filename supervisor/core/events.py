@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from supervisor.core.evidence import Evidence
+from supervisor.core.liveness import Look
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,37 @@ class Exited:
     """Steps of the run that were done."""
     snapshot_step: int | None
     """Newest whole snapshot; 0 where there is none; None: could not be read."""
+    rss_bytes: int | None = None
+    """Host memory of training at its last heartbeat."""
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """A look at the attempt, twice a second."""
+
+    look: Look
+    rss_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StacksTaken:
+    """The stacks of the threads are written down, or cannot be had."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unkillable:
+    """SIGKILL does not end these processes: they hang in the kernel (D state)."""
+
+    pids: tuple[int, ...]
+    gpus: tuple[str, ...] = ()
+    """On which they hold memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestartDue:
+    """A restart is planned: at a step boundary, after a snapshot, nothing lost."""
+
+    because: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +121,14 @@ class GateClear:
 
 @dataclass(frozen=True, slots=True)
 class GateHeld:
-    """Something of the dead attempt is still there; ``holder`` names it."""
+    """The next attempt cannot start yet; ``because`` names who or what holds it."""
 
-    holder: str
+    because: str
 
 
 Event = (
-    Spawned | SpawnFailed | Learned | Told | SnapshotFailed | Exited | DrainRequested
-    | TimeIsUp | GateClear | GateHeld
+    Spawned | SpawnFailed | Learned | Told | SnapshotFailed | Looked | Exited
+    | DrainRequested | RestartDue | StacksTaken | Unkillable | TimeIsUp | GateClear
+    | GateHeld
 )  # fmt: skip
 """Any of them."""

@@ -4,7 +4,20 @@ from dataclasses import dataclass
 
 from supervisor.core.allocator import MemoryFigures
 from supervisor.core.logscan import NO_FINDINGS, LogFindings
+from supervisor.core.placement import GpuReading
 from supervisor.wire.records import CrashReport, ExitRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NonFinite:
+    """The loss became no number: between these two steps."""
+
+    last_finite_step: int | None
+    """The newest step whose loss was seen to be finite; None: no such was seen."""
+    step: int
+    """The step at which it was seen not to be."""
+    loss: str
+    """``nan`` or ``inf``, and what the weights say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +53,18 @@ class Evidence:
     """Whether the supervisor itself asked for the end."""
     killed_because: str | None = None
     """Why the supervisor killed it, if it did (a stall, say)."""
+    non_finite: NonFinite | None = None
+    """What the watch over the loss saw when it ended the attempt."""
+    stacks: str = ""
+    """The stacks of all threads, taken before it was killed for a stall."""
+    gpus: tuple[GpuReading, ...] = ()
+    """The GPUs of the box after the end; empty: not known."""
+    faulty_gpus: tuple[str, ...] = ()
+    """UUIDs of those that the driver reported errors of (Xid) while it ran."""
+    own_pids: frozenset[int] = frozenset()
+    """Every process of the attempt that was ever seen."""
+    snapshot_bytes: int | None = None
+    """Size of the newest snapshot on disk."""
     log_only: bool = False
     """Whether a log, and perhaps an exit status, is all there is: somebody asks about
     a file, and no end of an attempt has been observed."""

@@ -1,9 +1,12 @@
 """What became of the attempts of a run so far: all that a remedy may look back on."""
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from supervisor.core.causes import Cause
+from supervisor.core.rhythm import Rhythm
+from supervisor.core.treatment import Treatment
 from supervisor.core.verdicts import RemedyKind
 
 
@@ -16,6 +19,10 @@ class AttemptHistory:
     """None while it runs."""
     remedy: RemedyKind | None = None
     """What was done about its end."""
+    rung: str | None = None
+    """Which rung of the cause's ladder that was."""
+    treatment: Treatment | None = None
+    """What was in force in it; None: nothing that a remedy had asked for."""
     restored_step: int | None = None
     """The step it went on from; None: it never got that far."""
     last_step: int | None = None
@@ -29,6 +36,10 @@ class AttemptHistory:
     """Highest use of the allocator over whole steps at that slice."""
     limit_bytes: int | None = None
     jit: bool | None = None
+    rss_bytes: int | None = None
+    """Host memory of the training process at its end."""
+    rhythms: tuple[Rhythm, ...] = ()
+    """How long it took from one sign of progress to the next, by phase."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +85,8 @@ class History:
         With ``cause`` the row ends at a failure of another cause. An attempt whose
         snapshots are not known neither counts nor ends the row.
         """
-        return self._row(cause, lambda before, after: after <= before)
+        known = sum(a.snapshot_step is not None for a in self._row(cause))
+        return max(known - 1, 0)
 
     def unknown(self) -> int:
         """Restarts in a row of which nobody knows whether they brought anything."""
@@ -82,22 +94,31 @@ class History:
         rows = [a.snapshot_step is None for a in reversed(counted[1:])]
         return rows.index(False) if False in rows else len(rows)
 
+    def tried(self, cause: Cause) -> Counter[str]:
+        """How often each rung was used for ``cause`` since there was progress."""
+        return _rungs(self._row(None), cause)
+
+    def ever_tried(self, cause: Cause) -> Counter[str]:
+        """How often each rung was used for ``cause`` since a person started the run."""
+        return _rungs(self._counted(), cause)
+
     def _counted(self) -> tuple[AttemptHistory, ...]:
         return tuple(a for a in self.attempts if a.number >= self.budget_since)
 
-    def _row(self, cause: Cause | None, fruitless: Callable[[int, int], bool]) -> int:
-        count = 0
-        newer: AttemptHistory | None = None
+    def _row(self, cause: Cause | None) -> list[AttemptHistory]:
+        """The newest attempts, newest first, up to the last that brought progress."""
+        row: list[AttemptHistory] = []
+        newer: int | None = None
         for attempt in reversed(self._counted()):
             if cause is not None and attempt.cause is not cause:
                 break
-            if newer is None:
-                newer = attempt
-                continue
-            before, after = attempt.snapshot_step, newer.snapshot_step
-            if before is not None and after is not None:
-                if not fruitless(before, after):
-                    break
-                count += 1
-            newer = attempt if before is not None else newer
-        return count
+            before = attempt.snapshot_step
+            if before is not None and newer is not None and newer > before:
+                break
+            row.append(attempt)
+            newer = newer if before is None else before
+        return row
+
+
+def _rungs(attempts: Iterable[AttemptHistory], cause: Cause) -> Counter[str]:
+    return Counter(a.rung for a in attempts if a.cause is cause and a.rung is not None)

@@ -42,8 +42,23 @@ class RemedyKind(enum.StrEnum):
     """A fresh process, the same computation, from the newest whole snapshot."""
     MICROBATCH = "microbatch"
     """A restart in smaller slices; the same effective batch."""
+    SETTINGS = "settings"
+    """A restart with other settings of the framework; the same computation."""
+    ANOTHER_GPU = "another_gpu"
+    """A restart that stays away from the GPU that failed."""
+    ROLLBACK = "rollback"
+    """A restart from a snapshot of before the place where it went wrong."""
+    ALTER = "alter"
+    """A restart that changes the computation, as the spec allows."""
+    WAIT = "wait"
+    """A restart once something outside has changed: room on a disk, a free GPU."""
     STOP = "stop"
     """Give up, and say what would help."""
+
+    @property
+    def restarts(self) -> bool:
+        """Whether another attempt follows."""
+        return self not in {RemedyKind.NONE, RemedyKind.GO_ON, RemedyKind.STOP}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

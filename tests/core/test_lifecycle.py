@@ -33,6 +33,7 @@ from supervisor.core.evidence import Evidence
 from supervisor.core.lifecycle import TABLE, Run, diagram, step
 from supervisor.core.policy import Policy
 from supervisor.core.status import JobState
+from supervisor.core.treatment import NOTHING
 from supervisor.core.verdicts import RemedyKind
 from supervisor.wire.records import CrashReport, ExitRecord
 
@@ -137,9 +138,9 @@ def test_a_held_gate_is_looked_at_again_and_told_once() -> None:
         fresh(), TimeIsUp(), GateHeld("pid 5"), TimeIsUp(), GateHeld("pid 5")
     )
     assert run.state is JobState.WAITING
-    assert run.deadline == 101.0
+    assert run.deadline == 102.0  # the second look waits twice as long
     assert kinds(effects) == [CheckGate, CheckGate]
-    assert effects.count(Say("waiting: pid 5 is still there")) == 1
+    assert effects.count(Say("waiting: pid 5")) == 1
 
 
 def test_a_crash_is_an_incident_and_another_attempt() -> None:
@@ -151,7 +152,7 @@ def test_a_crash_is_an_incident_and_another_attempt() -> None:
     assert (incident.attempt, incident.failed_step) == (1, 10)
     assert incident.remedy.kind is RemedyKind.RESTART
     run, effects = happen(run, TimeIsUp(), GateClear())
-    assert effects[-1] == Launch(number=2, plan=None)
+    assert effects[-1] == Launch(number=2, treatment=NOTHING)
 
 
 def test_an_incident_is_completed_by_the_next_attempt() -> None:

@@ -1,6 +1,7 @@
 """Remedies: each only if the one before did not help, all within their budgets."""
 
 from dataclasses import replace
+from itertools import zip_longest
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,7 @@ from supervisor.core.causes import Cause
 from supervisor.core.evidence import Evidence
 from supervisor.core.history import AttemptHistory, History
 from supervisor.core.policy import Policy, Verdict
+from supervisor.core.treatment import NOTHING
 from supervisor.core.verdicts import Diagnosis, Reason, RemedyKind
 
 POLICY = Policy(
@@ -28,23 +30,35 @@ def decide(
     *,
     steps_done: int | None = 5,
     refused: str | None = None,
+    limited: bool = False,
 ) -> Verdict:
     """What the policy says after an attempt that ended for ``cause``."""
     diagnosis = Diagnosis(cause=cause, because=(Reason("x", "x"),))
-    evidence = Evidence(exit=None, steps_done=steps_done, refused=refused)
-    return POLICY.decide(diagnosis, evidence, history, None)
+    evidence = Evidence(
+        exit=None, steps_done=steps_done, refused=refused, limited=limited
+    )
+    return POLICY.decide(diagnosis, evidence, history, NOTHING)
 
 
 def failures(
-    cause: Cause, times: int, *, batch: int | None = BATCH, snapshot: int | None = 0
+    cause: Cause,
+    times: int,
+    *,
+    batch: int | None = BATCH,
+    snapshot: int | None = 0,
+    rungs: tuple[str | None, ...] = (),
 ) -> History:
-    """A run that failed so many times without progress."""
+    """A run that failed so many times without progress; ``rungs``: what was tried."""
     return History(
         attempts=tuple(
             AttemptHistory(
-                number=number, cause=cause, snapshot_step=snapshot, batch=batch
+                number=number,
+                cause=cause,
+                snapshot_step=snapshot,
+                batch=batch,
+                rung=rung,
             )
-            for number in range(1, times + 1)
+            for number, rung in zip_longest(range(1, times + 1), rungs)
         )
     )
 
@@ -113,16 +127,20 @@ def test_causes_that_take_turns_stop_too() -> None:
 
 
 def test_fragmentation_first_gets_a_fresh_process_with_the_same_batch() -> None:
-    """A fresh process has its memory in one piece; only then the slices shrink."""
+    """Then comes CUDA's own allocator, and only then the slices shrink."""
     cause = Cause.DEVICE_OOM_FRAGMENTATION
-    assert decide(cause, failures(cause, 1)).remedy.kind is RemedyKind.RESTART
-    assert decide(cause, failures(cause, 2)).remedy.kind is RemedyKind.MICROBATCH
+    tried: tuple[str, ...] = ()
+    for kind in (RemedyKind.RESTART, RemedyKind.SETTINGS, RemedyKind.MICROBATCH):
+        verdict = decide(cause, failures(cause, len(tried) + 1, rungs=tried))
+        assert verdict.remedy.kind is kind
+        assert verdict.rung is not None
+        tried += (verdict.rung,)
 
 
 def test_fragmentation_of_a_fresh_process_is_answered_with_slices() -> None:
     """An attempt that failed in its first step was a fresh process already."""
     cause = Cause.DEVICE_OOM_FRAGMENTATION
-    verdict = decide(cause, failures(cause, 1), steps_done=0)
+    verdict = decide(cause, failures(cause, 1), steps_done=0, limited=True)
     assert verdict.remedy.kind is RemedyKind.MICROBATCH
 
 
@@ -145,8 +163,8 @@ def test_the_change_of_slices_is_stated() -> None:
     """The incident says from how many slices to how many."""
     history = failures(Cause.DEVICE_OOM, 1)
     first = decide(Cause.DEVICE_OOM, history)
-    assert first.plan is not None
-    assert first.remedy.changes == {"slices": [1, first.plan.slices]}
+    assert first.treatment.plan is not None
+    assert first.remedy.changes == {"slices": [1, first.treatment.plan.slices]}
 
 
 @given(st.lists(st.integers(1, BATCH), max_size=5, unique=True), st.integers(1, BATCH))
@@ -169,10 +187,16 @@ def test_a_remedy_never_asks_for_a_slice_that_failed(
     )
     verdict = decide(Cause.DEVICE_OOM, history)
     if verdict.remedy.kind is RemedyKind.MICROBATCH:
-        assert verdict.plan is not None
+        assert verdict.treatment.plan is not None
         smallest = min([batch, *sizes])
-        assert verdict.plan.slice_size is None or verdict.plan.slice_size < smallest
-        assert verdict.plan.ceiling is None or verdict.plan.ceiling <= smallest
+        assert (
+            verdict.treatment.plan.slice_size is None
+            or verdict.treatment.plan.slice_size < smallest
+        )
+        assert (
+            verdict.treatment.plan.ceiling is None
+            or verdict.treatment.plan.ceiling <= smallest
+        )
 
 
 def test_zero_restarts_means_none() -> None:
@@ -180,6 +204,6 @@ def test_zero_restarts_means_none() -> None:
     never = replace(POLICY, without_progress=0)
     diagnosis = Diagnosis(cause=Cause.PREEMPTED, because=())
     verdict = never.decide(
-        diagnosis, Evidence(exit=None), failures(Cause.PREEMPTED, 1), None
+        diagnosis, Evidence(exit=None), failures(Cause.PREEMPTED, 1), NOTHING
     )
     assert verdict.remedy.kind is RemedyKind.STOP

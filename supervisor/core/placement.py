@@ -1,0 +1,92 @@
+"""The GPUs of a box as somebody read them, and which of them a run may use.
+
+Reading them is another's business (NVML may block for ever); here are only values.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+TENANT_PART = 0.05
+"""A process of somebody else counts as a tenant from this part of a GPU's memory on:
+a desktop or a monitor holds less."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuProcess:
+    """A process that holds memory on a GPU."""
+
+    pid: int
+    name: str
+    used_bytes: int | None
+    """None: the driver does not say."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuReading:
+    """One GPU, read once. None: not known."""
+
+    uuid: str
+    """As ``CUDA_VISIBLE_DEVICES`` takes it: ``GPU-…``."""
+    index: int
+    total_bytes: int | None = None
+    processes: tuple[GpuProcess, ...] = ()
+
+
+def names(reading: GpuReading) -> frozenset[int | str]:
+    """What a spec may call it."""
+    return frozenset({reading.uuid, reading.index, str(reading.index)})
+
+
+def named(
+    wanted: Sequence[int | str] | None, readings: Sequence[GpuReading]
+) -> tuple[str, ...]:
+    """``wanted`` (None: all of the box) by UUID where known, else as it was given."""
+    if wanted is None:
+        return tuple(reading.uuid for reading in readings)
+    known = {name: reading.uuid for reading in readings for name in names(reading)}
+    return tuple(known.get(gpu, str(gpu)) for gpu in wanted)
+
+
+def tenants(
+    readings: Sequence[GpuReading],
+    *,
+    gpus: Collection[str],
+    ours: Collection[int],
+) -> tuple[GpuProcess, ...]:
+    """Processes of others that hold a notable part of one of ``gpus``."""
+    return tuple(
+        process
+        for reading in readings
+        if reading.uuid in gpus
+        for process in reading.processes
+        if process.pid not in ours
+        and reading.total_bytes
+        and (process.used_bytes or 0) >= TENANT_PART * reading.total_bytes
+    )
+
+
+def holders(
+    readings: Sequence[GpuReading], *, ours: Collection[int]
+) -> tuple[tuple[str, GpuProcess], ...]:
+    """Processes of ``ours`` that still hold memory: (GPU's UUID, process)."""
+    return tuple(
+        (reading.uuid, process)
+        for reading in readings
+        for process in reading.processes
+        if process.pid in ours
+    )
+
+
+def usable(
+    wanted: Sequence[int | str] | None,
+    readings: Sequence[GpuReading],
+    *,
+    without: Collection[str],
+) -> tuple[str, ...] | None:
+    """The GPUs that are left of ``wanted``; None: nothing is to be left out.
+
+    Where nothing is known of the box, nothing can be left out of "all": None as well.
+    """
+    every = named(wanted, readings)
+    left = tuple(gpu for gpu in every if gpu not in without)
+    return None if left == every else left

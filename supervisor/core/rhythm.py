@@ -1,0 +1,55 @@
+"""How long progress usually takes, by phase: the longest times, and how many there were.
+
+Kept are a count and the longest few, which is all that a high quantile needs.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+KEPT = 16
+QUANTILE = 0.99
+"""One time in a hundred may be an accident; the deadline has a factor beside."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rhythm:
+    """Times between two signs of progress in one phase."""
+
+    phase: str
+    count: int = 0
+    longest: tuple[float, ...] = ()
+    """In seconds, the longest first; at most ``KEPT``."""
+
+    def with_time(self, seconds: float) -> "Rhythm":
+        """One time more."""
+        return replace(
+            self, count=self.count + 1, longest=_longest([*self.longest, seconds])
+        )
+
+    @property
+    def usual(self) -> float | None:
+        """The 99 % quantile, in seconds (nearest rank); None: nothing was seen yet.
+
+        Beyond ``100 * KEPT`` times a little more than that: the least that is kept.
+        """
+        if not self.count:
+            return None
+        rank = min(int((1 - QUANTILE) * self.count), len(self.longest) - 1)
+        return self.longest[rank]
+
+
+def together(rhythms: Iterable[Rhythm]) -> dict[str, Rhythm]:
+    """Those of several attempts as one, by phase."""
+    merged: dict[str, Rhythm] = {}
+    for one in rhythms:
+        old = merged.get(one.phase, Rhythm(phase=one.phase))
+        merged[one.phase] = Rhythm(
+            phase=one.phase,
+            count=old.count + one.count,
+            longest=_longest([*old.longest, *one.longest]),
+        )
+    return merged
+
+
+def _longest(times: list[float]) -> tuple[float, ...]:
+    return tuple(sorted(times, reverse=True)[:KEPT])
