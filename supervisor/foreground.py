@@ -20,10 +20,11 @@ from supervisor.core.start import Earlier, Start, decide_start
 from supervisor.core.status import JobStatus
 from supervisor.core.treatment import Treatment
 from supervisor.directives import memory_of
+from supervisor.host.attempts import marked_processes
 from supervisor.host.checkpoint_store import newest_step
 from supervisor.host.clock import Clock
 from supervisor.host.evidence import gather
-from supervisor.host.launch_direct import marked_processes
+from supervisor.host.launch_direct import DirectLauncher
 from supervisor.host.ledger import Ledger, RunRow
 from supervisor.host.logs import LogFollower
 from supervisor.host.memory_tier import sweep
@@ -176,6 +177,7 @@ def supervisor_for(
         run=run,
         paths=begun.paths,
         ledger=begun.ledger,
+        launcher=DirectLauncher(),
         clock=begun.clock,
         say=say,
         show=show,

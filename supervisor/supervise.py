@@ -40,15 +40,9 @@ from supervisor.core.spec import Spec
 from supervisor.core.status import JobState, JobStatus
 from supervisor.core.verdicts import RemedyKind
 from supervisor.directives import incident_sentence, make_directive, memory_of
-from supervisor.host.cgroup import counted_since, oom_kills
+from supervisor.host.attempts import Attempt, Launcher, LaunchError
 from supervisor.host.clock import Clock
 from supervisor.host.evidence import gather
-from supervisor.host.launch_direct import (
-    Attempt,
-    LaunchError,
-    launch,
-    marked_processes,
-)
 from supervisor.host.ledger import Ledger, RunRow
 from supervisor.host.logs import LogFollower
 from supervisor.host.memory_tier import discard, release
@@ -56,11 +50,14 @@ from supervisor.host.status import RunFacts, earlier_pages, job_status
 from supervisor.host.telemetry import Telemetry
 from supervisor.recording import Recorder
 from supervisor.signals import wakeups
+from supervisor.wire.directive import Directive
 from supervisor.wire.page import Page
 from supervisor.wire.paths import RunPaths
 
 TICK_SECONDS = 0.5
 """How often telemetry is read and shown while nothing else happens."""
+STARTING_SECONDS = 0.01
+"""How often an attempt that is being started is looked at."""
 
 
 @dataclass(slots=True)
@@ -70,7 +67,13 @@ class Watch:
     attempt: Attempt
     telemetry: Telemetry
     log: LogFollower
-    oom_kills_before: int | None
+    started: bool = False
+
+    @classmethod
+    def over(cls, attempt: Attempt) -> "Watch":
+        """Begin to watch ``attempt``."""
+        paths = attempt.paths
+        return cls(attempt, Telemetry(paths), LogFollower(paths.output))
 
 
 @dataclass(kw_only=True)
@@ -82,6 +85,7 @@ class Supervisor:
     run: Run
     paths: RunPaths
     ledger: Ledger
+    launcher: Launcher
     clock: Clock
     say: Callable[[str], None]
     show: Callable[[JobStatus], None]
@@ -126,7 +130,8 @@ class Supervisor:
 
     def descriptors(self) -> list[int]:
         """What becomes readable when ``advance`` has something to do."""
-        return [] if self._watch is None else [self._watch.attempt.shim.descriptor]
+        known = None if self._watch is None else self._watch.attempt.descriptor
+        return [] if known is None else [known]
 
     def wait_seconds(self) -> float:
         """How long ``advance`` may be put off while no descriptor is readable."""
@@ -134,7 +139,8 @@ class Supervisor:
             return 0.0
         deadline = self.run.deadline
         left = TICK_SECONDS if deadline is None else deadline - self.clock.now()
-        return min(max(left, 0.0), TICK_SECONDS)
+        starting = self._watch is not None and not self._watch.started
+        return min(max(left, 0.0), STARTING_SECONDS if starting else TICK_SECONDS)
 
     def advance(self) -> None:
         """Take in what is new, and do what follows from it; never waits."""
@@ -151,7 +157,7 @@ class Supervisor:
     def _release_memory(self) -> None:
         """What lies in memory goes to disk, or is of no more use."""
         memory = memory_of(self.row, self.spec)
-        if memory is None or marked_processes(self.row.run_id):
+        if memory is None or self.launcher.left(self.row.run_id, job=self.row.job):
             return
         if self.run.state is JobState.FINISHED:
             discard(memory)
@@ -213,7 +219,18 @@ class Supervisor:
             self.post(TimeIsUp())
 
     def _follow(self, watch: Watch) -> None:
-        ended = watch.attempt.shim.ended()
+        try:
+            if not watch.started and watch.attempt.started():
+                watch.started = True
+                self.post(Spawned(watch.attempt.pid or 0))
+        except LaunchError as error:
+            self._watch = None
+            self.post(SpawnFailed(str(error)))
+        if watch.started:
+            self._observe(watch)
+
+    def _observe(self, watch: Watch) -> None:
+        ended = watch.attempt.ended()  # asked first: all it wrote is read below
         self._inbox.extend(watch.telemetry.poll())
         watch.log.poll()
         if ended:
@@ -226,12 +243,12 @@ class Supervisor:
             log=watch.log,
             limited=self.spec.memory.cpu is not None,
             snapshots=(self.paths.snapshots, memory_of(self.row, self.spec)),
-            oom_kills=counted_since(watch.oom_kills_before),
+            oom_kills=watch.attempt.oom_kills(),
         )
         page = watch.telemetry.page()
         if page is not None:
             self._earlier.append(page)
-        watch.attempt.shim.close()
+        watch.attempt.close()
         self._watch = None
         return exited
 
@@ -270,11 +287,8 @@ class Supervisor:
         self.say(incident_sentence(effect))
 
     def _gate(self) -> GateClear | GateHeld:
-        left = marked_processes(self.row.run_id)
-        if not left:
-            return GateClear()
-        pid, name = next(iter(left.items()))
-        return GateHeld(f"process {pid} ({name}) of the attempt before")
+        left = self.launcher.left(self.row.run_id, job=self.row.job)
+        return GateClear() if left is None else GateHeld(left)
 
     def _between_failures(self) -> float:
         """Mean seconds from one failure of this run to the next."""
@@ -284,24 +298,22 @@ class Supervisor:
         )
 
     def _launch(self, number: int, plan: Plan | None) -> None:
+        directive = self._directive(number, plan)
         paths = self.paths.attempt(number)
-        kills = oom_kills()  # a direct launch shares our cgroup
-        directive = replace(
-            make_directive(
-                self.row,
-                self.spec,
-                self.paths,
-                number,
-                plan,
-                between_failures=self._between_failures(),
-            ),
-            accept_changes=self.accept_changes,
-        )
         try:
-            attempt = launch(self.spec, directive, paths=paths)
+            attempt = self.launcher.launch(self.spec, directive, paths=paths)
         except LaunchError as error:
             self.post(SpawnFailed(str(error)))
-            return
-        log = LogFollower(paths.output)
-        self._watch = Watch(attempt, Telemetry(paths), log, kills)
-        self.post(Spawned(attempt.pid))
+        else:
+            self._watch = Watch.over(attempt)
+
+    def _directive(self, number: int, plan: Plan | None) -> Directive:
+        directive = make_directive(
+            self.row,
+            self.spec,
+            self.paths,
+            number,
+            plan,
+            between_failures=self._between_failures(),
+        )
+        return replace(directive, accept_changes=self.accept_changes)

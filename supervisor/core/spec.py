@@ -147,12 +147,15 @@ def _budget(value: object) -> float:
 
 
 class Memory(_Table):
-    """Limits of the framework's allocators."""
+    """Limits of the framework's allocators, and of the attempt as a whole."""
 
     cpu: Size | None = None
     """Puts TensorFlow's CPU tensors under this limit, in bytes."""
     gpu: Size | None = None
     """Limit on each GPU, in bytes; without it memory grows as needed."""
+    host: Size | None = None
+    """Limit on the host memory of all processes of an attempt, in bytes; needs systemd
+    (``MemoryMax=`` of the attempt's unit)."""
 
 
 class Snapshots(_Table):

@@ -1,157 +1,163 @@
-"""The direct launcher: the shim as our own child (a terminal, Slurm, a container)."""
+"""The direct launcher: the shim as our own child (a terminal, Slurm, a container).
+
+Tied, as in the foreground: training is drained when its supervisor dies. Detached, as
+under a daemon: training does not notice.
+"""
 
 import os
 import signal
 import sys
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from typing_extensions import override
+
 from supervisor.core.spec import Spec
-from supervisor.host.process import Child, start
-from supervisor.wire.directive import BATCH_ENVIRONMENT, ENVIRONMENT, MARKER, Directive
-from supervisor.wire.files import read_json, write_json
+from supervisor.host.attempts import (
+    NOT_STARTED,
+    SHIM,
+    START_SECONDS,
+    Attempt,
+    Launcher,
+    LaunchError,
+    environment,
+    marked_processes,
+    read_shimmed,
+    same_process,
+    same_shim,
+    training_command,
+)
+from supervisor.host.cgroup import counted_since, oom_kills
+from supervisor.host.process import Neighbour, Process, start
+from supervisor.wire.directive import Directive
+from supervisor.wire.files import write_json
 from supervisor.wire.paths import AttemptPaths
-from supervisor.wire.records import ExitRecord, Shimmed
-
-ROOT = Path(__file__).resolve().parents[2]
-"""Where the packages ``supervisor`` and ``trainers`` lie."""
-
-START_SECONDS = 20.0
-"""A shim that has not started training by then never will."""
+from supervisor.wire.records import Shimmed
 
 
-class LaunchError(Exception):
-    """No attempt could be started; the message is for a person."""
+@dataclass(kw_only=True)
+class DirectAttempt(Attempt):
+    """An attempt whose shim is our child, or was the child of a supervisor before us."""
 
+    files: AttemptPaths
+    shim: Process
+    oom_kills_before: int | None = field(default_factory=oom_kills)
+    """A direct launch shares our cgroup."""
+    training: Shimmed | None = None
+    give_up_at: float = field(default_factory=lambda: time.monotonic() + START_SECONDS)
 
-@dataclass(slots=True)
-class Attempt:
-    """A running attempt."""
+    @property
+    @override
+    def paths(self) -> AttemptPaths:
+        return self.files
 
-    number: int
-    paths: AttemptPaths
-    pid: int
-    """The training process."""
-    shim: Child
+    @property
+    @override
+    def pid(self) -> int | None:
+        return None if self.training is None else self.training.pid
 
+    @property
+    @override
+    def descriptor(self) -> int | None:
+        return self.shim.descriptor
+
+    @override
+    def started(self) -> bool:
+        over = self.shim.ended()  # asked first: what it wrote before is there then
+        self.training = self.training or read_shimmed(self.files)
+        if self.training is not None:
+            return True
+        late = time.monotonic() > self.give_up_at
+        if late:
+            self.shim.send(signal.SIGKILL)
+        if over or late:
+            self.close()
+            raise LaunchError(NOT_STARTED)
+        return False
+
+    @override
+    def ended(self) -> bool:
+        return self.shim.ended()
+
+    @override
     def ask_drain(self) -> None:
-        """SIGTERM to the shim, which passes it on to training."""
         self.shim.send(signal.SIGTERM)
 
+    @override
     def kill(self) -> None:
-        """SIGKILL to training; the shim sweeps up what it leaves."""
-        shimmed = read_shimmed(self.paths)
-        if shimmed is not None and same_process(shimmed):
+        if self.training is not None and same_process(self.training):
             try:
-                os.kill(shimmed.pid, signal.SIGKILL)
+                os.kill(self.training.pid, signal.SIGKILL)
             except ProcessLookupError:
                 return
 
-    def exit_record(self) -> ExitRecord | None:
-        """How it ended; None: nobody wrote it down (the shim died too)."""
-        value = read_json(self.paths.exit)
-        return None if value is None else ExitRecord.from_json(value)
+    @override
+    def oom_kills(self) -> int | None:
+        return counted_since(self.oom_kills_before)
+
+    @override
+    def close(self) -> None:
+        self.shim.close()
 
 
-def launch(spec: Spec, directive: Directive, *, paths: AttemptPaths) -> Attempt:
-    """Start one attempt and wait until training exists.
+@dataclass(frozen=True, kw_only=True)
+class DirectLauncher(Launcher):
+    """Starts shims as our own children."""
 
-    Raises:
-        LaunchError: there is no process; the message says why.
-    """
-    try:
-        paths.dumps.mkdir(parents=True, mode=0o700)
-        write_json(paths.directive, directive.to_json())
-        directory = Path(spec.working_directory or Path.cwd())
-        shim = start(
-            shim_command(spec, paths),
-            environment=environment(spec, directive, paths, os.environ),
-            directory=directory,
-        )
-    except OSError as error:
-        message = f"cannot start the attempt: {error.strerror}: {error.filename}"
-        raise LaunchError(message) from error
-    deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline:
+    detached: bool = False
+    """Whether training goes on when we end."""
+
+    @override
+    def launch(
+        self, spec: Spec, directive: Directive, *, paths: AttemptPaths
+    ) -> DirectAttempt:
+        try:
+            paths.dumps.mkdir(parents=True, mode=0o700)
+            write_json(paths.directive, directive.to_json())
+            shim = start(
+                self.command(spec, paths),
+                environment=environment(spec, directive, paths, os.environ),
+                directory=Path(spec.working_directory or Path.cwd()),
+                complaints=paths.root / "shim.log" if self.detached else None,
+            )
+        except OSError as error:
+            message = f"cannot start the attempt: {error.strerror}: {error.filename}"
+            raise LaunchError(message) from error
+        return DirectAttempt(files=paths, shim=shim)
+
+    def command(self, spec: Spec, paths: AttemptPaths) -> list[str]:
+        """The command that starts the shim, which starts the training."""
+        alone = ["--detached"] if self.detached else []
+        training = training_command(spec, paths, python=sys.executable)
+        shim = [sys.executable, "-I", "-S", str(SHIM)]
+        return [*shim, *alone, str(paths.root), "--", *training]
+
+    @override
+    def adopt(
+        self, directive: Directive, *, paths: AttemptPaths
+    ) -> DirectAttempt | None:
         shimmed = read_shimmed(paths)
-        if shimmed is not None:
-            return Attempt(directive.attempt, paths, shimmed.pid, shim)
-        if shim.wait(timeout_seconds=0.01):
-            break
-    message = "the process that watches over training did not start"
-    raise LaunchError(message)
+        pid = _newborn(directive) if shimmed is None else shimmed.shim_pid
+        try:
+            shim = None if pid is None else Neighbour.of(pid)
+        except ProcessLookupError:
+            return None
+        if shim is None:
+            return None
+        if shimmed is not None and not same_shim(shimmed):  # its pid is another's now
+            shim.close()
+            return None
+        return DirectAttempt(files=paths, shim=shim, training=shimmed)
+
+    @override
+    def left(self, run_id: str, *, job: str) -> str | None:
+        for pid, name in marked_processes(run_id).items():
+            return f"process {pid} ({name}) of the attempt before"
+        return None
 
 
-def shim_command(spec: Spec, paths: AttemptPaths) -> list[str]:
-    """The command that starts the shim, which starts the training."""
-    shim = str(ROOT / "supervisor" / "host" / "shim.py")
-    launch_file = str(ROOT / "trainers" / "launch.py")
-    python = spec.python or sys.executable
-    training = [python, launch_file, str(paths.directive)]
-    return [sys.executable, "-I", "-S", shim, str(paths.root), "--", *training]
-
-
-def environment(
-    spec: Spec, directive: Directive, paths: AttemptPaths, inherited: Mapping[str, str]
-) -> dict[str, str]:
-    """The environment of training: inherited, the spec's, and what supervision needs.
-
-    The ``TF_CPU_*`` variables put CPU tensors into the best-fit allocator that GPUs
-    use, under a limit (tensorflow/core/common_runtime/process_state.cc).
-    """
-    values = {
-        # Sets and dicts keep their order from attempt to attempt: 32 bits of the seed.
-        "PYTHONHASHSEED": str(directive.seed & 0xFFFFFFFF),
-        **inherited,
-        **spec.environment,
-        ENVIRONMENT: str(paths.directive),
-        MARKER: f"{directive.run_id}/{directive.attempt}",
-        "PYTHONUNBUFFERED": "1",
-        "TF_BFC_MEMORY_DUMP": str(paths.dumps / "bfc"),
-    }
-    if spec.memory.cpu is not None:
-        values["TF_CPU_ALLOCATOR_USE_BFC"] = "1"
-        values["TF_CPU_BFC_MEM_LIMIT_IN_MB"] = str(max(spec.memory.cpu >> 20, 1))
-    if spec.gpus is not None:
-        values["CUDA_VISIBLE_DEVICES"] = ",".join(str(gpu) for gpu in spec.gpus)
-    if directive.slice_size is not None:
-        values[BATCH_ENVIRONMENT] = str(directive.slice_size)
-    return values
-
-
-def read_shimmed(paths: AttemptPaths) -> Shimmed | None:
-    """Who watches whom, as the shim wrote it; None: not yet."""
-    value = read_json(paths.root / "shimmed.json")
-    return None if value is None else Shimmed.from_json(value)
-
-
-def same_process(shimmed: Shimmed) -> bool:
-    """Whether the pid still belongs to the process that the shim started."""
-    try:
-        stat = Path(f"/proc/{shimmed.pid}/stat").read_bytes()
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return False
-    ticks = int(stat.rpartition(b")")[2].split()[19])  # field 22 of proc(5)
-    return boot == shimmed.boot_id and ticks == shimmed.started_ticks
-
-
-def marked_processes(run_id: str) -> dict[int, str]:
-    """Processes that carry a run's marker: {pid: command name}.
-
-    The second opinion of the gate: the shim sweeps what it can see, this finds what
-    outlived the shim itself. Processes that may not be read are not ours.
-    """
-    marker = f"{MARKER}={run_id}/".encode()
-    found: dict[int, str] = {}
-    for directory in Path("/proc").iterdir():
-        if directory.name.isdigit() and int(directory.name) != os.getpid():
-            try:
-                if marker in (directory / "environ").read_bytes():
-                    name = (directory / "comm").read_text().strip()
-                    found[int(directory.name)] = name
-            except OSError:
-                continue
-    return found
+def _newborn(directive: Directive) -> int | None:
+    """A shim that was started a moment ago and has written nothing yet."""
+    found = marked_processes(directive.run_id, attempt=directive.attempt)
+    return min(found, default=None)

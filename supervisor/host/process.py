@@ -1,5 +1,6 @@
 """Starting and watching processes. The only module that starts any."""
 
+import contextlib
 import os
 import select
 import signal
@@ -8,18 +9,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from subprocess import Popen  # noqa: TID251  # this is the one module
+from typing import Self
+
+from typing_extensions import override
 
 
 @dataclass(slots=True)
-class Child:
-    """A child of ours; ``descriptor`` becomes readable when it has ended."""
+class Process:
+    """A process of this machine; ``descriptor`` becomes readable when it has ended."""
 
     pid: int
     descriptor: int
-    _process: Popen[bytes]
 
     def send(self, number: signal.Signals) -> bool:
-        """Signal exactly this process; False: it is gone. Never another one's pid."""
+        """Signal exactly this process; False: it is gone. Never another one's pid.
+
+        Raises:
+            PermissionError: it belongs to somebody else.
+        """
         try:
             signal.pidfd_send_signal(self.descriptor, number)
         except ProcessLookupError:
@@ -27,29 +34,79 @@ class Child:
         return True
 
     def ended(self) -> bool:
-        """Whether it has ended (and is reaped)."""
-        return self._process.poll() is not None
-
-    def wait(self, *, timeout_seconds: float) -> bool:
-        """Wait for its end; False: it still runs."""
-        ready, _, _ = select.select([self.descriptor], [], [], timeout_seconds)
-        return bool(ready) and self.ended()
+        """Whether it has ended."""
+        return bool(_poll(self.descriptor, 0.0))
 
     def close(self) -> None:
-        """Give the descriptor back."""
-        os.close(self.descriptor)
+        """Give the descriptor back; a second time does nothing."""
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
 
 
-def run_to_end(command: Sequence[str]) -> tuple[int, str]:
-    """Run ``command`` and wait: its exit code and what it said on standard error.
+@dataclass(slots=True)
+class Neighbour(Process):
+    """A process that somebody else started."""
+
+    @classmethod
+    def of(cls, pid: int) -> Self:
+        """The process that has ``pid`` now. Raises ProcessLookupError."""
+        return cls(pid, os.pidfd_open(pid))
+
+
+@dataclass(slots=True)
+class Child(Process):
+    """A child of ours."""
+
+    _process: Popen[bytes]
+
+    @override
+    def ended(self) -> bool:
+        """Whether it has ended; if so, it is reaped."""
+        return self._process.poll() is not None
+
+
+def _poll(descriptor: int, seconds: float) -> list[tuple[int, int]]:
+    """``select`` knows no descriptor above 1,023; a daemon may have more."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return poll.poll(seconds * 1000)
+
+
+class TimeUpError(Exception):
+    """A command took longer than it may, and was ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """How a command ended, and what it said."""
+
+    code: int
+    output: str
+    errors: str
+
+
+def run_to_end(command: Sequence[str], *, seconds: float | None = None) -> Done:
+    """Run ``command`` and wait for its end, ``seconds`` at most.
 
     Raises:
         OSError: nothing was started.
+        TimeUpError: it did not end in time, and was killed.
     """
-    done = subprocess.run(  # noqa: S603  # the command is ours, no shell
-        command, stdin=subprocess.DEVNULL, capture_output=True, check=False
+    try:
+        done = subprocess.run(  # noqa: S603  # the command is ours, no shell
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+            timeout=seconds,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise TimeUpError from error
+    output, errors = (
+        part.decode(errors="replace") for part in (done.stdout, done.stderr)
     )
-    return done.returncode, done.stderr.decode(errors="replace")
+    return Done(done.returncode, output, errors)
 
 
 def start(
@@ -57,18 +114,24 @@ def start(
     *,
     environment: Mapping[str, str],
     directory: Path,
+    complaints: Path | None = None,
 ) -> Child:
     """Start ``command`` in a session of its own, so that Ctrl-C reaches only us.
+
+    Its standard error goes to ``complaints``; None: where ours goes.
 
     Raises:
         OSError: nothing was started.
     """
-    process = Popen(  # noqa: S603  # the command is ours, no shell
-        command,
-        env=dict(environment),
-        cwd=directory,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    ours = contextlib.nullcontext()
+    with ours if complaints is None else complaints.open("ab") as errors:
+        process = Popen(  # noqa: S603  # the command is ours, no shell
+            command,
+            env=dict(environment),
+            cwd=directory,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+            start_new_session=True,
+        )
     return Child(process.pid, os.pidfd_open(process.pid), process)

@@ -1,15 +1,18 @@
 """The shim: parent of one training process, and the one who knows how it ended.
 
-Run as a file by a bare interpreter (``python -I -S shim.py ATTEMPT_DIR -- COMMAND…``).
+Run as a file by a bare interpreter:
+``python -I -S shim.py [--detached] ATTEMPT_DIR -- COMMAND…``.
 It stays as small as Python allows, because one lives beside every training: it imports
 neither ``dataclasses`` nor ``pathlib`` nor ``subprocess``; ``records.ExitRecord`` is
 written field by field here, and a contract test holds the two together.
 
 - It is a subreaper: whatever training leaves behind, also in sessions of its own,
   becomes its child and is ended before the exit record is written.
-- Training dies with it (PDEATHSIG), and it drains training when its own parent dies.
+- Training dies with it (PDEATHSIG), and it drains training when its own parent dies,
+  unless it is detached: a daemon may be replaced while training goes on.
 - SIGTERM is passed on inside the handler: ``wait4`` is restarted after signals, so
-  code after it would not run before training ends.
+  code after it would not run before training ends. SIGUSR1 becomes SIGKILL there: a
+  daemon may not signal the processes of another user, but systemd does so for it.
 """
 # ruff: noqa: PTH104, PTH118, PTH123  # pathlib costs 1 MiB, see above
 
@@ -34,20 +37,22 @@ EXEC_FAILED = 127
 
 def main(arguments: list[str]) -> None:
     """Run ``COMMAND`` for the attempt in ``ATTEMPT_DIR``; the exit status is 0."""
+    detached = arguments[:1] == ["--detached"]
+    arguments = arguments[detached:]
     directory, command = "".join(arguments[:1]), arguments[2:]
     if arguments[1:2] != ["--"] or not command:
-        sys.exit("usage: shim.py ATTEMPT_DIR -- COMMAND...")
+        sys.exit("usage: shim.py [--detached] ATTEMPT_DIR -- COMMAND...")
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    if "TRAINWARDEN_SHIM_DETACHED" not in os.environ:
+    if not detached:
         die_with_parent(libc, signal.SIGTERM)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the supervisor decides on Ctrl-C
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     started = time.monotonic_ns()
-    signals = {signal.SIGTERM}
+    signals = {signal.SIGTERM, signal.SIGUSR1}
     signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     pid = spawn(libc, directory, command)
-    asked = forward_sigterm(pid)
+    asked = forward_signals(pid)
     write(directory, "shimmed.json", introduction(pid))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
     status, usage = wait_for(pid)
@@ -97,7 +102,7 @@ def spawn(libc: ctypes.CDLL, directory: str, command: list[str]) -> int:
         die_with_parent(libc, signal.SIGKILL)
         for number in (signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM, signal.SIGUSR1})
         for target, source in ((0, nothing), (1, output), (2, output)):
             os.dup2(source, target)
         os.execvp(command[0], command)  # noqa: S606  # no shell is wanted
@@ -107,18 +112,21 @@ def spawn(libc: ctypes.CDLL, directory: str, command: list[str]) -> int:
         os._exit(EXEC_FAILED)
 
 
-def forward_sigterm(pid: int) -> list[int]:
+def forward_signals(pid: int) -> list[int]:
     """Pass SIGTERM on to ``pid``; the returned list is empty until one came."""
     asked: list[int] = []
 
     def forward(number: int, _frame: object) -> None:
-        asked.append(number)
+        if number == signal.SIGTERM:
+            asked.append(number)
         try:
-            os.kill(pid, signal.SIGTERM)
+            os.kill(pid, passed_on[number])
         except ProcessLookupError:
             return
 
-    signal.signal(signal.SIGTERM, forward)
+    passed_on = {signal.SIGTERM: signal.SIGTERM, signal.SIGUSR1: signal.SIGKILL}
+    for number in passed_on:
+        signal.signal(number, forward)
     return asked
 
 
@@ -178,14 +186,19 @@ def introduction(pid: int) -> dict[str, object]:
     """Who we are and whom we watch: ``records.Shimmed``."""
     with open("/proc/sys/kernel/random/boot_id") as file:
         boot = file.read().strip()
-    with open(f"/proc/{pid}/stat", "rb") as file:
-        after_name = file.read().rpartition(b")")[2].split()
     return {
         "shim_pid": os.getpid(),
+        "shim_started_ticks": started_ticks(os.getpid()),
         "pid": pid,
         "boot_id": boot,
-        "started_ticks": int(after_name[19]),  # field 22 of proc(5)
+        "started_ticks": started_ticks(pid),
     }
+
+
+def started_ticks(pid: int) -> int:
+    """When ``pid`` began, in clock ticks since boot: field 22 of proc(5)."""
+    with open(f"/proc/{pid}/stat", "rb") as file:
+        return int(file.read().rpartition(b")")[2].split()[19])
 
 
 def write(directory: str, name: str, value: dict[str, object]) -> None:

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from supervisor.host.attempts import ROOT
 from supervisor.host.checkpoint_store import (
     age,
     read_manifest,
     snapshot_directories,
     verify,
 )
-from supervisor.host.launch_direct import ROOT
 from supervisor.host.process import run_to_end
 from supervisor.wire.manifest import DURABLE, MEMORY
 
@@ -100,10 +100,10 @@ def export(snapshot: Path, out: Path, *, python: str | None) -> str | None:
     script = str(ROOT / "trainers" / "export.py")
     command = [python or sys.executable, script, str(snapshot), str(out)]
     try:
-        code, said = run_to_end(command)
+        done = run_to_end(command)
     except OSError as error:
         return f"cannot run {command[0]}: {error.strerror}"
-    if code == 0:
+    if done.code == 0:
         return None
-    lines = said.strip().splitlines() or [f"{command[0]} ended with {code}"]
+    lines = done.errors.strip().splitlines() or [f"{command[0]} ended with {done.code}"]
     return lines[-1]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from supervisor.core.causes import Cause
 from supervisor.core.status import JobState, JobStatus, SnapshotPlan, SnapshotStatus
 from supervisor.core.verdicts import RemedyKind
-from supervisor.host.launch_direct import read_shimmed, same_process
+from supervisor.host.attempts import read_shimmed, same_process
 from supervisor.host.ledger import Ledger, RunRow
 from supervisor.host.lock import is_locked
 from supervisor.host.telemetry import Telemetry

@@ -86,6 +86,7 @@ class Shimmed(_Record):
     """Who the shim is and whom it watches, written before training starts."""
 
     shim_pid: int
+    shim_started_ticks: int
     pid: int
     boot_id: str
     started_ticks: int

@@ -1,0 +1,186 @@
+"""What every launcher can do, and what all of them share.
+
+A launcher starts attempts, finds those again that outlived their supervisor, and says
+what is left of dead ones. None of its calls waits: ``started`` and ``ended`` are asked
+again and again by the loop.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+from supervisor.core.spec import Spec
+from supervisor.wire.directive import BATCH_ENVIRONMENT, ENVIRONMENT, MARKER, Directive
+from supervisor.wire.files import read_json
+from supervisor.wire.paths import AttemptPaths
+from supervisor.wire.records import Shimmed
+
+ROOT = Path(__file__).resolve().parents[2]
+"""Where the packages ``supervisor`` and ``trainers`` lie."""
+
+SHIM = ROOT / "supervisor" / "host" / "shim.py"
+
+START_SECONDS = 20.0
+"""A shim that has not started training by then never will."""
+
+NOT_STARTED = "the process that watches over training did not start"
+
+
+class LaunchError(Exception):
+    """No attempt could be started; the message is for a person."""
+
+
+class Attempt(Protocol):
+    """An attempt that was launched."""
+
+    @property
+    def paths(self) -> AttemptPaths:
+        """Its files."""
+        ...
+
+    @property
+    def pid(self) -> int | None:
+        """The training process; None before ``started``."""
+        ...
+
+    @property
+    def descriptor(self) -> int | None:
+        """Becomes readable when the shim has ended; None: look now and then."""
+        ...
+
+    def started(self) -> bool:
+        """Whether training exists by now.
+
+        Raises:
+            LaunchError: it never will; nothing of it is left.
+        """
+        ...
+
+    def ended(self) -> bool:
+        """Whether training and its shim are gone."""
+        ...
+
+    def ask_drain(self) -> None:
+        """Ask training, through the shim, to save its state and end."""
+        ...
+
+    def kill(self) -> None:
+        """End training at once; the shim sweeps up what it leaves."""
+        ...
+
+    def oom_kills(self) -> int | None:
+        """OOM kills that the kernel counted in its cgroup; None: not known."""
+        ...
+
+    def close(self) -> None:
+        """Give back what was held to watch it."""
+        ...
+
+
+class Launcher(Protocol):
+    """One way to start attempts."""
+
+    def launch(
+        self, spec: Spec, directive: Directive, *, paths: AttemptPaths
+    ) -> Attempt:
+        """Begin to start an attempt.
+
+        Raises:
+            LaunchError: nothing was started; the message says why.
+        """
+        ...
+
+    def adopt(self, directive: Directive, *, paths: AttemptPaths) -> Attempt | None:
+        """The attempt again that an earlier supervisor started; None: it is over."""
+        ...
+
+    def left(self, run_id: str, *, job: str) -> str | None:
+        """What is still there of earlier attempts, named; None: nothing."""
+        ...
+
+
+def training_command(spec: Spec, paths: AttemptPaths, *, python: str) -> list[str]:
+    """The command that trains; ``python`` where the spec names no interpreter."""
+    launch_file = str(ROOT / "trainers" / "launch.py")
+    return [spec.python or python, launch_file, str(paths.directive)]
+
+
+def environment(
+    spec: Spec, directive: Directive, paths: AttemptPaths, inherited: Mapping[str, str]
+) -> dict[str, str]:
+    """The environment of training: inherited, the spec's, and what supervision needs.
+
+    The ``TF_CPU_*`` variables put CPU tensors into the best-fit allocator that GPUs
+    use, under a limit (tensorflow/core/common_runtime/process_state.cc).
+    """
+    values = {
+        # Sets and dicts keep their order from attempt to attempt: 32 bits of the seed.
+        "PYTHONHASHSEED": str(directive.seed & 0xFFFFFFFF),
+        **inherited,
+        **spec.environment,
+        ENVIRONMENT: str(paths.directive),
+        MARKER: f"{directive.run_id}/{directive.attempt}",
+        "PYTHONUNBUFFERED": "1",
+        "TF_BFC_MEMORY_DUMP": str(paths.dumps / "bfc"),
+    }
+    if spec.memory.cpu is not None:
+        values["TF_CPU_ALLOCATOR_USE_BFC"] = "1"
+        values["TF_CPU_BFC_MEM_LIMIT_IN_MB"] = str(max(spec.memory.cpu >> 20, 1))
+    if spec.gpus is not None:
+        values["CUDA_VISIBLE_DEVICES"] = ",".join(str(gpu) for gpu in spec.gpus)
+    if directive.slice_size is not None:
+        values[BATCH_ENVIRONMENT] = str(directive.slice_size)
+    return values
+
+
+def read_shimmed(paths: AttemptPaths) -> Shimmed | None:
+    """Who watches whom, as the shim wrote it; None: not yet."""
+    value = read_json(paths.root / "shimmed.json")
+    return None if value is None else Shimmed.from_json(value)
+
+
+def same_process(shimmed: Shimmed) -> bool:
+    """Whether the pid still belongs to the process that the shim started."""
+    return _is(shimmed.pid, shimmed.started_ticks, shimmed.boot_id)
+
+
+def same_shim(shimmed: Shimmed) -> bool:
+    """Whether the shim's pid still belongs to the shim."""
+    return _is(shimmed.shim_pid, shimmed.shim_started_ticks, shimmed.boot_id)
+
+
+def boot_id() -> str:
+    """What tells this boot of the machine from every other."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def _is(pid: int, started_ticks: int, boot: str) -> bool:
+    """Whether ``pid`` is alive and began then: a zombie has ended."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+        fields = stat.rpartition(b")")[2].split()
+        state, ticks = fields[0], int(fields[19])  # fields 3 and 22 of proc(5)
+        return boot == boot_id() and ticks == started_ticks and state not in b"ZX"
+    except OSError:
+        return False
+
+
+def marked_processes(run_id: str, *, attempt: int | None = None) -> dict[int, str]:
+    """Processes that carry a run's, or an attempt's, marker: {pid: command name}.
+
+    The second opinion of the gate: the shim sweeps what it can see, this finds what
+    outlived the shim itself. Processes that may not be read are not ours.
+    """
+    number = "" if attempt is None else f"{attempt}\0"
+    marker = f"{MARKER}={run_id}/{number}".encode()
+    found: dict[int, str] = {}
+    for directory in Path("/proc").iterdir():
+        if directory.name.isdigit() and int(directory.name) != os.getpid():
+            try:
+                if marker in (directory / "environ").read_bytes():
+                    name = (directory / "comm").read_text().strip()
+                    found[int(directory.name)] = name
+            except OSError:
+                continue
+    return found

@@ -1,0 +1,245 @@
+"""The systemd launcher: each attempt is a unit of its own, with the shim as main process.
+
+The unit's template belongs to root and names the user (``trainwarden enable-user``); a
+polkit rule lets the daemon start, limit, signal and forget such units, and nothing else.
+"""
+
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from typing_extensions import override
+
+from supervisor.core.spec import Spec
+from supervisor.core.unit_names import attempt_unit, attempt_units, is_attempt_of
+from supervisor.host import systemctl
+from supervisor.host.attempts import (
+    NOT_STARTED,
+    SHIM,
+    START_SECONDS,
+    Attempt,
+    Launcher,
+    LaunchError,
+    environment,
+    read_shimmed,
+    same_shim,
+    training_command,
+)
+from supervisor.host.cgroup import oom_kills
+from supervisor.host.process import Neighbour
+from supervisor.host.systemctl import SystemdError
+from supervisor.wire.directive import Directive
+from supervisor.wire.files import write_json
+from supervisor.wire.paths import AttemptPaths
+from supervisor.wire.records import Shimmed
+
+OVER = frozenset({"inactive", "failed"})
+LOOK_SECONDS = 0.25
+"""How often systemd is asked about a unit that has not told anything yet."""
+
+
+@dataclass(kw_only=True)
+class SystemdAttempt(Attempt):
+    """An attempt in a unit of its own."""
+
+    unit: str
+    files: AttemptPaths
+    shim: Neighbour | None = None
+    training: Shimmed | None = None
+    oom_kills_before: int | None = None
+    oom_kills_seen: int | None = None
+    look_at: float = 0.0
+    give_up_at: float = field(default_factory=lambda: time.monotonic() + START_SECONDS)
+
+    @property
+    @override
+    def paths(self) -> AttemptPaths:
+        return self.files
+
+    @property
+    @override
+    def pid(self) -> int | None:
+        return None if self.training is None else self.training.pid
+
+    @property
+    @override
+    def descriptor(self) -> int | None:
+        return None if self.shim is None else self.shim.descriptor
+
+    @override
+    def started(self) -> bool:
+        if self.training is None and self._over():
+            problem = self._why_not()
+            if read_shimmed(self.files) is None:  # it may have come and gone meanwhile
+                raise LaunchError(problem)
+        if self.training is None:
+            self._meet(read_shimmed(self.files))
+        return self.training is not None
+
+    def _meet(self, shimmed: Shimmed | None) -> None:
+        if shimmed is None:
+            return
+        self.training = shimmed
+        self.oom_kills_before = oom_kills(shimmed.shim_pid)
+        try:
+            shim = Neighbour.of(shimmed.shim_pid)
+        except ProcessLookupError:
+            return
+        if same_shim(shimmed):
+            self.shim = shim
+        else:
+            shim.close()
+
+    def _over(self) -> bool:
+        """Whether the unit has ended, or will never begin; asked now and then."""
+        now = time.monotonic()
+        if now < self.look_at or read_shimmed(self.files) is not None:
+            return False
+        self.look_at = now + LOOK_SECONDS
+        try:
+            found = systemctl.show(self.unit, "ActiveState", "Job")
+        except SystemdError:
+            return now > self.give_up_at
+        queued = found.get("Job", "0") not in {"", "0"}
+        return found.get("ActiveState") in OVER and not queued
+
+    def _why_not(self) -> str:
+        try:
+            found = systemctl.show(self.unit, "Result", "LoadState", "ExecMainStatus")
+        except SystemdError as error:
+            return f"{NOT_STARTED}: {error}"
+        if found.get("LoadState") != "loaded":
+            return f"there is no unit {self.unit}: enable its user first"
+        code = found.get("ExecMainStatus", "")
+        return (
+            f"{NOT_STARTED}: {self.unit} ended with {found.get('Result')} ({code}); "
+            f"see journalctl -u {self.unit}"
+        )
+
+    @override
+    def ended(self) -> bool:
+        if self.training is None:
+            return False
+        if self.shim is None or self.shim.ended():
+            return True
+        seen = oom_kills(self.training.shim_pid)
+        self.oom_kills_seen = self.oom_kills_seen if seen is None else seen
+        return False
+
+    @override
+    def ask_drain(self) -> None:
+        self._signal("SIGTERM")
+
+    @override
+    def kill(self) -> None:
+        self._signal("SIGUSR1")
+
+    def _signal(self, name: str) -> None:
+        try:
+            systemctl.signal_main(self.unit, name)
+        except SystemdError:
+            return  # it ended a moment ago; if not, the next deadline asks again
+
+    @override
+    def oom_kills(self) -> int | None:
+        try:
+            result = systemctl.show(self.unit, "Result").get("Result")
+        except SystemdError:
+            result = None
+        if result == "oom-kill":
+            return 1
+        if self.oom_kills_before is None or self.oom_kills_seen is None:
+            return None
+        return max(self.oom_kills_seen - self.oom_kills_before, 0)
+
+    @override
+    def close(self) -> None:
+        if self.shim is not None:
+            self.shim.close()
+            self.shim = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SystemdLauncher(Launcher):
+    """Starts the units of one user."""
+
+    user: str
+    requests: Path
+    """Where that user's units look for what to do; only we write there."""
+
+    @override
+    def launch(
+        self, spec: Spec, directive: Directive, *, paths: AttemptPaths
+    ) -> SystemdAttempt:
+        unit = attempt_unit(self.user, directive.job, directive.attempt)
+        try:
+            write_json(self.request(directive), self._request(spec, directive, paths))
+            if spec.memory.host is not None:
+                systemctl.limit(unit, {"MemoryMax": str(spec.memory.host)})
+            systemctl.start(unit)
+        except OSError as error:
+            message = f"cannot start the attempt: {error.strerror}: {error.filename}"
+            raise LaunchError(message) from error
+        except SystemdError as error:
+            message = f"systemd did not start {unit}: {error}"
+            raise LaunchError(message) from error
+        return SystemdAttempt(unit=unit, files=paths)
+
+    def request(self, directive: Directive) -> Path:
+        """The file that tells the unit of an attempt what to do."""
+        return self.requests / f"{directive.job}-{directive.attempt}.json"
+
+    def _request(
+        self, spec: Spec, directive: Directive, paths: AttemptPaths
+    ) -> dict[str, object]:
+        training = training_command(spec, paths, python=sys.executable)
+        shim = [sys.executable, "-I", "-S", str(SHIM), "--detached", str(paths.root)]
+        return {
+            "directory": spec.working_directory or "/",
+            "command": [*shim, "--", *training],
+            "environment": environment(spec, directive, paths, {}),
+            "directive": directive.to_json(),
+        }
+
+    @override
+    def adopt(
+        self, directive: Directive, *, paths: AttemptPaths
+    ) -> SystemdAttempt | None:
+        unit = attempt_unit(self.user, directive.job, directive.attempt)
+        attempt = SystemdAttempt(unit=unit, files=paths)
+        try:
+            active = systemctl.show(unit, "ActiveState").get("ActiveState")
+        except SystemdError:
+            active = None
+        if active in OVER:
+            return None
+        try:
+            attempt.started()
+        except LaunchError:
+            return None
+        shimmed = attempt.training
+        if shimmed is not None and attempt.shim is None and active is None:
+            return None
+        return attempt
+
+    @override
+    def left(self, run_id: str, *, job: str) -> str | None:
+        try:
+            found = systemctl.units(attempt_units(self.user, job))
+        except SystemdError as error:
+            return f"what systemd keeps to itself ({error})"
+        for unit in found:
+            if is_attempt_of(unit.name, self.user, job):
+                if unit.active not in OVER:
+                    return f"{unit.name} ({unit.active})"
+                self._forget(unit.name)
+        return None
+
+    def _forget(self, unit: str) -> None:
+        name = unit.partition("@")[2].removesuffix(".service")
+        (self.requests / f"{name}.json").unlink(missing_ok=True)
+        try:
+            systemctl.forget(unit)
+        except SystemdError:
+            return  # it was forgotten before
