@@ -5,13 +5,14 @@ the script made it. What looks like state and cannot be saved is told, not dropp
 """
 
 import io
+import logging
 import os
 import threading
 import types
 from collections.abc import Iterable
 from typing import Any
 
-from trainers import encode, fit_outside
+from trainers import decode, encode, fit_outside
 from trainers import seams_fit as seams
 
 keras = seams.keras
@@ -21,9 +22,9 @@ NOT_STATE = ("_model", "model", "params", "_trainwarden")
 
 REFERENCES = (
     types.FunctionType, types.MethodType, types.BuiltinFunctionType, types.ModuleType,
-    type, io.IOBase, threading.Thread, type(threading.Lock()),
+    type, io.IOBase, threading.Thread, type(threading.Lock()), logging.Logger,
     keras.Layer, keras.optimizers.Optimizer, keras.Metric, keras.Loss,
-    keras.callbacks.Callback,
+    keras.callbacks.Callback, keras.utils.PyDataset, seams.tf.data.Dataset,
 )  # fmt: skip
 """What a callback may refer to; it is the script's, and the script makes it again."""
 
@@ -44,7 +45,11 @@ def encode_all(callbacks: list[Any]) -> tuple[list[Any], list[Any], list[str]]:
     """The states as JSON, their tensors, and a sentence for each part left out."""
     states, tensors, told = [], [], []
     for index, callback in enumerate(callbacks):
-        encoder = encode.Encoder(f"callback/{index}/", array_of=seams.framework_array)
+        encoder = encode.Encoder(
+            f"callback/{index}/",
+            array_of=seams.framework_array,
+            refers=lambda value: isinstance(value, REFERENCES),
+        )
         attributes, missing = _attributes(callback, encoder)
         outside, changed = fit_outside.encode_all(callback, encoder)
         missing += changed
@@ -94,7 +99,7 @@ def _size(path: str) -> int | None:
 def decode_all(callbacks: list[Any], states: list[Any], stored: Any) -> list[str]:
     """Give ``callbacks`` their ``states``; returns a sentence for each that has none."""
     told = []
-    decoder = encode.Decoder(stored, assign=seams.framework_value)
+    decoder = decode.Decoder(stored, assign=seams.framework_value)
     for index, callback in enumerate(callbacks):
         state = states[index] if index < len(states) else None
         if state is None or state["type"] != encode.type_name(callback):

@@ -1,9 +1,9 @@
 """What functions of a callback keep outside of it: closures and the script's globals.
 
 ``LambdaCallback(on_epoch_end=lambda epoch, logs: losses.append(logs["loss"]))`` has its
-state in the list ``losses``, not in an attribute. Saved are containers that a function
-can reach by name, and names that it binds anew (``nonlocal``, ``global``); read-only
-references (models, data, modules) are the script's own.
+state in the list ``losses``, not in an attribute. Saved are containers and objects of
+the script's own classes that a function can reach by name, and names that it binds anew
+(``nonlocal``, ``global``); read-only references (models, data, modules) are the script's.
 """
 
 import collections
@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from trainers import encode
+from trainers import decode, encode, own_objects
 
 LIBRARIES = ("builtins", "keras", "tensorflow", "numpy", "trainers", "supervisor")
 """Functions of these keep nothing of the script's."""
@@ -113,7 +113,7 @@ def _of_global(name: str, module: dict[str, Any], *, bound: bool) -> Place:
 def _is_state(place: Place, value: Any) -> bool:
     if isinstance(value, np.ndarray):
         return value.nbytes <= MOST_BYTES and value.flags.writeable
-    return place.bound or isinstance(value, CONTAINERS)
+    return place.bound or isinstance(value, CONTAINERS) or own_objects.is_own(value)
 
 
 def encode_all(
@@ -129,7 +129,7 @@ def encode_all(
         try:
             state[place.name] = encoder.encode(value)
         except encode.UnencodableError as error:
-            if place.bound:
+            if place.bound or own_objects.is_own(value):
                 told.append(
                     f"the callback {type(callback).__name__} changes {place.name},"
                     f" which holds {error} and cannot be saved"
@@ -137,7 +137,7 @@ def encode_all(
     return state, told
 
 
-def decode_all(callback: Any, state: dict[str, Any], decoder: encode.Decoder) -> None:
+def decode_all(callback: Any, state: dict[str, Any], decoder: decode.Decoder) -> None:
     """Give everything back, in place where it can be."""
     for place in places(callback):
         if place.name not in state:

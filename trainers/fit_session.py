@@ -18,6 +18,11 @@ from trainers.snapshot import Snapshot, Store
 from trainers.snapshot_memory import MemoryTier, NoMemoryTierError
 from trainers.tensors import Tensor
 
+LATER_TRY = (
+    "the snapshot belongs to a later try of this fit: the script caught an exception of"
+    " the one before, so that one is done again first"
+)
+
 NEWS = 1.5
 """A plan is told again when an interval changed by this factor."""
 
@@ -59,13 +64,17 @@ class Session:
             protected=set(self.plan.names),
             memory=self.memory,
             refused=self._without_memory,
+            beyond_quota=self._beyond_quota,
             pinned=set(self.plan.in_memory),
         )
         self.cadence = cadence_of(directive, memory=self.memory is not None)
         self._measured = Measured(cores=len(os.sched_getaffinity(0)))
         self._told_plan: SnapshotPlan | None = None
+        self._told_quota = False
         self.fit_number = 0
         """Which call of ``fit`` is running or comes next, from 0."""
+        self.tries = 0
+        """How often that call raised an exception that the script caught."""
         self.step = 0
         """Steps done since the run began."""
         self.samples = 0
@@ -99,6 +108,18 @@ class Session:
         self.memory = None
         self.cadence = replace(self.cadence, memory=None)
 
+    def _beyond_quota(self, nbytes: int) -> None:
+        """Tell it once: what is needed takes more than the quota."""
+        if self._told_quota:
+            return
+        self._told_quota = True
+        ends = len(self.saver.protected)
+        self.attempt.notice(
+            f"the snapshots that are needed take {nbytes / 2**20:.1f} MiB more than the"
+            f" quota: the newest one, and {ends} that are in use or the end of a fit"
+            " (each is kept, so that no fit is trained twice)"
+        )
+
     def _last_serial(self) -> int:
         inside = [] if self.memory is None else self.memory.entries()
         serials = [entry.serial for entry in inside]
@@ -123,15 +144,24 @@ class Session:
 
     def end_of(self, fit: int) -> Snapshot | None:
         """The end state of call ``fit``, if an earlier attempt finished it."""
-        return self.plan.finished.get(fit)
+        end = self.plan.finished.get(fit)
+        return end if end is not None and self._is_of_this_try(end) else None
 
     def middle_of(self, fit: int) -> Snapshot | None:
         """The snapshot to go on from in call ``fit``; handed out once."""
         newest = self.plan.newest
         if newest is None or newest.manifest.fit_done or newest.manifest.fit != fit:
             return None
+        if not self._is_of_this_try(newest):
+            return None
         self.plan.newest = None
         return newest
+
+    def _is_of_this_try(self, taken: Snapshot) -> bool:
+        tries = taken.manifest.state.get("tries", 0)
+        if tries > self.tries:
+            self.attempt.notice(LATER_TRY)
+        return bool(tries == self.tries)
 
     def restored(self, taken: Snapshot, *, seconds: float) -> None:
         """Go on counting from ``taken`` and say so."""
@@ -183,7 +213,11 @@ class Session:
             tensors_bytes=0,
             tensors_hash="",
             wall_time=time.time(),
-            state={**state, "script": script_hash(directive.script)},
+            state={
+                **state,
+                "script": script_hash(directive.script),
+                "tries": self.tries,
+            },
             **position,
         )
         self.saver.save(tensors, manifest, began=began, durable=durable)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from trainers import encode, fit_callbacks, model_description
+from trainers import decode, encode, fit_callbacks, model_description
 from trainers import seams_fit as seams
 from trainers.tensors import DTYPES, Tensor
 
@@ -111,7 +111,7 @@ def capture(
 
 def local_of(state: Mapping[str, Any], stored: Mapping[str, np.ndarray]) -> Any:
     """What ``fit`` itself knew."""
-    decoder = encode.Decoder(stored, assign=seams.framework_value)
+    decoder = decode.Decoder(stored, assign=seams.framework_value)
     return decoder.decode(state["local"])
 
 
@@ -129,7 +129,7 @@ def restore(
     _restore_variables(model, state["variables"], stored)
     told = fit_callbacks.decode_all(callbacks, state["callbacks"], stored)
     model.stop_training = state["stop_training"]
-    decoder = encode.Decoder(stored, assign=seams.framework_value)
+    decoder = decode.Decoder(stored, assign=seams.framework_value)
     return told + _set_random_state(decoder.decode(state["random"]))
 
 

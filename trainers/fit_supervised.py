@@ -122,6 +122,7 @@ def train(
         run.finish()
     except BaseException as error:
         crash_report.mark_in_fit(error)
+        session.tries += 1  # heard of only if the script catches it and tries again
         raise
     finally:
         attempt.running_fit = None
@@ -138,6 +139,7 @@ def ended(session: Session) -> None:
     """A call is over: the next one has the next number."""
     session.attempt.say(Kind.FIT_ENDED, fit=session.fit_number, step=session.step)
     session.fit_number += 1
+    session.tries = 0
     if session.attempt.drain_requested:
         drain.leave(session.attempt, **session.attempt.last_saved)
 

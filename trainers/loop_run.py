@@ -5,7 +5,14 @@ import types
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from trainers import data, data_fingerprint, data_pipelines, fit_state, frameworks
+from trainers import (
+    data,
+    data_fingerprint,
+    data_operations,
+    data_pipelines,
+    fit_state,
+    frameworks,
+)
 from trainers import seams_fit as seams
 from trainers.fit_run import FitRun
 from trainers.fit_session import Session
@@ -13,6 +20,11 @@ from trainers.fit_session import Session
 PYTHON_DATA = (
     "the training data come from Python, whose state cannot be saved: they are drawn"
     " again from the beginning of the epoch, which is exact only if they come the same"
+)
+HIDDEN = (
+    "the tf.function {} draws from TensorFlow's own random operations, whose state nobody"
+    " can read: samples are neither repeated nor skipped, but what is drawn after a"
+    " restart is not the same (use tf.random.stateless_* or keras.random)"
 )
 
 
@@ -126,6 +138,13 @@ class LoopRun(FitRun):
 
     def _wrap(self) -> None:
         """There is no train function to stand around."""
+
+    def after_step(self, next_step: int) -> None:
+        """As in a ``fit``; the functions of the first step are looked into, too."""
+        if not self._looked_into:
+            drawing = seams.functions_that_draw(data_operations.RANDOM)
+            self.tell(HIDDEN.format(", ".join(drawing)) if drawing else None)
+        super().after_step(next_step)
 
     def batches(self, dataset: Any) -> Iterator[Any]:
         """The batches of this epoch that are left."""

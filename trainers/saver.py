@@ -27,8 +27,8 @@ class Sink(Protocol):
         """Keep the snapshot; whole when this returns. Raises OSError."""
         ...
 
-    def prune(self, *, never: frozenset[str]) -> None:
-        """Forget what need not be kept."""
+    def prune(self, *, never: frozenset[str]) -> int:
+        """Forget what need not be kept; bytes beyond the quota that have to stay."""
         ...
 
 
@@ -82,6 +82,8 @@ class Saver:
     memory: MemoryTier | None = None
     refused: Callable[[NoMemoryTierError], None] = field(default=lambda _error: None)
     """Told why there is no memory tier any more."""
+    beyond_quota: Callable[[int], None] = field(default=lambda _nbytes: None)
+    """Told how many bytes have to stay although they are more than the quota."""
     pinned: set[str] = field(default_factory=set)
     """Names in memory that are still to be restored from."""
     _retired: MemoryTier | None = None
@@ -267,7 +269,9 @@ class Saver:
             self._retired = None
         if job.manifest.fit_done:
             self.protected.add(entry.name)
-        self.sink.prune(never=frozenset(self.protected))
+        beyond = self.sink.prune(never=frozenset(self.protected))
+        if beyond:
+            self.beyond_quota(beyond)
         return entry
 
     def _commit(

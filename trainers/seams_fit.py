@@ -17,10 +17,12 @@ lives, and why; ``self_test`` looks for each before the first step of a run.
 | ``PyDatasetAdapter`` | the order of its batches is ours |
 | ``global_state``, ``GLOBAL_SEED_GENERATOR`` | Keras' global random state |
 | ``tf.function._list_all_concrete_functions`` | operations with a hidden random state |
+| ``FuncGraph`` | such operations in the functions of a loop of the script's own |
 | ``context()._rng`` | TensorFlow's eager operation seeds |
 | ``Variable._value``, ``read_variable_op`` and ``EagerTensor._numpy`` | the value without a copy |
 """
 
+import gc
 import inspect
 from collections.abc import Iterator
 from types import ModuleType
@@ -43,6 +45,7 @@ from keras.src.trainers.data_adapters.tf_dataset_adapter import TFDatasetAdapter
 from keras.src.trainers.epoch_iterator import EpochIterator
 from keras.src.trainers.trainer import Trainer
 from tensorflow.python.eager import context as eager_context
+from tensorflow.python.framework import func_graph
 from tensorflow.python.framework.config import is_op_determinism_enabled
 from tensorflow.python.ops.gen_resource_variable_ops import read_variable_op
 
@@ -305,6 +308,21 @@ def traced_operations(model: Any) -> set[str]:
             for inner in graph.library.function:
                 found |= {node.op for node in inner.node_def}
     return found
+
+
+def functions_that_draw(operations: frozenset[str]) -> list[str]:
+    """Names of all functions traced so far that use one of ``operations``.
+
+    Those of tf.data are left out: what their pipelines promise is told elsewhere. Looks
+    through every object once (some 50 ms): to be asked once.
+    """
+    return [
+        thing.name
+        for thing in gc.get_objects()
+        if type(thing) is func_graph.FuncGraph
+        and not thing.name.startswith("Dataset")
+        and any(one.type in operations for one in thing.get_operations())
+    ]
 
 
 # --- Random state ----------------------------------------------------------------

@@ -214,14 +214,16 @@ class Store:
         fsync_directory(self.directory)
         return Entry(final, manifest.step, manifest.serial)
 
-    def prune(self, *, never: frozenset[str]) -> None:
+    def prune(self, *, never: frozenset[str]) -> int:
         """Remove the oldest beyond what is kept and beyond the quota.
 
         None that is named in ``never``, and not the newest: it is the last good one.
+        Returns the bytes of those that stay beyond the quota all the same; 0: none do.
         """
         entries = self.entries()
         removable = [entry for entry in entries if entry.name not in never]
         doomed = removable[self.kept :]
+        beyond = 0
         if self.quota_bytes is not None:
             sizes = {entry: _bytes_in(entry.path) for entry in entries}
             left = sum(sizes.values()) - sum(sizes[entry] for entry in doomed)
@@ -229,8 +231,10 @@ class Store:
                 if left > self.quota_bytes and entry != entries[0]:
                     doomed.append(entry)
                     left -= sizes[entry]
+            beyond = max(left - self.quota_bytes, 0)
         for entry in doomed:
             _remove(entry)
+        return beyond
 
 
 def _remove(entry: Entry) -> None:

@@ -83,9 +83,12 @@ TABLE = (
         " LearningRateScheduler, CSVLogger", samples=72),
     Row(name="tensorboard", features="TensorBoard, its scalars", samples=72),
     Row(name="backup_and_restore", features="BackupAndRestore in the script"),
+    Row(name="caught_and_again", features="a fit raises, the script catches it and fits"
+        " again", ledger=SAME, kills=5),
     Row(name="own_callback", features="own callback: deque, Counter, generator,"
         " arrays, variables; sets the learning rate"),
-    Row(name="lambda_callback", memory=True, features="LambdaCallback over closures and globals"),
+    Row(name="lambda_callback", memory=True, features="LambdaCallback over closures,"
+        " globals and an object of the script"),
     Row(name="several_fits", memory=True, features="three fits of one model, evaluate and predict"
         " between, learning rate set", ledger=SAME, kills=6),
     Row(name="train_on_batch", features="train_on_batch loops around a fit",
@@ -108,6 +111,8 @@ TABLE = (
         " own state", kills=6),
     Row(name="own_loop_steps", features="custom loop over batches in Python, eager",
         told="come from Python"),
+    Row(name="own_loop_hidden_state", features="custom loop: stateful tf.random in its"
+        " tf.function", why_no_bits="the tf.function noisy_step draws"),
     Row(name="stateful_random_step", features="stateful tf.random in the traced step",
         why_no_bits="TensorFlow's own random operations"),
 )  # fmt: skip

@@ -22,13 +22,14 @@ from trainers.snapshot import QUARANTINE, Entry, Store
 
 SEED = 20
 FLIPS = 2_000
+SMALL = "140k"
 
 
 def arrays(step: int) -> dict[str, np.ndarray]:
-    """The state at ``step``: 12 KiB that differ in every row."""
+    """The state at ``step``: 40 KiB that differ in every row."""
     rng = np.random.default_rng(step)
     return {
-        "weights": rng.normal(size=(30, 100)).astype("float32"),
+        "weights": rng.normal(size=(100, 100)).astype("float32"),
         "steps": np.array(step),
     }
 
@@ -117,6 +118,21 @@ def test_damage_is_found_and_the_older_one_used(two: tuple[Path, Entry]) -> None
             (entry.path / name).write_bytes(content)
         assert chosen(directory) == 1, (name, content and len(content))
         assert [p.name for p in (directory / QUARANTINE).iterdir()] == [entry.name]
+
+
+def test_two_snapshots_that_changed_places_are_both_found(
+    two: tuple[Path, Entry],
+) -> None:
+    """Each has the other's files, whole: neither is used, not even the right one of
+    them under the wrong name."""
+    directory, entry = two
+    older = next(p for p in directory.iterdir() if p.name.endswith("-000001"))
+    aside = directory / "aside"
+    entry.path.rename(aside)
+    older.rename(entry.path)
+    aside.rename(older)
+    assert chosen(directory) is None
+    assert len(list((directory / QUARANTINE).iterdir())) == 2
 
 
 def test_two_thousand_flipped_bits_are_found(two: tuple[Path, Entry]) -> None:
@@ -218,13 +234,13 @@ def test_power_lost_at_any_moment(
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of its own, of 256 KiB."""
+    """A file system of its own, with room for two snapshots and no third."""
     mount, unmount = shutil.which("mount"), shutil.which("umount")
     if mount is None or unmount is None or os.geteuid() != 0:
         pytest.skip("mounting needs root")
     path = tmp_path / "disk"
     path.mkdir()
-    options = ["-t", "tmpfs", "-o", "size=256k", "tmpfs", str(path)]
+    options = ["-t", "tmpfs", "-o", f"size={SMALL}", "tmpfs", str(path)]
     if subprocess.run([mount, *options], check=False).returncode != 0:
         pytest.skip("mounting is not allowed here")
     yield path
@@ -243,6 +259,31 @@ def test_full_disk_for_real(small_disk: Path) -> None:
         assert full.error.errno == errno.ENOSPC
         assert [e.step for e in store.entries()] == [1]
         hog.unlink()
+        saved(store, 3)
+    assert chosen(small_disk / "snapshots") == 3
+
+
+def test_read_only_for_real(small_disk: Path) -> None:
+    """A disk that was remounted read-only, as the kernel does after an error: told with
+    its errno, the last good snapshot can be used, and saving goes on when it is back."""
+    mount = shutil.which("mount")
+    assert mount is not None
+
+    def remount(how: str) -> None:
+        command = [mount, "-o", f"remount,{how}", str(small_disk)]
+        subprocess.run(command, check=True)
+
+    with closing(Store(small_disk / "snapshots", job="job", kept=1)) as store:
+        saved(store, 1)
+        os.close(store._lock)  # noqa: SLF001  # open for writing: it would be busy
+        remount("ro")
+        broken = save(store, 2)
+        assert broken.error is not None
+        assert broken.error.errno == errno.EROFS
+        assert [e.step for e in store.entries()] == [1]
+        assert _is_whole(store, store.entries()[0])
+        remount("rw")
+        store._lock = os.open(store.directory / ".lock", os.O_WRONLY)  # noqa: SLF001
         saved(store, 3)
     assert chosen(small_disk / "snapshots") == 3
 

@@ -290,10 +290,10 @@ def test_quota_takes_the_oldest_but_never_the_last_good_one(tmp_path: Path) -> N
         for step in (2, 3, 4, 5):
             save(store, step, step)
         store.quota_bytes = 3 * size + size // 2
-        store.prune(never=frozenset({first.name}))
+        assert store.prune(never=frozenset({first.name})) == 0
         assert [entry.step for entry in store.entries()] == [5, 4, 1]
         store.quota_bytes = 1
-        store.prune(never=frozenset({first.name}))
+        assert store.prune(never=frozenset({first.name})) > size
         assert [entry.step for entry in store.entries()] == [5, 1]
         save(store, 6, 6)
         assert [entry.step for entry in store.entries()] == [6]

@@ -143,6 +143,30 @@ def backup_and_restore():
     finish(model, left=pathlib.Path("backup").exists())
 
 
+class Interrupting(cb.Callback):
+    """Raises after some steps."""
+
+    def __init__(self, steps):
+        super().__init__()
+        self.left = steps
+
+    def on_train_batch_begin(self, batch, logs=None):
+        if self.left == 0:
+            raise RuntimeError("interrupted")
+        self.left -= 1
+
+
+def caught_and_again():
+    x, y = seeded()
+    model = noisy()
+    try:
+        train(model, x, y, batch_size=BATCH, epochs=4, callbacks=[Interrupting(11)])
+    except RuntimeError:
+        train(model, x, y, batch_size=BATCH, epochs=3, validation_split=0.25)
+    train(model, x, y, batch_size=BATCH, epochs=2)
+    finish(model)
+
+
 class Own(cb.Callback):
     """State of many kinds, used and changed."""
 
@@ -192,15 +216,27 @@ def own_callback():
 noted = []
 
 
+class Tracker:
+    """An object of the script's own that functions change."""
+
+    def __init__(self, model):
+        self.model, self.best, self.history = model, None, collections.deque(maxlen=9)
+
+    def add(self, logs):
+        self.best = logs["loss"] if self.best is None else min(self.best, logs["loss"])
+        self.history.append(round(self.best, 3))
+
+
 def lambda_callback():
     x, y = seeded()
     model = noisy()
-    seen, total = collections.Counter(), 0.0
+    seen, total, tracker = collections.Counter(), 0.0, Tracker(model)
 
     def add(batch, logs):
         nonlocal total
         total += logs["loss"]
         seen[batch] += 1
+        tracker.add(logs)
 
     train(
         model,
@@ -215,7 +251,13 @@ def lambda_callback():
             )
         ],
     )
-    finish(model, noted=noted, counts=repr(seen), total=total)
+    finish(
+        model,
+        noted=noted,
+        counts=repr(seen),
+        total=total,
+        tracked=[tracker.best, list(tracker.history)],
+    )
 
 
 def several_fits():
@@ -487,6 +529,32 @@ def own_loop():
         steps=steps,
         other=digest([*optimizer.variables, *mean.variables]),
     )
+
+
+def own_loop_hidden_state():
+    from trainers.session import session
+
+    x, y = seeded()
+    model, optimizer = make(layers.Dense(8, "relu")), keras.optimizers.SGD(0.1, 0.9)
+    loss_of = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    writer = Writer(number_of(model))
+
+    @tf.function
+    def noisy_step(a, b):
+        a = tf.concat([a[:, :-1] + 0.1 * tf.random.normal(tf.shape(a[:, :-1])), a[:, -1:]], 1)
+        with tf.GradientTape() as tape:
+            loss = loss_of(b, model(a, training=True))
+        gradients = tape.gradient(loss, model.trainable_variables)
+        optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+
+    data = pipeline(x, y).shuffle(N).map(lambda a, b: (a, b)).batch(BATCH)
+    with session(model=model, optimizer=optimizer) as run:
+        for step, (a, b) in run.steps(data, epochs=3):
+            writer.before(model)
+            place(f"step:0:{run.epoch}:{step}")
+            noisy_step(a, b)
+            writer.after(model, fit=0, epoch=run.epoch, batch=step)
+    finish(model)
 
 
 def own_loop_steps():

@@ -1,0 +1,157 @@
+"""Back from JSON and tensors to Python values: what ``encode`` made of them."""
+
+import base64
+import collections
+import pathlib
+import random
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from trainers import tensors
+from trainers.encode import KIND, find
+
+
+class Decoder:
+    """Rebuilds values; where there is one already, in place: others may refer to it."""
+
+    def __init__(
+        self,
+        stored: Mapping[str, np.ndarray],
+        *,
+        assign: Callable[[Any, np.ndarray, str], Any],
+    ) -> None:
+        """``assign(existing, array, type)``: the framework value for ``array``:
+        ``existing`` with that value if it is a variable, else a new one of the type
+        (by its name) that was saved."""
+        self._stored = stored
+        self._assign = assign
+
+    def decode(self, value: Any, *, existing: Any = None) -> Any:
+        """The value that was encoded as ``value``."""
+        if isinstance(value, list):
+            return _into_list(existing, self._items(value, existing))
+        if not isinstance(value, dict):
+            return value
+        kind = value[KIND]
+        if kind in ("array", "framework"):
+            return self._array(value, self._stored[value["v"]], existing)
+        if kind in ("dict", "ordered", "counter", "default"):
+            return self._dict(kind, value, existing)
+        if kind in ("random", "generator"):
+            return self._random(kind, self.decode(value["v"]), existing)
+        return self._plain(kind, value, existing)
+
+    def _items(self, value: list[Any], existing: Any) -> list[Any]:
+        """Each on what is in its place now: objects refer to what only they know."""
+        present = existing if type(existing) is list else []
+        present = [*present[: len(value)], *[None] * (len(value) - len(present))]
+        return [
+            self.decode(one, existing=there if _is_object(one) else None)
+            for one, there in zip(value, present, strict=True)
+        ]
+
+    def _plain(  # noqa: PLR0911  # a table of kinds
+        self, kind: str, value: dict[str, Any], existing: Any
+    ) -> Any:
+        content = value["v"]
+        if kind == "object":
+            return self._object(value, existing)
+        if kind == "float":
+            return float(content)
+        if kind == "scalar":
+            dtype = tensors.numpy_dtype(value["dtype"])
+            return np.frombuffer(base64.b64decode(content), dtype)[0]
+        if kind == "bytes":
+            return base64.b64decode(content)
+        if kind == "path":
+            return pathlib.Path(content)
+        if kind == "reference":
+            return find(content)
+        if kind == "enum":
+            return find(value["type"])[content]
+        items = [self.decode(one) for one in content]
+        if kind == "deque":
+            return _into_deque(existing, collections.deque(items, value["n"]))
+        if kind == "set":
+            return _into_set(existing, set(items))
+        return {"tuple": tuple, "frozenset": frozenset}[kind](items)
+
+    def _array(self, value: dict[str, Any], array: np.ndarray, existing: Any) -> Any:
+        if value[KIND] == "framework":
+            return self._assign(existing, array, value.get("type", ""))
+        return _into_array(existing, array)
+
+    def _dict(self, kind: str, value: dict[str, Any], existing: Any) -> Any:
+        present = existing if isinstance(existing, dict) else {}
+        pairs = []
+        for stored_key, stored in value["v"]:
+            key = self.decode(stored_key)
+            pairs.append((key, self.decode(stored, existing=present.get(key))))
+        if kind == "default":
+            made: Any = collections.defaultdict(self.decode(value["f"]), pairs)
+        else:
+            maker = {"dict": dict, "ordered": collections.OrderedDict}
+            made = maker.get(kind, collections.Counter)(dict(pairs))
+        if type(existing) is not type(made):
+            return made
+        existing.clear()
+        existing.update(made)
+        return existing
+
+    def _object(self, value: dict[str, Any], existing: Any) -> Any:
+        """In place; a new one is made without its ``__init__``, as ``copy`` does."""
+        kind = find(value["type"])
+        made = existing if type(existing) is kind else kind.__new__(kind)
+        present = vars(made)
+        for name, stored in value["v"].items():
+            present[name] = self.decode(stored, existing=present.get(name))
+        return made
+
+    def _random(self, kind: str, state: Any, existing: Any) -> Any:
+        if kind == "random":
+            made = existing if type(existing) is random.Random else random.Random()  # noqa: S311
+            made.setstate(state)
+            return made
+        name = state["bit_generator"]
+        if type(existing) is not np.random.Generator:
+            existing = np.random.Generator(getattr(np.random, name)())
+        existing.bit_generator.state = state
+        return existing
+
+
+def _is_object(value: Any) -> bool:
+    return isinstance(value, dict) and value[KIND] == "object"
+
+
+def _into_array(existing: Any, array: np.ndarray) -> Any:
+    same = isinstance(existing, np.ndarray) and existing.flags.writeable
+    if same and (existing.shape, existing.dtype) == (array.shape, array.dtype):
+        np.copyto(existing, array)
+        return existing
+    return array.copy()
+
+
+def _into_list(existing: Any, items: list[Any]) -> list[Any]:
+    if type(existing) is not list:
+        return items
+    existing[:] = items
+    return existing
+
+
+def _into_set(existing: Any, items: set[Any]) -> set[Any]:
+    if type(existing) is not set:
+        return items
+    existing.clear()
+    existing |= items
+    return existing
+
+
+def _into_deque(existing: Any, items: collections.deque[Any]) -> Any:
+    same = isinstance(existing, collections.deque) and existing.maxlen == items.maxlen
+    if not same:
+        return items
+    existing.clear()
+    existing.extend(items)
+    return existing
