@@ -46,11 +46,12 @@ demo: $(VENV)/.installed ## a run that crashes twice, and ends well
 	@$(BIN)/python tests/end_to_end/demo.py
 
 # The core first and alone: it must be covered by its own tests, to the last branch.
-# Then the rest.
+# Then the rest, as many at a time as there are cores: most of a test is TensorFlow's start.
 test: $(VENV)/.installed ## every test; the core with full branch coverage
 	$(BIN)/coverage run --branch --source=supervisor/core -m pytest -q tests/core
 	$(BIN)/coverage report --skip-covered --show-missing --fail-under=100
-	$(BIN)/python -m pytest --ignore=tests/core
+	$(BIN)/python -m pytest --ignore=tests/core --numprocesses=logical --maxprocesses=4 \
+		--dist=worksteal
 
 lint: $(VENV)/.lint ## style, types, and who may import whom
 	$(BIN)/ruff check
@@ -65,6 +66,13 @@ format: $(VENV)/.lint ## put the code into shape
 
 certify: $(VENV)/.installed ## kill every kind of run and compare every bit (15 min)
 	$(BIN)/python -m tests.certify.certify
+
+# Orbax is measured beside our snapshots where it installs; nothing else sees it.
+$(VENV)/orbax: $(VENV)/.made
+	-$(INSTALL) --target $@ orbax-checkpoint==0.12.8
+	@mkdir -p $@
+
+bench-snapshot: $(VENV)/orbax
 
 bench-%: $(VENV)/.installed
 	$(BIN)/python -m tests.bench.$(subst -,_,$*)
