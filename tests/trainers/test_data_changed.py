@@ -28,7 +28,7 @@ model.fit(x, x[:, :1], batch_size=8, epochs=2, verbose=0, callbacks=[Die()])
 
 def test_changed_data_are_refused_and_accepted_on_request(tmp_path: Path) -> None:
     """One value of one sample differs: refused with 78 before training, and where that
-    is accepted, told."""
+    is accepted, told. So is, once, that what is needed takes more than the quota."""
     attempts = Attempts(tmp_path, {"snapshot_every_steps": 3})
     script = attempts.script(SCRIPT)
     assert attempts.run(script, environment={"DIE": "1"}).code == 9
@@ -38,10 +38,16 @@ def test_changed_data_are_refused_and_accepted_on_request(tmp_path: Path) -> Non
     assert "not those of the snapshot" in sentence
     assert "--accept-changes" in sentence
     assert sentence in refused.err
-    accepted = attempts.run(script, environment={"CHANGED": "1"}, accept_changes=True)
+    accepted = attempts.run(
+        script,
+        environment={"CHANGED": "1"},
+        accept_changes=True,
+        snapshot_quota_bytes=1,
+    )
     assert accepted.code == 0, accepted.err
     told = [fields["sentence"] for fields in accepted.of(Kind.NOTICE)]
     assert any("not those of the snapshot" in sentence for sentence in told)
+    assert len([one for one in told if "more than the quota" in one]) == 1
     assert accepted.of(Kind.RESTORED)[0]["step"] == 6
     # Steps 7 and 8 were done before; the page of the first attempt says so.
     assert accepted.page.phase_seconds[Phase.REPLAYING] > 0
