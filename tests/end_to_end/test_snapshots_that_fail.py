@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,7 @@ json.dump([v.numpy().tolist() for v in model.variables], open("end.json", "w"))
 
 
 @contextmanager
-def mounted(directory: Path, size: str) -> Iterator[Path]:
+def mounted(directory: Path, size: str) -> Generator[Path]:
     """A file system of its own at ``directory``."""
     mount, unmount = shutil.which("mount"), shutil.which("umount")
     if mount is None or unmount is None or os.geteuid() != 0:

@@ -86,8 +86,8 @@ def test_objects_in_objects_and_lists() -> None:
     best.inner.add(2.0)
     give_back = saved([best, Tracker(json)])
     expected = best.rng.random()
-    there = [Best(), Tracker(json)]
-    kept = there[1]
+    kept = Tracker(json)
+    there: list[Any] = [Best(), kept]
     found = give_back(there)
     assert found is there
     assert found[1] is kept
