@@ -1,17 +1,20 @@
 """Finding the largest slice that fits, in the first steps of training themselves.
 
 The size of a slice changes nothing about a step but its memory, so no step is wasted
-on measuring: the first steps run in small slices, the peak of each is read, and the
-next step takes a larger slice, until the largest that stays below the limit is found.
+on measuring: the first steps run in small slices, what they need is read, and the
+next steps take a larger slice, until the largest that stays below the limit is found.
 The input pipeline and everything else in the pool are there as they will be later.
 
-A failed allocation can be the end of the process, so each climb goes only as far as
-the peaks measured so far say is safe: peak = fixed + slope * slice, with the steepest
-slope seen, and a part of the limit kept free for fragmentation.
+A failed allocation can be the end of the process, so a climb must not promise too much.
+What lies in the pool between steps is known, whatever the slice. What a step adds is the
+highest of several sums (forward, backward, the update), each ``constant + slope *
+slice``: a slice g times as large adds at most g times as much. So the next slice is
+larger by what the room that is left allows, and from below that ends where the room is
+used. A line through two peaks would promise more wherever another sum takes the lead.
 """
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,65 +24,75 @@ from trainers import slicing
 from trainers.memory import allocator
 
 STEPS = 4
-"""Each size is measured over this many steps, and the second lowest peak counts. How
-many batches are prefetched, and which operations run at once, differs from step to
-step; but where memory is short operations wait for each other, so the highest peak is
-more than a step cannot do without."""
+"""Each size is measured over this many steps ..."""
+
+STEPS_ON_THE_WAY = 2
+"""... or this many, as long as the slice is doubled anyway."""
 
 START_PART = 32
 """The first slice is this part of the smallest that is known to fail."""
 
 GROWTH = 2
-"""One climb on the way doubles the slice: beyond, a line through few peaks is a guess."""
+"""One climb at most doubles the slice."""
 
-HALF = 0.5
-"""The last climb starts from this part of its aim. Larger steps on the way say little:
-the allocator hands out a chunk whole, up to twice what was asked for, rather than leave
-less than 128 MiB of it, and the peak then counts all of it."""
+SAFE_PART = 0.93
+"""The part of the limit to be used. What fits in a few steps must fit in all that
+follow: the pool gets more crowded, and less tidy."""
 
-LAST_GROWTH = 2.5
-"""The last climb goes at most this far."""
-
-SAFE_PART = 0.94
-"""The slice aimed at is this part of the largest that the line says fits. What fits in
-a few steps must fit in all that follow: the pool gets more crowded, and less tidy."""
-
-APART = 1.4
-"""The line goes through the last two sizes that are at least this many times apart.
-Smaller slices are no guide: scratch memory that some operations take grows with the
-slice only up to a certain size."""
-
-CLEAR_PART = 0.9
-"""Peaks above this part of the limit are left out of the line (see ``HALF``)."""
+TIGHT_PART = 0.98
+"""A slice that turns out to need more than this part of the limit is too large."""
 
 BELOW_FAILED = 0.9
 """No slice is larger than this part of one that failed: what fails once by little
 fits at times, and a plan must not depend on luck."""
 
-CLOSE = 1.04
+CLOSE = 1.03
 """A climb smaller than this is not worth a step."""
-
-FURTHER = 1.2
-"""Once an aim was reached, the peak there may lead to a further one, if it is this much
-larger: less is within the scatter of the peaks, and not worth the danger."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
-    """The lower middle peak of some steps."""
+class Readings:
+    """The pool around one step (or the steps of one execution), in bytes."""
+
+    before: int
+    peak: int
+    after: int
+
+    @property
+    def between(self) -> int:
+        """What lies there between steps: weights, data, prefetched batches."""
+        return max(self.before, self.after)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Need:
+    """What training in slices of one size needs, in bytes."""
 
     size: int
     """Samples a slice."""
-    peak_bytes: int
+    between: int
+    """In the pool between steps, at any size."""
+    added: int
+    """By a step."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trial:
-    """A size to measure next."""
+def needs(readings: Mapping[int, Sequence[Readings]]) -> list[Need]:
+    """What each size (samples a slice) needs, by the readings of its steps.
 
-    size: int
-    aimed: bool
-    """Whether it is the aim itself, not a step on the way."""
+    How many batches are prefetched differs from step to step, whatever the size: the
+    most ever seen counts for all. What a step adds depends on which operations happen
+    to run at once, and on chunks that the allocator hands out whole, up to twice what
+    was asked for: where memory is short operations wait, so the extremes do not count.
+    """
+    between = max(one.between for steps in readings.values() for one in steps)
+    return [
+        Need(
+            size=size,
+            between=between,
+            added=int(statistics.median_high(one.peak - one.between for one in steps)),
+        )
+        for size, steps in readings.items()
+    ]
 
 
 def first_trial(*, batch: int, ceiling: int | None) -> int:
@@ -88,55 +101,38 @@ def first_trial(*, batch: int, ceiling: int | None) -> int:
     return max(1, below // START_PART)
 
 
-def next_trial(
-    measured: Sequence[Measured],
-    *,
-    aimed: bool,
-    batch: int,
-    ceiling: int | None,
-    limit_bytes: int,
-) -> Trial | None:
-    """The next larger slice to try; None: the largest of ``measured`` is the one.
+def largest(need: Need, *, limit_bytes: int) -> int:
+    """The slice that certainly fits, as far as ``need`` tells; may be below it, or 0."""
+    room = max(0.0, SAFE_PART * limit_bytes - need.between)
+    return int(need.size * room / max(1, need.added))
 
-    ``aimed``: whether that one was an aim. ``ceiling``: a size that failed, None if
-    none did. Sizes are samples a slice.
+
+def next_trial(
+    need: Need, *, batch: int, ceiling: int | None, limit_bytes: int
+) -> int | None:
+    """The next larger slice to try; None: the one of ``need`` is the last.
+
+    ``ceiling``: a size that failed, None if none did. Sizes are samples a slice.
     """
-    last = max(one.size for one in measured)
     most = _most(batch=batch, ceiling=ceiling)
-    reach = largest(measured, limit_bytes=limit_bytes)
-    aim = min(most, GROWTH * last if reach is None else reach)
-    worth = aim >= last * (FURTHER if aimed else CLOSE) or aim == most
-    if aim <= last or not worth:
-        return None
-    if aim <= last * LAST_GROWTH:
-        return Trial(size=aim, aimed=reach is not None)
-    size = max(last + 1, min(GROWTH * last, int(HALF * aim)))
-    return Trial(size=size, aimed=False)
+    reach = largest(need, limit_bytes=limit_bytes)
+    aim = min(most, reach, GROWTH * need.size)
+    worth = aim >= need.size * CLOSE or aim == most
+    return aim if aim > need.size and worth else None
+
+
+def settled(sizes: Sequence[Need], *, limit_bytes: int) -> int:
+    """The slice to stay with: the largest tried, or a smaller one if that is tight."""
+    *_, last = ordered = sorted(sizes, key=lambda need: need.size)
+    if last.between + last.added <= TIGHT_PART * limit_bytes or len(ordered) == 1:
+        return last.size
+    return max(ordered[-2].size, min(largest(last, limit_bytes=limit_bytes), last.size))
 
 
 def _most(*, batch: int, ceiling: int | None) -> int:
     if ceiling is None:
         return batch
     return max(1, min(batch, ceiling - 1, int(ceiling * BELOW_FAILED)))
-
-
-def largest(measured: Sequence[Measured], *, limit_bytes: int) -> int | None:
-    """The slice to aim at by ``peak = fixed + slope * size`` through ``measured``.
-
-    None: it does not rise, or there is none yet.
-    """
-    clear = [one for one in measured if one.peak_bytes < CLEAR_PART * limit_bytes]
-    points = sorted(
-        clear if len(clear) > 1 else measured, key=lambda one: one.size, reverse=True
-    )
-    last, *others = points
-    far = [one for one in others if one.size * APART <= last.size]
-    if not far or far[0].peak_bytes >= last.peak_bytes:
-        return None
-    other = far[0]
-    slope = (last.peak_bytes - other.peak_bytes) / (last.size - other.size)
-    fixed = last.peak_bytes - slope * last.size
-    return int(SAFE_PART * (limit_bytes - fixed) / slope)
 
 
 class Climb:
@@ -165,16 +161,17 @@ class Climb:
         self._limit_bytes = limit_bytes
         self._on_trial = on_trial
         self._on_peak = on_peak
-        self._calls = -(-STEPS // steps_a_call)
-        self._peaks: list[int] = []
-        self._measured: list[Measured] = []
-        self._aimed = False
+        self._steps_a_call = steps_a_call
+        self._before_bytes = 0
+        self._readings: dict[int, list[Readings]] = {}
         self.done = False
 
     def before_step(self) -> None:
         """Start measuring."""
         self._seen.assign(0)
         allocator.reset_peak()
+        reading = allocator.read()
+        self._before_bytes = 0 if reading is None else reading.current_bytes
 
     def after_step(self, logs: Any) -> None:
         """Note the peak, and choose the size of the next step."""
@@ -183,30 +180,38 @@ class Climb:
         reading = allocator.read()
         if reading is None or int(self._seen.numpy()) < self._batch:
             return  # a short batch says nothing about a whole one
-        self._peaks.append(reading.peak_bytes)
-        if len(self._peaks) < self._calls:
-            return
-        size, peak = int(self._size.numpy()), statistics.median_low(self._peaks)
-        self._peaks = []
-        self._measured.append(Measured(size=size, peak_bytes=peak))
-        self._on_peak(size, peak)
-        self._settle_or_climb(size)
+        size = int(self._size.numpy())
+        steps = self._readings.setdefault(size, [])
+        steps.append(
+            Readings(
+                before=self._before_bytes,
+                peak=reading.peak_bytes,
+                after=reading.current_bytes,
+            )
+        )
+        self._settle_or_climb(size, steps_seen=len(steps) * self._steps_a_call)
 
-    def _settle_or_climb(self, size: int) -> None:
+    def _settle_or_climb(self, size: int, *, steps_seen: int) -> None:
+        if steps_seen < STEPS_ON_THE_WAY:
+            return
+        sizes = needs(self._readings)
+        need = next(one for one in sizes if one.size == size)
         trial = next_trial(
-            self._measured,
-            aimed=self._aimed,
+            need,
             batch=self._batch,
             ceiling=self._ceiling,
             limit_bytes=self._limit_bytes,
         )
+        if trial != GROWTH * size and steps_seen < STEPS:
+            return
+        self._on_peak(size, max(one.peak for one in self._readings[size]))
         if trial is None:
             self.done = True
-            settled = slicing.balanced(batch=self._batch, size=size)
-            self._use(settled, f"measured at {len(self._measured)} sizes")
+            final = settled(sizes, limit_bytes=self._limit_bytes)
+            final = slicing.balanced(batch=self._batch, size=final)
+            self._use(final, f"measured at {len(sizes)} sizes")
         else:
-            self._aimed = trial.aimed
-            self._use(trial.size, "being measured")
+            self._use(trial, "being measured")
 
     def _use(self, size: int, why: str) -> None:
         self._on_trial(size, why)

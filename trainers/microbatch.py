@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from supervisor.wire.events import Kind
 from trainers import calibrate as calibration
-from trainers import exactness, probing, seams, slicing
+from trainers import exactness, own_step, seams, sliceable, slicing
 from trainers.memory import allocator
 from trainers.microbatch_step import SlicedStep
 
@@ -24,7 +24,7 @@ Report = Callable[..., None]
 
 
 class MicrobatchRefusedError(Exception):
-    """The batch cannot be sliced as the spec demands; the message says why."""
+    """The batch cannot be sliced, or not as the spec demands; the message says why."""
 
 
 @dataclass(kw_only=True)
@@ -63,6 +63,7 @@ def prepare(
     allow_inexact: bool,
     first_batch: Callable[[], Any],
     report: Report,
+    hopeless: bool = False,
 ) -> Prepared:
     """Slice the batches of the ``fit`` that is about to make its train function.
 
@@ -71,17 +72,27 @@ def prepare(
     first steps; ``slice_size`` is then what to do where nothing can be measured.
     ``first_batch`` returns one whole batch, (x, y[, sample weights]), and leaves the
     data position alone. ``report(kind, **fields)`` appends to the event file.
+    ``hopeless``: training has never got anywhere with the whole batch, so a batch that
+    cannot be sliced is refused, and told is which would fit.
 
     Without a size and without ``calibrate``, nothing is touched.
 
     Raises:
-        MicrobatchRefusedError: slices would deviate and ``allow_inexact`` is False.
+        MicrobatchRefusedError: slices would deviate and ``allow_inexact`` is False, or
+            the batch is ``hopeless``.
     """
     if slice_size is None and not calibrate:
         return Prepared()
-    batch = keras.utils.unpack_x_y_sample_weight(first_batch())
-    obstacle = _obstacle(model, batch)
+    data = first_batch()
+    batch = keras.utils.unpack_x_y_sample_weight(data)
+    limit = memory_limit_bytes or seams.gpu_limit_bytes()
+    obstacle = sliceable.obstacle(model, batch)
     if obstacle is not None:
+        if hopeless and slice_ceiling is not None:
+            fits = own_step.fitting(
+                model, data, failed=slice_ceiling, limit_bytes=limit
+            )
+            raise MicrobatchRefusedError(_too_large(slice_ceiling, obstacle, fits))
         report(Kind.NOTICE, sentence=f"The batch is not sliced: {obstacle}.")
         return Prepared()
     total = int(slicing.leaves(batch[0])[0].shape[0])
@@ -90,7 +101,6 @@ def prepare(
         reasons = "; ".join(findings.deviations)
         message = f"Slices would change the result, which the spec forbids: {reasons}."
         raise MicrobatchRefusedError(message)
-    limit = memory_limit_bytes or seams.gpu_limit_bytes()
     climbs = calibrate and limit is not None and allocator.read() is not None
     size = _first_size(total, slice_size, slice_ceiling, climbs=climbs)
     return _Installation(
@@ -105,6 +115,20 @@ def prepare(
     ).install()
 
 
+def _too_large(failed: int, obstacle: str, fits: int | None) -> str:
+    """What a person has to know, who must choose another batch."""
+    way = (
+        "take a smaller batch in the script"
+        if fits is None
+        else f"about {fits} samples would fit: take that as the batch in the script"
+    )
+    return (
+        f"a batch of {failed} samples does not fit into memory and is not sliced, as"
+        f" {obstacle}; {way} (which changes what is computed: you may want another"
+        " learning rate)"
+    )
+
+
 def _first_size(
     batch: int, wanted: int | None, ceiling: int | None, *, climbs: bool
 ) -> int:
@@ -113,44 +137,6 @@ def _first_size(
     if wanted is None:
         wanted = (batch if ceiling is None else min(ceiling, batch)) // 2
     return slicing.balanced(batch=batch, size=wanted)
-
-
-def _obstacle(model: Any, batch: tuple[Any, Any, Any]) -> str | None:
-    """Why this model's batch cannot be sliced at all; None if it can."""
-    if seams.own_train_step(model):
-        return f"{type(model).__name__} has a train_step of its own"
-    if model.distribute_strategy.num_replicas_in_sync > 1:
-        return "training is distributed over several devices"
-    leaves = [leaf for one in batch for leaf in slicing.leaves(one)]
-    reason = _unsliceable(leaves)
-    if reason is not None:
-        return reason
-    _build(model, batch[0])
-    if not model.trainable_weights:
-        return "the model has no trainable weights"
-    fixed = [shape for shape in _input_batches(model) if shape is not None]
-    if fixed:
-        return f"the model was built for batches of exactly {fixed[0]}"
-    return None
-
-
-def _build(model: Any, x: Any) -> None:
-    """Let Keras make the weights, where it left that to the first step."""
-    if not model.built:
-        model(probing.tensors(slicing.cut(x, 0, 1)))
-
-
-def _unsliceable(leaves: list[Any]) -> str | None:
-    if any(isinstance(leaf, (tf.SparseTensor, tf.RaggedTensor)) for leaf in leaves):
-        return "the batch holds sparse or ragged tensors"
-    if not all(hasattr(leaf, "shape") and len(leaf.shape) for leaf in leaves):
-        return "the batch holds something that is no tensor"
-    return "it has one sample" if leaves[0].shape[0] < 2 else None
-
-
-def _input_batches(model: Any) -> list[int | None]:
-    inputs = getattr(model, "inputs", None) or []
-    return [tensor.shape[0] for tensor in keras.tree.flatten(inputs)]
 
 
 def _examined(model: Any, batch: Any, ceiling: int) -> exactness.Findings:

@@ -18,7 +18,7 @@ BATCHES = {"cnn": 512, "mlp": 4096, "lstm": 512, "transformer": 128}
 STEPS = 4
 """Steps an epoch."""
 
-EPOCHS = 7
+EPOCHS = 12
 """Enough to climb, and to see whether a size that fits once goes on to fit."""
 
 

@@ -420,6 +420,22 @@ def test_what_cannot_be_sliced_is_said() -> None:
         assert "make_train_function" not in vars(model)
 
 
+def test_what_cannot_be_sliced_and_never_fitted_is_refused() -> None:
+    """Where no step was ever done, another try with the same batch is not worth it."""
+    for ceiling in (None, 50):
+        model = compiled(Stepping())
+        wanted = {"calibrate": True, "slice_ceiling": ceiling, "hopeless": True}
+        if ceiling is None:
+            prepared, _ = prepare(model, X, Y, **wanted)
+            assert prepared.slices == 1
+            continue
+        with pytest.raises(microbatch.MicrobatchRefusedError) as caught:
+            prepare(model, X, Y, **wanted)
+        assert "a batch of 50 samples does not fit" in str(caught.value)
+        assert "Stepping has a train_step of its own" in str(caught.value)
+        assert "take a smaller batch in the script" in str(caught.value)
+
+
 def test_without_a_plan_nothing_is_touched() -> None:
     """No slice and no calibration: the model is left as it is, the data unread."""
     model = compiled(dense())

@@ -1,110 +1,127 @@
 """The climb to the largest slice that fits: pure arithmetic, no training."""
 
-import pytest
+from collections.abc import Callable
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainers.calibrate import Measured, Trial, first_trial, largest, next_trial
+from trainers.calibrate import (
+    Need,
+    Readings,
+    first_trial,
+    largest,
+    needs,
+    next_trial,
+    settled,
+)
 
 LIMIT = 300_000_000
+BETWEEN = 25_000_000
 
 
 def climbed(
-    peak: float, fixed: int, *, batch: int, ceiling: int | None = None
+    added: Callable[[int], float],
+    *,
+    batch: int,
+    ceiling: int | None = None,
+    between: int = BETWEEN,
 ) -> list[int]:
-    """The sizes tried where a sample needs ``peak`` bytes."""
-    size = first_trial(batch=batch, ceiling=ceiling)
-    measured: list[Measured] = []
-    tried, aimed = [], False
+    """The sizes tried where a slice adds as many bytes; the last is settled with."""
+    tried = [first_trial(batch=batch, ceiling=ceiling)]
     while True:
-        tried.append(size)
-        measured.append(Measured(size=size, peak_bytes=int(fixed + peak * size)))
-        following = next_trial(
-            measured,
-            aimed=aimed,
-            batch=batch,
-            ceiling=ceiling,
-            limit_bytes=LIMIT,
-        )
+        size = tried[-1]
+        need = Need(size=size, between=between, added=int(added(size)))
+        following = next_trial(need, batch=batch, ceiling=ceiling, limit_bytes=LIMIT)
         if following is None:
             return tried
-        size, aimed = following.size, following.aimed
+        tried.append(following)
 
 
 def test_the_climb_ends_just_below_the_limit() -> None:
-    """256 samples of 1.4 MB over 25 MB fixed: 196 fit in 300 MB, 184 are planned."""
-    assert climbed(1.4e6, 25_000_000, batch=256) == [8, 16, 32, 64, 92, 184]
+    """256 samples of 1.4 MB over 25 MB: 196 fit into 300 MB, 181 are planned."""
+    assert climbed(lambda size: 1.4e6 * size, batch=256) == [8, 16, 32, 64, 128, 181]
 
 
 def test_the_climb_stops_at_the_whole_batch() -> None:
     """Where everything fits after all, the batch is one slice."""
-    assert climbed(1e5, 25_000_000, batch=256)[-1] == 256
+    assert climbed(lambda size: 1e5 * size, batch=256)[-1] == 256
 
 
 def test_the_climb_stays_below_what_failed() -> None:
     """A slice that failed is not approached by less than a tenth."""
-    assert climbed(1e5, 25_000_000, batch=256, ceiling=200)[-1] == 180
-    assert climbed(1e5, 25_000_000, batch=256, ceiling=2) == [1]
+    assert climbed(lambda size: 1e5 * size, batch=256, ceiling=200)[-1] == 180
+    assert climbed(lambda size: 1e5 * size, batch=256, ceiling=2) == [1]
+
+
+sums = st.lists(
+    st.tuples(st.floats(0, 4e8), st.floats(1e4, 1e8)), min_size=1, max_size=4
+)
+"""Constant and slope of what a step needs at different moments."""
 
 
 @given(
-    peak=st.floats(1e4, 1e8),
-    fixed=st.integers(0, LIMIT),
+    sums=sums,
+    between=st.integers(0, LIMIT),
     batch=st.integers(2, 5000),
     ceiling=st.none() | st.integers(2, 5000),
 )
-def test_the_climb_never_overshoots_a_line(
-    peak: float, fixed: int, batch: int, ceiling: int | None
+def test_the_climb_never_overshoots(
+    sums: list[tuple[float, float]], between: int, batch: int, ceiling: int | None
 ) -> None:
-    """On a straight line every size tried after the second fits, and sizes rise."""
-    tried = climbed(peak, fixed, batch=batch, ceiling=ceiling)
-    assert all(fixed + peak * size <= LIMIT for size in tried[2:])
+    """Whichever moment of a step takes the lead, no size after the first is too large.
+
+    And sizes rise, and there are not many.
+    """
+
+    def added(size: int) -> float:
+        return max(constant + slope * size for constant, slope in sums)
+
+    tried = climbed(added, batch=batch, ceiling=ceiling, between=between)
+    assert all(between + added(size) <= LIMIT for size in tried[1:])
     assert tried == sorted(set(tried))
-    assert len(tried) <= 20
+    assert len(tried) <= 60
 
 
-@given(peak=st.floats(1e5, 5e6), fixed=st.integers(0, LIMIT // 2))
-def test_the_climb_comes_within_a_tenth(peak: float, fixed: int) -> None:
-    """On a straight line the last size is at least 0.9 of the largest that fits."""
-    fits = int((LIMIT - fixed) / peak)
-    if 20 <= fits < 4000:
-        assert climbed(peak, fixed, batch=4000)[-1] >= 0.9 * fits
+@given(slope=st.floats(1e5, 5e6), constant=st.integers(0, LIMIT // 2))
+def test_the_climb_comes_near(slope: float, constant: int) -> None:
+    """The last size leaves little more room than the part that is kept free."""
+    room = LIMIT - BETWEEN - constant
+    fits = int(room / slope)
+    if 40 <= fits < 4000:
+        last = climbed(lambda size: constant + slope * size, batch=4000)[-1]
+        kept_free = 0.07 * LIMIT + 0.03 * LIMIT + slope
+        assert constant + slope * last >= room - kept_free
 
 
-def test_peaks_near_the_limit_do_not_bend_the_line() -> None:
-    """A chunk handed out whole makes a peak of the limit: no reason to stop there."""
-    clear = [Measured(size=s, peak_bytes=20_000_000 + s * 1_400_000) for s in (32, 64)]
-    whole = Measured(size=128, peak_bytes=299_000_000)
-    assert largest([*clear, whole], limit_bytes=LIMIT) == 187
+def test_what_lies_between_steps_counts_at_its_most_for_all_sizes() -> None:
+    """Prefetched batches come and go; what a step adds counts without its extremes."""
 
+    def read(before: int, peak: int, after: int) -> Readings:
+        return Readings(before=before, peak=peak, after=after)
 
-@pytest.mark.parametrize("peaks", [(50, 50), (60, 50)])
-def test_peaks_that_do_not_rise_have_no_line(peaks: tuple[int, int]) -> None:
-    """Without a slope nothing is extrapolated; the slice is doubled, no more."""
-    points = [
-        Measured(size=8, peak_bytes=peaks[0]),
-        Measured(size=16, peak_bytes=peaks[1]),
-    ]
-    assert largest(points, limit_bytes=LIMIT) is None
-    following = next_trial(
-        points, aimed=False, batch=512, ceiling=None, limit_bytes=LIMIT
+    found = needs(
+        {
+            8: [read(10, 30, 20), read(20, 50, 10)],
+            16: [read(10, 51, 11), read(11, 50, 10), read(30, 90, 12)],
+        }
     )
-    assert following == Trial(size=32, aimed=False)
-
-
-def test_an_aim_once_reached_is_left_only_for_much_more() -> None:
-    """At an aim, a line that promises 10 % more is scatter; one of 50 % more is not."""
-    points = [
-        Measured(size=50, peak_bytes=150_000_000),
-        Measured(size=100, peak_bytes=250_000_000),
+    assert found == [
+        Need(size=8, between=30, added=30),
+        Need(size=16, between=30, added=40),
     ]
 
-    def after(*, aimed: bool, limit: int) -> Trial | None:
-        return next_trial(
-            points, aimed=aimed, limit_bytes=limit, batch=512, ceiling=None
-        )
 
-    for limit, size in ((270_000_000, None), (350_000_000, 141)):
-        following = after(aimed=True, limit=limit)
-        assert (following and following.size) == size
-    assert after(aimed=False, limit=280_000_000)
+def test_a_pool_that_is_full_between_steps_ends_the_climb() -> None:
+    """Where weights and data leave no room, the first slice is the last."""
+    full = Need(size=8, between=LIMIT, added=1_000_000)
+    assert largest(full, limit_bytes=LIMIT) == 0
+    assert next_trial(full, batch=64, ceiling=None, limit_bytes=LIMIT) is None
+    assert settled([full], limit_bytes=LIMIT) == 8
+
+
+def test_a_slice_that_turns_out_tight_is_not_stayed_with() -> None:
+    """What needs nearly the whole limit gives way to less, never below the one before."""
+    before = Need(size=100, between=0, added=200_000_000)
+    for added, size in ((290_000_000, 140), (297_000_000, 131), (420_000_000, 100)):
+        last = Need(size=140, between=0, added=added)
+        assert settled([before, last], limit_bytes=LIMIT) == size

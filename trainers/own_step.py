@@ -1,0 +1,79 @@
+"""A model with a ``train_step`` of its own: which batch would fit.
+
+Nobody knows what such a step does with its batch (a contrast between samples, several
+optimizers), so the batch is not worked through in slices. But what the step needs for
+smaller batches can be measured, and a person be told of a size.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import tensorflow as tf
+
+from trainers import calibrate, seams, slicing
+from trainers.memory import allocator
+
+
+def fitting(
+    model: Any, batch: Any, *, failed: int, limit_bytes: int | None
+) -> int | None:
+    """About how many samples fit into a batch; None: it cannot be told.
+
+    Trains ``model``, so it is for a process that will not go on. ``batch``: what
+    ``train_step`` takes; ``failed``: as many samples did not fit.
+    """
+    if limit_bytes is None or not seams.own_train_step(model):
+        return None
+    tried: list[calibrate.Need] = []
+    # Whatever goes wrong in here, what was measured before it holds.
+    with contextlib.suppress(Exception):
+        tried.extend(_climb(model, batch, failed=failed, limit_bytes=limit_bytes))
+    return calibrate.settled(tried, limit_bytes=limit_bytes) if tried else None
+
+
+def _climb(
+    model: Any, batch: Any, *, failed: int, limit_bytes: int
+) -> Iterator[calibrate.Need]:
+    """What batches need, from a small one to the largest that is sure to fit."""
+    step = _compiled(model)
+    size: int | None = calibrate.first_trial(batch=failed, ceiling=failed)
+    while size is not None:
+        readings = _readings(step, slicing.cut(batch, 0, size))
+        (need,) = calibrate.needs({size: readings})
+        yield need
+        size = calibrate.next_trial(
+            need, batch=failed, ceiling=failed, limit_bytes=limit_bytes
+        )
+
+
+def _compiled(model: Any) -> Callable[[Any], Any]:
+    if model.run_eagerly:
+        return model.train_step
+    return tf.function(
+        model.train_step,
+        autograph=False,
+        reduce_retracing=True,
+        jit_compile=True if model.jit_compile else None,
+    )
+
+
+def _readings(step: Callable[[Any], Any], data: Any) -> list[calibrate.Readings]:
+    """The pool around some steps; the first, which traces, is left out."""
+    readings: list[calibrate.Readings] = []
+    for _ in range(1 + calibrate.STEPS_ON_THE_WAY):
+        allocator.reset_peak()
+        before = allocator.read()
+        for value in tf.nest.flatten(step(data)):
+            value.numpy()  # waits until the step is over
+        after = allocator.read()
+        if before is None or after is None:
+            return []  # nothing can be measured, and there is no need to tell
+        readings.append(
+            calibrate.Readings(
+                before=before.current_bytes,
+                peak=after.peak_bytes,
+                after=after.current_bytes,
+            )
+        )
+    return readings[1:]
