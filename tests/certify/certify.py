@@ -24,12 +24,14 @@ from typing import IO, Any
 from supervisor.wire.events import EventReader, Kind
 from supervisor.wire.files import write_json
 from tests.certify import ledger
-from tests.certify.places import MOMENTS, Death, deaths, moment
+from tests.certify.places import MOMENTS, Death, deaths, moment, reachable
 from tests.certify.table import SHORT, TABLE, Row
 from tests.support.attempts import Attempts
 
 HERE = Path(__file__).parent
 SHARED = Path("/dev/shm")  # noqa: S108  # what the memory tier is for
+FEWEST = 3
+"""Deaths that every row has to come through."""
 MEMORY_EVERY, DISK_EVERY = 2, 9
 """Steps between snapshots where there are two tiers."""
 
@@ -114,6 +116,7 @@ class Trial:
         environment = {
             "ATTEMPT": str(number),
             "SNAPSHOTS": f"{self.attempts.snapshots}:{self.memory or 'none'}",
+            "TRAIL": str(self.directory / f"trail-{number}"),
             **more,
         }
         if death is not None:
@@ -140,6 +143,11 @@ class Trial:
             if record.kind == Kind.SNAPSHOT_FAILED:
                 self.told.append(f"snapshot failed: {record.fields['because']}")
         return code
+
+    def places(self) -> set[str]:
+        """The places that the last attempt passed."""
+        path = self.directory / f"trail-{self.attempts.count}"
+        return set(path.read_text().splitlines())
 
     def output(self) -> str:
         """The end of what the last attempt printed."""
@@ -183,20 +191,27 @@ def _certify(
     if whole.run(plain=row.plain, TRAIL=str(trail)) != 0:
         verdict.problems.append(f"undisturbed it failed: {whole.output()}")
         return
-    verdict.deaths = deaths(
-        trail.read_text().splitlines(), seed=f"{seed} {row.name}", kills=row.kills
-    )
+    places = trail.read_text().splitlines()
+    ahead = deaths(places, seed=f"{seed} {row.name}", kills=row.kills)
     inside = None if memory is None else Path(memory) / "torn"
     torn = Trial(zygote, row, directory / "torn", memory=inside)
-    for death in verdict.deaths:
+    passed: set[str] = set()
+    while ahead:
+        death, *ahead = ahead
+        verdict.deaths.append(death)
         code = torn.run(death=death)
+        if death.how == "TERM":
+            passed |= torn.places()
         if code != (75 if death.how == "TERM" else -signal.SIGKILL):
             verdict.problems.append(f"{death.text}: ended with {code}: {torn.output()}")
             return
-    first = next(p for p in trail.read_text().splitlines() if p.startswith("step:"))
+        ahead = reachable(ahead, passed)
+    first = next(place for place in places if place.startswith("step:"))
     reached = (directory / "torn" / "died.txt").read_text().splitlines()
     found = [moment(place, first_step=first) for place in reached]
     verdict.moments = [one for one in found if one is not None]
+    if len(verdict.moments) < FEWEST:
+        verdict.problems.append(f"killed only {len(verdict.moments)} times")
     if (code := torn.run()) != 0:
         verdict.problems.append(f"the last attempt ended with {code}: {torn.output()}")
         return

@@ -1,7 +1,7 @@
 """Where a run is killed: drawn, by a seed, from the places an undisturbed one passed."""
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 SLOW_START_SECONDS = 0.4
 """A first step traces and compiles for about as long."""
@@ -75,6 +75,19 @@ def deaths(trail: list[str], *, seed: str, kills: int) -> list[Death]:
         Death(where=where, at_latest=latest),
         *found[index:],
     ]
+
+
+def reachable(ahead: list[Death], passed: set[str]) -> list[Death]:
+    """``ahead`` without those that a run does not meet any more.
+
+    A drained attempt saves its state at the next boundary: what it passed on its way
+    there is over for good.
+    """
+    left = [death for death in ahead if death.where not in passed]
+    if left and left[0].at_latest in passed:
+        later = [death.where for death in left[1:]]
+        left[0] = replace(left[0], at_latest=later[0] if later else "")
+    return left
 
 
 def _death(place: str, *, first: bool, draw: random.Random) -> Death:

@@ -541,7 +541,9 @@ def own_loop_hidden_state():
 
     @tf.function
     def noisy_step(a, b):
-        a = tf.concat([a[:, :-1] + 0.1 * tf.random.normal(tf.shape(a[:, :-1])), a[:, -1:]], 1)
+        a = tf.concat(
+            [a[:, :-1] + 0.1 * tf.random.normal(tf.shape(a[:, :-1])), a[:, -1:]], 1
+        )
         with tf.GradientTape() as tape:
             loss = loss_of(b, model(a, training=True))
         gradients = tape.gradient(loss, model.trainable_variables)
