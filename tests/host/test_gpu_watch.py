@@ -1,0 +1,288 @@
+"""A real probe process, the real binding, and a library whose answers a test writes."""
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from supervisor.core.gpu import Gpu
+from supervisor.core.probe import Limits, Mode
+from supervisor.host.gpu import GpuView, GpuWatch
+from supervisor.host.kernel import KernelLog
+from tests.support.fake_nvml import GIB, FakeNvml, build
+
+QUICK = Limits(
+    first_seconds=20.0, sample_seconds=2.0, kill_seconds=1.0, wait_seconds=0.1
+)
+DEADLINE_SECONDS = 60.0
+FREEZER = Path("/sys/fs/cgroup/freezer")
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of the library that stands in for the driver's."""
+    return build(tmp_path_factory.mktemp("nvml"))
+
+
+@pytest.fixture
+def nvml(library: Path, tmp_path: Path) -> FakeNvml:
+    """Two healthy GPUs."""
+    fake = FakeNvml(library, tmp_path / "script")
+    fake.gpus(2)
+    return fake
+
+
+class Watched:
+    """A watch, and what it said."""
+
+    def __init__(self, environment: dict[str, str], kernel: Path) -> None:
+        self.said: list[str] = []
+        self.watch = GpuWatch(
+            say=self.said.append,
+            interval_seconds=0.1,
+            limits=QUICK,
+            environment=environment,
+            kernel=KernelLog(kernel),
+        )
+        self.watch.start()
+
+    def until(self, ask: Callable[[GpuView], object], what: str) -> GpuView:
+        """The first view of which ``ask`` is true."""
+        ends = time.monotonic() + DEADLINE_SECONDS
+        while time.monotonic() < ends:
+            view = self.watch.latest()
+            if ask(view):
+                return view
+            time.sleep(0.02)
+        pytest.fail(f"waited in vain until {what}: {self.watch.latest()}, {self.said}")
+
+    def sampled(self) -> GpuView:
+        """The view after the next sample."""
+        now = time.monotonic()
+        return self.until(
+            lambda view: view.sample and view.sample.taken > now, "there is a sample"
+        )
+
+    def gpu(self, index: int) -> Gpu:
+        """A GPU in the next sample."""
+        sample = self.sampled().sample
+        assert sample is not None
+        return sample.gpus[index]
+
+
+@pytest.fixture
+def kernel(tmp_path: Path) -> Path:
+    """A kernel log to which a test can write: the real one is the machine's."""
+    path = tmp_path / "kmsg"
+    path.touch()
+    return path
+
+
+@pytest.fixture
+def watched(nvml: FakeNvml, kernel: Path) -> Iterator[Watched]:
+    """A watch over two healthy GPUs."""
+    made = Watched(nvml.environment, kernel)
+    yield made
+    made.watch.close()
+
+
+def probes() -> list[psutil.Process]:
+    """The probe processes that are children of ours."""
+    return [
+        child
+        for child in psutil.Process().children()
+        if child.status() != psutil.STATUS_ZOMBIE
+        and "supervisor.host.gpu_probe" in child.cmdline()
+    ]
+
+
+def probe() -> psutil.Process:
+    """The one probe that runs."""
+    (found,) = probes()
+    return found
+
+
+def test_every_figure_arrives(watched: Watched, nvml: FakeNvml) -> None:
+    """What the driver says of a device is what the view says, in base units."""
+    nvml.set({"0.processes": "4711:1073741824:4294967295", "0.graphics": "4711:5:1"})
+    watched.sampled()
+    gpu = watched.gpu(0)
+    assert (gpu.uuid, gpu.name, gpu.bus) == (
+        "GPU-00000000-fake",
+        "NVIDIA H200",
+        "0000:30:00",
+    )
+    assert gpu.memory is not None
+    assert (gpu.memory.total, gpu.memory.used) == (141 * GIB, 20 * GIB)
+    assert (gpu.memory.reserved, gpu.memory.free) == (GIB, 120 * GIB)
+    assert (gpu.utilization, gpu.temperature_celsius) == (0.97, 61)
+    assert (gpu.power_watts, gpu.power_limit_watts) == (512.345, 700)
+    assert gpu.throttled == frozenset({"power_cap"})
+    assert gpu.ecc["aggregate", "uncorrected"] == 1
+    assert gpu.rows is not None
+    assert (gpu.rows.corrected, gpu.rows.uncorrected, gpu.rows.failed) == (1, 2, False)
+    assert gpu.pcie_replays == 7
+    assert [p.bytes for p in gpu.processes or () if p.pid == 4711] == [GIB, 5]
+    assert gpu.problems == {}
+
+
+def test_mig_devices(watched: Watched, nvml: FakeNvml) -> None:
+    """A GPU cut into MIG devices names them, with what each has."""
+    nvml.set({"1.mig": 1, "1.mig.2.uuid": "MIG-x", "1.mig.2.total": 10 * GIB})
+    watched.sampled()
+    (mig,) = watched.gpu(1).mig
+    assert (mig.uuid, mig.instance, mig.compute_instance) == ("MIG-x", 3, 0)
+    assert mig.memory is not None
+    assert mig.memory.total == 10 * GIB
+
+
+def test_what_a_device_lacks_is_no_problem(watched: Watched, nvml: FakeNvml) -> None:
+    """A consumer card without ECC is healthy; a call that fails is told by name."""
+    nvml.set({f"0.ecc.{span}.corrected": None for span in ("volatile", "aggregate")})
+    nvml.set({"0.rows": None, "error.nvmlDeviceGetPowerUsage": 999})
+    watched.sampled()
+    gpu = watched.gpu(0)
+    assert gpu.rows is None
+    assert ("volatile", "corrected") not in gpu.ecc
+    assert gpu.power_watts is None
+    assert gpu.problems == {"nvmlDeviceGetPowerUsage": "Unknown Error"}
+
+
+def test_an_xid_as_it_happens(watched: Watched, nvml: FakeNvml, kernel: Path) -> None:
+    """NVML's event and the kernel's line are one Xid, of the GPU that it is about."""
+    watched.sampled()
+    nvml.xid(1, 31)
+    view = watched.until(lambda view: view.xids.xids, "an Xid is heard of")
+    assert view.xids.last("GPU-00000001-fake") is not None
+    at = int(view.xids.xids[0].at * 1e6)
+    line = "NVRM: Xid (PCI:0000:31:00): 31, pid=4711, name=python3, MMU Fault"
+    with kernel.open("a") as log:
+        log.write(f"6,1,{at},-;{line}\n")
+    view = watched.until(lambda view: view.kernel, "the line is read")
+    (xid,) = view.xids.xids
+    assert (xid.code, xid.gpu, xid.text) == (31, "GPU-00000001-fake", line)
+    assert view.xids.count("GPU-00000001-fake") == 1
+
+
+def test_a_gpu_falls_off_the_bus(watched: Watched, nvml: FakeNvml) -> None:
+    """It is told as lost, also by a new probe, which cannot even find it."""
+    watched.sampled()
+    nvml.set({"0.lost": 1})
+    watched.until(lambda _: watched.gpu(0).lost, "it is lost")
+    assert not watched.gpu(1).lost
+    os.kill(probe().pid, signal.SIGKILL)
+    watched.until(lambda view: view.problem, "the probe is missed")
+    watched.until(lambda view: not view.problem, "there is a new probe")
+    sample = watched.sampled().sample
+    assert sample is not None
+    lost = {gpu.uuid for gpu in sample.gpus if gpu.lost}
+    assert lost == {"GPU-00000000-fake"}
+
+
+def test_a_driver_that_never_returns(watched: Watched, nvml: FakeNvml) -> None:
+    """The probe is killed and replaced; meanwhile nobody waits for it."""
+    watched.sampled()
+    first = probe().pid
+    nvml.set({"hang.nvmlDeviceGetTemperature": 1})
+    watched.until(lambda view: view.problem, "it is missed")
+    nvml.set({"hang.nvmlDeviceGetTemperature": None})
+    watched.until(lambda view: not view.problem, "another one answers")
+    assert probe().pid != first
+    assert watched.said == [
+        "The GPU driver did not answer in time. Its probe is replaced."
+    ]
+
+
+@contextmanager
+def frozen(pid: int) -> Generator[Path]:
+    """Hold a process in a v1 freezer: SIGKILL does not end it before it is thawed."""
+    group = FREEZER / f"trainwarden-{os.getpid()}-{pid}"
+    try:
+        group.mkdir()
+        (group / "cgroup.procs").write_text(str(pid))
+        (group / "freezer.state").write_text("FROZEN")
+    except OSError as error:
+        pytest.skip(f"no freezer of cgroup v1 here: {error}")
+    try:
+        yield group
+    finally:
+        (group / "freezer.state").write_text("THAWED")
+        ends = time.monotonic() + DEADLINE_SECONDS
+        while (group / "cgroup.procs").read_text() and time.monotonic() < ends:
+            time.sleep(0.02)
+        group.rmdir()
+
+
+def test_a_probe_that_cannot_be_killed(watched: Watched) -> None:
+    """In D state it is not replaced, a reboot is asked for, and nobody ever waits."""
+    watched.sampled()
+    stuck = probe().pid
+    with frozen(stuck):
+        view = watched.until(lambda view: view.reboot, "it is given up")
+        assert view.mode is Mode.STUCK
+        assert "Reboot" in watched.said[-1]
+        began = time.monotonic()
+        for _ in range(1000):
+            watched.watch.latest()
+        assert time.monotonic() - began < DEADLINE_SECONDS
+        assert [child.pid for child in probes()] == [stuck]
+    watched.until(lambda view: not view.problem, "it ended, and another one answers")
+    assert probe().pid != stuck
+
+
+def test_no_nvml_here(tmp_path: Path) -> None:
+    """Without the library nothing is said, and nothing runs."""
+    empty = {**os.environ, "LD_LIBRARY_PATH": str(tmp_path)}
+    empty.pop("FAKE_NVML", None)
+    watched = Watched(empty, tmp_path / "none")
+    try:
+        view = watched.until(
+            lambda view: view.absent or view.sample, "the probe has looked"
+        )
+        if view.sample is not None:
+            pytest.skip("this machine has GPUs")
+        watched.until(lambda _: not probes(), "the probe has ended")
+        assert watched.said == []
+        assert view.problem
+    finally:
+        watched.watch.close()
+
+
+def test_it_ends_with_its_watch(nvml: FakeNvml, kernel: Path) -> None:
+    """After close there is no probe, and no thread."""
+    watched = Watched(nvml.environment, kernel)
+    watched.sampled()
+    watched.watch.close()
+    assert probes() == []
+    assert "gpus" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_it_ends_with_its_parent(nvml: FakeNvml) -> None:
+    """A supervisor that is killed leaves no probe behind, even one inside the driver."""
+    nvml.set({"hang.nvmlDeviceGetTemperature": 1})
+    script = (
+        "import subprocess, sys, time\n"
+        "command = [sys.executable, '-m', 'supervisor.host.gpu_probe']\n"
+        "child = subprocess.Popen(command, stdout=subprocess.DEVNULL)\n"
+        "print(child.pid, flush=True)\n"
+        "time.sleep(600)\n"
+    )
+    parent = psutil.Popen(
+        [sys.executable, "-c", script], stdout=-1, env=nvml.environment
+    )
+    with parent:
+        child = psutil.Process(int(parent.stdout.readline()))
+        ends = time.monotonic() + DEADLINE_SECONDS
+        while str(nvml.library) not in Path(f"/proc/{child.pid}/maps").read_text():
+            assert time.monotonic() < ends
+            time.sleep(0.05)
+        parent.kill()
+    _, alive = psutil.wait_procs([child], timeout=DEADLINE_SECONDS)
+    assert alive == []
