@@ -8,6 +8,7 @@ import bisect
 import os
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -61,8 +62,13 @@ class Attempt:
         """What the calls of ``fit`` share; None before the first."""
         self.last_saved: dict[str, Any] = {"step": None, "snapshot": None}
         """The newest snapshot on disk that this attempt knows of."""
+        self.passed_over = 0
+        """Steps that were left out on the way round a bad place."""
+        self.rate_lowered = False
         self.wait_for_saver = _nothing
         """Waits until a snapshot in flight is on disk."""
+        self.last_words: Callable[[BaseException], None] = _silent
+        """Says what is known of memory, once the script has ended by an exception."""
         self.set(pid=os.getpid(), phase=int(Phase.STARTING))
         self.set(phase_since_ns=self._phase_since, heartbeat_ns=self._phase_since)
 
@@ -155,3 +161,7 @@ def current() -> Attempt | None:
 
 def _nothing() -> None:
     """No snapshot can be in flight yet."""
+
+
+def _silent(_error: BaseException) -> None:
+    """Nothing is known of memory yet."""

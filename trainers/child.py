@@ -79,6 +79,7 @@ def failed(attempt: Attempt, error: BaseException) -> int:
         sys.stderr.flush()
     except (OSError, ValueError):
         traceback.clear_frames(error.__traceback__)
+    attempt.last_words(error)
     return 128 + signal.SIGINT if isinstance(error, KeyboardInterrupt) else 1
 
 

@@ -6,11 +6,11 @@ from typing import Any
 
 from supervisor.wire.events import Kind
 from supervisor.wire.page import Phase
-from trainers import seams_fit as seams
 from trainers.attempt import Attempt
+from trainers.memory.probe import Probe
 
 SELDOM_SECONDS = 0.5
-"""How often what costs something (loss, memory) is read."""
+"""How often what costs something is read; memory more seldom where it costs more."""
 
 SETTLED_STEPS = 3
 """Steps after which the peak of memory is worth telling."""
@@ -31,6 +31,7 @@ class Report:
         self._slicing: Callable[[], tuple[int, int | None]] = lambda: (1, None)
         self._jit = False
         self._told_slices: tuple[int, int | None] = (0, None)
+        self._probe = Probe(attempt, limit_bytes=memory_limit(attempt))
 
     def fit_began(self, *, batch: int | None, **fields: Any) -> None:
         """``fit`` knows its data: ``fit, epochs, steps_per_epoch``."""
@@ -49,14 +50,16 @@ class Report:
     ) -> None:
         """From here on memory is that of steps. ``slicing``: slices and their size."""
         self._slicing, self._jit = slicing, jit
+        self._attempt.set(jit=int(jit))
+        self._probe.begin()
         self._publish_slices()
-        seams.reset_memory_peak()
         self._began = time.perf_counter()
 
     def _publish_slices(self) -> None:
         slices, size = self._slicing()
         if (slices, size) != self._told_slices:
             self._told_slices, self._told_peak = (slices, size), 0
+            self._probe.forget()
             self._attempt.set(slices=slices, slice_size=size)
 
     def step(self, *, seconds: float, steps: int, logs: Any, **position: Any) -> None:
@@ -74,22 +77,16 @@ class Report:
             self._read_at = now
             self._attempt.publish_times()
             self._attempt.set(loss=loss_of(logs))
-            self._memory()
-        elif self._steps == SETTLED_STEPS:
-            self._memory()
+        leaving = self._attempt.drain_requested  # the last that is heard of it
+        if self._probe.due(now) or self._steps == SETTLED_STEPS or leaving:
+            self._memory(position["step"])
 
-    def _memory(self) -> None:
+    def _memory(self, step: int) -> None:
         self._publish_slices()
-        info = seams.memory_info()
-        if info is None:
+        reading = self._probe.look(step=step)
+        if reading is None:
             return
-        peak = info["peak"]
-        limit = memory_limit(self._attempt)
-        self._attempt.set(
-            memory_in_use_bytes=info["current"],
-            memory_peak_bytes=peak,
-            memory_limit_bytes=limit,
-        )
+        peak, limit = reading.peak, memory_limit(self._attempt)
         slices, size = self._told_slices
         settled = self._steps >= SETTLED_STEPS and peak > NOTABLE * self._told_peak
         if settled and slices == 1:  # microbatching tells of its own peaks

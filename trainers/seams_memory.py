@@ -1,10 +1,12 @@
-"""The private name of TensorFlow that setting up a memory pool leans on."""
+"""The private names of TensorFlow that memory pools, and looking into them, lean on."""
 
 # ruff: noqa: SLF001  # private names are what this module is for
 
 from collections.abc import Callable
+from typing import Any
 
 from tensorflow.python.eager import context as eager_context
+from tensorflow.python.ops.gen_resource_variable_ops import read_variable_op
 
 
 def when_devices_are_ready(callback: Callable[[], None]) -> bool:
@@ -24,3 +26,16 @@ def when_devices_are_ready(callback: Callable[[], None]) -> bool:
 
     context.ensure_initialized = ensure_then_call
     return True
+
+
+def value_of(variable: Any) -> Any:
+    """The present value of a ``tf.Variable`` as a tensor that shares its memory.
+
+    Let go of it before the next step: an assignment while it is held allocates.
+    """
+    handle = getattr(variable, "handle", None)
+    return (
+        variable.read_value()
+        if handle is None
+        else read_variable_op(handle, variable.dtype)
+    )

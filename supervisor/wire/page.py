@@ -18,7 +18,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-MAGIC = b"TWPAGE\0\1"
+MAGIC = b"TWPAGE\0\2"
 """Identifies the file and the version of its layout (last byte)."""
 
 PAGE_BYTES = 4096
@@ -43,6 +43,18 @@ class Phase(enum.IntEnum):
     BETWEEN = 7
     """The user's code between or after calls of ``fit``."""
     FINISHED = 8
+
+
+class MemorySource(enum.IntEnum):
+    """Who says what the page tells of the framework's allocator; the best first."""
+
+    MAP = 1
+    """Its map: every chunk."""
+    COUNTS = 2
+    """Its own counts: this allocator has no map (``cuda_malloc_async``, say)."""
+    ESTIMATE = 3
+    """In use and peak alone are counted; what is allocatable is limit less in use,
+    as if nothing were fragmented."""
 
 
 STEP_BUCKETS_SECONDS = (
@@ -77,8 +89,27 @@ class Page:
     memory_limit_bytes: int | None = None
     memory_in_use_bytes: int | None = None
     memory_peak_bytes: int | None = None
+    """Since slices have this size."""
+    memory_pool_bytes: int | None = None
+    """What the allocator has taken from the device so far."""
+    memory_largest_free_bytes: int | None = None
+    """Largest free chunk of the pool."""
+    memory_largest_allocatable_bytes: int | None = None
+    """Largest free chunk, or what the pool may still grow by, whichever is more."""
+    memory_largest_request_bytes: int | None = None
+    """Largest that was granted since slices have this size."""
+    memory_chunks: int | None = None
+    memory_source: int | None = None
+    """A ``MemorySource``."""
+    memory_step: int | None = None
+    """The step after which the memory fields were read."""
+    memory_ns: int | None = None
+    jit: int | None = None
+    """1: the train step is compiled by XLA."""
     host_rss_bytes: int | None = None
     loss: float | None = None
+    memory_fragmentation: float | None = None
+    """(free in pool - largest free chunk) / free in pool; 0 to 1."""
     step_seconds: float | None = None
     """Smoothed time a step, in seconds."""
     step_seconds_sum: float | None = None

@@ -60,6 +60,21 @@ class AttemptPaths:
         """Allocator dumps (``MemoryDump`` protobufs) that TensorFlow writes on OOM."""
         return self.root / "dumps"
 
+    @property
+    def memory_request(self) -> Path:
+        """Somebody asks for the allocator's map: training removes it and answers."""
+        return self.root / "memory-request"
+
+    @property
+    def memory_map(self) -> Path:
+        """The answer's map: a ``MemoryDump``; written before ``memory_answer``."""
+        return self.root / "memory.map"
+
+    @property
+    def memory_answer(self) -> Path:
+        """The answer: who holds what (``memory.Answer``)."""
+        return self.root / "memory.json"
+
 
 @dataclass(frozen=True, slots=True)
 class RunPaths:

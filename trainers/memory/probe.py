@@ -1,0 +1,149 @@
+"""The allocator at step boundaries, on the page: seldom enough to cost nothing.
+
+Its map tells best (``native``); where there is none, its own counts; and without the
+operations what TensorFlow's ``get_memory_info`` counts, which knows nothing of free
+blocks. The page says which of them it was.
+"""
+
+import time
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from supervisor.wire.page import MemorySource
+from trainers.attempt import Attempt
+from trainers.memory import allocator, answer, native
+
+SHARE = 0.0005
+"""Part of the time that readings may take: half of what is promised."""
+
+LEAST_SECONDS = 0.5
+"""Readings are no closer than this, however little one costs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """The allocator after a step, in bytes. None: not known."""
+
+    source: MemorySource
+    limit: int | None
+    pool: int | None = None
+    in_use: int
+    peak: int
+    largest_free: int | None = None
+    largest_request: int | None = None
+    chunks: int | None = None
+
+    @property
+    def fragmentation(self) -> float | None:
+        """(free - largest free) / free, as ``fragmentation_metric`` of TensorFlow's
+        ``bfc_allocator.cc``; 0 where nothing is free."""
+        if self.pool is None or self.largest_free is None:
+            return None
+        free = self.pool - self.in_use
+        return (free - self.largest_free) / free if free > 0 else 0.0
+
+    @property
+    def largest_allocatable(self) -> int | None:
+        """The largest block that could be had now, with none freed before."""
+        if self.limit is None:
+            return self.largest_free
+        if self.pool is None or self.largest_free is None:
+            return max(self.limit - self.in_use, 0)
+        return max(self.largest_free, self.limit - self.pool)
+
+
+class Probe:
+    """Reads the allocator for the page, and answers who asks for its map."""
+
+    def __init__(self, attempt: Attempt, *, limit_bytes: int | None) -> None:
+        """``limit_bytes``: what the supervisor set, if it did."""
+        self._attempt = attempt
+        self._limit = limit_bytes
+        self._native = native.of_process(attempt.notice)
+        self._due = 0.0
+        self._largest_request = 0
+        self._model: Callable[[], Any] = lambda: None
+
+    def begin(self) -> None:
+        """Memory is that of steps from here on."""
+        allocator.reset_peak()
+        self.forget()
+        if allocator.read() is not None:
+            self._native.ask()
+        model = getattr(self._attempt.running_fit, "model", None)
+        if model is not None:
+            self._model = weakref.ref(model)
+        self._attempt.last_words = self._last_words
+
+    def forget(self) -> None:
+        """Steps are others from here on: what the largest request was is over."""
+        self._largest_request = 0
+
+    def due(self, now: float) -> bool:
+        """Whether it is time for a reading; ``now`` by ``time.perf_counter``."""
+        return now >= self._due
+
+    def look(self, *, step: int) -> Reading | None:
+        """Read and publish; None: this allocator keeps no figures."""
+        began = time.perf_counter()
+        reading = self.read()
+        if reading is not None:
+            self._publish(reading, step)
+        spent = time.perf_counter() - began
+        self._due = began + max(LEAST_SECONDS, spent / SHARE)
+        if answer.wanted(self._attempt.paths):
+            answer.give(self._attempt, self._native.ops(), self._model(), step=step)
+        return reading
+
+    def _last_words(self, error: BaseException) -> None:
+        """The script ends by ``error``."""
+        answer.at_crash(error, self._attempt, self._native.ops(), self._model())
+
+    def read(self) -> Reading | None:
+        """The allocator now, by the best source there is."""
+        ops = self._native.ops()
+        if ops is None:
+            return self._estimate()
+        found = ops.figures()
+        if found.in_use is None or found.peak is None:
+            return None
+        self._largest_request = max(self._largest_request, found.largest_request or 0)
+        return Reading(
+            source=MemorySource.MAP if found.mapped else MemorySource.COUNTS,
+            limit=found.limit or self._limit,
+            pool=found.pool,
+            in_use=found.in_use,
+            peak=found.peak,
+            largest_free=found.largest_free,
+            largest_request=self._largest_request or None,
+            chunks=found.chunks,
+        )
+
+    def _estimate(self) -> Reading | None:
+        counted = allocator.read()
+        if counted is None:
+            return None
+        return Reading(
+            source=MemorySource.ESTIMATE,
+            limit=self._limit,
+            in_use=counted.current_bytes,
+            peak=counted.peak_bytes,
+        )
+
+    def _publish(self, reading: Reading, step: int) -> None:
+        self._attempt.set(
+            memory_limit_bytes=reading.limit,
+            memory_pool_bytes=reading.pool,
+            memory_in_use_bytes=reading.in_use,
+            memory_peak_bytes=reading.peak,
+            memory_largest_free_bytes=reading.largest_free,
+            memory_largest_allocatable_bytes=reading.largest_allocatable,
+            memory_largest_request_bytes=reading.largest_request,
+            memory_chunks=reading.chunks,
+            memory_fragmentation=reading.fragmentation,
+            memory_source=int(reading.source),
+            memory_step=step,
+            memory_ns=time.monotonic_ns(),
+        )
