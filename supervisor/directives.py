@@ -1,11 +1,13 @@
 """What an attempt is told, and what is told of it: pure translations."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
-from supervisor.core.batching import Plan
 from supervisor.core.effects import RecordIncident
 from supervisor.core.explain import UNSAVED
+from supervisor.core.placement import GpuReading, named, usable
 from supervisor.core.spec import Spec
+from supervisor.core.treatment import NOTHING, Treatment, variables
 from supervisor.host.ledger import RunRow
 from supervisor.wire.directive import Directive
 from supervisor.wire.paths import RunPaths, memory_directory
@@ -22,11 +24,19 @@ def make_directive(
     spec: Spec,
     paths: RunPaths,
     number: int,
-    plan: Plan | None,
+    treatment: Treatment | None,
     *,
     between_failures: float,
+    gpus: Sequence[GpuReading] = (),
+    quarantined: frozenset[str] = frozenset(),
 ) -> Directive:
-    """What attempt ``number`` is told; ``between_failures`` in seconds."""
+    """What attempt ``number`` is told; ``between_failures`` in seconds.
+
+    ``gpus``: the box as it is now, empty where it is not known.
+    """
+    treatment = treatment or NOTHING
+    plan, detour = treatment.plan, treatment.detour
+    visible = usable(spec.gpus, gpus, without=quarantined.union(treatment.avoid))
     every, inside = spec.snapshots.every, spec.snapshots.memory_every
     memory = memory_of(row, spec)
     return Directive(
@@ -40,12 +50,12 @@ def make_directive(
         memory_directory=None if memory is None else str(memory),
         seed=row.seed,
         restore=True,
-        restore_before_step=None,
+        restore_before_step=None if detour is None else detour.restore_before_step,
         slice_size=None if plan is None else plan.slice_size,
         calibrate=plan is not None and plan.calibrate,
         slice_ceiling=None if plan is None else plan.ceiling,
         memory_limit_bytes=spec.memory.cpu,
-        gpu_memory_limit_bytes=spec.memory.gpu,
+        gpu_memory_limit_bytes=gpu_limit(spec, treatment, gpus, visible),
         gpu_memory_growth=spec.memory.gpu is None,
         allow_inexact=spec.microbatch.allow_inexact,
         snapshot_every_seconds=None if every is None else every.seconds,
@@ -56,8 +66,32 @@ def make_directive(
         mean_seconds_between_failures=between_failures,
         snapshot_quota_bytes=spec.snapshots.quota,
         snapshots_kept=spec.snapshots.keep,
-        deterministic=False,
+        deterministic=treatment.deterministic,
+        variables=variables(treatment),
+        visible_gpus=visible,
+        precision=treatment.precision,
+        skip=None if detour is None else detour.skip,
+        rate_factor=1.0 if detour is None else detour.rate_factor,
+        watch_loss=spec.remedies.watch_loss,
     )
+
+
+def gpu_limit(
+    spec: Spec,
+    treatment: Treatment,
+    gpus: Sequence[GpuReading],
+    visible: Sequence[str] | None,
+) -> int | None:
+    """Bytes that the framework may take on each GPU; None: there is no limit.
+
+    The headroom of a remedy is one where the size of the GPUs is known.
+    """
+    used = named(spec.gpus, gpus) if visible is None else visible
+    sizes = [one.total_bytes for one in gpus if one.uuid in used and one.total_bytes]
+    if treatment.headroom is None or not sizes:
+        return spec.memory.gpu
+    limit = int((1.0 - treatment.headroom) * min(sizes))
+    return min(limit, spec.memory.gpu or limit)
 
 
 def incident_sentence(effect: RecordIncident) -> str:

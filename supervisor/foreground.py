@@ -10,15 +10,16 @@ from pathlib import Path
 from uuid import uuid4
 
 from supervisor.core.backoff import BackOff
-from supervisor.core.batching import Plan
 from supervisor.core.events import Exited
 from supervisor.core.history import History
+from supervisor.core.ladder import Terms
 from supervisor.core.lifecycle import Run
+from supervisor.core.liveness import Liveness
 from supervisor.core.policy import Policy
 from supervisor.core.spec import Spec
 from supervisor.core.start import Earlier, Start, decide_start
 from supervisor.core.status import JobStatus
-from supervisor.core.treatment import Treatment
+from supervisor.core.treatment import NOTHING, from_json
 from supervisor.directives import memory_of
 from supervisor.host.attempts import marked_processes
 from supervisor.host.checkpoint_store import newest_step
@@ -167,9 +168,11 @@ def supervisor_for(
         grace_seconds=begun.job.spec.drain.grace,
         attempt=number,
         history=History(attempts=attempts, budget_since=number + 1),
-        treatment=Treatment(
-            plan=None if begun.row.plan is None else Plan(**begun.row.plan)
-        ),
+        treatment=NOTHING
+        if begun.row.treatment is None
+        else from_json(begun.row.treatment),
+        liveness=Liveness(deadlines=begun.job.spec.liveness.deadlines),
+        quarantined=frozenset(row.gpu for row in begun.ledger.quarantined()),
     )
     supervisor = Supervisor(
         row=begun.row,
@@ -211,6 +214,11 @@ def policy_of(row: RunRow, spec: Spec) -> Policy:
             most_seconds=spec.restart.back_off_max,
         ),
         allow_inexact=spec.microbatch.allow_inexact,
+        terms=Terms(
+            allowed=spec.remedies.allowed,
+            gpus=spec.gpus,
+            patience_seconds=spec.remedies.patience,
+        ),
     )
 
 

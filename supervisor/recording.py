@@ -2,11 +2,12 @@
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
-from supervisor.core.effects import RecordIncident, UpdateIncident
+from supervisor.core.effects import Quarantine, RecordIncident, UpdateIncident
 from supervisor.core.history import AttemptHistory
 from supervisor.core.lifecycle import Run
+from supervisor.core.treatment import NOTHING
 from supervisor.host.clock import Clock
 from supervisor.host.ledger import Ledger, LedgerError, RunRow
 
@@ -28,8 +29,8 @@ class Recorder:
         last = run.history.last
         if last is not None and last != before.history.last:
             self.attempt(last)
-        stored = (run.state, run.message, run.plan)
-        if stored != (before.state, before.message, before.plan):
+        stored = (run.state, run.message, run.treatment)
+        if stored != (before.state, before.message, before.treatment):
             self._state(run)
 
     def attempt(self, attempt: AttemptHistory) -> None:
@@ -38,14 +39,14 @@ class Recorder:
         self._put(lambda: self.ledger.put_attempt(self.row.id, attempt, now=wall))
 
     def _state(self, run: Run) -> None:
-        plan = None if run.plan is None else asdict(run.plan)
+        treatment = None if run.treatment == NOTHING else run.treatment.to_json()
         ended = self.clock.wall() if run.state.ended else None
         self._put(
             lambda: self.ledger.set_state(
                 self.row.id,
                 state=run.state,
                 message=run.message,
-                plan=plan,
+                treatment=treatment,
                 ended_at=ended,
             )
         )
@@ -54,6 +55,11 @@ class Recorder:
         """A new incident."""
         wall = self.clock.wall()
         self._put(lambda: self.ledger.record_incident(self.row.id, effect, now=wall))
+
+    def quarantine(self, effect: Quarantine) -> None:
+        """GPUs to keep out of use."""
+        wall = self.clock.wall()
+        self._put(lambda: self.ledger.quarantine(self.row.id, effect, now=wall))
 
     def update(self, effect: UpdateIncident) -> None:
         """What became of an incident."""

@@ -11,7 +11,6 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from supervisor.core.batching import Plan
 from supervisor.core.causes import Cause
 from supervisor.core.effects import (
     AskDrain,
@@ -21,8 +20,10 @@ from supervisor.core.effects import (
     Happened,
     Kill,
     Launch,
+    Quarantine,
     RecordIncident,
     Say,
+    TakeStacks,
     UpdateIncident,
 )
 from supervisor.core.events import (
@@ -33,21 +34,24 @@ from supervisor.core.events import (
     Spawned,
     SpawnFailed,
     TimeIsUp,
+    Unkillable,
 )
 from supervisor.core.failures import mean_seconds_between_failures
 from supervisor.core.lifecycle import Run, step
+from supervisor.core.placement import GpuReading, named
 from supervisor.core.spec import Spec
 from supervisor.core.status import JobState, JobStatus
+from supervisor.core.treatment import Awaited, Treatment
 from supervisor.core.verdicts import RemedyKind
 from supervisor.directives import incident_sentence, make_directive, memory_of
-from supervisor.host.attempts import Attempt, Launcher, LaunchError
+from supervisor.host.attempts import Launcher, LaunchError
 from supervisor.host.clock import Clock
 from supervisor.host.evidence import gather
 from supervisor.host.ledger import Ledger, RunRow
-from supervisor.host.logs import LogFollower
 from supervisor.host.memory_tier import discard, release
+from supervisor.host.remains import Remains
 from supervisor.host.status import RunFacts, earlier_pages, job_status
-from supervisor.host.telemetry import Telemetry
+from supervisor.host.watching import Watch
 from supervisor.recording import Recorder
 from supervisor.signals import wakeups
 from supervisor.wire.directive import Directive
@@ -60,20 +64,9 @@ STARTING_SECONDS = 0.01
 """How often an attempt that is being started is looked at."""
 
 
-@dataclass(slots=True)
-class Watch:
-    """All that belongs to the attempt that runs now."""
-
-    attempt: Attempt
-    telemetry: Telemetry
-    log: LogFollower
-    started: bool = False
-
-    @classmethod
-    def over(cls, attempt: Attempt) -> "Watch":
-        """Begin to watch ``attempt``."""
-        paths = attempt.paths
-        return cls(attempt, Telemetry(paths), LogFollower(paths.output))
+def _no_gpus() -> tuple[GpuReading, ...]:
+    """Nothing is known of the GPUs of the box."""
+    return ()
 
 
 @dataclass(kw_only=True)
@@ -91,9 +84,12 @@ class Supervisor:
     show: Callable[[JobStatus], None]
     accept_changes: bool = False
     """Go on although the training data changed."""
+    gpus: Callable[[], tuple[GpuReading, ...]] = _no_gpus
+    """The GPUs of the box as they are now; it never waits for the driver."""
     exit_code: int | None = None
     """What the command ends with; None while the run goes on."""
     recorder: Recorder = field(init=False)
+    remains: Remains = field(init=False)
     _watch: Watch | None = None
     _inbox: deque[Event] = field(default_factory=deque[Event])
     _earlier: list[Page] = field(default_factory=list[Page])
@@ -105,6 +101,7 @@ class Supervisor:
         self.recorder = Recorder(
             row=self.row, ledger=self.ledger, clock=self.clock, say=self.say
         )
+        self.remains = Remains(run_id=self.row.run_id)
 
     def supervise(self) -> int:
         """Run until the end, in the foreground; the exit code of the command."""
@@ -235,6 +232,9 @@ class Supervisor:
         watch.log.poll()
         if ended:
             self.post(self._exited(watch))
+        else:
+            now = self.clock.now()
+            self._inbox.extend(watch.look(now=now, remains=self.remains))
 
     def _exited(self, watch: Watch) -> Exited:
         exited = gather(
@@ -248,9 +248,8 @@ class Supervisor:
         page = watch.telemetry.page()
         if page is not None:
             self._earlier.append(page)
-        watch.attempt.close()
         self._watch = None
-        return exited
+        return watch.close(exited, gpus=self.gpus(), remains=self.remains)
 
     def _happen(self, event: Event) -> None:
         before = self.run
@@ -261,14 +260,14 @@ class Supervisor:
 
     def _perform(self, effect: Effect) -> None:
         match effect:
-            case Launch(number=number, plan=plan):
-                self._launch(number, plan)
-            case AskDrain() if self._watch is not None:
-                self._watch.attempt.ask_drain()
-            case Kill() if self._watch is not None:
-                self._watch.attempt.kill()
-            case CheckGate():
-                self.post(self._gate())
+            case Launch(number=number, treatment=treatment):
+                self._launch(number, treatment)
+            case AskDrain() | Kill() | TakeStacks():
+                self._ask(effect)
+            case CheckGate(awaited=awaited):
+                self.post(self._gate(awaited))
+            case Quarantine():
+                self.recorder.quarantine(effect)
             case RecordIncident():
                 self._record(effect)
             case UpdateIncident():
@@ -277,8 +276,20 @@ class Supervisor:
                 self.say(text)
             case End(exit_code=code):
                 self.exit_code = code
-            case AskDrain() | Kill():
-                return  # it ended a moment ago: the exit is on its way
+
+    def _ask(self, effect: AskDrain | Kill | TakeStacks) -> None:
+        watch = self._watch
+        if watch is None:
+            return  # it ended a moment ago: the exit is on its way
+        match effect:
+            case AskDrain():
+                watch.attempt.ask_drain()
+            case TakeStacks():
+                watch.take_stacks(now=self.clock.now())
+            case Kill():
+                stuck = watch.kill(self.gpus())
+                if stuck is not None:
+                    self.post(stuck)
 
     def _record(self, effect: RecordIncident) -> None:
         if effect.happened is Happened.ENDED:
@@ -286,9 +297,25 @@ class Supervisor:
         self.recorder.incident(effect)
         self.say(incident_sentence(effect))
 
-    def _gate(self) -> GateClear | GateHeld:
+    def _gate(self, awaited: Awaited | None) -> GateClear | GateHeld | Unkillable:
+        gpus = self.gpus()
+        out = self.run.quarantined.union(self.run.treatment.avoid)
+        wanted = named(self.spec.gpus, gpus)
+        found = self.remains.gate(
+            now=self.clock.now(),
+            gpus=gpus,
+            visible=[gpu for gpu in wanted if gpu not in out],
+            awaited=awaited,
+            disk=self.paths.snapshots,
+        )
+        if not isinstance(found, GateClear):
+            return found
+        if wanted and out.issuperset(wanted):
+            return GateHeld(
+                f"every GPU of this run is quarantined: {', '.join(wanted)}"
+            )
         left = self.launcher.left(self.row.run_id, job=self.row.job)
-        return GateClear() if left is None else GateHeld(left)
+        return found if left is None else GateHeld(left)
 
     def _between_failures(self) -> float:
         """Mean seconds from one failure of this run to the next."""
@@ -297,8 +324,8 @@ class Supervisor:
             seconds=seconds, failures=self.run.history.failures
         )
 
-    def _launch(self, number: int, plan: Plan | None) -> None:
-        directive = self._directive(number, plan)
+    def _launch(self, number: int, treatment: Treatment) -> None:
+        directive = self._directive(number, treatment)
         paths = self.paths.attempt(number)
         try:
             attempt = self.launcher.launch(self.spec, directive, paths=paths)
@@ -307,13 +334,15 @@ class Supervisor:
         else:
             self._watch = Watch.over(attempt)
 
-    def _directive(self, number: int, plan: Plan | None) -> Directive:
+    def _directive(self, number: int, treatment: Treatment) -> Directive:
         directive = make_directive(
             self.row,
             self.spec,
             self.paths,
             number,
-            plan,
+            treatment,
             between_failures=self._between_failures(),
+            gpus=self.gpus(),
+            quarantined=self.run.quarantined,
         )
         return replace(directive, accept_changes=self.accept_changes)

@@ -114,6 +114,8 @@ def _counted(
                 iterator._interrupted_warning()
             break
         iterator._steps_seen += chunk
+        if fit.passes_over(step, iterator._current_iterator):
+            continue
         fit.before_step(step)
         yield step, step + chunk - 1, iterator._current_iterator
         fit.after_step(step + chunk)
@@ -131,7 +133,8 @@ def _until_exhausted(
     step = start
     while True:
         iterator._steps_seen = step + chunk
-        fit.before_step(step)
-        yield step, step + chunk - 1, current
-        fit.after_step(step + chunk)
+        if not fit.passes_over(step, current):
+            fit.before_step(step)
+            yield step, step + chunk - 1, current
+            fit.after_step(step + chunk)
         step += chunk

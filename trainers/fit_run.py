@@ -11,6 +11,7 @@ from trainers import (
     data,
     data_fingerprint,
     data_operations,
+    detour,
     drain,
     fit_callbacks,
     fit_iterator,
@@ -18,6 +19,7 @@ from trainers import (
     fit_state,
     fit_validation,
     frameworks,
+    loss_watch,
 )
 from trainers import seams_fit as seams
 from trainers.fit_report import Report
@@ -76,6 +78,7 @@ class FitRun:
         """Step and time of the last snapshot in any tier."""
         self._since_durable = self._since
         self._told: set[str] = set()
+        self.loss_watch = loss_watch.LossWatch(session.attempt, model)
         self._looked_into = False
 
     # --- before the first step ---------------------------------------------------
@@ -240,9 +243,28 @@ class FitRun:
         if not resumed:
             self._boundary()
 
+    def passes_over(self, step: int, batches: Any) -> bool:
+        """Whether the step is to be left out; its batches are drawn then."""
+        skip = self.attempt.directive.skip
+        if skip is None or not skip[0] <= self.session.step < skip[1]:
+            return False
+        chunk, left = self.iterator.steps_per_execution, self._left()
+        count = chunk if left is None else min(chunk, left)
+        drawn = detour.draw(batches, count)
+        if drawn < count:
+            return False  # the data end here: Keras finds that out by itself
+        self.source.drawn += count
+        self.session.step += count
+        self.step_in_epoch += count
+        self.next_step = step + chunk
+        detour.passed_over(self.attempt, steps=count, until=skip[1])
+        self._publish_position()
+        return True
+
     def before_step(self, _step: int) -> None:
         """The iterator is about to hand out a step."""
         self._wrap()
+        detour.lower_rate(self.session, self.model)
         self._ran = 0
         if self.iterator.steps_per_execution > 1 and self._updates is None:
             self._updates = seams.updates(self.model)
@@ -302,6 +324,7 @@ class FitRun:
             step_in_epoch=self.step_in_epoch,
             samples=self.session.samples,
         )
+        self.loss_watch.look(self.logs, step=self.session.step, epoch=self.epoch)
         self._boundary()
 
     def _publish_position(self) -> None:
@@ -357,6 +380,9 @@ class FitRun:
         Not ``patient``: if there is no memory for it yet, that is made aside, and the
         state is saved at a later boundary.
         """
+        self.loss_watch.look(
+            self.logs, step=self.session.step, epoch=self.epoch, due=True
+        )
         began = time.perf_counter()
         before = self.attempt.enter(Phase.SNAPSHOT)
         local = {

@@ -65,6 +65,8 @@ def watch(attempt: Attempt) -> None:
         name: functools.partial(_other_backend, attempt, title)
         for name, title in OTHER_BACKENDS.items()
     }
+    if attempt.directive.precision is not None:
+        waiting["keras"] = functools.partial(_precision, attempt)
     waiting["tensorflow"] = functools.partial(_tensorflow, attempt)
     waiting["keras.src.backend.tensorflow.trainer"] = functools.partial(_keras, attempt)
     hooks.after_import(waiting)
@@ -75,6 +77,11 @@ def _other_backend(attempt: Attempt, title: str, _module: ModuleType) -> None:
         f"the backend is {title}: this run is watched and restarted, but its fits are"
         " not resumed exactly"
     )
+
+
+def _precision(attempt: Attempt, keras: ModuleType) -> None:
+    """A remedy that the person allowed; a script that sets a policy itself keeps it."""
+    keras.config.set_dtype_policy(attempt.directive.precision)
 
 
 def _tensorflow(attempt: Attempt, tf: ModuleType) -> None:

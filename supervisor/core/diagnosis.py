@@ -34,6 +34,7 @@ from supervisor.core.evidence import Evidence
 from supervisor.core.exits import SIGKILL
 from supervisor.core.logscan import LogFindings
 from supervisor.core.signatures_row import LIBRARY
+from supervisor.core.stacks import where
 from supervisor.core.units import format_size
 from supervisor.core.verdicts import Diagnosis, Reason
 
@@ -96,7 +97,8 @@ def _ended_by_us(evidence: Evidence) -> Diagnosis | None:
     if because is not None:
         stuck = "unkillable" in because or "D state" in because
         cause = Cause.UNKILLABLE if stuck else Cause.STALLED
-        return _made(cause, Reason(because or "The supervisor killed it.", "killed"))
+        said = Reason(because or "The supervisor killed it.", "killed")
+        return _made(cause, said, *(Reason(f, "stack") for f in where(evidence.stacks)))
     if not evidence.stop_requested or evidence.finished or evidence.crash is not None:
         return None
     return _made(
@@ -104,6 +106,13 @@ def _ended_by_us(evidence: Evidence) -> Diagnosis | None:
         Reason("It was asked to end, and ended before its state was saved.", "stop"),
         *exit_reasons(evidence),
     )
+
+
+def _lost_its_loss(evidence: Evidence) -> Diagnosis | None:
+    found = evidence.non_finite
+    if found is None:
+        return None
+    return _made(Cause.NON_FINITE_LOSS, Reason(found.because, "loss_watch"))
 
 
 def _unkillable(evidence: Evidence) -> Diagnosis | None:
@@ -264,6 +273,7 @@ _RULES: tuple[Callable[[Evidence], Diagnosis | None], ...] = (
     _refused,
     _drained,
     _ended_by_us,
+    _lost_its_loss,
     _unkillable,
     _ended_well,
     _killed_for_memory,

@@ -16,8 +16,8 @@ class NonFinite:
     """The newest step whose loss was seen to be finite; None: no such was seen."""
     step: int
     """The step at which it was seen not to be."""
-    loss: str
-    """``nan`` or ``inf``, and what the weights say."""
+    because: str
+    """A sentence with the loss, the steps, and what the weights say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,6 +21,8 @@ from pydantic import (
 from typing_extensions import override
 
 from supervisor.core.address import Address, parse_address
+from supervisor.core.ladder import Allow
+from supervisor.core.liveness import Deadlines
 from supervisor.core.units import (
     DURATION_EXPECTED,
     SIZE_EXPECTED,
@@ -83,6 +85,13 @@ def _listen(value: object) -> Address | None:
         return parse_address(value)
     message = f"expected HOST:PORT or off, got {value!r}"
     raise ValueError(message)
+
+
+def _deadline(value: object) -> float | None:
+    return None if value == "off" else _duration(value)
+
+
+Deadline = Annotated[float | None, BeforeValidator(_deadline)]
 
 
 class _Table(BaseModel):
@@ -192,6 +201,50 @@ class Restart(_Table):
     back_off_max: Duration = 300.0
 
 
+class Remedies(_Table):
+    """What remedies may do. The first three change the computation: only if allowed."""
+
+    mixed_precision: bool = False
+    """Out of memory: compute in bfloat16 where slices alone do not help."""
+    skip_batches: bool = False
+    """The loss was lost: leave the batches of that place out."""
+    lower_rate: bool = False
+    """The loss was lost: go on at half of the learning rate."""
+    watch_loss: bool = True
+    """End an attempt whose loss and weights are no numbers any more."""
+    patience: Duration = 1800.0
+    """How long to wait for a GPU that somebody else uses."""
+
+    @property
+    def allowed(self) -> frozenset[Allow]:
+        """Those that change the computation."""
+        return frozenset(allow for allow in Allow if getattr(self, allow.value))
+
+
+class Liveness(_Table):
+    """How long an attempt may show no progress, at least; ``off``: for ever.
+
+    Deadlines grow with what is usual for the run; they never fall below these.
+    """
+
+    silent: Deadline = Deadlines().silent
+    """No heartbeat at all."""
+    startup: Deadline = Deadlines().startup
+    """The script's own code before, between and after calls of ``fit``."""
+    compile: Deadline = Deadlines().compile
+    """Restoring, and the first step."""
+    step: Deadline = Deadlines().step
+    validation: Deadline = Deadlines().validation
+    snapshot: Deadline = Deadlines().snapshot
+    factor: Annotated[float, Field(ge=1.0, le=1000.0)] = Deadlines().factor
+    """Deadlines are at least this times what is usual."""
+
+    @property
+    def deadlines(self) -> Deadlines:
+        """For ``core.liveness``."""
+        return Deadlines(**self.model_dump())
+
+
 class Drain(_Table):
     """How an attempt is asked to end."""
 
@@ -222,6 +275,8 @@ class Spec(_Table):
     snapshots: Snapshots = Snapshots()
     microbatch: Microbatch = Microbatch()
     restart: Restart = Restart()
+    remedies: Remedies = Remedies()
+    liveness: Liveness = Liveness()
     drain: Drain = Drain()
     metrics: Metrics = Metrics()
 

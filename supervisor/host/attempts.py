@@ -21,6 +21,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 SHIM = ROOT / "supervisor" / "host" / "shim.py"
 
+XLA_FLAGS = "XLA_FLAGS"
+"""A list of flags, the last of a name counts: ours are appended to the job's."""
+
 START_SECONDS = 20.0
 """A shim that has not started training by then never will."""
 
@@ -129,6 +132,11 @@ def environment(
         values["TF_CPU_BFC_MEM_LIMIT_IN_MB"] = str(max(spec.memory.cpu >> 20, 1))
     if spec.gpus is not None:
         values["CUDA_VISIBLE_DEVICES"] = ",".join(str(gpu) for gpu in spec.gpus)
+    if directive.visible_gpus is not None:
+        values["CUDA_VISIBLE_DEVICES"] = ",".join(directive.visible_gpus)
+    for name, value in directive.variables.items():
+        before = values.get(name, "") if name == XLA_FLAGS else ""
+        values[name] = f"{before} {value}".strip()
     if directive.slice_size is not None:
         values[BATCH_ENVIRONMENT] = str(directive.slice_size)
     return values

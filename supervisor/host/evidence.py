@@ -8,7 +8,12 @@ from supervisor.core.events import Exited
 from supervisor.core.evidence import Evidence
 from supervisor.core.logscan import NO_FINDINGS, LogFindings
 from supervisor.host.allocator_dump import read_first_dump
-from supervisor.host.checkpoint_store import newest_step
+from supervisor.host.checkpoint_store import (
+    age,
+    newest_step,
+    read_manifest,
+    snapshot_directories,
+)
 from supervisor.host.logs import LogFollower, scan_file
 from supervisor.host.telemetry import AttemptView, Telemetry
 from supervisor.wire.files import read_json
@@ -49,12 +54,22 @@ def gather(
         limited=limited,
         cgroup_oom_kills=oom_kills,
         script_exit_code=view.exit_code,
+        non_finite=view.non_finite,
+        snapshot_bytes=_newest_bytes(snapshots[0]),
     )
     return Exited(
         evidence=evidence,
         last_step=None if page is None else page.step,
         snapshot_step=newest_step(*snapshots),
     )
+
+
+def _newest_bytes(durable: Path | None) -> int | None:
+    """What the newest snapshot on disk takes."""
+    found = None if durable is None else snapshot_directories(durable)
+    manifests = [read_manifest(path) for path in sorted(found or (), key=age)[-1:]]
+    sizes = [one.tensors_bytes for one in manifests if one is not None]
+    return sizes[0] if sizes else None
 
 
 Record = TypeVar("Record", CrashReport, ExitRecord)

@@ -29,6 +29,7 @@ from supervisor.host.attempts import (
     training_command,
 )
 from supervisor.host.cgroup import counted_since, oom_kills
+from supervisor.host.proc import doomed
 from supervisor.host.process import Neighbour, Process, start
 from supervisor.wire.directive import Directive
 from supervisor.wire.files import write_json
@@ -153,7 +154,8 @@ class DirectLauncher(Launcher):
     @override
     def left(self, run_id: str, *, job: str) -> str | None:
         for pid, name in marked_processes(run_id).items():
-            return f"process {pid} ({name}) of the attempt before"
+            if not doomed(pid):
+                return f"process {pid} ({name}) of the attempt before is still there"
         return None
 
 

@@ -16,9 +16,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from supervisor.core.causes import Cause
-from supervisor.core.effects import RecordIncident, UpdateIncident
+from supervisor.core.effects import Quarantine, RecordIncident, UpdateIncident
 from supervisor.core.history import AttemptHistory
+from supervisor.core.rhythm import Rhythm
 from supervisor.core.status import JobState
+from supervisor.core.treatment import from_json
 from supervisor.core.verdicts import RemedyKind
 
 BUSY_SECONDS = 10.0
@@ -91,6 +93,22 @@ MIGRATIONS = (
     INSERT INTO incidents SELECT *, 'ended' FROM incidents_1;
     DROP TABLE incidents_1;
     """,
+    # Remedies add up to one value; GPUs stay out of use until a person says otherwise.
+    """
+    ALTER TABLE runs ADD COLUMN treatment TEXT;
+    UPDATE runs SET treatment = json_object('plan', json(plan)) WHERE plan IS NOT NULL;
+    ALTER TABLE runs DROP COLUMN plan;
+    ALTER TABLE incidents ADD COLUMN stacks TEXT NOT NULL DEFAULT '';
+    CREATE TABLE quarantine (
+        id INTEGER PRIMARY KEY,
+        gpu TEXT NOT NULL,
+        run INTEGER NOT NULL REFERENCES runs (id),
+        attempt INTEGER NOT NULL,
+        at REAL NOT NULL,
+        because TEXT NOT NULL,
+        returned_at REAL
+    ) STRICT;
+    """,
 )
 """What leads from one schema version to the next; ``user_version`` counts them."""
 
@@ -115,7 +133,8 @@ class RunRow:
     script_hash: str
     seed: int
     spec: dict[str, Any]
-    plan: dict[str, Any] | None
+    treatment: dict[str, Any] | None
+    """What remedies put in force (``core.treatment``); None: nothing."""
     state: JobState
     message: str
     began_at: float
@@ -143,6 +162,20 @@ class IncidentRow:
     memory: dict[str, Any] | None
     advice: str
     deviations: list[str]
+    stacks: str
+    """Of all threads, where it was killed for a hang; else empty."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuarantineRow:
+    """One GPU that is kept out of use, in the shape that ``quarantine --json`` prints."""
+
+    gpu: str
+    job: str
+    attempt: int
+    at: str
+    """UTC, ISO 8601."""
+    because: str
 
 
 class Ledger:
@@ -253,14 +286,14 @@ class Ledger:
         *,
         state: JobState,
         message: str,
-        plan: dict[str, Any] | None,
+        treatment: dict[str, Any] | None,
         ended_at: float | None,
     ) -> None:
         """Where run ``run`` is now."""
-        stored = None if plan is None else json.dumps(plan)
+        stored = None if treatment is None else json.dumps(treatment)
         with self._transaction() as connection:
             connection.execute(
-                "UPDATE runs SET state = ?, message = ?, plan = ?, ended_at = ?"
+                "UPDATE runs SET state = ?, message = ?, treatment = ?, ended_at = ?"
                 " WHERE id = ?",
                 (state, message, stored, ended_at, run),
             )
@@ -282,8 +315,8 @@ class Ledger:
         with self._transaction() as connection:
             connection.execute(
                 "INSERT INTO incidents (run, attempt, at, cause, because, memory,"
-                " advice, remedy, failed_step, happened)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+                " advice, remedy, failed_step, happened, stacks)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
                 " ON CONFLICT (run, attempt, happened) DO NOTHING",
                 (
                     run,
@@ -302,6 +335,7 @@ class Ledger:
                     ),
                     effect.failed_step,
                     effect.happened,
+                    effect.stacks,
                 ),
             )
 
@@ -391,9 +425,39 @@ class Ledger:
             job,
         )
 
+    def quarantine(self, run: int, effect: Quarantine, *, now: float) -> None:
+        """Keep GPUs out of use until ``put_back``; ``now`` in seconds since 1970."""
+        with self._transaction() as connection:
+            for gpu in effect.gpus:
+                connection.execute(
+                    "INSERT INTO quarantine (gpu, run, attempt, at, because)"
+                    " SELECT ?1, ?2, ?3, ?4, ?5 WHERE NOT EXISTS (SELECT 1 FROM"
+                    " quarantine WHERE gpu = ?1 AND returned_at IS NULL)",
+                    (gpu, run, effect.attempt, now, effect.because),
+                )
+
+    def quarantined(self) -> list[QuarantineRow]:
+        """The GPUs of this box that are kept out of use, oldest first."""
+        return self._rows(
+            _quarantined,
+            "SELECT quarantine.*, runs.job FROM quarantine"
+            " JOIN runs ON runs.id = quarantine.run"
+            " WHERE returned_at IS NULL ORDER BY quarantine.id",
+        )
+
+    def put_back(self, gpu: str, *, now: float) -> bool:
+        """A person says that ``gpu`` may be used again; False: it was not kept out."""
+        with self._transaction() as connection:
+            changed = connection.execute(
+                "UPDATE quarantine SET returned_at = ?"
+                " WHERE gpu = ? AND returned_at IS NULL",
+                (now, gpu),
+            )
+            return changed.rowcount > 0
+
 
 def _run(row: sqlite3.Row) -> RunRow:
-    plan = row["plan"]
+    treatment = row["treatment"]
     return RunRow(
         id=row["id"],
         run_id=row["run_id"],
@@ -403,7 +467,7 @@ def _run(row: sqlite3.Row) -> RunRow:
         script_hash=row["script_hash"],
         seed=row["seed"],
         spec=json.loads(row["spec"]),
-        plan=None if plan is None else json.loads(plan),
+        treatment=None if treatment is None else json.loads(treatment),
         state=JobState(row["state"]),
         message=row["message"],
         began_at=row["began_at"],
@@ -416,7 +480,23 @@ def _attempt(row: sqlite3.Row) -> AttemptHistory:
     cause, remedy = stored["cause"], stored["remedy"]
     stored["cause"] = None if cause is None else Cause(cause)
     stored["remedy"] = None if remedy is None else RemedyKind(remedy)
+    treatment = stored.get("treatment")
+    stored["treatment"] = None if treatment is None else from_json(treatment)
+    stored["rhythms"] = tuple(
+        Rhythm(**{**one, "longest": tuple(one["longest"])})
+        for one in stored.get("rhythms", ())
+    )
     return AttemptHistory(**stored)
+
+
+def _quarantined(row: sqlite3.Row) -> QuarantineRow:
+    return QuarantineRow(
+        gpu=row["gpu"],
+        job=row["job"],
+        attempt=row["attempt"],
+        at=datetime.fromtimestamp(row["at"], UTC).isoformat(),
+        because=row["because"],
+    )
 
 
 def _incident(row: sqlite3.Row) -> IncidentRow:
@@ -437,4 +517,5 @@ def _incident(row: sqlite3.Row) -> IncidentRow:
         memory=None if memory is None else json.loads(memory),
         advice=row["advice"],
         deviations=json.loads(row["deviations"]),
+        stacks=row["stacks"],
     )

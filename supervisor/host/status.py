@@ -14,7 +14,7 @@ from supervisor.host.telemetry import Telemetry
 from supervisor.wire.page import Page, Phase
 from supervisor.wire.paths import RunPaths, StatePaths
 
-RESTARTS = {RemedyKind.RESTART, RemedyKind.MICROBATCH}
+RESTARTS = {kind for kind in RemedyKind if kind.restarts}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

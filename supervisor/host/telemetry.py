@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from supervisor.core.events import Event, Learned, SnapshotFailed, Told
+from supervisor.core.evidence import NonFinite
 from supervisor.core.status import SnapshotPlan
 from supervisor.wire.events import EventReader, Kind, Record
 from supervisor.wire.manifest import MEMORY
@@ -27,6 +28,7 @@ class AttemptView:
     promise: str | None = None
     """Why bits are not promised."""
     snapshot_plan: SnapshotPlan | None = None
+    non_finite: NonFinite | None = None
 
 
 def _integer(record: Record, name: str) -> int | None:
@@ -51,6 +53,14 @@ def _plan(record: Record) -> SnapshotPlan:
     )
 
 
+def _non_finite(record: Record) -> NonFinite:
+    return NonFinite(
+        last_finite_step=_integer(record, "last_finite_step"),
+        step=_integer(record, "step") or 0,
+        because=_text(record, "because"),
+    )
+
+
 def fold(view: AttemptView, record: Record) -> AttemptView:
     """``view`` with one more record."""
     change = _FOLDS.get(record.kind)
@@ -65,6 +75,7 @@ _FOLDS: Mapping[str, Callable[[Record], dict[str, Any]]] = {
     Kind.FINISHED: lambda r: {"exit_code": _integer(r, "exit_code")},
     Kind.DRAINED: lambda _: {"drained": True},
     Kind.REFUSED: lambda r: {"refused": _text(r, "sentence")},
+    Kind.NON_FINITE: lambda r: {"non_finite": _non_finite(r)},
     Kind.SNAPSHOT_PLAN: lambda r: {"snapshot_plan": _plan(r)},
     Kind.PROMISE: lambda r: {
         "promise": None if r.fields.get("bits") is not False else _text(r, "sentence")

@@ -1,6 +1,6 @@
 """The directive: what the supervisor asks of one attempt, written before it starts."""
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Self
 
@@ -76,6 +76,19 @@ class Directive:
     """Ask TensorFlow for deterministic algorithms (a remedy)."""
     accept_changes: bool = False
     """Go on although the training data are not those of the snapshot."""
+    variables: dict[str, str] = field(default_factory=dict[str, str])
+    """Environment variables of remedies; ``XLA_FLAGS`` are appended to the job's."""
+    visible_gpus: tuple[str, ...] | None = None
+    """The GPUs that are left to it; None: those of the spec."""
+    precision: str | None = None
+    """Keras' global dtype policy; None: the script's own."""
+    skip: tuple[int, int] | None = None
+    """Batches of the steps from the first (done steps, from 0) to before the second
+    are drawn and not trained on."""
+    rate_factor: float = 1.0
+    """The learning rate is multiplied by this before the first step."""
+    watch_loss: bool = False
+    """End the attempt when loss and weights are no numbers any more."""
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object with the fields by name."""
@@ -89,6 +102,8 @@ class Directive:
             return None
         known: dict[str, Any] = {name: value[name] for name in names}
         known["args"] = tuple(known["args"])
+        for name in ("visible_gpus", "skip"):
+            known[name] = None if known[name] is None else tuple(known[name])
         return cls(**known)
 
     @classmethod

@@ -54,6 +54,9 @@ class Kind:
     """``fit, step``."""
     DRAINED = "drained"
     """``step``, ``snapshot``: the state is saved and the process ends with 75."""
+    NON_FINITE = "non_finite"
+    """``step, last_finite_step`` (null: none was seen), ``loss``, ``because``: loss and
+    weights are no numbers any more, and the process ends."""
     NOTICE = "notice"
     """``sentence``: for the person who runs this."""
     FINISHED = "finished"

@@ -67,15 +67,15 @@ def test_a_run_is_stored_and_resumed(ledger: Ledger) -> None:
         run.id,
         state=JobState.DRAINED,
         message="m",
-        plan={"slices": 4},
+        treatment={"growth": True},
         ended_at=2.0,
     )
     stored = ledger.latest_run("digits")
     assert stored is not None
-    assert (stored.state, stored.message, stored.plan, stored.ended_at) == (
+    assert (stored.state, stored.message, stored.treatment, stored.ended_at) == (
         JobState.DRAINED,
         "m",
-        {"slices": 4},
+        {"growth": True},
         2.0,
     )
     ledger.resume_run(run.id, script_hash="2", spec={})

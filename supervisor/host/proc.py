@@ -1,0 +1,121 @@
+"""Processes as ``/proc`` shows them (proc(5)). Whatever is gone is None, no error."""
+
+import os
+import signal
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from supervisor.core.liveness import Look
+from supervisor.wire.page import Page, Phase
+
+PROC = Path("/proc")
+_TICKS = os.sysconf("SC_CLK_TCK")
+_PHASES = {int(phase): phase.name.lower() for phase in Phase}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stat:
+    """A few fields of ``/proc/PID/stat``."""
+
+    state: str
+    """``R``, ``S``, ``D`` (cannot be woken), ``T``, ``t`` (stopped), ``Z`` (zombie)."""
+    cpu_seconds: float
+    """Of all its threads."""
+    started_ticks: int
+
+
+def stat(pid: int) -> Stat | None:
+    """What the kernel says of ``pid``."""
+    try:
+        text = (PROC / str(pid) / "stat").read_bytes()
+    except OSError:
+        return None
+    fields = text.rpartition(b")")[2].split()  # from field 3 on: the name may be odd
+    return Stat(
+        state=fields[0].decode(),
+        cpu_seconds=(int(fields[11]) + int(fields[12])) / _TICKS,
+        started_ticks=int(fields[19]),
+    )
+
+
+def name_of(pid: int) -> str:
+    """Its command name; ``?`` where it may not be read."""
+    try:
+        return (PROC / str(pid) / "comm").read_text(errors="replace").strip()
+    except OSError:
+        return "?"
+
+
+def descendants(pid: int) -> dict[int, int]:
+    """``pid`` and all that came of it: {pid: start in clock ticks}.
+
+    What happens meanwhile may be missed: who asks again finds it then.
+    """
+    found: dict[int, int] = {}
+    waiting = [pid]
+    while waiting:
+        one = waiting.pop()
+        known = stat(one)
+        if known is not None and one not in found:
+            found[one] = known.started_ticks
+            waiting += _children(one)
+    return found
+
+
+def _children(pid: int) -> list[int]:
+    """Each thread has the children that it started."""
+    found: list[int] = []
+    try:
+        for thread in (PROC / str(pid) / "task").iterdir():
+            found += [int(c) for c in (thread / "children").read_text().split()]
+    except OSError:
+        return found
+    return found
+
+
+def doomed(pid: int) -> bool:
+    """Whether it was killed and cannot die: in D state, with SIGKILL before it.
+
+    It will never run a line of its program again.
+    """
+    known = stat(pid)
+    if known is None or known.state != "D":
+        return False
+    try:
+        status = (PROC / str(pid) / "status").read_text()
+    except OSError:
+        return False
+    pending = 0
+    for line in status.splitlines():
+        key, _, value = line.partition(":")
+        if key in {"SigPnd", "ShdPnd"}:
+            pending |= int(value, 16)
+    return bool(pending >> (signal.SIGKILL - 1) & 1)
+
+
+def slept_seconds() -> float:
+    """How long the machine has slept since it started."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - time.monotonic()
+
+
+def look_at(pid: int | None, page: Page | None) -> Look:
+    """How training looks right now, by the kernel and by its own page."""
+    known = None if pid is None else stat(pid)
+    seen = page or Page()
+    return Look(
+        heartbeat_ns=seen.heartbeat_ns,
+        phase=None if seen.phase is None else _PHASES.get(seen.phase),
+        progress=(
+            seen.phase,
+            seen.phase_since_ns,
+            seen.fit,
+            seen.epoch,
+            seen.step,
+            seen.samples,
+            seen.snapshots,
+        ),
+        state=None if known is None else known.state,
+        cpu_seconds=None if known is None else known.cpu_seconds,
+        slept_seconds=slept_seconds(),
+    )

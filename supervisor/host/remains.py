@@ -1,0 +1,172 @@
+"""What is left of dead attempts, and what else the next one has to wait for.
+
+The shim ends what it can see. This is the second opinion, for what outlived the shim
+itself: processes that carry the run's marker in their environment, and those that were
+seen to come of an attempt while it lived, whatever they did to their environment, their
+session or their parent. They are ended here; a zombie is no process any more, and one
+that was killed but cannot die (D state) never runs again.
+"""
+
+import contextlib
+import shutil
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from supervisor.core.events import GateClear, GateHeld, Unkillable
+from supervisor.core.placement import GpuReading, holders, tenants
+from supervisor.core.treatment import Awaited
+from supervisor.core.units import format_size
+from supervisor.host.attempts import marked_processes
+from supervisor.host.proc import descendants, doomed, name_of, stat
+from supervisor.host.process import Neighbour
+
+GRACE_SECONDS = 2.0
+"""From SIGTERM to SIGKILL."""
+TREE_SECONDS = 5.0
+"""How often the tree of an attempt is looked at while it lives."""
+PRUNED = ("abandoned", "quarantine")
+"""Directories beside the snapshots: kept for a look, and the first to go."""
+
+Verdict = GateClear | GateHeld | Unkillable
+
+
+@dataclass(kw_only=True)
+class Remains:
+    """The processes of one run."""
+
+    run_id: str
+    known: dict[int, int] = field(default_factory=dict[int, int])
+    """Every process that was ever seen: {pid: start in clock ticks}."""
+    _asked: dict[int, float] = field(default_factory=dict[int, float])
+    _told: frozenset[int] = frozenset()
+    _looked_at: float | None = None
+
+    @property
+    def pids(self) -> frozenset[int]:
+        """Whose GPU memory is ours."""
+        return frozenset(self.known)
+
+    def follow(self, root: int | None, *, now: float) -> None:
+        """Look at the tree below ``root``, now and then."""
+        due = self._looked_at is None or now - self._looked_at >= TREE_SECONDS
+        if root is None or not due:
+            return
+        self._looked_at = now
+        self.known.update(descendants(root))
+
+    def left(self) -> dict[int, str]:
+        """Who still is there: {pid: command name}."""
+        found = {**dict.fromkeys(marked_processes(self.run_id), 0), **self.known}
+        alive: dict[int, str] = {}
+        for pid, ticks in found.items():
+            seen = stat(pid)
+            same = seen is not None and ticks in {0, seen.started_ticks}
+            if seen is not None and same and seen.state not in "ZX":
+                alive[pid] = name_of(pid)
+        return alive
+
+    def end(self, left: dict[int, str], *, now: float) -> Unkillable | None:
+        """SIGTERM, then SIGKILL; at the first that cannot die: who they are."""
+        for pid in left:
+            since = self._asked.setdefault(pid, now)
+            if now == since:
+                _send(pid, signal.SIGTERM)
+            elif now - since >= GRACE_SECONDS:
+                _send(pid, signal.SIGKILL)
+        stuck = frozenset(
+            pid for pid, since in self._asked.items()
+            if now - since >= 2 * GRACE_SECONDS and pid in left and doomed(pid)
+        )  # fmt: skip
+        if stuck <= self._told:
+            return None
+        self._told |= stuck
+        return Unkillable(tuple(sorted(stuck)))
+
+    def gate(
+        self,
+        *,
+        now: float,
+        gpus: Sequence[GpuReading],
+        visible: Sequence[str],
+        awaited: Awaited | None,
+        disk: Path,
+    ) -> Verdict:
+        """Whether the next attempt may start; if not, who or what holds it."""
+        left = self.left()
+        stuck = self.end(left, now=now)
+        if stuck is not None:
+            return Unkillable(stuck.pids, gpus_of(stuck.pids, gpus))
+        for pid, name in left.items():
+            if not doomed(pid):
+                return GateHeld(
+                    f"process {pid} ({name}) of the attempt before is still there; "
+                    "it is being ended"
+                )
+        for uuid, process in holders(gpus, ours=self.pids):
+            if process.pid not in self._told:
+                held = process.used_bytes
+                much = "memory" if held is None else format_size(held)
+                return GateHeld(
+                    f"{much} of {uuid} still held by process {process.pid} "
+                    f"({process.name}) of the attempt before"
+                )
+        return self._awaited(awaited, gpus=gpus, visible=visible, disk=disk)
+
+    def _awaited(
+        self,
+        awaited: Awaited | None,
+        *,
+        gpus: Sequence[GpuReading],
+        visible: Sequence[str],
+        disk: Path,
+    ) -> Verdict:
+        if awaited is None:
+            return GateClear()
+        if awaited.tenants_gone:
+            for one in tenants(gpus, gpus=visible, ours=self.pids):
+                return GateHeld(
+                    f"process {one.pid} ({one.name}) of somebody else holds memory on "
+                    "the GPU"
+                )
+        if awaited.room_bytes is not None:
+            free = room(disk, wanted=awaited.room_bytes)
+            if free < awaited.room_bytes:
+                return GateHeld(
+                    f"{format_size(free)} are free on the disk of {disk}, "
+                    f"{format_size(awaited.room_bytes)} are needed"
+                )
+        return GateClear()
+
+
+def gpus_of(pids: Sequence[int], gpus: Sequence[GpuReading]) -> tuple[str, ...]:
+    """The GPUs on which these processes hold memory."""
+    held = holders(gpus, ours=frozenset(pids))
+    return tuple(dict.fromkeys(uuid for uuid, _ in held))
+
+
+def room(disk: Path, *, wanted: int) -> int:
+    """Bytes free where ``disk`` is, after freeing what nobody needs if they are few."""
+    free = _free(disk)
+    if free < wanted:
+        for name in PRUNED:
+            shutil.rmtree(disk / name, ignore_errors=True)
+        free = _free(disk)
+    return free
+
+
+def _free(disk: Path) -> int:
+    try:
+        return shutil.disk_usage(disk).free
+    except OSError:
+        return 0
+
+
+def _send(pid: int, number: signal.Signals) -> None:
+    """Signal it, and wake it if it is stopped; the pid cannot become another's."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        process = Neighbour.of(pid)
+        process.send(number)
+        process.send(signal.SIGCONT)
+        process.close()

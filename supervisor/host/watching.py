@@ -1,0 +1,80 @@
+"""One attempt, watched: what it tells, how it looks, and how it is made to end."""
+
+from dataclasses import dataclass, replace
+
+from supervisor.core.events import Event, Exited, Looked, StacksTaken, Unkillable
+from supervisor.core.placement import GpuReading
+from supervisor.host.attempts import Attempt, read_shimmed
+from supervisor.host.logs import LogFollower
+from supervisor.host.proc import doomed, look_at
+from supervisor.host.remains import Remains, gpus_of
+from supervisor.host.stacks import Stacks
+from supervisor.host.telemetry import Telemetry
+from supervisor.wire.page import Page
+
+KILLS = 2
+"""SIGKILL was sent so often before a process in D state is called unkillable."""
+
+
+@dataclass(slots=True)
+class Watch:
+    """All that belongs to the attempt that runs now."""
+
+    attempt: Attempt
+    telemetry: Telemetry
+    log: LogFollower
+    started: bool = False
+    page: Page | None = None
+    """The newest that could be read."""
+    stacks_text: str = ""
+    """The stacks of its threads, where they were taken."""
+    _stacks: Stacks | None = None
+    _kills: int = 0
+
+    @classmethod
+    def over(cls, attempt: Attempt) -> "Watch":
+        """Begin to watch ``attempt``."""
+        paths = attempt.paths
+        return cls(attempt, Telemetry(paths), LogFollower(paths.output))
+
+    def look(self, *, now: float, remains: Remains) -> list[Event]:
+        """How it looks at ``now`` (monotonic seconds)."""
+        shimmed = read_shimmed(self.attempt.paths)
+        remains.follow(None if shimmed is None else shimmed.shim_pid, now=now)
+        self.page = self.telemetry.page() or self.page
+        rss = None if self.page is None else self.page.host_rss_bytes
+        found: list[Event] = [Looked(look_at(self.attempt.pid, self.page), rss)]
+        if self._stacks is not None and self._stacks.taken(now=now):
+            self.stacks_text, self._stacks = self._stacks.text, None
+            found.append(StacksTaken())
+        return found
+
+    def take_stacks(self, *, now: float) -> None:
+        """Have the stacks of its threads written down; ``look`` tells when they are."""
+        pid = self.attempt.pid
+        if pid is not None:
+            self._stacks = Stacks(self.attempt.paths, pid, now=now)
+
+    def kill(self, gpus: tuple[GpuReading, ...]) -> Unkillable | None:
+        """End it at once; who does not die of that, once it is plain."""
+        pid = self.attempt.pid
+        self.attempt.kill()
+        self._kills += 1
+        if pid is None or self._kills <= KILLS or not doomed(pid):
+            return None
+        return Unkillable((pid,), gpus_of((pid,), gpus))
+
+    def close(
+        self, exited: Exited, *, gpus: tuple[GpuReading, ...], remains: Remains
+    ) -> Exited:
+        """Give back what was held; ``exited`` with what only the watch knows."""
+        self.attempt.close()
+        page = self.telemetry.page() or self.page
+        evidence = replace(
+            exited.evidence,
+            stacks=self.stacks_text,
+            gpus=gpus,
+            own_pids=remains.pids,
+        )
+        rss = None if page is None else page.host_rss_bytes
+        return replace(exited, evidence=evidence, rss_bytes=rss)
