@@ -64,6 +64,12 @@ class Happened(enum.StrEnum):
     """A snapshot could not be kept in memory; training went on."""
     UNSAVED_ON_DISK = "unsaved_on_disk"
     """A snapshot could not be written to disk; training went on."""
+    PLANNED = "planned"
+    """The attempt was ended at a snapshot, before memory ran out; nothing was lost."""
+    DEVICE_MEMORY_HIGH = "device_memory_high"
+    """Device memory is used beyond the threshold of the spec; training goes on."""
+    HOST_MEMORY_HIGH = "host_memory_high"
+    """Main memory is used beyond the threshold of the spec; training goes on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 
 from supervisor.core.evidence import Evidence
+from supervisor.core.forecast import Level, Resource
 from supervisor.core.liveness import Look
+from supervisor.core.verdicts import Diagnosis
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,17 @@ class RestartDue:
     """A restart is planned: at a step boundary, after a snapshot, nothing lost."""
 
     because: str
+    averts: Diagnosis | None = None
+    """What it would have come to; None: nothing worth an incident."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryHigh:
+    """A resource is used beyond the threshold of the spec."""
+
+    resource: Resource
+    level: Level
+    step: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +141,7 @@ class GateHeld:
 
 Event = (
     Spawned | SpawnFailed | Learned | Told | SnapshotFailed | Looked | Exited
-    | DrainRequested | RestartDue | StacksTaken | Unkillable | TimeIsUp | GateClear
-    | GateHeld
+    | DrainRequested | RestartDue | MemoryHigh | StacksTaken | Unkillable | TimeIsUp
+    | GateClear | GateHeld
 )  # fmt: skip
 """Any of them."""

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from supervisor.core.allocator import MemoryFigures
+from supervisor.core.autopsy import NOTHING_FOUND, Findings
 from supervisor.core.logscan import NO_FINDINGS, LogFindings
 from supervisor.core.placement import GpuReading
 from supervisor.wire.records import CrashReport, ExitRecord
@@ -32,6 +33,8 @@ class Evidence:
     """What faulthandler wrote on a fatal signal."""
     kernel: LogFindings = NO_FINDINGS
     """Lines of the kernel log from the time of this attempt: Xids, OOM kills."""
+    memory: Findings = NOTHING_FOUND
+    """What is known of who held what, and of how memory had grown."""
     dump: MemoryFigures | None = None
     """Figures of the first allocator dump (``TF_BFC_MEMORY_DUMP``), if any."""
     limited: bool = False

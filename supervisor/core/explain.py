@@ -6,6 +6,7 @@ from typing import Any
 
 from supervisor.core.causes import Cause
 from supervisor.core.effects import Happened
+from supervisor.core.explain_memory import autopsy_paragraph
 from supervisor.core.units import format_duration, format_size
 
 HEADLINES: Mapping[Cause, str] = {
@@ -38,13 +39,27 @@ HEADLINES: Mapping[Cause, str] = {
 UNSAVED: Mapping[str, str] = {
     Happened.UNSAVED_IN_MEMORY: "a snapshot could not be kept in memory",
     Happened.UNSAVED_ON_DISK: "a snapshot could not be written to disk",
+    Happened.DEVICE_MEMORY_HIGH: "device memory is nearly full",
+    Happened.HOST_MEMORY_HIGH: "main memory is nearly full",
 }
 """What happened, where the attempt did not end."""
 
 
+AVERTED: Mapping[Cause, str] = {
+    Cause.DEVICE_OOM: "device memory would soon have run out",
+    Cause.DEVICE_OOM_FRAGMENTATION: (
+        "device memory would soon have been in pieces too small for a step"
+    ),
+    Cause.HOST_OOM: "main memory would soon have run out",
+}
+"""Why a restart was planned."""
+
+
 def _headline(incident: Mapping[str, Any]) -> str:
-    unsaved = UNSAVED.get(incident.get("happened", ""))
-    return unsaved or HEADLINES[Cause(incident["cause"])]
+    cause, happened = Cause(incident["cause"]), incident.get("happened", "")
+    if happened == Happened.PLANNED:
+        return f"a planned restart, because {AVERTED[cause]}"
+    return UNSAVED.get(happened) or HEADLINES[cause]
 
 
 def summarise_incident(incident: Mapping[str, Any]) -> str:
@@ -63,6 +78,7 @@ def explain_incident(incident: Mapping[str, Any]) -> str:
     """A few short paragraphs: what happened, how one knows, what was done."""
     paragraphs = [
         _what(incident, _headline(incident)),
+        autopsy_paragraph(incident.get("autopsy"), incident.get("memory")),
         _evidence(incident["because"]),
         _remedy(incident),
         _outcome(incident),
@@ -80,6 +96,10 @@ def _what(incident: Mapping[str, Any], headline: str) -> str:
     who = f"Attempt {incident['attempt']} of {incident['job']}"
     if incident.get("happened", "") in UNSAVED:
         return f"{who} trained on{_at_step(incident)}, but {headline}."
+    if incident.get("happened", "") == Happened.PLANNED:
+        averted = AVERTED[Cause(incident["cause"])]
+        at = _at_step(incident)
+        return f"{who} was ended on purpose{at}, its state saved: {averted}."
     memory = _memory(incident.get("memory"))
     return f"{who} ended{_at_step(incident)}: {headline}.{memory}"
 

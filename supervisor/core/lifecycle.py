@@ -22,6 +22,7 @@ from supervisor.core.events import (
     GateHeld,
     Learned,
     Looked,
+    MemoryHigh,
     RestartDue,
     SnapshotFailed,
     Spawned,
@@ -36,7 +37,7 @@ from supervisor.core.lifecycle_end import (
     EXIT_FINISHED,
     EXIT_GAVE_UP,
 )
-from supervisor.core.lifecycle_news import learned, told, unsaved
+from supervisor.core.lifecycle_news import learned, memory_high, told, unsaved
 from supervisor.core.regrow import regrown
 from supervisor.core.rhythm import together
 from supervisor.core.run import Run, Step, Transition
@@ -129,6 +130,7 @@ def _rows() -> tuple[Transition, ...]:
         (s.RUNNING, Told, (s.RUNNING,), told, "a sentence"),
         (s.RUNNING, SnapshotFailed, (s.RUNNING,), unsaved, "not saved"),
         (s.RUNNING, Looked, look_at, end.looked, "it hangs, or grew too large"),
+        (s.RUNNING, MemoryHigh, (s.RUNNING,), memory_high, "memory nearly full"),
         (s.RUNNING, RestartDue, (s.DRAINING,), end.restart_due, "planned restart"),
         (s.RUNNING, DrainRequested, (s.DRAINING,), end.drain, "drain"),
         (s.RUNNING, Exited, over, end.exited, ended),

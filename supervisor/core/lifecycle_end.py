@@ -23,8 +23,10 @@ from supervisor.core.events import (
     Unkillable,
 )
 from supervisor.core.evidence import Evidence
+from supervisor.core.examine import examined
 from supervisor.core.history import AttemptHistory
 from supervisor.core.liveness import look
+from supervisor.core.memory_news import planned
 from supervisor.core.policy import Verdict
 from supervisor.core.run import OpenIncident, Run, Step
 from supervisor.core.status import JobState
@@ -84,8 +86,10 @@ def restart_due(run: Run, event: Event, now: float) -> Step:
     """Save, end, and start again: no failure, and nothing is lost."""
     assert isinstance(event, RestartDue)  # noqa: S101  # by the table
     drained, effects = drain(run, DrainRequested("a planned restart"), now)
-    planned = replace(drained, drain_by=None, resuming=event.because)
-    return planned, (Say(f"planned restart: {event.because}"), *effects)
+    resuming = replace(
+        drained, drain_by=None, resuming=event.because, averts=event.averts
+    )
+    return resuming, (Say(f"planned restart: {event.because}"), *effects)
 
 
 # --- asked to end ---------------------------------------------------------------------
@@ -195,7 +199,7 @@ def exited(run: Run, event: Event, now: float) -> Step:
     """The attempt is over."""
     assert isinstance(event, Exited)  # noqa: S101  # by the table
     evidence = replace(event.evidence, killed_because=run.killed_because)
-    diagnosis = diagnose(evidence)
+    diagnosis = examined(diagnose(evidence), evidence)
     history = run.history.updated(
         cause=diagnosis.cause,
         last_step=event.last_step,
@@ -213,12 +217,13 @@ def exited(run: Run, event: Event, now: float) -> Step:
         killed_because=None,
         stacks_awaited=False,
         resuming=None,
+        averts=None,
     )
     if evidence.finished:
         ended = replace(over, state=JobState.FINISHED, message="finished")
         return ended, (End(EXIT_FINISHED),)
     if evidence.drained and run.resuming is not None:
-        return _planned(over, run.resuming, now)
+        return _planned(over, run.resuming, run.averts, evidence, now)
     if evidence.drained:
         return _end_drained(over, _where_drained(event.last_step))
     return _failed(over, evidence, diagnosis, now)
@@ -234,13 +239,24 @@ def _past_the_detour(treatment: Treatment, last: AttemptHistory | None) -> Treat
     return replace(treatment, detour=None)
 
 
-def _planned(run: Run, because: str, now: float) -> Step:
+def _planned(
+    run: Run,
+    because: str,
+    averts: Diagnosis | None,
+    evidence: Evidence,
+    now: float,
+) -> Step:
     history = run.history.updated(remedy=RemedyKind.RESTART)
     message = f"next attempt: {because}"
     waiting = replace(
         run, state=JobState.WAITING, history=history, deadline=now, message=message
     )
-    return waiting, (Say(message),)
+    if averts is None:
+        return waiting, (Say(message),)
+    step = None if history.last is None else history.last.last_step
+    record = planned(examined(averts, evidence), attempt=run.attempt, step=step)
+    incident = OpenIncident(attempt=run.attempt, failed_step=step, at=now)
+    return replace(waiting, open_incident=incident), (record, Say(message))
 
 
 def _where_drained(step: int | None) -> str:

@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 
-from supervisor.core.effects import Say, UpdateIncident
-from supervisor.core.events import Event, Learned, SnapshotFailed, Told
+from supervisor.core.effects import RecordIncident, Say, UpdateIncident
+from supervisor.core.events import Event, Learned, MemoryHigh, SnapshotFailed, Told
+from supervisor.core.memory_news import warning
 from supervisor.core.run import Run, Step
 from supervisor.core.treatment import Treatment
 from supervisor.core.unsaved import incident_of
@@ -74,7 +75,17 @@ def told(run: Run, event: Event, _now: float) -> Step:
 def unsaved(run: Run, event: Event, _now: float) -> Step:
     """The first of an attempt is an incident: a full disk fails at each interval."""
     assert isinstance(event, SnapshotFailed)  # noqa: S101  # by the table
-    record = incident_of(event, attempt=run.attempt)
+    return _first(run, incident_of(event, attempt=run.attempt))
+
+
+def memory_high(run: Run, event: Event, _now: float) -> Step:
+    """Memory is nearly full: an incident, once an attempt."""
+    assert isinstance(event, MemoryHigh)  # noqa: S101  # by the table
+    record = warning(event, attempt=run.attempt)
+    return (run, ()) if record is None else _first(run, record)
+
+
+def _first(run: Run, record: RecordIncident) -> Step:
     if record.happened in run.unsaved:
         return run, ()
     return replace(run, unsaved=run.unsaved | {record.happened}), (record,)

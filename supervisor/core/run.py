@@ -11,6 +11,7 @@ from supervisor.core.liveness import Liveness
 from supervisor.core.policy import Policy
 from supervisor.core.status import JobState
 from supervisor.core.treatment import NOTHING, Treatment
+from supervisor.core.verdicts import Diagnosis
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +41,8 @@ class Run:
     """Who asked for the end, if anybody did."""
     resuming: str | None = None
     """Why the attempt is drained only to start again; None: it is not."""
+    averts: Diagnosis | None = None
+    """... and what that averts, where it is worth an incident."""
     killed_because: str | None = None
     """Why the attempt is being killed, where that was our own judgement."""
     stacks_awaited: bool = False

@@ -4,6 +4,7 @@ import enum
 from dataclasses import dataclass, field
 
 from supervisor.core.allocator import MemoryFigures
+from supervisor.core.autopsy import Autopsy
 from supervisor.core.causes import Cause
 
 
@@ -27,6 +28,8 @@ class Diagnosis:
     because: tuple[Reason, ...]
     memory: MemoryFigures | None = None
     """Figures of the allocator at the failure, where they are known."""
+    autopsy: Autopsy | None = None
+    """Which kind of shortage, and who held what; None: it was no shortage of memory."""
     advice: str = ""
     """One or two sentences for a person: what it means and what would help."""
 

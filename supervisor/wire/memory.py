@@ -1,7 +1,7 @@
 """Who holds what: training's answer to a request, and its last word after an OOM."""
 
 from dataclasses import asdict, dataclass
-from typing import Any, Self, cast
+from typing import Any, Self
 
 ASKED = "asked"
 OUT_OF_MEMORY = "out_of_memory"
@@ -69,7 +69,8 @@ class Answer:
 
 
 def _list(value: Any) -> list[Any]:
-    return cast("list[Any]", value)[:MOST] if isinstance(value, list) else []
+    found: list[Any] = value if isinstance(value, list) else []
+    return found[:MOST]
 
 
 def _variable(value: Any) -> Variable:

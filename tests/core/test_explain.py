@@ -110,3 +110,40 @@ def test_an_outcome_without_a_number_of_lost_steps() -> None:
     """Where nobody knows how far the attempt had come, no number is given."""
     text = explain_incident(incident(restored_step=40))
     assert text.endswith("Training went on from step 40.")
+
+
+def test_a_planned_restart() -> None:
+    """It is told as what it averted, not as a failure."""
+    told = incident(
+        happened="planned",
+        cause="host_oom",
+        failed_step=12,
+        remedy={"kind": "restart", "changes": {}, "because": "a fresh process"},
+    )
+    text = " ".join(explain_incident(told).split())
+    assert "was ended on purpose after step 12, its state saved: main memory" in text
+    assert "a planned restart, because main memory" in summarise_incident(told)
+
+
+def test_memory_nearly_full() -> None:
+    """A warning ended nothing."""
+    told = incident(happened="device_memory_high", failed_step=12)
+    text = explain_incident(told)
+    assert "trained on after step 12, but device memory is nearly full." in text
+
+
+def test_an_autopsy() -> None:
+    """Verdict and holders stand in a paragraph of their own."""
+    autopsy = {
+        "verdict": "capacity",
+        "asked_by": "Conv2D",
+        "shape": None,
+        "dtype": None,
+        "jit": None,
+        "growth": None,
+        "holders": [],
+        "tenants": [],
+    }
+    text = explain_incident(incident(autopsy=autopsy))
+    assert "\n\nThe verdict is capacity" in text
+    assert "Conv2D asked for it." in " ".join(text.split())
