@@ -84,6 +84,7 @@ DATA = (
         "file signature not found",
         "bad object header",
         "Unable to open file",
+        "Unable to open object",
         "nable to synchronously open",
         "BadZipFile",
         "BadGzipFile",

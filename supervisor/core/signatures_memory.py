@@ -205,6 +205,7 @@ HOST = (
         "oom-kill:constraint",
         "invoked oom-killer",
         "oom_reaper: reaped",
+        "total-vm:",
         src="linux: mm/oom_kill.c",
     ),
     row(
@@ -233,6 +234,7 @@ HOST = (
         "oom-kill",
         "low on resource: memory",
         "memory pressure",
+        "low on memory",
         "tried to allocate more memory than is available",
         rx=r"TERM_MEMLIMIT|job killed: v?mem|OOMKilled|by the OOM killer"
         r"|result 'oom-kill'|low on resource: memory"
@@ -321,8 +323,24 @@ HOST = (
         "zsh: killed",
         rx=r"^\s*(?:\S+:\s)?(?:line \d+:\s+)?(?:.*\s)?\d*\s*Killed\s{2,}\S"
         r"|^\s*(?:\[\d+\][-+]?\s+)?Killed(?:\s*(?:python|\S+\.(?:sh|py)).*)?\s*$"
-        r"|^\S+: line \d+:\s+\d+ Killed|^zsh: killed",
+        r"|^\S+: line \d+:\s+\d+ Killed|^zsh: killed|[\d\]%)]Killed\s*$",
         src="bash: jobs.c, of a process that SIGKILL ended",
+    ),
+    cascade(
+        "shell.killed_translated",
+        Cause.HOST_OOM,
+        SYMPTOM + 4,
+        "Getötet",
+        "Processus arrêté",
+        "Terminado (killed)",
+        "Убито",
+        "已杀死",
+        "已砍掉",
+        "강제 종료됨",
+        "強制終了",
+        rx=r"^\W*(?:.*line \d+:\s+)?(?:\d+ )?(?:Getötet|Processus arrêté|Убито|已杀死"
+        r"|已砍掉|강제 종료됨|強制終了|Terminado \(killed\))",
+        src="glibc, bash: po/*.po, strsignal of SIGKILL",
     ),
     cascade(
         "launcher.sigkill",
@@ -331,11 +349,14 @@ HOST = (
         "SIGKILL",
         "exitcode",
         "exit code",
+        "with code",
+        "exit status",
+        "with status",
         "Signal ",
         "signal ",
         "TerminatedWorkerError",
         rx=r"exitcode\s*: -9\b|Signal 9 \(SIGKILL\)|died with <Signals\.SIGKILL"
-        r"|\(interrupted by signal 9:? ?SIGKILL\)|exit(?:ed with)? (?:status )?code:? "
+        r"|\(interrupted by signal 9:? ?SIGKILL\)|exit(?:ed with)? (?:status|(?:status )?code):? "
         r"(?:137|-9)\b|on signal 9\b|terminated by signal SIGKILL"
         r"|TerminatedWorkerError",
         src="torch: elastic/multiprocessing/errors; subprocess; joblib",

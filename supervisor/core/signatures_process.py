@@ -80,6 +80,7 @@ NCCL = (
         "DistStoreError",
         "TCPStore",
         "Collective ops is aborted by",
+        "CollectiveExecutor::StartAbort",
         "coordination service",
         "MPI_ABORT was invoked",
         "heartbeat timeout",
@@ -87,7 +88,7 @@ NCCL = (
         rx=r"gloo/transport/tcp.*(?:closed|reset|timed? ?out|error)"
         r"|Connection (?:closed|reset) by peer \[\S+\]:\d+"
         r"|client socket has timed out|Dist(?:Network|Store)Error|TCPStore.*(?:fail|time"
-        r"|[Bb]roken)|Collective ops is aborted by|JAX distributed service detected"
+        r"|[Bb]roken)|Collective ops is aborted by|CollectiveExecutor::StartAbort (?!OUT_OF_RANGE)|JAX distributed service detected"
         r"|(?:coordination service|heartbeat).*(?:[Ee]rror|timeout|fail)"
         r"|MPI_ABORT was invoked",
         src="pytorch: third_party/gloo, c10d; tensorflow: distributed_runtime",
@@ -122,12 +123,15 @@ SIGNALS = (
         "0xC",
         "access violation",
         "exit code",
+        "with code",
+        "exit status",
+        "with status",
         "exitcode",
         "status code",
         rx=r"[Ss]egmentation fault|Fatal Python error: (?!Aborted)|(?<!for )SIG(?:SEGV|BUS|ILL|FPE)"
         r"|^(?:.*: )?Bus error|Illegal instruction|Floating point exception \("
         r"|segfault at [0-9a-f]+ ip|general protection fault|0xC0000005"
-        r"|access violation|exit(?:ed with)? (?:status )?code:? (?:139|-11)\b"
+        r"|access violation|exit(?:ed with)? (?:status|(?:status )?code):? (?:139|-11)\b"
         r"|exitcode\s*: -(?:11|7|4|8)\b",
         src="linux: arch/x86/kernel/traps.c; bash: jobs.c; cpython: faulthandler.c",
     ),
@@ -159,13 +163,38 @@ SIGNALS = (
         "Check failed:",
         "INTERNAL ASSERT FAILED",
         "exit code",
+        "with code",
+        "exit status",
+        "with status",
+        "exitcode",
         "status code",
         "LLVM ERROR",
         rx=r"^(?:.*: line \d+:\s+\d+ )?Aborted\b|\(core dumped\)|SIGABRT"
         r"|Fatal Python error: Aborted|terminate called (?:after|without)"
         r"|(?:^|\s)F\S*\s.*Check failed:|INTERNAL ASSERT FAILED|LLVM ERROR"
-        r"|exit(?:ed with)? (?:status )?code:? (?:134|-6)\b|exitcode\s*: -6\b",
+        r"|exit(?:ed with)? (?:status|(?:status )?code):? (?:134|-6)\b|exitcode\s*: -6\b",
         src="bash: jobs.c; abseil: log/check.h; libstdc++",
+    ),
+    cascade(
+        "process.crashed_translated",
+        Cause.NATIVE_CRASH,
+        SYMPTOM,
+        "Speicherzugriffsfehler",
+        "Erreur de segmentation",
+        "Violación de segmento",
+        "Falha de segmentação",
+        "Ошибка сегментирования",
+        "段错误",
+        "記憶體區段錯誤",
+        "세그멘테이션",
+        "セグメンテーション違反",
+        "Abgebrochen (",
+        "Abandon (core dumped)",
+        "Abortado (",
+        "Аварийный останов",
+        "已放弃",
+        "중지됨 (",
+        src="glibc, bash: po/*.po, strsignal of SIGSEGV and SIGABRT",
     ),
     cascade(
         "process.worker_crashed",
@@ -195,12 +224,12 @@ OUTSIDE = (
         "DUE TO TIME LIMIT",
         "DUE TO PREEMPTION",
         "DUE TO NODE FAILURE",
+        "preempted",
         "TERM_RUNLIMIT",
         "job killed: walltime",
         "Bypassing signal SIGTERM",
         "TERM_PREEMPT",
-        "preempted by",
-        "Preemption notice",
+        "reemption notice",
         "reemption signal",
         rx=r"\*\*\* (?:JOB|STEP) .* CANCELLED AT|DUE TO (?:TIME LIMIT|PREEMPTION)"
         r"|DUE TO NODE FAILURE|TERM_RUNLIMIT|TERM_PREEMPT|job killed: walltime"
@@ -212,8 +241,7 @@ OUTSIDE = (
         Cause.PREEMPTED,
         EXCEPTION + 1,
         "KeyboardInterrupt",
-        "Received SIGTERM",
-        "received SIGTERM",
+        "SIGTERM",
         "got signal:",
         "Terminated",
         "SIGHUP",
@@ -241,7 +269,8 @@ OUTSIDE = (
         Cause.UNKILLABLE,
         EXCEPTION - 2,
         "blocked for more than",
-        rx=r"task \S+:\d+ blocked for more than \d+ seconds",
+        "state:D",
+        rx=r"task \S+:\d+ blocked for more than \d+ seconds|task:\S+\s+state:D\s",
         src="linux: kernel/hung_task.c",
     ),
     cascade(

@@ -31,6 +31,7 @@ NON_FINITE = (
         "oss is NaN",
         "oss is inf",
         "is not finite",
+        "oss returned in",
         "non-finite loss",
         "Non-finite loss",
         "infinite loss",

@@ -21,6 +21,11 @@ from supervisor.wire.records import CrashReport, ExitRecord
 
 CORPUS = Path(__file__).with_name("corpus") / "cases.jsonl"
 CASES = [json.loads(line) for line in CORPUS.read_text().splitlines()]
+PUBLIC = [
+    json.loads(line)
+    for line in CORPUS.with_name("public.jsonl").read_text().splitlines()
+]
+"""Short quotes of output that people published, each with where it stands."""
 
 OOM = "Allocator (GPU_0_bfc) ran out of memory trying to allocate 64B (rounded to 256)"
 HOLES = (
@@ -70,6 +75,13 @@ def test_crashes_that_were_provoked(case: dict[str, Any], *, with_exit: bool) ->
     diagnosis = diagnose_log(seen(case["text"]), evidence=evidence)
     assert diagnosis.cause == case["cause"]
     assert bool(diagnosis.because) == (diagnosis.cause is not Cause.NONE)
+
+
+@pytest.mark.parametrize("case", PUBLIC, ids=[case["id"] for case in PUBLIC])
+def test_output_that_people_published(case: dict[str, Any]) -> None:
+    """A few lines of other people's crashes, or of none, are named right."""
+    answer = diagnose_log(seen(case["text"])).cause
+    assert answer in {case["cause"], *case["also"]}
 
 
 def test_a_clean_end_is_no_failure() -> None:

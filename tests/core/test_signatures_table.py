@@ -83,6 +83,21 @@ LINES = [
     ("KeyboardInterrupt", "preempted"),
     ("INFO: task python:12 blocked for more than 120 seconds.", "unkillable"),
     ("Timeout (0:10:00)!", "stalled"),
+    ("Killed process 12 (python) total-vm:5kB, anon-rss:4kB", "host_oom"),
+    ("[01:02<00:03,  1.4it/s]Killed", "host_oom"),
+    ("12 Getötet              python train.py", "host_oom"),
+    ("OutOfMemoryError: Task was killed due to the node running low on memory.",
+     "host_oom"),
+    ("container exited with code 137", "host_oom"),
+    ("the job exited with status 139", "native_crash"),
+    ("failed (exitcode: -6) local_rank: 0", "native_crash"),
+    ("Speicherzugriffsfehler (Speicherabzug geschrieben)", "native_crash"),
+    ("task:python3  state:D stack:0 pid:12", "unkillable"),
+    ("BaseCollectiveExecutor::StartAbort UNAVAILABLE: Connection reset", "nccl"),
+    ("Received signal SIGTERM", "preempted"),
+    ("the job was preempted", "preempted"),
+    ("The loss returned in `training_step` is nan.", "non_finite_loss"),
+    ("KeyError: 'Unable to open object (bad symbol)'", "data_error"),
 ]  # fmt: skip
 
 
