@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from supervisor.core.logscan import LogFindings, LogScanner
+from supervisor.host.log_cap import LogCap, next_data, punch
 
 CHUNK = 1024 * 1024
 POLL_BYTES = 64 * CHUNK
@@ -16,12 +17,14 @@ class LogFollower:
     """Reads what was appended to ``path`` since the last time.
 
     A file that shrank, or that another one replaced, is read from its beginning and
-    its findings follow the earlier ones. A hole that was punched into the middle (a
-    capped log) reads as zero bytes, which no signature matches.
+    its findings follow the earlier ones. What was read of a log that grows too large is
+    given up in its middle (``log_cap``); a hole is passed over.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, cap: LogCap | None = None) -> None:
         self._path = path
+        self._cap = cap or LogCap()
+        self._punched_to = 0
         self._scanner = LogScanner()
         self._offset = 0
         self._identity: tuple[int, int] | None = None
@@ -44,14 +47,33 @@ class LogFollower:
         status = os.fstat(file.fileno())
         identity = (status.st_dev, status.st_ino)
         if identity != self._identity or status.st_size < self._offset:
-            self._identity, self._offset = identity, 0
+            self._identity, self._offset, self._punched_to = identity, 0, 0
+        begin = self._cap.resume_at(size=status.st_size, read_to=self._offset)
+        self._offset = next_data(file.fileno(), begin)
         file.seek(self._offset)
         done = 0
         while done < at_most and (data := file.read(min(CHUNK, at_most - done))):
             self._scanner.feed(data)
             done += len(data)
         self._offset += done
+        self._keep_small(status.st_size)
         return done
+
+    def _keep_small(self, size: int) -> None:
+        hole = self._cap.hole(
+            size=size, read_to=self._offset, punched_to=self._punched_to
+        )
+        if hole is None:
+            return
+        try:
+            descriptor = os.open(self._path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError:  # somebody else's file: its owner has to look after it
+            return
+        try:
+            if punch(descriptor, *hole):
+                self._punched_to = hole[1]
+        finally:
+            os.close(descriptor)
 
 
 def scan_stream(stream: BinaryIO) -> LogFindings:
