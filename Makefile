@@ -19,7 +19,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 INSTALL := $(PIP) install --quiet --constraint constraints.txt
 EDITABLE := --build-constraint constraints.txt --editable '.[$(EXTRA)]'
 
-.PHONY: help demo test certify lint format constraints clean
+.PHONY: help demo test certify chaos lint format constraints clean
 
 help: ## say what there is
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -73,6 +73,9 @@ $(VENV)/orbax: $(VENV)/.made
 	@mkdir -p $@
 
 bench-snapshot: $(VENV)/orbax
+
+chaos: $(VENV)/.installed ## commit every fault, and see it named, answered and survived
+	$(BIN)/python -m tests.chaos.chaos $(if $(ONLY),--only $(ONLY)) $(CHAOS)
 
 bench-%: $(VENV)/.installed
 	$(BIN)/python -m tests.bench.$(subst -,_,$*)

@@ -1,0 +1,82 @@
+"""What a row of the chaos table is: a fault, and what has to come of it."""
+
+import enum
+from dataclasses import dataclass
+
+
+class End(enum.StrEnum):
+    """How the run has to end."""
+
+    IDENTICAL = "identical"
+    """Finished, with the bits of a run that nothing happened to."""
+    FINISHED = "finished"
+    """Finished; bits are not promised (slices), or nothing is trained."""
+    STOPPED = "stopped"
+    """Given up at exit 1, with the sentence of the row."""
+
+
+class Need(enum.StrEnum):
+    """What a row needs of the machine. Without it the row is skipped, saying so."""
+
+    MEMORY_CGROUP = "a memory cgroup that we may make"
+    FREEZER = "a freezer cgroup (v1) that we may make"
+    MOUNT = "root, to mount a small tmpfs"
+    COMPILER = "a C compiler"
+    NVML = "a C compiler and nvml.h, for an NVML of our own"
+
+
+@dataclass(frozen=True, slots=True)
+class Crash:
+    """One incident, in its order."""
+
+    cause: str
+    remedy: str
+    """A ``RemedyKind``."""
+    quotes: str = ""
+    """A regular expression that has to match in the reasons of the diagnosis."""
+    many: bool = False
+    """Such incidents may follow one another."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One fault. ``{path}`` in options stands for the file system or cgroup."""
+
+    name: str
+    what: str
+    """In words, for the matrix."""
+    fault: str
+    """Of ``trainers/reference/misbehave.py``."""
+    options: tuple[str, ...] = ()
+    run: tuple[str, ...] = ()
+    """Options of ``trainwarden run``."""
+    spec: str = ""
+    """More of the spec, as TOML."""
+    environment: tuple[tuple[str, str], ...] = ()
+    crashes: tuple[Crash, ...] = ()
+    end: End = End.IDENTICAL
+    sentence: str = ""
+    """A regular expression that has to match in what the command prints."""
+    again: int = 0
+    """How often the same command is run again after 75, or after it was killed."""
+    needs: Need | None = None
+    limit_mib: int = 0
+    """Of the cgroup or the tmpfs that ``needs`` stands for."""
+    frees: bool = False
+    """Room is made on the tmpfs once the first incident is there."""
+    log_at_most_mib: int | None = None
+    """What the log of an attempt may take on disk."""
+    gpus: int = 0
+    """How many GPUs the NVML of our own shows."""
+    fast: bool = False
+    """Also runs in ``make test``."""
+    pending: str = ""
+    """Why it does not hold yet; empty: it has to."""
+
+    @property
+    def training(self) -> tuple[str, ...]:
+        """What of ``options`` decides the bits of the result."""
+        return tuple(one for one in self.options if one in DECIDES)
+
+
+DECIDES = frozenset({"--plain", "--hungry", "--jit", "--records", "--notice"})

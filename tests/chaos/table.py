@@ -1,0 +1,295 @@
+"""The chaos table: one row a fault, with what has to come of it.
+
+The expectations are those of the table of causes and remedies, not what the code does.
+"""
+
+from tests.chaos.rows import Crash, End, Need, Row
+
+PLAIN = ("--plain", "--at", "5")
+ALWAYS = ("--times", "0")
+FIRST = ("--at", "0")
+LIMIT = ("--cpu-memory", "128MiB")
+SMALL_LIMIT = ("--cpu-memory", "300MiB")
+
+
+def onednn(on: int) -> tuple[tuple[str, str], ...]:
+    """With or without oneDNN: an exception, or a crash beside it."""
+    return (("TF_ENABLE_ONEDNN_OPTS", str(on)),)
+
+
+MEMORY = (
+    Row(name="oom", what="device memory, jit off, an exception", fault="nothing",
+        options=("--hungry",), run=LIMIT, environment=onednn(0), end=End.FINISHED,
+        crashes=(Crash("device_oom", "microbatch", "OOM when|ran out of memory"),)),
+    Row(name="oom-onednn", what="device memory, jit off, SIGSEGV beside it",
+        fault="nothing", options=("--hungry",), run=LIMIT, environment=onednn(1),
+        end=End.FINISHED, crashes=(Crash("device_oom", "microbatch"),), fast=True),
+    Row(name="oom-jit", what="device memory, jit on", fault="nothing",
+        options=("--hungry", "--jit"), run=LIMIT, environment=onednn(0),
+        end=End.FINISHED, crashes=(Crash("device_oom", "microbatch", many=True),)),
+    Row(name="oom-jit-onednn", what="device memory, jit on, oneDNN", fault="nothing",
+        options=("--hungry", "--jit"), run=LIMIT, environment=onednn(1),
+        end=End.FINISHED, crashes=(Crash("device_oom", "microbatch", many=True),)),
+    Row(name="oom-oversize", what="one tensor larger than the device, in a callback",
+        fault="one-tensor-too-many", run=SMALL_LIMIT, end=End.STOPPED,
+        options=(*ALWAYS, "--megabytes", "500"),
+        crashes=(Crash("device_oom", "microbatch", many=True), Crash("device_oom", "stop")),
+        sentence="slices (of the batch )?cannot help|not even one sample"),
+    Row(name="oom-before", what="one tensor larger than the device, before training",
+        fault="one-tensor-too-many", run=SMALL_LIMIT, end=End.STOPPED, fast=True,
+        options=("--plain", *FIRST, *ALWAYS, "--megabytes", "500"),
+        crashes=(Crash("device_oom", "stop"),),
+        sentence="outside of training steps"),
+    Row(name="oom-disguised", what="device memory behind cuDNN's INTERNAL_ERROR",
+        fault="recorded-disguised_oom", end=End.FINISHED,
+        crashes=(Crash("device_oom", "microbatch", "ran out of memory|Out of memory"),)),
+    Row(name="fragmentation", what="free memory, but in pieces", fault="fragment",
+        run=SMALL_LIMIT, environment=onednn(0), fast=True,
+        crashes=(Crash("device_oom_fragmentation", "restart", "free in the pool"),)),
+    Row(name="host-refused", what="NumPy is refused memory (RLIMIT_AS)",
+        fault="memory-error", crashes=(Crash("host_oom", "restart", "MemoryError"),)),
+    Row(name="host-killed", what="the kernel's OOM killer, in a cgroup",
+        fault="eat-memory", options=("--megabytes", "4000"), needs=Need.MEMORY_CGROUP,
+        limit_mib=1500, crashes=(Crash("host_oom", "restart", "OOM"),)),
+    Row(name="host-in-cpp", what="std::bad_alloc that nobody catches", fast=True,
+        fault="uncaught-in-cpp", options=PLAIN, end=End.FINISHED,
+        crashes=(Crash("host_oom", "restart", "bad_alloc"),)),
+)  # fmt: skip
+
+PROCESS = (
+    Row(name="segv", what="SIGSEGV in training", fault="segmentation-fault",
+        crashes=(Crash("native_crash", "restart", "SIGSEGV|Segmentation"),), fast=True),
+    Row(name="segv-again", what="SIGSEGV at the same step each time", end=End.STOPPED,
+        fault="segmentation-fault", options=("--at", "12", *ALWAYS),
+        crashes=(Crash("native_crash", "restart", many=True), Crash("native_crash", "stop")),
+        sentence="brought no progress"),
+    Row(name="abort", what="SIGABRT in training", fault="abort",
+        crashes=(Crash("native_crash", "restart"),)),
+    Row(name="bus", what="SIGBUS: a file cut off under its mapping", fault="bus-error",
+        options=PLAIN, end=End.FINISHED, crashes=(Crash("native_crash", "restart"),)),
+    Row(name="ill", what="SIGILL", fault="illegal-instruction", options=PLAIN,
+        end=End.FINISHED, crashes=(Crash("native_crash", "restart"),)),
+    Row(name="double-free", what="glibc finds a corrupted heap", fault="double-free",
+        options=PLAIN, end=End.FINISHED, fast=True,
+        crashes=(Crash("native_crash", "restart", "double free|invalid"),)),
+    Row(name="kill", what="SIGKILL from outside", fault="kill",
+        crashes=(Crash("preempted", "restart"),)),
+    Row(name="kill-first", what="SIGKILL before the first step", fault="kill",
+        options=("--at", "0"), crashes=(Crash("preempted", "restart"),)),
+    Row(name="kill-last", what="SIGKILL after the last step", fault="kill",
+        options=("--at", "60"), crashes=(Crash("preempted", "restart"),)),
+    Row(name="kill-shim", what="SIGKILL to the parent of training", fault="kill-shim",
+        crashes=(Crash("unknown", "restart"),)),
+    Row(name="kill-supervisor", what="SIGKILL to the supervisor, the command again",
+        fault="kill-supervisor", options=("--pause", "0.1"), again=1),
+    Row(name="term-supervisor", what="SIGTERM to the supervisor, the command again",
+        fault="terminate-supervisor", options=("--pause", "0.1"), again=1, fast=True),
+    Row(name="term-training", what="SIGTERM to training alone, the command again",
+        fault="terminate", again=1),
+    Row(name="exit-0", what="os._exit(0) in the middle", fault="os-exit",
+        options=("--code", "0"), crashes=(Crash("unknown", "restart", "exit code 0"),)),
+    Row(name="exit-9", what="os._exit(9) in the middle", fault="os-exit",
+        options=("--code", "9"), crashes=(Crash("unknown", "restart", "exit code 9"),)),
+    Row(name="sys-exit-0", what="sys.exit(0) before training", fault="sys-exit",
+        options=("--plain", *FIRST, "--code", "0"), end=End.FINISHED, fast=True),
+    Row(name="sys-exit-3", what="sys.exit(3) before training", fault="sys-exit",
+        options=("--plain", *FIRST), end=End.STOPPED, fast=True,
+        crashes=(Crash("user_error", "stop", r"sys\.exit\(3\)"),),
+        sentence="before its first step"),
+    Row(name="sys-exit-training", what="sys.exit(3) in training, each time",
+        fault="sys-exit", options=ALWAYS, end=End.STOPPED,
+        crashes=(Crash("user_error", "restart"), Crash("user_error", "stop")),
+        sentence="brought no progress"),
+    Row(name="fork-bomb", what="60 children, half of them escaped, then SIGSEGV",
+        fault="breed", options=(*PLAIN, "--count", "60"), end=End.FINISHED, fast=True,
+        crashes=(Crash("native_crash", "restart"),)),
+    Row(name="zombies", what="children that nobody waits for", fault="zombies",
+        options=(*PLAIN, "--count", "30"), end=End.FINISHED),
+    Row(name="escaped-worker", what="SIGKILL; a data worker has left the session",
+        fault="escaped-worker", crashes=(Crash("preempted", "restart"),)),
+)  # fmt: skip
+
+SCRIPT = (
+    Row(name="error-first", what="an exception before the first step",
+        fault="key-error", options=("--plain", *FIRST), end=End.STOPPED, fast=True,
+        crashes=(Crash("user_error", "stop", "KeyError"),),
+        sentence="before its first step"),
+    Row(name="error-once", what="an exception in training, once", fault="key-error",
+        crashes=(Crash("user_error", "restart", "KeyError"),)),
+    Row(name="error-again", what="an exception in training, each time",
+        fault="key-error", options=ALWAYS, end=End.STOPPED,
+        crashes=(Crash("user_error", "restart"), Crash("user_error", "stop")),
+        sentence="KeyError"),
+    Row(name="error-own", what="an exception of the script's own, not in UTF-8",
+        fault="own-exception", crashes=(Crash("user_error", "restart", "OwnError"),)),
+    Row(name="recursion", what="RecursionError before training", fault="recursion",
+        options=("--plain", *FIRST), end=End.STOPPED,
+        crashes=(Crash("user_error", "stop", "RecursionError"),)),
+    Row(name="import", what="a package that is not there", fault="import",
+        options=("--plain", *FIRST), end=End.STOPPED,
+        crashes=(Crash("user_error", "stop", "No module named"),)),
+    Row(name="interrupt", what="KeyboardInterrupt that we did not cause",
+        fault="interrupt", crashes=(Crash("preempted", "restart"),)),
+)  # fmt: skip
+
+SOON = """
+[liveness]
+silent = "8s"
+step = "8s"
+"""
+WATCHED = "the watch over progress is being built"
+
+HANGS = (
+    Row(name="deadlock", what="two Python locks in opposite order", fault="deadlock",
+        spec=SOON, crashes=(Crash("stalled", "restart", "no progress"),),
+        pending=WATCHED),
+    Row(name="native-deadlock", what="native code hangs with the interpreter's lock",
+        fault="native-deadlock", spec=SOON, pending=WATCHED,
+        crashes=(Crash("stalled", "restart", "no heartbeat"),)),
+    Row(name="native-wait", what="native code hangs, Python threads go on",
+        fault="native-wait", spec=SOON, pending=WATCHED,
+        crashes=(Crash("stalled", "restart", "no progress"),)),
+    Row(name="busy-loop", what="busy without progress", fault="busy-loop", spec=SOON,
+        crashes=(Crash("stalled", "restart", "no progress"),), pending=WATCHED),
+    Row(name="stopped", what="SIGSTOP for longer than the deadline: no hang",
+        fault="stop", options=("--seconds", "12"), spec=SOON),
+    Row(name="frozen", what="D state: a frozen cgroup, SIGKILL does nothing",
+        fault="freeze", options=("--path", "{path}"), needs=Need.FREEZER, spec=SOON,
+        end=End.STOPPED, crashes=(Crash("unkillable", "stop"),), pending=WATCHED),
+    Row(name="clock-forward", what="the clock jumps a day ahead: no hang",
+        fault="jump-clock", options=("--seconds", "86400"), spec=SOON,
+        needs=Need.COMPILER),
+    Row(name="clock-back", what="the clock jumps a day back", fault="jump-clock",
+        options=("--seconds", "-86400"), spec=SOON, needs=Need.COMPILER),
+)  # fmt: skip
+
+OUTPUT = (
+    Row(name="flood", what="1.5 GB on stderr as fast as it goes", fault="flood",
+        options=(*PLAIN, "--megabytes", "1500"), end=End.FINISHED, log_at_most_mib=300),
+    Row(name="flood-and-die", what="the flood, then the error that counts",
+        fault="flood-and-die", options=(*PLAIN, "--megabytes", "600"), end=End.FINISHED,
+        log_at_most_mib=300,
+        crashes=(Crash("cuda_fault", "restart", "ILLEGAL_ADDRESS"),)),
+    Row(name="garbage", what="output that is no UTF-8, with terminal codes", fast=True,
+        fault="garbage", options=PLAIN, end=End.FINISHED),
+    Row(name="no-newline", what="8 MiB without a newline, the error in it",
+        fault="no-newline", options=PLAIN, end=End.FINISHED, fast=True,
+        crashes=(Crash("cuda_fault", "restart", "illegal memory access"),)),
+)  # fmt: skip
+
+DISKS = (
+    Row(name="memory-tier-full", what="a full /dev/shm", fault="fill-silently",
+        options=(*FIRST, "--path", "{path}", "--megabytes", "64"), needs=Need.MOUNT,
+        limit_mib=8, spec='memory = "{path}"',
+        crashes=(Crash("disk_full", "go_on", "room|space"),)),
+    Row(name="disk-full", what="ENOSPC in the script, room is made later",
+        fault="fill-disk", options=("--path", "{path}", "--megabytes", "512"),
+        needs=Need.MOUNT, limit_mib=96, frees=True,
+        crashes=(Crash("disk_full", "wait", "No space left"),),
+        pending="waiting for room is being built"),
+    Row(name="snapshot-damaged", what="a bit flips in the newest snapshot, SIGKILL",
+        fault="damage-snapshot", spec='memory = "off"',
+        crashes=(Crash("preempted", "restart"),)),
+)  # fmt: skip
+
+NO_ROLLBACK = "going back before the loss was lost is being built"
+DATA = (
+    Row(name="nan-once", what="the loss is lost, once", fault="lose-the-loss",
+        crashes=(Crash("non_finite_loss", "rollback", "nan"),), pending=NO_ROLLBACK),
+    Row(name="nan-again", what="the loss is lost, each time", fault="lose-the-loss",
+        options=ALWAYS, end=End.STOPPED, pending=NO_ROLLBACK, sentence="lost again",
+        crashes=(Crash("non_finite_loss", "rollback", many=True),
+                 Crash("non_finite_loss", "stop"))),
+    Row(name="nan-noticed", what="the loss is lost, the script ends by TerminateOnNaN",
+        fault="lose-the-loss", options=("--notice",), pending=NO_ROLLBACK,
+        crashes=(Crash("non_finite_loss", "rollback", "nan|Invalid loss"),)),
+    Row(name="record-corrupt", what="a flipped bit in a TFRecord file",
+        fault="nothing", options=("--records", *ALWAYS), end=End.STOPPED,
+        crashes=(Crash("data_error", "restart", "corrupted record"),
+                 Crash("data_error", "stop")), sentence="corrupted record"),
+    Row(name="record-hiccup", what="the same, but the file is whole the next time",
+        fault="nothing", options=("--records",), run=("--accept-changes",),
+        crashes=(Crash("data_error", "restart", "corrupted record"),)),
+    Row(name="file-missing", what="a file that is not there", fault="missing-file",
+        options=("--plain", *FIRST, *ALWAYS), end=End.STOPPED, fast=True,
+        crashes=(Crash("data_error", "restart", "No such file"),
+                 Crash("data_error", "stop")), sentence="data-that-is-not-there"),
+    Row(name="file-hiccup", what="a file that is there the next time",
+        fault="missing-file", crashes=(Crash("data_error", "restart"),)),
+)  # fmt: skip
+
+LIBRARIES = (
+    Row(name="cudnn-alloc", what="cuDNN finds no memory", fault="recorded-cudnn_alloc",
+        crashes=(Crash("cudnn_alloc", "settings", "ALLOC_FAILED"),)),
+    Row(name="cudnn-init", what="cuDNN does not start", fault="recorded-cudnn_init",
+        crashes=(Crash("cudnn_init", "settings", "NOT_INITIALIZED"),)),
+    Row(name="cudnn-exec", what="cuDNN fails in an operation", fast=True,
+        fault="recorded-cudnn_exec",
+        crashes=(Crash("cudnn_exec", "restart", "EXECUTION_FAILED"),)),
+    Row(name="cublas", what="no cuBLAS handle", fault="recorded-cublas",
+        crashes=(Crash("cublas", "settings", "cublas|Blas"),)),
+    Row(name="illegal-address", what="an illegal address, then SIGABRT", fast=True,
+        fault="recorded-cuda_fault", options=PLAIN, end=End.FINISHED,
+        crashes=(Crash("cuda_fault", "restart", "ILLEGAL_ADDRESS"),)),
+    Row(name="launch-failed", what="a failed launch, and cuDNN after it",
+        fault="recorded-launch_failed", options=PLAIN, end=End.FINISHED,
+        crashes=(Crash("cuda_fault", "restart", "LAUNCH_FAILED"),)),
+    Row(name="ecc", what="an uncorrectable ECC error, no GPU known", fast=True,
+        fault="recorded-ecc", options=PLAIN, end=End.STOPPED,
+        crashes=(Crash("gpu_hardware", "stop", "ECC"),),
+        sentence="GPU"),
+    Row(name="nccl", what="a peer that cannot be reached", fault="recorded-nccl",
+        crashes=(Crash("nccl", "restart", "NCCL"),)),
+    Row(name="cudnn-version", what="cuDNN of the wrong version", fast=True,
+        fault="recorded-cudnn_version", options=("--plain", *FIRST), end=End.STOPPED,
+        crashes=(Crash("version_mismatch", "stop", "compiled with"),),
+        sentence="before its first step"),
+    Row(name="driver-version", what="a driver too old", end=End.STOPPED,
+        fault="recorded-driver_version", options=("--plain", *FIRST),
+        crashes=(Crash("version_mismatch", "stop", "insufficient"),)),
+    Row(name="no-kernel", what="no code for this GPU", end=End.STOPPED,
+        fault="recorded-no_kernel_image", options=("--plain", *FIRST),
+        crashes=(Crash("version_mismatch", "stop", "NO_BINARY"),)),
+    Row(name="looks-terrible", what="warnings that mean nothing", end=End.FINISHED,
+        fault="recorded-looks_terrible", options=PLAIN, fast=True),
+)  # fmt: skip
+
+NO_GPUS = "what NVML says is not asked for yet at the end of an attempt"
+
+
+def nvml(*lines: str) -> tuple[str, ...]:
+    """Lines for the script of the NVML, as options of the fault."""
+    return tuple(part for line in lines for part in ("--nvml", line))
+
+
+GPUS = (
+    Row(name="gpu-lost", what="GPU 0 of 2 falls off the bus, SIGABRT", fault="abort",
+        options=(*PLAIN, *nvml("0.lost=1", "xids=1", "xid.1=0:79"), "--seconds", "3"),
+        gpus=2, needs=Need.NVML, end=End.FINISHED, pending=NO_GPUS,
+        crashes=(Crash("gpu_hardware", "another_gpu"),)),
+    Row(name="gpu-only-one", what="the only GPU falls off the bus", fault="abort",
+        options=(*PLAIN, *nvml("0.lost=1", "xids=1", "xid.1=0:79"), "--seconds", "3"),
+        gpus=1, needs=Need.NVML, end=End.STOPPED, pending=NO_GPUS,
+        crashes=(Crash("gpu_hardware", "stop"),), sentence="quarantine"),
+    Row(name="gpu-ecc", what="Xid 48: a double-bit ECC error, SIGABRT", fault="abort",
+        options=(*PLAIN, *nvml("0.ecc.volatile.uncorrected=2", "xids=1", "xid.1=0:48"),
+                 "--seconds", "3"),
+        gpus=2, needs=Need.NVML, end=End.FINISHED, pending=NO_GPUS,
+        crashes=(Crash("gpu_hardware", "another_gpu"),)),
+    Row(name="gpu-xid", what="Xid 31: a page fault of the GPU, SIGABRT", fault="abort",
+        options=(*PLAIN, *nvml("xids=1", "xid.1=0:31"), "--seconds", "3"),
+        gpus=2, needs=Need.NVML, end=End.FINISHED, pending=NO_GPUS,
+        crashes=(Crash("cuda_fault", "restart"),)),
+    Row(name="gpu-tenant", what="somebody else holds the GPU's memory",
+        fault="recorded-disguised_oom", gpus=1, needs=Need.NVML, end=End.FINISHED,
+        options=(*PLAIN, *nvml("0.processes=1:130000000000:-1"), "--seconds", "3"),
+        crashes=(Crash("device_oom", "wait"),), frees=True, pending=NO_GPUS),
+    Row(name="gpu-wedged", what="a driver call that never returns: training goes on",
+        fault="nothing", gpus=1, needs=Need.NVML, end=End.FINISHED,
+        options=(*PLAIN, *nvml("hang.nvmlDeviceGetMemoryInfo_v2=1"))),
+)  # fmt: skip
+
+TABLE = (
+    *MEMORY, *PROCESS, *SCRIPT, *HANGS, *OUTPUT, *DISKS, *DATA, *LIBRARIES, *GPUS,
+)  # fmt: skip
+FAST = tuple(row for row in TABLE if row.fast)
