@@ -115,6 +115,48 @@ CUDNN = (
     ),
 )
 
+_MIOPEN = "MIOpen: include/miopen/miopen.h (miopenStatus_t), src/hip/handlehip.cpp"
+
+MIOPEN = (
+    row(
+        "miopen.alloc_failed",
+        Cause.CUDNN_ALLOC,
+        LIBRARY + 2,
+        "miopenStatusAllocFailed",
+        "Memory not available to allocate buffer",
+        src=_MIOPEN,
+    ),
+    row(
+        "miopen.no_handle",
+        Cause.CUDNN_INIT,
+        LIBRARY + 1,
+        "ould not create miopen handle",
+        "miopenStatusNotInitialized",
+        src=_MIOPEN,
+    ),
+    row(
+        "miopen.not_compiled",
+        Cause.VERSION_MISMATCH,
+        LIBRARY,
+        "HIPRTC_ERROR_",
+        "Code object build failed",
+        "hiprtcCompileProgram",
+        rx=r"HIPRTC_ERROR_|MIOpen Error: .*Code object build failed",
+        src="MIOpen: src/hipoc/hipoc_program.cpp; HIP: hiprtc.h",
+    ),
+    row(
+        "miopen.failed",
+        Cause.CUDNN_EXEC,
+        LIBRARY - 1,
+        "miopenStatus",
+        "miopen::Exception",
+        "MIOpen Error:",
+        rx=r"miopenStatus(?!Success\b(?! \(\d+ vs))|instance of 'miopen::Exception'"
+        r"|MIOpen Error: ",
+        src=_MIOPEN,
+    ),
+)
+
 CUBLAS = (
     row(
         "cublas.no_handle",
@@ -126,7 +168,11 @@ CUBLAS = (
         "CUSOLVER_STATUS_",
         "cusolver error",
         "CUSPARSE_STATUS_",
-        rx=r"failed to create cublas handle|CUBLAS_STATUS_(?!SUCCESS|ARCH)"
+        "HIPBLAS_STATUS_",
+        "rocblas_status_",
+        "ailed to create rocblas handle",
+        rx=r"ailed to create (?:cu|roc)blas handle|CUBLAS_STATUS_(?!SUCCESS|ARCH)"
+        r"|HIPBLAS_STATUS_(?!SUCCESS)|rocblas_status_(?!success)"
         r"|CUSOLVER_STATUS_(?!SUCCESS)|CUSPARSE_STATUS_(?!SUCCESS)"
         r"|cuSolver internal error|cusolver error",
         src=_CUBLAS,
@@ -148,4 +194,4 @@ CUBLAS = (
     ),
 )
 
-ROWS = (*CUDNN, *CUBLAS)
+ROWS = (*CUDNN, *MIOPEN, *CUBLAS)

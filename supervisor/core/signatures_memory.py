@@ -3,11 +3,13 @@
 from supervisor.core.causes import Cause
 from supervisor.core.signatures_row import (
     CAUSE,
+    ENDED_WITH,
     EXCEPTION,
     HINT,
     SYMPTOM,
     benign,
     cascade,
+    ended_with,
     raised,
     row,
 )
@@ -134,9 +136,10 @@ DEVICE = (
         CAUSE,
         "out of memory",
         "cudaErrorMemoryAllocation",
+        "hipErrorOutOfMemory",
         "MemoryAllocation",
         rx=r"CUDA (?:runtime |driver )?(?:error|failure)\W*(?:\(?\w*\)?\W+)?out of memory"
-        r"|cuda runtime error \(2\)|cudaErrorMemoryAllocation"
+        r"|cuda runtime error \(2\)|cudaErrorMemoryAllocation|hipErrorOutOfMemory"
         r"|Cuda failure (?:\d+ )?'out of memory'|cudaMalloc.*out of memory"
         r"|CUDARuntimeError.*out of memory|OUT_OF_MEMORY.*cuMemAlloc",
         src="CUDA runtime, error 2; nccl: src/include/checks.h",
@@ -346,18 +349,14 @@ HOST = (
         "launcher.sigkill",
         Cause.HOST_OOM,
         SYMPTOM + 2,
+        *ENDED_WITH,
         "SIGKILL",
-        "exitcode",
-        "exit code",
-        "with code",
-        "exit status",
-        "with status",
         "Signal ",
         "signal ",
         "TerminatedWorkerError",
-        rx=r"exitcode\s*: -9\b|Signal 9 \(SIGKILL\)|died with <Signals\.SIGKILL"
-        r"|\(interrupted by signal 9:? ?SIGKILL\)|exit(?:ed with)? (?:status|(?:status )?code):? "
-        r"(?:137|-9)\b|on signal 9\b|terminated by signal SIGKILL"
+        rx=ended_with(-9, 137)
+        + r"|Signal 9 \(SIGKILL\)|died with <Signals\.SIGKILL|on signal 9\b"
+        r"|\(interrupted by signal 9:? ?SIGKILL\)|terminated by signal SIGKILL"
         r"|TerminatedWorkerError",
         src="torch: elastic/multiprocessing/errors; subprocess; joblib",
     ),

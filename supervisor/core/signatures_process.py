@@ -3,12 +3,14 @@
 from supervisor.core.causes import Cause
 from supervisor.core.signatures_row import (
     CAUSE,
+    ENDED_WITH,
     EXCEPTION,
     HINT,
     LIBRARY,
     SYMPTOM,
     benign,
     cascade,
+    ended_with,
     row,
 )
 
@@ -122,17 +124,11 @@ SIGNALS = (
         "general protection fault",
         "0xC",
         "access violation",
-        "exit code",
-        "with code",
-        "exit status",
-        "with status",
-        "exitcode",
-        "status code",
+        *ENDED_WITH,
         rx=r"[Ss]egmentation fault|Fatal Python error: (?!Aborted)|(?<!for )SIG(?:SEGV|BUS|ILL|FPE)"
         r"|^(?:.*: )?Bus error|Illegal instruction|Floating point exception \("
         r"|segfault at [0-9a-f]+ ip|general protection fault|0xC0000005"
-        r"|access violation|exit(?:ed with)? (?:status|(?:status )?code):? (?:139|-11)\b"
-        r"|exitcode\s*: -(?:11|7|4|8)\b",
+        r"|access violation|" + ended_with(-11, -7, -4, -8, 139, 135, 132, 136),
         src="linux: arch/x86/kernel/traps.c; bash: jobs.c; cpython: faulthandler.c",
     ),
     cascade(
@@ -162,17 +158,12 @@ SIGNALS = (
         "terminate called",
         "Check failed:",
         "INTERNAL ASSERT FAILED",
-        "exit code",
-        "with code",
-        "exit status",
-        "with status",
-        "exitcode",
-        "status code",
+        *ENDED_WITH,
         "LLVM ERROR",
         rx=r"^(?:.*: line \d+:\s+\d+ )?Aborted\b|\(core dumped\)|SIGABRT"
         r"|Fatal Python error: Aborted|terminate called (?:after|without)"
         r"|(?:^|\s)F\S*\s.*Check failed:|INTERNAL ASSERT FAILED|LLVM ERROR"
-        r"|exit(?:ed with)? (?:status|(?:status )?code):? (?:134|-6)\b|exitcode\s*: -6\b",
+        r"|" + ended_with(-6, 134),
         src="bash: jobs.c; abseil: log/check.h; libstdc++",
     ),
     cascade(

@@ -76,6 +76,20 @@ class Signature:
         return self._compiled.search(line) is not None
 
 
+ENDED_WITH = (
+    "exit code", "exitcode", "with code", "exit status", "with status", "status code",
+    "return code", "returncode",
+)  # fmt: skip
+"""Anchors of ``ended_with``."""
+
+
+def ended_with(*numbers: int) -> str:
+    """A pattern of how launchers and container runtimes tell of an exit status."""
+    either = "|".join(str(number) for number in numbers)
+    said = r"exit(?:ed with)? (?:status|(?:status )?code)|exitcode|return ?code"
+    return rf"(?:{said})\s*[:=]?\s*(?:{either})\b"
+
+
 def row(
     name: str,
     cause: Cause,
