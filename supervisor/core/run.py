@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from supervisor.core.batching import Plan
 from supervisor.core.effects import Effect, Happened
 from supervisor.core.events import Event
 from supervisor.core.history import History
@@ -57,11 +56,6 @@ class Run:
     message: str = "starting"
     unsaved: frozenset[Happened] = frozenset()
     """What this attempt has an incident for that did not end it."""
-
-    @property
-    def plan(self) -> Plan | None:
-        """How the batch is sliced; None: it is not."""
-        return self.treatment.plan
 
 
 Step = tuple[Run, tuple[Effect, ...]]

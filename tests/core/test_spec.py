@@ -7,6 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from supervisor.core.address import Address
+from supervisor.core.ladder import Allow
+from supervisor.core.liveness import Deadlines
 from supervisor.core.spec import (
     SnapshotInterval,
     Spec,
@@ -204,3 +206,23 @@ def test_wrong_budgets_and_places_are_told(budget: object) -> None:
     told = {problem.path: problem.expected for problem in caught.value.problems}
     assert "expected a share such as 1%" in told["snapshots.budget"]
     assert "absolute path of a tmpfs" in told["snapshots.memory"]
+
+
+def test_what_changes_the_computation_is_off_unless_the_spec_says_so() -> None:
+    """Precision, batches and rate are the person's to change."""
+    assert build_spec({"script": "t.py"}).remedies.allowed == frozenset()
+    spec = build_spec(
+        {"script": "t.py", "remedies": {"mixed_precision": True, "lower_rate": True}}
+    )
+    assert spec.remedies.allowed == {Allow.MIXED_PRECISION, Allow.LOWER_RATE}
+
+
+def test_deadlines_are_durations_or_off() -> None:
+    """A phase that may take for ever has none."""
+    spec = build_spec(
+        {"script": "t.py", "liveness": {"step": "10s", "startup": "off", "factor": 3.0}}
+    )
+    deadlines = spec.liveness.deadlines
+    assert (deadlines.step, deadlines.startup, deadlines.factor) == (10.0, None, 3.0)
+    assert deadlines.silent == Deadlines().silent
+    assert "liveness.step" in problems_of('script = "t.py"\n[liveness]\nstep = 5')

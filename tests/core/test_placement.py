@@ -1,0 +1,46 @@
+"""Which GPUs a run may use, and who else is on them."""
+
+from supervisor.core.placement import (
+    GpuProcess,
+    GpuReading,
+    holders,
+    named,
+    tenants,
+    usable,
+)
+
+FIRST = GpuReading(
+    uuid="GPU-a",
+    index=0,
+    total_bytes=1000,
+    processes=(GpuProcess(7, "python", 600), GpuProcess(8, "Xorg", 20)),
+)
+SECOND = GpuReading(uuid="GPU-b", index=1, processes=(GpuProcess(9, "x", None),))
+BOX = (FIRST, SECOND)
+
+
+def test_a_spec_may_name_a_gpu_by_index_or_uuid() -> None:
+    """Both become the UUID, where the box is known."""
+    assert named([0, "GPU-b", "GPU-z"], BOX) == ("GPU-a", "GPU-b", "GPU-z")
+    assert named(None, BOX) == ("GPU-a", "GPU-b")
+    assert named([1], ()) == ("1",)
+
+
+def test_a_tenant_holds_a_notable_part() -> None:
+    """A desktop is none, ours are none, and neither is one on another GPU."""
+    assert [one.pid for one in tenants(BOX, gpus=["GPU-a"], ours=[])] == [7]
+    assert tenants(BOX, gpus=["GPU-a"], ours=[7]) == ()
+    assert tenants(BOX, gpus=["GPU-b"], ours=[]) == ()
+
+
+def test_who_of_ours_still_holds_memory() -> None:
+    """By GPU, so that a gate can name both."""
+    assert holders(BOX, ours=[8]) == (("GPU-a", GpuProcess(8, "Xorg", 20)),)
+
+
+def test_what_is_left_after_quarantine() -> None:
+    """None where nothing changes: the environment stays as the person set it."""
+    assert usable(None, BOX, without=["GPU-a"]) == ("GPU-b",)
+    assert usable([0], BOX, without=["GPU-a"]) == ()
+    assert usable(None, BOX, without=["GPU-x"]) is None
+    assert usable(None, (), without=["GPU-a"]) is None
