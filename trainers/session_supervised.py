@@ -132,6 +132,7 @@ class SupervisedRun(Run):
             return
         if self._loop is not None:
             crash_report.mark_in_fit(error)
+            self._session.tries += 1  # as in a ``fit``
             self._loop = None
             self._leave_loop()
 
