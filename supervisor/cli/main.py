@@ -8,6 +8,7 @@ from supervisor import __version__
 from supervisor.cli.collision import conflicting_distribution
 from supervisor.cli.diagnose import diagnose
 from supervisor.cli.options import fail
+from supervisor.cli.policy import policy, quarantine
 from supervisor.cli.records import explain, incidents, status
 from supervisor.cli.run import run
 from supervisor.cli.snapshots import snapshots
@@ -19,7 +20,16 @@ def trainwarden() -> None:
     """A training run ends as if it never crashed, and tells you why it did."""
 
 
-for command in (run, status, incidents, explain, diagnose, snapshots):
+for command in (
+    run,
+    status,
+    incidents,
+    explain,
+    diagnose,
+    snapshots,
+    policy,
+    quarantine,
+):
     trainwarden.add_command(command)
 
 

@@ -268,7 +268,7 @@ LIBRARY_MEMORY = Ladder(
     climbs=True,
 )
 FAULT = Ladder(
-    title="a kernel that faulted",
+    title="a kernel that faulted (cublas, far from the memory limit, as well)",
     rungs=(
         replace(AGAIN, name="same_again", uses=1),
         Rung(

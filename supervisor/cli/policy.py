@@ -1,0 +1,85 @@
+"""``policy`` and ``quarantine``: what would be done, and what is kept out of use."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from supervisor.cli.options import fail, json_option, state_option
+from supervisor.cli.records import reading
+from supervisor.core.ladder import Terms
+from supervisor.core.ladder_text import ladders_json, ladders_text
+from supervisor.core.spec import Spec, SpecError, build_spec, merge, read_toml
+from supervisor.host.clock import Clock
+from supervisor.host.ledger import Ledger, LedgerError
+from supervisor.wire.paths import StatePaths
+
+
+@click.command()
+@click.option(
+    "--spec",
+    "spec_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The TOML file of a job. Default: what holds without one.",
+)
+@json_option
+def policy(*, spec_file: Path | None, as_json: bool) -> None:
+    """Print the remedies that would be tried for each cause, in order."""
+    spec = _spec(spec_file)
+    terms = Terms(allowed=spec.remedies.allowed, gpus=spec.gpus)
+    value = ladders_json(
+        terms,
+        without_progress=spec.restart.without_progress,
+        deadlines=spec.liveness.deadlines,
+    )
+    click.echo(json.dumps(value, indent=2) if as_json else ladders_text(value))
+
+
+def _spec(path: Path | None) -> Spec:
+    try:
+        tables = {} if path is None else read_toml(path.read_text())
+        return build_spec(merge({"script": "-"}, tables))
+    except OSError as error:
+        fail(f"cannot read the spec {path}: {error.strerror}")
+    except UnicodeDecodeError:
+        fail(f"cannot read the spec {path}: it is not UTF-8 text")
+    except SpecError as error:
+        listed = "\n".join(f"  {problem}" for problem in error.problems)
+        fail(f"the spec {path} cannot be used:\n{listed}")
+
+
+@click.command()
+@click.option("--return", "back", metavar="GPU", help="This GPU may be used again.")
+@json_option
+@state_option
+def quarantine(*, back: str | None, as_json: bool, state_dir: Path) -> None:
+    """List the GPUs that are kept out of use, or put one back."""
+    paths = StatePaths(state_dir)
+    if back is not None:
+        _put_back(paths, back)
+    with reading(paths) as ledger:
+        kept = [] if ledger is None else ledger.quarantined()
+    if as_json:
+        click.echo(json.dumps([asdict(row) for row in kept], indent=2))
+        return
+    if not kept:
+        click.echo("no GPU is quarantined")
+    for row in kept:
+        click.echo(
+            f"{row.gpu}: since {row.at[:19]}Z, {row.job} attempt {row.attempt}: "
+            f"{row.because}"
+        )
+
+
+def _put_back(paths: StatePaths, gpu: str) -> None:
+    if not paths.ledger.exists():
+        fail(f"{gpu} is not quarantined")
+    try:
+        ledger = Ledger(paths.ledger)
+        known = ledger.put_back(gpu, now=Clock().wall())
+        ledger.close()
+    except LedgerError as error:
+        fail(str(error), exit_code=1)
+    if not known:
+        fail(f"{gpu} is not quarantined; see `trainwarden quarantine`")
