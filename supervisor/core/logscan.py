@@ -29,7 +29,12 @@ SIGNS = (
     b"_STATUS_",
     b"CUDA_ERROR_",
     b"ProcessGroupNCCL",
+    b"cuda_dnn.cc",
+    b"No space left on device",
+    b"terminate called after",
+    b"egmentation fault",
 )
+"""Long ones cost next to nothing: the search skips ahead by their length."""
 BLOCK = 256 * 1024
 HEAD = 256 * 1024
 TAIL = 64 * 1024
@@ -39,10 +44,10 @@ KEPT = 6
 REPEATS = 100
 """How often a line of one shape is judged."""
 MAX_SHAPES = 20_000
-EFFORT = 5_000
+EFFORT = 600
 """Lines judged for a sign before only the first few of a block are: a log in which
 every line reads like another failure must not take for ever."""
-SAMPLE = 4
+SAMPLE = 2
 MAX_TEXT = 600
 """Characters of a line that are kept."""
 
@@ -136,7 +141,7 @@ class LogScanner:
         self._lines = 0
         """Newlines before ``_pending``."""
         self._bytes = 0
-        self._effort = 0
+        self._effort = dict.fromkeys(SIGNS, 0)
         self._hits = _Hits()
         self._shapes: dict[bytes, int] = {}
         self._dumps = DumpReader()
@@ -201,14 +206,15 @@ class LogScanner:
         """Judge the lines with a sign; whether one of them is about an allocation."""
         dump = False
         for sign in SIGNS:
-            budget = max(SAMPLE, EFFORT - self._effort)
+            budget = max(SAMPLE, EFFORT - self._effort[sign])
             for start, end in _lines_with(block, sign):
                 line = block[start:end]
                 if self._shapes.get(_shape(line), 0) >= REPEATS:
                     continue
                 dump = dump or b"allocat" in line
                 self._judge(block, start, end)
-                self._effort, budget = self._effort + 1, budget - 1
+                self._effort[sign] += 1
+                budget -= 1
                 if budget <= 0:
                     break
         return dump

@@ -1,13 +1,17 @@
 """How often the diagnosis is right, how fast a log is read, how soon it decides.
 
-``python -m tests.bench.diagnosis [CASES.jsonl]`` from the repository's root;
-``TRAINWARDEN_CRASH_CORPUS`` names the cases as well. Without either, our own cases are
-used. A case is one JSON object a line: ``text``, ``cause``, and if known ``exit``,
-``also`` (other right answers), ``id``.
+``python -m tests.bench.diagnosis [CASES.jsonl …]`` from the repository's root, or
+``make bench-diagnosis`` with ``TRAINWARDEN_CRASH_CORPUS`` set to more cases than those
+of the repository. A case is one JSON object a line: ``text``, ``cause``, and if known
+``exit``, ``also`` (other right answers), ``id``.
+
+Speeds are of CPU time, ours and grep's, in turns: both read from memory, and another
+load on the machine should not count.
 """
 
 # ruff: noqa: T201  # printing is the job
 
+import functools
 import json
 import os
 import statistics
@@ -16,7 +20,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +28,10 @@ from supervisor.core.diagnosis import diagnose, diagnose_log
 from supervisor.core.evidence import Evidence
 from supervisor.core.exits import parse_status, record_of
 from supervisor.core.logscan import SIGNS, LogScanner, scan
+from supervisor.core.signatures import SIGNATURES
 from supervisor.host.logs import LogFollower
 
-OWN_CASES = Path(__file__).parents[1] / "core" / "corpus" / "cases.jsonl"
+OWN = Path(__file__).parents[1] / "core" / "corpus"
 LOG_BYTES = 100_000_000
 ROUNDS = 5
 
@@ -107,6 +112,18 @@ def seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
+def cpu_seconds(work: Callable[[], object]) -> float:
+    """CPU time that ``work`` takes, that of its child processes included."""
+
+    def used() -> float:
+        times = os.times()
+        return times.user + times.system + times.children_user + times.children_system
+
+    start = used()
+    work()
+    return used() - start
+
+
 def feed(data: bytes) -> None:
     """Scan ``data`` as it would arrive: a MiB at a time."""
     scanner = LogScanner()
@@ -115,20 +132,31 @@ def feed(data: bytes) -> None:
     scanner.findings()
 
 
-def grep(path: Path, signs: Path) -> None:
-    """The same signs, looked for by ``grep -F -f``: into a pipe, since grep stops at
+def grep(path: Path, texts: Path) -> None:
+    """The same text, looked for by ``grep -F -f``: into a pipe, since grep stops at
     the first match where its output goes to /dev/null."""
-    command = ["grep", "-c", "-F", "-f", str(signs), str(path)]
+    command = ["grep", "-c", "-F", "-f", str(texts), str(path)]
     environment = {**os.environ, "LC_ALL": "C"}
     subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=False)
 
 
+def written(path: Path, texts: Iterable[bytes]) -> Path:
+    """A file with a text a line."""
+    path.write_bytes(b"".join(text + b"\n" for text in texts))
+    return path
+
+
 def report_speed(directory: Path) -> None:
-    """Print throughput side by side with grep, in turns: the machine may be busy."""
-    signs = directory / "signs"
-    signs.write_bytes(b"".join(sign + b"\n" for sign in SIGNS))
+    """Print throughput side by side with grep, which is given what the scanner looks
+    for between head and tail of a log, and then what every row of the table needs."""
+    anchors = sorted({one for row in SIGNATURES for one in row.anchors})
+    few = written(directory / "signs", SIGNS)
+    all_of_them = written(directory / "anchors", (one.encode() for one in anchors))
     print(
-        f"\n{'log of 100 MB':16} {'scan s':>7} {'MB/s':>6} {'grep s':>7} {'ratio':>6}"
+        f"\nlog of 100 MB, CPU seconds; grep -F -f with {len(SIGNS)} signs, and with the"
+        f" {len(anchors)} anchors of all rows\n"
+        f"{'':16} {'scan':>6} {'MB/s':>6} {'grep':>6} {'ratio':>6} {'grep all':>9}"
+        f" {'ratio':>6}"
     )
     for name, data in (
         ("healthy", training_log(LOG_BYTES)),
@@ -136,14 +164,25 @@ def report_speed(directory: Path) -> None:
     ):
         path = directory / "output.log"
         path.write_bytes(data)
-        pairs = [
-            (seconds(lambda: feed(data)), seconds(lambda: grep(path, signs)))  # noqa: B023 - called at once
-            for _ in range(ROUNDS)
-        ]
-        ours, theirs = (min(column) for column in zip(*pairs, strict=True))
-        ratio = statistics.median(a / b for a, b in pairs)
+        ours, one, other = (
+            statistics.median(column)
+            for column in zip(
+                *(
+                    [
+                        cpu_seconds(functools.partial(feed, data)),
+                        cpu_seconds(functools.partial(grep, path, few)),
+                        cpu_seconds(functools.partial(grep, path, all_of_them)),
+                    ]
+                    for _ in range(ROUNDS)
+                ),
+                strict=True,
+            )
+        )
         speed = LOG_BYTES / 1e6 / ours
-        print(f"{name:16} {ours:7.3f} {speed:6.0f} {theirs:7.3f} {ratio:6.2f}")
+        print(
+            f"{name:16} {ours:6.2f} {speed:6.0f} {one:6.2f} {ours / one:6.2f}"
+            f" {other:9.2f} {ours / other:6.2f}"
+        )
 
 
 def report_decision(directory: Path) -> None:
@@ -168,13 +207,20 @@ def report_decision(directory: Path) -> None:
     print(f"the whole file at once: {whole:.2f} s")
 
 
+def corpora() -> list[Path]:
+    """The cases to judge: those that were named, and ours."""
+    named = os.environ.get("TRAINWARDEN_CRASH_CORPUS")
+    given = [Path(one) for one in sys.argv[1:]] or ([Path(named)] if named else [])
+    return [*given, *sorted(OWN.glob("*.jsonl"))]
+
+
 def main() -> None:
     """Print all tables."""
-    given = sys.argv[1] if len(sys.argv) > 1 else None
-    named = given or os.environ.get("TRAINWARDEN_CRASH_CORPUS") or str(OWN_CASES)
-    cases = read_cases(Path(named))
-    report_accuracy(cases, with_exit=False)
-    report_accuracy(cases, with_exit=True)
+    for path in corpora():
+        cases = read_cases(path)
+        print(f"\n--- {path.name}, {len(cases)} cases")
+        report_accuracy(cases, with_exit=False)
+        report_accuracy(cases, with_exit=True)
     with tempfile.TemporaryDirectory() as directory:
         report_speed(Path(directory))
         report_decision(Path(directory))
