@@ -44,7 +44,7 @@ MEMORY = (
         fault="recorded-disguised_oom", end=End.FINISHED,
         crashes=(Crash("device_oom", "microbatch", "ran out of memory|Out of memory"),)),
     Row(name="fragmentation", what="free memory, but in pieces", fault="fragment",
-        run=SMALL_LIMIT, environment=onednn(0), fast=True,
+        run=SMALL_LIMIT, options=("--megabytes", "250"), fast=True,
         crashes=(Crash("device_oom_fragmentation", "restart", "free in the pool"),)),
     Row(name="host-refused", what="NumPy is refused memory (RLIMIT_AS)",
         fault="memory-error", crashes=(Crash("host_oom", "restart", "MemoryError"),)),

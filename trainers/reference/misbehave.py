@@ -350,12 +350,8 @@ def fragment() -> None:
     """Leave much memory free in small pieces, then ask for a large one."""
     import tensorflow as tf  # noqa: PLC0415  # plain faults need no TensorFlow
 
-    pieces = []
-    try:
-        while True:
-            pieces.append(tf.fill((2, MIB // 4), float(len(pieces))))
-    except tf.errors.ResourceExhaustedError:
-        del pieces[::2]
+    pieces = [tf.fill((2, MIB // 4), 1.0) for _ in range(options.megabytes // 2)]
+    del pieces[::2]
     print(f"{len(pieces)} pieces are kept")
     tf.fill((len(pieces), MIB // 4), 1.0)
 
