@@ -1,12 +1,13 @@
 """A fast part of ``make chaos``: the rest takes half an hour."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.chaos.rows import Row
+from tests.chaos.rows import Crash, Row
 from tests.chaos.table import FAST, TABLE
-from tests.chaos.trial import References, Trial
+from tests.chaos.trial import References, Trial, unexpected
 
 
 @pytest.fixture(scope="module")
@@ -32,3 +33,33 @@ def test_the_table_is_whole() -> None:
     assert len(set(names)) == len(names) >= 40
     assert not any(row.pending for row in FAST)
     assert len(FAST) >= len(TABLE) // 5
+
+
+def incident(cause: str, remedy: str, text: str = "a line") -> dict[str, Any]:
+    """As ``incidents --json`` has it."""
+    return {
+        "cause": cause,
+        "remedy": {"kind": remedy},
+        "because": [{"text": text, "signature": "x", "line": 1}],
+    }
+
+
+def test_the_driver_sees_what_is_wrong() -> None:
+    """Another cause or remedy, one too few or too many, another quote: each is told."""
+    again = Crash("native_crash", "restart", many=True)
+    stop = Crash("native_crash", "stop", "line")
+    three = [incident("native_crash", "restart")] * 3
+    last = incident("native_crash", "stop")
+    assert unexpected((again, stop), [*three, last]) == []
+    for wrong in (
+        three,
+        [last],
+        [],
+        [*three, last, last],
+        [*three, incident("unknown", "stop")],
+        [*three, incident("native_crash", "restart"), incident("native_crash", "wait")],
+        [*three, incident("native_crash", "stop", "other words")],
+    ):
+        assert unexpected((again, stop), wrong), wrong
+    assert unexpected((), []) == []
+    assert unexpected((), [last])
