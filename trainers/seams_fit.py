@@ -193,7 +193,10 @@ def framework_value(existing: Any, array: np.ndarray, kind: str) -> Any:
     if kind.endswith("Variable"):
         maker = keras.Variable if kind.startswith("keras.") else tf.Variable
         return maker(array)
-    return tf.convert_to_tensor(array)
+    # What a callback keeps needs no device memory before it is used: a script that
+    # keeps more and more of it would run out of it again at once.
+    with tf.device("CPU:0"):
+        return tf.convert_to_tensor(array)
 
 
 # --- The model -------------------------------------------------------------------

@@ -171,7 +171,7 @@ class Series:
             return None
         values = [(at, level.used) for at, level in newer]
         trend = trend_of(values)
-        used = _median([value for _, value in values[-NEWEST:]])
+        used = _median([level.used for _, level in self.points[-NEWEST:]])
         capacity = _median([level.capacity for _, level in newer])
         left = max(capacity - used, 0.0)
         still = _slope(values[-len(values) // 3 :]) >= STILL * trend.slope

@@ -7,6 +7,7 @@ nothing any more. What alters the computation needs the spec's word.
 from collections.abc import Mapping
 from dataclasses import replace
 
+from supervisor.core.autopsy import OomVerdict
 from supervisor.core.batching import BELOW_FAILED, next_plan
 from supervisor.core.causes import Cause
 from supervisor.core.ladder import Allow, Case, Change, Ladder, Rung
@@ -75,6 +76,12 @@ def elsewhere(case: Case) -> bool:
 def no_gpu(case: Case) -> bool:
     """The run uses no GPU, as far as is known."""
     return not _every(case)
+
+
+def leaking(case: Case) -> bool:
+    """Without what had grown between steps, the request would have been granted."""
+    autopsy = case.diagnosis.autopsy
+    return autopsy is not None and autopsy.verdict is OomVerdict.LEAK
 
 
 def leak_seen(case: Case) -> bool:
@@ -332,6 +339,14 @@ LADDERS: Mapping[Cause, Ladder] = {
     Cause.DEVICE_OOM: Ladder(
         title="too little device memory",
         rungs=(
+            replace(
+                AGAIN,
+                name="fresh",
+                because="a fresh process has given back what had leaked",
+                uses=2,
+                when="memory had grown from step to step: a leak",
+                holds=leaking,
+            ),
             PLANNED,
             Rung(
                 name="mixed_precision",

@@ -5,6 +5,8 @@ from dataclasses import replace
 
 import pytest
 
+from supervisor.core.allocator import MemoryFigures
+from supervisor.core.autopsy import Findings, autopsy_of
 from supervisor.core.causes import Cause
 from supervisor.core.effects import AskDrain, Happened, RecordIncident, UpdateIncident
 from supervisor.core.events import (
@@ -17,6 +19,9 @@ from supervisor.core.events import (
 from supervisor.core.evidence import Evidence
 from supervisor.core.explain import AVERTED
 from supervisor.core.forecast import Forecast, Level, Resource
+from supervisor.core.history import History
+from supervisor.core.ladder import Case
+from supervisor.core.ladders import leaking
 from supervisor.core.memory_news import (
     ADVICE,
     CAUSES,
@@ -28,8 +33,9 @@ from supervisor.core.memory_news import (
 )
 from supervisor.core.run import Run
 from supervisor.core.status import JobState
-from supervisor.core.verdicts import RemedyKind
-from tests.support.lives import drained, happen, running
+from supervisor.core.treatment import NOTHING
+from supervisor.core.verdicts import Diagnosis, RemedyKind
+from tests.support.lives import POLICY, drained, happen, running
 
 FORECAST = Forecast(
     resource=Resource.DEVICE,
@@ -134,6 +140,24 @@ def test_blocks_are_no_level() -> None:
     run, effects = running(high)
     assert incidents(effects) == []
     assert isinstance(run, Run)
+
+
+def test_a_leak_is_not_cured_by_slices() -> None:
+    """Out of memory for a leak: a fresh process, the same batch."""
+    leak = Findings(forecasts=(FORECAST,))
+    figures = MemoryFigures(
+        limit_bytes=600, in_use_bytes=590, requested_bytes=20, free_bytes=10
+    )
+    evidence = Evidence(exit=None, memory=leak, dump=figures, steps_done=9)
+    autopsy = autopsy_of(Cause.DEVICE_OOM, figures, leak)
+    diagnosis = Diagnosis(cause=Cause.DEVICE_OOM, because=(), autopsy=autopsy)
+    case = Case(
+        diagnosis=diagnosis, evidence=evidence, history=History(), treatment=NOTHING
+    )
+    assert leaking(case)
+    assert not leaking(replace(case, diagnosis=replace(diagnosis, autopsy=None)))
+    verdict = POLICY.decide(diagnosis, evidence, History(), NOTHING)
+    assert (verdict.rung, verdict.remedy.kind) == ("fresh", RemedyKind.RESTART)
 
 
 def test_a_record_of_a_plan() -> None:
