@@ -49,6 +49,7 @@ from supervisor.host.clock import Clock
 from supervisor.host.evidence import gather
 from supervisor.host.ledger import Ledger, RunRow
 from supervisor.host.memory_tier import discard, release
+from supervisor.host.memory_watch import MemoryWatch, ask_who_holds
 from supervisor.host.remains import Remains
 from supervisor.host.status import RunFacts, earlier_pages, job_status
 from supervisor.host.watching import Watch
@@ -90,6 +91,7 @@ class Supervisor:
     """What the command ends with; None while the run goes on."""
     recorder: Recorder = field(init=False)
     remains: Remains = field(init=False)
+    memory: MemoryWatch = field(init=False)
     _watch: Watch | None = None
     _inbox: deque[Event] = field(default_factory=deque[Event])
     _earlier: list[Page] = field(default_factory=list[Page])
@@ -102,6 +104,7 @@ class Supervisor:
             row=self.row, ledger=self.ledger, clock=self.clock, say=self.say
         )
         self.remains = Remains(run_id=self.row.run_id)
+        self.memory = MemoryWatch.of(self.spec)
 
     def supervise(self) -> int:
         """Run until the end, in the foreground; the exit code of the command."""
@@ -235,6 +238,13 @@ class Supervisor:
         else:
             now = self.clock.now()
             self._inbox.extend(watch.look(now=now, remains=self.remains))
+            seen = self.memory.look(
+                attempt=self.run.attempt,
+                pid=watch.attempt.pid,
+                page=watch.page,
+                now=now,
+            )
+            self._inbox.extend(seen)
 
     def _exited(self, watch: Watch) -> Exited:
         exited = gather(
@@ -249,6 +259,7 @@ class Supervisor:
         if page is not None:
             self._earlier.append(page)
         self._watch = None
+        exited = self.memory.close(exited)
         return watch.close(exited, gpus=self.gpus(), remains=self.remains)
 
     def _happen(self, event: Event) -> None:
@@ -283,6 +294,8 @@ class Supervisor:
             return  # it ended a moment ago: the exit is on its way
         match effect:
             case AskDrain():
+                if self.run.averts is not None:
+                    ask_who_holds(watch.attempt.paths)
                 watch.attempt.ask_drain()
             case TakeStacks():
                 watch.take_stacks(now=self.clock.now())

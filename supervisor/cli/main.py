@@ -7,6 +7,7 @@ import click
 from supervisor import __version__
 from supervisor.cli.collision import conflicting_distribution
 from supervisor.cli.diagnose import diagnose
+from supervisor.cli.memory import memory
 from supervisor.cli.options import fail
 from supervisor.cli.policy import policy, quarantine
 from supervisor.cli.records import explain, incidents, status
@@ -27,6 +28,7 @@ for command in (
     explain,
     diagnose,
     snapshots,
+    memory,
     policy,
     quarantine,
 ):

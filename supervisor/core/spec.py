@@ -155,6 +155,23 @@ def _budget(value: object) -> float:
     raise ValueError(message)
 
 
+THRESHOLD_EXPECTED = "a part such as 90% or 0.9, above 0 and at most 100%, or off"
+
+
+def _threshold(value: object) -> float | None:
+    percent = isinstance(value, str) and re.fullmatch(r"([0-9.]{1,9})\s*%", value)
+    try:
+        part = float(percent[1]) / 100 if percent else value
+    except ValueError:
+        part = None
+    if part == "off":
+        return None
+    if isinstance(part, float) and 0 < part <= 1:
+        return part
+    message = f"expected {THRESHOLD_EXPECTED}, got {value!r}"
+    raise ValueError(message)
+
+
 class Memory(_Table):
     """Limits of the framework's allocators, and of the attempt as a whole."""
 
@@ -245,6 +262,13 @@ class Liveness(_Table):
         return Deadlines(**self.model_dump())
 
 
+class Forecast(_Table):
+    """What is done about memory that grows, before it runs out."""
+
+    restart_below: Deadline = 20.0
+    warn_at: Annotated[float | None, BeforeValidator(_threshold)] = 0.9
+
+
 class Drain(_Table):
     """How an attempt is asked to end."""
 
@@ -278,6 +302,7 @@ class Spec(_Table):
     remedies: Remedies = Remedies()
     liveness: Liveness = Liveness()
     drain: Drain = Drain()
+    forecast: Forecast = Forecast()
     metrics: Metrics = Metrics()
 
 

@@ -4,10 +4,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from supervisor.core.allocator_map import MemoryMap, figures_of
+from supervisor.core.autopsy import Findings
 from supervisor.core.events import Exited
 from supervisor.core.evidence import Evidence
 from supervisor.core.logscan import NO_FINDINGS, LogFindings
-from supervisor.host.allocator_dump import read_first_dump
+from supervisor.host.allocator_dump import read_first_map
 from supervisor.host.checkpoint_store import (
     age,
     newest_step,
@@ -17,6 +19,7 @@ from supervisor.host.checkpoint_store import (
 from supervisor.host.logs import LogFollower, scan_file
 from supervisor.host.telemetry import AttemptView, Telemetry
 from supervisor.wire.files import read_json
+from supervisor.wire.memory import Answer
 from supervisor.wire.page import Page
 from supervisor.wire.paths import AttemptPaths
 from supervisor.wire.records import CrashReport, ExitRecord
@@ -40,12 +43,14 @@ def gather(
     log.poll()
     page, view = telemetry.page(), telemetry.view
     record = _read(files.exit, ExitRecord)
+    memory_map = read_first_map(files.dumps)
     evidence = Evidence(
         exit=record,
         crash=_read(files.crash, CrashReport),
         log=log.findings(),
         fault=_fault(files.fault),
-        dump=read_first_dump(files.dumps),
+        dump=None if memory_map is None else figures_of(memory_map),
+        memory=_findings(files, memory_map, page),
         refused=view.refused,
         finished=finished(record, view),
         drained=view.drained,
@@ -64,6 +69,20 @@ def gather(
     )
 
 
+def _findings(
+    files: AttemptPaths, memory_map: MemoryMap | None, page: Page | None
+) -> Findings:
+    """Who held what, as far as the files tell."""
+    answer = _read(files.memory_answer, Answer)
+    jit = None if page is None else page.jit
+    return Findings(
+        memory_map=memory_map,
+        answer=answer,
+        between_steps_bytes=None if page is None else page.memory_in_use_bytes,
+        jit=None if jit is None else bool(jit),
+    )
+
+
 def _newest_bytes(durable: Path | None) -> int | None:
     """What the newest snapshot on disk takes."""
     found = None if durable is None else snapshot_directories(durable)
@@ -72,7 +91,7 @@ def _newest_bytes(durable: Path | None) -> int | None:
     return sizes[0] if sizes else None
 
 
-Record = TypeVar("Record", CrashReport, ExitRecord)
+Record = TypeVar("Record", CrashReport, ExitRecord, Answer)
 
 
 def _read(path: Path, kind: type[Record]) -> Record | None:

@@ -109,6 +109,7 @@ MIGRATIONS = (
         returned_at REAL
     ) STRICT;
     """,
+    "ALTER TABLE incidents ADD COLUMN autopsy TEXT",
 )
 """What leads from one schema version to the next; ``user_version`` counts them."""
 
@@ -164,6 +165,8 @@ class IncidentRow:
     deviations: list[str]
     stacks: str
     """Of all threads, where it was killed for a hang; else empty."""
+    autopsy: dict[str, Any] | None
+    """Which kind of shortage of memory, and who held what (``core.autopsy``)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -310,13 +313,13 @@ class Ledger:
 
     def record_incident(self, run: int, effect: RecordIncident, *, now: float) -> None:
         """Write an incident down, once: a second one of its kind is ignored."""
-        diagnosis = effect.diagnosis
+        diagnosis, autopsy = effect.diagnosis, effect.diagnosis.autopsy
         memory = None if diagnosis.memory is None else asdict(diagnosis.memory)
         with self._transaction() as connection:
             connection.execute(
                 "INSERT INTO incidents (run, attempt, at, cause, because, memory,"
-                " advice, remedy, failed_step, happened, stacks)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+                " advice, remedy, failed_step, happened, stacks, autopsy)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
                 " ON CONFLICT (run, attempt, happened) DO NOTHING",
                 (
                     run,
@@ -336,6 +339,7 @@ class Ledger:
                     effect.failed_step,
                     effect.happened,
                     effect.stacks,
+                    None if autopsy is None else json.dumps(autopsy.to_json()),
                 ),
             )
 
@@ -355,7 +359,7 @@ class Ledger:
                 " lost_steps = coalesce(?, lost_steps),"
                 " downtime_seconds = coalesce(?, downtime_seconds),"
                 " deviations = coalesce(?, deviations)"
-                " WHERE run = ? AND attempt = ? AND happened = 'ended'",
+                " WHERE run = ? AND attempt = ? AND happened IN ('ended', 'planned')",
                 (effect.restored_step, effect.lost_steps, effect.downtime_seconds,
                  deviations, run, effect.attempt),
             )  # fmt: skip
@@ -507,6 +511,7 @@ def _incident(row: sqlite3.Row) -> IncidentRow:
         attempt=row["attempt"],
         at=datetime.fromtimestamp(row["at"], UTC).isoformat(),
         happened=row["happened"],
+        autopsy=None if row["autopsy"] is None else json.loads(row["autopsy"]),
         cause=row["cause"],
         because=json.loads(row["because"]),
         remedy=json.loads(row["remedy"]),

@@ -1,0 +1,83 @@
+"""How far training may grow in main memory: its cgroup, its spec, the machine.
+
+Documentation: proc(5) for ``/proc/meminfo``; Linux ``admin-guide/cgroup-v2.rst``
+(``memory.stat``: ``file``) and ``admin-guide/cgroup-v1/memory.rst`` (``cache``) for
+what the kernel can take back before it kills.
+"""
+
+from pathlib import Path
+
+from supervisor.host.cgroup import ROOT, event_files
+
+MEMINFO = Path("/proc/meminfo")
+NO_LIMIT_BYTES = 2**62
+"""Version 1 writes the largest multiple of a page where there is no limit."""
+
+
+def capacity(
+    pid: int, *, rss: int, limit: int | None, root: Path = ROOT, meminfo: Path = MEMINFO
+) -> int | None:
+    """What the resident memory ``rss`` of ``pid`` may grow to; None: not known.
+
+    ``limit``: the spec's, for the attempt. All in bytes.
+    """
+    available = parse_available(_text(meminfo))
+    found = [
+        limit,
+        _in_cgroup(pid, rss=rss, root=root),
+        None if available is None else rss + available,
+    ]
+    return min((one for one in found if one is not None), default=None)
+
+
+def parse_available(text: str) -> int | None:
+    """``MemAvailable`` of ``/proc/meminfo`` in bytes."""
+    for line in text.splitlines():
+        name, _, value = line.partition(":")
+        number = value.split()[:1]
+        if name == "MemAvailable" and number and number[0].isdigit():
+            return int(number[0]) * 1024
+    return None
+
+
+def _in_cgroup(pid: int, *, rss: int, root: Path) -> int | None:
+    """The limit, less what others in there hold and the kernel cannot take back."""
+    membership = _text(Path(f"/proc/{pid}/cgroup"))
+    for events in event_files(membership, root=root):
+        group, second = events.parent, events.name == "memory.events"
+        used = _number(
+            group / ("memory.current" if second else "memory.usage_in_bytes")
+        )
+        limit = _number(group / ("memory.max" if second else "memory.limit_in_bytes"))
+        if used is not None and limit is not None and limit < NO_LIMIT_BYTES:
+            others = used - _reclaimable(_text(group / "memory.stat")) - rss
+            return max(limit - max(others, 0), 0)
+    return None
+
+
+def _reclaimable(stat: str) -> int:
+    """What is cached of files, by the name that this version of cgroups has for it."""
+    found = (parse_field(stat, field) for field in ("file", "total_cache", "cache"))
+    return next((one for one in found if one is not None), 0)
+
+
+def parse_field(text: str, field: str) -> int | None:
+    """The count after ``field``; None where there is no such line."""
+    for line in text.splitlines():
+        name, _, value = line.partition(" ")
+        if name == field and value.strip().isdigit():
+            return int(value)
+    return None
+
+
+def _number(path: Path) -> int | None:
+    """None for "max", too: that is no limit."""
+    text = _text(path).strip()
+    return int(text) if text.isdigit() else None
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""

@@ -1,0 +1,163 @@
+"""The memory of an attempt over time: read from its page, foreseen by the core."""
+
+import contextlib
+from dataclasses import dataclass, field, replace
+
+from supervisor.core.events import Event, Exited, MemoryHigh, RestartDue
+from supervisor.core.forecast import Forecast, Level, Reading, Resource, Watch
+from supervisor.core.memory_news import foreseen, sentence
+from supervisor.core.spec import Spec
+from supervisor.host.main_memory import capacity
+from supervisor.wire.page import Page, Phase
+from supervisor.wire.paths import AttemptPaths
+
+HOST_SECONDS = 1.0
+"""How often main memory is looked at."""
+FORECAST_SECONDS = 2.0
+"""How often a forecast is made while nothing is nearly full."""
+NEARLY = 0.8
+"""From this part of a capacity on there is one at each reading."""
+
+STEPPING = frozenset({Phase.TRAINING, Phase.REPLAYING, Phase.VALIDATING})
+"""Before, memory grows because training is being set up."""
+
+
+@dataclass(slots=True)
+class MemoryWatch:
+    """One run's memory. All times are monotonic seconds."""
+
+    restart_below: float | None
+    """Seconds left below which a restart is planned; None: never."""
+    warn_at: float | None
+    """Part of a capacity beyond which there is a warning; None: never."""
+    host_limit: int | None
+    forecasts: list[Forecast] = field(default_factory=list[Forecast])
+    _attempt: int = 0
+    _watch: Watch = field(default_factory=Watch)
+    _slices: tuple[int | None, int | None] = (None, None)
+    _first_step: int | None = None
+    _device_ns: int | None = None
+    _host_at: float = 0.0
+    _forecast_at: float = 0.0
+    _warned: set[Resource] = field(default_factory=set[Resource])
+
+    @classmethod
+    def of(cls, spec: Spec) -> "MemoryWatch":
+        """As the spec asks for."""
+        return cls(
+            restart_below=spec.forecast.restart_below,
+            warn_at=spec.forecast.warn_at,
+            host_limit=spec.memory.host,
+        )
+
+    def look(
+        self, *, attempt: int, pid: int | None, page: Page | None, now: float
+    ) -> list[Event]:
+        """Take in the newest page; what follows from it."""
+        if attempt != self._attempt:
+            self._begin(attempt)
+        if page is None or page.step is None or page.phase not in STEPPING:
+            return []
+        if self._first_step is None:
+            self._first_step = page.step
+        reading = self._reading(page, pid, now)
+        if reading is None:
+            return []
+        self._watch = self._watch.and_then(reading)
+        return [*self._warnings(page, reading), *self._restarts(page, reading)]
+
+    def _begin(self, attempt: int) -> None:
+        self._attempt, self._watch, self.forecasts = attempt, Watch(), []
+        self._first_step, self._device_ns = None, None
+
+    def _reading(self, page: Page, pid: int | None, now: float) -> Reading | None:
+        """What is new since the last; None: nothing."""
+        reading = Reading(at=now)
+        if page.memory_ns is not None and page.memory_ns != self._device_ns:
+            self._device_ns = page.memory_ns
+            self._forget_if_sliced_anew(page)
+            reading = replace(
+                reading,
+                in_use=page.memory_in_use_bytes,
+                peak=page.memory_peak_bytes,
+                limit=page.memory_limit_bytes,
+                largest_allocatable=page.memory_largest_allocatable_bytes,
+                largest_request=page.memory_largest_request_bytes,
+            )
+        rss = page.host_rss_bytes
+        if pid is not None and rss is not None and now - self._host_at >= HOST_SECONDS:
+            self._host_at = now
+            most = capacity(pid, rss=rss, limit=self.host_limit)
+            reading = replace(reading, rss=rss, host_limit=most)
+        return None if reading == Reading(at=now) else reading
+
+    def _forget_if_sliced_anew(self, page: Page) -> None:
+        """Slices of another size need other memory: that is no trend."""
+        sliced = (page.slices, page.slice_size)
+        if sliced != self._slices:
+            self._slices = sliced
+            kept = {
+                resource: series
+                for resource, series in self._watch.series.items()
+                if resource is Resource.HOST
+            }
+            self._watch = Watch(kept)
+
+    def _warnings(self, page: Page, reading: Reading) -> list[Event]:
+        found: list[Event] = []
+        for resource, level in self._levels(page, reading):
+            high = self.warn_at is not None and level.part >= self.warn_at
+            if high and resource not in self._warned:
+                self._warned.add(resource)
+                found.append(MemoryHigh(resource, level, page.step))
+        return found
+
+    def _levels(self, page: Page, reading: Reading) -> list[tuple[Resource, Level]]:
+        """What warnings are about: the peak, against the limit.
+
+        Not of slices that were planned: they are chosen so that they nearly fill it.
+        """
+        levels: list[tuple[Resource, Level]] = []
+        if reading.peak is not None and reading.limit and (page.slices or 1) == 1:
+            peak = Level(used=reading.peak, capacity=reading.limit)
+            levels.append((Resource.DEVICE, peak))
+        if reading.rss is not None and reading.host_limit:
+            host = Level(used=reading.rss, capacity=reading.host_limit)
+            levels.append((Resource.HOST, host))
+        return levels
+
+    def _restarts(self, page: Page, reading: Reading) -> list[Event]:
+        near = any(level.part >= NEARLY for level in reading.levels().values())
+        if not near and reading.at - self._forecast_at < FORECAST_SECONDS:
+            return []
+        self._forecast_at = reading.at
+        self.forecasts = self._watch.forecasts()
+        if self.restart_below is None or page.step == self._first_step:
+            return []  # without a step of its own it would start again where it was
+        for forecast in self.forecasts:
+            if forecast.imminent(self.restart_below):
+                return [RestartDue(sentence(forecast), foreseen(forecast))]
+        return []
+
+    def close(self, exited: Exited) -> Exited:
+        """The end of an attempt, with how its memory had grown."""
+        self.forecasts = self._watch.forecasts()
+        found = replace(exited.evidence.memory, forecasts=tuple(self.forecasts))
+        return replace(exited, evidence=replace(exited.evidence, memory=found))
+
+    def seconds_left(self) -> dict[str, float]:
+        """Until each resource runs out, of those that grow."""
+        return {
+            forecast.resource.value: forecast.seconds
+            for forecast in self.forecasts
+            if forecast.seconds is not None
+        }
+
+
+def ask_who_holds(files: AttemptPaths) -> None:
+    """Let training say at its next step who holds what, also when that is its last.
+
+    Where its directory belongs to somebody else the autopsy goes without.
+    """
+    with contextlib.suppress(OSError):
+        files.memory_request.touch(mode=0o600)

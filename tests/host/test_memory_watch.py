@@ -1,0 +1,127 @@
+"""One run's memory, watched from its pages: restarts, warnings, and none too many."""
+
+import os
+from dataclasses import replace
+
+import pytest
+
+from supervisor.core.events import Event, Exited, MemoryHigh, RestartDue
+from supervisor.core.evidence import Evidence
+from supervisor.core.forecast import Resource
+from supervisor.core.spec import build_spec
+from supervisor.host.memory_watch import MemoryWatch
+from supervisor.wire.page import Page, Phase
+
+LIMIT = 1000
+PAGE = Page(
+    pid=1,
+    phase=int(Phase.TRAINING),
+    step=0,
+    slices=1,
+    memory_limit_bytes=LIMIT,
+    memory_in_use_bytes=100,
+    memory_peak_bytes=150,
+)
+
+
+def watch(**forecast: object) -> MemoryWatch:
+    """As a spec asks for it."""
+    return MemoryWatch.of(build_spec({"script": "x.py", "forecast": forecast}))
+
+
+def page_at(second: int, *, in_use: int, **changes: int | None) -> Page:
+    """The page of a second of training."""
+    page = replace(
+        PAGE,
+        step=second + 1,
+        memory_ns=second,
+        memory_in_use_bytes=in_use,
+        memory_peak_bytes=in_use + 50,
+    )
+    return replace(page, **changes)  # type: ignore[arg-type]  # by name
+
+
+def watched(
+    memory: MemoryWatch, rate: int, *, seconds: int, **changes: int | None
+) -> list[Event]:
+    """What comes of so many seconds of growth."""
+    found: list[Event] = []
+    for second in range(seconds):
+        page = page_at(second, in_use=min(100 + rate * second, 940), **changes)
+        found += memory.look(attempt=1, pid=None, page=page, now=float(second))
+    return found
+
+
+def test_growth_is_answered_once_it_is_close() -> None:
+    """The restart says what it averts, and a warning came before it."""
+    memory = watch()
+    events = watched(memory, 10, seconds=84)
+    kinds = [type(event) for event in events]
+    assert kinds[0] is MemoryHigh
+    restart = next(event for event in events if isinstance(event, RestartDue))
+    assert restart.averts is not None
+    assert restart.averts.cause == "device_oom"
+    assert memory.seconds_left().keys() == {"device"}
+
+
+def test_what_does_not_grow_is_left_alone() -> None:
+    """Neither a restart nor a warning."""
+    memory = watch()
+    assert watched(memory, 0, seconds=100) == []
+    assert memory.seconds_left() == {}
+
+
+def test_both_can_be_off() -> None:
+    """A spec may ask for neither."""
+    memory = watch(restart_below="off", warn_at="off")
+    assert watched(memory, 10, seconds=84) == []
+
+
+def test_a_warning_comes_once_a_run() -> None:
+    """Another attempt does not warn again."""
+    memory = watch(restart_below="off")
+    assert len(watched(memory, 10, seconds=84)) == 1
+    later = memory.look(attempt=2, pid=None, page=page_at(1, in_use=940), now=200.0)
+    assert later == []
+
+
+def test_planned_slices_are_no_warning() -> None:
+    """They were chosen so that they nearly fill the memory."""
+    assert watched(watch(restart_below="off"), 10, seconds=84, slices=4) == []
+
+
+def test_other_slices_are_no_trend() -> None:
+    """A slice of another size needs other memory: what was read before is forgotten."""
+    memory = watch(warn_at="off")
+    assert watched(memory, 10, seconds=80) != []
+    page = page_at(90, in_use=940, slices=2, slice_size=8)
+    assert memory.look(attempt=1, pid=None, page=page, now=90.0) == []
+    memory.close(Exited(evidence=Evidence(exit=None), last_step=1, snapshot_step=1))
+    assert memory.seconds_left() == {}
+
+
+def test_nothing_before_training() -> None:
+    """While training is set up memory grows, as it should."""
+    memory = watch()
+    for page in (None, replace(PAGE, step=None), replace(PAGE, phase=2)):
+        assert memory.look(attempt=1, pid=None, page=page, now=1.0) == []
+
+
+def test_the_host_counts_against_its_limit() -> None:
+    """Resident memory near the spec's own limit is a warning of its own."""
+    spec = build_spec({"script": "x.py", "memory": {"host": "1000B"}})
+    memory = MemoryWatch.of(spec)
+    page = page_at(1, in_use=1, host_rss_bytes=950)
+    events = memory.look(attempt=1, pid=os.getpid(), page=page, now=5.0)
+    (high,) = [event for event in events if isinstance(event, MemoryHigh)]
+    assert high.resource is Resource.HOST
+    assert high.level.part == pytest.approx(0.95)
+
+
+def test_the_end_is_told_how_it_grew() -> None:
+    """The autopsy gets the forecasts of the attempt."""
+    memory = watch(restart_below="off")
+    watched(memory, 10, seconds=60)
+    exited = Exited(evidence=Evidence(exit=None), last_step=60, snapshot_step=60)
+    (forecast,) = memory.close(exited).evidence.memory.forecasts
+    assert forecast.growth == pytest.approx(10)
