@@ -1,0 +1,251 @@
+"""Before the next attempt, nothing of the dead one is left."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from supervisor.core.events import GateClear, GateHeld, Unkillable
+from supervisor.core.placement import GpuProcess, GpuReading
+from supervisor.core.treatment import Awaited
+from supervisor.host.proc import descendants, doomed, slept_seconds, stat
+from supervisor.host.remains import Remains, room
+from supervisor.wire.directive import MARKER
+
+PATIENCE = 60.0
+SLEEP = "import time; time.sleep(600)"
+STUBBORN = (
+    "import signal, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
+    "print('ready', flush=True); time.sleep(600)"
+)
+ESCAPE = """
+import os, subprocess, sys, time
+# A worker in a session of its own, with an environment of its own, whose parent ends.
+worker = subprocess.Popen(
+    [sys.executable, "-c", "import time; time.sleep(600)"],
+    env={}, start_new_session=True,
+)
+print(worker.pid, flush=True)
+time.sleep(600)
+"""
+
+
+def until(true: Callable[[], bool]) -> None:
+    """Wait for it."""
+    deadline = time.monotonic() + PATIENCE
+    while not true():
+        assert time.monotonic() < deadline, "it never came true"
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def started() -> Iterator[list[subprocess.Popen[str]]]:
+    """Processes, ended with the test."""
+    made: list[subprocess.Popen[str]] = []
+    yield made
+    for process in made:
+        if process.poll() is None:
+            process.kill()
+        process.communicate(timeout=PATIENCE)
+
+
+def python(
+    started: list[subprocess.Popen[str]], text: str, **environment: str
+) -> subprocess.Popen[str]:
+    """A real process that runs ``text``."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", text],
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    started.append(process)
+    return process
+
+
+def gate(
+    remains: Remains,
+    *gpus: GpuReading,
+    awaited: Awaited | None = None,
+    disk: Path = Path("/"),
+) -> GateClear | GateHeld | Unkillable:
+    """What the gate says now."""
+    return remains.gate(
+        now=time.monotonic(), gpus=gpus, visible=["GPU-a"], awaited=awaited, disk=disk
+    )
+
+
+def gone(pid: int) -> bool:
+    """Whether nothing of it runs any more."""
+    seen = stat(pid)
+    return seen is None or seen.state in "ZX"
+
+
+def test_what_carries_the_marker_is_named_and_ended(
+    started: list[subprocess.Popen[str]],
+) -> None:
+    """Asked first; a zombie does not hold the gate."""
+    remains = Remains(run_id="test-remains-1")
+    process = python(started, SLEEP, **{MARKER: "test-remains-1/1"})
+    until(lambda: bool(remains.left()))
+    held = gate(remains)
+    assert isinstance(held, GateHeld)
+    assert str(process.pid) in held.because
+    until(lambda: gone(process.pid))  # a zombie: nobody has reaped it
+    assert isinstance(gate(remains), GateClear)
+    assert process.wait(PATIENCE) == -signal.SIGTERM
+
+
+def test_who_does_not_listen_is_killed(
+    started: list[subprocess.Popen[str]],
+) -> None:
+    """SIGTERM, two seconds, SIGKILL; also where it is stopped."""
+    remains = Remains(run_id="test-remains-2")
+    process = python(started, STUBBORN, **{MARKER: "test-remains-2/1"})
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    os.kill(process.pid, signal.SIGSTOP)
+    until(lambda: isinstance(gate(remains), GateClear))
+    assert process.wait(PATIENCE) == -signal.SIGKILL
+
+
+def test_a_worker_that_scrubbed_its_environment_was_seen_before(
+    started: list[subprocess.Popen[str]],
+) -> None:
+    """It left its session, its marker and its parent: the tree was written down."""
+    remains = Remains(run_id="test-remains-3")
+    parent = python(started, ESCAPE, **{MARKER: "test-remains-3/1"})
+    assert parent.stdout is not None
+    worker = int(parent.stdout.readline())
+    remains.follow(parent.pid, now=time.monotonic())
+    assert remains.pids == {parent.pid, worker}
+    parent.kill()
+    parent.wait(PATIENCE)
+    assert not gone(worker)
+    assert set(remains.left()) == {worker}
+    until(lambda: isinstance(gate(remains), GateClear))
+    until(lambda: gone(worker))
+
+
+def test_a_pid_that_is_another_process_now_is_left_alone(
+    started: list[subprocess.Popen[str]],
+) -> None:
+    """Pids come back; the start time tells."""
+    other = python(started, SLEEP)
+    remains = Remains(run_id="test-remains-4", known={other.pid: 1})
+    assert remains.left() == {}
+    assert isinstance(gate(remains), GateClear)
+    assert other.poll() is None
+
+
+def test_the_tree_is_looked_at_now_and_then() -> None:
+    """Not twice a second: that would cost more than it tells."""
+    remains = Remains(run_id="test-remains-5")
+    remains.follow(None, now=0.0)
+    assert remains.pids == frozenset()
+    remains.follow(os.getpid(), now=1.0)
+    assert os.getpid() in remains.pids
+    remains.known.clear()
+    remains.follow(os.getpid(), now=2.0)
+    assert remains.pids == frozenset()
+
+
+def gpu(*processes: GpuProcess) -> GpuReading:
+    """A GPU of 1,000 bytes."""
+    return GpuReading(uuid="GPU-a", index=0, total_bytes=1000, processes=processes)
+
+
+def test_gpu_memory_of_a_dead_attempt_holds_the_gate() -> None:
+    """The driver may give it back later than the process is gone."""
+    remains = Remains(run_id="test-remains-6", known={4194300: 1})
+    held = gate(remains, gpu(GpuProcess(4194300, "python", 600)))
+    assert isinstance(held, GateHeld)
+    assert "600 bytes of GPU-a" in held.because
+    assert "4194300 (python)" in held.because
+    held = gate(remains, gpu(GpuProcess(4194300, "python", None)))
+    assert isinstance(held, GateHeld)
+    assert isinstance(gate(remains, gpu(GpuProcess(5, "other", 600))), GateClear)
+
+
+def test_a_tenant_holds_the_gate_only_where_that_is_awaited() -> None:
+    """Otherwise it is none of the gate's business."""
+    remains = Remains(run_id="test-remains-7")
+    busy = gpu(GpuProcess(5, "blender", 600))
+    assert isinstance(gate(remains, busy), GateClear)
+    held = gate(remains, busy, awaited=Awaited(tenants_gone=True))
+    assert isinstance(held, GateHeld)
+    assert "5 (blender)" in held.because
+    assert isinstance(gate(remains, awaited=Awaited(tenants_gone=True)), GateClear)
+
+
+def test_room_is_awaited_and_made(tmp_path: Path) -> None:
+    """What is kept only for a look goes first; snapshots never."""
+    for name in ("abandoned", "quarantine", "000000000010-000001"):
+        (tmp_path / name).mkdir()
+    remains = Remains(run_id="test-remains-8")
+    held = gate(remains, awaited=Awaited(room_bytes=1 << 60), disk=tmp_path)
+    assert isinstance(held, GateHeld)
+    assert "are needed" in held.because
+    assert [path.name for path in tmp_path.iterdir()] == ["000000000010-000001"]
+    enough = gate(remains, awaited=Awaited(room_bytes=1), disk=tmp_path)
+    assert isinstance(enough, GateClear)
+    assert room(tmp_path / "missing", wanted=1) == 0
+
+
+def test_the_tree_of_a_process_that_is_gone_is_empty() -> None:
+    """Whatever disappears while it is looked at is no error."""
+    assert descendants(4194300) == {}
+    assert stat(4194300) is None
+    assert not doomed(4194300)
+    assert not doomed(os.getpid())
+    assert slept_seconds() >= -1.0
+
+
+FREEZER = Path("/sys/fs/cgroup/freezer")
+
+
+@pytest.fixture
+def frozen() -> Iterator[Callable[[int], None]]:
+    """Freezes a process in a v1 freezer cgroup: a real D state."""
+    group = FREEZER / f"trainwarden-test-{os.getpid()}"
+    try:
+        group.mkdir()
+    except OSError:
+        pytest.skip("no v1 freezer cgroup can be made here")
+
+    def freeze(pid: int) -> None:
+        (group / "tasks").write_text(str(pid))
+        (group / "freezer.state").write_text("FROZEN")
+
+    yield freeze
+    (group / "freezer.state").write_text("THAWED")
+    until(lambda: not (group / "tasks").read_text().strip())
+    group.rmdir()
+
+
+def test_what_cannot_die_is_told_once_and_then_let_be(
+    started: list[subprocess.Popen[str]], frozen: Callable[[int], None]
+) -> None:
+    """Frozen it is in D state: SIGKILL waits, and it runs no line of its program any
+    more. Its GPU is named, and the gate is clear for another one."""
+    remains = Remains(run_id="test-remains-9")
+    process = python(started, SLEEP, **{MARKER: "test-remains-9/1"})
+    until(lambda: bool(remains.left()))
+    remains.known[process.pid] = stat(process.pid).started_ticks  # type: ignore[union-attr]  # it lives
+    frozen(process.pid)
+    busy = gpu(GpuProcess(process.pid, "python", 600))
+    said: list[object] = []
+
+    def clear() -> bool:
+        said.append(gate(remains, busy))
+        return isinstance(said[-1], GateClear)
+
+    until(clear)
+    told = [one for one in said if isinstance(one, Unkillable)]
+    assert told == [Unkillable((process.pid,), ("GPU-a",))]
+    assert doomed(process.pid)
