@@ -194,6 +194,7 @@ class Supervisor:
             message=self.run.message,
             incidents=tuple(self._incidents),
             batch=self.run.history.batch,
+            treatment=self.run.treatment,
             promise=None if watch is None else watch.telemetry.view.promise,
             snapshot_plan=None if watch is None else watch.telemetry.view.snapshot_plan,
         )

@@ -62,6 +62,9 @@ def status(*, as_json: bool, state_dir: Path) -> None:
         click.echo(progress_line(item))
         if item.snapshot_plan is not None and item.pid is not None:
             click.echo(f"  {plan_line(item.snapshot_plan)}")
+        if item.treatment:
+            changed = (f"{name} {value}" for name, value in item.treatment.items())
+            click.echo(f"  in force by remedies: {', '.join(changed)}")
         if item.promise:
             click.echo(f"  bit-identical resume is not promised: {item.promise}")
 

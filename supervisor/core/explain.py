@@ -80,6 +80,7 @@ def explain_incident(incident: Mapping[str, Any]) -> str:
         _what(incident, _headline(incident)),
         autopsy_paragraph(incident.get("autopsy"), incident.get("memory")),
         _evidence(incident["because"]),
+        _stacks(incident),
         _remedy(incident),
         _outcome(incident),
         " ".join(f"Note: {text}." for text in incident.get("deviations") or ()),
@@ -146,6 +147,15 @@ def _evidence(reasons: list[Mapping[str, Any]]) -> str:
         where = "" if reason.get("line") is None else f"log line {reason['line']}: "
         lines.append(f"  {where}{str(reason['text']).strip()[:300]}")
     return "\n".join(lines)
+
+
+def _stacks(incident: Mapping[str, Any]) -> str:
+    if not incident.get("stacks"):
+        return ""
+    return (
+        "The stacks of all its threads are kept with the incident: `trainwarden "
+        "incidents --json` prints them."
+    )
 
 
 def _remedy(incident: Mapping[str, Any]) -> str:

@@ -88,6 +88,8 @@ class JobStatus:
     restarts: Mapping[Cause, int] = field(default_factory=dict[Cause, int])
     """Restarts by the cause that made them necessary."""
     incidents: Mapping[Cause, int] = field(default_factory=dict[Cause, int])
+    treatment: Mapping[str, object] = field(default_factory=dict[str, object])
+    """What remedies put in force (``core.treatment.described``); empty: nothing."""
     promise: str | None = None
     """Why bits are not promised for this run, if they are not."""
     message: str = ""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from supervisor.core.causes import Cause
 from supervisor.core.status import JobState, JobStatus, SnapshotPlan, SnapshotStatus
+from supervisor.core.treatment import NOTHING, Treatment, described, from_json
 from supervisor.core.verdicts import RemedyKind
 from supervisor.host.attempts import read_shimmed, same_process
 from supervisor.host.ledger import Ledger, RunRow
@@ -29,6 +30,7 @@ class RunFacts:
     batch: int | None = None
     promise: str | None = None
     snapshot_plan: SnapshotPlan | None = None
+    treatment: Treatment = NOTHING
 
 
 def restarts(incidents: Iterable[tuple[Cause, RemedyKind]]) -> dict[Cause, int]:
@@ -53,6 +55,7 @@ def job_status(
         message=facts.message,
         promise=facts.promise,
         snapshot_plan=facts.snapshot_plan,
+        treatment=described(facts.treatment),
         effective_batch=facts.batch,
         incidents=dict(Counter(cause for cause, _ in facts.incidents)),
         restarts=restarts(facts.incidents),
@@ -134,6 +137,7 @@ def stored_status(
         batch=next((a.batch for a in reversed(attempts) if a.batch), None),
         promise=telemetry.view.promise,
         snapshot_plan=telemetry.view.snapshot_plan,
+        treatment=NOTHING if run.treatment is None else from_json(run.treatment),
     )
     earlier = earlier_pages(paths.run(run.job, run.number), number)
     pid = shimmed.pid if alive and shimmed is not None else None

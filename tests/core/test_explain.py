@@ -147,3 +147,10 @@ def test_an_autopsy() -> None:
     text = explain_incident(incident(autopsy=autopsy))
     assert "\n\nThe verdict is capacity" in text
     assert "Conv2D asked for it." in " ".join(text.split())
+
+
+def test_stacks_are_pointed_at() -> None:
+    """They are long; where they are is one sentence."""
+    text = explain_incident(incident(cause="stalled", stacks="Thread 0x1"))
+    assert "incidents --json" in text
+    assert "stacks" not in explain_incident(incident())
