@@ -121,6 +121,21 @@ DATA = (
         src="hdf5: H5F*.c; cpython: zipfile, gzip, pickle; pytorch; safetensors; numpy",
     ),
     row(
+        "tf.file_damaged",
+        Cause.DATA_ERROR,
+        CAUSE - 5,
+        "Riegeli/records file",
+        "Possible data corruption",
+        "Perhaps the file is corrupt",
+        "inputs corrupted?",
+        "Zstd-compressed stream",
+        "Brotli-compressed stream",
+        rx=r"(?:Corrupted|Truncated) Riegeli/records|Riegeli/records file got truncated"
+        r"|Possible data corruption|Perhaps the file is corrupt|inputs corrupted\?"
+        r"|[Tt]runcated (?:Zstd|Brotli)|(?:Zstd|Brotli)-compressed stream got truncated",
+        src="tensorflow: strings of libtensorflow_cc.so.2 2.21 (riegeli, tensor_bundle)",
+    ),
+    row(
         "storage.failed",
         Cause.DATA_ERROR,
         CAUSE - 5,

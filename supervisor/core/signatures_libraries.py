@@ -58,6 +58,7 @@ CUDNN = (
         "No DNN in stream executor",
         "ail to find the dnn implementation",
         "cuDNN was not initialized",
+        "reation of compilation cudnn handle failed",
         src="tensorflow: core/kernels/conv_ops.cc, cudnn_rnn_ops.cc; xla: dnn.cc",
     ),
     cascade(

@@ -83,6 +83,9 @@ NCCL = (
         "TCPStore",
         "Collective ops is aborted by",
         "CollectiveExecutor::StartAbort",
+        "Collective has timed out",
+        "Barrier timed out. Id",
+        "GetKeyValue() timed out",
         "coordination service",
         "MPI_ABORT was invoked",
         "heartbeat timeout",
@@ -90,7 +93,8 @@ NCCL = (
         rx=r"gloo/transport/tcp.*(?:closed|reset|timed? ?out|error)"
         r"|Connection (?:closed|reset) by peer \[\S+\]:\d+"
         r"|client socket has timed out|Dist(?:Network|Store)Error|TCPStore.*(?:fail|time"
-        r"|[Bb]roken)|Collective ops is aborted by|CollectiveExecutor::StartAbort (?!OUT_OF_RANGE)|JAX distributed service detected"
+        r"|[Bb]roken)|Collective ops is aborted by|CollectiveExecutor::StartAbort (?!OUT_OF_RANGE)|Collective has timed out"
+        r"|Barrier timed out\. Id|GetKeyValue\(\) timed out|JAX distributed service detected"
         r"|(?:coordination service|heartbeat).*(?:[Ee]rror|timeout|fail)"
         r"|MPI_ABORT was invoked",
         src="pytorch: third_party/gloo, c10d; tensorflow: distributed_runtime",

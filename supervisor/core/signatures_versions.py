@@ -99,12 +99,13 @@ VERSION = (
         "nresolved extern function",
         "Could not load library lib",
         "Unable to load any of {lib",
+        "cuDNN could not be found or could not be loaded",
         "Invalid handle. Cannot load symbol",
         "Cannot load symbol",
         rx=r"libdevice (?:not found at|is required)|JIT compilation failed"
         r"|ptxas exited with non-zero|ptxas fatal\b(?!.*[Mm]emory alloc)"
         r"|nresolved extern function|Could not load library lib(?:cu|nv)"
-        r"|Unable to load any of \{lib|Cannot load symbol cu",
+        r"|Unable to load any of \{lib|cuDNN could not be found or could not be loaded|Cannot load symbol cu",
         src="xla: service/gpu/llvm_gpu_backend, asm_compiler.cc; cuDNN: dlopen shim",
     ),
     row(
