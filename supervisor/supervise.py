@@ -37,10 +37,12 @@ from supervisor.core.events import (
     Unkillable,
 )
 from supervisor.core.failures import mean_seconds_between_failures
+from supervisor.core.faults import Faults
 from supervisor.core.lifecycle import Run, step
 from supervisor.core.placement import GpuReading, named
 from supervisor.core.spec import Spec
 from supervisor.core.status import JobState, JobStatus
+from supervisor.core.tiers import NO_SNAPSHOTS
 from supervisor.core.treatment import Awaited, Treatment
 from supervisor.core.verdicts import RemedyKind
 from supervisor.directives import incident_sentence, make_directive, memory_of
@@ -65,6 +67,11 @@ STARTING_SECONDS = 0.01
 """How often an attempt that is being started is looked at."""
 
 
+def _no_faults(_pids: frozenset[int]) -> Faults:
+    """Nobody listens to the driver and the kernel."""
+    return Faults()
+
+
 def _no_gpus() -> tuple[GpuReading, ...]:
     """Nothing is known of the GPUs of the box."""
     return ()
@@ -87,6 +94,8 @@ class Supervisor:
     """Go on although the training data changed."""
     gpus: Callable[[], tuple[GpuReading, ...]] = _no_gpus
     """The GPUs of the box as they are now; it never waits for the driver."""
+    faults: Callable[[frozenset[int]], Faults] = _no_faults
+    """What befell these processes and their GPUs since the last attempt ended."""
     exit_code: int | None = None
     """What the command ends with; None while the run goes on."""
     recorder: Recorder = field(init=False)
@@ -197,6 +206,7 @@ class Supervisor:
             treatment=self.run.treatment,
             promise=None if watch is None else watch.telemetry.view.promise,
             snapshot_plan=None if watch is None else watch.telemetry.view.snapshot_plan,
+            tiers=NO_SNAPSHOTS if watch is None else watch.telemetry.view.tiers,
         )
         page = None if watch is None else watch.telemetry.page()
         earlier = self._earlier
@@ -261,7 +271,10 @@ class Supervisor:
             self._earlier.append(page)
         self._watch = None
         exited = self.memory.close(exited)
-        return watch.close(exited, gpus=self.gpus(), remains=self.remains)
+        closed = watch.close(exited, gpus=self.gpus(), remains=self.remains)
+        faults = self.faults(self.remains.pids)
+        told = {"kernel": faults.kernel, "faulty_gpus": faults.gpus}
+        return replace(closed, evidence=replace(closed.evidence, **told))
 
     def _happen(self, event: Event) -> None:
         before = self.run

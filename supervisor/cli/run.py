@@ -17,10 +17,11 @@ from supervisor.core.start import StartRefusedError
 from supervisor.core.status import JobStatus
 from supervisor.foreground import Choice, Job, begin, script_hash, supervisor_for
 from supervisor.host.clock import Clock
-from supervisor.host.http import ServeError, serve
+from supervisor.host.http import ServeError
 from supervisor.host.ledger import Ledger, LedgerError
 from supervisor.host.lock import Lock, acquire, holder
-from supervisor.host.metrics import Board
+from supervisor.host.observer import Observer
+from supervisor.observing import observing
 from supervisor.wire.paths import StatePaths
 
 
@@ -93,8 +94,8 @@ def run(
     job = _job(_spec(spec_file, given))
     choice = Choice(fresh=fresh, accept_changes=accept_changes)
     paths = StatePaths(state_dir.absolute())
-    with _state(paths, job.name), _exporter(job.spec) as board:
-        raise SystemExit(_foreground(job, paths, board, choice))
+    with _state(paths, job.name), _observing(job.spec, paths) as observer:
+        raise SystemExit(_foreground(job, paths, observer, choice))
 
 
 def _gpus(text: str) -> list[int | str]:
@@ -192,22 +193,15 @@ def _state_sentence(paths: StatePaths, error: OSError) -> str:
 
 
 @contextlib.contextmanager
-def _exporter(spec: Spec) -> Generator[Board | None]:
-    if spec.metrics.listen is None:
-        yield None
-        return
-    board = Board()
+def _observing(spec: Spec, paths: StatePaths) -> Generator[Observer]:
     try:
-        server = serve(spec.metrics.listen, board.read)
+        with observing(spec, paths.root) as observer:
+            yield observer
     except ServeError as error:
         fail(str(error))
-    with server:
-        yield board
 
 
-def _foreground(
-    job: Job, paths: StatePaths, board: Board | None, choice: Choice
-) -> int:
+def _foreground(job: Job, paths: StatePaths, observer: Observer, choice: Choice) -> int:
     with contextlib.closing(Ledger(paths.ledger)) as ledger:
         try:
             begun = begin(job, paths, ledger, Clock(), choice)
@@ -218,8 +212,9 @@ def _foreground(
 
             def show(status: JobStatus) -> None:
                 shown.show(status)
-                if board is not None:
-                    board.publish([status])
+                observer.show([status])
+                for sentence in observer.news():
+                    shown.say(sentence)
 
             shown.say(begun.greeting)
             supervisor = supervisor_for(
@@ -228,6 +223,8 @@ def _foreground(
                 show=show,
                 accept_changes=choice.accept_changes,
             )
+            supervisor.gpus = observer.readings
+            supervisor.faults = observer.faults_of(job.spec.gpus)
             code = supervisor.supervise()
         incidents = ledger.incidents(run=begun.row.id)
         console.put(summary(supervisor.status(), incidents, begun.paths, code=code))

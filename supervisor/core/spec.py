@@ -8,7 +8,7 @@ import difflib
 import re
 import tomllib
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar, Self, cast
 
 from pydantic import (
     BaseModel,
@@ -17,6 +17,7 @@ from pydantic import (
     Field,
     StringConstraints,
     ValidationError,
+    model_validator,
 )
 from typing_extensions import override
 
@@ -276,11 +277,39 @@ class Drain(_Table):
     """From SIGTERM to SIGKILL: a step and a snapshot must fit in."""
 
 
+def _pem(value: object) -> str | None:
+    if value == "off":
+        return None
+    if isinstance(value, str) and value.startswith("/"):
+        return value
+    message = f"expected the absolute path of a PEM file, or off, got {value!r}"
+    raise ValueError(message)
+
+
+PemFile = Annotated[str | None, BeforeValidator(_pem)]
+
+
 class Metrics(_Table):
     """Where the run serves ``/metrics``."""
 
     listen: Annotated[Address | None, BeforeValidator(_listen)] = None
     """``HOST:PORT``; None (``off`` in the file): not served."""
+    certificate: PemFile = None
+    """Serve with TLS: the certificate, with its chain. None (``off``): in the clear."""
+    key: PemFile = None
+    """Its private key."""
+    client_ca: PemFile = None
+    """Answer only readers whose certificate this authority vouches for."""
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if (self.certificate is None) != (self.key is None):
+            message = "certificate and key belong together: give both, or neither"
+            raise ValueError(message)
+        if self.client_ca is not None and self.certificate is None:
+            message = "client_ca needs a certificate and a key"
+            raise ValueError(message)
+        return self
 
 
 class Spec(_Table):

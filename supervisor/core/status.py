@@ -50,6 +50,33 @@ class SnapshotPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TierStatus:
+    """The snapshots of one tier. None: there is none yet."""
+
+    snapshots: int = 0
+    """Completed by this attempt."""
+    failures: int = 0
+    age_seconds: float | None = None
+    """Of the newest whole one, as the others below."""
+    size_bytes: int | None = None
+    seconds: float | None = None
+    stall_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllocatorStatus:
+    """The framework's allocator, looked into. None: not known."""
+
+    pool_bytes: int | None = None
+    largest_free_bytes: int | None = None
+    largest_allocatable_bytes: int | None = None
+    fragmentation: float | None = None
+    """(free in pool - largest free block) / free in pool, 0 to 1."""
+    source: str | None = None
+    """``wire.page.MemorySource`` in lower case."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobStatus:
     """One job, now. None: not known (yet), which is not zero."""
 
@@ -74,11 +101,16 @@ class JobStatus:
     slices: int | None = None
     slice_size: int | None = None
     snapshot: SnapshotStatus | None = None
+    tiers: Mapping[str, TierStatus] = field(default_factory=dict[str, TierStatus])
+    """By the names of ``wire.manifest``."""
     snapshot_plan: SnapshotPlan | None = None
     """None: the first snapshot has not been taken yet."""
     memory_limit_bytes: int | None = None
     memory_in_use_bytes: int | None = None
     memory_peak_bytes: int | None = None
+    allocator: AllocatorStatus | None = None
+    forecast_seconds: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Until memory runs out, by ``forecast.Resource``: of those that grow."""
     host_rss_bytes: int | None = None
     heartbeat_age_seconds: float | None = None
     step_counts: tuple[int, ...] = ()

@@ -1,10 +1,13 @@
-"""How often the kernel's OOM killer struck in a cgroup, versions 1 and 2.
+"""Memory cgroups, versions 1 and 2: what is charged, and how often the OOM killer struck.
 
-Documentation: Linux ``admin-guide/cgroup-v2.rst`` (``memory.events``: ``oom_kill``)
-and ``admin-guide/cgroup-v1/memory.rst`` (``memory.oom_control``).
+Documentation: Linux ``admin-guide/cgroup-v2.rst`` (``memory.current``, ``memory.max``,
+``memory.events``) and ``admin-guide/cgroup-v1/memory.rst`` (``memory.usage_in_bytes``,
+``memory.limit_in_bytes``, ``memory.failcnt``, ``memory.oom_control``).
 """
 
 from pathlib import Path
+
+from supervisor.core.machine import CgroupMemory
 
 ROOT = Path("/sys/fs/cgroup")
 
@@ -49,9 +52,14 @@ def event_files(membership: str, *, root: Path) -> list[Path]:
 
 def parse_oom_kills(text: str) -> int | None:
     """The count after ``oom_kill``; None where there is no such line."""
+    return parse_field(text, "oom_kill")
+
+
+def parse_field(text: str, field: str) -> int | None:
+    """The count after ``field``; None where there is no such line."""
     for line in text.splitlines():
         name, _, value = line.partition(" ")
-        if name == "oom_kill" and value.strip().isdigit():
+        if name == field and value.strip().isdigit():
             return int(value)
     return None
 
@@ -60,3 +68,56 @@ def counted_since(before: int | None) -> int | None:
     """OOM kills in our own cgroup since it counted ``before``; None: not known."""
     now = oom_kills()
     return None if before is None or now is None else max(now - before, 0)
+
+
+NO_LIMIT_BYTES = 2**62
+"""Version 1 writes the largest multiple of a page where there is no limit."""
+
+
+def read_memory(pid: int, *, root: Path = ROOT) -> CgroupMemory | None:
+    """The memory cgroup of ``pid``; None: there is none that can be read."""
+    try:
+        membership = Path(f"/proc/{pid}/cgroup").read_text()
+    except OSError:
+        return None
+    for events in event_files(membership, root=root):
+        found = _memory(
+            events.parent, version=2 if events.name == "memory.events" else 1
+        )
+        if found.used_bytes is not None:
+            return found
+    return None
+
+
+def _memory(group: Path, *, version: int) -> CgroupMemory:
+    if version == 2:
+        events = _text(group / "memory.events")
+        return CgroupMemory(
+            used_bytes=_number(_text(group / "memory.current")),
+            limit_bytes=_limit(_text(group / "memory.max")),
+            oom_kills=parse_oom_kills(events),
+            refusals=parse_field(events, "max"),
+        )
+    return CgroupMemory(
+        used_bytes=_number(_text(group / "memory.usage_in_bytes")),
+        limit_bytes=_limit(_text(group / "memory.limit_in_bytes")),
+        oom_kills=parse_oom_kills(_text(group / "memory.oom_control")),
+        refusals=_number(_text(group / "memory.failcnt")),
+    )
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.strip().isdigit() else None
+
+
+def _limit(text: str) -> int | None:
+    """None: no limit, or none that is told."""
+    found = _number(text)
+    return None if found is None or found >= NO_LIMIT_BYTES else found

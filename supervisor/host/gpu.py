@@ -38,6 +38,8 @@ LINE_BYTES = 1024 * 1024
 """Longer lines are nothing that the probe writes."""
 KERNEL_LINES = 2000
 """Kept of the newest, for the evidence about an attempt."""
+USERS = 1000
+"""Processes remembered of a GPU."""
 STALE_SECONDS = 15.0
 """A sample older than this is no longer what is."""
 
@@ -51,6 +53,11 @@ class GpuView:
     xids: XidLog = field(default_factory=XidLog)
     kernel: tuple[KernelLine, ...] = ()
     """The newest lines of the kernel log, as far as it can be read."""
+    kernel_readable: bool = False
+    users: Mapping[str, frozenset[int]] = field(
+        default_factory=dict[str, frozenset[int]]
+    )
+    """Every process that was lately seen on a GPU, by its UUID."""
     mode: Mode = Mode.RESTING
     problem: str = ""
     reboot: bool = False
@@ -103,8 +110,10 @@ class GpuWatch:
         self._unread = b""
         self._question: JournalQuestion | None = None
         self._known: dict[str, Gpu] = {}
-        self._view = GpuView()
+        self._users: dict[str, dict[int, None]] = {}
+        self._view = GpuView(kernel_readable=self._kernel.readable)
         self._inbox: deque[Event] = deque()
+        self._changing = threading.RLock()
         self._closing = threading.Event()
         self._wake, self._waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._thread = threading.Thread(target=self._watch, name="gpus", daemon=True)
@@ -115,6 +124,12 @@ class GpuWatch:
 
     def latest(self) -> GpuView:
         """What is known right now; never waits."""
+        return self._view
+
+    def refresh(self) -> GpuView:
+        """The view with what the kernel has logged up to now; never waits for a driver:
+        whoever ends by an Xid may be seen to end before the Xid is read."""
+        self._read_kernel()
         return self._view
 
     def close(self) -> None:
@@ -169,40 +184,60 @@ class GpuWatch:
         if isinstance(said, Absent):
             self._inbox.append(Nothing(said.because))
         elif said is not None:
-            sample, self._known = with_lost(said, self._known)
+            self._show(said)
+            self._inbox.append(Heard())
+
+    def _show(self, said: GpuSample) -> None:
+        sample, self._known = with_lost(said, self._known)
+        with self._changing:
             xids = heard(
                 self._view.xids, sample.xids, source="nvml", gpus=self._known.values()
             )
-            self._view = replace(self._view, sample=sample, xids=xids)
-            self._inbox.append(Heard())
+            self._view = replace(
+                self._view, sample=sample, xids=xids, users=self._remember(sample)
+            )
+
+    def _remember(self, sample: GpuSample) -> dict[str, frozenset[int]]:
+        """Who was on which GPU: an Xid may be told after its cause has ended."""
+        for gpu in sample.gpus:
+            users = self._users.setdefault(gpu.uuid, {})
+            for process in gpu.processes or ():
+                users[process.pid] = users.pop(process.pid, None)
+            for pid in list(users)[:-USERS]:
+                del users[pid]
+        return {uuid: frozenset(users) for uuid, users in self._users.items()}
 
     def _read_kernel(self) -> None:
-        lines = self._kernel.poll()
-        if self._question is not None:
-            answer = self._question.poll()
-            if answer is not None:
-                self._question = None
-                lines = answer
-        if not lines:
-            return
+        with self._changing:
+            lines = self._kernel.poll()
+            if self._question is not None:
+                answer = self._question.poll()
+                if answer is not None:
+                    self._question = None
+                    lines = answer
+            if lines:
+                self._note(lines)
+
+    def _note(self, lines: list[KernelLine]) -> None:
         found = [parse_xid(line.text, at=line.at) for line in lines]
         xids = heard(
             self._view.xids,
             [xid for xid in found if xid is not None],
             source="kernel",
-            gpus=self._known.values(),
+            gpus=list(self._known.values()),
         )
         kernel = (*self._view.kernel, *lines)[-KERNEL_LINES:]
         self._view = replace(self._view, xids=xids, kernel=kernel)
 
     def _publish(self) -> None:
         probe = self._probe
-        self._view = replace(
-            self._view,
-            mode=probe.mode,
-            problem=probe.problem,
-            reboot=probe.mode is Mode.STUCK,
-        )
+        with self._changing:
+            self._view = replace(
+                self._view,
+                mode=probe.mode,
+                problem=probe.problem,
+                reboot=probe.mode is Mode.STUCK,
+            )
 
     def _perform(self, effect: Effect) -> None:
         match effect:
@@ -226,12 +261,13 @@ class GpuWatch:
         """Ask the journal; needless where the kernel log itself is followed."""
         if self._kernel.readable or self._question is not None:
             return
-        with contextlib.suppress(OSError):  # no journal here: then nobody knows
+        with self._changing, contextlib.suppress(OSError):  # no journal: nobody knows
             self._question = JournalQuestion(since=since)
 
     def _end(self) -> None:
         if self._running is not None:
             self._running.close(wait_seconds=self._probe.limits.kill_seconds)
-        if self._question is not None:
-            self._question.close()
-        self._kernel.close()
+        with self._changing:
+            if self._question is not None:
+                self._question.close()
+            self._kernel.close()

@@ -1,16 +1,21 @@
 """A small HTTP server for ``/metrics``: it hands out bytes that are ready.
 
 Each request has a thread of its own and a time limit, so that a slow reader holds up
-nobody. It listens on loopback unless told otherwise; it knows no passwords and no TLS,
-which a proxy in front of it does better.
+nobody. It listens on loopback unless told otherwise; it speaks TLS if it is given a
+certificate (and asks readers for theirs if it is given an authority), and leaves
+passwords to a proxy.
 """
 
+import re
 import socket
 import socketserver
+import ssl
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import ClassVar, Self
 
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, choose_encoder
@@ -18,11 +23,12 @@ from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST
 from typing_extensions import override
 
 from supervisor.core.address import Address
-from supervisor.host.metrics import Rendered
+from supervisor.host.board import Form
 
-Source = Callable[[], Rendered | None]
-"""What was rendered last; None before the first."""
+Source = Callable[[Form], bytes | None]
+"""What to answer in that form; None: nothing was measured yet."""
 
+_ZERO = re.compile(r"q=0(\.0*)?")
 REQUEST_SECONDS = 10.0
 """How long one request may take, from its first byte to its last."""
 
@@ -31,13 +37,70 @@ class ServeError(RuntimeError):
     """The address cannot be listened on; the message is one sentence."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tls:
+    """Files in PEM. ``client_ca``: only readers that it vouches for are answered."""
+
+    certificate: Path
+    key: Path
+    client_ca: Path | None = None
+
+
+class _Context:
+    """A TLS context; a certificate that was renewed is used from then on."""
+
+    def __init__(self, tls: Tls) -> None:
+        """Read the files. Raises OSError (ssl.SSLError is one)."""
+        self._tls = tls
+        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._context.minimum_version = ssl.TLSVersion.TLSv1_2
+        if tls.client_ca is not None:
+            self._context.load_verify_locations(tls.client_ca)
+            self._context.verify_mode = ssl.CERT_REQUIRED
+        self._loaded = self._stamp()
+        self._context.load_cert_chain(tls.certificate, tls.key)
+
+    def _stamp(self) -> tuple[int, int]:
+        return (
+            self._tls.certificate.stat().st_mtime_ns,
+            self._tls.key.stat().st_mtime_ns,
+        )
+
+    def wrap(self, connection: socket.socket) -> ssl.SSLSocket:
+        """``connection``, with the handshake still to come."""
+        self._renew()
+        return self._context.wrap_socket(
+            connection, server_side=True, do_handshake_on_connect=False
+        )
+
+    def _renew(self) -> None:
+        """In the middle of a renewal the files may not match: the old pair stays."""
+        try:
+            stamp = self._stamp()
+            if stamp != self._loaded:
+                self._context.load_cert_chain(self._tls.certificate, self._tls.key)
+                self._loaded = stamp
+        except OSError:
+            return
+
+
 class Server:
     """Serves until ``close``. ``address`` has the real port where 0 was asked for."""
 
-    def __init__(self, address: Address, source: Source) -> None:
+    def __init__(
+        self, address: Address, source: Source, *, tls: Tls | None = None
+    ) -> None:
         """Listen on ``address``. Raises ServeError."""
         try:
-            self._http = _HTTP(address, source)
+            context = None if tls is None else _Context(tls)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            message = (
+                f"cannot use the certificate {tls.certificate if tls else ''}: {reason}"
+            )
+            raise ServeError(message) from error
+        try:
+            self._http = _HTTP(address, source, context)
         except OSError as error:
             reason = error.strerror or str(error)
             message = f"cannot serve metrics on {address}: {reason}"
@@ -46,7 +109,7 @@ class Server:
         self._thread = threading.Thread(
             target=self._http.serve_forever,
             kwargs={"poll_interval": 0.1},  # how long close() may take
-            name="metrics",
+            name="metrics-http",
             daemon=True,
         )
         self._thread.start()
@@ -64,27 +127,38 @@ class Server:
         self.close()
 
 
-def serve(address: Address, source: Source) -> Server:
+def serve(address: Address, source: Source, *, tls: Tls | None = None) -> Server:
     """Serve what ``source`` holds. Raises ServeError."""
-    return Server(address, source)
+    return Server(address, source, tls=tls)
 
 
 class _HTTP(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
 
-    def __init__(self, address: Address, source: Source) -> None:
+    def __init__(
+        self, address: Address, source: Source, context: _Context | None
+    ) -> None:
         found = socket.getaddrinfo(
             address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
         self.address_family, _, _, _, where = found[0]
         self.source = source
+        self.context = context
         super().__init__((str(where[0]), int(where[1])), _Handler)
 
     @override
     def server_bind(self) -> None:
         # Not HTTPServer's: it looks up our own name in the DNS, which can take long.
         socketserver.TCPServer.server_bind(self)
+
+    @override
+    def get_request(self) -> tuple[socket.socket, object]:
+        """The handshake comes later, in the request's own thread: it may take for ever."""
+        connection, where = super().get_request()
+        if self.context is None:
+            return connection, where
+        return self.context.wrap(connection), where
 
     @override
     def handle_error(self, request: object, client_address: object) -> None:
@@ -111,12 +185,17 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _begin(self) -> bytes:
         path = self.path.partition("?")[0]
-        answer = answer_to(
-            path, accept=self.headers.get("Accept", ""), rendered=self.server.source()
+        form = wanted(
+            accept=self.headers.get("Accept", ""),
+            encodings=self.headers.get("Accept-Encoding", ""),
         )
-        status, content_type, body = answer
+        status, content_type, body = answer_to(path, form, self.server.source)
         self.send_response(status)
         self.send_header("Content-Type", content_type)
+        if path == "/metrics" and status is HTTPStatus.OK:
+            self.send_header("Vary", "Accept, Accept-Encoding")
+            if form.gzipped:
+                self.send_header("Content-Encoding", "gzip")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         return body
@@ -126,16 +205,31 @@ class _Handler(BaseHTTPRequestHandler):
         """Scrapes are not worth a line."""
 
 
-def answer_to(path: str, *, accept: str, rendered: Rendered | None) -> _Answer:
-    """Status, content type and body for ``path``; OpenMetrics where it is accepted."""
+def wanted(*, accept: str, encodings: str) -> Form:
+    """The form that a reader asks for: OpenMetrics and gzip where it takes them."""
+    openmetrics = choose_encoder(accept)[1].startswith("application/openmetrics-text")
+    return Form(openmetrics=openmetrics, gzipped=takes_gzip(encodings))
+
+
+def takes_gzip(encodings: str) -> bool:
+    """Whether ``Accept-Encoding`` has gzip in it, and not with a weight of 0."""
+    for part in encodings.lower().split(","):
+        name, _, weight = part.partition(";")
+        if name.strip() == "gzip":
+            return _ZERO.fullmatch(weight.strip()) is None
+    return False
+
+
+def answer_to(path: str, form: Form, source: Source) -> _Answer:
+    """Status, content type and body for ``path``."""
     if path == "/-/healthy":
         return HTTPStatus.OK, _PLAIN, b"healthy\n"
     if path not in {"/metrics", "/-/ready"}:
         return HTTPStatus.NOT_FOUND, _PLAIN, b"see /metrics\n"
-    if rendered is None:
+    body = source(form)
+    if body is None:
         return HTTPStatus.SERVICE_UNAVAILABLE, _PLAIN, b"nothing was measured yet\n"
     if path == "/-/ready":
         return HTTPStatus.OK, _PLAIN, b"ready\n"
-    if choose_encoder(accept)[1].startswith("application/openmetrics-text"):
-        return HTTPStatus.OK, CONTENT_TYPE_LATEST, rendered.openmetrics
-    return HTTPStatus.OK, CONTENT_TYPE_PLAIN_0_0_4, rendered.text
+    kind = CONTENT_TYPE_LATEST if form.openmetrics else CONTENT_TYPE_PLAIN_0_0_4
+    return HTTPStatus.OK, kind, body

@@ -1,12 +1,12 @@
-"""Rendering for Prometheus: statuses in, both text formats out, once a sample.
+"""Rendering for Prometheus: statuses in, both text formats out.
 
-A scrape is handed bytes that are ready (``Board``): rendering 64 runs takes tens of
-milliseconds, which neither the loop nor a scrape should wait for.
+A family whose points did not change since the last time is not encoded again: most of
+the lines of a scrape are counters of things that seldom happen.
 """
 
 import platform
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import assert_never
 
@@ -22,7 +22,9 @@ from prometheus_client.registry import Collector
 from typing_extensions import override
 
 import supervisor
-from supervisor.core.metrics_table import METRICS, Distribution, Kind, Metric, Value
+from supervisor.core.machine import Machine
+from supervisor.core.metrics_row import Distribution, Kind, Metric, Point, Value
+from supervisor.core.metrics_table import METRICS
 from supervisor.core.status import JobStatus
 from supervisor.wire.page import STEP_BUCKETS_SECONDS
 
@@ -31,6 +33,7 @@ BOUNDS = (*(str(bound) for bound in STEP_BUCKETS_SECONDS), "+Inf")
 
 _encode_openmetrics, _ = choose_encoder("application/openmetrics-text")
 # Asked for in this way because the function itself has no types.
+_END = b"# EOF\n"
 
 ABOUT_US: dict[str, tuple[str, ...]] = {
     "build": (supervisor.__version__, platform.python_version()),
@@ -39,55 +42,72 @@ ABOUT_US: dict[str, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Rendered:
-    """The same samples in Prometheus' own text format and in OpenMetrics."""
+class Scene:
+    """What there is to show."""
 
-    text: bytes
-    openmetrics: bytes
+    statuses: tuple[JobStatus, ...] = ()
+    machine: Machine = field(default_factory=Machine)
 
 
-def render(statuses: Iterable[JobStatus]) -> Rendered:
-    """Everything the table says about ``statuses``, and about this exporter."""
-    known = list(statuses)
-    families = _Families([_family(metric, known) for metric in METRICS])
-    return Rendered(
-        text=generate_latest(families),
-        openmetrics=_encode_openmetrics(families),
+def points_of(metric: Metric, scene: Scene) -> tuple[Point, ...]:
+    """Everything that ``metric`` says about ``scene``, with every label."""
+    if metric.name in ABOUT_US:
+        return ((ABOUT_US[metric.name], 1.0),)
+    of_runs = (
+        ((status.job, *labels), value)
+        for status in scene.statuses
+        for labels, value in metric.points(status)
     )
+    return (*of_runs, *metric.machine_points(scene.machine))
 
 
-class Board:
-    """Holds what was rendered last. One thread publishes, any number read."""
+class Encoder:
+    """One text format, with what was encoded last."""
 
-    def __init__(self) -> None:
-        self._latest: Rendered | None = None
+    def __init__(self, *, openmetrics: bool) -> None:
+        self._encode = _encode_openmetrics if openmetrics else generate_latest
+        self._end = _END if openmetrics else b""
+        self._before: dict[str, tuple[tuple[Point, ...], bytes]] = {}
 
-    def publish(self, statuses: Iterable[JobStatus]) -> None:
-        """Render ``statuses`` and put them up."""
-        self._latest = render(statuses)
+    def encode(self, scene: Scene) -> bytes:
+        """The whole answer to a scrape."""
+        parts = [self._family(metric, points_of(metric, scene)) for metric in METRICS]
+        return b"".join(parts) + self._end
 
-    def read(self) -> Rendered | None:
-        """What was put up last; None before the first."""
-        return self._latest
+    def _family(self, metric: Metric, points: tuple[Point, ...]) -> bytes:
+        key = metric.samples[0]
+        points_before, encoded = self._before.get(key, (None, b""))
+        if points_before != points:
+            whole = self._encode(_One(family(metric, points)))
+            encoded = whole.removesuffix(self._end)
+            self._before[key] = (points, encoded)
+        return encoded
 
 
-class _Families(Collector):
+class _One(Collector):
     """What the library's encoders take: something to collect families from."""
 
-    def __init__(self, families: Sequence[Family]) -> None:
-        self._families = families
+    def __init__(self, one: Family) -> None:
+        self._one = one
 
     @override
     def collect(self) -> Iterator[Family]:
-        return iter(self._families)
+        return iter((self._one,))
 
 
-def _family(metric: Metric, statuses: Sequence[JobStatus]) -> Family:
-    points = [
-        ((status.job, *labels), value)
-        for status in statuses
-        for labels, value in metric.points(status)
-    ]
+def render(
+    statuses: Iterable[JobStatus],
+    machine: Machine | None = None,
+    *,
+    openmetrics: bool = False,
+) -> bytes:
+    """Everything the table says, once: in Prometheus' own text format, or OpenMetrics."""
+    scene = Scene(tuple(statuses), machine or Machine())
+    return Encoder(openmetrics=openmetrics).encode(scene)
+
+
+def family(metric: Metric, points: Sequence[Point]) -> Family:
+    """``metric`` with its points, as the library's encoders take it."""
     match metric.kind:
         case Kind.GAUGE:
             return _plain(GaugeMetricFamily, metric, points)
@@ -96,7 +116,7 @@ def _family(metric: Metric, statuses: Sequence[JobStatus]) -> Family:
         case Kind.HISTOGRAM:
             return _histogram(metric, points)
         case Kind.INFO:
-            return _info(metric)
+            return _info(metric, points)
         case _:
             assert_never(metric.kind)
 
@@ -109,28 +129,29 @@ def _plain(
     metric: Metric,
     points: _Points,
 ) -> Family:
-    family = kind(
+    made = kind(
         metric.family, metric.help, labels=list(metric.labels), unit=metric.unit
     )
     for labels, value in points:
         if isinstance(value, int | float):
-            family.add_metric(labels, value)
-    return family
+            made.add_metric(labels, value)
+    return made
 
 
 def _histogram(metric: Metric, points: _Points) -> Family:
-    family = HistogramMetricFamily(
+    made = HistogramMetricFamily(
         metric.family, metric.help, labels=list(metric.labels), unit=metric.unit
     )
     for labels, value in points:
         if isinstance(value, Distribution):
             counts = accumulate(value.counts or (0,) * len(BOUNDS))
             buckets = list(zip(BOUNDS, counts, strict=True))
-            family.add_metric(labels, buckets, sum_value=value.total)
-    return family
+            made.add_metric(labels, buckets, sum_value=value.total)
+    return made
 
 
-def _info(metric: Metric) -> Family:
-    family = InfoMetricFamily(metric.family, metric.help)
-    family.add_metric([], dict(zip(metric.labels, ABOUT_US[metric.name], strict=True)))
-    return family
+def _info(metric: Metric, points: _Points) -> Family:
+    made = InfoMetricFamily(metric.family, metric.help)
+    for labels, _ in points:
+        made.add_metric([], dict(zip(metric.labels, labels, strict=True)))
+    return made

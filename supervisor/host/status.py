@@ -5,14 +5,21 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from supervisor.core.causes import Cause
-from supervisor.core.status import JobState, JobStatus, SnapshotPlan, SnapshotStatus
+from supervisor.core.status import (
+    AllocatorStatus,
+    JobState,
+    JobStatus,
+    SnapshotPlan,
+    SnapshotStatus,
+)
+from supervisor.core.tiers import NO_SNAPSHOTS, Tiers, tier_statuses
 from supervisor.core.treatment import NOTHING, Treatment, described, from_json
 from supervisor.core.verdicts import RemedyKind
 from supervisor.host.attempts import read_shimmed, same_process
 from supervisor.host.ledger import Ledger, RunRow
 from supervisor.host.lock import is_locked
 from supervisor.host.telemetry import Telemetry
-from supervisor.wire.page import Page, Phase
+from supervisor.wire.page import MemorySource, Page, Phase
 from supervisor.wire.paths import RunPaths, StatePaths
 
 RESTARTS = {kind for kind in RemedyKind if kind.restarts}
@@ -30,6 +37,7 @@ class RunFacts:
     batch: int | None = None
     promise: str | None = None
     snapshot_plan: SnapshotPlan | None = None
+    tiers: Tiers = NO_SNAPSHOTS
     treatment: Treatment = NOTHING
 
 
@@ -55,6 +63,7 @@ def job_status(
         message=facts.message,
         promise=facts.promise,
         snapshot_plan=facts.snapshot_plan,
+        tiers=tier_statuses(facts.tiers, now=now),
         treatment=described(facts.treatment),
         effective_batch=facts.batch,
         incidents=dict(Counter(cause for cause, _ in facts.incidents)),
@@ -83,6 +92,7 @@ def job_status(
         memory_limit_bytes=page.memory_limit_bytes,
         memory_in_use_bytes=page.memory_in_use_bytes if live else None,
         memory_peak_bytes=page.memory_peak_bytes,
+        allocator=_allocator(page) if live else None,
         host_rss_bytes=page.host_rss_bytes if live else None,
         heartbeat_age_seconds=_age(page.heartbeat_ns, now) if live else None,
         step_counts=tuple(
@@ -93,6 +103,19 @@ def job_status(
             phase.name.lower(): sum(p.phase_seconds[phase] for p in pages)
             for phase in Phase
         },
+    )
+
+
+def _allocator(page: Page) -> AllocatorStatus | None:
+    if page.memory_source is None:
+        return None
+    names = {int(source): source.name.lower() for source in MemorySource}
+    return AllocatorStatus(
+        pool_bytes=page.memory_pool_bytes,
+        largest_free_bytes=page.memory_largest_free_bytes,
+        largest_allocatable_bytes=page.memory_largest_allocatable_bytes,
+        fragmentation=page.memory_fragmentation,
+        source=names.get(page.memory_source),
     )
 
 
@@ -137,6 +160,7 @@ def stored_status(
         batch=next((a.batch for a in reversed(attempts) if a.batch), None),
         promise=telemetry.view.promise,
         snapshot_plan=telemetry.view.snapshot_plan,
+        tiers=telemetry.view.tiers,
         treatment=NOTHING if run.treatment is None else from_json(run.treatment),
     )
     earlier = earlier_pages(paths.run(run.job, run.number), number)

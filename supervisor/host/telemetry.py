@@ -8,8 +8,10 @@ from typing import Any, cast
 from supervisor.core.events import Event, Learned, SnapshotFailed, Told
 from supervisor.core.evidence import NonFinite
 from supervisor.core.status import SnapshotPlan
+from supervisor.core.tiers import NO_SNAPSHOTS, Taken, Tiers
+from supervisor.core.tiers import fold as fold_tiers
 from supervisor.wire.events import EventReader, Kind, Record
-from supervisor.wire.manifest import MEMORY
+from supervisor.wire.manifest import DURABLE, MEMORY
 from supervisor.wire.page import Page, read_page
 from supervisor.wire.paths import AttemptPaths
 
@@ -29,6 +31,7 @@ class AttemptView:
     """Why bits are not promised."""
     snapshot_plan: SnapshotPlan | None = None
     non_finite: NonFinite | None = None
+    tiers: Tiers = NO_SNAPSHOTS
 
 
 def _integer(record: Record, name: str) -> int | None:
@@ -63,8 +66,24 @@ def _non_finite(record: Record) -> NonFinite:
 
 def fold(view: AttemptView, record: Record) -> AttemptView:
     """``view`` with one more record."""
+    taken = _taken(record)
+    if taken is not None:
+        return replace(view, tiers=fold_tiers(view.tiers, taken))
     change = _FOLDS.get(record.kind)
     return view if change is None else replace(view, **change(record))
+
+
+def _taken(record: Record) -> Taken | None:
+    if record.kind not in {Kind.SNAPSHOT, Kind.SNAPSHOT_FAILED}:
+        return None
+    return Taken(
+        tier=_text(record, "tier") or DURABLE,
+        ns=record.ns,
+        size_bytes=_integer(record, "bytes"),
+        seconds=_seconds(record, "seconds"),
+        stall_seconds=_seconds(record, "stall_seconds"),
+        failed=record.kind == Kind.SNAPSHOT_FAILED,
+    )
 
 
 _FOLDS: Mapping[str, Callable[[Record], dict[str, Any]]] = {

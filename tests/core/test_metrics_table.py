@@ -1,6 +1,7 @@
 """The table of metrics: its rules hold for every row."""
 
 import re
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -8,51 +9,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from supervisor.core.causes import Cause
-from supervisor.core.metrics_table import (
-    METRICS,
-    PHASES,
-    Distribution,
-    Kind,
-    Lifetime,
-    Metric,
-    Point,
-    as_markdown,
-)
-from supervisor.core.status import JobState, JobStatus, SnapshotStatus
-from supervisor.wire.page import Phase
+from supervisor.core.forecast import Resource
+from supervisor.core.gpu import Gpu
+from supervisor.core.machine import COLLECTORS, FILESYSTEMS, Machine
+from supervisor.core.metrics_row import Distribution, Kind, Lifetime, Metric, Point
+from supervisor.core.metrics_run import BETWEEN, PHASES, RESOURCES, SOURCES, TIERS
+from supervisor.core.metrics_table import METRICS, as_markdown
+from supervisor.core.status import AllocatorStatus, JobState, JobStatus
+from supervisor.core.xids import XidLog
+from supervisor.wire.manifest import DURABLE, MEMORY
+from supervisor.wire.page import MemorySource, Phase
+from tests.support.metrics import BOARD, DIGITS, MACHINE, PART
 
 EMPTY = JobStatus(job="a", state=JobState.LAUNCHING, attempt=0)
-FULL = JobStatus(
-    job="a",
-    state=JobState.RUNNING,
-    attempt=2,
-    phase="training",
-    pid=4711,
-    epoch=1,
-    epochs=3,
-    step=15,
-    step_in_epoch=3,
-    steps_per_epoch=12,
-    samples=1920,
-    loss=0.25,
-    step_seconds=0.2,
-    effective_batch=128,
-    slices=4,
-    slice_size=32,
-    snapshot=SnapshotStatus(step=10, age_seconds=1.5),
-    memory_limit_bytes=160,
-    memory_in_use_bytes=21,
-    memory_peak_bytes=158,
-    host_rss_bytes=1000,
-    heartbeat_age_seconds=0.1,
-    step_counts=(0, 0, 0, 0, 3, 12, 0, 0, 0, 0, 0, 0),
-    step_seconds_sum=3.1,
-    phase_seconds={"training": 3.1},
-    restarts={Cause.DEVICE_OOM: 1},
-    incidents={Cause.DEVICE_OOM: 1},
-)
-
-BASE_UNITS = {"", "seconds", "bytes", "samples"}
+BASE_UNITS = {"", "seconds", "bytes", "samples", "ratio", "celsius", "watts"}
 NOT_BASE = re.compile(
     r"(?:_|^)(?:ms|millis\w*|us|minutes|hours|[kmg]i?b|percent)(?:_|$)"
 )
@@ -79,18 +49,112 @@ def test_names(metric: Metric) -> None:
 
 @pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.family)
 def test_labels(metric: Metric) -> None:
-    """A row about a run has the label run first, never job or pid."""
+    """A row about a run has the label run first; none has job, pid or instance."""
     assert metric.read is None or metric.labels[0] == "run"
+    assert metric.read is None or metric.read_machine is None
     assert not {"job", "pid", "instance"} & set(metric.labels)
     assert metric.help.endswith(".")
 
 
 @pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.family)
-def test_a_full_status_fills_every_row(metric: Metric) -> None:
-    """Each row about a run finds its value in a status that has everything."""
-    found = metric.points(FULL)
-    assert bool(found) == (metric.read is not None)
-    assert {len(labels) for labels, _ in found} <= {len(metric.labels) - 1}
+def test_what_is_known_fills_every_row(metric: Metric) -> None:
+    """Each row finds its value where everything is known, with all its labels."""
+    of_run, of_machine = metric.points(DIGITS), metric.machine_points(MACHINE)
+    assert bool(of_run) == (metric.read is not None)
+    assert bool(of_machine) == (metric.read_machine is not None)
+    assert {len(labels) for labels, _ in of_run} <= {len(metric.labels) - 1}
+    assert {len(labels) for labels, _ in of_machine} <= {len(metric.labels)}
+
+
+@pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.family)
+def test_series_are_told_apart(metric: Metric) -> None:
+    """No row says two things about the same labels."""
+    found = [labels for labels, _ in metric.points(DIGITS)]
+    found += [labels for labels, _ in metric.machine_points(MACHINE)]
+    assert len(found) == len(set(found))
+
+
+def test_nothing_is_known_of_an_empty_machine() -> None:
+    """Without GPUs, processes and collectors there is nothing to say."""
+    assert not any(metric.machine_points(Machine()) for metric in METRICS)
+
+
+def machine_points(
+    family: str, machine: Machine = MACHINE
+) -> dict[tuple[str, ...], object]:
+    """What the row of ``family`` says of ``machine``."""
+    return dict(named(family).machine_points(machine))
+
+
+def test_memory_of_gpus_and_their_parts() -> None:
+    """A MIG device has memory of its own; who owns a process decides whose it is."""
+    gib = 2**30
+    assert machine_points("trainwarden_gpu_memory_used_bytes") == {
+        (BOARD,): 20 * gib,
+        (PART,): gib,
+    }
+    held = machine_points("trainwarden_gpu_process_memory_bytes")
+    assert held == {("digits", BOARD): 19 * gib}
+    assert machine_points("trainwarden_gpu_foreign_memory_bytes") == {(BOARD,): 2 * gib}
+
+
+def test_what_the_driver_does_not_tell() -> None:
+    """Memory of a stranger that is not told, or no list at all: nothing is claimed."""
+    (gpu,) = MACHINE.gpus
+    secret = tuple(replace(process, bytes=None) for process in gpu.processes or ())
+    for processes in (secret, None):
+        unknown = replace(gpu, processes=processes, rows=None, throttled=None)
+        machine = replace(MACHINE, gpus=(unknown,))
+        for name in ("process_memory_bytes", "foreign_memory_bytes", "throttled",
+                     "remapped_rows", "remap_failed", "remap_pending"):  # fmt: skip
+            assert machine_points(f"trainwarden_gpu_{name}", machine) == {}
+
+
+def test_a_lost_gpu_says_only_that() -> None:
+    """Of a GPU that fell off the bus nothing is told but that, and its Xids."""
+    (gpu,) = MACHINE.gpus
+    lost = replace(MACHINE, gpus=(Gpu(uuid=gpu.uuid, lost=True),))
+    told = {metric.family for metric in METRICS if gpu_rows(metric, lost)}
+    assert told == {
+        "trainwarden_gpu",
+        "trainwarden_gpu_lost",
+        "trainwarden_gpu_xids",
+        "trainwarden_gpu_last_xid",
+    }
+
+
+def test_no_xid_yet() -> None:
+    """The counter is there at 0; the number of the last one is not there."""
+    quiet = replace(MACHINE, xids=XidLog())
+    assert machine_points("trainwarden_gpu_xids", quiet) == {(BOARD,): 0}
+    assert machine_points("trainwarden_gpu_last_xid", quiet) == {}
+
+
+def gpu_rows(metric: Metric, machine: Machine) -> list[Point]:
+    """What a row with the label gpu says."""
+    return metric.machine_points(machine) if "gpu" in metric.labels else []
+
+
+def test_names_of_the_wire() -> None:
+    """Tiers, sources and resources are those of the formats they come from."""
+    assert {MEMORY, DURABLE} == set(TIERS)
+    assert tuple(source.name.lower() for source in MemorySource) == SOURCES
+    assert {resource.value for resource in Resource} == set(RESOURCES)
+    assert set(MACHINE.collectors) == set(COLLECTORS)
+    assert set(MACHINE.spaces) == set(FILESYSTEMS)
+
+
+def test_an_estimate_is_labelled() -> None:
+    """The source of the allocator's figures is told; without one there is no series."""
+    estimate = replace(DIGITS, allocator=AllocatorStatus(source="estimate"))
+    assert points("trainwarden_allocator_source", estimate) == [
+        (("map",), 0.0),
+        (("counts",), 0.0),
+        (("estimate",), 1.0),
+    ]
+    assert points("trainwarden_allocator_pool_bytes", estimate) == []
+    for status in (replace(DIGITS, allocator=AllocatorStatus()), EMPTY):
+        assert points("trainwarden_allocator_source", status) == []
 
 
 def test_every_sample_has_one_row() -> None:
@@ -104,8 +168,10 @@ def test_counters_are_there_at_zero() -> None:
     for family in ("trainwarden_restarts", "trainwarden_incidents"):
         assert points(family, EMPTY) == [((cause.value,), 0) for cause in Cause]
     assert points("trainwarden_phase_seconds", EMPTY) == [
-        ((phase,), 0.0) for phase in PHASES
+        ((phase,), 0.0) for phase in (*PHASES, *BETWEEN)
     ]
+    for family in ("trainwarden_snapshots", "trainwarden_snapshot_failures"):
+        assert points(family, EMPTY) == [((tier,), 0) for tier in TIERS]
     assert points("trainwarden_attempts", EMPTY) == [((), 0)]
     assert points("trainwarden_step_duration_seconds", EMPTY) == [
         ((), Distribution((), 0.0))

@@ -1,19 +1,25 @@
 """What a scrape gets: both formats, read back by the library's own parsers."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
 import pytest
 from prometheus_client.core import Metric as Family
+from prometheus_client.exposition import choose_encoder, generate_latest
 from prometheus_client.openmetrics import parser as openmetrics_parser
 from prometheus_client.parser import text_string_to_metric_families as parse_text
+from prometheus_client.registry import Collector
+from typing_extensions import override
 
-from supervisor.core.causes import Cause
+from supervisor.core.machine import Machine
 from supervisor.core.metrics_table import METRICS, as_markdown
-from supervisor.core.status import JobState, JobStatus, SnapshotStatus
-from supervisor.host.metrics import Board, render
+from supervisor.core.status import JobState, JobStatus
+from supervisor.host.metrics import Encoder, Scene, family, points_of
 from supervisor.wire.page import STEP_BUCKETS_SECONDS
+from tests.support.metrics import BOARD, DIGITS, MACHINE, PART
 
 parse_openmetrics = cast(
     "Callable[[str], Iterable[Family]]",
@@ -21,41 +27,17 @@ parse_openmetrics = cast(
 )
 ROOT = Path(__file__).parents[2]
 GOLDEN = Path(__file__).with_name("metrics_golden.txt")
+OTHER = JobStatus(job='a "b"\\', state=JobState.WAITING, attempt=1)
 
-DIGITS = JobStatus(
-    job="digits",
-    state=JobState.RUNNING,
-    attempt=2,
-    phase="training",
-    pid=4711,
-    epoch=1,
-    epochs=10,
-    step=15,
-    step_in_epoch=3,
-    steps_per_epoch=12,
-    samples=1920,
-    loss=0.25,
-    step_seconds=0.2,
-    effective_batch=128,
-    slices=4,
-    slice_size=32,
-    snapshot=SnapshotStatus(step=10, age_seconds=1.5),
-    memory_limit_bytes=160 * 2**20,
-    memory_in_use_bytes=21 * 2**20,
-    memory_peak_bytes=158 * 2**20,
-    host_rss_bytes=10**9,
-    heartbeat_age_seconds=0.1,
-    step_counts=(0, 0, 0, 0, 3, 11, 0, 0, 0, 0, 0, 1),
-    step_seconds_sum=130.5,
-    phase_seconds={"training": 3.1},
-    restarts={Cause.DEVICE_OOM: 1},
-    incidents={Cause.DEVICE_OOM: 1},
-)
+
+def encoded(*statuses: JobStatus, openmetrics: bool) -> bytes:
+    """A scrape of ``statuses`` on the machine that has everything."""
+    return Encoder(openmetrics=openmetrics).encode(Scene(statuses, MACHINE))
 
 
 def openmetrics(*statuses: JobStatus) -> list[Family]:
     """What an OpenMetrics scrape of ``statuses`` says."""
-    return list(parse_openmetrics(render(statuses).openmetrics.decode()))
+    return list(parse_openmetrics(encoded(*statuses, openmetrics=True).decode()))
 
 
 def sample(families: list[Family], name: str, **labels: str) -> float:
@@ -71,11 +53,11 @@ def sample(families: list[Family], name: str, **labels: str) -> float:
 
 def described(families: list[Family]) -> Iterator[str]:
     """Name, type, unit, labels and help of each family, one line each."""
-    for family in families:
-        labels = sorted({label for point in family.samples for label in point.labels})
+    for one in families:
+        labels = sorted({label for point in one.samples for label in point.labels})
         yield (
-            f"{family.name} | {family.type} | {family.unit or '-'} "
-            f"| {', '.join(labels)} | {family.documentation}"
+            f"{one.name} | {one.type} | {one.unit or '-'} "
+            f"| {', '.join(labels)} | {one.documentation}"
         )
 
 
@@ -104,10 +86,9 @@ def test_documentation_is_the_table() -> None:
 
 def test_both_formats_say_the_same() -> None:
     """Text and OpenMetrics hold the same samples."""
-    rendered = render([DIGITS])
     formats: tuple[Iterable[Family], ...] = (
-        parse_text(rendered.text.decode()),
-        parse_openmetrics(rendered.openmetrics.decode()),
+        parse_text(encoded(DIGITS, openmetrics=False).decode()),
+        parse_openmetrics(encoded(DIGITS, openmetrics=True).decode()),
     )
     text, openmetrics_ = (
         {
@@ -118,6 +99,34 @@ def test_both_formats_say_the_same() -> None:
         for families in formats
     )
     assert text == openmetrics_
+
+
+class Everything(Collector):
+    """All families at once: as the library itself would render a scrape."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.families = [family(m, points_of(m, scene)) for m in METRICS]
+
+    @override
+    def collect(self) -> Iterator[Family]:
+        return iter(self.families)
+
+
+def test_encoded_as_the_library_does() -> None:
+    """Family by family comes to the same bytes as the library's whole scrape; what was
+    remembered from the last scene leaves no trace."""
+    encoders = {o: Encoder(openmetrics=o) for o in (False, True)}
+    scenes = [
+        Scene((DIGITS,), MACHINE),
+        Scene((replace(DIGITS, step=16, loss=math.nan), OTHER), Machine()),
+        Scene((), MACHINE),
+        Scene((DIGITS,), MACHINE),
+    ]
+    for scene in scenes:
+        whole = Everything(scene)
+        assert encoders[False].encode(scene) == generate_latest(whole)
+        accept, _ = choose_encoder("application/openmetrics-text")
+        assert encoders[True].encode(scene) == accept(whole)
 
 
 def test_values() -> None:
@@ -151,8 +160,7 @@ def test_histograms_are_small() -> None:
 
 def test_several_runs() -> None:
     """Each run has its own series, and a name with quotes in it does no harm."""
-    other = JobStatus(job='a "b"\\', state=JobState.WAITING, attempt=1)
-    families = openmetrics(DIGITS, other)
+    families = openmetrics(DIGITS, OTHER)
     assert sample(families, "trainwarden_attempts_total", run='a "b"\\') == 1
     assert sample(families, "trainwarden_attempts_total", run="digits") == 2
 
@@ -162,9 +170,13 @@ def test_nobody_runs() -> None:
     assert sample(openmetrics(), "trainwarden_build_info") == 1
 
 
-def test_the_board_holds_the_newest() -> None:
-    """The board is empty at first and then shows what was put up last."""
-    board = Board()
-    assert board.read() is None
-    board.publish([DIGITS])
-    assert board.read() == render([DIGITS])
+def test_gpus() -> None:
+    """What is known of a GPU has its UUID; names are joined by the info metric."""
+    families = openmetrics(DIGITS)
+    assert sample(families, "trainwarden_gpu_info", gpu=PART, parent=BOARD) == 1
+    assert sample(families, "trainwarden_gpu_temperature_celsius", gpu=BOARD) == 61
+    assert (
+        sample(families, "trainwarden_gpu_throttled", gpu=BOARD, reason="power_cap")
+        == 1
+    )
+    assert sample(families, "trainwarden_gpu_xids_total", gpu=BOARD) == 1

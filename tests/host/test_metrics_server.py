@@ -1,16 +1,24 @@
 """The server behind ``--metrics``, asked over a real socket."""
 
+import gzip
+import shutil
 import socket
+import ssl
+import subprocess
+import threading
+import time
 from collections.abc import Iterator
-from http.client import HTTPConnection
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from supervisor.core.address import Address
 from supervisor.core.status import JobState, JobStatus
-from supervisor.host.exporter import Exporter, ExporterError
-from supervisor.host.http import ServeError, Server, serve
-from supervisor.host.metrics import Board, render
+from supervisor.host.board import Board, Form
+from supervisor.host.http import ServeError, Server, Tls, serve, takes_gzip
+from supervisor.host.metrics import render
 
 STATUS = JobStatus(job="a", state=JobState.RUNNING, attempt=1)
 FREE = Address("127.0.0.1", 0)
@@ -54,7 +62,7 @@ def fetch(
 def test_text_unless_asked(server: Server) -> None:
     """A browser gets Prometheus' text format."""
     status, kind, body = ask(server, "/metrics", accept="text/html,*/*;q=0.8")
-    assert (status, body) == (200, render([STATUS]).text)
+    assert (status, body) == (200, render([STATUS]))
     assert kind == "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -66,7 +74,7 @@ def test_openmetrics_where_accepted(server: Server) -> None:
         "text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
     )
     status, kind, body = ask(server, "/metrics?debug=1", accept=accept)
-    assert (status, body) == (200, render([STATUS]).openmetrics)
+    assert (status, body) == (200, render([STATUS], openmetrics=True))
     assert kind == "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 
@@ -144,27 +152,140 @@ def test_where_it_cannot_listen(server: Server, host: str, reason: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_the_exporter_shows_what_was_published() -> None:
-    """What was published last is what a scrape gets."""
-    exporter = Exporter("127.0.0.1:0")
+def test_gzip_where_accepted(server: Server) -> None:
+    """A Prometheus server gets its answer compressed, as it asks."""
+    connection = HTTPConnection(str(server.address), timeout=10)
     try:
-        address = str(exporter.address)
-        assert fetch(address, "/-/ready")[0] == 503
-        exporter.publish([STATUS])
-        assert fetch(address, "/metrics")[2] == render([STATUS]).text
+        connection.request("GET", "/metrics", headers={"Accept-Encoding": "gzip"})
+        answer = connection.getresponse()
+        assert answer.headers["Content-Encoding"] == "gzip"
+        assert answer.headers["Vary"] == "Accept, Accept-Encoding"
+        assert gzip.decompress(answer.read()) == render([STATUS])
     finally:
-        exporter.close()
+        connection.close()
 
 
 @pytest.mark.parametrize(
-    ("listen", "sentence"),
+    ("encodings", "takes"),
     [
-        ("9464", "metrics.listen: expected HOST:PORT such as 127.0.0.1:9464"),
-        ("203.0.113.7:9464", "cannot serve metrics on 203.0.113.7:9464: "),
+        ("gzip", True),
+        ("br, GZIP;q=0.5", True),
+        ("gzip;q=0", False),
+        ("gzip; q=0.000", False),
+        ("br, deflate", False),
+        ("", False),
     ],
 )
-def test_addresses_that_cannot_be_used(listen: str, sentence: str) -> None:
-    """A wrong address and one that is not ours are told in one sentence."""
-    with pytest.raises(ExporterError) as caught:
-        Exporter(listen)
-    assert str(caught.value).startswith(sentence)
+def test_who_takes_gzip(*, encodings: str, takes: bool) -> None:
+    """Gzip is taken where it is named, unless its weight is 0."""
+    assert takes_gzip(encodings) is takes
+
+
+@pytest.fixture(scope="module")
+def pems(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An authority, and certificates of a server and a reader that it vouches for."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("openssl is not installed")
+    where = tmp_path_factory.mktemp("pems")
+    key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+    names = ["-addext", "subjectAltName=IP:127.0.0.1"]
+    for name in ("ca", "server", "reader", "renewed"):
+        signer = [] if name == "ca" else ["-CA", "ca.pem", "-CAkey", "ca.key", *names]
+        subprocess.run(
+            [
+                *(openssl, "req", "-x509", "-days", "2", "-subj", f"/CN={name}"),
+                *(*key, *signer, "-keyout", f"{name}.key", "-out", f"{name}.pem"),
+            ],
+            cwd=where,
+            check=True,
+            capture_output=True,
+            timeout=60,
+        )
+    return where
+
+
+def reader(pems: Path, *, certified: bool) -> ssl.SSLContext:
+    """Somebody who trusts the authority, with or without a certificate of theirs."""
+    context = ssl.create_default_context(cafile=pems / "ca.pem")
+    if certified:
+        context.load_cert_chain(pems / "reader.pem", pems / "reader.key")
+    return context
+
+
+def ask_over_tls(server: Server, context: ssl.SSLContext) -> tuple[int, str]:
+    """The status of ``/metrics``, and whom the server's certificate names."""
+    where = server.address
+    connection = HTTPSConnection(where.host, where.port, timeout=10, context=context)
+    try:
+        connection.request("GET", "/metrics")
+        assert isinstance(connection.sock, ssl.SSLSocket)
+        subject: Any = (connection.sock.getpeercert() or {})["subject"]
+        return connection.getresponse().status, subject[0][0][1]
+    finally:
+        connection.close()
+
+
+def test_tls(board: Board, pems: Path, tmp_path: Path) -> None:
+    """With a certificate it is TLS only, and a renewed certificate is taken up."""
+    for part in ("pem", "key"):
+        shutil.copy(pems / f"server.{part}", tmp_path / f"server.{part}")
+    tls = Tls(certificate=tmp_path / "server.pem", key=tmp_path / "server.key")
+    with serve(FREE, board.read, tls=tls) as server:
+        context = reader(pems, certified=False)
+        assert ask_over_tls(server, context) == (200, "server")
+        with pytest.raises((OSError, HTTPException)):
+            ask(server, "/metrics")
+        (tmp_path / "server.pem").write_text("in the middle of being renewed")
+        assert ask_over_tls(server, context) == (200, "server")
+        for part in ("pem", "key"):
+            shutil.copy(pems / f"renewed.{part}", tmp_path / f"server.{part}")
+        assert ask_over_tls(server, context) == (200, "renewed")
+
+
+def test_mutual_tls(board: Board, pems: Path) -> None:
+    """With an authority for readers, only those are answered that it vouches for."""
+    tls = Tls(
+        certificate=pems / "server.pem",
+        key=pems / "server.key",
+        client_ca=pems / "ca.pem",
+    )
+    with serve(FREE, board.read, tls=tls) as server:
+        with pytest.raises((OSError, HTTPException)):
+            ask_over_tls(server, reader(pems, certified=False))
+        assert ask_over_tls(server, reader(pems, certified=True)) == (200, "server")
+
+
+def test_a_silent_reader_holds_up_nobody_over_tls(board: Board, pems: Path) -> None:
+    """A handshake that never comes is waited for by its own thread only."""
+    tls = Tls(certificate=pems / "server.pem", key=pems / "server.key")
+    with serve(FREE, board.read, tls=tls) as server:
+        where = (server.address.host, server.address.port)
+        with socket.create_connection(where, timeout=10):
+            assert ask_over_tls(server, reader(pems, certified=False))[0] == 200
+
+
+def test_a_certificate_that_cannot_be_used(tmp_path: Path) -> None:
+    """It is told in one sentence, before anything is served."""
+    tls = Tls(certificate=tmp_path / "none.pem", key=tmp_path / "none.key")
+    with pytest.raises(ServeError, match="cannot use the certificate") as caught:
+        serve(FREE, Board().read, tls=tls)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_board_renders_beforehand() -> None:
+    """What was asked for once is ready for the next scrape, without rendering in it."""
+    board, forms = Board(), [Form(o, g) for o in (False, True) for g in (False, True)]
+    assert [board.read(form) for form in forms] == [None] * 4
+    with board:
+        board.publish([STATUS])
+        first = [board.read(form) for form in forms]
+        assert first[0] == render([STATUS])
+        assert gzip.decompress(first[3] or b"") == first[2]
+        later = JobStatus(job="b", state=JobState.RUNNING, attempt=1)
+        board.publish([later])
+        ends = time.monotonic() + 30
+        while board.read(forms[0]) != render([later]):
+            assert time.monotonic() < ends
+            time.sleep(0.01)
+    assert "metrics" not in {thread.name for thread in threading.enumerate()}

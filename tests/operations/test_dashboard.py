@@ -1,4 +1,4 @@
-"""The dashboard: every query asks for what is exported, and gets an answer."""
+"""The dashboards: every query asks for what is exported, and gets an answer."""
 
 import json
 import re
@@ -15,63 +15,45 @@ from urllib.parse import urlencode
 
 import pytest
 
-from supervisor.core.causes import Cause
+from supervisor.core.address import Address
+from supervisor.core.gpu import Xid
 from supervisor.core.metrics_table import METRICS
-from supervisor.core.status import JobState, JobStatus, SnapshotStatus
-from supervisor.host.exporter import Exporter
+from supervisor.core.xids import heard
+from supervisor.host.board import Board
+from supervisor.host.http import serve
+from tests.support.metrics import BOARD, DIGITS, MACHINE
 
 SAMPLES = {name for metric in METRICS for name in metric.samples}
-DASHBOARD = Path(__file__).parents[2] / "grafana" / "dashboards" / "run.json"
+DASHBOARDS = Path(__file__).parents[2] / "grafana" / "dashboards"
+NAMES = re.compile(r"\btrainwarden_[a-z_]+")
 DEADLINE_SECONDS = 60.0
 
-FIRST = JobStatus(
-    job="digits",
-    state=JobState.RUNNING,
-    attempt=1,
-    phase="training",
-    pid=4711,
-    epoch=0,
-    epochs=10,
-    step=2,
-    step_in_epoch=2,
-    steps_per_epoch=12,
-    samples=256,
-    loss=1.5,
-    effective_batch=128,
-    slices=1,
-    slice_size=128,
-    snapshot=SnapshotStatus(step=0, age_seconds=1.5),
-    memory_limit_bytes=180 * 2**20,
-    memory_in_use_bytes=21 * 2**20,
-    memory_peak_bytes=158 * 2**20,
-    host_rss_bytes=10**9,
-    heartbeat_age_seconds=0.1,
-    step_counts=(0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0),
-    step_seconds_sum=0.4,
+FIRST = replace(
+    DIGITS, attempt=1, step=2, restarts={}, incidents={}, step_counts=(0,) * 12,
     phase_seconds={"training": 0.4},
-)
-SECOND = replace(
-    FIRST,
-    attempt=2,
-    step=15,
-    slices=4,
-    slice_size=32,
-    step_counts=(0, 0, 0, 0, 1, 14, 0, 0, 0, 0, 0, 0),
-    step_seconds_sum=3.1,
-    phase_seconds={"training": 3.1, "compiling": 1.0},
-    restarts={Cause.DEVICE_OOM: 1},
-    incidents={Cause.DEVICE_OOM: 1},
-)
+)  # fmt: skip
+"""The run of ``tests.support.metrics``, a moment earlier."""
 
 Dashboard = dict[str, Any]
 Answer = TypeVar("Answer")
 
 
-@pytest.fixture
-def dashboard() -> Dashboard:
+LATER = replace(
+    MACHINE,
+    xids=heard(MACHINE.xids, [Xid(code=48, at=9.0, gpu=BOARD)], source="nvml", gpus=()),
+)
+
+
+def read(path: Path) -> Dashboard:
     """The dashboard as Grafana reads it."""
-    loaded: Dashboard = json.loads(DASHBOARD.read_text())
+    loaded: Dashboard = json.loads(path.read_text())
     return loaded
+
+
+@pytest.fixture(params=sorted(DASHBOARDS.glob("*.json")), ids=lambda path: path.stem)
+def dashboard(request: pytest.FixtureRequest) -> Dashboard:
+    """Each of them."""
+    return read(request.param)
 
 
 def queries(dashboard: Dashboard) -> list[str]:
@@ -85,15 +67,24 @@ def queries(dashboard: Dashboard) -> list[str]:
 def test_queries_ask_for_what_is_exported(dashboard: Dashboard) -> None:
     """Every metric on the dashboard is a row of the table."""
     text = "\n".join(queries(dashboard))
-    named = set(re.findall(r"\btrainwarden_[a-z_]+", text))
+    named = set(NAMES.findall(text))
     assert named
     assert named <= SAMPLES
 
 
-def test_every_series_of_a_run_can_be_chosen(dashboard: Dashboard) -> None:
-    """Each query but the one about the exporter itself heeds the chosen run."""
-    without = [text for text in queries(dashboard) if 'run=~"$run"' not in text]
-    assert without == ["trainwarden_build_info"]
+def test_what_is_chosen_is_heeded(dashboard: Dashboard) -> None:
+    """A query about something with a label run or gpu heeds what was chosen of it."""
+    labels = {name: set(metric.labels) for metric in METRICS for name in metric.samples}
+    for text in queries(dashboard):
+        asked = {label for name in NAMES.findall(text) for label in labels[name]}
+        for label in asked & {"run", "gpu"}:
+            assert f'{label}=~"${label}"' in text, text
+
+
+def test_dashboards_are_told_apart() -> None:
+    """Each has an identity of its own."""
+    known = [read(path)["uid"] for path in DASHBOARDS.glob("*.json")]
+    assert len(known) == len(set(known)) == 2
 
 
 def test_panels_say_what_they_show(dashboard: Dashboard) -> None:
@@ -173,29 +164,31 @@ def answered(address: str, query: str) -> bool:
     connection = HTTPConnection(address, timeout=10)
     try:
         connection.request("GET", f"/api/v1/query?{urlencode({'query': query})}")
-        answer = json.loads(connection.getresponse().read())
+        response = connection.getresponse()
+        body = response.read()
     finally:
         connection.close()
+    if response.status == 503:
+        return False  # Prometheus listens before it is ready
+    answer = json.loads(body)
     assert answer["status"] == "success", (query, answer)
     return bool(answer["data"]["result"])
 
 
-def test_every_query_has_an_answer(
-    dashboard: Dashboard, tool: Callable[[str], str], tmp_path: Path
-) -> None:
+def test_every_query_has_an_answer(tool: Callable[[str], str], tmp_path: Path) -> None:
     """A real Prometheus that scraped a real exporter answers every query."""
-    exporter = Exporter("127.0.0.1:0")
-    exporter.publish([FIRST])
     asked = [
-        text.replace("$run", ".*").replace("$__rate_interval", "1m")
-        for text in queries(dashboard)
+        text.replace("$run", ".*")
+        .replace("$gpu", ".*")
+        .replace("$__rate_interval", "1m")
+        for path in sorted(DASHBOARDS.glob("*.json"))
+        for text in queries(read(path))
     ]
-    try:
-        target = str(exporter.address)
+    with Board() as board, serve(Address("127.0.0.1", 0), board.read) as server:
+        board.publish([FIRST], MACHINE)
+        target = str(server.address)
         with prometheus(tool("prometheus"), target, tmp_path) as address:
             until_answered(address, "trainwarden_attempts_total == 1")
-            exporter.publish([SECOND])
+            board.publish([DIGITS], LATER)
             for query in asked:
                 until_answered(address, query)
-    finally:
-        exporter.close()

@@ -6,21 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from supervisor.core.metrics_table import METRICS
-from supervisor.core.status import JobState, JobStatus, SnapshotStatus
 from supervisor.host.metrics import render
+from tests.support.metrics import DIGITS, MACHINE
 
 Tool = Callable[[str], str]
 SAMPLES = {name for metric in METRICS for name in metric.samples}
-STATUS = JobStatus(
-    job="digits",
-    state=JobState.RUNNING,
-    attempt=1,
-    pid=1,
-    phase="training",
-    loss=0.5,
-    snapshot=SnapshotStatus(step=3, age_seconds=1.0),
-    memory_in_use_bytes=1,
-)
 
 
 def promtool(tool: Tool, *arguments: str, cwd: Path, given: bytes = b"") -> str:
@@ -54,7 +44,7 @@ def test_the_configuration_is_valid(root: Path, tool: Tool) -> None:
 
 def test_a_scrape_is_clean(root: Path, tool: Tool) -> None:
     """``promtool check metrics`` has nothing to say about what we export."""
-    told = promtool(tool, "check", "metrics", cwd=root, given=render([STATUS]).text)
+    told = promtool(tool, "check", "metrics", cwd=root, given=render([DIGITS], MACHINE))
     assert told == ""
 
 

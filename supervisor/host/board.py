@@ -1,0 +1,147 @@
+"""What scrapes are answered with: rendered beforehand, away from the loop.
+
+``publish`` only puts a scene up. A thread renders it in the formats that were asked for
+lately, once a scene and not more than once a second; a scrape is handed bytes that are
+ready. The first scrape of a format renders it itself, in the thread that serves it.
+"""
+
+import gzip
+import threading
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Self
+
+from supervisor.core.machine import Machine
+from supervisor.core.status import JobStatus
+from supervisor.host.metrics import Encoder, Scene
+
+WANTED_SECONDS = 600.0
+"""A format that nobody asked for in this time is not rendered any more."""
+APART_SECONDS = 1.0
+"""From one rendering to the next, at least."""
+GZIP_LEVEL = 1
+"""A scrape shrinks to a tenth; more effort would save little."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How a scrape wants its answer."""
+
+    openmetrics: bool = False
+    gzipped: bool = False
+
+
+@dataclass(slots=True)
+class _Ready:
+    number: int
+    body: bytes
+
+
+@dataclass(slots=True)
+class _Shown:
+    """What is up now. ``number`` counts the scenes."""
+
+    number: int = 0
+    scene: Scene = field(default_factory=Scene)
+
+
+class Board:
+    """Any thread publishes, any number of threads read."""
+
+    def __init__(self) -> None:
+        self._shown: _Shown | None = None
+        self._ready: dict[Form, _Ready] = {}
+        self._wanted: dict[Form, float] = {}
+        self._encoders = {
+            openmetrics: Encoder(openmetrics=openmetrics)
+            for openmetrics in (False, True)
+        }
+        self._rendering = threading.Lock()
+        self._changed = threading.Event()
+        self._closed = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Render by itself from now on."""
+        self._thread = threading.Thread(target=self._work, name="metrics", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop rendering."""
+        self._closed.set()
+        self._changed.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def publish(
+        self, statuses: Iterable[JobStatus], machine: Machine | None = None
+    ) -> None:
+        """Show these from now on; takes microseconds."""
+        number = 1 if self._shown is None else self._shown.number + 1
+        scene = Scene(tuple(statuses), machine or Machine())
+        self._shown = _Shown(number, scene)
+        self._changed.set()
+
+    @property
+    def ready(self) -> bool:
+        """Whether anything was published yet."""
+        return self._shown is not None
+
+    def read(self, form: Form) -> bytes | None:
+        """What to answer; None: nothing was published yet."""
+        shown = self._shown
+        if shown is None:
+            return None
+        self._wanted[form] = time.monotonic()
+        ready = self._ready.get(form)
+        if ready is not None and (
+            self._thread is not None or ready.number == shown.number
+        ):
+            return ready.body
+        return self._render(form, shown)
+
+    def _render(self, form: Form, shown: _Shown) -> bytes:
+        with self._rendering:
+            ready = self._ready.get(form)
+            if ready is not None and ready.number >= shown.number:
+                return ready.body
+            if form.gzipped:
+                plain = self._plain(form.openmetrics, shown)
+                body = gzip.compress(plain, GZIP_LEVEL, mtime=0)
+            else:
+                body = self._plain(form.openmetrics, shown)
+            self._ready[form] = _Ready(shown.number, body)
+            return body
+
+    def _plain(self, openmetrics: bool, shown: _Shown) -> bytes:  # noqa: FBT001
+        form = Form(openmetrics=openmetrics)
+        ready = self._ready.get(form)
+        if ready is not None and ready.number == shown.number:
+            return ready.body
+        body = self._encoders[openmetrics].encode(shown.scene)
+        self._ready[form] = _Ready(shown.number, body)
+        return body
+
+    def _work(self) -> None:
+        while not self._closed.is_set():
+            self._changed.wait()
+            self._changed.clear()
+            if self._shown is not None:
+                self._refresh(self._shown, now=time.monotonic())
+            self._closed.wait(APART_SECONDS)
+
+    def _refresh(self, shown: _Shown, *, now: float) -> None:
+        for form, asked in list(self._wanted.items()):
+            if now - asked <= WANTED_SECONDS:
+                self._render(form, shown)
+            else:
+                del self._wanted[form]
+                self._ready.pop(form, None)

@@ -1,0 +1,200 @@
+"""Everything that is measured beside the runs' own telemetry, put together.
+
+One for a process, whether it drives one run or many. ``show`` is what the loop calls:
+it takes in where the runs are, and puts up what a scrape will be told. Nothing here
+waits for a driver, a file system or a reader.
+"""
+
+import os
+from collections import deque
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from supervisor.core.faults import Faults, faults_of
+from supervisor.core.gpu import Gpu
+from supervisor.core.machine import Collector, Machine
+from supervisor.core.meter import Meter, metered
+from supervisor.core.placement import GpuProcess, GpuReading, named
+from supervisor.core.status import JobStatus
+from supervisor.host.board import Board
+from supervisor.host.clock import Clock
+from supervisor.host.gpu import GpuView, GpuWatch
+from supervisor.host.host_watch import HostView, HostWatch
+from supervisor.host.proc import name_of
+
+NEWS = 100
+"""Sentences kept until somebody asks."""
+FIRST_NAMESPACE = 4026531836
+"""Inode of the machine's own pid namespace (linux/proc_ns.h: PROC_PID_INIT_INO). In any
+other the driver's pids are not ours."""
+
+
+def gpu_expected(
+    gpus: Sequence[int | str] | None, *, devices: Path = Path("/dev")
+) -> bool:
+    """Whether this machine should have NVML: a GPU is asked for, or a driver is there."""
+    return bool(gpus) or (devices / "nvidiactl").exists()
+
+
+def pids_are_ours() -> bool:
+    """Whether the driver's pids are those that we see."""
+    try:
+        return Path("/proc/self/ns/pid").stat().st_ino == FIRST_NAMESPACE
+    except OSError:
+        return False
+
+
+def readings(view: GpuView, *, now: float) -> tuple[GpuReading, ...]:
+    """The GPUs of the box, for remedies and gates, one that is lost among them; empty:
+    nothing is known now."""
+    sample = view.fresh(now)
+    if sample is None:
+        return ()
+    return tuple(_reading(gpu) for gpu in sample.gpus)
+
+
+def _reading(gpu: Gpu) -> GpuReading:
+    return GpuReading(
+        uuid=gpu.uuid,
+        index=-1 if gpu.index is None else gpu.index,
+        total_bytes=None if gpu.memory is None else gpu.memory.total,
+        processes=tuple(
+            GpuProcess(process.pid, name_of(process.pid), process.bytes)
+            for process in gpu.processes or ()
+        ),
+    )
+
+
+def machine_of(gpu: GpuView, host: HostView, *, now: float, expected: bool) -> Machine:
+    """What the exporter shows of the machine."""
+    sample = gpu.fresh(now)
+    collectors = {"host": host.collector(now)}
+    if expected or not gpu.absent:
+        seconds = None if gpu.sample is None else gpu.sample.seconds
+        collectors["nvml"] = Collector(success=sample is not None, seconds=seconds)
+        collectors["kernel_log"] = Collector(success=gpu.kernel_readable)
+    return Machine(
+        driver="" if sample is None else sample.driver,
+        gpus=() if sample is None else sample.gpus,
+        xids=gpu.xids,
+        owners=host.owners,
+        trees=host.trees,
+        spaces=host.spaces,
+        collectors=collectors,
+    )
+
+
+@dataclass(slots=True)
+class FaultsOf:
+    """What befell one run since it was last asked for: of one attempt after another."""
+
+    observer: "Observer"
+    gpus: Sequence[int | str] | None
+    """As the spec names them."""
+    since: float
+
+    def __call__(self, pids: Collection[int]) -> Faults:
+        """The faults of the attempt that had ``pids``, and has ended."""
+        since, self.since = self.since, self.observer.clock.now()
+        return self.observer.faults(self.gpus, pids=pids, since=since)
+
+
+class Observer:
+    """Observes from ``start`` to ``close``."""
+
+    def __init__(
+        self,
+        *,
+        places: Mapping[str, Path],
+        gpus: Sequence[int | str] | None,
+        board: Board | None = None,
+        clock: Clock | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """``gpus``: those that a spec asks for. ``board``: None: there is no exporter,
+        and the host is not measured. ``environment``: of the GPU probe."""
+        self.clock = clock or Clock()
+        self._news: deque[str] = deque(maxlen=NEWS)
+        self._watch = GpuWatch(
+            say=self._news.append, clock=self.clock, environment=environment
+        )
+        self._expected = gpu_expected(gpus)
+        self._board = board
+        self._host = HostWatch(places, clock=self.clock)
+        self._meters: dict[str, Meter] = {}
+
+    def start(self) -> None:
+        """Begin."""
+        self._watch.start()
+        if self._board is not None:
+            self._host.start()
+            self._board.start()
+
+    def close(self) -> None:
+        """Stop everything."""
+        self._watch.close()
+        if self._board is not None:
+            self._host.close()
+            self._board.close()
+
+    def show(self, statuses: Iterable[JobStatus]) -> None:
+        """Where the runs are now; a run that is not among them is forgotten."""
+        if self._board is None:
+            return
+        now = self.clock.now()
+        known = tuple(statuses)
+        self._host.watch({status.job: status.pid for status in known})
+        shown = [
+            metered(self._meters.get(status.job, Meter()), status, now=now)
+            for status in known
+        ]
+        self._meters = {status.job: meter for meter, status in shown}
+        machine = machine_of(
+            self._watch.latest(),
+            self._host.latest(),
+            now=now,
+            expected=self._expected,
+        )
+        self._board.publish([status for _, status in shown], machine)
+
+    def news(self) -> list[str]:
+        """What a person should hear, once: told to the loop that speaks with people."""
+        return [self._news.popleft() for _ in range(len(self._news))]
+
+    def readings(self) -> tuple[GpuReading, ...]:
+        """The GPUs of the box as they are now; never waits for the driver."""
+        return readings(self._watch.latest(), now=self.clock.now())
+
+    def faults_of(self, gpus: Sequence[int | str] | None) -> FaultsOf:
+        """To be asked at the end of each attempt of a run with these GPUs."""
+        return FaultsOf(self, gpus, self.clock.now())
+
+    def faults(
+        self,
+        gpus: Sequence[int | str] | None,
+        *,
+        pids: Collection[int],
+        since: float,
+    ) -> Faults:
+        """What befell the processes ``pids`` and their GPUs since ``since``."""
+        view = self._watch.refresh()
+        known = () if view.sample is None else view.sample.gpus
+        used = {uuid for uuid, users in view.users.items() if users & set(pids)}
+        if gpus is not None or not pids_are_ours():
+            used |= set(named(gpus, [_reading(gpu) for gpu in known]))
+        return faults_of(
+            view.xids.since(since),
+            lines=[line.text for line in view.kernel if line.at >= since],
+            gpus=known,
+            used=used,
+            pids=pids,
+        )
+
+
+def default_places(state: Path, memory: Path | None) -> dict[str, Path]:
+    """File systems worth watching; ``memory``: of the memory tier, if there is one."""
+    places = {"state": state}
+    if memory is not None:
+        places["memory"] = memory
+    return {name: path for name, path in places.items() if os.fspath(path)}

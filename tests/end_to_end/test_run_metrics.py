@@ -1,0 +1,158 @@
+"""A real run, its GPUs and its ``/metrics``, from outside."""
+
+import re
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Callable
+from http.client import HTTPConnection
+from pathlib import Path
+
+import pytest
+
+from supervisor.core.metrics_table import METRICS
+from tests.support.command import PATIENCE, Trainwarden
+from tests.support.fake_nvml import GIB, FakeNvml, build
+
+SLEEPS = (
+    "import pathlib, subprocess, sys, time\n"
+    "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+    "while not pathlib.Path('crash').exists(): time.sleep(0.05)\n"
+    "import os; os.abort()\n"
+)
+
+
+@pytest.fixture
+def nvml(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> FakeNvml:
+    """Two healthy GPUs, which everything that is started here sees."""
+    where = tmp_path_factory.mktemp("nvml")
+    fake = FakeNvml(build(where), where / "script")
+    fake.gpus(2)
+    for name, value in fake.environment.items():
+        monkeypatch.setenv(name, value)
+    return fake
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+        return port
+
+
+class Scraped:
+    """What ``/metrics`` says, again and again."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+
+    def text(self) -> str:
+        """A scrape; empty: nobody answers yet."""
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=10)
+        try:
+            connection.request("GET", "/metrics")
+            answer = connection.getresponse()
+            body = answer.read().decode()
+        except OSError:
+            return ""
+        else:
+            return body if answer.status == 200 else ""
+        finally:
+            connection.close()
+
+    def until(self, pattern: str, wanted: Callable[[float], bool]) -> str:
+        """The first scrape in which a sample like ``pattern`` has a wanted value."""
+        sample = re.compile(rf"^{pattern} (\S+)$", re.MULTILINE)
+        ends, text = time.monotonic() + PATIENCE, ""
+        while time.monotonic() < ends:
+            text = self.text()
+            if any(wanted(float(value)) for value in sample.findall(text)):
+                return text
+            time.sleep(0.1)
+        pytest.fail(f"never came: {pattern} in\n{text}")
+
+
+@pytest.fixture
+def scraped() -> Scraped:
+    """At a free port."""
+    return Scraped(free_port())
+
+
+def test_a_run_on_gpus(
+    trainwarden: Trainwarden,
+    nvml: FakeNvml,
+    scraped: Scraped,
+) -> None:
+    """GPUs, host and run are in one clean scrape; memory is mapped to the run; an Xid
+    of its GPU is the cause of its end, and the faulty GPU is named."""
+    script = trainwarden.script(SLEEPS)
+    listen = f"127.0.0.1:{scraped.port}"
+    process = trainwarden.start("run", "--metrics", listen, script)
+    pid = trainwarden.until(lambda s: s["pid"] is not None)["pid"]
+    nvml.set({"0.processes": f"{pid}:{5 * GIB}:4294967295,1:{GIB}:4294967295"})
+    gpu = r'gpu="GPU-00000000-fake"'
+    scraped.until(
+        rf'trainwarden_gpu_process_memory_bytes{{{gpu},run="train"}}',
+        lambda value: value == 5 * GIB,
+    )
+    text = scraped.until(
+        r'trainwarden_processes{run="train"}', lambda value: value == 2
+    )
+    scraped.until(
+        rf"trainwarden_gpu_foreign_memory_bytes{{{gpu}}}", lambda value: value == GIB
+    )
+    for sample in (
+        'trainwarden_collector_success{collector="nvml"} 1.0',
+        'trainwarden_collector_success{collector="host"} 1.0',
+        'trainwarden_run_state{run="train",state="running"} 1.0',
+    ):
+        assert f"\n{sample}\n" in text
+    assert "trainwarden_filesystem_free_bytes" in text
+    promtool = shutil.which("promtool")
+    checked = subprocess.run(
+        [promtool or "true", "check", "metrics"],
+        input=text.encode(),
+        check=False,
+        capture_output=True,
+        timeout=60,
+    )
+    assert (checked.returncode, checked.stdout, checked.stderr) == (0, b"", b"")
+    known = {name for metric in METRICS for name in metric.samples}
+    assert set(re.findall(r"^(trainwarden_\w+?)(?:{| )", text, re.MULTILINE)) <= known
+
+    nvml.xid(0, 79)
+    scraped.until(rf"trainwarden_gpu_xids_total{{{gpu}}}", lambda value: value == 1)
+    (trainwarden.directory / "crash").touch()
+    process.wait(PATIENCE)
+    first = trainwarden.json("incidents")[0]
+    assert first["cause"] == "gpu_hardware", first
+    assert "Xid (PCI:0000:30:00): 79" in str(first["because"])
+
+
+def test_where_no_gpu_is_expected(trainwarden: Trainwarden, scraped: Scraped) -> None:
+    """Without a driver and without a wish for GPUs their absence is no failure."""
+    if Path("/dev/nvidiactl").exists():
+        pytest.skip("this machine has GPUs")
+    script = trainwarden.script("import time; time.sleep(600)")
+    listen = f"127.0.0.1:{scraped.port}"
+    trainwarden.start("run", "--metrics", listen, script)
+    scraped.until(r'trainwarden_processes{run="train"}', lambda value: value == 1)
+    text = scraped.until(
+        r'trainwarden_collector_success{collector="host"}', lambda value: value == 1
+    )
+    assert not re.search('gpu="|collector="nvml"', text)
+
+
+def test_where_a_gpu_is_expected(trainwarden: Trainwarden, scraped: Scraped) -> None:
+    """A spec that asks for a GPU where no driver is: the collector reports failure."""
+    if Path("/dev/nvidiactl").exists():
+        pytest.skip("this machine has GPUs")
+    script = trainwarden.script("import time; time.sleep(600)")
+    listen = f"127.0.0.1:{scraped.port}"
+    trainwarden.start("run", "--gpus", "0", "--metrics", listen, script)
+    scraped.until(
+        r'trainwarden_collector_success{collector="nvml"}', lambda value: value == 0
+    )
