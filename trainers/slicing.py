@@ -9,10 +9,6 @@ from typing import Any
 
 import keras
 
-BALANCE_LOSS = 0.05
-"""Slices of equal size are preferred where that costs at most this part of the size:
-more would hide that a larger slice fits."""
-
 
 def count(*, batch: int, size: int) -> int:
     """How many slices of ``size`` samples a ``batch`` has; at least 1."""
@@ -20,13 +16,11 @@ def count(*, batch: int, size: int) -> int:
 
 
 def balanced(*, batch: int, size: int) -> int:
-    """``size``, or the smaller size that shares ``batch`` out evenly, if it is close.
+    """The smallest size with as many slices as ``size`` has: ``batch`` shared out evenly.
 
-    The number of slices stays the same, so the smaller size costs no time.
+    What costs time is the number of slices; larger ones than these only need memory.
     """
-    size = min(max(1, size), batch)
-    even = -(-batch // count(batch=batch, size=size))
-    return even if even >= (1 - BALANCE_LOSS) * size else size
+    return -(-batch // count(batch=batch, size=size))
 
 
 def leaves(structure: Any) -> list[Any]:

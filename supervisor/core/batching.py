@@ -26,9 +26,6 @@ times, and a plan must not depend on luck."""
 MEASURED_FAILURES = 2
 """So many failures of sliced attempts, and measuring is not trusted any more."""
 
-BALANCE_LOSS = 0.05
-"""Slices of equal size are preferred where that costs at most this part of the size."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
@@ -93,10 +90,11 @@ def count(*, batch: int, size: int) -> int:
 
 
 def balanced(*, batch: int, size: int) -> int:
-    """``size``, or the smaller size that shares ``batch`` out evenly, if it is close."""
-    size = min(size, batch)
-    even = -(-batch // count(batch=batch, size=size))
-    return even if even >= (1 - BALANCE_LOSS) * size else size
+    """The smallest size with as many slices as ``size`` has: ``batch`` shared out evenly.
+
+    What costs time is the number of slices; larger ones than these only need memory.
+    """
+    return -(-batch // count(batch=batch, size=size))
 
 
 def _plan(

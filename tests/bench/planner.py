@@ -31,7 +31,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from supervisor.core.batching import Observation, next_plan
+from supervisor.core.batching import Observation, balanced, count, next_plan
 from tests.bench.planner_trial import BATCHES
 
 LIMITS_MIB = {
@@ -52,7 +52,7 @@ WITHIN = 0.9
 """Of the largest that fits: what the planner has to reach."""
 
 HEAD = (
-    "model        limit jit onednn  batch  planned  restarts   best   part"
+    "model        limit jit onednn  batch  planned  restarts   best   part  slices"
     "   halving      x0.9"
 )
 
@@ -185,10 +185,11 @@ def row(case: Case, *, quick: bool) -> str:
         "{:5} in {:2}".format(*by_factor(factor, batch=batch, largest=largest))
         for factor in (0.5, 0.9)
     )
-    part = plan.size / largest if largest else math.inf
+    part = plan.size / balanced(batch=batch, size=largest) if largest else math.inf
+    slices = f"{count(batch=batch, size=plan.size):3}/{count(batch=batch, size=max(1, largest)):<3}"
     met = plan.ok and plan.restarts == 1 and WITHIN <= part <= 1
     tail = "" if met else "   missed"
-    return f"{start} {largest:6} {part:6.2f}   {half}   {nine}{tail}"
+    return f"{start} {largest:6} {part:6.2f} {slices}   {half}   {nine}{tail}"
 
 
 def main() -> None:

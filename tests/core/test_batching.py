@@ -107,7 +107,7 @@ def test_measured_plans_that_fail_twice_are_halved() -> None:
         seen(512, failed=True), seen(200, failed=True), seen(170, failed=True)
     )
     assert not plan.calibrate
-    assert plan.slice_size == 85
+    assert plan.slices == count(batch=512, size=170 // 2)
 
 
 def test_a_failure_under_a_smaller_limit_does_not_bind() -> None:
@@ -126,11 +126,10 @@ def test_there_may_be_no_plan() -> None:
     assert next_plan([seen(1, failed=True)], batch=512) is None
 
 
-def test_slices_are_shared_out_evenly_where_that_is_close() -> None:
-    """500 of 1000 rather than 528; but 200 of 512 stays, as 171 would be far off."""
-    assert balanced(batch=1000, size=528) == 528
-    assert balanced(batch=1000, size=520) == 500
-    assert balanced(batch=512, size=200) == 200
+def test_slices_are_shared_out_evenly() -> None:
+    """As many slices as the size asks for, none larger than it has to be."""
+    assert balanced(batch=1000, size=528) == 500
+    assert balanced(batch=512, size=200) == 171
     assert balanced(batch=10, size=99) == 10
     assert count(batch=10, size=4) == 3
     assert below(2) == 1
