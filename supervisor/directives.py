@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from supervisor.core.effects import RecordIncident
+from supervisor.core.effects import Happened, RecordIncident
 from supervisor.core.explain import UNSAVED
 from supervisor.core.placement import GpuReading, named, usable
 from supervisor.core.spec import Spec
@@ -102,4 +102,6 @@ def incident_sentence(effect: RecordIncident) -> str:
     unsaved = UNSAVED.get(effect.happened)
     if unsaved is not None:
         return f"attempt {effect.attempt}{at}: {unsaved}{because}; it trains on"
+    if effect.happened is Happened.PLANNED:
+        return f"attempt {effect.attempt} was ended on purpose{at}, nothing was lost"
     return f"attempt {effect.attempt} failed{at}: {effect.diagnosis.cause}{because}"

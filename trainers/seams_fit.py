@@ -196,7 +196,21 @@ def framework_value(existing: Any, array: np.ndarray, kind: str) -> Any:
     # What a callback keeps needs no device memory before it is used: a script that
     # keeps more and more of it would run out of it again at once.
     with tf.device("CPU:0"):
-        return tf.convert_to_tensor(array)
+        return tf.convert_to_tensor(_aligned_copy(array))
+
+
+ALIGNMENT = 64
+"""TensorFlow takes an array over as it is, without a copy into its own memory, if it
+begins at such an address (``EIGEN_MAX_ALIGN_BYTES``)."""
+
+
+def _aligned_copy(array: np.ndarray) -> np.ndarray:
+    """``array`` in memory of its own: that of a snapshot is written to again."""
+    room = np.empty(array.nbytes + ALIGNMENT, np.uint8)
+    start = -room.ctypes.data % ALIGNMENT
+    copy = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy
 
 
 # --- The model -------------------------------------------------------------------

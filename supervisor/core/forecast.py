@@ -4,15 +4,17 @@ The rules:
 
 1. Readings are taken at step boundaries, where what a step needs for itself is free
    again: what grows there is kept by somebody.
-2. The trend is the median of the slopes between all pairs of readings (Theil-Sen:
+2. Steps are what it is seen against, not time: a pause for a snapshot or a validation
+   is no bend in a leak. How long a step takes makes seconds of them.
+3. The trend is the median of the slopes between all pairs of readings (Theil-Sen:
    Theil 1950; Sen, J. Am. Stat. Assoc. 63, 1968): a third of the readings may be
    outliers (a validation, a prefetched batch) and it stays where it is.
-3. Whether there is a trend at all is told by how far it rises above the scatter around
+4. Whether there is a trend at all is told by how far it rises above the scatter around
    it (the median absolute deviation), for as many readings as there are independent
    ones: neighbours resemble each other (an AR(1) process: Bayley & Hammersley 1946).
-4. What counts is what still grows: the newer half of the readings, and of that the
+5. What counts is what still grows: the newer half of the readings, and of that the
    newest third too.
-5. A restart is planned only close to the end: a forecast costs nothing by waiting, and
+6. A restart is planned only close to the end: a forecast costs nothing by waiting, and
    most growth settles.
 """
 
@@ -32,8 +34,8 @@ SURE = 0.999
 """From this confidence on a trend is believed: it is asked for twice a second."""
 STILL = 0.5
 """The newest third grows at least at this part of the whole trend, or it settles."""
-NEWEST = 5
-"""What is used now is the median of so many readings: two may be outliers."""
+NEWEST = 3
+"""What is used now is the median of so many readings: one may be an outlier."""
 NORMAL = 1.4826
 """Standard deviation over median absolute deviation, where errors are normal."""
 MOST_ALIKE = 0.9
@@ -75,6 +77,8 @@ class Reading:
 
     at: float
     """Monotonic seconds."""
+    step: int = 0
+    """Steps done."""
     in_use: int | None = None
     """Of the framework's allocator."""
     peak: int | None = None
@@ -107,7 +111,7 @@ class Trend:
     """How a series grows."""
 
     slope: float
-    """Per second: the median."""
+    """Per step: the median."""
     confidence: float
     """That it grows at all: 0 to 1."""
 
@@ -142,25 +146,34 @@ class Forecast:
 
 
 @dataclass(frozen=True, slots=True)
+class Point:
+    """One reading of one resource."""
+
+    at: float
+    step: int
+    level: Level
+
+
+@dataclass(frozen=True, slots=True)
 class Series:
     """The readings of one resource, oldest first: all of the past, thinned out."""
 
-    points: tuple[tuple[float, Level], ...] = ()
+    points: tuple[Point, ...] = ()
 
-    def and_then(self, at: float, level: Level) -> "Series":
+    def and_then(self, point: Point) -> "Series":
         """With one more reading."""
-        points = (*self.points, (at, level))
+        points = (*self.points, point)
         if len(points) > KEPT:
             half = KEPT // 2
             points = (*points[:half:2], *points[half:])
         return Series(points)
 
-    def newer(self) -> list[tuple[float, Level]]:
-        """The readings of the newer half of the time, at most ``MOST`` of them."""
+    def newer(self) -> list[Point]:
+        """The readings of the newer half of the steps, at most ``MOST`` of them."""
         if not self.points:
             return []
-        middle = (self.points[0][0] + self.points[-1][0]) / 2
-        found = [point for point in self.points if point[0] >= middle]
+        middle = (self.points[0].step + self.points[-1].step) / 2
+        found = [point for point in self.points if point.step >= middle]
         every = -(-len(found) // MOST)
         return found[::-1][::every][::-1]
 
@@ -169,22 +182,30 @@ class Series:
         newer = self.newer()
         if len(newer) < FEWEST:
             return None
-        values = [(at, level.used) for at, level in newer]
+        values = [(float(point.step), point.level.used) for point in newer]
         trend = trend_of(values)
-        used = _median([level.used for _, level in self.points[-NEWEST:]])
-        capacity = _median([level.capacity for _, level in newer])
-        left = max(capacity - used, 0.0)
+        capacity = _median([point.level.capacity for point in newer])
+        used = self._used(trend.slope)
+        pace = (newer[-1].at - newer[0].at) / max(newer[-1].step - newer[0].step, 1)
         still = _slope(values[-len(values) // 3 :]) >= STILL * trend.slope
-        growing = still and trend.confidence >= SURE
+        growing = still and trend.slope > 0 and trend.confidence >= SURE
+        left = max(capacity - used, 0.0)
         return Forecast(
             resource=resource,
-            seconds=left / trend.slope if growing else None,
+            seconds=pace * left / trend.slope if growing else None,
             confidence=trend.confidence,
             used=used,
             capacity=capacity,
-            growth=trend.slope,
-            watched_seconds=self.points[-1][0] - self.points[0][0],
+            growth=trend.slope / pace if pace > 0 else 0.0,
+            watched_seconds=self.points[-1].at - self.points[0].at,
         )
+
+    def _used(self, slope: float) -> float:
+        """Now: the newest readings agree on it, moved on to the newest of them."""
+        newest = self.points[-NEWEST:]
+        middle = sorted(newest, key=lambda point: point.level.used)[len(newest) // 2]
+        ahead = max(slope, 0.0) * (newest[-1].step - middle.step)
+        return middle.level.used + ahead
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +217,9 @@ class Watch:
     def and_then(self, reading: Reading) -> "Watch":
         """With one more reading."""
         grown = {
-            resource: self.series.get(resource, Series()).and_then(reading.at, level)
+            resource: self.series.get(resource, Series()).and_then(
+                Point(reading.at, reading.step, level)
+            )
             for resource, level in reading.levels().items()
         }
         return replace(self, series={**self.series, **grown})
@@ -208,7 +231,7 @@ class Watch:
 
 
 def trend_of(values: Sequence[tuple[float, float]]) -> Trend:
-    """The trend of (seconds, value) pairs in order of time; two or more."""
+    """The trend of (step, value) pairs in order; two or more."""
     slope = _slope(values)
     if slope <= 0:
         return Trend(slope=slope, confidence=0.0)
@@ -217,7 +240,7 @@ def trend_of(values: Sequence[tuple[float, float]]) -> Trend:
     scatter = NORMAL * _median([abs(value - middle) for value in rest])
     alike = min(max(_neighbours(rest), 0.0), MOST_ALIKE)
     independent = len(values) * (1 - alike) / (1 + alike)
-    # The error of a line's slope through n points evenly spread over a time T is
+    # The error of a line's slope through n points evenly spread over a length T is
     # sigma * sqrt(12 / n) / T.
     rise = slope * (values[-1][0] - values[0][0])
     error = scatter * math.sqrt(12 / independent)
@@ -227,7 +250,7 @@ def trend_of(values: Sequence[tuple[float, float]]) -> Trend:
 
 
 def _slope(values: Sequence[tuple[float, float]]) -> float:
-    """The median of the slopes between all pairs; 0 without two moments."""
+    """The median of the slopes between all pairs; 0 without two steps."""
     slopes = [
         (later - earlier) / (after - before)
         for (before, earlier), (after, later) in combinations(values, 2)

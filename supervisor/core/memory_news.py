@@ -3,7 +3,7 @@
 from supervisor.core.causes import Cause
 from supervisor.core.effects import Happened, RecordIncident
 from supervisor.core.events import MemoryHigh
-from supervisor.core.forecast import Forecast, Resource
+from supervisor.core.forecast import SURE, Forecast, Resource
 from supervisor.core.units import format_duration, format_size
 from supervisor.core.verdicts import Diagnosis, Reason, Remedy, RemedyKind
 
@@ -24,7 +24,7 @@ ADVICE = {
     Resource.DEVICE: (
         "Something keeps tensors from step to step: a list in a callback, a metric that "
         "collects, a history of losses that were never made numbers (float(loss)). "
-        "The list below names the containers that hold most."
+        "Where it is known, the names of what holds most stand above."
     ),
     Resource.CONTIGUOUS: (
         "The pool falls into pieces: long-lived and short-lived tensors of many sizes "
@@ -66,8 +66,9 @@ def foreseen(forecast: Forecast) -> Diagnosis:
         because=(
             Reason(f"{sentence(forecast)}.", "forecast"),
             Reason(
-                f"It is a trend with a confidence of {forecast.confidence:.1%}, over "
-                f"{format_duration(forecast.watched_seconds)} of steps.",
+                f"It rose far above its scatter, over "
+                f"{format_duration(forecast.watched_seconds)} of steps: that it is no "
+                f"trend has a chance of less than 1 in {round(1 / (1 - SURE))}.",
                 "forecast",
             ),
         ),

@@ -72,7 +72,7 @@ class MemoryWatch:
 
     def _reading(self, page: Page, pid: int | None, now: float) -> Reading | None:
         """What is new since the last; None: nothing."""
-        reading = Reading(at=now)
+        nothing = reading = Reading(at=now, step=page.step or 0)
         if page.memory_ns is not None and page.memory_ns != self._device_ns:
             self._device_ns = page.memory_ns
             self._forget_if_sliced_anew(page)
@@ -89,7 +89,7 @@ class MemoryWatch:
             self._host_at = now
             most = capacity(pid, rss=rss, limit=self.host_limit)
             reading = replace(reading, rss=rss, host_limit=most)
-        return None if reading == Reading(at=now) else reading
+        return None if reading == nothing else reading
 
     def _forget_if_sliced_anew(self, page: Page) -> None:
         """Slices of another size need other memory: that is no trend."""

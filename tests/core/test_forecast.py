@@ -15,6 +15,7 @@ from supervisor.core.forecast import (
     SURE,
     Forecast,
     Level,
+    Point,
     Reading,
     Resource,
     Series,
@@ -32,7 +33,8 @@ def watched(curve: Curve, *, seconds: float, every: float = 0.5) -> float | None
     series = Series()
     for number in range(int(seconds / every)):
         at = number * every
-        series = series.and_then(at, Level(used=curve(at), capacity=LIMIT))
+        level = Level(used=curve(at), capacity=LIMIT)
+        series = series.and_then(Point(at, number, level))
         forecast = series.forecast(Resource.DEVICE)
         if forecast is not None and forecast.imminent(WITHIN):
             return at
@@ -127,6 +129,28 @@ def test_whatever_settles_is_left_alone(seed: int) -> None:
     assert watched(curve, seconds=seconds) is None
 
 
+def test_pauses_are_no_bends() -> None:
+    """A leak of each step is as sure where snapshots hold training up now and then."""
+    series, at = Series(), 0.0
+    for step in range(60):
+        at += 12.0 if step % 9 == 0 else 0.5
+        series = series.and_then(Point(at, step, Level(used=15 * step, capacity=LIMIT)))
+    forecast = series.forecast(Resource.DEVICE)
+    assert forecast is not None
+    assert forecast.confidence > SURE
+    assert forecast.imminent(WITHIN) == (forecast.part >= CLOSE)
+
+
+def test_no_time_at_all() -> None:
+    """Steps that all happened at once have no pace; nothing is divided by it."""
+    series = Series()
+    for step in range(2 * FEWEST):
+        series = series.and_then(Point(1.0, step, Level(used=step, capacity=LIMIT)))
+    forecast = series.forecast(Resource.DEVICE)
+    assert forecast is not None
+    assert forecast.growth == 0.0
+
+
 def test_full_but_steady_is_left_alone() -> None:
     """Memory that is nearly full, and stays so, is no leak."""
     wobble = noise(1, 3)
@@ -165,7 +189,7 @@ def test_too_little_is_known() -> None:
     assert Series().forecast(Resource.HOST) is None
     series = Series()
     for at in range(FEWEST):
-        series = series.and_then(at, Level(used=at, capacity=9))
+        series = series.and_then(Point(at, at, Level(used=at, capacity=9)))
     assert series.forecast(Resource.HOST) is None
 
 
@@ -173,10 +197,10 @@ def test_a_long_past_is_thinned_out() -> None:
     """The first reading stays, the newest stay, and there are never too many."""
     series = Series()
     for at in range(5000):
-        series = series.and_then(at, Level(used=at, capacity=10_000))
+        series = series.and_then(Point(at, at, Level(used=at, capacity=10_000)))
     assert len(series.points) <= KEPT
-    assert series.points[0][0] == 0
-    assert series.points[-1][0] == 4999
+    assert series.points[0].step == 0
+    assert series.points[-1].step == 4999
     forecast = series.forecast(Resource.HOST)
     assert forecast is not None
     assert forecast.seconds == pytest.approx(5001, rel=0.01)
@@ -211,7 +235,9 @@ def test_a_watch_knows_each_resource() -> None:
     watch = Watch()
     for at in range(2 * FEWEST):
         host = 10 * at if at >= FEWEST else None
-        reading = Reading(at=at, in_use=5, limit=100, rss=host, host_limit=1000)
+        reading = Reading(
+            at=at, step=at, in_use=5, limit=100, rss=host, host_limit=1000
+        )
         watch = watch.and_then(reading)
     (device,) = watch.forecasts()
     assert device.resource is Resource.DEVICE

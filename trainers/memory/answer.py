@@ -2,13 +2,15 @@
 
 import contextlib
 import json
+import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 
-from supervisor.wire.memory import ASKED, OUT_OF_MEMORY, Answer
+from supervisor.wire.memory import ASKED, OUT_OF_MEMORY, Answer, Variable
 from supervisor.wire.paths import AttemptPaths
 from trainers.attempt import Attempt
 from trainers.memory import holders
@@ -20,36 +22,53 @@ def wanted(paths: AttemptPaths) -> bool:
     return paths.memory_request.exists()
 
 
-def give(attempt: Attempt, ops: Ops | None, model: Any, *, step: int) -> None:
-    """Answer. What cannot be written is not answered; training goes on."""
-    with contextlib.suppress(OSError):
+def give(attempt: Attempt, ops: Ops | None, run: Any, *, step: int) -> None:
+    """Answer. What cannot be told is not answered; training goes on."""
+    with contextlib.suppress(Exception):  # whatever a script's objects may do
         attempt.paths.memory_request.unlink(missing_ok=True)
-        _leave(attempt.paths, ops, _answer(ASKED, ops, model, step=step))
+        model = getattr(run, "model", None)
+        answer = Answer(
+            reason=ASKED,
+            step=step,
+            at=time.time(),
+            jit=bool(getattr(model, "jit_compile", False)),
+            variables=tuple([] if model is None else holders.variables_of(model, ops)),
+            kept=tuple(
+                holders.kept(
+                    [*holders.roots_of_fit(run), *holders.roots_of(sys._getframe())]  # noqa: SLF001  # inspect's own way
+                )
+            ),
+        )
+        _leave(attempt.paths, b"" if ops is None else ops.map(), answer)
 
 
 def at_crash(
-    error: BaseException, attempt: Attempt, ops: Ops | None, model: Any
+    error: BaseException, attempt: Attempt, run: Any, variables: Sequence[Variable]
 ) -> None:
-    """The last word of a process that ran out of memory, if ``error`` says so."""
+    """The last word of a process that ran out of memory, if ``error`` says so.
+
+    ``variables``: as they were known before: now an operation might find no memory for
+    its result. The map at the failure is in TensorFlow's own dump.
+    """
     exhausted = (tf.errors.ResourceExhaustedError, tf.errors.InternalError, MemoryError)
-    if isinstance(error, exhausted):
-        with contextlib.suppress(OSError, tf.errors.OpError):
-            _leave(attempt.paths, ops, _answer(OUT_OF_MEMORY, ops, model, step=None))
+    if not isinstance(error, exhausted):
+        return
+    with contextlib.suppress(Exception):  # as above
+        model = getattr(run, "model", None)
+        roots = holders.roots_of_traceback(error.__traceback__)
+        answer = Answer(
+            reason=OUT_OF_MEMORY,
+            step=attempt.steps_here,
+            at=time.time(),
+            jit=bool(getattr(model, "jit_compile", False)),
+            variables=tuple(variables),
+            kept=tuple(holders.kept([*holders.roots_of_fit(run), *roots])),
+        )
+        _leave(attempt.paths, b"", answer)
 
 
-def _answer(reason: str, ops: Ops | None, model: Any, *, step: int | None) -> Answer:
-    return Answer(
-        reason=reason,
-        step=step,
-        at=time.time(),
-        jit=bool(getattr(model, "jit_compile", False)),
-        variables=tuple([] if model is None else holders.variables_of(model, ops)),
-        kept=tuple(holders.kept()),
-    )
-
-
-def _leave(paths: AttemptPaths, ops: Ops | None, answer: Answer) -> None:
-    _put(paths.memory_map, b"" if ops is None else ops.map())
+def _leave(paths: AttemptPaths, memory_map: bytes, answer: Answer) -> None:
+    _put(paths.memory_map, memory_map)
     _put(paths.memory_answer, json.dumps(answer.to_json()).encode())
 
 

@@ -2,15 +2,19 @@
 
 The allocator's map knows sizes and addresses, not names (TensorFlow's wheels are built
 without ``TENSORFLOW_MEM_DEBUG``). Variables are matched by the address of their value.
-What a script keeps is found where the garbage collector sees it: in lists, tuples,
-dicts and deques.
+What a script keeps is found by following its own names: globals, locals of the frames
+on the stack, attributes, closures, generators. Not by asking the garbage collector for
+all containers: among those are tuples that somebody is still filling, and to look into
+one of them is a segmentation fault.
 """
 
-import gc
 import math
+import sys
+import time
 from collections import deque
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import FrameType, FunctionType, GeneratorType, ModuleType, TracebackType
 from typing import Any
 
 import numpy as np
@@ -21,11 +25,21 @@ from trainers import seams_fit as seams
 from trainers import seams_memory
 from trainers.memory.native import Ops
 
-CONTAINERS = (list, tuple, dict, deque)
 NAMED = 8
 """So many containers are told of, the largest ones."""
 NOTABLE_BYTES = 2**20
 """A container that keeps less is not told of."""
+MOST_OBJECTS = 500_000
+MOST_SECONDS = 1.0
+"""Where a search ends that finds no end."""
+
+LIBRARIES = frozenset(
+    {"builtins", "keras", "numpy", "supervisor", "tensorflow", "threading", "trainers"}
+)
+"""Objects of their classes are not looked into."""
+
+Root = tuple[str, Any]
+"""Where to begin: a name, and what it stands for."""
 
 
 def variables_of(model: Any, ops: Ops | None) -> list[Variable]:
@@ -43,61 +57,133 @@ def _variable(name: str, variable: Any, ops: Ops | None) -> Variable:
     return Variable(name, size, address)
 
 
+def roots_of(frame: FrameType | None) -> list[Root]:
+    """The script's globals, and the locals of its frames from ``frame`` outwards."""
+    script = sys.modules["__main__"]
+    found: list[Root] = [(f"__main__.{k}", v) for k, v in list(vars(script).items())]
+    while frame is not None:
+        if _is_the_scripts(frame.f_globals.get("__name__")):
+            found += _locals_of(frame)
+        frame = frame.f_back
+    return found
+
+
+def roots_of_traceback(trace: TracebackType | None) -> list[Root]:
+    """... and of the frames that an exception came through."""
+    found = roots_of(None)
+    while trace is not None:
+        if _is_the_scripts(trace.tb_frame.f_globals.get("__name__")):
+            found += _locals_of(trace.tb_frame)
+        trace = trace.tb_next
+    return found
+
+
+def roots_of_fit(run: Any) -> list[Root]:
+    """Its callbacks, and where its data come from."""
+    adapter = getattr(getattr(run, "iterator", None), "data_adapter", None)
+    inside = vars(adapter).items() if hasattr(adapter, "__dict__") else ()
+    return [
+        ("callbacks", getattr(run, "callbacks", None)),
+        *((f"data.{name}", value) for name, value in inside),
+    ]
+
+
+def _locals_of(frame: FrameType) -> list[Root]:
+    if frame.f_locals is frame.f_globals:  # that of a module: named as globals
+        return []
+    owner = frame.f_code.co_qualname if hasattr(frame.f_code, "co_qualname") else ""
+    return [(f"{owner}.{name}", value) for name, value in frame.f_locals.items()]
+
+
+def _is_the_scripts(module: Any) -> bool:
+    return str(module).partition(".")[0] not in LIBRARIES
+
+
 @dataclass
 class _Held:
-    """What one container keeps."""
+    """What one name keeps."""
 
-    container: Any
+    where: str
     kind: str
     count: int = 0
     bytes: int = 0
+    largest: int = -1
     example: str = ""
-    sizes: set[int] = field(default_factory=set)
+
+    def add(self, value: Any) -> None:
+        """Count one more."""
+        size = _bytes(value)
+        self.count += 1
+        self.bytes += size
+        if size > self.largest:
+            self.largest = size
+            self.example = f"{value.dtype.name} {tuple(value.shape)}"
 
 
-def kept() -> list[Kept]:
-    """The containers that keep most, those of tensors first counted alone."""
-    seen: set[int] = set()
-    found: list[_Held] = []
-    for container in gc.get_objects():
-        if type(container) in CONTAINERS:
-            found += _held(container, seen)
-    found.sort(key=lambda held: -held.bytes)
+def kept(roots: list[Root]) -> list[Kept]:
+    """The names that keep most arrays and tensors; each of those counts once."""
+    held: dict[tuple[str, str], _Held] = {}
+    seen = {id(held)}
+    waiting, until = deque(roots), time.monotonic() + MOST_SECONDS
+    while waiting and len(seen) < MOST_OBJECTS and time.monotonic() < until:
+        name, value = waiting.popleft()
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        kind = _kind(value)
+        if kind is None:
+            waiting.extend(_inside(name, value))
+        else:
+            held.setdefault((name, kind), _Held(name, kind)).add(value)
+    found = sorted(held.values(), key=lambda one: -one.bytes)
     return [
-        Kept(_name(one.container), one.kind, one.count, one.bytes, one.example)
+        Kept(one.where, one.kind, one.count, one.bytes, one.example)
         for one in found[:NAMED]
         if one.bytes >= NOTABLE_BYTES
     ]
 
 
-def _held(container: Any, seen: set[int]) -> Iterable[_Held]:
-    by_kind: dict[str, _Held] = {}
-    for value in _values(container):
-        kind = _kind(value)
-        if kind is None or id(value) in seen:
+def _inside(name: str, value: Any) -> Iterator[Root]:
+    """What ``value`` refers to: what lies in a container goes by its name."""
+    kind = type(value)
+    if kind is dict:
+        yield from ((name, one) for one in list(value.values()))
+    elif kind in (list, tuple, deque, set, frozenset):
+        yield from ((name, one) for one in list(value))
+    elif kind is FunctionType:
+        yield from _closure(value)
+    elif kind is GeneratorType:
+        frame = value.gi_frame
+        yield from () if frame is None else _locals_of(frame)
+    elif _is_the_scripts(kind.__module__) and not issubclass(kind, (type, ModuleType)):
+        yield from _attributes(value, kind)
+
+
+def _closure(function: FunctionType) -> Iterator[Root]:
+    for name, cell in zip(
+        function.__code__.co_freevars, function.__closure__ or (), strict=True
+    ):
+        try:
+            yield f"{function.__qualname__}.{name}", cell.cell_contents
+        except ValueError:  # empty
             continue
-        seen.add(id(value))
-        held = by_kind.setdefault(kind, _Held(container, kind))
-        size = _bytes(value)
-        if not held.sizes or size > max(held.sizes):
-            held.example = _described(value)
-        held.sizes.add(size)
-        held.count += 1
-        held.bytes += size
-    return by_kind.values()
 
 
-def _values(container: Any) -> Iterator[Any]:
+def _attributes(value: Any, kind: type) -> Iterator[Root]:
+    """Those of the object and of its class."""
     try:
-        yield from container.values() if type(container) is dict else container
-    except RuntimeError:  # another thread changes it
-        return
+        own = dict(object.__getattribute__(value, "__dict__"))
+    except AttributeError:
+        own = {}
+    for name, one in {**vars(kind), **own}.items():
+        yield f"{kind.__name__}.{name}", one
 
 
 def _kind(value: Any) -> str | None:
-    if isinstance(value, np.ndarray):
+    kind = type(value)  # not isinstance: a proxy may do anything when asked its class
+    if issubclass(kind, np.ndarray):
         return "array" if value.base is None else None  # a view keeps no memory
-    eager = isinstance(value, tf.Tensor) and hasattr(value, "_numpy")
+    eager = issubclass(kind, tf.Tensor) and hasattr(kind, "_numpy")
     return "tensor" if eager else None
 
 
@@ -105,43 +191,3 @@ def _bytes(value: Any) -> int:
     if isinstance(value, np.ndarray):
         return value.nbytes
     return math.prod(value.shape) * value.dtype.size
-
-
-def _described(value: Any) -> str:
-    kind = value.dtype.name
-    return f"{kind} {tuple(value.shape)}"
-
-
-def _name(container: Any) -> str:
-    """Where the container is, in the words of the script."""
-    for holder in gc.get_referrers(container):
-        if isinstance(holder, _Held):
-            continue
-        if type(holder) is dict:
-            name = _in_dict(holder, container)
-        else:
-            name = _attribute(holder, container)
-        if name is not None:
-            return name
-    return f"a {type(container).__name__}"
-
-
-def _in_dict(holder: dict[Any, Any], container: Any) -> str | None:
-    key = next((k for k, v in list(holder.items()) if v is container), None)
-    if not isinstance(key, str):
-        return None
-    if "__name__" in holder and "__builtins__" in holder:
-        return f"{holder['__name__']}.{key}"
-    for owner in gc.get_referrers(holder):
-        if getattr(owner, "__dict__", None) is holder:
-            return f"{type(owner).__name__}.{key}"
-    return None
-
-
-def _attribute(holder: Any, container: Any) -> str | None:
-    try:
-        own = vars(holder)
-    except TypeError:
-        return None
-    key = next((k for k, v in list(own.items()) if v is container), None)
-    return None if key is None else f"{type(holder).__name__}.{key}"

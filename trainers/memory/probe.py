@@ -5,15 +5,19 @@ operations what TensorFlow's ``get_memory_info`` counts, which knows nothing of 
 blocks. The page says which of them it was.
 """
 
+import contextlib
 import time
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import tensorflow as tf
+
+from supervisor.wire.memory import Variable
 from supervisor.wire.page import MemorySource
 from trainers.attempt import Attempt
-from trainers.memory import allocator, answer, native
+from trainers.memory import allocator, answer, holders, native
 
 SHARE = 0.0005
 """Part of the time that readings may take: half of what is promised."""
@@ -64,7 +68,8 @@ class Probe:
         self._native = native.of_process(attempt.notice)
         self._due = 0.0
         self._largest_request = 0
-        self._model: Callable[[], Any] = lambda: None
+        self._run: Callable[[], Any] = lambda: None
+        self._variables: list[Variable] | None = None
 
     def begin(self) -> None:
         """Memory is that of steps from here on."""
@@ -72,9 +77,9 @@ class Probe:
         self.forget()
         if allocator.read() is not None:
             self._native.ask()
-        model = getattr(self._attempt.running_fit, "model", None)
-        if model is not None:
-            self._model = weakref.ref(model)
+        if self._attempt.running_fit is not None:
+            self._run = weakref.ref(self._attempt.running_fit)
+        self._variables = None
         self._attempt.last_words = self._last_words
 
     def forget(self) -> None:
@@ -88,18 +93,33 @@ class Probe:
     def look(self, *, step: int) -> Reading | None:
         """Read and publish; None: this allocator keeps no figures."""
         began = time.perf_counter()
-        reading = self.read()
+        reading = self._read_if_possible()
         if reading is not None:
             self._publish(reading, step)
         spent = time.perf_counter() - began
         self._due = began + max(LEAST_SECONDS, spent / SHARE)
         if answer.wanted(self._attempt.paths):
-            answer.give(self._attempt, self._native.ops(), self._model(), step=step)
+            answer.give(self._attempt, self._native.ops(), self._run(), step=step)
+        self._know_variables()
         return reading
+
+    def _know_variables(self) -> None:
+        """Once a fit, after its first steps: all that a crash leaves time for is here."""
+        model, ops = getattr(self._run(), "model", None), self._native.ops()
+        if self._variables is None and model is not None and ops is not None:
+            with contextlib.suppress(Exception):  # whatever a script's model may do
+                self._variables = holders.variables_of(model, ops)
 
     def _last_words(self, error: BaseException) -> None:
         """The script ends by ``error``."""
-        answer.at_crash(error, self._attempt, self._native.ops(), self._model())
+        answer.at_crash(error, self._attempt, self._run(), self._variables or ())
+
+    def _read_if_possible(self) -> Reading | None:
+        """None where the device is in trouble: that is the next step's to say."""
+        try:
+            return self.read()
+        except (tf.errors.OpError, RuntimeError):
+            return None
 
     def read(self) -> Reading | None:
         """The allocator now, by the best source there is."""
