@@ -13,6 +13,7 @@ The map, in the order of the flow (imports run from left to right only)::
 - ``supervisor.supervise``: one run. Next event or deadline → step → effects;
   ``directives``, ``recording`` and ``signals`` are its tools.
 - ``supervisor.foreground``: a job, its ledger row, and the loop over it.
+- ``supervisor.daemon``: many jobs of many users in one loop, and what may be asked of it.
 - ``supervisor.cli``: the commands.
 - ``trainers``: the child side. TensorFlow lives there, and only there.
 

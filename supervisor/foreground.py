@@ -21,14 +21,14 @@ from supervisor.core.start import Earlier, Start, decide_start
 from supervisor.core.status import JobStatus
 from supervisor.core.treatment import NOTHING, from_json
 from supervisor.directives import memory_of
-from supervisor.host.attempts import marked_processes
+from supervisor.host.attempts import Launcher, marked_processes
 from supervisor.host.checkpoint_store import newest_step
 from supervisor.host.clock import Clock
 from supervisor.host.evidence import gather
-from supervisor.host.launch_direct import DirectLauncher
 from supervisor.host.ledger import Ledger, RunRow
 from supervisor.host.logs import LogFollower
 from supervisor.host.memory_tier import sweep
+from supervisor.host.status import paths_of
 from supervisor.host.telemetry import Telemetry
 from supervisor.supervise import Supervisor
 from supervisor.wire.paths import RunPaths, StatePaths
@@ -75,9 +75,18 @@ def script_hash(content: bytes, args: Sequence[str]) -> str:
 
 
 def begin(
-    job: Job, paths: StatePaths, ledger: Ledger, clock: Clock, choice: Choice
+    job: Job,
+    paths: StatePaths,
+    ledger: Ledger,
+    clock: Clock,
+    choice: Choice,
+    *,
+    place: str | None = None,
 ) -> Begun:
     """Write the run down: a new one, or the newest one again.
+
+    ``place``: the state directory of another user, which holds the run's files: there
+    nothing is made or removed from here.
 
     Raises:
         StartRefusedError: a person has to decide first.
@@ -95,7 +104,7 @@ def begin(
     spec = job.spec.model_dump(mode="json")
     if latest is not None and start is Start.RESUME:
         ledger.resume_run(latest.id, script_hash=job.script_hash, spec=spec)
-        row = latest
+        row = ledger.latest_run(job.name) or latest
     else:
         row = ledger.begin_run(
             run_id=uuid4().hex,
@@ -105,11 +114,11 @@ def begin(
             seed=secrets.randbits(63),
             spec=spec,
             now=clock.wall(),
+            place=place,
         )
-        _forget_snapshots(paths, job.name, row.number)
-    run_paths = paths.run(job.name, row.number)
-    run_paths.snapshots.mkdir(parents=True, exist_ok=True, mode=0o700)
-    _sweep_memory(job.spec, row)
+    run_paths = paths_of(row, paths)
+    if row.place is None:
+        _make_room(job, row, paths)
     return Begun(
         job=job,
         row=row,
@@ -122,7 +131,7 @@ def begin(
 
 
 def _earlier(latest: RunRow, paths: StatePaths, spec: Spec) -> Earlier:
-    snapshots = paths.run(latest.job, latest.number).snapshots
+    snapshots = paths_of(latest, paths).snapshots
     memory = memory_of(latest, spec)
     return Earlier(
         state=latest.state,
@@ -130,6 +139,13 @@ def _earlier(latest: RunRow, paths: StatePaths, spec: Spec) -> Earlier:
         script_hash=latest.script_hash,
         has_snapshot=newest_step(snapshots, memory) != 0,
     )
+
+
+def _make_room(job: Job, row: RunRow, paths: StatePaths) -> None:
+    _forget_snapshots(paths, job.name, row.number)
+    snapshots = paths_of(row, paths).snapshots
+    snapshots.mkdir(parents=True, exist_ok=True, mode=0o700)
+    _sweep_memory(job.spec, row)
 
 
 def _forget_snapshots(paths: StatePaths, job: str, number: int) -> None:
@@ -156,43 +172,46 @@ def _greeting(job: Job, row: RunRow, paths: RunPaths, start: Start) -> str:
 def supervisor_for(
     begun: Begun,
     *,
+    launcher: Launcher,
     say: Callable[[str], None],
     show: Callable[[JobStatus], None],
     accept_changes: bool = False,
 ) -> Supervisor:
-    """The loop over a run; what its last supervisor left undone is taken up first."""
+    """What drives the run; it does not know yet what its last supervisor left undone."""
     attempts = begun.ledger.attempts(begun.row.id)
-    number = attempts[-1].number if attempts else 0
+    row, spec = begun.row, begun.job.spec
     run = Run(
-        policy=policy_of(begun.row, begun.job.spec),
-        grace_seconds=begun.job.spec.drain.grace,
-        attempt=number,
-        history=History(attempts=attempts, budget_since=number + 1),
-        treatment=NOTHING
-        if begun.row.treatment is None
-        else from_json(begun.row.treatment),
-        liveness=Liveness(deadlines=begun.job.spec.liveness.deadlines),
-        quarantined=frozenset(row.gpu for row in begun.ledger.quarantined()),
+        policy=policy_of(row, spec),
+        grace_seconds=spec.drain.grace,
+        attempt=attempts[-1].number if attempts else 0,
+        history=History(attempts=attempts, budget_since=row.budget_since),
+        treatment=NOTHING if row.treatment is None else from_json(row.treatment),
+        liveness=Liveness(deadlines=spec.liveness.deadlines),
+        quarantined=frozenset(kept.gpu for kept in begun.ledger.quarantined()),
     )
-    supervisor = Supervisor(
-        row=begun.row,
-        spec=begun.job.spec,
+    return Supervisor(
+        row=row,
+        spec=spec,
         run=run,
         paths=begun.paths,
         ledger=begun.ledger,
-        launcher=DirectLauncher(),
+        launcher=launcher,
         clock=begun.clock,
         say=say,
         show=show,
         accept_changes=accept_changes,
     )
-    if attempts and attempts[-1].cause is None:
-        _settle(begun.row, say)
-        supervisor.adopt(_end_of(begun, number))
-    return supervisor
 
 
-def _end_of(begun: Begun, number: int) -> Exited:
+def settle(supervisor: Supervisor, begun: Begun) -> None:
+    """Take up what an earlier supervisor of this run left; waits for its attempt."""
+    last = supervisor.run.history.last
+    if last is not None and last.cause is None:
+        _await_end(begun.row, supervisor.say)
+        supervisor.adopt(end_of(begun, last.number))
+
+
+def end_of(begun: Begun, number: int) -> Exited:
     """How an attempt ended that nobody watched to its end."""
     files = begun.paths.attempt(number)
     return gather(
@@ -222,7 +241,7 @@ def policy_of(row: RunRow, spec: Spec) -> Policy:
     )
 
 
-def _settle(row: RunRow, say: Callable[[str], None]) -> None:
+def _await_end(row: RunRow, say: Callable[[str], None]) -> None:
     """Wait for the attempt of a supervisor that died: its shim drains it now."""
     said = False
     while left := marked_processes(row.run_id):

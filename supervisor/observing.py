@@ -1,6 +1,6 @@
 """Composition of what watches the machine, and of ``/metrics``, around a run."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -29,18 +29,36 @@ def observing(spec: Spec, state: Path) -> Generator[Observer]:
     Raises:
         ServeError: the address or the certificate cannot be used.
     """
-    metrics = spec.metrics
     memory = spec.snapshots.memory
+    tier = None if memory is None else Path(memory)
+    with _observing(spec.metrics, default_places(state, tier), spec.gpus) as observer:
+        yield observer
+
+
+@contextmanager
+def observing_box(
+    metrics: Metrics, state: Path, *, gpus: Sequence[int | str] | None
+) -> Generator[Observer]:
+    """The same for a box with many runs, and ``gpus`` of them handed out.
+
+    Raises:
+        ServeError: the address or the certificate cannot be used.
+    """
+    places = default_places(state, Path("/dev/shm"))  # noqa: S108  # the memory tier's
+    with _observing(metrics, places, gpus) as observer:
+        yield observer
+
+
+@contextmanager
+def _observing(
+    metrics: Metrics, places: dict[str, Path], gpus: Sequence[int | str] | None
+) -> Generator[Observer]:
     with ExitStack() as stack:
         board = None if metrics.listen is None else Board()
         if board is not None and metrics.listen is not None:
             tls = tls_of(metrics)
             stack.enter_context(serve(metrics.listen, board.read, tls=tls))
-        observer = Observer(
-            places=default_places(state, None if memory is None else Path(memory)),
-            gpus=spec.gpus,
-            board=board,
-        )
+        observer = Observer(places=places, gpus=gpus, board=board)
         observer.start()
         stack.callback(observer.close)
         yield observer

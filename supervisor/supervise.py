@@ -46,11 +46,10 @@ from supervisor.core.tiers import NO_SNAPSHOTS
 from supervisor.core.treatment import Awaited, Treatment
 from supervisor.core.verdicts import RemedyKind
 from supervisor.directives import incident_sentence, make_directive, memory_of
-from supervisor.host.attempts import Launcher, LaunchError
+from supervisor.host.attempts import Attempt, Launcher, LaunchError
 from supervisor.host.clock import Clock
 from supervisor.host.evidence import gather
 from supervisor.host.ledger import Ledger, RunRow
-from supervisor.host.memory_tier import discard, release
 from supervisor.host.memory_watch import MemoryWatch, ask_who_holds
 from supervisor.host.remains import Remains
 from supervisor.host.status import RunFacts, earlier_pages, job_status
@@ -168,12 +167,20 @@ class Supervisor:
         memory = memory_of(self.row, self.spec)
         if memory is None or self.launcher.left(self.row.run_id, job=self.row.job):
             return
-        if self.run.state is JobState.FINISHED:
-            discard(memory)
-        else:
-            problem = release(memory, self.paths.snapshots)
-            if problem is not None:
-                self.say(problem)
+        problem = self.launcher.release(
+            memory,
+            self.paths.snapshots,
+            job=self.row.job,
+            finished=self.run.state is JobState.FINISHED,
+        )
+        if problem is not None:
+            self.say(problem)
+
+    def take_over(self, attempt: Attempt) -> None:
+        """Begin with an attempt that an earlier supervisor started and that still runs."""
+        self._watch = Watch.over(attempt)
+        launching = replace(self.run, state=JobState.LAUNCHING, deadline=None)
+        self.run = replace(launching, message=f"attempt {self.run.attempt}")
 
     def adopt(self, exited: Exited) -> None:
         """Begin with the end of an attempt that an earlier supervisor started.

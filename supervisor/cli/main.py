@@ -1,38 +1,71 @@
-"""The command ``trainwarden``."""
+"""The command ``trainwarden``.
 
+The commands are imported when they are asked for: most of them are about reading a file
+or a socket, and what drives a run takes longer to import than that.
+"""
+
+import importlib
+from collections.abc import Mapping
 from importlib import metadata
 
 import click
+from typing_extensions import override
 
 from supervisor import __version__
 from supervisor.cli.collision import conflicting_distribution
-from supervisor.cli.diagnose import diagnose
-from supervisor.cli.memory import memory
 from supervisor.cli.options import fail
-from supervisor.cli.policy import policy, quarantine
-from supervisor.cli.records import explain, incidents, status
-from supervisor.cli.run import run
-from supervisor.cli.snapshots import snapshots
+
+COMMANDS: Mapping[str, tuple[str, str]] = {
+    "run": ("run", "Run a script to its end, in the foreground."),
+    "submit": ("jobs", "Hand a script to the daemon of this box."),
+    "status": ("records", "Show every job and where it is."),
+    "logs": ("logs", "Print what a job printed."),
+    "incidents": ("records", "List what went wrong, and what was done about it."),
+    "explain": ("records", "Explain one incident in plain words."),
+    "snapshots": ("snapshots", "List, verify and export the snapshots of a job."),
+    "memory": ("memory", "Show who holds the memory of a job."),
+    "policy": ("policy", "Show what is done about each cause."),
+    "quarantine": ("policy", "List the GPUs that are kept out of use, or return one."),
+    "diagnose": ("diagnose", "Name the cause of the failure that a log shows."),
+    "stop": ("jobs", "End a job at its newest snapshot."),
+    "start": ("jobs", "Let a job go on that has ended."),
+    "restart": ("jobs", "Drain a job and let it go on in a new process."),
+    "drain": ("jobs", "Save the state of a job, or of all, and end it."),
+    "pause": ("jobs", "Start nothing more on this box."),
+    "resume": ("jobs", "Start jobs again."),
+    "daemon": ("daemon", "Run the daemon of this box."),
+    "enable-user": ("enable", "Give a user of this box quarters for jobs."),
+}
+"""Name → module of ``supervisor.cli`` that has it, and what the list says of it."""
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class Commands(click.Group):
+    """Imports a command when it is asked for."""
+
+    @override
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    @override
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"supervisor.cli.{COMMANDS[cmd_name][0]}")
+        command: click.Command = getattr(module, cmd_name.replace("-", "_"))
+        return command
+
+    @override
+    def format_commands(
+        self, ctx: click.Context, formatter: click.HelpFormatter
+    ) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, about) for name, (_, about) in COMMANDS.items()])
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="trainwarden")
 def trainwarden() -> None:
     """A training run ends as if it never crashed, and tells you why it did."""
-
-
-for command in (
-    run,
-    status,
-    incidents,
-    explain,
-    diagnose,
-    snapshots,
-    memory,
-    policy,
-    quarantine,
-):
-    trainwarden.add_command(command)
 
 
 def main() -> None:

@@ -17,7 +17,6 @@ from supervisor.core.memory_picture import Fill, cells, fill_of
 from supervisor.core.units import format_size
 from supervisor.host.attempts import read_shimmed, same_process
 from supervisor.host.memory_report import MemoryReport, ask, kept_report, live_report
-
 from supervisor.wire.paths import AttemptPaths, RunPaths, StatePaths
 
 COLOURS = {Fill.VARIABLES: "blue", Fill.USED: "red", Fill.FREE: "green"}

@@ -1,18 +1,23 @@
 """``status``, ``incidents`` and ``explain``: what the state directory tells."""
 
+import contextlib
+import getpass
 import json
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+from urllib.parse import quote
 
 import click
 
-from supervisor.cli.options import fail, json_option, state_option
+from supervisor.cli.options import default_state_directory, fail, json_option
 from supervisor.cli.progress import plan_line, progress_line
+from supervisor.cli.reach import answering, asking
+from supervisor.cli.reach import box_option as state_option
 from supervisor.core.explain import explain_incident, summarise_incident
-from supervisor.core.status import JobStatus
+from supervisor.core.status import JobStatus, status_from_json, status_json
 from supervisor.host.clock import Clock
 from supervisor.host.ledger import IncidentRow, Ledger, LedgerError
 from supervisor.host.status import stored_status
@@ -37,55 +42,116 @@ def reading(paths: StatePaths) -> Generator[Ledger | None]:
         fail(str(error), exit_code=1)
 
 
-def status_json(status: JobStatus) -> dict[str, Any]:
-    """The documented shape of one job in ``status --json``."""
-    value = asdict(status)
-    sliced = {"slices": value.pop("slices"), "size": value.pop("slice_size")}
-    return {**value, "microbatch": sliced}
-
-
 @click.command()
 @json_option
 @state_option
-def status(*, as_json: bool, state_dir: Path) -> None:
-    """Show every job: its state, its attempt, and where it is."""
+def status(*, as_json: bool, state_dir: Path | None) -> None:
+    """Show every job: its state, its attempt, and where it is.
+
+    Asks the daemon if one answers; else the files of the state directory tell.
+
+    Example: trainwarden status --json
+    """
+    client = answering(state_dir)
+    if client is None:
+        found = _stored(state_dir or default_state_directory())
+    else:
+        with asking():
+            box = client.get("/v1/status")
+        found = box["jobs"]
+        _warn(box)
+    if as_json:
+        click.echo(json.dumps(found, indent=2))
+    elif not found:
+        click.echo(f"no job has run in {state_dir or default_state_directory()} yet")
+    for item in [] if as_json else found:
+        _tell(status_from_json(item))
+
+
+def _stored(state_dir: Path) -> list[dict[str, Any]]:
     paths = StatePaths(state_dir)
     with reading(paths) as ledger:
         now = Clock().now()
         runs = [] if ledger is None else ledger.latest_runs()
         found = [stored_status(ledger, run, paths, now=now) for run in runs if ledger]
-    if as_json:
-        click.echo(json.dumps([status_json(item) for item in found], indent=2))
-    elif not found:
-        click.echo(f"no job has run in {state_dir} yet")
-    for item in [] if as_json else found:
-        click.echo(progress_line(item))
-        if item.snapshot_plan is not None and item.pid is not None:
-            click.echo(f"  {plan_line(item.snapshot_plan)}")
-        if item.treatment:
-            changed = (f"{name} {value}" for name, value in item.treatment.items())
-            click.echo(f"  in force by remedies: {', '.join(changed)}")
-        if item.promise:
-            click.echo(f"  bit-identical resume is not promised: {item.promise}")
+    return [status_json(item) for item in found]
+
+
+def _warn(box: dict[str, Any]) -> None:
+    if box["paused_by"] is not None:
+        click.echo(f"paused by {box['paused_by']}: nothing is started", err=True)
+    for problem in box["problems"]:
+        click.echo(f"job file {problem}", err=True)
+
+
+def _tell(item: JobStatus) -> None:
+    click.echo(progress_line(item))
+    if item.snapshot_plan is not None and item.pid is not None:
+        click.echo(f"  {plan_line(item.snapshot_plan)}")
+    if item.treatment:
+        changed = (f"{name} {value}" for name, value in item.treatment.items())
+        click.echo(f"  in force by remedies: {', '.join(changed)}")
+    if item.promise:
+        click.echo(f"  bit-identical resume is not promised: {item.promise}")
 
 
 @click.command()
 @json_option
 @state_option
+@click.option("--ack", type=int, metavar="ID", help="Say that you have seen this one.")
 @click.argument("job", required=False)
-def incidents(*, as_json: bool, state_dir: Path, job: str | None) -> None:
-    """List what went wrong, and what was done about it."""
-    with reading(StatePaths(state_dir)) as ledger:
-        found = [] if ledger is None else ledger.incidents(job=job)
-        known = job is None or (ledger is not None and ledger.latest_run(job))
-    if not known:
-        fail(f"there is no job {job!r} in {state_dir}; see `trainwarden status`")
+def incidents(
+    *, as_json: bool, state_dir: Path | None, ack: int | None, job: str | None
+) -> None:
+    """List what went wrong, and what was done about it.
+
+    Example: trainwarden incidents digits; trainwarden incidents --ack 3
+    """
+    if ack is not None:
+        _acknowledge(state_dir, ack)
+        return
+    found = _incidents(state_dir, job)
     if as_json:
-        click.echo(json.dumps([incident_json(item) for item in found], indent=2))
+        click.echo(json.dumps(found, indent=2))
     elif not found:
         click.echo("no incidents")
     for item in [] if as_json else found:
-        click.echo(summarise_incident(incident_json(item)))
+        click.echo(summarise_incident(item))
+
+
+def _acknowledge(state_dir: Path | None, incident: int) -> None:
+    client = answering(state_dir)
+    if client is not None:
+        with asking():
+            client.post(f"/v1/incidents/{incident}/acknowledge", {})
+        return
+    paths = StatePaths(state_dir or default_state_directory())
+    with reading(paths):  # ends the command where there is nothing
+        pass
+    try:
+        with contextlib.closing(Ledger(paths.ledger)) as ledger:
+            now = Clock().wall()
+            if not ledger.acknowledge(incident, by=getpass.getuser(), now=now):
+                fail(f"there is no incident {incident}; see `trainwarden incidents`")
+    except LedgerError as error:
+        fail(str(error), exit_code=1)
+
+
+def _incidents(state_dir: Path | None, job: str | None) -> list[dict[str, Any]]:
+    client = answering(state_dir)
+    if client is not None:
+        with asking():
+            found = client.get("/v1/incidents" + (f"?job={quote(job)}" if job else ""))
+            if job is not None:
+                client.get(f"/v1/jobs/{quote(job)}")  # a wrong name is told
+        return cast("list[dict[str, Any]]", found)
+    where = state_dir or default_state_directory()
+    with reading(StatePaths(where)) as ledger:
+        rows = [] if ledger is None else ledger.incidents(job=job)
+        known = job is None or (ledger is not None and ledger.latest_run(job))
+    if not known:
+        fail(f"there is no job {job!r} in {where}; see `trainwarden status`")
+    return [incident_json(row) for row in rows]
 
 
 def incident_json(incident: IncidentRow) -> dict[str, Any]:
@@ -96,10 +162,12 @@ def incident_json(incident: IncidentRow) -> dict[str, Any]:
 @click.command()
 @state_option
 @click.argument("incident", type=int, metavar="ID")
-def explain(*, state_dir: Path, incident: int) -> None:
-    """Explain one incident in plain words."""
-    with reading(StatePaths(state_dir)) as ledger:
-        found = [] if ledger is None else ledger.incidents(incident=incident)
+def explain(*, state_dir: Path | None, incident: int) -> None:
+    """Explain one incident in plain words.
+
+    Example: trainwarden explain 3
+    """
+    found = [item for item in _incidents(state_dir, None) if item["id"] == incident]
     if not found:
         fail(f"there is no incident {incident}; see `trainwarden incidents`")
-    click.echo(explain_incident(incident_json(found[0])))
+    click.echo(explain_incident(found[0]))

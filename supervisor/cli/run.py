@@ -5,19 +5,27 @@ import errno
 import time
 from collections.abc import Generator
 from pathlib import Path
-from typing import Any, cast
 
 import click
 
 from supervisor.cli.console import LastingConsole, view
 from supervisor.cli.options import fail, state_option
+from supervisor.cli.specs import gpu_list, read_spec
 from supervisor.cli.summary import summary
-from supervisor.core.spec import Spec, SpecError, build_spec, merge, read_toml
+from supervisor.core.spec import Spec, SpecError, build_spec
 from supervisor.core.start import StartRefusedError
 from supervisor.core.status import JobStatus
-from supervisor.foreground import Choice, Job, begin, script_hash, supervisor_for
+from supervisor.foreground import (
+    Choice,
+    Job,
+    begin,
+    script_hash,
+    settle,
+    supervisor_for,
+)
 from supervisor.host.clock import Clock
 from supervisor.host.http import ServeError
+from supervisor.host.launch_direct import DirectLauncher
 from supervisor.host.ledger import Ledger, LedgerError
 from supervisor.host.lock import Lock, acquire, holder
 from supervisor.host.observer import Observer
@@ -86,49 +94,16 @@ def run(
         "name": name,
         "script": script,
         "args": list(args) or None,
-        "gpus": None if gpus is None else _gpus(gpus),
+        "gpus": None if gpus is None else gpu_list(gpus),
         "memory": {"cpu": cpu_memory},
         "snapshots": {"every": snapshot_every},
         "metrics": {"listen": metrics},
     }
-    job = _job(_spec(spec_file, given))
+    job = _job(read_spec(spec_file, given))
     choice = Choice(fresh=fresh, accept_changes=accept_changes)
     paths = StatePaths(state_dir.absolute())
     with _state(paths, job.name), _observing(job.spec, paths) as observer:
         raise SystemExit(_foreground(job, paths, observer, choice))
-
-
-def _gpus(text: str) -> list[int | str]:
-    parts = [part.strip() for part in text.split(",")]
-    return [int(part) if part.isdigit() else part for part in parts]
-
-
-def _given(tables: dict[str, Any]) -> dict[str, Any]:
-    """Without what was not given."""
-    kept = {
-        key: _given(cast("dict[str, Any]", value)) if isinstance(value, dict) else value
-        for key, value in tables.items()
-    }
-    return {key: value for key, value in kept.items() if value not in (None, {})}
-
-
-def _spec(path: Path | None, given: dict[str, Any]) -> Spec:
-    try:
-        tables = {} if path is None else read_toml(path.read_text())
-        spec = build_spec(merge(tables, _given(given)))
-    except OSError as error:
-        fail(f"cannot read the spec {path}: {error.strerror}")
-    except UnicodeDecodeError:
-        fail(f"cannot read the spec {path}: it is not UTF-8 text")
-    except SpecError as error:
-        if not error.problems[0].path and path is not None:
-            fail(f"the spec {path} {error}")
-        if path is None and [str(p) for p in error.problems] == ["script: is required"]:
-            fail("which script? Usage: trainwarden run [OPTIONS] SCRIPT [ARGS...]")
-        where = "the options" if path is None else f"the spec {path} and the options"
-        listed = "\n".join(f"  {problem}" for problem in error.problems)
-        fail(f"{where} cannot be used:\n{listed}")
-    return spec
 
 
 def _job(spec: Spec) -> Job:
@@ -219,12 +194,14 @@ def _foreground(job: Job, paths: StatePaths, observer: Observer, choice: Choice)
             shown.say(begun.greeting)
             supervisor = supervisor_for(
                 begun,
+                launcher=DirectLauncher(),
                 say=shown.say,
                 show=show,
                 accept_changes=choice.accept_changes,
             )
             supervisor.gpus = observer.readings
             supervisor.faults = observer.faults_of(job.spec.gpus)
+            settle(supervisor, begun)
             code = supervisor.supervise()
         incidents = ledger.incidents(run=begun.row.id)
         console.put(summary(supervisor.status(), incidents, begun.paths, code=code))

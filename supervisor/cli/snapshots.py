@@ -17,6 +17,7 @@ from supervisor.host.snapshots import (
     export,
     list_snapshots,
 )
+from supervisor.host.status import paths_of
 from supervisor.wire.manifest import DURABLE
 from supervisor.wire.paths import StatePaths, memory_directory
 
@@ -59,7 +60,7 @@ def _found(state_dir: Path, job: str) -> tuple[RunRow, list[SnapshotRow]]:
         run = None if ledger is None else ledger.latest_run(job)
     if run is None:
         fail(f"there is no job {job!r} in {state_dir}; see `trainwarden status`")
-    durable = paths.run(job, run.number).snapshots
+    durable = paths_of(run, paths).snapshots
     return run, list_snapshots(durable, _memory_of(run))
 
 

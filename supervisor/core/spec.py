@@ -8,7 +8,7 @@ import difflib
 import re
 import tomllib
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Self, cast
+from typing import Annotated, Any, ClassVar, Self, TypeVar, cast
 
 from pydantic import (
     BaseModel,
@@ -95,7 +95,9 @@ def _deadline(value: object) -> float | None:
 Deadline = Annotated[float | None, BeforeValidator(_deadline)]
 
 
-class _Table(BaseModel):
+class Table(BaseModel):
+    """A table of a TOML file: unknown keys are problems."""
+
     model_config: ClassVar[ConfigDict] = ConfigDict(
         extra="forbid", frozen=True, strict=True
     )
@@ -173,7 +175,7 @@ def _threshold(value: object) -> float | None:
     raise ValueError(message)
 
 
-class Memory(_Table):
+class Memory(Table):
     """Limits of the framework's allocators, and of the attempt as a whole."""
 
     cpu: Size | None = None
@@ -185,7 +187,7 @@ class Memory(_Table):
     (``MemoryMax=`` of the attempt's unit)."""
 
 
-class Snapshots(_Table):
+class Snapshots(Table):
     """How often state is saved, and how much of it is kept."""
 
     every: Annotated[SnapshotInterval, BeforeValidator(_interval)] | None = None
@@ -202,7 +204,7 @@ class Snapshots(_Table):
     """Share of the training time that planned snapshots may take."""
 
 
-class Microbatch(_Table):
+class Microbatch(Table):
     """What a reduced batch may do to the computation."""
 
     allow_inexact: bool = True
@@ -210,7 +212,7 @@ class Microbatch(_Table):
     incident says how. False: stop instead."""
 
 
-class Restart(_Table):
+class Restart(Table):
     """How often, and how soon, a crashed attempt is followed by another."""
 
     without_progress: Annotated[int, Field(ge=0, le=1000)] = 3
@@ -219,7 +221,7 @@ class Restart(_Table):
     back_off_max: Duration = 300.0
 
 
-class Remedies(_Table):
+class Remedies(Table):
     """What remedies may do. The first three change the computation: only if allowed."""
 
     mixed_precision: bool = False
@@ -239,7 +241,7 @@ class Remedies(_Table):
         return frozenset(allow for allow in Allow if getattr(self, allow.value))
 
 
-class Liveness(_Table):
+class Liveness(Table):
     """How long an attempt may show no progress, at least; ``off``: for ever.
 
     Deadlines grow with what is usual for the run; they never fall below these.
@@ -263,14 +265,14 @@ class Liveness(_Table):
         return Deadlines(**self.model_dump())
 
 
-class Forecast(_Table):
+class Forecast(Table):
     """What is done about memory that grows, before it runs out."""
 
     restart_below: Deadline = 20.0
     warn_at: Annotated[float | None, BeforeValidator(_threshold)] = 0.9
 
 
-class Drain(_Table):
+class Drain(Table):
     """How an attempt is asked to end."""
 
     grace: Duration = 120.0
@@ -289,7 +291,7 @@ def _pem(value: object) -> str | None:
 PemFile = Annotated[str | None, BeforeValidator(_pem)]
 
 
-class Metrics(_Table):
+class Metrics(Table):
     """Where the run serves ``/metrics``."""
 
     listen: Annotated[Address | None, BeforeValidator(_listen)] = None
@@ -312,7 +314,7 @@ class Metrics(_Table):
         return self
 
 
-class Spec(_Table):
+class Spec(Table):
     """One job. See ``deploy/README.md`` for a file with every key."""
 
     script: Annotated[str, StringConstraints(min_length=1)]
@@ -323,7 +325,12 @@ class Spec(_Table):
     working_directory: str | None = None
     environment: dict[str, str] = Field(default_factory=dict)
     gpus: tuple[Gpu, ...] | None = Field(default=None, strict=False)
-    """Indices or UUIDs; None: all that the environment shows."""
+    """Indices or UUIDs; None: all that the environment shows, or as many as
+    ``gpu_count``."""
+    gpu_count: Annotated[int, Field(ge=0, le=1024)] | None = None
+    """How many GPUs the daemon chooses for it."""
+    priority: Annotated[int, Field(ge=-1000, le=1000)] = 0
+    """Whose turn it is on a box with a daemon: the highest first."""
     memory: Memory = Memory()
     snapshots: Snapshots = Snapshots()
     microbatch: Microbatch = Microbatch()
@@ -379,11 +386,19 @@ def read_toml(text: str) -> dict[str, Any]:
 
 def build_spec(tables: dict[str, Any]) -> Spec:
     """The spec that ``tables`` describe. Raises SpecError with every problem."""
+    return validated(Spec, tables)
+
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def validated(model: type[Model], tables: dict[str, Any]) -> Model:
+    """``tables`` as a ``model``. Raises SpecError with every problem."""
     try:
-        return Spec.model_validate(tables)
+        return model.model_validate(tables)
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=True)
-        raise SpecError(tuple(_problem(item) for item in found)) from None
+        raise SpecError(tuple(_problem(model, item) for item in found)) from None
 
 
 _EXPECTED = {
@@ -399,11 +414,11 @@ _EXPECTED = {
 """What to say instead of pydantic's own words, by its error type."""
 
 
-def _problem(found: Any) -> Problem:
+def _problem(model: type[BaseModel], found: Any) -> Problem:
     path = _path(found["loc"])
     kind = found["type"]
     if kind == "extra_forbidden":
-        return Problem(path, _unknown_key(found["loc"]))
+        return Problem(path, _unknown_key(model, found["loc"]))
     if kind == "value_error":
         return Problem(path, str(found["ctx"]["error"]))
     if kind == "missing":
@@ -424,11 +439,10 @@ def _path(location: tuple[int | str, ...]) -> str:
     return path
 
 
-def _unknown_key(location: tuple[int | str, ...]) -> str:
-    model: type[BaseModel] = Spec
+def _unknown_key(model: type[BaseModel], location: tuple[int | str, ...]) -> str:
     for part in location[:-1]:  # only tables forbid keys, so these are tables
         model = cast("type[BaseModel]", model.model_fields[str(part)].annotation)
     known = sorted(model.model_fields)
     close = difflib.get_close_matches(str(location[-1]), known, n=1)
     hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
-    return f"is not a key of a spec; {hint}"
+    return f"is not a key here; {hint}"

@@ -2,7 +2,8 @@
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
 
 from supervisor.core.causes import Cause
 
@@ -25,6 +26,8 @@ class JobState(enum.StrEnum):
     GAVE_UP = "gave_up"
     INTERRUPTED = "interrupted"
     """Told, never entered: the files say that nobody supervises the run any more."""
+    QUEUED = "queued"
+    """Told, never entered: a daemon has the job, and it waits for its turn."""
 
     @property
     def ended(self) -> bool:
@@ -126,3 +129,24 @@ class JobStatus:
     """Why bits are not promised for this run, if they are not."""
     message: str = ""
     """What is going on, in a sentence."""
+
+
+def status_json(status: JobStatus) -> dict[str, Any]:
+    """The documented shape of one job in ``status --json``."""
+    value = asdict(status)
+    sliced = {"slices": value.pop("slices"), "size": value.pop("slice_size")}
+    return {**value, "microbatch": sliced}
+
+
+def status_from_json(value: Mapping[str, Any]) -> JobStatus:
+    """What ``status_json`` made, for showing it as text; keys it does not know are left
+    out. Raises ValueError, TypeError, KeyError for anything else."""
+    sliced: Mapping[str, Any] = value.get("microbatch", {})
+    names = {item.name for item in fields(JobStatus)}
+    known = {name: given for name, given in value.items() if name in names}
+    known |= {"slices": sliced.get("slices"), "slice_size": sliced.get("size")}
+    nested = {"snapshot": SnapshotStatus, "snapshot_plan": SnapshotPlan}
+    for name, kind in nested.items():
+        if known.get(name) is not None:
+            known[name] = kind(**known[name])
+    return JobStatus(**{**known, "state": JobState(value["state"])})

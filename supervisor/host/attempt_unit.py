@@ -27,7 +27,8 @@ def main(arguments: list[str]) -> NoReturn:
     if request is None:
         sys.exit(f"trainwarden: no request that could be read in {arguments[0]}")
     try:
-        prepare(request)
+        if "directive" in request:
+            prepare(request)
         become(request)
     except OSError as error:
         where = f": {error.filename}" if error.filename else ""

@@ -7,6 +7,7 @@ again and again by the loop.
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -32,6 +33,15 @@ NOT_STARTED = "the process that watches over training did not start"
 
 class LaunchError(Exception):
     """No attempt could be started; the message is for a person."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Name:
+    """Which attempt."""
+
+    run_id: str
+    job: str
+    number: int
 
 
 class Attempt(Protocol):
@@ -94,12 +104,20 @@ class Launcher(Protocol):
         """
         ...
 
-    def adopt(self, directive: Directive, *, paths: AttemptPaths) -> Attempt | None:
+    def adopt(self, name: Name, *, paths: AttemptPaths) -> Attempt | None:
         """The attempt again that an earlier supervisor started; None: it is over."""
         ...
 
     def left(self, run_id: str, *, job: str) -> str | None:
         """What is still there of earlier attempts, named; None: nothing."""
+        ...
+
+    def release(
+        self, memory: Path, snapshots: Path, *, job: str, finished: bool
+    ) -> str | None:
+        """A run has ended: give back its memory tier. What is newer there than on disk
+        goes to ``snapshots`` first, unless it ``finished``. A sentence if it could not.
+        """
         ...
 
 

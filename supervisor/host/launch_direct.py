@@ -21,6 +21,7 @@ from supervisor.host.attempts import (
     Attempt,
     Launcher,
     LaunchError,
+    Name,
     environment,
     marked_processes,
     read_shimmed,
@@ -29,6 +30,7 @@ from supervisor.host.attempts import (
     training_command,
 )
 from supervisor.host.cgroup import counted_since, oom_kills
+from supervisor.host.memory_tier import discard, release
 from supervisor.host.proc import doomed
 from supervisor.host.process import Neighbour, Process, start
 from supervisor.wire.directive import Directive
@@ -135,11 +137,9 @@ class DirectLauncher(Launcher):
         return [*shim, *alone, str(paths.root), "--", *training]
 
     @override
-    def adopt(
-        self, directive: Directive, *, paths: AttemptPaths
-    ) -> DirectAttempt | None:
+    def adopt(self, name: Name, *, paths: AttemptPaths) -> DirectAttempt | None:
         shimmed = read_shimmed(paths)
-        pid = _newborn(directive) if shimmed is None else shimmed.shim_pid
+        pid = _newborn(name) if shimmed is None else shimmed.shim_pid
         try:
             shim = None if pid is None else Neighbour.of(pid)
         except ProcessLookupError:
@@ -158,8 +158,17 @@ class DirectLauncher(Launcher):
                 return f"process {pid} ({name}) of the attempt before is still there"
         return None
 
+    @override
+    def release(
+        self, memory: Path, snapshots: Path, *, job: str, finished: bool
+    ) -> str | None:
+        if finished:
+            discard(memory)
+            return None
+        return release(memory, snapshots)
 
-def _newborn(directive: Directive) -> int | None:
+
+def _newborn(name: Name) -> int | None:
     """A shim that was started a moment ago and has written nothing yet."""
-    found = marked_processes(directive.run_id, attempt=directive.attempt)
+    found = marked_processes(name.run_id, attempt=name.number)
     return min(found, default=None)

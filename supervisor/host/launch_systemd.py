@@ -21,6 +21,7 @@ from supervisor.host.attempts import (
     Attempt,
     Launcher,
     LaunchError,
+    Name,
     environment,
     read_shimmed,
     same_shim,
@@ -203,10 +204,8 @@ class SystemdLauncher(Launcher):
         }
 
     @override
-    def adopt(
-        self, directive: Directive, *, paths: AttemptPaths
-    ) -> SystemdAttempt | None:
-        unit = attempt_unit(self.user, directive.job, directive.attempt)
+    def adopt(self, name: Name, *, paths: AttemptPaths) -> SystemdAttempt | None:
+        unit = attempt_unit(self.user, name.job, name.number)
         attempt = SystemdAttempt(unit=unit, files=paths)
         try:
             active = systemctl.show(unit, "ActiveState").get("ActiveState")
@@ -234,6 +233,26 @@ class SystemdLauncher(Launcher):
                 if unit.active not in OVER:
                     return f"{unit.name} ({unit.active})"
                 self._forget(unit.name)
+        return None
+
+    @override
+    def release(
+        self, memory: Path, snapshots: Path, *, job: str, finished: bool
+    ) -> str | None:
+        """By a unit of the user's: what is theirs is not ours to touch."""
+        unit = attempt_unit(self.user, job, 0)
+        words = ["--discard"] if finished else []
+        command = [sys.executable, "-I", "-m", "supervisor.host.memory_tier"]
+        request = {
+            "directory": "/",
+            "command": [*command, *words, str(memory), str(snapshots)],
+            "environment": {},
+        }
+        try:
+            write_json(self.requests / f"{job}-0.json", request)
+            systemctl.start(unit)
+        except (OSError, SystemdError) as error:
+            return f"{memory} could not be given back: {error}"
         return None
 
     def _forget(self, unit: str) -> None:

@@ -6,6 +6,7 @@ concurrency nobody needs here, and SQLite before 3.51.3 can damage a WAL that tw
 connections reset at once. ``synchronous=FULL``: what was recorded survives power loss.
 """
 
+import contextlib
 import json
 import sqlite3
 from collections.abc import Callable, Generator
@@ -22,97 +23,10 @@ from supervisor.core.rhythm import Rhythm
 from supervisor.core.status import JobState
 from supervisor.core.treatment import from_json
 from supervisor.core.verdicts import RemedyKind
+from supervisor.host.migrations import MIGRATIONS
 
 BUSY_SECONDS = 10.0
 """How long a write waits for another process's."""
-
-MIGRATIONS = (
-    """
-    CREATE TABLE runs (
-        id INTEGER PRIMARY KEY,
-        run_id TEXT NOT NULL UNIQUE,
-        job TEXT NOT NULL,
-        number INTEGER NOT NULL,
-        script TEXT NOT NULL,
-        script_hash TEXT NOT NULL,
-        seed INTEGER NOT NULL,
-        spec TEXT NOT NULL,
-        plan TEXT,
-        state TEXT NOT NULL,
-        message TEXT NOT NULL DEFAULT '',
-        began_at REAL NOT NULL,
-        ended_at REAL,
-        UNIQUE (job, number)
-    ) STRICT;
-    CREATE TABLE attempts (
-        run INTEGER NOT NULL REFERENCES runs (id),
-        number INTEGER NOT NULL,
-        began_at REAL NOT NULL,
-        history TEXT NOT NULL,
-        PRIMARY KEY (run, number)
-    ) STRICT;
-    CREATE TABLE incidents (
-        id INTEGER PRIMARY KEY,
-        run INTEGER NOT NULL REFERENCES runs (id),
-        attempt INTEGER NOT NULL,
-        at REAL NOT NULL,
-        cause TEXT NOT NULL,
-        because TEXT NOT NULL,
-        memory TEXT,
-        advice TEXT NOT NULL,
-        remedy TEXT NOT NULL,
-        deviations TEXT NOT NULL DEFAULT '[]',
-        failed_step INTEGER,
-        restored_step INTEGER,
-        lost_steps INTEGER,
-        downtime_seconds REAL,
-        UNIQUE (run, attempt)
-    ) STRICT;
-    """,
-    # Not only ends are incidents: one of each kind an attempt.
-    """
-    ALTER TABLE incidents RENAME TO incidents_1;
-    CREATE TABLE incidents (
-        id INTEGER PRIMARY KEY,
-        run INTEGER NOT NULL REFERENCES runs (id),
-        attempt INTEGER NOT NULL,
-        at REAL NOT NULL,
-        cause TEXT NOT NULL,
-        because TEXT NOT NULL,
-        memory TEXT,
-        advice TEXT NOT NULL,
-        remedy TEXT NOT NULL,
-        deviations TEXT NOT NULL DEFAULT '[]',
-        failed_step INTEGER,
-        restored_step INTEGER,
-        lost_steps INTEGER,
-        downtime_seconds REAL,
-        happened TEXT NOT NULL DEFAULT 'ended',
-        UNIQUE (run, attempt, happened)
-    ) STRICT;
-    INSERT INTO incidents SELECT *, 'ended' FROM incidents_1;
-    DROP TABLE incidents_1;
-    """,
-    # Remedies add up to one value; GPUs stay out of use until a person says otherwise.
-    """
-    ALTER TABLE runs ADD COLUMN treatment TEXT;
-    UPDATE runs SET treatment = json_object('plan', json(plan)) WHERE plan IS NOT NULL;
-    ALTER TABLE runs DROP COLUMN plan;
-    ALTER TABLE incidents ADD COLUMN stacks TEXT NOT NULL DEFAULT '';
-    CREATE TABLE quarantine (
-        id INTEGER PRIMARY KEY,
-        gpu TEXT NOT NULL,
-        run INTEGER NOT NULL REFERENCES runs (id),
-        attempt INTEGER NOT NULL,
-        at REAL NOT NULL,
-        because TEXT NOT NULL,
-        returned_at REAL
-    ) STRICT;
-    """,
-    "ALTER TABLE incidents ADD COLUMN autopsy TEXT",
-)
-"""What leads from one schema version to the next; ``user_version`` counts them."""
-
 
 T = TypeVar("T")
 
@@ -140,6 +54,10 @@ class RunRow:
     message: str
     began_at: float
     ended_at: float | None
+    place: str | None = None
+    """The state directory of the user who owns the run's files; None: the ledger's."""
+    budget_since: int = 1
+    """The first attempt since a person started it: what was before is forgiven."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,6 +81,9 @@ class IncidentRow:
     memory: dict[str, Any] | None
     advice: str
     deviations: list[str]
+    acknowledged_at: str | None
+    """UTC; None: nobody has said that it was seen."""
+    acknowledged_by: str | None
     stacks: str
     """Of all threads, where it was killed for a hang; else empty."""
     autopsy: dict[str, Any] | None
@@ -218,8 +139,15 @@ class Ledger:
             message = f"the ledger {self.path} cannot be used: {error}"
             raise LedgerError(message) from error
 
+    def _in_transaction(self) -> bool:
+        return self._connection.in_transaction
+
     @contextmanager
-    def _transaction(self) -> Generator[sqlite3.Connection]:
+    def transaction(self) -> Generator[sqlite3.Connection]:
+        """All or nothing; inside of another it is a part of that. Raises LedgerError."""
+        if self._in_transaction():
+            yield self._connection
+            return
         with self._explained():
             self._connection.execute("BEGIN IMMEDIATE")
             try:
@@ -244,7 +172,7 @@ class Ledger:
             raise LedgerError(message)
         if read_only or version == len(MIGRATIONS):
             return
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             for script in MIGRATIONS[self._version() :]:  # another may have been first
                 for statement in filter(str.strip, script.split(";")):
                     connection.execute(statement)
@@ -260,15 +188,16 @@ class Ledger:
         seed: int,
         spec: dict[str, Any],
         now: float,
+        place: str | None = None,
     ) -> RunRow:
         """A new run of ``job``; ``now`` in seconds since 1970."""
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             connection.execute(
                 "INSERT INTO runs (run_id, job, number, script, script_hash, seed,"
-                " spec, state, began_at) VALUES (?, ?, (SELECT coalesce(max(number), 0)"
-                " + 1 FROM runs WHERE job = ?), ?, ?, ?, ?, ?, ?)",
+                " spec, state, began_at, place) VALUES (?, ?, (SELECT coalesce("
+                "max(number), 0) + 1 FROM runs WHERE job = ?), ?, ?, ?, ?, ?, ?, ?)",
                 (run_id, job, job, script, script_hash, seed, json.dumps(spec),
-                 JobState.WAITING, now),
+                 JobState.WAITING, now, place),
             )  # fmt: skip
         latest = self.latest_run(job)
         assert latest is not None  # noqa: S101  # it was just written
@@ -276,10 +205,11 @@ class Ledger:
 
     def resume_run(self, run: int, *, script_hash: str, spec: dict[str, Any]) -> None:
         """A person starts run ``run`` again, perhaps with another spec."""
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             connection.execute(
-                "UPDATE runs SET state = ?, script_hash = ?, spec = ?, ended_at = NULL"
-                " WHERE id = ?",
+                "UPDATE runs SET state = ?1, script_hash = ?2, spec = ?3, ended_at = NULL,"
+                " budget_since = (SELECT coalesce(max(number), 0) + 1 FROM attempts"
+                " WHERE run = ?4) WHERE id = ?4",
                 (JobState.WAITING, script_hash, json.dumps(spec), run),
             )
 
@@ -294,7 +224,7 @@ class Ledger:
     ) -> None:
         """Where run ``run`` is now."""
         stored = None if treatment is None else json.dumps(treatment)
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             connection.execute(
                 "UPDATE runs SET state = ?, message = ?, treatment = ?, ended_at = ?"
                 " WHERE id = ?",
@@ -303,7 +233,7 @@ class Ledger:
 
     def put_attempt(self, run: int, attempt: AttemptHistory, *, now: float) -> None:
         """What is known of an attempt; the newest call wins."""
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             connection.execute(
                 "INSERT INTO attempts (run, number, began_at, history)"
                 " VALUES (?, ?, ?, ?) ON CONFLICT (run, number)"
@@ -315,7 +245,7 @@ class Ledger:
         """Write an incident down, once: a second one of its kind is ignored."""
         diagnosis, autopsy = effect.diagnosis, effect.diagnosis.autopsy
         memory = None if diagnosis.memory is None else asdict(diagnosis.memory)
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             connection.execute(
                 "INSERT INTO incidents (run, attempt, at, cause, because, memory,"
                 " advice, remedy, failed_step, happened, stacks, autopsy)"
@@ -346,7 +276,7 @@ class Ledger:
     def update_incident(self, run: int, effect: UpdateIncident) -> None:
         """Add what became of an attempt's end; what is None stays as it was."""
         deviations = json.dumps(effect.deviations) if effect.deviations else None
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             if effect.slices is not None:
                 connection.execute(
                     "UPDATE incidents SET"
@@ -364,15 +294,47 @@ class Ledger:
                  deviations, run, effect.attempt),
             )  # fmt: skip
 
-    def _rows(
+    def acknowledge(self, incident: int, *, by: str, now: float) -> bool:
+        """Somebody has seen an incident; False: there is none of that number."""
+        with self.transaction() as connection:
+            done = connection.execute(
+                "UPDATE incidents SET acknowledged_at = coalesce(acknowledged_at, ?),"
+                " acknowledged_by = coalesce(acknowledged_by, ?) WHERE id = ?",
+                (now, by, incident),
+            )
+        return done.rowcount == 1
+
+    def backup(self, target: Path) -> None:
+        """Copy the ledger, whole and consistent, while it is in use.
+
+        Raises:
+            LedgerError: it could not be written; ``target`` is then not there.
+        """
+        partial = target.with_name(f".{target.name}.partial")
+        partial.unlink(missing_ok=True)
+        try:
+            with (
+                self._explained(),
+                contextlib.closing(sqlite3.connect(partial)) as copy,
+            ):
+                self._connection.backup(copy)
+            partial.rename(target)
+        except OSError as error:
+            message = f"the backup {target} cannot be written: {error.strerror}"
+            raise LedgerError(message) from error
+        finally:
+            partial.unlink(missing_ok=True)
+
+    def rows(
         self, make: Callable[[sqlite3.Row], T], query: str, *values: object
     ) -> list[T]:
+        """What ``query`` finds, each row made by ``make``. Raises LedgerError."""
         with self._explained():
             return [make(row) for row in self._connection.execute(query, values)]
 
     def latest_run(self, job: str) -> RunRow | None:
         """The newest run of ``job``."""
-        rows = self._rows(
+        rows = self.rows(
             _run,
             "SELECT * FROM runs WHERE job = ? ORDER BY number DESC LIMIT 1",
             job,
@@ -381,7 +343,7 @@ class Ledger:
 
     def latest_runs(self) -> list[RunRow]:
         """The newest run of every job, by name."""
-        return self._rows(
+        return self.rows(
             _run,
             "SELECT * FROM runs AS r WHERE number = (SELECT max(number) FROM runs"
             " WHERE job = r.job) ORDER BY job",
@@ -390,7 +352,7 @@ class Ledger:
     def attempts(self, run: int) -> tuple[AttemptHistory, ...]:
         """What is known of the attempts of a run, oldest first."""
         return tuple(
-            self._rows(
+            self.rows(
                 _attempt, "SELECT * FROM attempts WHERE run = ? ORDER BY number", run
             )
         )
@@ -403,7 +365,7 @@ class Ledger:
         run: int | None = None,
     ) -> list[IncidentRow]:
         """Incidents, oldest first: all, those of ``job`` or of ``run``, or that one."""
-        return self._rows(
+        return self.rows(
             _incident,
             "SELECT incidents.*, runs.job FROM incidents"
             " JOIN runs ON runs.id = incidents.run"
@@ -421,7 +383,7 @@ class Ledger:
         def pair(row: sqlite3.Row) -> tuple[Cause, RemedyKind]:
             return Cause(row["cause"]), RemedyKind(json.loads(row["remedy"])["kind"])
 
-        return self._rows(
+        return self.rows(
             pair,
             "SELECT cause, remedy FROM incidents"
             " JOIN runs ON runs.id = incidents.run"
@@ -431,7 +393,7 @@ class Ledger:
 
     def quarantine(self, run: int, effect: Quarantine, *, now: float) -> None:
         """Keep GPUs out of use until ``put_back``; ``now`` in seconds since 1970."""
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             for gpu in effect.gpus:
                 connection.execute(
                     "INSERT INTO quarantine (gpu, run, attempt, at, because)"
@@ -442,7 +404,7 @@ class Ledger:
 
     def quarantined(self) -> list[QuarantineRow]:
         """The GPUs of this box that are kept out of use, oldest first."""
-        return self._rows(
+        return self.rows(
             _quarantined,
             "SELECT quarantine.*, runs.job FROM quarantine"
             " JOIN runs ON runs.id = quarantine.run"
@@ -451,7 +413,7 @@ class Ledger:
 
     def put_back(self, gpu: str, *, now: float) -> bool:
         """A person says that ``gpu`` may be used again; False: it was not kept out."""
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             changed = connection.execute(
                 "UPDATE quarantine SET returned_at = ?"
                 " WHERE gpu = ? AND returned_at IS NULL",
@@ -476,6 +438,8 @@ def _run(row: sqlite3.Row) -> RunRow:
         message=row["message"],
         began_at=row["began_at"],
         ended_at=row["ended_at"],
+        place=row["place"],
+        budget_since=row["budget_since"],
     )
 
 
@@ -498,18 +462,18 @@ def _quarantined(row: sqlite3.Row) -> QuarantineRow:
         gpu=row["gpu"],
         job=row["job"],
         attempt=row["attempt"],
-        at=datetime.fromtimestamp(row["at"], UTC).isoformat(),
+        at=utc(row["at"]),
         because=row["because"],
     )
 
 
 def _incident(row: sqlite3.Row) -> IncidentRow:
-    memory = row["memory"]
+    memory, seen = row["memory"], row["acknowledged_at"]
     return IncidentRow(
         id=row["id"],
         job=row["job"],
         attempt=row["attempt"],
-        at=datetime.fromtimestamp(row["at"], UTC).isoformat(),
+        at=utc(row["at"]),
         happened=row["happened"],
         autopsy=None if row["autopsy"] is None else json.loads(row["autopsy"]),
         cause=row["cause"],
@@ -522,5 +486,12 @@ def _incident(row: sqlite3.Row) -> IncidentRow:
         memory=None if memory is None else json.loads(memory),
         advice=row["advice"],
         deviations=json.loads(row["deviations"]),
+        acknowledged_at=None if seen is None else utc(seen),
+        acknowledged_by=row["acknowledged_by"],
         stacks=row["stacks"],
     )
+
+
+def utc(seconds: float) -> str:
+    """Seconds since 1970 as people read them: ISO 8601, in UTC."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat()

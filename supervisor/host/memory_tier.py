@@ -9,6 +9,7 @@ newest snapshot is written there first.
 import os
 import shutil
 import stat
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -131,3 +132,18 @@ def _copy_file(source: Path, target: Path) -> None:
         shutil.copyfileobj(reader, writer, _CHUNK)
         writer.flush()
         os.fsync(writer.fileno())
+
+
+def main(arguments: list[str]) -> None:
+    """``[--discard] MEMORY SNAPSHOTS``: for a daemon that may not touch them itself."""
+    *words, memory, snapshots = arguments
+    if words == ["--discard"]:
+        discard(Path(memory))
+        return
+    problem = release(Path(memory), Path(snapshots))
+    if problem is not None:
+        sys.exit(f"trainwarden: {problem}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -89,7 +89,7 @@ def spawn(libc: ctypes.CDLL, directory: str, command: list[str]) -> int:
     output = os.open(
         os.path.join(directory, "output.log"),
         os.O_WRONLY | os.O_CREAT | os.O_APPEND,
-        0o600,
+        0o640,
     )
     nothing = os.open(os.devnull, os.O_RDONLY)
     pid = os.fork()
@@ -120,7 +120,7 @@ def forward_signals(pid: int) -> list[int]:
         if number == signal.SIGTERM:
             asked.append(number)
         try:
-            os.kill(pid, passed_on[number])
+            os.kill(pid, passed_on[signal.Signals(number)])
         except ProcessLookupError:
             return
 
@@ -204,7 +204,7 @@ def started_ticks(pid: int) -> int:
 def write(directory: str, name: str, value: dict[str, object]) -> None:
     """Write ``value`` as JSON so that a reader finds all of it or nothing."""
     path = os.path.join(directory, name)
-    descriptor = os.open(path + ".tmp", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    descriptor = os.open(path + ".tmp", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o640)
     try:
         os.write(descriptor, json.dumps(value).encode())
         os.fsync(descriptor)

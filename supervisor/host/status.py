@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from supervisor.core.causes import Cause
 from supervisor.core.status import (
@@ -141,7 +142,8 @@ def stored_status(
     """The status of ``run`` as its files tell it, whoever supervises it."""
     attempts = ledger.attempts(run.id)
     number = attempts[-1].number if attempts else 0
-    files = paths.run(run.job, run.number).attempt(number)
+    run_paths = paths_of(run, paths)
+    files = run_paths.attempt(number)
     supervised = is_locked(paths.lock(run.job))
     state, message = run.state, run.message
     if not state.ended and not supervised:
@@ -163,9 +165,15 @@ def stored_status(
         tiers=telemetry.view.tiers,
         treatment=NOTHING if run.treatment is None else from_json(run.treatment),
     )
-    earlier = earlier_pages(paths.run(run.job, run.number), number)
+    earlier = earlier_pages(run_paths, number)
     pid = shimmed.pid if alive and shimmed is not None else None
     return job_status(facts, telemetry.page(), pid=pid, now=now, earlier=earlier)
+
+
+def paths_of(run: RunRow, paths: StatePaths) -> RunPaths:
+    """Where the files of ``run`` lie; ``paths``: the ledger's own state directory."""
+    owner = paths if run.place is None else StatePaths(Path(run.place))
+    return owner.run(run.job, run.number)
 
 
 def earlier_pages(paths: RunPaths, number: int) -> list[Page]:

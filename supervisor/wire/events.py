@@ -101,7 +101,7 @@ class EventWriter:
     def __init__(self, path: Path) -> None:
         """Open ``path`` for appending. Raises OSError."""
         self._descriptor = os.open(
-            path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
+            path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640
         )
 
     def append(self, kind: str, **fields: Any) -> None:

@@ -184,7 +184,7 @@ class PageWriter:
 
     def __init__(self, path: Path) -> None:
         """Create and map ``path``. Raises OSError (ENOSPC before any mapping)."""
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
         try:
             os.posix_fallocate(descriptor, 0, PAGE_BYTES)
             self._map = mmap.mmap(descriptor, PAGE_BYTES)

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from supervisor.core.spec import Spec
-from supervisor.host.attempts import Attempt, Launcher, LaunchError, read_shimmed
+from supervisor.host.attempts import Attempt, Launcher, LaunchError, Name, read_shimmed
 from supervisor.host.launch_direct import DirectLauncher
 from supervisor.host.launch_systemd import SystemdLauncher
 from supervisor.wire.directive import Directive
@@ -101,8 +101,9 @@ class Bench:
 
     def adopt(self, made: Launched) -> Attempt | None:
         """What another supervisor finds of it."""
-        paths = made.attempt.paths
-        return self.launcher.adopt(made.directive, paths=paths)
+        told = made.directive
+        name = Name(run_id=told.run_id, job=told.job, number=told.attempt)
+        return self.launcher.adopt(name, paths=made.attempt.paths)
 
     def left(self, made: Launched) -> str | None:
         """What the gate finds."""
@@ -114,8 +115,12 @@ class Bench:
             if made.attempt.pid is not None:
                 made.attempt.kill()
                 until(made.attempt.ended)
-            until(lambda made=made: self.left(made) is None)
+            self.until_nothing_is_left(made)
             made.attempt.close()
+
+    def until_nothing_is_left(self, made: Launched) -> None:
+        """Wait until the gate is clear."""
+        until(lambda: self.left(made) is None)
 
 
 def until(wanted: Callable[[], object]) -> None:
@@ -176,7 +181,7 @@ def test_an_end_of_its_own(bench: Bench) -> None:
     assert record is not None
     assert (record.exit_code, record.signal, record.asked_to_stop) == (3, None, False)
     assert made.output == "hello\n"
-    until(lambda: bench.left(made) is None)
+    bench.until_nothing_is_left(made)
     assert bench.adopt(made) is None
 
 
@@ -245,7 +250,7 @@ def test_workers_do_not_survive(bench: Bench) -> None:
     (bench.directory / "go").touch()
     has_ended(made)
     assert not alive(worker)
-    until(lambda: bench.left(made) is None)
+    bench.until_nothing_is_left(made)
 
 
 def test_a_shim_that_is_killed_takes_training_along(bench: Bench) -> None:
@@ -254,7 +259,7 @@ def test_a_shim_that_is_killed_takes_training_along(bench: Bench) -> None:
     os.kill(made.shim_pid, signal.SIGKILL)
     assert has_ended(made) is None
     until(lambda: not alive(made.attempt.pid))
-    until(lambda: bench.left(made) is None)
+    bench.until_nothing_is_left(made)
     assert bench.adopt(made) is None
 
 
@@ -264,7 +269,7 @@ def test_shim_and_training_killed_at_once(bench: Bench) -> None:
     for pid in (made.shim_pid, made.attempt.pid or 0):
         os.kill(pid, signal.SIGKILL)
     has_ended(made)
-    until(lambda: bench.left(made) is None)
+    bench.until_nothing_is_left(made)
     assert bench.adopt(made) is None
 
 

@@ -111,7 +111,7 @@ def test_every_problem_at_once() -> None:
 def test_an_unknown_key_in_a_table_lists_the_known_ones() -> None:
     """A key that resembles nothing is answered with what there is."""
     found = problems_of('script = "t.py"\n[memory]\nzzz = 1')
-    assert found == {"memory.zzz": "is not a key of a spec; known: cpu, gpu"}
+    assert found == {"memory.zzz": "is not a key here; known: cpu, gpu, host"}
 
 
 def test_a_value_out_of_range() -> None:

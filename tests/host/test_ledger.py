@@ -12,7 +12,8 @@ from supervisor.core.effects import Happened, RecordIncident, UpdateIncident
 from supervisor.core.history import AttemptHistory
 from supervisor.core.status import JobState
 from supervisor.core.verdicts import Diagnosis, Reason, Remedy, RemedyKind
-from supervisor.host.ledger import MIGRATIONS, Ledger, LedgerError, RunRow
+from supervisor.host.ledger import Ledger, LedgerError, RunRow
+from supervisor.host.migrations import MIGRATIONS
 
 
 @pytest.fixture

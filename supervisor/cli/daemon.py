@@ -1,0 +1,58 @@
+"""``trainwarden daemon``: many jobs, on a box with or without systemd."""
+
+from pathlib import Path
+
+import click
+
+from supervisor.cli.options import fail
+from supervisor.core.config import Config, build_config
+from supervisor.core.spec import SpecError
+from supervisor.daemon.compose import DaemonError, composed
+from supervisor.host.http import ServeError
+from supervisor.host.ledger import LedgerError
+
+DEFAULT = Path("/etc/trainwarden/trainwarden.toml")
+
+
+@click.command()
+@click.option(
+    "--config",
+    "file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help=f"The configuration. Default: {DEFAULT}, if it is there.",
+)
+def daemon(*, file: Path | None) -> None:
+    r"""Run the daemon of this box: jobs from jobs.d and from submit.
+
+    Under systemd each attempt is a unit of its own; elsewhere it is a process that
+    outlives the daemon. Ending the daemon never ends training: the next one goes on.
+
+    \b
+    Examples:
+      trainwarden daemon --config trainwarden.toml
+      trainwarden submit -- train.py --epochs 10
+    """
+    try:
+        with composed(configuration(file)) as made:
+            made.run()
+    except (DaemonError, LedgerError, ServeError) as error:
+        fail(str(error), exit_code=1)
+    except OSError as error:
+        where = "" if error.filename is None else f": {error.filename}"
+        fail(f"the daemon cannot start: {error.strerror or error}{where}", exit_code=1)
+
+
+def configuration(file: Path | None) -> Config:
+    """The configuration in ``file``, or the usual one; ends the command if it is bad."""
+    path = DEFAULT if file is None else file
+    try:
+        return build_config(path.read_text())
+    except FileNotFoundError:
+        if file is None:
+            return build_config("")
+        fail(f"there is no configuration {path}")
+    except (OSError, UnicodeDecodeError) as error:
+        fail(f"cannot read the configuration {path}: {error}")
+    except SpecError as error:
+        listed = "\n".join(f"  {problem}" for problem in error.problems)
+        fail(f"the configuration {path} cannot be used:\n{listed}")

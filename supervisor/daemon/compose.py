@@ -1,0 +1,117 @@
+"""Composition root of the daemon: a configuration becomes a running daemon."""
+
+import contextlib
+import os
+from collections.abc import Callable, Generator
+from pathlib import Path
+
+from supervisor.core.access import Caller, Rules
+from supervisor.core.config import Config
+from supervisor.daemon.box import Box
+from supervisor.daemon.desk import Desk
+from supervisor.daemon.loop import Daemon
+from supervisor.daemon.quarters import house_of, user_name
+from supervisor.daemon.starting import Starter
+from supervisor.host import systemctl
+from supervisor.host.clock import Clock
+from supervisor.host.control import ControlServer, Mailbox
+from supervisor.host.journal import Journal
+from supervisor.host.ledger import Ledger
+from supervisor.host.ledger_jobs import JobBook
+from supervisor.host.lock import acquire
+from supervisor.host.notify import Notifier
+from supervisor.host.observer import Observer
+from supervisor.observing import observing_box
+from supervisor.wire.paths import StatePaths
+
+
+class DaemonError(Exception):
+    """The daemon cannot start; the message is one sentence."""
+
+
+@contextlib.contextmanager
+def composed(config: Config) -> Generator[Daemon]:
+    """A daemon, ready to run; what it held is given back at the end.
+
+    Raises:
+        DaemonError, LedgerError, ServeError, OSError: it cannot start.
+    """
+    paths = StatePaths(Path(config.state_dir))
+    _private(paths.root)
+    journal = Journal()
+    with contextlib.ExitStack() as held:
+        lock = acquire(paths.root / "daemon.lock")
+        if lock is None:
+            message = f"another daemon has the state directory {paths.root}"
+            raise DaemonError(message)
+        held.callback(lock.release)
+        ledger = held.enter_context(contextlib.closing(Ledger(paths.ledger)))
+        house = house_of(config.launcher, paths.root, systemd=_is_service())
+        journal.say(f"state in {paths.root}; {house.about}")
+        observer = held.enter_context(
+            observing_box(config.metrics, paths.root, gpus=config.gpus.use)
+        )
+        starter = Starter(
+            paths=paths,
+            ledger=ledger,
+            clock=Clock(),
+            house=house,
+            say=lambda job, text: journal.say(text, job=job),
+            observer=observer,
+        )
+        box = Box(
+            book=JobBook(ledger),
+            starter=starter,
+            gpus=_gpus_of(observer, config.gpus.use),
+            quota=config.gpus.quota,
+            say=journal.say,
+        )
+        desk = Desk(box=box, rules=_rules(config))
+        mailbox = held.enter_context(contextlib.closing(Mailbox()))
+        box.load()
+        control = ControlServer(Path(config.control), mailbox.ask)
+        held.callback(control.close)
+        yield Daemon(
+            box=box,
+            desk=desk,
+            mailbox=mailbox,
+            observer=observer,
+            jobs=Path(config.jobs),
+            caller=Caller(uid=os.geteuid(), name=user_name(os.geteuid())),
+            notifier=Notifier.of(os.environ),
+            journal=journal,
+        )
+
+
+def _gpus_of(
+    observer: Observer, use: tuple[str, ...] | None
+) -> Callable[[], tuple[str, ...]]:
+    """The GPUs to hand out: those of the configuration, or all that the driver names."""
+    if use is not None:
+        return lambda: use
+    return lambda: tuple(reading.uuid for reading in observer.readings())
+
+
+def _rules(config: Config) -> Rules:
+    return Rules(members=config.group, admins=config.admin_group, own_uid=os.geteuid())
+
+
+def _private(root: Path) -> None:
+    """The state directory: ours, and written by nobody else.
+
+    Raises:
+        DaemonError: it is not, or a link leads elsewhere.
+    """
+    root.mkdir(parents=True, exist_ok=True, mode=0o711)
+    found = root.lstat()
+    if root.is_symlink() or found.st_uid != os.geteuid() or found.st_mode & 0o022:
+        message = (
+            f"the state directory {root} has to be a directory of "
+            f"{user_name(os.geteuid())} that nobody else may write to"
+        )
+        raise DaemonError(message)
+
+
+def _is_service() -> bool:
+    """Whether systemd started us as a service of this machine."""
+    return systemctl.booted() and "INVOCATION_ID" in os.environ

@@ -1,0 +1,72 @@
+"""One job as the daemon has it in mind."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from supervisor.core.spec import Spec
+from supervisor.core.status import JobState, JobStatus
+from supervisor.host.ledger_jobs import JobRow, Wanted
+from supervisor.host.lock import Lock
+from supervisor.supervise import Supervisor
+
+
+class BoxError(Exception):
+    """What was asked cannot be done; the message is for who asked."""
+
+
+class ForbiddenError(BoxError):
+    """They may not."""
+
+
+class UnknownError(BoxError):
+    """There is no such thing."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Entry:
+    """A job, and its run if it runs."""
+
+    row: JobRow
+    spec: Spec
+    supervisor: Supervisor | None = None
+    lock: Lock | None = None
+    gpus: tuple[str, ...] = ()
+    """What it holds."""
+    over: bool = False
+    """Its run has ended; it starts again only when somebody says so."""
+    again: bool = False
+    """It should start again as soon as its run has ended."""
+    ended: JobStatus | None = None
+    """How its last run ended."""
+    because: str = "waiting for its turn"
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.row.name
+
+    @property
+    def waits(self) -> bool:
+        """Whether it should run and does not."""
+        idle = self.supervisor is None and not self.over
+        return idle and self.row.wanted is Wanted.RUN
+
+    def status(self) -> JobStatus:
+        """What to show of it."""
+        if self.supervisor is not None:
+            return self.supervisor.status()
+        if self.waits:
+            return JobStatus(
+                job=self.name, state=JobState.QUEUED, attempt=0, message=self.because
+            )
+        if self.ended is not None:
+            return self.ended
+        message = f"stopped; trainwarden start {self.name} begins or resumes it"
+        return JobStatus(
+            job=self.name, state=JobState.DRAINED, attempt=0, message=message
+        )
+
+
+def job_name(spec: Spec) -> str:
+    """The name of a job: the one in its spec, or its script's, without ``.py``."""
+    return spec.name or Path(spec.script).stem

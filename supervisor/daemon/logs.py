@@ -1,0 +1,44 @@
+"""Parts of what an attempt printed, for who may read it."""
+
+from dataclasses import dataclass
+
+from supervisor.daemon.entries import Entry, UnknownError
+from supervisor.daemon.starting import Starter
+from supervisor.host.log_parts import read_part
+from supervisor.host.status import paths_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogPart:
+    """Some bytes of a log."""
+
+    attempt: int
+    offset: int
+    """Where the next part begins."""
+    content: bytes
+    ended: bool
+    """Nothing will follow: the attempt is over, or another one has begun."""
+
+
+def log_part(
+    starter: Starter, entry: Entry, *, attempt: int | None, offset: int | None
+) -> LogPart:
+    """From ``offset`` on, or the end; of ``attempt``, or the newest.
+
+    Raises:
+        UnknownError: there is no such attempt.
+    """
+    run = starter.ledger.latest_run(entry.name)
+    attempts = () if run is None else starter.ledger.attempts(run.id)
+    newest = attempts[-1].number if attempts else 0
+    number = newest if attempt is None else attempt
+    if run is None or not 1 <= number <= newest:
+        which = "an attempt" if attempt is None else f"attempt {attempt}"
+        message = f"{entry.name} has not had {which} yet"
+        raise UnknownError(message)
+    ended = attempts[-1].cause is not None or number < newest
+    path = paths_of(run, starter.paths).attempt(number).output
+    start, content = read_part(path, offset)
+    return LogPart(
+        attempt=number, offset=start + len(content), content=content, ended=ended
+    )

@@ -1,0 +1,136 @@
+"""The daemon: waits, and lets every run advance.
+
+Stopping it always detaches: training goes on, and the next daemon finds it again.
+"""
+
+import contextlib
+import os
+import select
+import signal
+import time
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from supervisor.core.access import Caller
+from supervisor.core.status import JobState, JobStatus
+from supervisor.daemon import jobfiles
+from supervisor.daemon.box import Box
+from supervisor.daemon.desk import Desk
+from supervisor.daemon.requests import answer
+from supervisor.host.control import Mailbox
+from supervisor.host.journal import WARNING, Journal
+from supervisor.host.notify import Notifier
+from supervisor.host.observer import Observer
+
+IDLE_SECONDS = 1.0
+"""How long the loop waits at most."""
+SHOW_SECONDS = 1.0
+"""How often metrics and the status line are made anew."""
+RUSH_SECONDS = 0.05
+"""The loop never turns faster than this for what the runs themselves ask for: many
+starting attempts must not keep a core busy."""
+
+
+@dataclass(kw_only=True)
+class Daemon:
+    """Everything a running daemon consists of."""
+
+    box: Box
+    desk: Desk
+    mailbox: Mailbox
+    observer: Observer
+    jobs: Path
+    caller: Caller
+    """In whose name job files are taken in: the daemon's own."""
+    notifier: Notifier
+    journal: Journal
+    show_at: float = 0.0
+    asked: set[signal.Signals] = field(default_factory=set[signal.Signals])
+
+    def run(self) -> None:
+        """Until SIGTERM or SIGINT; then training is left alone."""
+        self.reload()
+        with self._signals() as wakeup:
+            self.notifier.send(READY="1")
+            while not self.asked & {signal.SIGTERM, signal.SIGINT}:
+                if signal.SIGHUP in self.asked:
+                    self.asked.discard(signal.SIGHUP)
+                    self._announce_reload()
+                self._wait(wakeup)
+                self.mailbox.serve(lambda request: answer(self.desk, request))
+                self.box.advance()
+                self._show()
+        self.notifier.send(STOPPING="1", STATUS="detached: training goes on")
+
+    def reload(self) -> None:
+        """Read the job files again."""
+        problems = jobfiles.reload(self.desk, self.jobs, caller=self.caller)
+        self.box.problems = problems
+        for problem in problems:
+            self.journal.say(problem, priority=WARNING)
+
+    def _announce_reload(self) -> None:
+        now = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
+        self.notifier.send(RELOADING="1", MONOTONIC_USEC=str(now))
+        self.reload()
+        self.notifier.send(READY="1")
+
+    def _wait(self, wakeup: int) -> None:
+        """Until somebody asks for something, an attempt ends, or a deadline passes."""
+        poll = select.poll()
+        for descriptor in (wakeup, self.mailbox.descriptor, *self.box.descriptors()):
+            poll.register(descriptor, select.POLLIN)
+        left = min(self.box.wait_seconds(IDLE_SECONDS), IDLE_SECONDS)
+        ready = poll.poll(max(left, 0.0 if left <= 0 else RUSH_SECONDS) * 1000)
+        if any(descriptor == wakeup for descriptor, _ in ready):
+            with contextlib.suppress(BlockingIOError):
+                os.read(wakeup, 4096)
+
+    def _show(self) -> None:
+        now = self.box.starter.clock.now()
+        if now < self.show_at:
+            return
+        self.show_at = now + SHOW_SECONDS
+        statuses = [entry.status() for entry in self.box.entries.values()]
+        self.observer.show(statuses)
+        for sentence in self.observer.news():
+            self.journal.say(sentence)
+        self.notifier.send(WATCHDOG="1", STATUS=status_line(statuses, self.box))
+
+    @contextlib.contextmanager
+    def _signals(self) -> Generator[int]:
+        """SIGTERM, SIGINT and SIGHUP into ``asked``; yields what to wait on."""
+        reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+        def received(number: int, _frame: object) -> None:
+            self.asked.add(signal.Signals(number))
+
+        before = {number: signal.signal(number, received) for number in numbers}
+        wakeup_before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        try:
+            yield reader
+        finally:
+            signal.set_wakeup_fd(wakeup_before)
+            for number, handler in before.items():
+                signal.signal(number, handler)
+            os.close(reader)
+            os.close(writer)
+
+
+def status_line(statuses: list[JobStatus], box: Box) -> str:
+    """What is going on, for ``systemctl status``."""
+    running = sum(
+        not s.state.ended and s.state is not JobState.QUEUED for s in statuses
+    )
+    queued = sum(status.state is JobState.QUEUED for status in statuses)
+    gave_up = [status.job for status in statuses if status.state is JobState.GAVE_UP]
+    parts = [f"{running} running, {queued} queued", box.starter.house.about]
+    if box.paused_by is not None:
+        parts.append(f"paused by {box.paused_by}")
+    if gave_up:
+        parts.append(f"gave up: {', '.join(gave_up[:5])}")
+    if box.problems:
+        parts.append(f"{len(box.problems)} job files cannot be used")
+    return "; ".join(parts)

@@ -1,0 +1,164 @@
+"""From a job to a run that is driven: begun, resumed, or found running."""
+
+import os
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from supervisor.core.events import DrainRequested
+from supervisor.core.spec import Spec
+from supervisor.core.start import Start
+from supervisor.core.status import JobState, JobStatus
+from supervisor.daemon.entries import Entry
+from supervisor.daemon.quarters import House
+from supervisor.foreground import (
+    Begun,
+    Choice,
+    Job,
+    begin,
+    end_of,
+    script_hash,
+    supervisor_for,
+)
+from supervisor.host.attempts import Name, boot_id, read_shimmed
+from supervisor.host.clock import Clock
+from supervisor.host.ledger import Ledger, RunRow
+from supervisor.host.ledger_jobs import Wanted
+from supervisor.host.observer import Observer
+from supervisor.host.status import paths_of
+from supervisor.supervise import Supervisor
+from supervisor.wire.paths import StatePaths
+
+MAX_SCRIPT_BYTES = 16 * 1024 * 1024
+"""A larger file is no script."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Starter:
+    """Makes supervisors for entries."""
+
+    paths: StatePaths
+    ledger: Ledger
+    clock: Clock
+    house: House
+    say: Callable[[str, str], None]
+    """About a job: its name, and a sentence."""
+    observer: Observer
+
+    def start(self, entry: Entry, gpus: tuple[str, ...] | None) -> Supervisor:
+        """Begin the run of a job, or go on with it, on these GPUs.
+
+        Raises:
+            BoxError, StartRefusedError, LedgerError, OSError: it cannot be.
+        """
+        quarters = self.house.quarters(entry.row.owner)
+        spec = entry.spec if gpus is None else with_gpus(entry.spec, gpus)
+        job = job_of(entry, spec)
+        row = entry.row
+        choice = Choice(fresh=row.fresh, accept_changes=row.accept_changes)
+        begun = begin(
+            job, self.paths, self.ledger, self.clock, choice, place=quarters.place
+        )
+        self.say(entry.name, begun.greeting)
+        supervisor = self._supervisor(entry, begun, accept_changes=row.accept_changes)
+        self._take_up(supervisor, begun)
+        supervisor.begin()
+        return supervisor
+
+    def adopt(self, entry: Entry, run: RunRow) -> Supervisor:
+        """Go on with a run that an earlier daemon had, running or not.
+
+        Raises:
+            BoxError, LedgerError, OSError: it cannot be.
+        """
+        gpus = run.spec.get("gpus")
+        spec = entry.spec if gpus is None else with_gpus(entry.spec, tuple(gpus))
+        begun = Begun(
+            job=job_of(entry, spec),
+            row=run,
+            paths=paths_of(run, self.paths),
+            ledger=self.ledger,
+            clock=self.clock,
+            start=Start.RESUME,
+            greeting="",
+        )
+        supervisor = self._supervisor(entry, begun, accept_changes=False)
+        self._take_up(supervisor, begun)
+        supervisor.begin()
+        if entry.row.wanted is Wanted.STOP:
+            supervisor.post(DrainRequested("an earlier stop"))
+        return supervisor
+
+    def _supervisor(
+        self, entry: Entry, begun: Begun, *, accept_changes: bool
+    ) -> Supervisor:
+        supervisor = supervisor_for(
+            begun,
+            launcher=self.house.quarters(entry.row.owner).launcher,
+            say=lambda text: self.say(entry.name, text),
+            show=_unseen,
+            accept_changes=accept_changes,
+        )
+        supervisor.gpus = self.observer.readings
+        supervisor.faults = self.observer.faults_of(begun.job.spec.gpus)
+        return supervisor
+
+    def _take_up(self, supervisor: Supervisor, begun: Begun) -> None:
+        """The attempt of an earlier daemon: it runs, or it is over."""
+        last = supervisor.run.history.last
+        if last is None or last.cause is not None:
+            return
+        row = begun.row
+        name = Name(run_id=row.run_id, job=row.job, number=last.number)
+        paths = begun.paths.attempt(last.number)
+        attempt = supervisor.launcher.adopt(name, paths=paths)
+        if attempt is None:
+            self.say(row.job, f"attempt {last.number} ended while no daemon watched")
+            supervisor.adopt(end_of(begun, last.number))
+        else:
+            self.say(row.job, f"attempt {last.number} still runs: taken over")
+            supervisor.take_over(attempt)
+
+    def was_ended_by_the_machine(self, run: RunRow) -> bool:
+        """Whether a run was drained by a shutdown of the machine: it was wanted, and
+        nobody of this boot has ended it."""
+        attempts = self.ledger.attempts(run.id)
+        if run.state is not JobState.DRAINED or not attempts:
+            return False
+        paths = paths_of(run, self.paths).attempt(attempts[-1].number)
+        shimmed = read_shimmed(paths)
+        return shimmed is not None and shimmed.boot_id != boot_id()
+
+
+def _unseen(_status: JobStatus) -> None:
+    """The loop asks for the status when it wants one."""
+
+
+def with_gpus(spec: Spec, gpus: tuple[int | str, ...]) -> Spec:
+    """The spec of a job that was given these."""
+    return spec.model_copy(update={"gpus": gpus})
+
+
+def job_of(entry: Entry, spec: Spec) -> Job:
+    """A job with its names resolved."""
+    base = Path(spec.working_directory or "/")
+    script = base / spec.script
+    content = read_script(script)
+    digest = "" if content is None else script_hash(content, spec.args)
+    return Job(name=entry.name, spec=spec, script=script, script_hash=digest)
+
+
+def read_script(path: Path) -> bytes | None:
+    """The script, for its hash; None: it is not ours to read, and the training side
+    alone can tell whether it changed."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        descriptor = os.open(path, flags)
+    except OSError:
+        return None
+    with open(descriptor, "rb") as file:  # noqa: PTH123  # a descriptor, not a path
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return None
+        content = file.read(MAX_SCRIPT_BYTES + 1)
+    return content if len(content) <= MAX_SCRIPT_BYTES else None

@@ -1,0 +1,241 @@
+"""The control socket: HTTP over a Unix socket, each caller known to the kernel.
+
+Requests are read and answered by threads of their own, so that a slow caller holds up
+nobody; what they ask for is done by the loop (``Mailbox``), one at a time.
+"""
+
+import contextlib
+import grp
+import json
+import os
+import pwd
+import queue
+import socket
+import socketserver
+import struct
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from typing import Any, ClassVar, cast
+from urllib.parse import parse_qsl, urlsplit
+
+from typing_extensions import override
+
+from supervisor.core.access import Caller
+
+MAX_BODY_BYTES = 1024 * 1024
+REQUEST_SECONDS = 10.0
+"""How long one request may take to arrive."""
+ANSWER_SECONDS = 30.0
+"""How long the loop may take to answer."""
+MAX_WAITING = 64
+"""Requests that may wait for the loop at a time; more are told to come again."""
+_PEER = struct.Struct("3i")  # struct ucred of unix(7): pid, uid, gid
+_SO_PEERGROUPS = 59  # asm-generic/socket.h
+_MOST_BYTES = 1024
+"""Python reads no longer socket options: 256 groups."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What somebody asks for."""
+
+    caller: Caller
+    method: str
+    path: str
+    query: dict[str, str] = field(default_factory=dict[str, str])
+    body: Any = None
+    """The JSON value; None: there was none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Response:
+    """What they get. ``body`` is JSON, unless it is bytes."""
+
+    status: int = 200
+    body: Any = None
+    headers: dict[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(slots=True)
+class _Letter:
+    request: Request
+    answer: "queue.SimpleQueue[Response]"
+
+
+class Mailbox:
+    """Requests on their way from threads to the loop; ``descriptor`` wakes the loop."""
+
+    def __init__(self) -> None:
+        self._letters: queue.Queue[_Letter] = queue.Queue(MAX_WAITING)
+        self.descriptor = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+
+    def ask(self, request: Request) -> Response:
+        """Put a request into the box and wait for the answer."""
+        letter = _Letter(request, queue.SimpleQueue())
+        try:
+            self._letters.put_nowait(letter)
+            os.eventfd_write(self.descriptor, 1)
+            return letter.answer.get(timeout=ANSWER_SECONDS)
+        except (queue.Full, queue.Empty, OSError):
+            return Response(status=503, body={"error": "the daemon is busy"})
+
+    def serve(self, answer: Callable[[Request], Response]) -> None:
+        """Answer all that waits. Called by the loop."""
+        with contextlib.suppress(BlockingIOError):
+            os.eventfd_read(self.descriptor)
+        while not self._letters.empty():
+            letter = self._letters.get_nowait()
+            letter.answer.put(answer(letter.request))
+
+    def close(self) -> None:
+        """Give the descriptor back."""
+        os.close(self.descriptor)
+
+
+def peer_of(channel: socket.socket) -> Caller:
+    """Who is at the other end, with all their groups. Raises OSError."""
+    packed = channel.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
+    _, uid, gid = _PEER.unpack(packed)
+    name = _user(uid)
+    groups = frozenset(map(_group, {gid, *_groups(channel, name, gid)}))
+    return Caller(uid=uid, name=name, groups=groups)
+
+
+def _groups(channel: socket.socket, name: str, gid: int) -> list[int]:
+    """Those that the process has; of somebody with very many, those of the database."""
+    try:
+        found = channel.getsockopt(socket.SOL_SOCKET, _SO_PEERGROUPS, _MOST_BYTES)
+    except OSError:
+        return os.getgrouplist(name, gid)
+    return list(struct.unpack(f"{len(found) // 4}i", found))
+
+
+def _user(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def _group(gid: int) -> str:
+    try:
+        return grp.getgrgid(gid).gr_name
+    except KeyError:
+        return str(gid)
+
+
+class ControlServer:
+    """Serves at ``path`` from its making to ``close``."""
+
+    def __init__(self, path: Path, ask: Callable[[Request], Response]) -> None:
+        """Listen at ``path``, replacing what a dead daemon left. Raises OSError."""
+        path.unlink(missing_ok=True)
+        self._path = path
+        self._server = _Server(str(path), ask)
+        # Everybody may connect: who may do what is decided by who they are.
+        path.chmod(0o666)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever,
+            kwargs={"poll_interval": 0.1},  # how long close() may take
+            name="control",
+            daemon=True,
+        )
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop serving."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+        self._path.unlink(missing_ok=True)
+
+
+class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, path: str, ask: Callable[[Request], Response]) -> None:
+        self.ask = ask
+        super().__init__(path, _Handler)
+
+    @override
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A caller that went away is no news."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    timeout: ClassVar[float | None] = REQUEST_SECONDS
+    server_version = "trainwarden"
+    sys_version = ""
+
+    @override
+    def address_string(self) -> str:
+        return "unix"
+
+    @override
+    def log_message(self, format: str, *args: object) -> None:  # theirs
+        """What people did stands in the ledger."""
+
+    def do_GET(self) -> None:
+        """Answer."""
+        self._answer()
+
+    do_POST = do_PUT = do_DELETE = do_PATCH = do_GET  # noqa: N815  # http.server's names
+
+    def _answer(self) -> None:
+        try:
+            request = self._request()
+        except _BadRequestError as error:
+            self.close_connection = True
+            self._send(Response(status=error.status, body={"error": str(error)}))
+        else:
+            self._send(cast("_Server", self.server).ask(request))
+
+    def _request(self) -> Request:
+        parts = urlsplit(self.path)
+        return Request(
+            caller=peer_of(self.connection),
+            method=self.command,
+            path=parts.path,
+            query=dict(parse_qsl(parts.query)),
+            body=self._body(),
+        )
+
+    def _body(self) -> Any:
+        if self.headers.get("Transfer-Encoding"):
+            raise _BadRequestError(411, "send the length of the body")
+        given = self.headers.get("Content-Length") or "0"
+        if not (given.isascii() and given.isdigit()):
+            raise _BadRequestError(400, "Content-Length is no number")
+        if int(given) > MAX_BODY_BYTES:
+            raise _BadRequestError(413, f"more than {MAX_BODY_BYTES} bytes")
+        content = self.rfile.read(int(given))
+        if not content:
+            return None
+        try:
+            return json.loads(content)
+        except (ValueError, RecursionError) as error:
+            raise _BadRequestError(400, f"the body is not JSON: {error}") from None
+
+    def _send(self, response: Response) -> None:
+        raw = isinstance(response.body, bytes)
+        content = response.body if raw else json.dumps(response.body).encode() + b"\n"
+        kind = "application/octet-stream" if raw else "application/json"
+        self.send_response(response.status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(content)))
+        for name, value in response.headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(content)
+
+
+class _BadRequestError(Exception):
+    def __init__(self, status: int, message: str) -> None:
+        self.status = status
+        super().__init__(message)

@@ -1,0 +1,63 @@
+"""Where the daemon's own words go: the journal with fields, or plain lines.
+
+The native protocol of systemd-journald: a datagram of ``NAME=value`` lines
+(https://systemd.io/JOURNAL_NATIVE_PROTOCOL/). ``journalctl TRAINWARDEN_JOB=digits``
+then finds all that was said about a job.
+"""
+
+import os
+import socket
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+SOCKET = "/run/systemd/journal/socket"
+INFO, WARNING, ERROR = 6, 4, 3
+"""Priorities of syslog(3)."""
+
+
+def connected(environment: Mapping[str, str], descriptor: int = 2) -> bool:
+    """Whether standard error goes to the journal: ``JOURNAL_STREAM`` of systemd.exec(5)."""
+    try:
+        found = os.fstat(descriptor)
+    except OSError:
+        return False
+    return environment.get("JOURNAL_STREAM") == f"{found.st_dev}:{found.st_ino}"
+
+
+@dataclass
+class Journal:
+    """Says things. Never fails: nobody may be listening."""
+
+    native: bool = field(default_factory=lambda: connected(os.environ))
+    address: str = SOCKET
+
+    def say(self, text: str, *, job: str | None = None, priority: int = INFO) -> None:
+        """One line, about a job or about the daemon."""
+        line = " ".join(text.split())[:4000]
+        if not (self.native and self._send(line, job, priority)):
+            stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+            about = "" if job is None else f"{job}: "
+            try:
+                sys.stderr.write(f"{stamp} {about}{line}\n")
+                sys.stderr.flush()
+            except OSError:
+                return
+
+    def _send(self, line: str, job: str | None, priority: int) -> bool:
+        about = "" if job is None else f"{job}: "
+        fields = {
+            "MESSAGE": f"{about}{line}",
+            "PRIORITY": str(priority),
+            "SYSLOG_IDENTIFIER": "trainwarden",
+            **({} if job is None else {"TRAINWARDEN_JOB": job}),
+        }
+        text = "".join(f"{name}={value}\n" for name, value in fields.items())
+        flags = socket.SOCK_DGRAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
+        try:
+            with socket.socket(socket.AF_UNIX, flags) as channel:
+                channel.sendto(text.encode(), self.address)
+        except OSError:
+            return False
+        return True

@@ -1,0 +1,118 @@
+"""The schema of the ledger, as the steps that lead to it: only ever appended to."""
+
+MIGRATIONS = (
+    """
+    CREATE TABLE runs (
+        id INTEGER PRIMARY KEY,
+        run_id TEXT NOT NULL UNIQUE,
+        job TEXT NOT NULL,
+        number INTEGER NOT NULL,
+        script TEXT NOT NULL,
+        script_hash TEXT NOT NULL,
+        seed INTEGER NOT NULL,
+        spec TEXT NOT NULL,
+        plan TEXT,
+        state TEXT NOT NULL,
+        message TEXT NOT NULL DEFAULT '',
+        began_at REAL NOT NULL,
+        ended_at REAL,
+        UNIQUE (job, number)
+    ) STRICT;
+    CREATE TABLE attempts (
+        run INTEGER NOT NULL REFERENCES runs (id),
+        number INTEGER NOT NULL,
+        began_at REAL NOT NULL,
+        history TEXT NOT NULL,
+        PRIMARY KEY (run, number)
+    ) STRICT;
+    CREATE TABLE incidents (
+        id INTEGER PRIMARY KEY,
+        run INTEGER NOT NULL REFERENCES runs (id),
+        attempt INTEGER NOT NULL,
+        at REAL NOT NULL,
+        cause TEXT NOT NULL,
+        because TEXT NOT NULL,
+        memory TEXT,
+        advice TEXT NOT NULL,
+        remedy TEXT NOT NULL,
+        deviations TEXT NOT NULL DEFAULT '[]',
+        failed_step INTEGER,
+        restored_step INTEGER,
+        lost_steps INTEGER,
+        downtime_seconds REAL,
+        UNIQUE (run, attempt)
+    ) STRICT;
+    """,
+    # Not only ends are incidents: one of each kind an attempt.
+    """
+    ALTER TABLE incidents RENAME TO incidents_1;
+    CREATE TABLE incidents (
+        id INTEGER PRIMARY KEY,
+        run INTEGER NOT NULL REFERENCES runs (id),
+        attempt INTEGER NOT NULL,
+        at REAL NOT NULL,
+        cause TEXT NOT NULL,
+        because TEXT NOT NULL,
+        memory TEXT,
+        advice TEXT NOT NULL,
+        remedy TEXT NOT NULL,
+        deviations TEXT NOT NULL DEFAULT '[]',
+        failed_step INTEGER,
+        restored_step INTEGER,
+        lost_steps INTEGER,
+        downtime_seconds REAL,
+        happened TEXT NOT NULL DEFAULT 'ended',
+        UNIQUE (run, attempt, happened)
+    ) STRICT;
+    INSERT INTO incidents SELECT *, 'ended' FROM incidents_1;
+    DROP TABLE incidents_1;
+    """,
+    # Remedies add up to one value; GPUs stay out of use until a person says otherwise.
+    """
+    ALTER TABLE runs ADD COLUMN treatment TEXT;
+    UPDATE runs SET treatment = json_object('plan', json(plan)) WHERE plan IS NOT NULL;
+    ALTER TABLE runs DROP COLUMN plan;
+    ALTER TABLE incidents ADD COLUMN stacks TEXT NOT NULL DEFAULT '';
+    CREATE TABLE quarantine (
+        id INTEGER PRIMARY KEY,
+        gpu TEXT NOT NULL,
+        run INTEGER NOT NULL REFERENCES runs (id),
+        attempt INTEGER NOT NULL,
+        at REAL NOT NULL,
+        because TEXT NOT NULL,
+        returned_at REAL
+    ) STRICT;
+    """,
+    "ALTER TABLE incidents ADD COLUMN autopsy TEXT",
+    # A daemon: jobs that wait, files that belong to users, who did what.
+    """
+    ALTER TABLE runs ADD COLUMN place TEXT;
+    ALTER TABLE runs ADD COLUMN budget_since INTEGER NOT NULL DEFAULT 1;
+    ALTER TABLE incidents ADD COLUMN acknowledged_at REAL;
+    ALTER TABLE incidents ADD COLUMN acknowledged_by TEXT;
+    CREATE TABLE jobs (
+        name TEXT PRIMARY KEY,
+        owner TEXT NOT NULL,
+        spec TEXT NOT NULL,
+        source TEXT,
+        wanted TEXT NOT NULL,
+        fresh INTEGER NOT NULL DEFAULT 0,
+        accept_changes INTEGER NOT NULL DEFAULT 0,
+        submitted_at REAL NOT NULL,
+        turn INTEGER NOT NULL
+    ) STRICT;
+    CREATE TABLE audit (
+        id INTEGER PRIMARY KEY,
+        at REAL NOT NULL,
+        who TEXT NOT NULL,
+        did TEXT NOT NULL,
+        job TEXT,
+        detail TEXT NOT NULL
+    ) STRICT;
+    CREATE TABLE settings (
+        name TEXT PRIMARY KEY,
+        value TEXT NOT NULL
+    ) STRICT;
+    """,
+)
+"""What leads from one schema version to the next; ``user_version`` counts them."""

@@ -1,0 +1,38 @@
+"""Telling systemd how the service is: the protocol of sd_notify(3)."""
+
+import os
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Notifier:
+    """Sends to ``address``; empty: nobody listens, and nothing is sent."""
+
+    address: str = ""
+    watchdog_seconds: float | None = None
+    """How often systemd wants to hear of us at least; None: it does not."""
+
+    @classmethod
+    def of(cls, environment: Mapping[str, str]) -> "Notifier":
+        """As systemd tells its services, if it started us."""
+        ours = environment.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
+        period = environment.get("WATCHDOG_USEC", "")
+        seconds = int(period) / 1e6 if ours and period.isdigit() else None
+        return cls(environment.get("NOTIFY_SOCKET", ""), seconds)
+
+    def send(self, **fields: str) -> None:
+        """Such as ``READY="1", STATUS="4 jobs"``; a deaf systemd is no failure."""
+        if not self.address:
+            return
+        text = "".join(
+            f"{name}={value.replace(chr(10), ' ')}\n" for name, value in fields.items()
+        )
+        name = f"\0{self.address[1:]}" if self.address[0] == "@" else self.address
+        flags = socket.SOCK_DGRAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
+        with socket.socket(socket.AF_UNIX, flags) as channel:
+            try:
+                channel.sendto(text.encode(), name)
+            except OSError:
+                return

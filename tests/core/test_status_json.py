@@ -1,0 +1,42 @@
+"""A status as JSON, and back."""
+
+import json
+
+from supervisor.core.status import (
+    JobState,
+    JobStatus,
+    SnapshotPlan,
+    SnapshotStatus,
+    status_from_json,
+    status_json,
+)
+
+STATUS = JobStatus(
+    job="digits",
+    state=JobState.RUNNING,
+    attempt=2,
+    slices=4,
+    slice_size=8,
+    snapshot=SnapshotStatus(step=3, age_seconds=1.5),
+    snapshot_plan=SnapshotPlan(memory_seconds=1.0, durable_seconds=None, because="c"),
+)
+
+
+def test_there_and_back() -> None:
+    """Slices are told together; nothing is lost."""
+    value = json.loads(json.dumps(status_json(STATUS)))
+    assert value["microbatch"] == {"slices": 4, "size": 8}
+    again = status_from_json(value)
+    assert (again.state, again.slices, again.slice_size) == (STATUS.state, 4, 8)
+    assert (again.snapshot, again.snapshot_plan) == (
+        STATUS.snapshot,
+        STATUS.snapshot_plan,
+    )
+
+
+def test_of_a_newer_daemon() -> None:
+    """Keys that are not known here are left out; what is not there is not known."""
+    value = {"job": "a", "state": "queued", "attempt": 0, "gpus": ["GPU-1"]}
+    assert status_from_json(value) == JobStatus(
+        job="a", state=JobState.QUEUED, attempt=0
+    )

@@ -1,0 +1,226 @@
+"""The daemon without systemd: real daemons, real attempts, real signals."""
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.boxes import PATIENCE, BoxUnderTest, alive, box_in, until
+
+WAITS = """
+import pathlib, time
+print("up", flush=True)
+while not pathlib.Path("go").exists(): time.sleep(0.05)
+print("done", flush=True)
+"""
+
+
+@pytest.fixture
+def box(tmp_path: Path) -> Iterator[BoxUnderTest]:
+    """A box."""
+    with box_in(tmp_path) as made:
+        yield made
+
+
+def test_a_submitted_job_runs_to_its_end(box: BoxUnderTest) -> None:
+    """Its status, its log and its exit are told; who submitted it is written down."""
+    box.begin()
+    script = box.script("import sys; print('args', sys.argv[1:])")
+    submitted = box.json("submit", script, "--name", "its own")
+    assert (submitted["job"], submitted["state"]) == ("train", "queued")
+    job = box.until(lambda job: job["state"] == "finished")
+    assert (job["attempt"], job["wanted"]) == (1, "run")
+    assert box.do("logs", "train") == "args ['--name', 'its own']\n"
+    assert box.json("incidents") == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_training_goes_on_without_its_daemon(box: BoxUnderTest, number: int) -> None:
+    """However the daemon ends: the next one finds the same process, and sees its end."""
+    daemon = box.begin()
+    box.do("submit", box.script(WAITS))
+    before = box.until(lambda job: job["pid"])
+    box.end(daemon, number)
+    assert alive(before["pid"])
+    (said,) = box.json("status")  # by the files alone
+    assert (said["pid"], said["state"]) == (before["pid"], "interrupted")
+    box.begin()
+    after = box.until(lambda job: job["state"] == "running")
+    assert (after["pid"], after["attempt"]) == (before["pid"], 1)
+    (box.directory / "go").touch()
+    box.until(lambda job: job["state"] == "finished")
+    assert box.json("incidents") == []
+    assert box.do("logs", "train") == "up\ndone\n"
+
+
+def test_an_end_that_no_daemon_saw(box: BoxUnderTest) -> None:
+    """What the shim wrote is read by the next daemon: a clean end is one."""
+    daemon = box.begin()
+    box.do("submit", box.script(WAITS))
+    pid = box.until(lambda job: job["pid"])["pid"]
+    box.end(daemon, signal.SIGKILL)
+    (box.directory / "go").touch()
+    until(lambda: not alive(pid))
+    box.begin()
+    assert box.until(lambda job: job["state"] == "finished")["attempt"] == 1
+    assert box.json("incidents") == []
+
+
+def test_a_crash_that_no_daemon_saw(box: BoxUnderTest) -> None:
+    """It is one incident, and the job goes on."""
+    daemon = box.begin()
+    box.do("submit", box.script(WAITS))
+    pid = box.until(lambda job: job["pid"])["pid"]
+    box.end(daemon, signal.SIGKILL)
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: not alive(pid))
+    box.begin()
+    box.until(lambda job: job["attempt"] == 2 and job["pid"])
+    (incident,) = box.json("incidents")
+    assert incident["attempt"] == 1
+    (box.directory / "go").touch()
+    box.until(lambda job: job["state"] == "finished")
+    assert len(box.json("incidents")) == 1
+
+
+def test_shim_and_daemon_killed_at_once(box: BoxUnderTest) -> None:
+    """Nobody recorded the end: it is an incident of unknown cause, and the job goes on."""
+    daemon = box.begin()
+    box.do("submit", box.script(WAITS))
+    pid = box.until(lambda job: job["pid"])["pid"]
+    shim = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    os.kill(shim, signal.SIGKILL)
+    box.end(daemon, signal.SIGKILL)
+    box.begin()
+    box.until(lambda job: job["attempt"] == 2 and job["pid"])
+    assert len(box.json("incidents")) == 1
+
+
+def test_stop_drain_and_start(box: BoxUnderTest) -> None:
+    """A job that was stopped stays so, also for the next daemon; start resumes it."""
+    daemon = box.begin()
+    box.do("submit", box.script(WAITS))
+    box.until(lambda job: job["pid"])
+    box.do("drain", "train")
+    box.until(lambda job: job["state"] == "drained")
+    box.end(daemon)
+    box.begin()
+    assert box.job()["state"] == "drained"
+    box.do("start", "train")
+    box.until(lambda job: job["pid"])
+    (box.directory / "go").touch()
+    assert box.until(lambda job: job["state"] == "finished")["attempt"] == 2
+    assert box.json("incidents") == []
+
+
+def test_stop_does_not_wait_for_a_deaf_script(box: BoxUnderTest) -> None:
+    """Without --drain a job ends at once."""
+    box.begin()
+    deaf = "import signal; signal.signal(15, signal.SIG_IGN)\n"
+    box.do("submit", box.script(deaf + WAITS))
+    box.until(lambda job: job["pid"])
+    until(lambda: b"up" in box.client.read("/v1/jobs/train/logs")[0])
+    box.do("stop", "train")
+    box.until(lambda job: job["state"] == "drained")
+
+
+def test_job_files(box: BoxUnderTest) -> None:
+    """A broken file is reported and leaves all others alone, also its own job."""
+    box.jobs.mkdir(parents=True)
+    script = box.script(WAITS)
+    good = f'script = "{script}"\nworking_directory = "{box.directory}"\n'
+    (box.jobs / "good.toml").write_text(good)
+    (box.jobs / "bad.toml").write_text("script = ")
+    daemon = box.begin()
+    pid = box.until(lambda job: job["pid"], "good")["pid"]
+    assert "bad.toml" in box.command("status").stderr
+    (box.jobs / "good.toml").write_text(good + "gpus = 'all'\n")
+    (box.jobs / "bad.toml").write_text(good)
+    daemon.send_signal(signal.SIGHUP)
+    box.until(lambda job: job["pid"], "bad")
+    assert box.job("good")["pid"] == pid
+    assert "good.toml: gpus" in box.command("status").stderr
+    (box.directory / "go").touch()
+    for name in ("good", "bad"):
+        box.until(lambda job: job["state"] == "finished", name)
+
+
+def test_logs_are_followed_to_the_end(box: BoxUnderTest) -> None:
+    """``logs -f`` shows what comes, across attempts, and ends with the job."""
+    box.begin()
+    box.do("submit", box.script(
+        "import os, pathlib, sys\n"
+        "if not pathlib.Path('again').exists():\n"
+        "    pathlib.Path('again').touch(); print('first', flush=True)\n"
+        "    os.kill(os.getpid(), 9)\n"
+        "print('second')\n"
+    ))  # fmt: skip
+    until(lambda: box.job()["attempt"] > 0)
+    assert box.do("logs", "-f", "--attempt", "1", "train") == "first\nsecond\n"
+
+
+def test_a_paused_box_starts_nothing(box: BoxUnderTest) -> None:
+    """Also the next daemon does not, until somebody resumes it."""
+    daemon = box.begin()
+    box.do("pause")
+    box.do("submit", box.script("print('ran')"))
+    assert "paused by" in box.until(lambda job: "paused" in job["message"])["message"]
+    box.end(daemon)
+    box.begin()
+    assert box.job()["state"] == "queued"
+    box.do("resume")
+    box.until(lambda job: job["state"] == "finished")
+
+
+def test_gpus_are_handed_out_one_job_each(box: BoxUnderTest) -> None:
+    """Who has to wait is told why; who ends makes room."""
+    box.config = '[gpus]\nuse = ["GPU-a", "GPU-b"]\n'
+    box.begin()
+    text = "import os; print(os.environ['CUDA_VISIBLE_DEVICES'], flush=True)\n" + WAITS
+    for name in ("one", "two"):
+        script = box.script(text, f"{name}.py")
+        box.do("submit", "--gpu-count", "2" if name == "one" else "1", script)
+    box.until(lambda job: job["pid"], "one")
+    assert box.job("one")["gpus"] == ["GPU-a", "GPU-b"]
+    assert "wants 1 GPUs, 0 are free" in box.job("two")["message"]
+    (box.directory / "go").touch()
+    box.until(lambda job: job["state"] == "finished", "two")
+    assert box.do("logs", "one").startswith("GPU-a,GPU-b\n")
+    assert box.do("logs", "two").startswith("GPU-a\n")
+
+
+def test_bad_requests(box: BoxUnderTest) -> None:
+    """Each gets a sentence, and changes nothing."""
+    box.begin()
+    script = box.script("")
+    for arguments, sentence in (
+        (["stop", "nobody"], "there is no job 'nobody'"),
+        (["submit", "--name", "../x", script], "name: expected a name"),
+        (["submit", "missing.py"], "there is none"),
+        (["submit", "--user", "nobody", script], "without systemd"),
+        (["incidents", "--ack", "7"], "there is no incident 7"),
+        (["logs", "nobody"], "there is no job"),
+    ):
+        done = box.command(*map(str, arguments))
+        assert done.returncode in {1, 2}
+        assert sentence in done.stderr, done.stderr
+        assert "Traceback" not in done.stderr
+    assert box.json("status") == []
+
+
+def test_one_daemon_a_state_directory(box: BoxUnderTest) -> None:
+    """A second one is refused in a sentence."""
+    box.begin()
+    second = box.begin()
+    said, _ = second.communicate(timeout=PATIENCE)
+    assert second.returncode == 1
+    assert "another daemon has the state directory" in said
+
+
+def test_without_a_daemon(box: BoxUnderTest) -> None:
+    """A command that needs one says so."""
+    done = box.command("stop", "train")
+    assert done.returncode == 1
+    assert "no daemon answers" in done.stderr
