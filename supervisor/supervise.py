@@ -214,6 +214,7 @@ class Supervisor:
             promise=None if watch is None else watch.telemetry.view.promise,
             snapshot_plan=None if watch is None else watch.telemetry.view.snapshot_plan,
             tiers=NO_SNAPSHOTS if watch is None else watch.telemetry.view.tiers,
+            forecast_seconds=self.memory.seconds_left(),
         )
         page = None if watch is None else watch.telemetry.page()
         earlier = self._earlier

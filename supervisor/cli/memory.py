@@ -17,6 +17,7 @@ from supervisor.core.memory_picture import Fill, cells, fill_of
 from supervisor.core.units import format_size
 from supervisor.host.attempts import read_shimmed, same_process
 from supervisor.host.memory_report import MemoryReport, ask, kept_report, live_report
+from supervisor.host.status import paths_of
 from supervisor.wire.paths import AttemptPaths, RunPaths, StatePaths
 
 COLOURS = {Fill.VARIABLES: "blue", Fill.USED: "red", Fill.FREE: "green"}
@@ -59,7 +60,7 @@ def _report(paths: StatePaths, job: str, *, wait: float) -> MemoryReport:
         fail(f"there is no job {job!r} in {paths.root}; see `trainwarden status`")
     if not attempts:
         fail(f"the job {job!r} has not started an attempt yet")
-    files, number = paths.run(run.job, run.number), attempts[-1].number
+    files, number = paths_of(run, paths), attempts[-1].number
     newest = files.attempt(number)
     shimmed = read_shimmed(newest)
     if shimmed is None or not same_process(shimmed):

@@ -269,7 +269,10 @@ class Forecast(Table):
     """What is done about memory that grows, before it runs out."""
 
     restart_below: Deadline = 20.0
+    """A restart is planned when what is left lasts no longer, at the present trend, and
+    nine tenths are used. None (``off`` in the file): never."""
     warn_at: Annotated[float | None, BeforeValidator(_threshold)] = 0.9
+    """Part of a limit from which on there is a warning. None (``off``): never."""
 
 
 class Drain(Table):

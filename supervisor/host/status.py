@@ -1,8 +1,8 @@
 """One status from three sources: the run, its page, and the ledger's counts."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from supervisor.core.causes import Cause
@@ -38,8 +38,9 @@ class RunFacts:
     batch: int | None = None
     promise: str | None = None
     snapshot_plan: SnapshotPlan | None = None
-    tiers: Tiers = NO_SNAPSHOTS
     treatment: Treatment = NOTHING
+    tiers: Tiers = NO_SNAPSHOTS
+    forecast_seconds: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
 def restarts(incidents: Iterable[tuple[Cause, RemedyKind]]) -> dict[Cause, int]:
@@ -64,8 +65,8 @@ def job_status(
         message=facts.message,
         promise=facts.promise,
         snapshot_plan=facts.snapshot_plan,
-        tiers=tier_statuses(facts.tiers, now=now),
         treatment=described(facts.treatment),
+        tiers=tier_statuses(facts.tiers, now=now),
         effective_batch=facts.batch,
         incidents=dict(Counter(cause for cause, _ in facts.incidents)),
         restarts=restarts(facts.incidents),
@@ -94,6 +95,7 @@ def job_status(
         memory_in_use_bytes=page.memory_in_use_bytes if live else None,
         memory_peak_bytes=page.memory_peak_bytes,
         allocator=_allocator(page) if live else None,
+        forecast_seconds=facts.forecast_seconds if live else {},
         host_rss_bytes=page.host_rss_bytes if live else None,
         heartbeat_age_seconds=_age(page.heartbeat_ns, now) if live else None,
         step_counts=tuple(
@@ -162,8 +164,8 @@ def stored_status(
         batch=next((a.batch for a in reversed(attempts) if a.batch), None),
         promise=telemetry.view.promise,
         snapshot_plan=telemetry.view.snapshot_plan,
-        tiers=telemetry.view.tiers,
         treatment=NOTHING if run.treatment is None else from_json(run.treatment),
+        tiers=telemetry.view.tiers,
     )
     earlier = earlier_pages(run_paths, number)
     pid = shimmed.pid if alive and shimmed is not None else None

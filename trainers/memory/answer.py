@@ -47,8 +47,8 @@ def at_crash(
 ) -> None:
     """The last word of a process that ran out of memory, if ``error`` says so.
 
-    ``variables``: as they were known before: now an operation might find no memory for
-    its result. The map at the failure is in TensorFlow's own dump.
+    ``variables``: as they were known before, with their addresses; now an operation
+    might find no memory for its result. The map at the failure is in TensorFlow's own dump.
     """
     exhausted = (tf.errors.ResourceExhaustedError, tf.errors.InternalError, MemoryError)
     if not isinstance(error, exhausted):
@@ -61,7 +61,7 @@ def at_crash(
             step=attempt.steps_here,
             at=time.time(),
             jit=bool(getattr(model, "jit_compile", False)),
-            variables=tuple(variables),
+            variables=tuple(variables or holders.variables_of(model, None)),
             kept=tuple(holders.kept([*holders.roots_of_fit(run), *roots])),
         )
         _leave(attempt.paths, b"", answer)
