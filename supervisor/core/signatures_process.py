@@ -86,7 +86,9 @@ NCCL = (
         "Collective has timed out",
         "Barrier timed out. Id",
         "GetKeyValue() timed out",
-        "coordination service",
+        "oordination service",
+        "Horovod has been shut down",
+        "MPI communication peer process has unexpectedly disconnected",
         "MPI_ABORT was invoked",
         "heartbeat timeout",
         "Terminating process because the JAX distributed service detected",
@@ -95,7 +97,9 @@ NCCL = (
         r"|client socket has timed out|Dist(?:Network|Store)Error|TCPStore.*(?:fail|time"
         r"|[Bb]roken)|Collective ops is aborted by|CollectiveExecutor::StartAbort (?!OUT_OF_RANGE)|Collective has timed out"
         r"|Barrier timed out\. Id|GetKeyValue\(\) timed out|JAX distributed service detected"
-        r"|(?:coordination service|heartbeat).*(?:[Ee]rror|timeout|fail)"
+        r"|(?:[Cc]oordination service|heartbeat).*(?:[Ee]rror|timeout|fail|DEADLINE_EXC)"
+        r"|Failed to disconnect from coordination service|Horovod has been shut down"
+        r"|MPI communication peer process has unexpectedly disconnected"
         r"|MPI_ABORT was invoked",
         src="pytorch: third_party/gloo, c10d; tensorflow: distributed_runtime",
     ),
@@ -126,12 +130,14 @@ SIGNALS = (
         "Floating point exception",
         "segfault at",
         "general protection fault",
-        "0xC",
+        "0xC0000",
+        "exited on signal",
         "access violation",
         *ENDED_WITH,
         rx=r"[Ss]egmentation fault|Fatal Python error: (?!Aborted)|(?<!for )SIG(?:SEGV|BUS|ILL|FPE)"
         r"|^(?:.*: )?Bus error|Illegal instruction|Floating point exception \("
-        r"|segfault at [0-9a-f]+ ip|general protection fault|0xC0000005"
+        r"|segfault at [0-9a-f]+ ip|general protection fault|exited on signal (?:4|7|8|11)\b"
+        r"|0xC0000(?:005|409|374|01D|0FD)\b"
         r"|access violation|" + ended_with(-11, -7, -4, -8, 139, 135, 132, 136),
         src="linux: arch/x86/kernel/traps.c; bash: jobs.c; cpython: faulthandler.c",
     ),
@@ -287,7 +293,9 @@ OUTSIDE = (
         Cause.STALLED,
         HINT,
         "may be stuck",
-        src="xla: service/rendezvous.cc; it often says 'unstuck' a little later",
+        "One or more tensors were submitted to be reduced",
+        src="xla: service/rendezvous.cc; it often says 'unstuck' a little later; "
+        "horovod: common/stall_inspector.cc",
     ),
 )
 

@@ -149,6 +149,15 @@ SCRIPT = (
         src="jaxlib: xla_client (status codes of abseil)",
     ),
     raised(
+        "library.unavailable",
+        Cause.NCCL,
+        EXCEPTION + 1,
+        "XlaRuntimeError",
+        "JaxRuntimeError",
+        rx=r": (?:DEADLINE_EXCEEDED|UNAVAILABLE|CANCELLED)",
+        src="jaxlib: distributed runtime; single processes have no deadlines",
+    ),
+    raised(
         "library.internal",
         Cause.UNKNOWN,
         EXCEPTION,
