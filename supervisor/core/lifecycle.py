@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from supervisor.core import lifecycle_end as end
+from supervisor.core.causes import Cause
 from supervisor.core.effects import CheckGate, End, Launch, Say
 from supervisor.core.events import (
     DrainRequested,
@@ -88,7 +89,7 @@ def _launch(run: Run, _event: Event, _now: float) -> Step:
         attempt=number,
         history=run.history.begun(number).updated(treatment=stored),
         treatment=treatment,
-        liveness=run.liveness.fresh(past),
+        liveness=run.liveness.fresh(past, hangs=_hangs(run)),
         unsaved=frozenset(),
         deadline=None,
         waiting_since=None,
@@ -96,6 +97,14 @@ def _launch(run: Run, _event: Event, _now: float) -> Step:
         message=f"starting attempt {number}",
     )
     return launched, (Launch(number=number, treatment=treatment),)
+
+
+def _hangs(run: Run) -> int:
+    """How many attempts in a row were killed for a hang, without progress."""
+    last = run.history.last
+    if last is None or last.cause is not Cause.STALLED:
+        return 0
+    return run.history.fruitless(Cause.STALLED)
 
 
 def _spawned(run: Run, event: Event, now: float) -> Step:

@@ -199,6 +199,8 @@ def exited(run: Run, event: Event, now: float) -> Step:
     """The attempt is over."""
     assert isinstance(event, Exited)  # noqa: S101  # by the table
     evidence = replace(event.evidence, killed_because=run.killed_because)
+    if run.killed_because is not None and evidence.script_exit_code == 0:
+        evidence = replace(evidence, finished=True)  # it hung behind its own end
     diagnosis = examined(diagnose(evidence), evidence)
     history = run.history.updated(
         cause=diagnosis.cause,

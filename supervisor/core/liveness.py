@@ -8,7 +8,9 @@
 3. Time that nobody could use does not count: while the process is stopped (SIGSTOP, a
    debugger), while the machine sleeps, while we ourselves were not running. No look
    adds more than a few seconds, so a jump of any clock is no hang.
-4. Each attempt begins with fresh clocks; what was learned stays.
+4. Outside of steps nobody can say what progress is: there, using a processor or
+   writing output counts as well. No healthy script is killed for taking its time.
+5. Each attempt begins with fresh clocks; what was learned stays.
 
 Quantiles by phase take the place of NVIDIA's resiliency extension's "five times the
 longest interval", which one slow step widens for ever.
@@ -27,8 +29,16 @@ that we were not running either."""
 
 BUSY_PART = 0.5
 BUSY_FACTOR = 3.0
-"""A process that is silent but used half of the time on a processor is more likely in
-a long native call that holds the interpreter's lock: it gets so much longer."""
+"""A process that used half of the time on a processor is more likely in a long native
+call that holds the interpreter's lock, or in a callback that evaluates something: it
+gets so much longer."""
+
+TWICE_FACTOR = 2.0
+"""What took so long twice is no accident, however seldom: a deadline is at least this
+times the second longest."""
+
+WORK_PART = 0.01
+"""Who uses a processor for so much of the time is at work: a polling loop uses less."""
 
 STOPPED = frozenset("Tt")
 """States of proc(5): stopped by a signal, or by a debugger."""
@@ -55,6 +65,10 @@ PHASES: Mapping[str, str] = {
     "snapshot": "snapshot",
 }
 """Phases of the telemetry page, and which deadline is theirs."""
+
+FREE = frozenset({"startup", "compile"})
+"""What is waited for there is the script's own code, or a compiler, or the data being
+skipped to where they were: work is all that can be seen of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +107,11 @@ class Look:
     state: str | None = None
     """Of the training process, as in proc(5)."""
     cpu_seconds: float | None = None
+    """Processor time of the training process."""
+    work_seconds: float | None = None
+    """Processor time of all its processes together, looked at every few seconds."""
+    output_bytes: int | None = None
+    """What it has written to its log."""
     slept_seconds: float = 0.0
     """How long the machine has been asleep since it started (CLOCK_BOOTTIME less
     CLOCK_MONOTONIC)."""
@@ -138,29 +157,42 @@ class Liveness:
     last: Look = Look()
     silent_for: float = 0.0
     stalled_for: float = 0.0
+    unmoved_for: float = 0.0
+    """As ``stalled_for``, work not counted: what is learned."""
+    work_at: float = 0.0
+    """``work_seconds`` when there last was progress."""
     cpu_at_beat: float | None = None
+    cpu_at_progress: float | None = None
+    patience: float = 1.0
+    """Deadlines of progress are longer by this: twice as long after each attempt that
+    was killed for a hang and whose successor got no further. Perhaps none was."""
 
-    def fresh(self, learned: Mapping[str, Rhythm]) -> "Liveness":
-        """For a new attempt: the clocks at zero."""
-        return Liveness(deadlines=self.deadlines, learned=learned)
+    def fresh(self, learned: Mapping[str, Rhythm], *, hangs: int = 0) -> "Liveness":
+        """For a new attempt: the clocks at zero. ``hangs``: in a row, in vain."""
+        return Liveness(deadlines=self.deadlines, learned=learned, patience=2.0**hangs)
 
     def usual(self, phase: str) -> float | None:
-        """What is usual from one progress to the next, all attempts together.
-
-        Before the first step of a kind the one that was compiled is all there is.
-        """
-        both = [r for r in (self.learned.get(phase), self.seen.get(phase)) if r]
-        known = together(both).get(phase)
-        if known is None and PHASES.get(phase) == "step":
-            return self.usual("compiling")
+        """What is usual from one progress to the next, all attempts together."""
+        known = self._known(phase)
         return None if known is None else known.usual
+
+    def _known(self, phase: str) -> Rhythm | None:
+        """Before the first plain step the one that was compiled is all there is."""
+        both = [r for r in (self.learned.get(phase), self.seen.get(phase)) if r]
+        if not both and PHASES.get(phase) == "step":
+            return self._known("compiling")
+        return together(both).get(both[0].phase) if both else None
 
     def deadline(self, phase: str) -> float | None:
         """How long progress may take in ``phase``; None: for ever."""
         floor = self.deadlines.floor(PHASES.get(phase, "startup"))
+        known = self._known(phase)
         if floor is None:
             return None
-        return max(floor, self.deadlines.factor * (self.usual(phase) or 0.0))
+        usual = 0.0 if known is None else known.usual or 0.0
+        twice = 0.0 if known is None else known.twice or 0.0
+        learned = max(self.deadlines.factor * usual, TWICE_FACTOR * twice)
+        return self.patience * max(floor, learned)
 
 
 def look(liveness: Liveness, seen: Look, *, now: float) -> tuple[Liveness, Hang | None]:
@@ -170,14 +202,18 @@ def look(liveness: Liveness, seen: Look, *, now: float) -> tuple[Liveness, Hang 
     beat = seen.heartbeat_ns != before.heartbeat_ns
     moved = seen.progress != before.progress
     rhythms = _learn(liveness, passed) if moved else liveness.seen
+    alive = moved or _works(liveness, seen, passed)
     after = replace(
         liveness,
         looked_at=now,
         last=seen,
         silent_for=0.0 if beat else liveness.silent_for + passed,
-        stalled_for=0.0 if moved else liveness.stalled_for + passed,
+        stalled_for=0.0 if alive else liveness.stalled_for + passed,
+        unmoved_for=0.0 if moved else liveness.unmoved_for + passed,
+        work_at=(seen.work_seconds or 0.0) if alive else liveness.work_at,
         seen=rhythms,
         cpu_at_beat=seen.cpu_seconds if beat else liveness.cpu_at_beat,
+        cpu_at_progress=seen.cpu_seconds if moved else liveness.cpu_at_progress,
     )
     return after, _hang(after)
 
@@ -191,17 +227,32 @@ def _counted(liveness: Liveness, seen: Look, now: float) -> float:
     return min(max(now - liveness.looked_at, 0.0), LONGEST_LOOK)
 
 
+def _works(liveness: Liveness, seen: Look, passed: float) -> bool:
+    """Whether it is at work where nothing else can be asked of it."""
+    if PHASES.get(seen.phase or "starting") not in FREE:
+        return False
+    if seen.output_bytes != liveness.last.output_bytes:
+        return True
+    waited = max(liveness.stalled_for + passed, 1.0)
+    return (seen.work_seconds or 0.0) - liveness.work_at >= WORK_PART * waited
+
+
 def _learn(liveness: Liveness, passed: float) -> Mapping[str, Rhythm]:
     phase = liveness.last.phase
     if phase is None:
         return liveness.seen
     old = liveness.seen.get(phase, Rhythm(phase=phase))
-    return {**liveness.seen, phase: old.with_time(liveness.stalled_for + passed)}
+    return {**liveness.seen, phase: old.with_time(liveness.unmoved_for + passed)}
 
 
 def _hang(liveness: Liveness) -> Hang | None:
     phase = liveness.last.phase or "starting"
-    deadline = liveness.deadline(phase)
+    deadline = _longer_if_busy(
+        liveness.deadline(phase),
+        liveness,
+        liveness.stalled_for,
+        liveness.cpu_at_progress,
+    )
     if deadline is not None and liveness.stalled_for > deadline:
         # Progress is what counts; without heartbeats it is the native kind.
         silent = liveness.silent_for >= 0.5 * liveness.stalled_for
@@ -212,7 +263,9 @@ def _hang(liveness: Liveness) -> Hang | None:
             deadline=deadline,
             usual=liveness.usual(phase),
         )
-    quiet = _silent_deadline(liveness)
+    quiet = _longer_if_busy(
+        liveness.deadlines.silent, liveness, liveness.silent_for, liveness.cpu_at_beat
+    )
     if quiet is None or liveness.silent_for <= quiet:
         return None
     return Hang(
@@ -224,10 +277,12 @@ def _hang(liveness: Liveness) -> Hang | None:
     )
 
 
-def _silent_deadline(liveness: Liveness) -> float | None:
-    floor = liveness.deadlines.silent
-    now, then = liveness.last.cpu_seconds, liveness.cpu_at_beat
-    if floor is None or now is None or then is None:
-        return floor
-    busy = now - then >= BUSY_PART * liveness.silent_for
-    return floor * BUSY_FACTOR if busy else floor
+def _longer_if_busy(
+    deadline: float | None, liveness: Liveness, waited: float, then: float | None
+) -> float | None:
+    """``deadline``, longer if half of ``waited`` was spent on a processor."""
+    now = liveness.last.cpu_seconds
+    if deadline is None or now is None or then is None:
+        return deadline
+    busy = now - then >= BUSY_PART * waited
+    return deadline * BUSY_FACTOR if busy else deadline

@@ -37,6 +37,11 @@ class Rhythm:
         rank = min(int((1 - QUANTILE) * self.count), len(self.longest) - 1)
         return self.longest[rank]
 
+    @property
+    def twice(self) -> float | None:
+        """What was reached twice: the second longest, in seconds."""
+        return self.longest[1] if self.count > 1 else None
+
 
 def together(rhythms: Iterable[Rhythm]) -> dict[str, Rhythm]:
     """Those of several attempts as one, by phase."""

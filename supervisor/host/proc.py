@@ -99,8 +99,17 @@ def slept_seconds() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME) - time.monotonic()
 
 
-def look_at(pid: int | None, page: Page | None) -> Look:
-    """How training looks right now, by the kernel and by its own page."""
+def look_at(
+    pid: int | None,
+    page: Page | None,
+    *,
+    work_seconds: float | None = None,
+    output: Path | None = None,
+) -> Look:
+    """How training looks right now, by the kernel and by its own page.
+
+    ``work_seconds``: processor time of all its processes; ``output``: its log.
+    """
     known = None if pid is None else stat(pid)
     seen = page or Page()
     return Look(
@@ -114,8 +123,18 @@ def look_at(pid: int | None, page: Page | None) -> Look:
             seen.step,
             seen.samples,
             seen.snapshots,
+            seen.ticks,
         ),
         state=None if known is None else known.state,
         cpu_seconds=None if known is None else known.cpu_seconds,
+        work_seconds=work_seconds,
+        output_bytes=None if output is None else _size(output),
         slept_seconds=slept_seconds(),
     )
+
+
+def _size(path: Path) -> int | None:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return None

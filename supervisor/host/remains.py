@@ -39,6 +39,8 @@ class Remains:
     run_id: str
     known: dict[int, int] = field(default_factory=dict[int, int])
     """Every process that was ever seen: {pid: start in clock ticks}."""
+    work_seconds: float = 0.0
+    """Processor time of the attempt's living processes, as last looked at."""
     _asked: dict[int, float] = field(default_factory=dict[int, float])
     _told: frozenset[int] = frozenset()
     _looked_at: float | None = None
@@ -54,7 +56,10 @@ class Remains:
         if root is None or not due:
             return
         self._looked_at = now
-        self.known.update(descendants(root))
+        tree = descendants(root)
+        self.known.update(tree)
+        seen = [stat(pid) for pid in tree]
+        self.work_seconds = sum(one.cpu_seconds for one in seen if one is not None)
 
     def left(self) -> dict[int, str]:
         """Who still is there: {pid: command name}."""

@@ -11,6 +11,7 @@ from supervisor.host.remains import Remains, gpus_of
 from supervisor.host.stacks import Stacks
 from supervisor.host.telemetry import Telemetry
 from supervisor.wire.page import Page
+from supervisor.wire.records import Shimmed
 
 KILLS = 2
 """SIGKILL was sent so often before a process in D state is called unkillable."""
@@ -30,6 +31,7 @@ class Watch:
     """The stacks of its threads, where they were taken."""
     _stacks: Stacks | None = None
     _kills: int = 0
+    _shimmed: Shimmed | None = None
 
     @classmethod
     def over(cls, attempt: Attempt) -> "Watch":
@@ -39,11 +41,18 @@ class Watch:
 
     def look(self, *, now: float, remains: Remains) -> list[Event]:
         """How it looks at ``now`` (monotonic seconds)."""
-        shimmed = read_shimmed(self.attempt.paths)
-        remains.follow(None if shimmed is None else shimmed.shim_pid, now=now)
+        self._shimmed = self._shimmed or read_shimmed(self.attempt.paths)
+        shim = None if self._shimmed is None else self._shimmed.shim_pid
+        remains.follow(shim, now=now)
         self.page = self.telemetry.page() or self.page
         rss = None if self.page is None else self.page.host_rss_bytes
-        found: list[Event] = [Looked(look_at(self.attempt.pid, self.page), rss)]
+        seen = look_at(
+            self.attempt.pid,
+            self.page,
+            work_seconds=remains.work_seconds,
+            output=self.attempt.paths.output,
+        )
+        found: list[Event] = [Looked(seen, rss)]
         if self._stacks is not None and self._stacks.taken(now=now):
             self.stacks_text, self._stacks = self._stacks.text, None
             found.append(StacksTaken())

@@ -41,7 +41,7 @@ class Phase(enum.IntEnum):
     REPLAYING = 6
     """Steps that an earlier attempt had done already."""
     BETWEEN = 7
-    """The user's code between or after calls of ``fit``."""
+    """The user's code between or after calls of ``fit``, or between two epochs."""
     FINISHED = 8
 
 
@@ -86,6 +86,8 @@ class Page:
     snapshot_step: int | None = None
     snapshot_ns: int | None = None
     snapshots: int | None = None
+    ticks: int | None = None
+    """Counts signs of progress that no other field shows: batches of a validation."""
     memory_limit_bytes: int | None = None
     memory_in_use_bytes: int | None = None
     memory_peak_bytes: int | None = None

@@ -142,6 +142,28 @@ def test_detectors_start_fresh_with_each_attempt() -> None:
     assert run.liveness.looked_at is None
 
 
+def test_the_second_hang_in_vain_is_waited_for_twice_as_long() -> None:
+    """Perhaps it was no hang. After progress, patience is as before."""
+    run, waits = fresh(), []
+    for snapshot in (8, 8, 8, 20):
+        run = running(run)
+        waits.append(run.liveness.patience)
+        run = replace(run, state=JobState.KILLING, killed_because="hangs")
+        over = replace(ended(signal=9), snapshot_step=snapshot)
+        run, _ = happen(run, over)
+    assert waits == [1.0, 1.0, 2.0, 4.0]
+    assert running(run).liveness.patience == 1.0
+
+
+def test_who_hangs_behind_its_own_end_has_finished() -> None:
+    """The script came to its end; a thread that nobody joined is no reason to train
+    it all again."""
+    run, _ = hung()
+    run, _ = happen(run, StacksTaken())
+    run, effects = happen(run, ended(signal=9, script_exit_code=0))
+    assert (run.state, effects[-1]) == (JobState.FINISHED, End(0))
+
+
 def test_a_drain_asked_for_during_a_kill_ends_the_run() -> None:
     """It was killed for a hang, and nobody wants another attempt."""
     run, _ = hung()

@@ -161,6 +161,15 @@ def test_a_setting_in_force_is_not_tried_again_after_progress() -> None:
     assert story.fail(snapshot=90).rung == "smaller"
 
 
+def test_a_ladder_that_climbs_does_so_through_progress() -> None:
+    """A fresh process helped for a while; where it fragments again, the allocator is
+    the next thing. A loss that is lost elsewhere begins at the bottom again."""
+    story = Story(Cause.DEVICE_OOM_FRAGMENTATION)
+    assert story.fail(snapshot=10).rung == "fresh"
+    assert story.fail(snapshot=20).rung == "async_allocator"
+    assert story.fail(snapshot=30).rung == "smaller"
+
+
 def test_a_ladder_that_climbed_to_its_end_begins_anew_after_progress() -> None:
     """A run that moves on is never given up for want of remedies."""
     story = Story(Cause.CUDA_FAULT)
