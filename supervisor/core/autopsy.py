@@ -193,7 +193,7 @@ def growth_of(forecasts: Sequence[Forecast], resource: Resource) -> Growth | Non
             return Growth(
                 resource=resource,
                 bytes_per_second=forecast.growth,
-                grown_bytes=forecast.growth * forecast.watched_seconds,
+                grown_bytes=forecast.grown,
                 confidence=forecast.confidence,
             )
     return None

@@ -45,6 +45,9 @@ CLOSE = 0.9
 RESERVE = 0.03
 """... and at the latest when what is left lasts only this part of the time that was
 watched: a step may need more than those before it."""
+WORTH = 0.1
+"""... and if a fresh process begins with at least this part of the capacity less: what
+is nearly full from the start is no better after a restart, however slowly it grows."""
 
 
 class Resource(enum.StrEnum):
@@ -130,6 +133,8 @@ class Forecast:
     """Bytes at which the next step fails."""
     growth: float
     """Bytes a second."""
+    grown: float
+    """Bytes since the first reading: what a fresh process gives back."""
     watched_seconds: float
     """How long the readings go back."""
 
@@ -139,8 +144,10 @@ class Forecast:
         return Level(used=self.used, capacity=self.capacity).part
 
     def imminent(self, within_seconds: float) -> bool:
-        """Whether it is time for a planned restart: sure, close and soon."""
+        """Whether it is time for a planned restart: sure, close, soon, and worth it."""
         if self.seconds is None or self.confidence < SURE or self.part < CLOSE:
+            return False
+        if self.grown < WORTH * self.capacity:
             return False
         return self.seconds <= max(within_seconds, RESERVE * self.watched_seconds)
 
@@ -197,6 +204,7 @@ class Series:
             used=used,
             capacity=capacity,
             growth=trend.slope / pace if pace > 0 else 0.0,
+            grown=used - self.points[0].level.used,
             watched_seconds=self.points[-1].at - self.points[0].at,
         )
 

@@ -61,6 +61,7 @@ def growing(resource: Resource, per_second: float) -> Forecast:
         used=9.0,
         capacity=10.0,
         growth=per_second,
+        grown=100 * per_second,
         watched_seconds=100.0,
     )
 

@@ -129,6 +129,11 @@ def test_whatever_settles_is_left_alone(seed: int) -> None:
     assert watched(curve, seconds=seconds) is None
 
 
+def test_full_from_the_start_is_left_alone() -> None:
+    """A restart would give nothing back."""
+    assert watched(lambda at: 930 + at / 10, seconds=600) is None
+
+
 def test_pauses_are_no_bends() -> None:
     """A leak of each step is as sure where snapshots hold training up now and then."""
     series, at = Series(), 0.0
@@ -138,7 +143,7 @@ def test_pauses_are_no_bends() -> None:
     forecast = series.forecast(Resource.DEVICE)
     assert forecast is not None
     assert forecast.confidence > SURE
-    assert forecast.imminent(WITHIN) == (forecast.part >= CLOSE)
+    assert forecast.growth > 0
 
 
 def test_no_time_at_all() -> None:
@@ -260,6 +265,7 @@ def test_no_capacity_is_full() -> None:
         ({"seconds": 29.0, "watched_seconds": 1000.0}, True),
         ({"confidence": 0.998}, False),
         ({"used": 890.0}, False),
+        ({"grown": 99.0}, False),
     ],
 )
 def test_when_a_restart_is_due(changes: dict[str, float | None], *, due: bool) -> None:
@@ -270,6 +276,7 @@ def test_when_a_restart_is_due(changes: dict[str, float | None], *, due: bool) -
         "used": 950.0,
         "capacity": 1000.0,
         "growth": 1.0,
+        "grown": 500.0,
         "watched_seconds": 100.0,
     }
     forecast = Forecast(resource=Resource.DEVICE, **{**known, **changes})  # type: ignore[arg-type]  # by name

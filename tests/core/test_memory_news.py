@@ -44,6 +44,7 @@ FORECAST = Forecast(
     used=95 * 2**20,
     capacity=100 * 2**20,
     growth=2**20,
+    grown=90 * 2**20,
     watched_seconds=90.0,
 )
 DUE = RestartDue(sentence(FORECAST), foreseen(FORECAST))
