@@ -13,7 +13,7 @@ from supervisor.wire.paths import AttemptPaths
 
 HOST_SECONDS = 1.0
 """How often main memory is looked at."""
-FORECAST_SECONDS = 2.0
+FORECAST_SECONDS = 10.0
 """How often a forecast is made while nothing is nearly full."""
 NEARLY = 0.8
 """From this part of a capacity on there is one at each reading."""
