@@ -369,29 +369,6 @@ def set_keras_generator_state(state: np.ndarray | None) -> None:
         assign(seed_generator.global_seed_generator().state, state)
 
 
-# --- Memory ----------------------------------------------------------------------
-
-
-def _memory_device() -> str:
-    return "GPU:0" if tf.config.list_logical_devices("GPU") else "CPU:0"
-
-
-def memory_info() -> dict[str, int] | None:
-    """``current`` and ``peak`` bytes of the allocator; None where it keeps no count."""
-    try:
-        return dict(tf.config.experimental.get_memory_info(_memory_device()))
-    except (ValueError, RuntimeError, tf.errors.OpError):
-        return None
-
-
-def reset_memory_peak() -> None:
-    """Let the allocator's peak start from what is in use now, where it can."""
-    try:
-        tf.config.experimental.reset_memory_stats(_memory_device())
-    except (ValueError, RuntimeError, tf.errors.OpError):
-        return
-
-
 __all__ = [
     "ArrayDataAdapter",
     "GeneratorDataAdapter",

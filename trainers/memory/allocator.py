@@ -28,7 +28,7 @@ def read() -> Reading | None:
     """The allocator now; None where it keeps no figures (a plain CPU allocator)."""
     try:
         info = tf.config.experimental.get_memory_info(device())
-    except (ValueError, RuntimeError):
+    except (ValueError, RuntimeError, tf.errors.OpError):
         return None
     return Reading(current_bytes=info["current"], peak_bytes=info["peak"])
 
@@ -37,6 +37,6 @@ def reset_peak() -> bool:
     """Let the peak start again from what is in use now; whether that was possible."""
     try:
         tf.config.experimental.reset_memory_stats(device())
-    except (ValueError, RuntimeError):
+    except (ValueError, RuntimeError, tf.errors.OpError):
         return False
     return True
