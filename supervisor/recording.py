@@ -61,6 +61,14 @@ class Recorder:
         wall = self.clock.wall()
         self._put(lambda: self.ledger.quarantine(self.row.id, effect, now=wall))
 
+    def quarantined(self) -> frozenset[str] | None:
+        """GPUs that are out of use, whoever said so; None: that cannot be told now."""
+        try:
+            kept = self.ledger.quarantined()
+        except LedgerError:
+            return None
+        return None if self._unwritten else frozenset(row.gpu for row in kept)
+
     def update(self, effect: UpdateIncident) -> None:
         """What became of an incident."""
         self._put(lambda: self.ledger.update_incident(self.row.id, effect))

@@ -334,7 +334,9 @@ class Supervisor:
 
     def _gate(self, awaited: Awaited | None) -> GateClear | GateHeld | Unkillable:
         gpus = self.gpus()
-        out = self.run.quarantined.union(self.run.treatment.avoid)
+        kept = self.recorder.quarantined()
+        quarantined = self.run.quarantined if kept is None else kept
+        out = quarantined.union(self.run.treatment.avoid)
         wanted = named(self.spec.gpus, gpus)
         found = self.remains.gate(
             now=self.clock.now(),
@@ -350,7 +352,7 @@ class Supervisor:
                 f"every GPU of this run is quarantined: {', '.join(wanted)}"
             )
         left = self.launcher.left(self.row.run_id, job=self.row.job)
-        return found if left is None else GateHeld(left)
+        return GateClear(kept) if left is None else GateHeld(left)
 
     def _between_failures(self) -> float:
         """Mean seconds from one failure of this run to the next."""

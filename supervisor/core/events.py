@@ -131,6 +131,10 @@ class TimeIsUp:
 class GateClear:
     """Nothing is left of the dead attempt: the next may start."""
 
+    quarantined: frozenset[str] | None = None
+    """GPUs that are out of use now: another run, or a person, may have changed that.
+    None: not known, so as before."""
+
 
 @dataclass(frozen=True, slots=True)
 class GateHeld:

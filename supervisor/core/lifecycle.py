@@ -78,7 +78,9 @@ def _gate_held(run: Run, event: Event, now: float) -> Step:
     return held, said
 
 
-def _launch(run: Run, _event: Event, _now: float) -> Step:
+def _launch(run: Run, event: Event, _now: float) -> Step:
+    assert isinstance(event, GateClear)  # noqa: S101  # by the table
+    kept = run.quarantined if event.quarantined is None else event.quarantined
     number = run.attempt + 1
     treatment = replace(regrown(run.treatment, run.history), awaited=None)
     past = together(r for a in run.history.attempts for r in a.rhythms)
@@ -89,6 +91,7 @@ def _launch(run: Run, _event: Event, _now: float) -> Step:
         attempt=number,
         history=run.history.begun(number).updated(treatment=stored),
         treatment=treatment,
+        quarantined=kept,
         liveness=run.liveness.fresh(past, hangs=_hangs(run)),
         unsaved=frozenset(),
         deadline=None,

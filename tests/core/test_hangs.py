@@ -245,6 +245,15 @@ def test_an_unkillable_worker_of_a_dead_attempt_is_told_at_the_gate() -> None:
     assert record.failed_step is None
 
 
+def test_what_is_quarantined_is_asked_before_each_attempt() -> None:
+    """A person may have put a GPU back, and another run may have lost one."""
+    run = fresh(quarantined=frozenset({"GPU-a"}))
+    same, _ = happen(run, TimeIsUp(), GateClear())
+    assert same.quarantined == {"GPU-a"}
+    other, _ = happen(run, TimeIsUp(), GateClear(frozenset({"GPU-b"})))
+    assert other.quarantined == {"GPU-b"}
+
+
 def test_the_gate_is_looked_at_less_and_less_often() -> None:
     """Up to a limit, and from the beginning after it was clear."""
     run, waits = fresh(), []

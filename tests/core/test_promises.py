@@ -177,7 +177,7 @@ def live_through(world: World, end: End, *, snapshot: int | None) -> int | None:
     return newest
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(ENDS, min_size=1, max_size=25), ALLOWED)
 def test_whatever_attempts_die_of(ends: list[End], allowed: frozenset[Allow]) -> None:
     """One at a time, never a slice that failed, never a GPU forgotten."""
@@ -189,7 +189,7 @@ def test_whatever_attempts_die_of(ends: list[End], allowed: frozenset[Allow]) ->
     assert world.quarantined <= world.run.quarantined
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(NO_PROGRESS, min_size=40, max_size=40), ALLOWED, st.integers(0, 4))
 def test_nothing_restarts_for_ever_without_progress(
     ends: list[End], allowed: frozenset[Allow], restarts: int
@@ -242,7 +242,7 @@ def test_a_new_supervisor_decides_as_the_old_one_would(
     assert first.quarantined == second.quarantined
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(ENDS, min_size=1, max_size=20))
 def test_the_last_good_snapshot_is_never_left_behind(ends: list[End]) -> None:
     """Only a lost loss goes back further than to the newest; and never for long.
@@ -290,7 +290,7 @@ ANYTHING: st.SearchStrategy[Event] = st.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(ANYTHING, st.floats(0.0, 400.0)), max_size=80))
 def test_no_order_of_events_breaks_them(events: list[tuple[Event, float]]) -> None:
     """Also events that no shell would ever send in that order; the table is total."""
