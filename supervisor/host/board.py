@@ -20,6 +20,8 @@ WANTED_SECONDS = 600.0
 """A format that nobody asked for in this time is not rendered any more."""
 APART_SECONDS = 1.0
 """From one rendering to the next, at least."""
+PAUSE_SECONDS = 0.0002
+"""Rendering beforehand has time: it lets others have the interpreter in between."""
 GZIP_LEVEL = 1
 """A scrape shrinks to a tenth; more effort would save little."""
 
@@ -108,6 +110,15 @@ class Board:
             return ready.body
         return self._render(form, shown)
 
+    def render(self, form: Form) -> None:
+        """Render what is up now, at once."""
+        if self._shown is not None:
+            self._render(form, self._shown)
+
+    def remembered(self, form: Form) -> int:
+        """How many series the encoder of that form remembers."""
+        return self._encoders[form.openmetrics].remembered
+
     def _render(self, form: Form, shown: _Shown) -> bytes:
         with self._rendering:
             ready = self._ready.get(form)
@@ -126,7 +137,8 @@ class Board:
         ready = self._ready.get(form)
         if ready is not None and ready.number == shown.number:
             return ready.body
-        body = self._encoders[openmetrics].encode(shown.scene)
+        pause = PAUSE_SECONDS if threading.current_thread() is self._thread else 0.0
+        body = self._encoders[openmetrics].encode(shown.scene, pause_seconds=pause)
         self._ready[form] = _Ready(shown.number, body)
         return body
 

@@ -14,8 +14,9 @@ from supervisor.core.machine import Collector, Space, TreeUse
 from supervisor.host.clock import Clock
 from supervisor.host.trees import Trees
 
-INTERVAL_SECONDS = 1.0
-STALE_SECONDS = 10.0
+INTERVAL_SECONDS = 5.0
+"""Between two rounds; a new training process is looked at at once."""
+STALE_SECONDS = 20.0
 """What was measured longer ago is no longer what is."""
 
 
@@ -63,6 +64,7 @@ class HostWatch:
         self._runs: Mapping[str, object] = {}
         self._trees = Trees()
         self._view = HostView()
+        self._due = threading.Event()
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._work, name="host", daemon=True)
 
@@ -73,12 +75,16 @@ class HostWatch:
     def close(self) -> None:
         """Stop; a thread that hangs in a file system is left behind."""
         self._closing.set()
+        self._due.set()
         self._thread.join(timeout=5.0)
 
     def watch(self, roots: Mapping[str, int | None]) -> None:
         """The training process of each run from now on; None: it has none."""
         self._runs = dict(roots)
-        self._roots = {run: pid for run, pid in roots.items() if pid is not None}
+        living = {run: pid for run, pid in roots.items() if pid is not None}
+        if living != self._roots:
+            self._roots = living
+            self._due.set()
 
     def latest(self) -> HostView:
         """What was measured last; never waits."""
@@ -86,8 +92,9 @@ class HostWatch:
 
     def _work(self) -> None:
         while not self._closing.is_set():
+            self._due.clear()
             self._view = self.measure()
-            self._closing.wait(self._interval)
+            self._due.wait(self._interval)
 
     def measure(self) -> HostView:
         """One round."""

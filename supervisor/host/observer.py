@@ -5,7 +5,6 @@ it takes in where the runs are, and puts up what a scrape will be told. Nothing 
 waits for a driver, a file system or a reader.
 """
 
-import os
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -120,27 +119,27 @@ class Observer:
             say=self._news.append, clock=self.clock, environment=environment
         )
         self._expected = gpu_expected(gpus)
-        self._board = board
+        self.board = board
         self._host = HostWatch(places, clock=self.clock)
         self._meters: dict[str, Meter] = {}
 
     def start(self) -> None:
         """Begin."""
         self._watch.start()
-        if self._board is not None:
+        if self.board is not None:
             self._host.start()
-            self._board.start()
+            self.board.start()
 
     def close(self) -> None:
         """Stop everything."""
         self._watch.close()
-        if self._board is not None:
+        if self.board is not None:
             self._host.close()
-            self._board.close()
+            self.board.close()
 
     def show(self, statuses: Iterable[JobStatus]) -> None:
         """Where the runs are now; a run that is not among them is forgotten."""
-        if self._board is None:
+        if self.board is None:
             return
         now = self.clock.now()
         known = tuple(statuses)
@@ -150,13 +149,16 @@ class Observer:
             for status in known
         ]
         self._meters = {status.job: meter for meter, status in shown}
-        machine = machine_of(
+        self.board.publish([status for _, status in shown], self.machine())
+
+    def machine(self) -> Machine:
+        """What is known of the machine now."""
+        return machine_of(
             self._watch.latest(),
             self._host.latest(),
-            now=now,
+            now=self.clock.now(),
             expected=self._expected,
         )
-        self._board.publish([status for _, status in shown], machine)
 
     def news(self) -> list[str]:
         """What a person should hear, once: told to the loop that speaks with people."""
@@ -194,7 +196,4 @@ class Observer:
 
 def default_places(state: Path, memory: Path | None) -> dict[str, Path]:
     """File systems worth watching; ``memory``: of the memory tier, if there is one."""
-    places = {"state": state}
-    if memory is not None:
-        places["memory"] = memory
-    return {name: path for name, path in places.items() if os.fspath(path)}
+    return {"state": state} | ({} if memory is None else {"memory": memory})

@@ -1,5 +1,6 @@
 """A real probe process, the real binding, and a library whose answers a test writes."""
 
+import json
 import os
 import signal
 import sys
@@ -19,7 +20,11 @@ from supervisor.host.kernel import KernelLog
 from tests.support.fake_nvml import GIB, FakeNvml, build
 
 QUICK = Limits(
-    first_seconds=20.0, sample_seconds=2.0, kill_seconds=1.0, wait_seconds=0.1
+    first_seconds=20.0,
+    sample_seconds=2.0,
+    kill_seconds=1.0,
+    wait_seconds=0.1,
+    gap_seconds=1.9,
 )
 DEADLINE_SECONDS = 60.0
 FREEZER = Path("/sys/fs/cgroup/freezer")
@@ -198,6 +203,39 @@ def test_a_driver_that_never_returns(watched: Watched, nvml: FakeNvml) -> None:
     assert watched.said == [
         "The GPU driver did not answer in time. Its probe is replaced."
     ]
+
+
+def test_what_nobody_heard_is_asked_of_the_journal(
+    nvml: FakeNvml, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the kernel log may not be read, an Xid of the time between two probes comes
+    from the journal; one from before the gap does not."""
+    now = int(time.monotonic() * 1e6)
+    lines = {
+        1: "NVRM: Xid (PCI:0000:30:00): 13, before the gap",
+        now + 3600 * 10**6: "NVRM: Xid (PCI:0000:31:00): 79, within it",
+    }
+    records = (
+        json.dumps({"__MONOTONIC_TIMESTAMP": str(at), "MESSAGE": text})
+        for at, text in lines.items()
+    )
+    program = tmp_path / "journalctl"
+    program.write_text("#!/bin/sh\ncat <<'EOF'\n" + "\n".join(records) + "\nEOF\n")
+    program.chmod(0o700)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    watched = Watched(nvml.environment, tmp_path / "none")
+    try:
+        watched.sampled()
+        nvml.set({"hang.nvmlDeviceGetTemperature": 1})
+        watched.until(lambda view: view.problem, "the probe is missed")
+        nvml.set({"hang.nvmlDeviceGetTemperature": None})
+        view = watched.until(lambda view: view.xids.xids, "the journal was asked")
+        assert [(xid.code, xid.gpu) for xid in view.xids.xids] == [
+            (79, "GPU-00000001-fake")
+        ]
+        assert not view.kernel_readable
+    finally:
+        watched.watch.close()
 
 
 @contextmanager

@@ -1,0 +1,299 @@
+"""What the exporter and the GPU probe cost, beside nvitop-exporter on the same library.
+
+``make bench-exporter``, or ``python -m tests.bench.exporter [--seconds 60]``
+
+The GPUs are eight of NVML's double (``tests/support/fake_nvml.py``): the cost of a real
+driver comes on top, for both. Two measurements, one after the other:
+
+- 64 jobs and 8 GPUs: how long a scrape takes, and how late the loop that publishes once
+  a second gets to run (a thread that wants to run every 5 ms notes how late it is).
+- 8 jobs (real processes) and 8 GPUs at 1 Hz, scraped once a second: memory (PSS) and
+  processor time of the probe, of a process that holds the exporter and nothing else, and
+  of nvitop-exporter at the same time.
+"""
+
+# ruff: noqa: T201  # printing is the job
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from http.client import HTTPConnection
+from pathlib import Path
+
+import psutil
+
+from supervisor.core.address import Address
+from supervisor.core.status import JobStatus
+from supervisor.host.board import Board
+from supervisor.host.http import serve
+from supervisor.host.observer import Observer
+from tests.support.fake_nvml import FakeNvml, build
+from tests.support.metrics import DIGITS
+
+GPUS = 8
+LATE_EVERY = 0.005
+SCRAPES = 400
+ACCEPT = "application/openmetrics-text;version=1.0.0,text/plain;q=0.5"
+READY_SECONDS = 60.0
+
+
+def statuses(jobs: int, pids: list[int], second: int) -> Iterator[JobStatus]:
+    """So many runs, of which every figure changes that changes in a training."""
+    for number in range(jobs):
+        yield replace(
+            DIGITS,
+            job=f"job-{number:02d}",
+            pid=pids[number % len(pids)],
+            step=1000 + second,
+            samples=64_000 + 64 * second,
+            loss=1.0 / (2 + second + number),
+            heartbeat_age_seconds=0.01 * (second % 10),
+            step_seconds_sum=100.0 + second,
+            step_counts=(0, 0, 0, 0, 3 + second, 11, 0, 0, 0, 0, 0, 1),
+            memory_in_use_bytes=10**8 + second,
+            host_rss_bytes=10**9 + second,
+        )
+
+
+@dataclass
+class Lateness:
+    """How late a thread gets to run that wants to run every 5 ms, in seconds."""
+
+    worst: list[float]
+    stopped: threading.Event
+
+    def watch(self) -> None:
+        """Until stopped."""
+        while not self.stopped.is_set():
+            began = time.monotonic()
+            time.sleep(LATE_EVERY)
+            self.worst.append(time.monotonic() - began - LATE_EVERY)
+
+
+def exporting(jobs: int, pids: list[int], *, watch: bool) -> None:
+    """What a supervisor does, and nothing else; ends when its standard input does."""
+    board = Board()
+    observer = Observer(places={"state": Path("/")}, gpus=None, board=board)
+    lateness = Lateness([], threading.Event())
+    watcher = threading.Thread(target=lateness.watch)
+    shows: list[float] = []
+    ended = threading.Event()
+    threading.Thread(
+        target=lambda: (sys.stdin.read(), ended.set()), daemon=True
+    ).start()
+    with serve(Address("127.0.0.1", 0), board.read) as server:
+        observer.start()
+        print(json.dumps({"port": server.address.port}), flush=True)
+        if watch:
+            watcher.start()
+        second = 0
+        while not ended.wait(1.0):
+            made = list(statuses(jobs, pids, second))
+            began = time.monotonic()
+            observer.show(made)
+            shows.append(time.monotonic() - began)
+            second += 1
+        if watch:
+            lateness.stopped.set()
+            watcher.join()
+        observer.close()
+    print(json.dumps({"late": lateness.worst, "shows": shows}), flush=True)
+
+
+@contextmanager
+def exporter(
+    jobs: int, pids: list[int], nvml: FakeNvml, *, watch: bool
+) -> Generator[tuple[subprocess.Popen[str], int]]:
+    """``exporting`` in a process of its own; yields it and its port."""
+    command = [
+        *(sys.executable, "-m", "tests.bench.exporter", "--export", str(jobs)),
+        *("--pids", ",".join(map(str, pids))),
+        *(["--watch"] if watch else []),
+    ]
+    with subprocess.Popen(
+        command,
+        env=nvml.environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        yield process, json.loads(process.stdout.readline())["port"]
+        if process.poll() is None:
+            process.communicate()
+
+
+@contextmanager
+def nvitop(nvml: FakeNvml) -> Generator[tuple[subprocess.Popen[bytes], int]]:
+    """nvitop-exporter on the same library, at 1 Hz."""
+    program = Path(sys.executable).with_name("nvitop-exporter")
+    if not program.exists():
+        sys.exit("nvitop-exporter is not installed: make bench-exporter installs it")
+    port = 19_481
+    command = [str(program), "--port", str(port), "--interval", "1"]
+    process = subprocess.Popen(
+        command,
+        env=nvml.environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        yield process, port
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def scrape(port: int) -> tuple[float, int]:
+    """How long a scrape takes, in seconds, and its size (compressed)."""
+    began = time.monotonic()
+    connection = HTTPConnection("127.0.0.1", port, timeout=30)
+    headers = {"Accept": ACCEPT, "Accept-Encoding": "gzip"}
+    connection.request("GET", "/metrics", headers=headers)
+    size = len(connection.getresponse().read())
+    connection.close()
+    return time.monotonic() - began, size
+
+
+def until(ready: Callable[[], bool]) -> None:
+    """Wait for it."""
+    ends = time.monotonic() + READY_SECONDS
+    while not ready():
+        if time.monotonic() > ends:
+            sys.exit("it did not get ready")
+        time.sleep(0.1)
+
+
+def answers(port: int) -> bool:
+    """Whether somebody serves there with something to say."""
+    try:
+        return scrape(port)[1] > 1000
+    except OSError:
+        return False
+
+
+def quantile(values: list[float], part: float) -> float:
+    """The value below which ``part`` of them lie."""
+    return sorted(values)[min(int(part * len(values)), len(values) - 1)]
+
+
+def report_scrapes(nvml: FakeNvml, pids: list[int], *, jobs: int) -> None:
+    """Scrape time and lateness of the loop."""
+    with exporter(jobs, pids, nvml, watch=True) as (process, port):
+        until(lambda: answers(port))
+        time.sleep(3.0)
+        times, size = [], 0
+        for _ in range(SCRAPES):
+            took, size = scrape(port)
+            times.append(took)
+            time.sleep(0.05)
+        told, _ = process.communicate()
+    found = json.loads(told)
+    late, shows = found["late"], found["shows"]
+    print(f"\n{jobs} jobs, {GPUS} GPUs; {SCRAPES} scrapes of {size} bytes (gzip), ms")
+    print(f"  scrape   p50 {1e3 * statistics.median(times):6.2f}", end="")
+    print(f"   p99 {1e3 * quantile(times, 0.99):6.2f}   max {1e3 * max(times):6.2f}")
+    print(f"  publish  p50 {1e3 * statistics.median(shows):6.2f}", end="")
+    print(f"   max {1e3 * max(shows):6.2f}")
+    print(f"  loop late p99.9 {1e3 * quantile(late, 0.999):6.2f}", end="")
+    print(f"   max {1e3 * max(late):6.2f}   of {len(late)} turns")
+
+
+@dataclass
+class Use:
+    """Processor time so far, and memory now."""
+
+    cpu: float
+    pss: int
+
+    @classmethod
+    def of(cls, process: psutil.Process) -> "Use":
+        """Of one process."""
+        times = process.cpu_times()
+        return cls(times.user + times.system, process.memory_full_info().pss)
+
+
+def report_use(nvml: FakeNvml, pids: list[int], *, seconds: float) -> None:
+    """Memory and processor time of all three, at the same time."""
+    with (
+        exporter(len(pids), pids, nvml, watch=False) as (ours, port),
+        nvitop(nvml) as (theirs, their_port),
+    ):
+        until(lambda: answers(port) and answers(their_port))
+        time.sleep(5.0)
+        us = psutil.Process(ours.pid)
+        (probe,) = us.children()
+        watched = {"probe": probe, "exporter": us}
+        watched["nvitop-exporter"] = psutil.Process(theirs.pid)
+        before = {name: Use.of(process) for name, process in watched.items()}
+        began = time.monotonic()
+        times: dict[int, list[float]] = {port: [], their_port: []}
+        while time.monotonic() - began < seconds:
+            for one, taken in times.items():
+                taken.append(scrape(one)[0])
+            time.sleep(1.0)
+        passed = time.monotonic() - began
+        after = {name: Use.of(process) for name, process in watched.items()}
+        sizes = {one: scrape(one)[1] for one in times}
+    print(f"\n{len(pids)} jobs, {GPUS} GPUs, 1 Hz, scraped at 1 Hz for {passed:.0f} s")
+    for name, use in after.items():
+        part = (use.cpu - before[name].cpu) / passed
+        print(f"  {name:16} PSS {use.pss / 2**20:5.1f} MiB   CPU {part:6.2%} of a core")
+    for name, one in (("ours", port), ("nvitop-exporter", their_port)):
+        p99 = 1e3 * quantile(times[one], 0.99)
+        print(f"  scrape of {name:16} p99 {p99:6.2f} ms, {sizes[one]} bytes")
+
+
+@contextmanager
+def processes(count: int) -> Generator[list[int]]:
+    """So many real processes that do nothing; their pids."""
+    started = [
+        subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"])
+        for _ in range(count)
+    ]
+    try:
+        yield [process.pid for process in started]
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+
+
+def main() -> None:
+    """Both measurements."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--jobs", type=int, default=64)
+    parser.add_argument("--export", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--pids", help=argparse.SUPPRESS)
+    parser.add_argument("--watch", action="store_true", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.export:
+        pids = [int(pid) for pid in given.pids.split(",")]
+        exporting(given.export, pids, watch=given.watch)
+        return
+    with tempfile.TemporaryDirectory() as directory, processes(8) as pids:
+        nvml = FakeNvml(build(Path(directory)), Path(directory, "script"))
+        nvml.gpus(GPUS)
+        nvml.set(
+            {
+                f"{i}.processes": f"{pid}:{2**30}:4294967295"
+                for i, pid in enumerate(pids)
+            }
+        )
+        print(f"load of the machine before: {os.getloadavg()[0]:.1f}")
+        report_scrapes(nvml, pids, jobs=given.jobs)
+        report_use(nvml, pids, seconds=given.seconds)
+
+
+if __name__ == "__main__":
+    main()
