@@ -77,6 +77,11 @@ bench-snapshot: $(VENV)/orbax
 chaos: $(VENV)/.installed ## commit every fault, and see it named, answered and survived
 	$(BIN)/python -m tests.chaos.chaos $(if $(ONLY),--only $(ONLY)) $(CHAOS)
 
+$(VENV)/.bench: $(VENV)/.installed
+	$(INSTALL) --group bench
+	@touch $@
+
+bench-exporter: $(VENV)/.bench
 bench-%: $(VENV)/.installed
 	$(BIN)/python -m tests.bench.$(subst -,_,$*)
 
