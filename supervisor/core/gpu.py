@@ -1,17 +1,11 @@
-"""GPUs as values: what the probe says about them, read without trusting it.
+"""GPUs as values: what one round of questions to the driver tells.
 
-A driver in trouble answers nonsense before it answers nothing: sizes of 2^64 - 1, a
-process that holds more than the device has, 511 degrees. Each figure is therefore
-either plausible or None (not known). Nothing here raises on what a probe may write.
-
-Meanings and units are those of NVML's ``nvml.h``; see each reader.
+Meanings are those of NVML's ``nvml.h``, in base units; ``core.gpu_line`` reads what the
+probe writes.
 """
 
-import json
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar, cast
 
 THROTTLES: tuple[tuple[int, str], ...] = (
     (0x002, "applications_clocks"),
@@ -31,15 +25,6 @@ is not one of them."""
 ECC_SPANS = ("volatile", "aggregate")
 """Since the driver was loaded, and over the life of the board."""
 ECC_KINDS = ("corrected", "uncorrected")
-
-MOST_BYTES = 2**50
-MOST_COUNT = 2**53
-MOST_WATTS = 20_000.0
-LEAST_CELSIUS, MOST_CELSIUS = -50.0, 200.0
-"""Beyond these it is no measurement but a driver's way of saying that it has none."""
-MOST_TEXT = 96
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,30 +132,6 @@ class Absent:
     because: str
 
 
-def parse_line(line: bytes) -> GpuSample | Absent | None:
-    """What a line of the probe says; None: nothing that can be understood."""
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(value, dict):
-        return None
-    record = cast("dict[str, Any]", value)
-    if "absent" in record:
-        return Absent(_text(record, "absent"))
-    taken, seconds = _number(record, "taken"), _number(record, "seconds")
-    gpus = record.get("gpus")
-    if taken is None or seconds is None or not isinstance(gpus, list):
-        return None
-    return GpuSample(
-        taken=taken,
-        seconds=max(seconds, 0.0),
-        driver=_text(record, "driver"),
-        gpus=_all(_gpu, cast("list[object]", gpus)),
-        xids=_all(_xid, record.get("xids")),
-    )
-
-
 def with_lost(
     sample: GpuSample, known: Mapping[str, Gpu]
 ) -> tuple[GpuSample, dict[str, Gpu]]:
@@ -186,191 +147,7 @@ def with_lost(
     return whole, {gpu.uuid: gpu for gpu in whole.gpus}
 
 
-def _gpu(value: Mapping[str, Any]) -> Gpu | None:
-    uuid = _text(value, "uuid")
-    if not uuid:
-        return None
-    memory = _memory(value.get("memory"))
-    return Gpu(
-        uuid=uuid,
-        index=_count(value, "index"),
-        name=_text(value, "name"),
-        bus=short_bus(_text(value, "bus")),
-        lost=value.get("lost") is True,
-        memory=memory,
-        utilization=_scaled(value, "utilization_percent", 100, most=1.0),
-        temperature_celsius=_between(
-            value, "temperature_celsius", LEAST_CELSIUS, MOST_CELSIUS
-        ),
-        power_watts=_scaled(value, "power_milliwatts", 1000, most=MOST_WATTS),
-        power_limit_watts=_scaled(
-            value, "power_limit_milliwatts", 1000, most=MOST_WATTS
-        ),
-        throttled=_throttled(value),
-        ecc=_ecc(value.get("ecc")),
-        rows=_rows(value.get("rows")),
-        pcie_replays=_count(value, "pcie_replays"),
-        processes=_processes(value.get("processes"), memory),
-        mig=_all(_mig, value.get("mig")),
-        problems=_problems(value.get("problems")),
-    )
-
-
-def _memory(value: object) -> GpuMemory | None:
-    """Sizes of ``nvmlMemory_v2_t``. None unless they fit into each other."""
-    if not isinstance(value, dict):
-        return None
-    sizes = cast("dict[str, Any]", value)
-    total, used, free = (_size(sizes, name) for name in ("total", "used", "free"))
-    if not total or used is None or free is None or used + free > total:
-        return None
-    return GpuMemory(
-        total=total, used=used, free=free, reserved=_size(sizes, "reserved")
-    )
-
-
-def _throttled(value: Mapping[str, Any]) -> frozenset[str] | None:
-    bits = _count(value, "throttle_bits")
-    if bits is None:
-        return None
-    return frozenset(name for bit, name in THROTTLES if bits & bit)
-
-
-def _ecc(value: object) -> dict[tuple[str, str], int]:
-    if not isinstance(value, dict):
-        return {}
-    counts = cast("dict[str, Any]", value)
-    known = {
-        (span, kind): _count(counts, f"{span}_{kind}")
-        for span in ECC_SPANS
-        for kind in ECC_KINDS
-    }
-    return {key: count for key, count in known.items() if count is not None}
-
-
-def _rows(value: object) -> RemappedRows | None:
-    if not isinstance(value, dict):
-        return None
-    rows = cast("dict[str, Any]", value)
-    corrected, uncorrected = _count(rows, "corrected"), _count(rows, "uncorrected")
-    if corrected is None or uncorrected is None:
-        return None
-    return RemappedRows(
-        corrected=corrected,
-        uncorrected=uncorrected,
-        pending=rows.get("pending") is True,
-        failed=rows.get("failed") is True,
-    )
-
-
-def _processes(
-    value: object, memory: GpuMemory | None
-) -> tuple[GpuProcess, ...] | None:
-    """None: they could not be listed, which is not the same as none."""
-    if not isinstance(value, list):
-        return None
-    most = MOST_BYTES if memory is None else memory.total
-
-    def read(one: Mapping[str, Any]) -> GpuProcess | None:
-        pid, held = _count(one, "pid"), _size(one, "bytes")
-        if not pid:
-            return None
-        return GpuProcess(
-            pid=pid,
-            bytes=held if held is not None and held <= most else None,
-            instance=_instance(one, "instance"),
-        )
-
-    return _all(read, cast("list[object]", value))
-
-
-def _mig(value: Mapping[str, Any]) -> MigDevice | None:
-    uuid = _text(value, "uuid")
-    if not uuid:
-        return None
-    return MigDevice(
-        uuid=uuid,
-        instance=_instance(value, "instance"),
-        compute_instance=_instance(value, "compute_instance"),
-        memory=_memory(value.get("memory")),
-    )
-
-
-def _xid(value: Mapping[str, Any]) -> Xid | None:
-    code, at = _count(value, "code"), _number(value, "at")
-    if code is None or at is None:
-        return None
-    return Xid(code=code, at=at, gpu=_text(value, "gpu") or None)
-
-
-def _problems(value: object) -> dict[str, str]:
-    if not isinstance(value, dict):
-        return {}
-    return {
-        str(name)[:MOST_TEXT]: str(text)[:MOST_TEXT]
-        for name, text in cast("dict[str, Any]", value).items()
-    }
-
-
 def short_bus(bus: str) -> str:
     """NVML's ``00000000:3B:00.0`` as the kernel log writes it: ``0000:3b:00``."""
     domain, colon, rest = bus.lower().partition(":")
     return f"{domain[-4:]}{colon}{rest.partition('.')[0]}"
-
-
-def _all(
-    read: Callable[[Mapping[str, Any]], T | None], values: object
-) -> tuple[T, ...]:
-    """Every item that can be read; the others are left out."""
-    items = cast("list[object]", values) if isinstance(values, list) else []
-    found = (
-        read(cast("dict[str, Any]", item)) for item in items if isinstance(item, dict)
-    )
-    return tuple(one for one in found if one is not None)
-
-
-def _number(value: Mapping[str, Any], name: str) -> float | None:
-    found = value.get(name)
-    if type(found) not in {int, float} or not math.isfinite(cast("float", found)):
-        return None
-    return float(cast("float", found))
-
-
-def _between(
-    value: Mapping[str, Any], name: str, least: float, most: float
-) -> float | None:
-    found = _number(value, name)
-    return found if found is not None and least <= found <= most else None
-
-
-def _scaled(
-    value: Mapping[str, Any], name: str, divisor: float, *, most: float
-) -> float | None:
-    found = _number(value, name)
-    if found is None or not 0 <= found / divisor <= most:
-        return None
-    return found / divisor
-
-
-def _whole(value: Mapping[str, Any], name: str, most: int) -> int | None:
-    found = value.get(name)
-    return found if type(found) is int and 0 <= found < most else None
-
-
-def _count(value: Mapping[str, Any], name: str) -> int | None:
-    """Below 2^32 - 1 where that stands for "not available" in a 32-bit field."""
-    found = _whole(value, name, MOST_COUNT)
-    return None if found == 2**32 - 1 else found
-
-
-def _size(value: Mapping[str, Any], name: str) -> int | None:
-    return _whole(value, name, MOST_BYTES)
-
-
-def _instance(value: Mapping[str, Any], name: str) -> int | None:
-    return _whole(value, name, 2**16)
-
-
-def _text(value: Mapping[str, Any], name: str) -> str:
-    found = value.get(name)
-    return found[:MOST_TEXT] if isinstance(found, str) else ""

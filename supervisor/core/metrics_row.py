@@ -98,3 +98,30 @@ _SUFFIXES = {
 def one(get: Callable[[JobStatus], Value]) -> Callable[[JobStatus], list[Point]]:
     """The reader of a metric with no label but ``run``."""
     return lambda status: [((), get(status))]
+
+
+ReadMachine = Callable[[Machine], Iterable[Point]]
+
+
+def of_machine(
+    name: str,
+    text: str,
+    read: ReadMachine,
+    *,
+    unit: str = "",
+    kind: Kind = Kind.GAUGE,
+    labels: tuple[str, ...] = ("gpu",),
+    lifetime: Lifetime = Lifetime.DEVICE,
+    source: str = "NVML",
+) -> Metric:
+    """A row about the machine."""
+    return Metric(
+        name=name,
+        kind=kind,
+        help=text,
+        source=source,
+        unit=unit,
+        labels=labels,
+        lifetime=lifetime,
+        read_machine=read,
+    )

@@ -6,11 +6,19 @@ Rules: base units; a counter is there at 0 from the start; labels are ``run`` an
 process ends with the attempt; what the run has reached, its state and its counters stay.
 """
 
-from supervisor.core.metrics_machine import MACHINE_METRICS
+from supervisor.core.metrics_gpu import GPU_METRICS
+from supervisor.core.metrics_host import EXPORTER_METRICS, HOST_METRICS
+from supervisor.core.metrics_memory import MEMORY_METRICS
 from supervisor.core.metrics_row import Metric
 from supervisor.core.metrics_run import RUN_METRICS
 
-METRICS: tuple[Metric, ...] = (*RUN_METRICS, *MACHINE_METRICS)
+METRICS: tuple[Metric, ...] = (
+    *RUN_METRICS,
+    *MEMORY_METRICS,
+    *GPU_METRICS,
+    *HOST_METRICS,
+    *EXPORTER_METRICS,
+)
 
 
 def as_markdown() -> str:

@@ -12,7 +12,8 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from supervisor.core.gpu import Absent, Gpu, GpuSample, parse_line, with_lost
+from supervisor.core.gpu import Absent, Gpu, GpuSample, with_lost
+from supervisor.core.gpu_line import parse_line
 from supervisor.core.probe import (
     Backfill,
     Effect,

@@ -16,10 +16,10 @@ from supervisor.core.gpu import (
     MigDevice,
     RemappedRows,
     Xid,
-    parse_line,
     short_bus,
     with_lost,
 )
+from supervisor.core.gpu_line import parse_line
 
 MEMORY = {"total": 100, "used": 60, "free": 30, "reserved": 10}
 WHOLE: dict[str, Any] = {

@@ -12,8 +12,9 @@ from supervisor.core.causes import Cause
 from supervisor.core.forecast import Resource
 from supervisor.core.gpu import Gpu
 from supervisor.core.machine import COLLECTORS, FILESYSTEMS, Machine
+from supervisor.core.metrics_memory import RESOURCES, SOURCES, TIERS
 from supervisor.core.metrics_row import Distribution, Kind, Lifetime, Metric, Point
-from supervisor.core.metrics_run import BETWEEN, PHASES, RESOURCES, SOURCES, TIERS
+from supervisor.core.metrics_run import BETWEEN, PHASES
 from supervisor.core.metrics_table import METRICS, as_markdown
 from supervisor.core.status import AllocatorStatus, JobState, JobStatus
 from supervisor.core.xids import XidLog
