@@ -63,7 +63,8 @@ class Row:
     limit_mib: int = 0
     """Of the cgroup or the tmpfs that ``needs`` stands for."""
     frees: bool = False
-    """Room is made on the tmpfs once the first incident is there."""
+    """What is in the way goes away once the first incident is there: the file that
+    fills the tmpfs, the frost of the cgroup, the tenant of the GPU."""
     log_at_most_mib: int | None = None
     """What the log of an attempt may take on disk."""
     gpus: int = 0

@@ -137,30 +137,44 @@ SOON = """
 silent = "8s"
 step = "8s"
 """
-WATCHED = "the watch over progress is being built"
+
+AT_ONCE = """
+[liveness]
+silent = "6s"
+startup = "6s"
+"""
 
 HANGS = (
+    Row(name="hang", what="two Python locks, nothing trained", fault="deadlock",
+        options=PLAIN, spec=AT_ONCE, end=End.FINISHED, fast=True,
+        crashes=(Crash("stalled", "restart", "no progress"),)),
+    Row(name="hang-native", what="a native mutex taken twice, nothing trained",
+        fault="native-deadlock", options=PLAIN, spec=AT_ONCE, end=End.FINISHED,
+        crashes=(Crash("stalled", "restart", "no heartbeat"),)),
+    Row(name="sleeper", what="SIGSTOP, nothing trained: no hang", fault="stop",
+        options=(*PLAIN, "--seconds", "9"), spec=AT_ONCE, end=End.FINISHED),
     Row(name="deadlock", what="two Python locks in opposite order", fault="deadlock",
-        spec=SOON, crashes=(Crash("stalled", "restart", "no progress"),),
-        pending=WATCHED),
+        spec=SOON, crashes=(Crash("stalled", "restart", "no progress"),)),
     Row(name="native-deadlock", what="native code hangs with the interpreter's lock",
-        fault="native-deadlock", spec=SOON, pending=WATCHED,
+        fault="native-deadlock", spec=SOON,
         crashes=(Crash("stalled", "restart", "no heartbeat"),)),
     Row(name="native-wait", what="native code hangs, Python threads go on",
-        fault="native-wait", spec=SOON, pending=WATCHED,
+        fault="native-wait", spec=SOON,
         crashes=(Crash("stalled", "restart", "no progress"),)),
     Row(name="busy-loop", what="busy without progress", fault="busy-loop", spec=SOON,
-        crashes=(Crash("stalled", "restart", "no progress"),), pending=WATCHED),
+        crashes=(Crash("stalled", "restart", "no progress"),),),
     Row(name="stopped", what="SIGSTOP for longer than the deadline: no hang",
         fault="stop", options=("--seconds", "12"), spec=SOON),
-    Row(name="frozen", what="D state: a frozen cgroup, SIGKILL does nothing",
-        fault="freeze", options=("--path", "{path}"), needs=Need.FREEZER, spec=SOON,
-        end=End.STOPPED, crashes=(Crash("unkillable", "stop"),), pending=WATCHED),
+    Row(name="frozen", what="D state: a frozen cgroup, until it thaws",
+        fault="freeze", options=(*PLAIN, "--path", "{path}"), needs=Need.FREEZER,
+        spec=AT_ONCE, end=End.FINISHED, frees=True,
+        crashes=(Crash("unkillable", "wait", "D state"),)),
     Row(name="clock-forward", what="the clock jumps a day ahead: no hang",
         fault="jump-clock", options=("--seconds", "86400"), spec=SOON,
         needs=Need.COMPILER),
     Row(name="clock-back", what="the clock jumps a day back", fault="jump-clock",
-        options=("--seconds", "-86400"), spec=SOON, needs=Need.COMPILER),
+        options=(*PLAIN, "--seconds", "-86400"), spec=AT_ONCE, needs=Need.COMPILER,
+        end=End.FINISHED, fast=True),
 )  # fmt: skip
 
 OUTPUT = (
@@ -240,7 +254,7 @@ LIBRARIES = (
         sentence="GPU"),
     Row(name="nccl", what="a peer that cannot be reached", fault="recorded-nccl",
         crashes=(Crash("nccl", "restart", "NCCL"),)),
-    Row(name="cudnn-version", what="cuDNN of the wrong version", fast=True,
+    Row(name="cudnn-version", what="cuDNN of the wrong version",
         fault="recorded-cudnn_version", options=("--plain", *FIRST), end=End.STOPPED,
         crashes=(Crash("version_mismatch", "stop", "compiled with"),),
         sentence="before its first step"),

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.chaos.machine import MIB, CannotError, Machine, prepared, thaw
-from tests.chaos.rows import Crash, End, Row
+from tests.chaos.rows import Crash, End, Need, Row
 from tests.support.command import Trainwarden, marked
 
 MISBEHAVE = Path(__file__).parents[2] / "trainers" / "reference" / "misbehave.py"
@@ -149,7 +149,8 @@ class Trial:
 
     def _state(self, machine: Machine) -> Path:
         """On the small file system, where that is what fills up."""
-        small = machine.path if self.row.frees else None
+        fills_up = self.row.frees and self.row.needs is Need.MOUNT
+        small = machine.path if fills_up else None
         return (small or self.directory) / "state"
 
     def _spec(self, machine: Machine) -> str:
@@ -206,6 +207,8 @@ class Trial:
             over.wait(2.0)
             if machine.nvml is not None:
                 machine.nvml.set({"0.processes": None})
+            elif self.row.needs is Need.FREEZER:
+                thaw(machine)
             elif machine.path is not None:
                 (machine.path / "checkpoint.bin").unlink(missing_ok=True)
 
