@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import time
@@ -52,12 +53,33 @@ model = keras.Sequential([
     keras.Input((32, 32, 3)),
     layers.Conv2D(48, 3, padding="same", activation="relu"),
     layers.Conv2D(16, 3, padding="same", activation="relu"),
-    layers.GlobalAveragePooling2D(), layers.Dense(1),
+    layers.GlobalAveragePooling2D(), layers.BatchNormalization(name="norm"),
+    layers.Dropout(0.1, name="drop"), layers.Dense(1),
 ])
 model.compile("adam", keras.losses.BinaryCrossentropy(from_logits=True))
 model.fit(x, y, batch_size=256, epochs=2, verbose=2)
 print("iterations", int(model.optimizer.iterations.numpy()))
 """
+
+OWN_STEP = (
+    HUNGRY.replace(
+        "model = keras.Sequential([",
+        """import sys
+
+
+class Own(keras.Model):
+    def train_step(self, data):
+        return super().train_step(data)
+
+
+body = keras.Sequential([""",
+    )
+    .replace(
+        "model.compile(",
+        "model = Own(body.inputs[0], body.outputs[0])\nmodel.compile(",
+    )
+    .replace("batch_size=256", "batch_size=int(sys.argv[1])")
+)
 
 
 def result(path: Path) -> Any:
@@ -108,7 +130,8 @@ def test_out_of_memory_for_real(
     """One restart in slices ends the run, after an exception or a native crash.
 
     Without oneDNN TensorFlow raises ResourceExhaustedError; with it the process dies
-    of SIGSEGV, and the cause stands only in what the allocator left behind.
+    of SIGSEGV, and the cause stands only in what the allocator left behind. What slices
+    change (BatchNormalization, Dropout) stands in the incident.
     """
     monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", onednn)
     script = trainwarden.script(HUNGRY)
@@ -126,8 +149,38 @@ def test_out_of_memory_for_real(
     assert status["microbatch"]["size"] < 256
     log = max(trainwarden.state.rglob("output.log")).read_text()
     assert "iterations 4" in log
+    statistics, noise = incident["deviations"]
+    assert statistics.startswith("layer 'norm' (BatchNormalization) keeps statistics")
+    assert noise.startswith("layer 'drop' (Dropout) draws random numbers")
     explained = trainwarden("explain", str(incident["id"])).stdout
     assert "ran out of memory" in explained
+    assert "Note: layer 'norm'" in explained
+
+
+def test_a_batch_that_cannot_be_sliced_ends_with_one_that_fits(
+    trainwarden: Trainwarden,
+) -> None:
+    """A model with its own train_step: one restart measures, and tells what would fit.
+
+    The size that was told does fit.
+    """
+    script = trainwarden.script(OWN_STEP)
+    failed = trainwarden("run", "--cpu-memory", "128MiB", script, "256")
+    assert failed.returncode == 1, failed.stdout + failed.stderr
+    last = trainwarden.json("incidents")[-1]
+    assert last["remedy"]["kind"] == "stop"
+    told = re.search(
+        r"Own has a train_step of its own; about (\d+) samples would fit",
+        last["remedy"]["because"],
+    )
+    assert told, last["remedy"]
+    assert 16 < int(told[1]) < 256
+    done = trainwarden(
+        "run", "--name", "smaller", "--cpu-memory", "128MiB", script, told[1]
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    told_of = trainwarden.json("incidents", "smaller")
+    assert [one for one in told_of if one["remedy"]["kind"] != "go_on"] == []
 
 
 def test_metrics_are_served_while_it_runs(trainwarden: Trainwarden) -> None:
