@@ -27,6 +27,7 @@ from supervisor.core.effects import (
     UpdateIncident,
 )
 from supervisor.core.events import (
+    DriverStuck,
     Event,
     Exited,
     GateClear,
@@ -66,6 +67,11 @@ STARTING_SECONDS = 0.01
 """How often an attempt that is being started is looked at."""
 
 
+def _not_stuck() -> str | None:
+    """Nobody asks the driver."""
+    return None
+
+
 def _no_faults(_pids: frozenset[int]) -> Faults:
     """Nobody listens to the driver and the kernel."""
     return Faults()
@@ -95,6 +101,8 @@ class Supervisor:
     """The GPUs of the box as they are now; it never waits for the driver."""
     faults: Callable[[frozenset[int]], Faults] = _no_faults
     """What befell these processes and their GPUs since the last attempt ended."""
+    stuck: Callable[[], str | None] = _not_stuck
+    """Why the GPU driver will not answer before a reboot; None: it does."""
     exit_code: int | None = None
     """What the command ends with; None while the run goes on."""
     recorder: Recorder = field(init=False)
@@ -255,6 +263,9 @@ class Supervisor:
         if ended:
             self.post(self._exited(watch))
         else:
+            stuck = self.stuck()
+            if stuck is not None:
+                self.post(DriverStuck(stuck))
             now = self.clock.now()
             self._inbox.extend(watch.look(now=now, remains=self.remains))
             seen = self.memory.look(

@@ -70,6 +70,8 @@ class Happened(enum.StrEnum):
     """Device memory is used beyond the threshold of the spec; training goes on."""
     HOST_MEMORY_HIGH = "host_memory_high"
     """Main memory is used beyond the threshold of the spec; training goes on."""
+    DRIVER_STUCK = "driver_stuck"
+    """The GPU driver hangs beyond help; training goes on as long as it can."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

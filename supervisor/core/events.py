@@ -115,6 +115,13 @@ class MemoryHigh:
 
 
 @dataclass(frozen=True, slots=True)
+class DriverStuck:
+    """A process that asked the GPU driver cannot be killed: only a reboot helps."""
+
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
 class DrainRequested:
     """Somebody wants the run to end with its state saved."""
 
@@ -146,6 +153,6 @@ class GateHeld:
 Event = (
     Spawned | SpawnFailed | Learned | Told | SnapshotFailed | Looked | Exited
     | DrainRequested | RestartDue | MemoryHigh | StacksTaken | Unkillable | TimeIsUp
-    | GateClear | GateHeld
+    | GateClear | GateHeld | DriverStuck
 )  # fmt: skip
 """Any of them."""

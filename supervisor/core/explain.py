@@ -41,6 +41,7 @@ UNSAVED: Mapping[str, str] = {
     Happened.UNSAVED_ON_DISK: "a snapshot could not be written to disk",
     Happened.DEVICE_MEMORY_HIGH: "device memory is nearly full",
     Happened.HOST_MEMORY_HIGH: "main memory is nearly full",
+    Happened.DRIVER_STUCK: "the GPU driver hangs: this machine needs a reboot",
 }
 """What happened, where the attempt did not end."""
 

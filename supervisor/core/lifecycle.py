@@ -17,6 +17,7 @@ from supervisor.core.causes import Cause
 from supervisor.core.effects import CheckGate, End, Launch, Say
 from supervisor.core.events import (
     DrainRequested,
+    DriverStuck,
     Event,
     Exited,
     GateClear,
@@ -38,7 +39,13 @@ from supervisor.core.lifecycle_end import (
     EXIT_FINISHED,
     EXIT_GAVE_UP,
 )
-from supervisor.core.lifecycle_news import learned, memory_high, told, unsaved
+from supervisor.core.lifecycle_news import (
+    driver_stuck,
+    learned,
+    memory_high,
+    told,
+    unsaved,
+)
 from supervisor.core.regrow import regrown
 from supervisor.core.rhythm import together
 from supervisor.core.run import Run, Step, Transition
@@ -143,6 +150,7 @@ def _rows() -> tuple[Transition, ...]:
         (s.RUNNING, SnapshotFailed, (s.RUNNING,), unsaved, "not saved"),
         (s.RUNNING, Looked, look_at, end.looked, "it hangs, or grew too large"),
         (s.RUNNING, MemoryHigh, (s.RUNNING,), memory_high, "memory nearly full"),
+        (s.RUNNING, DriverStuck, (s.RUNNING,), driver_stuck, "GPU driver hangs"),
         (s.RUNNING, RestartDue, (s.DRAINING,), end.restart_due, "planned restart"),
         (s.RUNNING, DrainRequested, (s.DRAINING,), end.drain, "drain"),
         (s.RUNNING, Exited, over, end.exited, ended),

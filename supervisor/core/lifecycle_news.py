@@ -2,8 +2,16 @@
 
 from dataclasses import replace
 
+from supervisor.core.driver_news import stuck
 from supervisor.core.effects import RecordIncident, Say, UpdateIncident
-from supervisor.core.events import Event, Learned, MemoryHigh, SnapshotFailed, Told
+from supervisor.core.events import (
+    DriverStuck,
+    Event,
+    Learned,
+    MemoryHigh,
+    SnapshotFailed,
+    Told,
+)
 from supervisor.core.memory_news import warning
 from supervisor.core.run import Run, Step
 from supervisor.core.treatment import Treatment
@@ -83,6 +91,12 @@ def memory_high(run: Run, event: Event, _now: float) -> Step:
     assert isinstance(event, MemoryHigh)  # noqa: S101  # by the table
     record = warning(event, attempt=run.attempt)
     return (run, ()) if record is None else _first(run, record)
+
+
+def driver_stuck(run: Run, event: Event, _now: float) -> Step:
+    """The GPU driver hangs: an incident, once an attempt."""
+    assert isinstance(event, DriverStuck)  # noqa: S101  # by the table
+    return _first(run, stuck(event, attempt=run.attempt))
 
 
 def _first(run: Run, record: RecordIncident) -> Step:

@@ -102,6 +102,7 @@ class Starter:
         )
         supervisor.gpus = self.observer.readings
         supervisor.faults = self.observer.faults_of(begun.job.spec.gpus)
+        supervisor.stuck = self.observer.stuck
         return supervisor
 
     def _take_up(self, supervisor: Supervisor, begun: Begun) -> None:

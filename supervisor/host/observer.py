@@ -168,6 +168,11 @@ class Observer:
         """The GPUs of the box as they are now; never waits for the driver."""
         return readings(self._watch.latest(), now=self.clock.now())
 
+    def stuck(self) -> str | None:
+        """Why the driver will not answer before a reboot; None: it does, or might."""
+        view = self._watch.latest()
+        return view.problem if view.reboot else None
+
     def faults_of(self, gpus: Sequence[int | str] | None) -> FaultsOf:
         """To be asked at the end of each attempt of a run with these GPUs."""
         return FaultsOf(self, gpus, self.clock.now())
