@@ -19,7 +19,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 INSTALL := $(PIP) install --quiet --constraint constraints.txt
 EDITABLE := --build-constraint constraints.txt --editable '.[$(EXTRA)]'
 
-.PHONY: help demo test certify chaos lint format constraints clean
+.PHONY: help demo test test-slow certify chaos lint format constraints clean
 
 help: ## say what there is
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -50,8 +50,11 @@ demo: $(VENV)/.installed ## a run that crashes twice, and ends well
 test: $(VENV)/.installed ## every test; the core with full branch coverage
 	$(BIN)/coverage run --branch --source=supervisor/core -m pytest -q tests/core
 	$(BIN)/coverage report --skip-covered --show-missing --fail-under=100
-	$(BIN)/python -m pytest --ignore=tests/core --numprocesses=logical --maxprocesses=4 \
-		--dist=worksteal
+	$(BIN)/python -m pytest --ignore=tests/core --ignore-glob='*_slow.py' \
+		--numprocesses=logical --maxprocesses=4 --dist=worksteal
+
+test-slow: $(VENV)/.installed ## the matrices that make test has samples of
+	$(BIN)/python -m pytest $$(find tests -name 'test_*_slow.py')
 
 lint: $(VENV)/.lint ## style, types, and who may import whom
 	$(BIN)/ruff check

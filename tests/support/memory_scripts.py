@@ -35,3 +35,116 @@ model.fit(x, y, batch_size=16, epochs=int(sys.argv[1]), callbacks=[Holes()], ver
 """
 )
 """Every step leaves four holes of 1 MiB, until there are 40."""
+
+ENDING = """
+weights = [w.tolist() for w in model.get_weights()]
+json.dump([weights, history.history], open(sys.argv[1], "w"))
+"""
+
+LEAKING = (
+    HEAD
+    + """
+kept = []
+
+
+class Keeper(keras.callbacks.Callback):
+    '''Forgets nothing.'''
+    def on_train_batch_end(self, batch, logs=None):
+        if os.environ.get("LEAK") == "tensors":
+            kept.append(tf.fill([MIB // 8], float(batch)))  # half a MiB
+            time.sleep(0.05)
+
+
+def batches():
+    read = []
+    for start in range(0, 640, 16):
+        yield x[start:start + 16], y[start:start + 16]
+
+
+history = model.fit(
+    x, y, batch_size=16, epochs=20, validation_split=0.2, callbacks=[Keeper()],
+    verbose=0,
+)
+"""
+    + ENDING
+)
+"""Keeps half a MiB of every step: 320 MiB in all, 10 MiB a second."""
+
+WIDE = """
+def wide(units):
+    '''A model whose step holds several tensors of 64 x units floats.'''
+    built = keras.Sequential([
+        keras.Input((8,)),
+        layers.Dense(units, activation="relu"), layers.Dense(1),
+    ])
+    built.compile(
+        "sgd", keras.losses.BinaryCrossentropy(from_logits=True),
+        jit_compile=os.environ.get("JIT") == "1",
+    )
+    return built
+
+
+class Pieces(keras.callbacks.Callback):
+    '''After the second step most of the pool is free, in pieces of 1 MiB.'''
+    kept = []
+    def on_train_batch_end(self, batch, logs=None):
+        if batch == 1:
+            blocks = [tf.zeros([MIB], tf.uint8) for _ in range(BLOCKS)]
+            self.kept += blocks[::2]
+
+
+def grow(units, callbacks=()):
+    wide(units).fit(x, y, batch_size=64, epochs=2, callbacks=list(callbacks), verbose=0)
+"""
+
+OUT_OF_MEMORY = {
+    "capacity": HEAD + WIDE + "held = tf.zeros([60 * MIB], tf.uint8)\ngrow(150_000)\n",
+    "oversize": HEAD + WIDE + "grow(1_000_000)\n",
+    "fragmentation": HEAD + WIDE + "BLOCKS = 108\ngrow(40_000, [Pieces()])\n",
+}
+"""Under 128 MiB, with steps of 64 samples: tensors of 37, 244 and 10 MiB, by kind."""
+
+HOST_LEAKING = (
+    HEAD
+    + """
+class Loader(keras.utils.PyDataset):
+    '''Forgets nothing that it has read.'''
+    read = []
+    def __len__(self):
+        return 40
+    def __getitem__(self, index):
+        part = slice(16 * index, 16 * index + 16)
+        if os.environ.get("LEAK") == "arrays":
+            self.read.append(np.full(MIB // 4, index, "float32"))  # a MiB
+            time.sleep(0.05)
+        return x[part], y[part]
+
+
+history = model.fit(Loader(), epochs=16, verbose=0)
+"""
+    + ENDING
+)
+"""Keeps a MiB of every batch: 640 MiB in all, 20 MiB a second."""
+
+SETTLING = (
+    HEAD
+    + """
+class Window(keras.callbacks.Callback):
+    '''A window over the last 300 steps, and longer sequences now and then.'''
+    kept = []
+    def on_train_batch_end(self, batch, logs=None):
+        self.kept.append(tf.fill([MIB // 8], float(batch)))
+        del self.kept[:-300]
+        length = 1 + (7 * batch) % 40
+        tf.reduce_sum(tf.zeros([length, MIB // 8]))
+        time.sleep(0.03)
+
+
+data = tf.data.Dataset.from_tensor_slices((x, y)).batch(16).cache()
+history = model.fit(
+    data, validation_data=data, epochs=25, callbacks=[Window()], verbose=0
+)
+"""
+    + ENDING
+)
+"""Grows by half a MiB a step for 300 steps, to 150 MiB and 20 for a moment, and stays."""

@@ -1,5 +1,6 @@
 """The allocator's map, read live in a training process."""
 
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ from supervisor.wire.page import MemorySource, Page, read_page
 from supervisor.wire.paths import AttemptPaths
 from tests.support.attempts import PATIENCE, Attempts
 from tests.support.memory_scripts import FRAGMENTING
+from trainers.memory import build, native
 
 LIMIT = 256 * 2**20
 LIMITED = {
@@ -26,6 +28,14 @@ LIMITED = {
 def attempts(tmp_path: Path) -> Attempts:
     """A run of its own, under a limit."""
     return Attempts(tmp_path, {"memory_limit_bytes": LIMIT})
+
+
+@pytest.fixture(scope="module")
+def library() -> Path:
+    """The operations, built here if nobody has before: a loaded machine takes long."""
+    built = build.get(native.recipe(), os.environ)
+    assert isinstance(built, Path), built
+    return built
 
 
 def until(paths: AttemptPaths, wanted: Callable[[Page], bool]) -> Page:
@@ -53,6 +63,7 @@ def ask(paths: AttemptPaths) -> Answer:
     return answer
 
 
+@pytest.mark.usefixtures("library")
 def test_fragmentation_is_that_of_the_map(attempts: Attempts) -> None:
     """What the page says of a step is what TensorFlow's own dump of that step says.
 

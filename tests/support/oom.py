@@ -1,0 +1,99 @@
+"""Real failures of allocation, made and looked into as the supervisor does it."""
+
+from pathlib import Path
+
+from supervisor.core.causes import Cause
+from supervisor.core.diagnosis import diagnose
+from supervisor.core.examine import examined
+from supervisor.core.explain_memory import autopsy_paragraph
+from supervisor.core.verdicts import Diagnosis
+from supervisor.host.evidence import gather
+from supervisor.host.logs import LogFollower
+from supervisor.host.telemetry import Telemetry
+from supervisor.wire.files import write_json
+from supervisor.wire.records import ExitRecord
+from tests.support.attempts import Attempts, Outcome
+from tests.support.memory_scripts import OUT_OF_MEMORY
+
+LIMIT = 128 * 2**20
+CAUSES = {
+    "capacity": Cause.DEVICE_OOM,
+    "oversize": Cause.DEVICE_OOM,
+    "fragmentation": Cause.DEVICE_OOM_FRAGMENTATION,
+}
+
+
+def ran_out(directory: Path, kind: str, *, jit: bool) -> Outcome:
+    """An attempt that runs out of memory in this way."""
+    attempts = Attempts(directory, {"memory_limit_bytes": LIMIT})
+    dumps = directory / "attempt-1" / "dumps"
+    environment = {
+        "TF_CPU_ALLOCATOR_USE_BFC": "1",
+        "TF_CPU_BFC_MEM_LIMIT_IN_MB": str(LIMIT // 2**20),
+        "TF_ENABLE_ONEDNN_OPTS": "0",
+        "TF_CPP_MIN_LOG_LEVEL": "0",
+        "TF_BFC_MEMORY_DUMP": str(dumps / "oom"),
+        "JIT": "1" if jit else "0",
+    }
+    script = attempts.script(OUT_OF_MEMORY[kind])
+    process, paths = attempts.start(script, environment=environment)
+    dumps.mkdir()
+    out, err = process.communicate(timeout=120)
+    return Outcome(process.returncode, out, err, paths)
+
+
+def diagnosed(outcome: Outcome) -> Diagnosis:
+    """What the supervisor makes of it."""
+    paths = outcome.paths
+    paths.output.write_text(outcome.err)
+    code = outcome.code
+    record = ExitRecord(
+        pid=1,
+        exit_code=None if code < 0 else code,
+        signal=-code if code < 0 else None,
+        core_dumped=False,
+        max_rss_bytes=1,
+        user_seconds=0.0,
+        system_seconds=0.0,
+        started_ns=0,
+        ended_ns=1,
+        asked_to_stop=False,
+        swept=0,
+        unkillable=(),
+    )
+    write_json(paths.exit, record.to_json())
+    exited = gather(
+        paths,
+        telemetry=Telemetry(paths),
+        log=LogFollower(paths.output),
+        limited=True,
+        snapshots=(None, None),
+    )
+    return examined(diagnose(exited.evidence), exited.evidence)
+
+
+def check(outcome: Outcome, kind: str, *, jit: bool) -> None:
+    """The figures agree with the verdict, and the paragraph says who held what."""
+    assert outcome.code != 0
+    diagnosis = diagnosed(outcome)
+    memory, autopsy = diagnosis.memory, diagnosis.autopsy
+    assert memory is not None, outcome.err[-3000:]
+    assert autopsy is not None
+    assert (autopsy.verdict, diagnosis.cause) == (kind, CAUSES[kind]), memory
+    asked, free = memory.requested_bytes or 0, memory.free_bytes or 0
+    if kind == "fragmentation":
+        assert free >= asked > (memory.largest_free_bytes or 0)
+    elif kind == "oversize":
+        assert asked > LIMIT
+    else:
+        assert free < asked <= LIMIT
+    assert autopsy.jit is jit
+    assert autopsy.asked_by
+    assert autopsy.largest
+    held = {holder.what for holder in autopsy.holders}
+    assert "variables: model" in held
+    if kind == "fragmentation":
+        assert any(what.startswith("kept by Pieces.kept: uint8") for what in held)
+    paragraph = autopsy_paragraph(autopsy.to_json(), None)
+    assert f"The verdict is {kind}" in paragraph
+    assert "XLA compiled the step." in paragraph or not jit

@@ -1,0 +1,13 @@
+"""Real failures of allocation, each kind told as what it is."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.oom import check, ran_out
+
+
+@pytest.mark.parametrize("kind", ["capacity", "fragmentation", "oversize"])
+def test_each_kind_is_told(tmp_path: Path, kind: str) -> None:
+    """The figures agree with the verdict, and the paragraph says who held what."""
+    check(ran_out(tmp_path, kind, jit=False), kind, jit=False)
