@@ -125,3 +125,20 @@ def test_the_end_is_told_how_it_grew() -> None:
     exited = Exited(evidence=Evidence(exit=None), last_step=60, snapshot_step=60)
     (forecast,) = memory.close(exited).evidence.memory.forecasts
     assert forecast.growth == pytest.approx(10)
+
+
+def test_a_pool_that_falls_into_pieces_is_answered() -> None:
+    """In use stays what it is; the largest block that could be had gets smaller."""
+    memory, found = watch(), list[Event]()
+    for second in range(90):
+        page = page_at(
+            second,
+            in_use=100,
+            memory_largest_request_bytes=100,
+            memory_largest_allocatable_bytes=900 - 9 * second,
+        )
+        found += memory.look(attempt=1, pid=None, page=page, now=float(second))
+    restart = found[0]
+    assert isinstance(restart, RestartDue)
+    assert restart.averts is not None
+    assert restart.averts.cause == "device_oom_fragmentation"
