@@ -19,7 +19,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 INSTALL := $(PIP) install --quiet --constraint constraints.txt
 EDITABLE := --build-constraint constraints.txt --editable '.[$(EXTRA)]'
 
-.PHONY: help demo test test-slow certify chaos lint format constraints clean
+.PHONY: help demo test test-slow certify chaos lint format constraints clean systemd crashes fuzz
 
 help: ## say what there is
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -85,6 +85,15 @@ $(VENV)/.bench: $(VENV)/.installed
 	@touch $@
 
 bench-exporter: $(VENV)/.bench
+systemd: $(VENV)/.installed ## a real systemd: 50 restarts and kills (needs root)
+	TRAINWARDEN_RESTARTS=50 $(BIN)/python -m pytest tests/operations/test_real_systemd.py
+
+crashes: $(VENV)/.installed ## the ledger, cut at 700 places, killed and without power
+	TRAINWARDEN_CUTS=700 $(BIN)/python -m pytest tests/host/test_ledger_crash.py
+
+fuzz: $(VENV)/.installed ## hostile specs, records, pages and requests, many of each
+	TRAINWARDEN_FUZZ=100000 $(BIN)/python -m pytest tests/host/test_hostile.py
+
 bench-%: $(VENV)/.installed
 	$(BIN)/python -m tests.bench.$(subst -,_,$*)
 

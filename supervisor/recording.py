@@ -1,7 +1,7 @@
 """Writing a run down: in order, once, and later where the disk is full now."""
 
-from collections import deque
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 
 from supervisor.core.effects import Quarantine, RecordIncident, UpdateIncident
@@ -20,9 +20,12 @@ class Recorder:
     ledger: Ledger
     clock: Clock
     say: Callable[[str], None]
-    _unwritten: deque[Callable[[], None]] = field(
-        default_factory=deque[Callable[[], None]]
+    _unwritten: list[Callable[[], None]] = field(
+        default_factory=list[Callable[[], None]]
     )
+    _open: bool = False
+    _late: bool = False
+    """The ledger could not be written the last time."""
 
     def changes(self, before: Run, run: Run) -> None:
         """Write down what a step changed."""
@@ -73,16 +76,34 @@ class Recorder:
         """What became of an incident."""
         self._put(lambda: self.ledger.update_incident(self.row.id, effect))
 
+    @contextlib.contextmanager
+    def together(self) -> Generator[None]:
+        """What is told in here is written in one transaction: after a crash of ours
+        all of it is there, or none."""
+        self._open = True
+        try:
+            yield
+        finally:
+            self._open = False
+            self.flush()
+
     def _put(self, write: Callable[[], None]) -> None:
         self._unwritten.append(write)
-        self.flush()
+        if not self._open:
+            self.flush()
 
     def flush(self) -> None:
         """Write what is due, in order; a full disk delays it, and loses nothing."""
+        if not self._unwritten:
+            return
         try:
-            while self._unwritten:
-                self._unwritten[0]()
-                self._unwritten.popleft()
+            with self.ledger.transaction():
+                for write in self._unwritten:
+                    write()
         except LedgerError as error:
-            if len(self._unwritten) == 1:
+            if not self._late:
                 self.say(f"{error}; training goes on, this is written down later")
+            self._late = True
+            return
+        self._unwritten.clear()
+        self._late = False

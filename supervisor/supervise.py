@@ -298,9 +298,23 @@ class Supervisor:
     def _happen(self, event: Event) -> None:
         before = self.run
         self.run, effects = step(self.run, event, now=self.clock.now())
+        with self.recorder.together():  # first: what is done has been written down
+            for effect in effects:
+                self._write_down(effect)
+            self.recorder.changes(before, self.run)
         for effect in effects:
             self._perform(effect)
-        self.recorder.changes(before, self.run)
+
+    def _write_down(self, effect: Effect) -> None:
+        match effect:
+            case Quarantine():
+                self.recorder.quarantine(effect)
+            case RecordIncident():
+                self._record(effect)
+            case UpdateIncident():
+                self.recorder.update(effect)
+            case _:
+                return
 
     def _perform(self, effect: Effect) -> None:
         match effect:
@@ -310,16 +324,12 @@ class Supervisor:
                 self._ask(effect)
             case CheckGate(awaited=awaited):
                 self.post(self._gate(awaited))
-            case Quarantine():
-                self.recorder.quarantine(effect)
-            case RecordIncident():
-                self._record(effect)
-            case UpdateIncident():
-                self.recorder.update(effect)
             case Say(text=text):
                 self.say(text)
             case End(exit_code=code):
                 self.exit_code = code
+            case Quarantine() | RecordIncident() | UpdateIncident():
+                return  # written down before
 
     def _ask(self, effect: AskDrain | Kill | TakeStacks) -> None:
         watch = self._watch

@@ -33,6 +33,9 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "drain": ("jobs", "Save the state of a job, or of all, and end it."),
     "pause": ("jobs", "Start nothing more on this box."),
     "resume": ("jobs", "Start jobs again."),
+    "top": ("top", "Watch all jobs live."),
+    "check": ("check", "Is this machine fit for training?"),
+    "ledger": ("ledger", "Copy the ledger while it is in use."),
     "daemon": ("daemon", "Run the daemon of this box."),
     "enable-user": ("enable", "Give a user of this box quarters for jobs."),
 }

@@ -38,7 +38,7 @@ def composed(config: Config) -> Generator[Daemon]:
     """
     paths = StatePaths(Path(config.state_dir))
     _private(paths.root)
-    journal = Journal()
+    journal, notifier = Journal(), Notifier.of(os.environ)
     with contextlib.ExitStack() as held:
         lock = acquire(paths.root / "daemon.lock")
         if lock is None:
@@ -78,7 +78,7 @@ def composed(config: Config) -> Generator[Daemon]:
             observer=observer,
             jobs=Path(config.jobs),
             caller=Caller(uid=os.geteuid(), name=user_name(os.geteuid())),
-            notifier=Notifier.of(os.environ),
+            notifier=notifier,
             journal=journal,
         )
 

@@ -175,6 +175,7 @@ class SystemdLauncher(Launcher):
     ) -> SystemdAttempt:
         unit = attempt_unit(self.user, directive.job, directive.attempt)
         try:
+            self._tidy(directive.job)
             write_json(self.request(directive), self._request(spec, directive, paths))
             if spec.memory.host is not None:
                 systemctl.limit(unit, {"MemoryMax": str(spec.memory.host)})
@@ -190,6 +191,12 @@ class SystemdLauncher(Launcher):
     def request(self, directive: Directive) -> Path:
         """The file that tells the unit of an attempt what to do."""
         return self.requests / f"{directive.job}-{directive.attempt}.json"
+
+    def _tidy(self, job: str) -> None:
+        """Requests of earlier attempts have been read."""
+        for path in self.requests.glob(f"{job}-*.json"):
+            if path.stem.removeprefix(f"{job}-").isdigit():
+                path.unlink(missing_ok=True)
 
     def _request(
         self, spec: Spec, directive: Directive, paths: AttemptPaths

@@ -2,7 +2,7 @@
 
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import MutableMapping
 from dataclasses import dataclass
 
 
@@ -15,12 +15,13 @@ class Notifier:
     """How often systemd wants to hear of us at least; None: it does not."""
 
     @classmethod
-    def of(cls, environment: Mapping[str, str]) -> "Notifier":
-        """As systemd tells its services, if it started us."""
-        ours = environment.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
-        period = environment.get("WATCHDOG_USEC", "")
+    def of(cls, environment: MutableMapping[str, str]) -> "Notifier":
+        """As systemd tells its services, if it started us. It is taken out of the
+        environment: what we start must not speak in our name."""
+        ours = environment.pop("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
+        period = environment.pop("WATCHDOG_USEC", "")
         seconds = int(period) / 1e6 if ours and period.isdigit() else None
-        return cls(environment.get("NOTIFY_SOCKET", ""), seconds)
+        return cls(environment.pop("NOTIFY_SOCKET", ""), seconds)
 
     def send(self, **fields: str) -> None:
         """Such as ``READY="1", STATUS="4 jobs"``; a deaf systemd is no failure."""
