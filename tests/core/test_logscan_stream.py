@@ -116,6 +116,15 @@ def test_a_log_that_screams_on_every_line_is_sampled() -> None:
     assert scanner.findings().lines > 60_000
 
 
+def test_lines_of_one_shape_do_not_hide_another() -> None:
+    """A line that comes back with other figures is judged a hundred times; what stands
+    behind thousands of it is found."""
+    same = b"".join(b"Error: batch %d was skipped\n" % n for n in range(2_000))
+    middle = same + b"CUDA error: CUDA_ERROR_ILLEGAL_ADDRESS and Error: at last\n"
+    findings = scan(long_log(size=4 * logscan.BLOCK, middle=middle))
+    assert {hit.signature for hit in findings.hits} == {"cuda.fault"}
+
+
 @pytest.mark.parametrize(
     "before",
     [
