@@ -292,8 +292,10 @@ class Supervisor:
         exited = self.memory.close(exited)
         closed = watch.close(exited, gpus=self.gpus(), remains=self.remains)
         faults = self.faults(self.remains.pids)
-        told = {"kernel": faults.kernel, "faulty_gpus": faults.gpus}
-        return replace(closed, evidence=replace(closed.evidence, **told))
+        evidence = replace(
+            closed.evidence, kernel=faults.kernel, faulty_gpus=faults.gpus
+        )
+        return replace(closed, evidence=evidence)
 
     def _happen(self, event: Event) -> None:
         before = self.run

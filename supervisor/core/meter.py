@@ -13,6 +13,10 @@ BETWEEN = {JobState.WAITING: "waiting", JobState.LAUNCHING: "down"}
 """States in which no training process is there, by the name of their time."""
 
 
+SHOWN_SECONDS = 24 * 3600.0
+"""How long the series of a run outlive it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meter:
     """One run, seen again and again."""
@@ -27,14 +31,21 @@ class Meter:
     """Snapshots of the attempts before this one, together."""
     tiers: Mapping[str, TierStatus] = field(default_factory=dict[str, TierStatus])
     """All of them, as they were shown last."""
+    ended: float | None = None
+    """Since when the run is over; None: it is not."""
+
+    def shown(self, now: float) -> bool:
+        """Whether the run still has series: an alert that looks at the end of a run has
+        a day to fire."""
+        return self.ended is None or now - self.ended <= SHOWN_SECONDS
 
 
 def metered(meter: Meter, status: JobStatus, *, now: float) -> tuple[Meter, JobStatus]:
     """The meter after seeing ``status``, and the status with the totals of the run."""
     passed = 0.0 if meter.seen is None else max(now - meter.seen, 0.0)
     seconds = dict(meter.seconds)
-    if meter.state in BETWEEN:
-        name = BETWEEN[meter.state]
+    name = None if meter.state is None else BETWEEN.get(meter.state)
+    if name is not None:
         seconds[name] = seconds.get(name, 0.0) + passed
     newer = status.attempt != meter.attempt
     earlier = _older(meter.tiers if newer else meter.earlier, passed)
@@ -51,9 +62,16 @@ def metered(meter: Meter, status: JobStatus, *, now: float) -> tuple[Meter, JobS
         seconds=seconds,
         earlier=earlier,
         tiers=tiers,
+        ended=_ended(meter, status, now),
     )
     phases = {**status.phase_seconds, **seconds}
     return after, replace(status, phase_seconds=phases, tiers=tiers)
+
+
+def _ended(meter: Meter, status: JobStatus, now: float) -> float | None:
+    if not status.state.ended:
+        return None
+    return now if meter.ended is None else meter.ended
 
 
 def _older(tiers: Mapping[str, TierStatus], seconds: float) -> dict[str, TierStatus]:

@@ -7,8 +7,9 @@ change. It comes to the same bytes as the library's own encoders, in a tenth of 
 
 import platform
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from itertools import accumulate
 from typing import assert_never
 
@@ -21,7 +22,6 @@ from prometheus_client.core import (
 from prometheus_client.core import Metric as Family
 from prometheus_client.exposition import choose_encoder, generate_latest
 from prometheus_client.registry import Collector
-from prometheus_client.utils import floatToGoString
 from typing_extensions import override
 
 import supervisor
@@ -31,6 +31,10 @@ from supervisor.core.metrics_table import METRICS
 from supervisor.core.status import JobStatus
 from supervisor.wire.page import STEP_BUCKETS_SECONDS
 
+_written: Callable[[float], str] = import_module(
+    "prometheus_client.utils"
+).floatToGoString
+# Imported in this way because it has no types.
 BOUNDS = (*(str(bound) for bound in STEP_BUCKETS_SECONDS), "+Inf")
 """The label ``le`` of each bucket."""
 
@@ -73,7 +77,7 @@ class Encoder:
         self._end = _END if openmetrics else b""
         self._before: dict[str, tuple[tuple[Point, ...], str]] = {}
         self._heads: dict[str, str] = {}
-        self._series: dict[str, dict[tuple[str, ...], str]] = {}
+        self._series: dict[str, dict[tuple[str, ...], tuple[str, ...]]] = {}
 
     def encode(self, scene: Scene, *, pause_seconds: float = 0.0) -> bytes:
         """The whole answer to a scrape. ``pause_seconds``: after each family, in which
@@ -110,7 +114,7 @@ class Encoder:
         }
         self._series[key] = series
         lines = [
-            f"{begun}{floatToGoString(number)}\n"
+            f"{begun}{_written(number)}\n"
             for labels, value in points
             for begun, number in zip(series[labels], _numbers(value), strict=True)
         ]

@@ -138,7 +138,8 @@ class Observer:
             self.board.close()
 
     def show(self, statuses: Iterable[JobStatus]) -> None:
-        """Where the runs are now; a run that is not among them is forgotten."""
+        """Where the runs are now. One that is not among them is forgotten; one that
+        has ended keeps its series for a day."""
         if self.board is None:
             return
         now = self.clock.now()
@@ -149,7 +150,8 @@ class Observer:
             for status in known
         ]
         self._meters = {status.job: meter for meter, status in shown}
-        self.board.publish([status for _, status in shown], self.machine())
+        lasting = [status for meter, status in shown if meter.shown(now)]
+        self.board.publish(lasting, self.machine())
 
     def machine(self) -> Machine:
         """What is known of the machine now."""

@@ -87,9 +87,7 @@ def exporting(jobs: int, pids: list[int], *, watch: bool) -> None:
     watcher = threading.Thread(target=lateness.watch)
     shows: list[float] = []
     ended = threading.Event()
-    threading.Thread(
-        target=lambda: (sys.stdin.read(), ended.set()), daemon=True
-    ).start()
+    threading.Thread(target=_await_end, args=(ended,), daemon=True).start()
     with serve(Address("127.0.0.1", 0), board.read) as server:
         observer.start()
         print(json.dumps({"port": server.address.port}), flush=True)
@@ -107,6 +105,11 @@ def exporting(jobs: int, pids: list[int], *, watch: bool) -> None:
             watcher.join()
         observer.close()
     print(json.dumps({"late": lateness.worst, "shows": shows}), flush=True)
+
+
+def _await_end(ended: threading.Event) -> None:
+    sys.stdin.read()
+    ended.set()
 
 
 @contextmanager

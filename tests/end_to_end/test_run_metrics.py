@@ -5,15 +5,18 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from http.client import HTTPConnection
 from pathlib import Path
+from typing import Any
 
+import psutil
 import pytest
 
 from supervisor.core.metrics_table import METRICS
 from tests.support.command import PATIENCE, Trainwarden
 from tests.support.fake_nvml import GIB, FakeNvml, build
+from tests.support.freezer import frozen
 
 SLEEPS = (
     "import pathlib, subprocess, sys, time\n"
@@ -75,10 +78,24 @@ class Scraped:
         pytest.fail(f"never came: {pattern} in\n{text}")
 
 
+def first_incident(trainwarden: Trainwarden) -> dict[str, Any]:
+    """The first incident, once there is one."""
+    ends = time.monotonic() + PATIENCE
+    found: list[dict[str, Any]] = []
+    while not found:
+        assert time.monotonic() < ends
+        time.sleep(0.2)
+        found = trainwarden.json("incidents")
+    return found[0]
+
+
 @pytest.fixture
-def scraped() -> Scraped:
-    """At a free port."""
-    return Scraped(free_port())
+def scraped(trainwarden: Trainwarden) -> Iterator[Scraped]:
+    """At a free port; whoever serves there is asked to end."""
+    yield Scraped(free_port())
+    for process in trainwarden.started:
+        process.terminate()
+        process.communicate(timeout=PATIENCE)
 
 
 def test_a_run_on_gpus(
@@ -90,7 +107,7 @@ def test_a_run_on_gpus(
     of its GPU is the cause of its end, and the faulty GPU is named."""
     script = trainwarden.script(SLEEPS)
     listen = f"127.0.0.1:{scraped.port}"
-    process = trainwarden.start("run", "--metrics", listen, script)
+    trainwarden.start("run", "--metrics", listen, script)
     pid = trainwarden.until(lambda s: s["pid"] is not None)["pid"]
     nvml.set({"0.processes": f"{pid}:{5 * GIB}:4294967295,1:{GIB}:4294967295"})
     gpu = r'gpu="GPU-00000000-fake"'
@@ -126,10 +143,35 @@ def test_a_run_on_gpus(
     nvml.xid(0, 79)
     scraped.until(rf"trainwarden_gpu_xids_total{{{gpu}}}", lambda value: value == 1)
     (trainwarden.directory / "crash").touch()
-    process.wait(PATIENCE)
-    first = trainwarden.json("incidents")[0]
+    first = first_incident(trainwarden)
+    nvml.set({"0.processes": None})  # the driver gives back what the dead process held
     assert first["cause"] == "gpu_hardware", first
     assert "Xid (PCI:0000:30:00): 79" in str(first["because"])
+
+
+def test_a_driver_that_needs_a_reboot(
+    trainwarden: Trainwarden, nvml: FakeNvml, scraped: Scraped
+) -> None:
+    """A probe in D state: the run goes on, its collector fails, and an incident says
+    that the machine needs a reboot."""
+    assert nvml.values
+    script = trainwarden.script("import time; time.sleep(600)")
+    process = trainwarden.start("run", "--metrics", f"127.0.0.1:{scraped.port}", script)
+    collector = r'trainwarden_collector_success{collector="nvml"}'
+    scraped.until(collector, lambda value: value == 1)
+    (probe,) = (
+        child
+        for child in psutil.Process(process.pid).children()
+        if "supervisor.host.gpu_probe" in child.cmdline()
+    )
+    with frozen(probe.pid):
+        incident = first_incident(trainwarden)
+        text = scraped.until(collector, lambda value: value == 0)
+        assert 'trainwarden_run_state{run="train",state="running"} 1.0' in text
+        assert incident["remedy"]["kind"] == "go_on"
+        told = trainwarden("explain", str(incident["id"])).stdout
+        assert "reboot" in told.lower()
+    scraped.until(collector, lambda value: value == 1)
 
 
 def test_where_no_gpu_is_expected(trainwarden: Trainwarden, scraped: Scraped) -> None:

@@ -6,8 +6,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -18,6 +17,7 @@ from supervisor.core.probe import Limits, Mode
 from supervisor.host.gpu import GpuView, GpuWatch
 from supervisor.host.kernel import KernelLog
 from tests.support.fake_nvml import GIB, FakeNvml, build
+from tests.support.freezer import frozen
 
 QUICK = Limits(
     first_seconds=20.0,
@@ -27,7 +27,6 @@ QUICK = Limits(
     gap_seconds=1.9,
 )
 DEADLINE_SECONDS = 60.0
-FREEZER = Path("/sys/fs/cgroup/freezer")
 
 
 @pytest.fixture(scope="session")
@@ -236,26 +235,6 @@ def test_what_nobody_heard_is_asked_of_the_journal(
         assert not view.kernel_readable
     finally:
         watched.watch.close()
-
-
-@contextmanager
-def frozen(pid: int) -> Generator[Path]:
-    """Hold a process in a v1 freezer: SIGKILL does not end it before it is thawed."""
-    group = FREEZER / f"trainwarden-{os.getpid()}-{pid}"
-    try:
-        group.mkdir()
-        (group / "cgroup.procs").write_text(str(pid))
-        (group / "freezer.state").write_text("FROZEN")
-    except OSError as error:
-        pytest.skip(f"no freezer of cgroup v1 here: {error}")
-    try:
-        yield group
-    finally:
-        (group / "freezer.state").write_text("THAWED")
-        ends = time.monotonic() + DEADLINE_SECONDS
-        while (group / "cgroup.procs").read_text() and time.monotonic() < ends:
-            time.sleep(0.02)
-        group.rmdir()
 
 
 def test_a_probe_that_cannot_be_killed(watched: Watched) -> None:
