@@ -18,6 +18,8 @@ from supervisor.wire.page import STEP_BUCKETS_SECONDS, PageWriter, Phase, read_p
 from supervisor.wire.paths import AttemptPaths
 
 HEARTBEAT_SECONDS = 1.0
+TICK_NS = 500_000_000
+"""Nobody looks more often: a tick costs less than a write of the page."""
 SMOOTHING = 0.1
 """Weight of the newest step in the smoothed step time."""
 
@@ -48,6 +50,8 @@ class Attempt:
         self._phase_since = time.monotonic_ns()
         self._phase_seconds = [0.0] * len(Phase)
         self._step_counts = [0] * (len(STEP_BUCKETS_SECONDS) + 1)
+        self._ticks = 0
+        self._ticked = 0
         self._step_sum = 0.0
         self._step_smoothed: float | None = None
         self.drain_requested = False
@@ -81,6 +85,11 @@ class Attempt:
         """What a step after ``step`` is: done again after a crash, or new."""
         return Phase.REPLAYING if step < self.done_before else Phase.TRAINING
 
+    @property
+    def phase(self) -> Phase:
+        """What it is doing."""
+        return self._phase
+
     def set(self, **values: Any) -> None:
         """Publish the named fields of the page. Safe from several threads."""
         with self._lock:
@@ -109,6 +118,14 @@ class Attempt:
                 phase_seconds=tuple(self._phase_seconds),
             )
         return before
+
+    def tick(self) -> None:
+        """Something moves that nothing else on the page tells of."""
+        self._ticks += 1
+        now = time.monotonic_ns()
+        if now - self._ticked >= TICK_NS:
+            self._ticked = now
+            self.set(ticks=self._ticks)
 
     def count_step(self, *, seconds: float, steps: int) -> None:
         """Count ``steps`` completed steps that took ``seconds`` together.

@@ -96,6 +96,7 @@ def epoch(iterator: Any, fit: Any) -> Iterator[tuple[int, int, Any]]:
             iterator._current_iterator = source.begin()
             iterator._steps_seen = 0
     iterator.data_adapter.on_epoch_end()
+    fit.epoch_is_over()
 
 
 def _counted(

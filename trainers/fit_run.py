@@ -77,6 +77,7 @@ class FitRun:
         self._since = session.step, time.monotonic()
         """Step and time of the last snapshot in any tier."""
         self._since_durable = self._since
+        self.between_epochs = False
         self._told: set[str] = set()
         self.loss_watch = loss_watch.LossWatch(session.attempt, model)
         self._looked_into = False
@@ -240,8 +241,21 @@ class FitRun:
 
     def at_epoch_begin(self, *, resumed: bool) -> None:
         """Right before the first step of an epoch, or the first after a restore."""
+        self.between_epochs = False
+        if self.attempt.phase is Phase.BETWEEN:
+            self.attempt.enter(self.attempt.phase_at(self.session.step))
         if not resumed:
             self._boundary()
+
+    def epoch_is_over(self) -> None:
+        """Its last step is done: callbacks may take as long as they like now."""
+        self.between_epochs = True
+        self.attempt.enter(Phase.BETWEEN)
+
+    def evaluated(self) -> None:
+        """An evaluation inside of ``fit`` is over."""
+        after = self.attempt.phase_at(self.session.step)
+        self.attempt.enter(Phase.BETWEEN if self.between_epochs else after)
 
     def passes_over(self, step: int, batches: Any) -> bool:
         """Whether the step is to be left out; its batches are drawn then."""
@@ -368,6 +382,7 @@ class FitRun:
             saved = self._since_durable[0] == self.session.step
             if self.attempt.drain_requested and saved:
                 self.leave()
+            self.attempt.tick()
             yield step
 
     # --- saving ------------------------------------------------------------------

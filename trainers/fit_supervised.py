@@ -56,8 +56,7 @@ class Follower(keras.callbacks.Callback):
         self._trainwarden.attempt.enter(Phase.VALIDATING)
 
     def on_test_end(self, logs=None):  # noqa: ARG002  # Keras' signature
-        run = self._trainwarden
-        run.attempt.enter(run.attempt.phase_at(run.session.step))
+        self._trainwarden.evaluated()
 
 
 def session_of(attempt: Attempt) -> Session:

@@ -43,9 +43,14 @@ def foreign_tenant(case: Case) -> bool:
     return bool(tenants(case.gpus, gpus=_visible(case), ours=case.evidence.own_pids))
 
 
-def fresh_process(case: Case) -> bool:
-    """It failed in its first step: a fresh process was tried already."""
-    return case.evidence.steps_done == 0
+def aged_process(case: Case) -> bool:
+    """It did not fail in its first step: a fresh process was not tried yet."""
+    return case.evidence.steps_done != 0
+
+
+def on_a_gpu(case: Case) -> bool:
+    """Not the CPU's allocator under our own limit."""
+    return not case.evidence.limited
 
 
 def near_the_limit(case: Case) -> bool:
@@ -370,7 +375,7 @@ LADDERS: Mapping[Cause, Ladder] = {
                 because="a fresh process has its memory in one piece",
                 uses=1,
                 when="it was not one already",
-                holds=lambda case: not fresh_process(case),
+                holds=aged_process,
             ),
             Rung(
                 name="async_allocator",
@@ -379,7 +384,7 @@ LADDERS: Mapping[Cause, Ladder] = {
                 because="CUDA's pool maps pieces together, so it does not fragment",
                 change=_with(async_allocator=True),
                 when="on a GPU",
-                holds=lambda case: not case.evidence.limited,
+                holds=on_a_gpu,
             ),
             SMALLER,
         ),

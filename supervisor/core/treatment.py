@@ -89,7 +89,10 @@ def from_json(value: Mapping[str, Any]) -> Treatment:
     given["avoid"] = tuple(given.get("avoid", ()))
     if detour is not None:
         skip = detour.get("skip")
-        around = {**detour, "skip": None if skip is None else (skip[0], skip[1])}
+        around: dict[str, Any] = {
+            **detour,
+            "skip": None if skip is None else (skip[0], skip[1]),
+        }
         given["detour"] = Detour(**around)
     return Treatment(**given)
 

@@ -144,7 +144,8 @@ def test_detectors_start_fresh_with_each_attempt() -> None:
 
 def test_the_second_hang_in_vain_is_waited_for_twice_as_long() -> None:
     """Perhaps it was no hang. After progress, patience is as before."""
-    run, waits = fresh(), []
+    run = fresh()
+    waits: list[float] = []
     for snapshot in (8, 8, 8, 20):
         run = running(run)
         waits.append(run.liveness.patience)
@@ -256,7 +257,8 @@ def test_what_is_quarantined_is_asked_before_each_attempt() -> None:
 
 def test_the_gate_is_looked_at_less_and_less_often() -> None:
     """Up to a limit, and from the beginning after it was clear."""
-    run, waits = fresh(), []
+    run = fresh()
+    waits: list[float] = []
     for _ in range(8):
         run, _ = happen(run, TimeIsUp(), GateHeld("x"), now=100.0)
         waits.append((run.deadline or 0.0) - 101.0)
