@@ -8,7 +8,7 @@ import functools
 import os
 import random
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,35 +27,40 @@ def _name_of(dtype: Any) -> str:
     return np.dtype(dtype.as_numpy_dtype).name
 
 
-def _dtype_name(variable: Any) -> str:
-    return _name_of(seams.tensor_of(variable).dtype)
+class _Storable(NamedTuple):
+    """A variable that can be stored."""
+
+    name: str
+    variable: Any
+    dtype: str
+    """NumPy's name of it."""
 
 
-def _storable(model: Any) -> tuple[list[tuple[str, Any]], list[str]]:
+def _storable(model: Any) -> tuple[list[_Storable], list[str]]:
     """The variables that can be stored, and a sentence for each that cannot."""
-    named = seams.variables(model)
-    told = [
-        f"the variable {name} has the type {_dtype_name(variable)}, which is not saved"
-        for name, variable in named
-        if _dtype_name(variable) not in DTYPES
+    found = [
+        _Storable(name, variable, _name_of(seams.tensor_of(variable).dtype))
+        for name, variable in seams.variables(model)
     ]
-    return [(n, v) for n, v in named if _dtype_name(v) in DTYPES], told
+    told = [
+        f"the variable {one.name} has the type {one.dtype}, which is not saved"
+        for one in found
+        if one.dtype not in DTYPES
+    ]
+    return [one for one in found if one.dtype in DTYPES] if told else found, told
 
 
-def _variable_tensors(named: list[tuple[str, Any]]) -> list[Tensor]:
+def _variable_tensors(storable: list[_Storable]) -> list[Tensor]:
     return [
         Tensor(
             f"variable/{index:05d}",
-            _dtype_name(variable),
-            tuple(seams.tensor_of(variable).shape),
-            _reader(variable),
+            one.dtype,
+            tuple(seams.tensor_of(one.variable).shape),
+            one.variable,
+            seams.arrays_of,
         )
-        for index, (_, variable) in enumerate(named)
+        for index, one in enumerate(storable)
     ]
-
-
-def _reader(variable: Any) -> Any:
-    return lambda: seams.array_of(variable)
 
 
 def _random_state() -> dict[str, Any]:
@@ -90,18 +95,18 @@ def capture(
 
     ``local``: what ``fit`` itself knows (position, last logs).
     """
-    named, missing = _storable(model)
+    storable, missing = _storable(model)
     states, callback_tensors, told = fit_callbacks.encode_all(callbacks)
     encoder = encode.Encoder("other/", array_of=seams.framework_array)
     state = {
-        "variables": [name for name, _ in named],
+        "variables": [one.name for one in storable],
         "callbacks": states,
         "random": encoder.encode(_random_state()),
         "stop_training": bool(model.stop_training),
         "local": encoder.encode(local),
     }
     tensors = [
-        *_variable_tensors(named),
+        *_variable_tensors(storable),
         *model_description.tensors_of(model),
         *callback_tensors,
         *encoder.tensors,
@@ -136,7 +141,8 @@ def restore(
 def _restore_variables(
     model: Any, names: list[str], stored: Mapping[str, np.ndarray]
 ) -> None:
-    present, _ = _storable(model)
+    storable, _ = _storable(model)
+    present = [(one.name, one.variable) for one in storable]
     by_name = dict(present)
     if len(by_name) == len(present) and set(by_name) == set(names):
         present = [(name, by_name[name]) for name in names]

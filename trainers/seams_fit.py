@@ -19,12 +19,12 @@ lives, and why; ``self_test`` looks for each before the first step of a run.
 | ``tf.function._list_all_concrete_functions`` | operations with a hidden random state |
 | ``FuncGraph`` | such operations in the functions of a loop of the script's own |
 | ``context()._rng`` | TensorFlow's eager operation seeds |
-| ``Variable._value``, ``read_variable_op`` and ``EagerTensor._numpy`` | the value without a copy |
+| ``Variable._value``, ``_ReadVariablesOp`` and ``EagerTensor._numpy`` | the values without a copy |
 """
 
 import gc
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -45,11 +45,13 @@ from keras.src.trainers.data_adapters.tf_dataset_adapter import TFDatasetAdapter
 from keras.src.trainers.epoch_iterator import EpochIterator
 from keras.src.trainers.trainer import Trainer
 from tensorflow.python.eager import context as eager_context
-from tensorflow.python.framework import func_graph
+from tensorflow.python.eager.execute import execute as eager_execute
+from tensorflow.python.framework import func_graph, op_def_registry
 from tensorflow.python.framework.config import is_op_determinism_enabled
-from tensorflow.python.ops.gen_resource_variable_ops import read_variable_op
 
 from trainers import seams_data
+
+READ_VARIABLES = "_ReadVariablesOp"
 
 FIT_PARAMETERS = (
     "self", "x", "y", "batch_size", "epochs", "verbose", "callbacks",
@@ -122,6 +124,8 @@ def self_test() -> list[str]:
         for owner, name in NAMES
         if not hasattr(owner, name)
     ]
+    if op_def_registry.get(READ_VARIABLES) is None:
+        wrong.append(f"the operation {READ_VARIABLES} is missing")
     fit = inspect.unwrap(tf_trainer.TensorFlowTrainer.fit)
     if tuple(inspect.signature(fit).parameters) != FIT_PARAMETERS:
         wrong.append("the parameters of fit are others")
@@ -155,17 +159,47 @@ def tensor_of(variable: Any) -> Any:
 
 
 def array_of(variable: Any) -> np.ndarray:
-    """The variable's present value, on a CPU without copying it.
+    """The variable's present value; see ``arrays_of``."""
+    return arrays_of([variable])[0]
 
-    The array is a view of the value, not of the variable: an assignment while it is
-    held makes TensorFlow allocate. Let go of it before the next step.
+
+def arrays_of(variables: Sequence[Any]) -> list[np.ndarray]:
+    """The variables' present values, on a CPU without copying them.
+
+    An array is a view of the value, not of the variable: an assignment while it is held
+    makes TensorFlow allocate. Let go of them before the next step.
+
+    All on one device are read by one operation: 3 µs a variable, against 12 one by one
+    and ten times that by ``read_value``.
     """
-    inner = tensor_of(variable)
-    handle = getattr(inner, "handle", None)
-    if handle is None:
-        return np.asarray(inner.read_value()._numpy())
-    # What ``read_value`` comes to, at a tenth of its time: 12 µs a variable.
-    return np.asarray(read_variable_op(handle, inner.dtype)._numpy())
+    inner = [tensor_of(variable) for variable in variables]
+    values: list[Any] = [None] * len(inner)
+    places: dict[str | None, list[int]] = {}
+    for index, one in enumerate(inner):
+        handle = getattr(one, "handle", None)
+        places.setdefault(None if handle is None else handle.device, []).append(index)
+    for place, indices in places.items():
+        members = [inner[index] for index in indices]
+        read = (
+            [one.read_value() for one in members] if place is None else _read(members)
+        )
+        for index, value in zip(indices, read, strict=True):
+            values[index] = np.asarray(value._numpy())
+    return values
+
+
+def _read(members: Sequence[Any]) -> list[Any]:
+    """The values of variables that lie on one device, as eager tensors."""
+    context = eager_context.context()
+    return eager_execute(
+        READ_VARIABLES.encode(),
+        len(members),
+        inputs=[one.handle for one in members],
+        attrs=(
+            "N", len(members), "dtypes", [one.dtype.as_datatype_enum for one in members]
+        ),
+        ctx=context,
+    )  # fmt: skip
 
 
 def assign(variable: Any, array: np.ndarray) -> None:

@@ -33,16 +33,25 @@ class DamagedTensorsError(Exception):
     """The file is not what it should be; the text says how."""
 
 
+ReadAll = Callable[[Sequence[Any]], Sequence[Any]]
+
+
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A tensor to store: its ``name``, and an array-like value read when copied."""
+    """A tensor to store: its ``name``, and where its value is read when it is copied."""
 
     name: str
     dtype: str
     """NumPy's name."""
     shape: tuple[int, ...]
-    read: Callable[[], Any]
-    """Returns the array (shape ``shape``); called in the training thread."""
+    source: Any
+    read_all: ReadAll
+    """Returns the array (shape ``shape``) of each source; called in the training thread
+    for all tensors that share it at once, which is many times as fast."""
+
+    def read(self) -> Any:
+        """The present value."""
+        return self.read_all([self.source])[0]
 
     @property
     def nbytes(self) -> int:
@@ -57,7 +66,11 @@ class Tensor:
 
 def of_array(name: str, array: np.ndarray) -> Tensor:
     """``array`` as a tensor to store."""
-    return Tensor(name, array.dtype.name, array.shape, lambda: array)
+    return Tensor(name, array.dtype.name, array.shape, array, _as_they_are)
+
+
+def _as_they_are(arrays: Sequence[Any]) -> Sequence[Any]:
+    return arrays
 
 
 def numpy_dtype(name: str) -> np.dtype:
@@ -156,9 +169,13 @@ class Image:
 
 
 def _copy(group: Sequence[tuple[np.ndarray, Tensor]]) -> None:
-    values = [tensor.read() for _, tensor in group]
-    for (view, _), value in zip(group, values, strict=True):
-        np.copyto(view, value, casting="no")
+    alike: dict[ReadAll, list[tuple[np.ndarray, Tensor]]] = {}
+    for view, tensor in group:
+        alike.setdefault(tensor.read_all, []).append((view, tensor))
+    for read_all, members in alike.items():
+        values = read_all([tensor.source for _, tensor in members])
+        for (view, _), value in zip(members, values, strict=True):
+            np.copyto(view, value, casting="no")
 
 
 def parse(content: memoryview) -> Mapping[str, np.ndarray]:

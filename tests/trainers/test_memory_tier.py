@@ -7,7 +7,7 @@ import signal
 import subprocess
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -187,13 +187,13 @@ def _fill_and_die(directory: Path, tmpfs: Path, where: str) -> None:
     run.save(1, durable=True)
     run.save(2)
 
-    def die() -> np.ndarray:
+    def die(_sources: Sequence[object]) -> list[np.ndarray]:
         os.kill(os.getpid(), signal.SIGKILL)
         raise AssertionError
 
     if where == "copy":
         first, second = content(3)
-        third = [first, Tensor("b", second.dtype, second.shape, die)]
+        third = [first, Tensor("b", second.dtype, second.shape, None, die)]
     else:
         third = content(3)
         run.saver.memory = Dying(tmpfs / "run", job="job", durable=run.store.directory)
