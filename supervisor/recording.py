@@ -24,7 +24,7 @@ class Recorder:
         default_factory=list[Callable[[], None]]
     )
     _open: bool = False
-    _late: bool = False
+    late: bool = False
     """The ledger could not be written the last time."""
 
     def changes(self, before: Run, run: Run) -> None:
@@ -101,9 +101,9 @@ class Recorder:
                 for write in self._unwritten:
                     write()
         except LedgerError as error:
-            if not self._late:
+            if not self.late:
                 self.say(f"{error}; training goes on, this is written down later")
-            self._late = True
+            self.late = True
             return
         self._unwritten.clear()
-        self._late = False
+        self.late = False

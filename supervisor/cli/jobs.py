@@ -170,10 +170,11 @@ def drain(*, state_dir: Path | None, as_json: bool, job: str | None) -> None:
         answer = post(state_dir, f"/v1/jobs/{quote(job)}/stop", {"drain": True})
         tell(answer, as_json=as_json)
         return
-    drained = post(state_dir, "/v1/box/drain", {})
+    drained: list[dict[str, Any]] = post(state_dir, "/v1/box/drain", {})
     if as_json:
         click.echo(json.dumps(drained, indent=2))
-    for one in [] if as_json else drained:
+        return
+    for one in drained:
         tell(one, as_json=False)
 
 

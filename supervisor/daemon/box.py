@@ -14,10 +14,14 @@ from supervisor.core.start import StartRefusedError
 from supervisor.core.status import JobStatus
 from supervisor.daemon.entries import BoxError, Entry
 from supervisor.daemon.starting import Starter
+from supervisor.host.ballast import Ballast
 from supervisor.host.ledger import LedgerError, RunRow
 from supervisor.host.ledger_jobs import JobBook
 from supervisor.host.lock import acquire
 from supervisor.host.status import stored_status
+
+BALLAST_SECONDS = 10.0
+"""How often room for the ballast is looked for."""
 
 
 @dataclass(kw_only=True)
@@ -35,6 +39,8 @@ class Box:
     out_of_service: frozenset[str] = frozenset()
     problems: list[str] = field(default_factory=list[str])
     """Of job files, as they were when they were last read."""
+    ballast: Ballast | None = None
+    ballast_at: float = 0.0
 
     def load(self) -> None:
         """Take up all that the ledger knows. Raises LedgerError."""
@@ -75,6 +81,24 @@ class Box:
                 if entry.supervisor.exit_code is not None:
                     self._end(entry)
         self._start_some()
+        self._keep_room()
+
+    def _keep_room(self) -> None:
+        """A full disk gets the ballast; when there is room again, it is taken up."""
+        now = self.starter.clock.now()
+        if self.ballast is None:
+            return
+        if self._is_late():
+            if self.ballast.drop():
+                self.say("the disk is full: its ballast is given up, training goes on")
+        elif now >= self.ballast_at:
+            self.ballast_at = now + BALLAST_SECONDS
+            self.ballast.hold()
+
+    def _is_late(self) -> bool:
+        """Whether something waits to be written down."""
+        supervisors = (entry.supervisor for entry in self.entries.values())
+        return any(one is not None and one.recorder.late for one in supervisors)
 
     def wait_seconds(self, longest: float) -> float:
         """How long ``advance`` may be put off."""

@@ -13,6 +13,7 @@ from supervisor.daemon.loop import Daemon
 from supervisor.daemon.quarters import house_of, user_name
 from supervisor.daemon.starting import Starter
 from supervisor.host import systemctl
+from supervisor.host.ballast import Ballast
 from supervisor.host.clock import Clock
 from supervisor.host.control import ControlServer, Mailbox
 from supervisor.host.journal import Journal
@@ -65,6 +66,7 @@ def composed(config: Config) -> Generator[Daemon]:
             gpus=_gpus_of(observer, config.gpus.use),
             quota=config.gpus.quota,
             say=journal.say,
+            ballast=Ballast(paths.root / "ballast"),
         )
         desk = Desk(box=box, rules=_rules(config))
         mailbox = held.enter_context(contextlib.closing(Mailbox()))

@@ -29,7 +29,7 @@ def log_part(
         UnknownError: there is no such attempt.
     """
     run = starter.ledger.latest_run(entry.name)
-    attempts = () if run is None else starter.ledger.attempts(run.id)
+    attempts = [] if run is None else list(starter.ledger.attempts(run.id))
     newest = attempts[-1].number if attempts else 0
     number = newest if attempt is None else attempt
     if run is None or not 1 <= number <= newest:

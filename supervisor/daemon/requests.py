@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from pydantic import Field
 
@@ -73,10 +73,11 @@ def _guarded(
     desk: Desk, request: Request, route: Route, names: Mapping[str, str]
 ) -> Response:
     try:
-        given = {} if request.body is None else request.body
+        given: Any = {} if request.body is None else request.body
         if not isinstance(given, dict):
             return _error(400, "the body is no JSON object")
-        return route.answer(desk, request, names, validated(route.body, given))
+        body = validated(route.body, cast("dict[str, Any]", given))
+        return route.answer(desk, request, names, body)
     except SpecError as error:
         problems = [str(problem) for problem in error.problems]
         return Response(

@@ -177,8 +177,14 @@ def same_shim(shimmed: Shimmed) -> bool:
 
 
 def boot_id() -> str:
-    """What tells this boot of the machine from every other."""
-    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    """What tells this boot of the machine, or of the container, from every other: the
+    kernel's id, which a container has from its host, and when PID 1 began."""
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    try:
+        stat = Path("/proc/1/stat").read_bytes()
+    except OSError:
+        return f"{boot}/0"
+    return f"{boot}/{int(stat.rpartition(b')')[2].split()[19])}"
 
 
 def _is(pid: int, started_ticks: int, boot: str) -> bool:

@@ -250,10 +250,10 @@ class SystemdLauncher(Launcher):
         unit = attempt_unit(self.user, job, 0)
         words = ["--discard"] if finished else []
         command = [sys.executable, "-I", "-m", "supervisor.host.memory_tier"]
-        request = {
+        request: dict[str, object] = {
             "directory": "/",
             "command": [*command, *words, str(memory), str(snapshots)],
-            "environment": {},
+            "environment": dict[str, str](),
         }
         try:
             write_json(self.requests / f"{job}-0.json", request)

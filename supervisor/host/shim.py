@@ -184,15 +184,24 @@ def kill(pid: int, number: int) -> None:
 
 def introduction(pid: int) -> dict[str, object]:
     """Who we are and whom we watch: ``records.Shimmed``."""
-    with open("/proc/sys/kernel/random/boot_id") as file:
-        boot = file.read().strip()
     return {
         "shim_pid": os.getpid(),
         "shim_started_ticks": started_ticks(os.getpid()),
         "pid": pid,
-        "boot_id": boot,
+        "boot_id": boot_id(),
         "started_ticks": started_ticks(pid),
     }
+
+
+def boot_id() -> str:
+    """This boot of the machine, or of the container: the kernel's id, and when PID 1
+    began (0 where that is hidden). ``attempts.boot_id`` is the same."""
+    with open("/proc/sys/kernel/random/boot_id") as file:
+        boot = file.read().strip()
+    try:
+        return f"{boot}/{started_ticks(1)}"
+    except OSError:
+        return f"{boot}/0"
 
 
 def started_ticks(pid: int) -> int:

@@ -25,8 +25,8 @@ def test_a_table_of_jobs() -> None:
     history = History()
     console = Console(width=120, record=True)
     for _ in range(KEPT + 5):
-        table = table_of(box, history)
-    console.print(table)
+        table_of(box, history)
+    console.print(table_of(box, history))
     said = console.export_text()
     assert "2 jobs, 1 of 2 GPUs held, paused by root" in said
     assert "digits" in said

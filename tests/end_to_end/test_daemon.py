@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -224,3 +225,44 @@ def test_without_a_daemon(box: BoxUnderTest) -> None:
     done = box.command("stop", "train")
     assert done.returncode == 1
     assert "no daemon answers" in done.stderr
+
+
+def fill(path: Path) -> None:
+    """Write until the disk is full. Raises OSError then."""
+    with path.open("wb") as file:
+        while True:
+            file.write(bytes(4096))
+            file.flush()
+
+
+def test_a_full_disk(box: BoxUnderTest) -> None:
+    """Training goes on, a crash is written down and answered in the room that ballast
+    gives, and nothing is lost when there is room again."""
+    box.state.mkdir()
+    made = subprocess.run(
+        ["/usr/bin/mount", "-t", "tmpfs", "-o", "size=96m,mode=0700", "tmpfs",
+         str(box.state)],
+        check=False,
+    )  # fmt: skip
+    if made.returncode:
+        pytest.skip("mounting a tmpfs needs root")
+    try:
+        box.begin()
+        box.do("submit", box.script(WAITS))
+        pid = box.until(lambda job: job["pid"])["pid"]
+        until((box.state / "ballast").exists)
+        filler = box.state / "filler"
+        with pytest.raises(OSError, match="No space"):
+            fill(filler)
+        os.kill(pid, signal.SIGKILL)
+        box.until(lambda job: job["attempt"] == 2 and job["pid"])
+        assert not (box.state / "ballast").exists()
+        filler.unlink()
+        (box.directory / "go").touch()
+        box.until(lambda job: job["state"] == "finished")
+        (incident,) = box.json("incidents")
+        assert incident["attempt"] == 1
+        until((box.state / "ballast").exists)
+        box.end(box.daemons[-1])
+    finally:
+        subprocess.run(["/usr/bin/umount", "--lazy", str(box.state)], check=True)

@@ -106,27 +106,27 @@ def test_spec_files(text: str) -> None:
         read_toml(text)
 
 
-@often
-@given(
-    st.one_of(
-        st.binary(max_size=400),
-        st.builds(
-            lambda kind, ns, fields: json.dumps({**fields, "kind": kind, "ns": ns}).encode(),
-            KINDS | LEAVES,
-            LEAVES,
-            st.dictionaries(
-                st.sampled_from(
-                    ["step", "tier", "batch", "slices", "size", "because", "jit",
-                     "sentence", "bits", "planned", "deviations", "bytes", "exit_code",
-                     "memory_seconds", "durable_seconds", "seconds", "stall_seconds"]
-                ),
-                VALUES,
-                max_size=8,
-            ),
-        ),
-        st.just(b"[" * 100000),
-    )
+def line_of(kind: object, ns: object, fields: dict[str, Any]) -> bytes:
+    """A line as an event file has them, if all of it were what it should be."""
+    return json.dumps({**fields, "kind": kind, "ns": ns}).encode()
+
+
+FIELDS = st.sampled_from(
+    ["step", "tier", "batch", "slices", "size", "because", "jit", "sentence", "bits",
+     "planned", "deviations", "bytes", "exit_code", "memory_seconds", "durable_seconds",
+     "seconds", "stall_seconds"]
 )  # fmt: skip
+LINES = st.one_of(
+    st.binary(max_size=400),
+    st.builds(
+        line_of, KINDS | LEAVES, LEAVES, st.dictionaries(FIELDS, VALUES, max_size=8)
+    ),
+    st.just(b"[" * 100000),
+)
+
+
+@often
+@given(LINES)
 def test_event_lines(line: bytes) -> None:
     """A line is a record, or it is none; records of any content are folded in."""
     record = parse_line(line)

@@ -7,7 +7,12 @@ import time
 from pathlib import Path
 
 from supervisor.core.spec import Spec, build_spec
-from supervisor.host.attempts import environment, marked_processes, same_process
+from supervisor.host.attempts import (
+    boot_id,
+    environment,
+    marked_processes,
+    same_process,
+)
 from supervisor.wire.directive import Directive
 from supervisor.wire.paths import AttemptPaths
 from supervisor.wire.records import Shimmed
@@ -103,14 +108,24 @@ def test_processes_of_a_run_are_found_by_their_marker() -> None:
 def test_a_pid_that_was_given_to_another_process_is_not_ours() -> None:
     """Boot id and start time must both agree."""
     stat = Path("/proc/self/stat").read_bytes().rpartition(b")")[2].split()
-    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    boot = boot_id()
     ours = Shimmed(
-        shim_pid=1, shim_started_ticks=1, pid=os.getpid(), boot_id=boot, started_ticks=int(stat[19])
+        shim_pid=1,
+        shim_started_ticks=1,
+        pid=os.getpid(),
+        boot_id=boot,
+        started_ticks=int(stat[19]),
     )
     later = Shimmed(
-        shim_pid=1, shim_started_ticks=1, pid=os.getpid(), boot_id=boot, started_ticks=int(stat[19]) + 1
+        shim_pid=1,
+        shim_started_ticks=1,
+        pid=os.getpid(),
+        boot_id=boot,
+        started_ticks=int(stat[19]) + 1,
     )
-    gone = Shimmed(shim_pid=1, shim_started_ticks=1, pid=2**22 + 1, boot_id=boot, started_ticks=1)
+    gone = Shimmed(
+        shim_pid=1, shim_started_ticks=1, pid=2**22 + 1, boot_id=boot, started_ticks=1
+    )
     assert same_process(ours)
     assert not same_process(later)
     assert not same_process(gone)

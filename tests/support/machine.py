@@ -5,11 +5,13 @@ Debian's ``systemd-container``, ``dbus`` and ``polkitd``.
 """
 
 import contextlib
+import fcntl
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
@@ -112,6 +114,7 @@ def machine_in(directory: Path) -> Generator[Machine]:
     needed()
     shared, root = directory / "shared", directory / "root"
     with contextlib.ExitStack() as held:
+        held.enter_context(alone())
         held.enter_context(overlay(directory, root))
         shared.mkdir(mode=0o777)
         shared.chmod(0o777)
@@ -119,6 +122,15 @@ def machine_in(directory: Path) -> Generator[Machine]:
         machine = boot(root, shared)
         held.callback(end, machine)
         yield machine
+
+
+@contextlib.contextmanager
+def alone() -> Generator[None]:
+    """One machine at a time: they would share our own cgroup."""
+    path = Path(tempfile.gettempdir()) / "trainwarden-test-machine.lock"
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 @contextlib.contextmanager
