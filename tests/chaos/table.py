@@ -200,7 +200,7 @@ DISKS = (
         fault="fill-disk", options=("--path", "{path}", "--megabytes", "512"),
         needs=Need.MOUNT, limit_mib=96, frees=True,
         crashes=(Crash("disk_full", "wait", "No space left"),),
-        pending="waiting for room is being built"),
+        pending="the shim cannot write its exit record, and says so by a traceback"),
     Row(name="snapshot-damaged", what="a bit flips in the newest snapshot, SIGKILL",
         fault="damage-snapshot", spec='memory = "off"',
         crashes=(Crash("preempted", "restart"),)),
