@@ -71,6 +71,11 @@ def same_step_again(case: Case) -> bool:
     return abs(steps[0] - steps[1]) <= SAME_STEP
 
 
+def another_step(case: Case) -> bool:
+    """Not the same step as the last time: progress alone does not make it another."""
+    return not same_step_again(case)
+
+
 def elsewhere(case: Case) -> bool:
     """The loss was not lost at this place in the attempt before."""
     before = case.history.attempts[-2:-1]
@@ -308,7 +313,14 @@ BAD_GPU = Ladder(
 )
 SCRIPT = Ladder(
     title="the script's own error",
-    rungs=(replace(AGAIN, when="training had begun", uses=1),),
+    rungs=(
+        replace(
+            AGAIN,
+            when="training had begun, and it was not the same step the last time",
+            holds=another_step,
+            uses=1,
+        ),
+    ),
     stop="a restart would end the same way",
 )
 TENANT = Ladder(
@@ -453,7 +465,13 @@ LADDERS: Mapping[Cause, Ladder] = {
     Cause.DATA_ERROR: Ladder(
         title="data that cannot be read",
         rungs=(
-            replace(AGAIN, because="storage may have been away for a moment", uses=1),
+            replace(
+                AGAIN,
+                because="storage may have been away for a moment",
+                when="it was not the same step the last time",
+                holds=another_step,
+                uses=1,
+            ),
         ),
         stop="the same data cannot be read again",
     ),

@@ -355,6 +355,17 @@ def test_data_that_cannot_be_read_twice_are_named() -> None:
     assert "cannot be read again: record 17 is corrupt" in because
 
 
+@pytest.mark.parametrize("cause", [Cause.DATA_ERROR, Cause.USER_ERROR])
+def test_a_newer_snapshot_makes_no_other_record_of_it(cause: Cause) -> None:
+    """It failed at the same step, only from nearer: the same again, so stop."""
+    story = Story(cause)
+    assert story.fail(step=40, snapshot=20).rung == "again"
+    assert story.fail(step=40, snapshot=38).remedy.kind is RemedyKind.STOP
+    elsewhere = Story(cause)
+    assert elsewhere.fail(step=40, snapshot=20).rung == "again"
+    assert elsewhere.fail(step=90, snapshot=80).rung == "again"
+
+
 def test_a_full_disk_waits_for_twice_the_newest_snapshot() -> None:
     """And for no less than some output needs."""
     big = Story(Cause.DISK_FULL).fail(snapshot_bytes=GIB)
