@@ -33,7 +33,7 @@ class Stacks:
         self._spy = _spy(pid)
         try:
             os.kill(pid, signal.SIGUSR1)
-        except ProcessLookupError:
+        except (ProcessLookupError, PermissionError):  # gone, or another user's
             self._began = now - MOST_SECONDS
 
     def taken(self, *, now: float) -> bool:

@@ -1,0 +1,68 @@
+"""The stacks of a process that hangs, taken for real."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from supervisor.host import stacks
+from supervisor.host.stacks import Stacks
+from supervisor.wire.paths import AttemptPaths
+
+PATIENCE = 60.0
+HANGING = """
+import faulthandler, signal, sys, threading
+file = open(sys.argv[1], "ab", buffering=0)
+faulthandler.register(signal.SIGUSR1, file=file, all_threads=True)
+
+def deadlock():
+    lock = threading.Lock()
+    lock.acquire()
+    print("ready", flush=True)
+    lock.acquire()
+
+deadlock()
+"""
+
+
+def taken(paths: AttemptPaths, pid: int) -> str:
+    """What is told of ``pid``, in the end."""
+    one = Stacks(paths, pid, now=time.monotonic())
+    deadline = time.monotonic() + PATIENCE
+    while not one.taken(now=time.monotonic()):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return one.text
+
+
+@pytest.mark.parametrize("spy", [True, False])
+def test_a_deadlock_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, spy: bool
+) -> None:
+    """By faulthandler always, with native frames where py-spy is there."""
+    if not spy:
+        monkeypatch.setattr(stacks, "_spy", lambda _pid: None)
+    paths = AttemptPaths(tmp_path)
+    paths.fault.write_text("from before\n")
+    process = subprocess.Popen(
+        [sys.executable, "-c", HANGING, str(paths.fault)],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        text = taken(paths, process.pid)
+    finally:
+        process.kill()
+        process.communicate(timeout=PATIENCE)
+    assert "deadlock" in text
+    assert "from before" not in text
+    assert ("PyThread_acquire_lock" in text) is spy
+
+
+def test_of_a_process_that_is_gone_nothing_is_told(tmp_path: Path) -> None:
+    """At once, and without an error."""
+    assert taken(AttemptPaths(tmp_path), 4194300) == ""
