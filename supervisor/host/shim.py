@@ -33,6 +33,9 @@ SWEEP_GRACE_SECONDS = 2.0
 SWEEP_SECONDS = 30.0
 """After this, what is left does not react to SIGKILL and is reported instead."""
 EXEC_FAILED = 127
+RECORD_BYTES = 4096
+"""Set aside for the exit record at the start: a disk that training fills must not cost
+us how it ended."""
 
 
 def main(arguments: list[str]) -> None:
@@ -48,6 +51,7 @@ def main(arguments: list[str]) -> None:
         die_with_parent(libc, signal.SIGTERM)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the supervisor decides on Ctrl-C
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    reserve(directory, "exit.json")
     started = time.monotonic_ns()
     signals = {signal.SIGTERM, signal.SIGUSR1}
     signal.pthread_sigmask(signal.SIG_BLOCK, signals)
@@ -210,12 +214,25 @@ def started_ticks(pid: int) -> int:
         return int(file.read().rpartition(b")")[2].split()[19])
 
 
+def reserve(directory: str, name: str) -> None:
+    """Room for a file that is written later; without room now, there may be then."""
+    path = os.path.join(directory, name)
+    descriptor = os.open(path + ".tmp", os.O_WRONLY | os.O_CREAT, 0o640)
+    try:
+        os.posix_fallocate(descriptor, 0, RECORD_BYTES)
+    except OSError:
+        pass
+    finally:
+        os.close(descriptor)
+
+
 def write(directory: str, name: str, value: dict[str, object]) -> None:
     """Write ``value`` as JSON so that a reader finds all of it or nothing."""
     path = os.path.join(directory, name)
-    descriptor = os.open(path + ".tmp", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o640)
+    descriptor = os.open(path + ".tmp", os.O_WRONLY | os.O_CREAT, 0o640)
     try:
-        os.write(descriptor, json.dumps(value).encode())
+        size = os.write(descriptor, json.dumps(value).encode())
+        os.ftruncate(descriptor, size)
         os.fsync(descriptor)
     finally:
         os.close(descriptor)

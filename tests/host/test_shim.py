@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -157,6 +158,30 @@ time.sleep(60)
     await_file(tmp_path / "exit.json")
     record = exit_record(tmp_path)
     assert (record.exit_code, record.asked_to_stop) == (75, True)
+
+
+def test_a_full_disk_does_not_cost_the_record(tmp_path: Path) -> None:
+    """Training fills the disk to the last byte and leaves with 3: that is known."""
+    mount, unmount = shutil.which("mount"), shutil.which("umount")
+    if mount is None or unmount is None or os.geteuid() != 0:
+        pytest.skip("mounting needs root")
+    command = [mount, "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(tmp_path)]
+    if subprocess.run(command, check=False).returncode:
+        pytest.skip("mounting is not allowed here")
+    fill = (
+        "import os, sys\n"
+        "file = os.open('full', os.O_WRONLY | os.O_CREAT)\n"
+        "try:\n"
+        "    while os.write(file, bytes(4096)):\n"
+        "        pass\n"
+        "except OSError:\n"
+        "    sys.exit(3)\n"
+    )
+    try:
+        script = f"import os; os.chdir({str(tmp_path)!r})\n{fill}"
+        assert run(tmp_path, sys.executable, "-c", script).exit_code == 3
+    finally:
+        subprocess.run([unmount, "-l", str(tmp_path)], check=True)
 
 
 def test_usage(tmp_path: Path) -> None:
