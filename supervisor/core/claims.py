@@ -4,6 +4,7 @@ The heavier sign wins, so that a root cause beats what it dragged along; among e
 the first in time. What training outlived is no sign at all.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -27,6 +28,8 @@ TYPED = EXCEPTION + 5
 counts, as it does in Python, and not the first."""
 OUTLIVED = 2
 """So many new signs of progress after a line mean that training outlived it."""
+_SEE_ABOVE = re.compile(r"(?:message was printed|errors) above")
+"""TensorFlow: core/kernels/conv_ops.cc; XLA: stream_executor/dnn.cc."""
 QUOTED = 3
 """Lines quoted at most."""
 
@@ -77,7 +80,8 @@ def _crash_claims(evidence: Evidence) -> Iterator[Claim]:
 
     It outranks the log: what the log shows beside it may be older, or a consequence
     (TensorFlow may still abort while the interpreter ends). Only a library's cover
-    for something else (``InternalError``) is left to the log.
+    for something else (``InternalError``, or a message that says itself that the cause
+    stands above) is left to the log.
     """
     crash = evidence.crash
     if crash is None:
@@ -86,7 +90,8 @@ def _crash_claims(evidence: Evidence) -> Iterator[Claim]:
     findings = scan(f"{crash.traceback}\n{last}\n".encode(errors="replace"))
     for hit in findings.hits:
         claim = _claim(hit, hit.line)
-        bonus = 10 if claim.weight >= LIBRARY else 0
+        told = claim.weight >= LIBRARY and not _SEE_ABOVE.search(hit.text)
+        bonus = 10 if told else 0
         if hit.signature == "python.own_error":
             bonus = CAUSE + 10 - claim.weight
         reason = replace(claim.reason, line=None)

@@ -84,6 +84,20 @@ def test_output_that_people_published(case: dict[str, Any]) -> None:
     assert answer in {case["cause"], *case["also"]}
 
 
+def test_an_exception_that_points_at_the_log_leaves_it_the_word() -> None:
+    """ "Look at the errors above": the status there is the cause."""
+    text = "Could not create cudnn handle: CUDNN_STATUS_ALLOC_FAILED\n"
+    for message in (
+        "Failed to get convolution algorithm. This is probably because cuDNN failed to"
+        " initialize, so try looking to see if a warning log message was printed above.",
+        "DNN library initialization failed. Look at the errors above for more details.",
+    ):
+        said = crash("tensorflow.python.framework.errors_impl.UnknownError", message)
+        evidence = Evidence(exit=ours(1), crash=said, log=seen(text))
+        assert cause(evidence) is Cause.CUDNN_ALLOC
+        assert cause(replace(evidence, log=seen(""))) is Cause.CUDNN_INIT
+
+
 def test_a_clean_end_is_no_failure() -> None:
     """What stands in the log of a run that came to its end was outlived."""
     evidence = Evidence(exit=ours(0), finished=True, log=seen(FAULT))
