@@ -88,8 +88,10 @@ def test_an_exception_that_points_at_the_log_leaves_it_the_word() -> None:
     """ "Look at the errors above": the status there is the cause."""
     text = "Could not create cudnn handle: CUDNN_STATUS_ALLOC_FAILED\n"
     for message in (
-        "Failed to get convolution algorithm. This is probably because cuDNN failed to"
-        " initialize, so try looking to see if a warning log message was printed above.",
+        (
+            "Failed to get convolution algorithm. This is probably because cuDNN failed to"
+            " initialize, so try looking to see if a warning log message was printed above."
+        ),
         "DNN library initialization failed. Look at the errors above for more details.",
     ):
         said = crash("tensorflow.python.framework.errors_impl.UnknownError", message)
