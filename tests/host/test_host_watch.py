@@ -112,9 +112,10 @@ def test_processor_time_of_all_attempts(family: Family) -> None:
     first = use_of(trees, family.pid).cpu_seconds
     other = Family()
     try:
+        own = use_of(Trees(), other.pid).cpu_seconds
         second = use_of(trees, other.pid).cpu_seconds
-        assert first > 0
-        assert second > first
+        assert min(first, own) > 0
+        assert second >= first + own
         assert trees.owners() == {other.pid: "digits", other.child: "digits"}
     finally:
         psutil.Process(other.child).kill()
