@@ -3,7 +3,8 @@
 The rules:
 
 1. Each sample has a deadline. A probe that misses it is killed and replaced.
-2. One that ends by itself is replaced too, later each time in a row.
+2. One that ends by itself is replaced too, later each time in a row; that is said once,
+   until a sample comes.
 3. One that does not end within ``kill_seconds`` of SIGKILL hangs inside the driver (D
    state): a second one would hang beside it. It is not replaced, and an event says that
    the machine needs a reboot. Should it end after all, it is replaced as any other.
@@ -191,4 +192,5 @@ def _ended(probe: Probe, because: str, now: float) -> Step:
     if probe.mode is Mode.STUCK:
         told = "The GPU driver answers again; its GPUs are watched as before."
         return replace(rested, problem=because), (Say(told),)
-    return rested, (Say(f"The GPU probe ended: {because}"),) if asked else ()
+    news = asked and not probe.failures
+    return rested, (Say(f"The GPU probe ended: {because}"),) if news else ()

@@ -107,17 +107,18 @@ def test_it_may_end_after_all(told: Told) -> None:
 
 
 def test_replacements_come_later_and_later(told: Told) -> None:
-    """One that keeps ending is started after 1, 2, 4 … at most 60 s; a sample resets."""
-    now, waits = 10.0, list[float]()
+    """One that keeps ending is started after 1, 2, 4 … at most 60 s; a sample resets,
+    and until then it is said once."""
+    now, waits, said = 10.0, list[float](), list[Effect]()
     for _ in range(9):
-        (say,) = told.at(now, Ended("its exit status was 1."))
-        assert isinstance(say, Say)
+        said += told.at(now, Ended("its exit status was 1."))
         waits.append(told.probe.deadline - now)
         now = told.probe.deadline
         assert told.at(now, Tick()) == [Start()]
     assert waits == [1, 2, 4, 8, 16, 32, 60, 60, 60]
+    assert said == [Say("The GPU probe ended: its exit status was 1.")]
     told.at(now, Heard())
-    told.at(now, Ended("again"))
+    assert told.at(now, Ended("again")) == [Say("The GPU probe ended: again")]
     assert told.probe.deadline == now + 1
 
 
