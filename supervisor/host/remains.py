@@ -172,6 +172,8 @@ def _send(pid: int, number: signal.Signals) -> None:
     """Signal it, and wake it if it is stopped; the pid cannot become another's."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         process = Neighbour.of(pid)
-        process.send(number)
-        process.send(signal.SIGCONT)
-        process.close()
+        try:
+            process.send(number)
+            process.send(signal.SIGCONT)
+        finally:
+            process.close()
