@@ -8,6 +8,7 @@ blocks. The page says which of them it was.
 import contextlib
 import time
 import weakref
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,9 @@ from trainers.memory import allocator, answer, holders, native
 
 SHARE = 0.0005
 """Part of the time that readings may take: half of what is promised."""
+
+FEWEST_COSTS = 3
+"""The first readings take longer, and say nothing about those that follow."""
 
 LEAST_SECONDS = 0.5
 """Readings are no closer than this, however little one costs."""
@@ -67,6 +71,7 @@ class Probe:
         self._limit = limit_bytes
         self._native = native.of_process(attempt.notice)
         self._due = 0.0
+        self._costs: deque[float] = deque(maxlen=5)
         self._largest_request = 0
         self._run: Callable[[], Any] = lambda: None
         self._variables: list[Variable] | None = None
@@ -92,16 +97,25 @@ class Probe:
 
     def look(self, *, step: int) -> Reading | None:
         """Read and publish; None: this allocator keeps no figures."""
+        self._native.ops()  # loaded, if it is built by now: that is no part of a reading
         began = time.perf_counter()
         reading = self._read_if_possible()
         if reading is not None:
             self._publish(reading, step)
-        spent = time.perf_counter() - began
-        self._due = began + max(LEAST_SECONDS, spent / SHARE)
+        self._costs.append(time.perf_counter() - began)
+        self._due = began + self._pause()
         if answer.wanted(self._attempt.paths):
             answer.give(self._attempt, self._native.ops(), self._run(), step=step)
         self._know_variables()
         return reading
+
+    def _pause(self) -> float:
+        """Seconds to the next reading, by what one takes most often: a busy machine
+        may hold a single one up for long."""
+        if len(self._costs) < FEWEST_COSTS:
+            return LEAST_SECONDS
+        usual = sorted(self._costs)[len(self._costs) // 2]
+        return max(LEAST_SECONDS, usual / SHARE)
 
     def _know_variables(self) -> None:
         """Once a fit, after its first steps: all that a crash leaves time for is here."""
