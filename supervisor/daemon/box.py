@@ -19,6 +19,7 @@ from supervisor.host.ledger import LedgerError, RunRow
 from supervisor.host.ledger_jobs import JobBook
 from supervisor.host.lock import acquire
 from supervisor.host.status import stored_status
+from supervisor.supervise import Supervisor
 
 BALLAST_SECONDS = 10.0
 """How often room for the ballast is looked for."""
@@ -77,11 +78,20 @@ class Box:
         """Let every run advance, end those that are over, start whose turn it is."""
         for entry in list(self.entries.values()):
             if entry.supervisor is not None:
-                entry.supervisor.advance()
+                self._advance(entry, entry.supervisor)
                 if entry.supervisor.exit_code is not None:
                     self._end(entry)
         self._start_some()
         self._keep_room()
+
+    def _advance(self, entry: Entry, supervisor: Supervisor) -> None:
+        """One run that meets a bad disk must not end the daemon of all."""
+        try:
+            supervisor.advance()
+        except OSError as error:
+            if entry.because != str(error):
+                self.starter.say(entry.name, f"cannot be looked after: {error}")
+            entry.because = str(error)
 
     def _keep_room(self) -> None:
         """A full disk gets the ballast; when there is room again, it is taken up."""

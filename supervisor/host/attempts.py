@@ -78,6 +78,10 @@ class Attempt(Protocol):
         """Ask training, through the shim, to save its state and end."""
         ...
 
+    def ask_stacks(self) -> bool:
+        """Ask training to write down the stacks of its threads; False: it is gone."""
+        ...
+
     def kill(self) -> None:
         """End training at once; the shim sweeps up what it leaves."""
         ...

@@ -88,12 +88,22 @@ class DirectAttempt(Attempt):
         self.shim.send(signal.SIGTERM)
 
     @override
+    def ask_stacks(self) -> bool:
+        return self._send(signal.SIGUSR1)
+
+    @override
     def kill(self) -> None:
-        if self.training is not None and same_process(self.training):
-            try:
-                os.kill(self.training.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                return
+        self._send(signal.SIGKILL)
+
+    def _send(self, number: signal.Signals) -> bool:
+        """To training itself; False: it is gone."""
+        if self.training is None or not same_process(self.training):
+            return False
+        try:
+            os.kill(self.training.pid, number)
+        except ProcessLookupError:
+            return False
+        return True
 
     @override
     def oom_kills(self) -> int | None:

@@ -133,14 +133,20 @@ class SystemdAttempt(Attempt):
         self._signal("SIGTERM")
 
     @override
+    def ask_stacks(self) -> bool:
+        return self._signal("SIGUSR2")
+
+    @override
     def kill(self) -> None:
         self._signal("SIGUSR1")
 
-    def _signal(self, name: str) -> None:
+    def _signal(self, name: str) -> bool:
+        """To the shim, which knows what is meant (``shim.forward_signals``)."""
         try:
             systemctl.signal_main(self.unit, name)
         except SystemdError:
-            return  # it ended a moment ago; if not, the next deadline asks again
+            return False  # it ended a moment ago; if not, the next deadline asks again
+        return True
 
     @override
     def oom_kills(self) -> int | None:

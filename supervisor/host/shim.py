@@ -11,8 +11,9 @@ written field by field here, and a contract test holds the two together.
 - Training dies with it (PDEATHSIG), and it drains training when its own parent dies,
   unless it is detached: a daemon may be replaced while training goes on.
 - SIGTERM is passed on inside the handler: ``wait4`` is restarted after signals, so
-  code after it would not run before training ends. SIGUSR1 becomes SIGKILL there: a
-  daemon may not signal the processes of another user, but systemd does so for it.
+  code after it would not run before training ends. There SIGUSR1 becomes SIGKILL, and
+  SIGUSR2 becomes SIGUSR1 (stacks, please): a daemon may not signal the processes of
+  another user, but systemd signals us for it.
 """
 # ruff: noqa: PTH104, PTH118, PTH123  # pathlib costs 1 MiB, see above
 
@@ -36,6 +37,11 @@ EXEC_FAILED = 127
 RECORD_BYTES = 4096
 """Set aside for the exit record at the start: a disk that training fills must not cost
 us how it ended."""
+PASSED_ON = {
+    signal.SIGTERM: signal.SIGTERM,
+    signal.SIGUSR1: signal.SIGKILL,
+    signal.SIGUSR2: signal.SIGUSR1,
+}
 
 
 def main(arguments: list[str]) -> None:
@@ -53,7 +59,7 @@ def main(arguments: list[str]) -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     reserve(directory, "exit.json")
     started = time.monotonic_ns()
-    signals = {signal.SIGTERM, signal.SIGUSR1}
+    signals = set(PASSED_ON)
     signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     pid = spawn(libc, directory, command)
     asked = forward_signals(pid)
@@ -106,7 +112,7 @@ def spawn(libc: ctypes.CDLL, directory: str, command: list[str]) -> int:
         die_with_parent(libc, signal.SIGKILL)
         for number in (signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM, signal.SIGUSR1})
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, set(PASSED_ON))
         for target, source in ((0, nothing), (1, output), (2, output)):
             os.dup2(source, target)
         os.execvp(command[0], command)  # noqa: S606  # no shell is wanted
@@ -124,12 +130,11 @@ def forward_signals(pid: int) -> list[int]:
         if number == signal.SIGTERM:
             asked.append(number)
         try:
-            os.kill(pid, passed_on[signal.Signals(number)])
+            os.kill(pid, PASSED_ON[signal.Signals(number)])
         except ProcessLookupError:
             return
 
-    passed_on = {signal.SIGTERM: signal.SIGTERM, signal.SIGUSR1: signal.SIGKILL}
-    for number in passed_on:
+    for number in PASSED_ON:
         signal.signal(number, forward)
     return asked
 

@@ -5,10 +5,9 @@ does (``trainers.drain``). Native frames from py-spy, where it is installed and 
 into the process; a supervisor without it only has the former.
 """
 
-import os
 import shutil
-import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from supervisor.host.piped import Piped
@@ -24,16 +23,16 @@ MOST_CHARACTERS = 48 * 1024
 class Stacks:
     """One taking of stacks; never waits."""
 
-    def __init__(self, paths: AttemptPaths, pid: int, *, now: float) -> None:
-        """Ask for them. ``now`` in monotonic seconds."""
+    def __init__(
+        self, paths: AttemptPaths, pid: int, *, now: float, ask: Callable[[], bool]
+    ) -> None:
+        """``ask`` for them; False: nobody is there. ``now`` in monotonic seconds."""
         self._fault = paths.fault
         self._began, self._grown_at = now, now
         self._offset = self._size = _size(self._fault)
         self._native = b""
         self._spy = _spy(pid)
-        try:
-            os.kill(pid, signal.SIGUSR1)
-        except (ProcessLookupError, PermissionError):  # gone, or another user's
+        if not ask():
             self._began = now - MOST_SECONDS
 
     def taken(self, *, now: float) -> bool:

@@ -62,7 +62,9 @@ class Watch:
         """Have the stacks of its threads written down; ``look`` tells when they are."""
         pid = self.attempt.pid
         if pid is not None:
-            self._stacks = Stacks(self.attempt.paths, pid, now=now)
+            self._stacks = Stacks(
+                self.attempt.paths, pid, now=now, ask=self.attempt.ask_stacks
+            )
 
     def kill(self, gpus: tuple[GpuReading, ...]) -> Unkillable | None:
         """End it at once; who does not die of that, once it is plain."""

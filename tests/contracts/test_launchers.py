@@ -155,13 +155,11 @@ def shared(tmp_path: Path, launcher: Launcher) -> Path:
     return tmp_path
 
 
-@pytest.fixture(params=["tied", "detached", "systemd"])
+@pytest.fixture(params=["tied", "detached", *(["systemd"] if USER else [])])
 def launcher(request: pytest.FixtureRequest) -> Launcher:
     """Each of the launchers."""
     if request.param != "systemd":
         return DirectLauncher(detached=request.param == "detached")
-    if not USER:
-        pytest.skip("no units are installed here")
     requests = Path("/var/lib/trainwarden/requests") / USER
     return SystemdLauncher(user=USER, requests=requests)
 
@@ -218,6 +216,18 @@ def test_a_kill(bench: Bench) -> None:
     record = has_ended(made)
     assert record is not None
     assert record.signal == signal.SIGKILL
+
+
+def test_stacks(bench: Bench) -> None:
+    """Training that hangs is asked where it is; who has ended cannot be asked."""
+    made = bench.up("def stuck():\n    import time; print('up', flush=True)\n"
+                    "    time.sleep(120)\nstuck()")  # fmt: skip
+    assert made.attempt.ask_stacks()
+    until(lambda: "in stuck" in made.attempt.paths.fault.read_text())
+    made.attempt.kill()
+    has_ended(made)
+    until(lambda: bench.left(made) is None)
+    assert not made.attempt.ask_stacks()
 
 
 def test_what_the_spec_says_reaches_training(bench: Bench) -> None:

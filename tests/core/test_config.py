@@ -23,6 +23,7 @@ def test_what_is_given_wins() -> None:
         jobs_dir = "/b"
         socket = "/c"
         launcher = "direct"
+        group = "research"
         [metrics]
         listen = "127.0.0.1:9464"
         [gpus]
@@ -32,6 +33,7 @@ def test_what_is_given_wins() -> None:
     config = build_config(text, state_dir="/d")
     assert (config.state_dir, config.jobs, config.control) == ("/d", "/b", "/c")
     assert config.gpus.use == ("GPU-1",)
+    assert config.group == "research"
     assert str(config.metrics.listen) == "127.0.0.1:9464"
     assert build_config("[metrics]\nlisten = 'off'").metrics.listen is None
 

@@ -115,6 +115,21 @@ def test_sigterm_is_passed_on(tmp_path: Path) -> None:
     assert (record.exit_code, record.asked_to_stop) == (75, True)
 
 
+@pytest.mark.parametrize(
+    ("sent", "got"),
+    [(signal.SIGUSR1, signal.SIGKILL), (signal.SIGUSR2, signal.SIGUSR1)],
+)
+def test_what_only_systemd_may_send(
+    tmp_path: Path, sent: signal.Signals, got: signal.Signals
+) -> None:
+    """A daemon that may not signal training itself says what it wants to the shim."""
+    process = start(tmp_path, "sleep", "60")
+    await_file(tmp_path / "shimmed.json")
+    process.send_signal(sent)
+    assert process.wait(PATIENCE) == 0
+    assert exit_record(tmp_path).signal == got
+
+
 def test_what_training_leaves_behind_is_ended(tmp_path: Path) -> None:
     """Workers in sessions of their own, deaf to SIGTERM or stopped, do not survive."""
     script = """

@@ -32,6 +32,13 @@ with path.open("a") as file:
         while pathlib.Path(sys.argv[1] + ".hold").exists(): time.sleep(0.02)
         time.sleep(0.02)
 """
+JIT = """
+import os
+import tensorflow as tf
+os.close(os.open("/dev/nvidia-test", os.O_RDWR))
+double = tf.function(lambda x: x * 2 + 1, jit_compile=True)
+print("jit", float(double(tf.constant(3.0))), flush=True)
+"""
 CHECK = OPT / "src/tests/contracts/test_launchers.py"
 
 
@@ -247,6 +254,16 @@ def check_draining_a_job_and_the_slice(box: Machine) -> None:
     assert done == list(range(len(done)))
 
 
+def check_compilers_and_devices_work(box: Machine) -> None:
+    """What hardening could take away: XLA compiles and runs, device nodes open."""
+    box.run("mknod", "--mode=0666", "/dev/nvidia-test", "c", "1", "3")
+    (box.shared / "jit.py").write_text(JIT)
+    box.trainwarden("submit", "/shared/jit.py", user="alice")
+    box.until(lambda: job(box, "jit").get("state") in {"finished", "gave_up"})
+    said = box.trainwarden("logs", "jit", user="alice").stdout
+    assert "jit 7.0" in said, said[-2000:]
+
+
 def check_exposure_and_verify(box: Machine) -> None:
     """systemd's own rating of what each unit could do, and no complaint about any."""
     ours, aside = "/etc/systemd/system/trainwarden.service.d", "/run/aside"
@@ -301,6 +318,7 @@ CHECKS: tuple[Callable[[Machine], None], ...] = (
     check_training_does_not_notice_the_daemon,
     check_kills_are_diagnosed_and_leave_nothing,
     check_draining_a_job_and_the_slice,
+    check_compilers_and_devices_work,
     check_exposure_and_verify,
     check_a_shutdown_drains_and_the_next_boot_resumes,
 )
