@@ -1,5 +1,7 @@
 """The stacks of a process that hangs, taken for real."""
 
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -27,9 +29,18 @@ deadlock()
 """
 
 
+def asked(pid: int) -> bool:
+    """Ask a process for its stacks; False: it is gone."""
+    try:
+        os.kill(pid, signal.SIGUSR1)
+    except ProcessLookupError:
+        return False
+    return True
+
+
 def taken(paths: AttemptPaths, pid: int) -> str:
     """What is told of ``pid``, in the end."""
-    one = Stacks(paths, pid, now=time.monotonic())
+    one = Stacks(paths, pid, now=time.monotonic(), ask=lambda: asked(pid))
     deadline = time.monotonic() + PATIENCE
     while not one.taken(now=time.monotonic()):
         assert time.monotonic() < deadline
