@@ -2,16 +2,11 @@
 
 import json
 import re
-import subprocess
-import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
-from http.client import HTTPConnection
 from itertools import combinations
 from pathlib import Path
-from typing import Any, TypeVar
-from urllib.parse import urlencode
+from typing import Any
 
 import pytest
 
@@ -22,11 +17,11 @@ from supervisor.core.xids import heard
 from supervisor.host.board import Board
 from supervisor.host.http import serve
 from tests.support.metrics import BOARD, DIGITS, MACHINE
+from tests.support.prometheus import prometheus, until_answered
 
 SAMPLES = {name for metric in METRICS for name in metric.samples}
 DASHBOARDS = Path(__file__).parents[2] / "grafana" / "dashboards"
 NAMES = re.compile(r"\btrainwarden_[a-z_]+")
-DEADLINE_SECONDS = 60.0
 
 FIRST = replace(
     DIGITS, attempt=1, step=2, restarts={}, incidents={}, step_counts=(0,) * 12,
@@ -35,7 +30,6 @@ FIRST = replace(
 """The run of ``tests.support.metrics``, a moment earlier."""
 
 Dashboard = dict[str, Any]
-Answer = TypeVar("Answer")
 
 
 LATER = replace(
@@ -105,74 +99,6 @@ def test_panels_do_not_overlap(dashboard: Dashboard) -> None:
             or one["y"] + one["h"] <= other["y"]
             or other["y"] + other["h"] <= one["y"]
         )
-
-
-@contextmanager
-def prometheus(program: str, target: str, directory: Path) -> Generator[str]:
-    """A Prometheus server that scrapes ``target``; yields its address."""
-    (directory / "prometheus.yml").write_text(
-        "global: {scrape_interval: 250ms, scrape_timeout: 250ms}\n"
-        "scrape_configs:\n"
-        "  - job_name: trainwarden\n"
-        f"    static_configs: [{{targets: ['{target}']}}]\n"
-    )
-    log = directory / "log"
-    with log.open("wb") as output:
-        server = subprocess.Popen(
-            [
-                program,
-                f"--config.file={directory / 'prometheus.yml'}",
-                f"--storage.tsdb.path={directory / 'data'}",
-                "--web.listen-address=127.0.0.1:0",
-            ],
-            stdout=output,
-            stderr=output,
-        )
-    try:
-        yield until(lambda: listening(log), f"Prometheus is up: {log}")
-    finally:
-        server.terminate()
-        server.wait(timeout=30)
-
-
-def listening(log: Path) -> str | None:
-    """The address that Prometheus says it has, once it says so."""
-    found = re.search(
-        r'msg="Listening on" address=(127\.0\.0\.1:[1-9]\d*)', log.read_text()
-    )
-    return found[1] if found else None
-
-
-def until(ask: Callable[[], Answer | None], what: str) -> Answer:
-    """The first answer that is one."""
-    ends = time.monotonic() + DEADLINE_SECONDS
-    while time.monotonic() < ends:
-        answer = ask()
-        if answer is not None:
-            return answer
-        time.sleep(0.1)
-    pytest.fail(f"waited in vain until {what}")
-
-
-def until_answered(address: str, query: str) -> None:
-    """Wait until the query has an answer."""
-    until(lambda: answered(address, query) or None, f"{query} has an answer")
-
-
-def answered(address: str, query: str) -> bool:
-    """Whether the query has an answer now."""
-    connection = HTTPConnection(address, timeout=10)
-    try:
-        connection.request("GET", f"/api/v1/query?{urlencode({'query': query})}")
-        response = connection.getresponse()
-        body = response.read()
-    finally:
-        connection.close()
-    if response.status == 503:
-        return False  # Prometheus listens before it is ready
-    answer = json.loads(body)
-    assert answer["status"] == "success", (query, answer)
-    return bool(answer["data"]["result"])
 
 
 def test_every_query_has_an_answer(tool: Callable[[str], str], tmp_path: Path) -> None:
