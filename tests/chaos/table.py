@@ -17,6 +17,8 @@ def onednn(on: int) -> tuple[tuple[str, str], ...]:
     return (("TF_ENABLE_ONEDNN_OPTS", str(on)),)
 
 
+NEARER = "a snapshot nearer to the same failing step counts as progress"
+
 MEMORY = (
     Row(name="oom", what="device memory, jit off, an exception", fault="nothing",
         options=("--hungry",), run=LIMIT, environment=onednn(0), end=End.FINISHED,
@@ -97,7 +99,7 @@ PROCESS = (
         crashes=(Crash("user_error", "stop", r"sys\.exit\(3\)"),),
         sentence="before its first step"),
     Row(name="sys-exit-training", what="sys.exit(3) in training, each time",
-        fault="sys-exit", options=ALWAYS, end=End.STOPPED,
+        fault="sys-exit", options=ALWAYS, end=End.STOPPED, pending=NEARER,
         crashes=(Crash("user_error", "restart"), Crash("user_error", "stop")),
         sentence="brought no progress"),
     Row(name="fork-bomb", what="60 children, half of them escaped, then SIGSEGV",
@@ -117,7 +119,7 @@ SCRIPT = (
     Row(name="error-once", what="an exception in training, once", fault="key-error",
         crashes=(Crash("user_error", "restart", "KeyError"),)),
     Row(name="error-again", what="an exception in training, each time",
-        fault="key-error", options=ALWAYS, end=End.STOPPED,
+        fault="key-error", options=ALWAYS, end=End.STOPPED, pending=NEARER,
         crashes=(Crash("user_error", "restart"), Crash("user_error", "stop")),
         sentence="KeyError"),
     Row(name="error-own", what="an exception of the script's own, not in UTF-8",
@@ -221,7 +223,7 @@ DATA = (
         fault="nothing", options=("--records", *ALWAYS), end=End.STOPPED,
         crashes=(Crash("data_error", "restart", "corrupted record"),
                  Crash("data_error", "stop")), sentence="corrupted record",
-        pending="the same record is tried once more if a snapshot came before it"),
+        pending=NEARER),
     Row(name="record-hiccup", what="the same, but the file is whole the next time",
         fault="nothing", options=("--records",), run=("--accept-changes",),
         crashes=(Crash("data_error", "restart", "corrupted record"),)),
