@@ -6,7 +6,8 @@ The GPUs are eight of NVML's double (``tests/support/fake_nvml.py``): the cost o
 driver comes on top, for both. Two measurements, one after the other:
 
 - 64 jobs and 8 GPUs: how long a scrape takes, and how late the loop that publishes once
-  a second gets to run (a thread that wants to run every 5 ms notes how late it is).
+  a second gets to run (a thread that wants to run every 5 ms notes how late it is). A
+  process that does nothing else notes the same: what it sees is the machine's doing.
 - 8 jobs (real processes) and 8 GPUs at 1 Hz, scraped once a second: memory (PSS) and
   processor time of the probe, of a process that holds the exporter and nothing else, and
   of nvitop-exporter at the same time.
@@ -107,6 +108,27 @@ def exporting(jobs: int, pids: list[int], *, watch: bool) -> None:
     print(json.dumps({"late": lateness.worst, "shows": shows}), flush=True)
 
 
+@contextmanager
+def idle() -> Generator[subprocess.Popen[str]]:
+    """A process that only notes how late it gets to run."""
+    command = [sys.executable, "-m", "tests.bench.exporter", "--idle"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        yield process
+        if process.poll() is None:
+            process.communicate()
+
+
+def idling() -> None:
+    """What ``idle`` does."""
+    ended = threading.Event()
+    threading.Thread(target=_await_end, args=(ended,), daemon=True).start()
+    lateness = Lateness([], ended)
+    lateness.watch()
+    print(json.dumps(lateness.worst))
+
+
 def _await_end(ended: threading.Event) -> None:
     sys.stdin.read()
     ended.set()
@@ -191,7 +213,7 @@ def quantile(values: list[float], part: float) -> float:
 
 def report_scrapes(nvml: FakeNvml, pids: list[int], *, jobs: int) -> None:
     """Scrape time and lateness of the loop."""
-    with exporter(jobs, pids, nvml, watch=True) as (process, port):
+    with idle() as bare, exporter(jobs, pids, nvml, watch=True) as (process, port):
         until(lambda: answers(port))
         time.sleep(3.0)
         times, size = [], 0
@@ -200,6 +222,7 @@ def report_scrapes(nvml: FakeNvml, pids: list[int], *, jobs: int) -> None:
             times.append(took)
             time.sleep(0.05)
         told, _ = process.communicate()
+        told_idle, _ = bare.communicate()
     found = json.loads(told)
     late, shows = found["late"], found["shows"]
     print(f"\n{jobs} jobs, {GPUS} GPUs; {SCRAPES} scrapes of {size} bytes (gzip), ms")
@@ -207,8 +230,10 @@ def report_scrapes(nvml: FakeNvml, pids: list[int], *, jobs: int) -> None:
     print(f"   p99 {1e3 * quantile(times, 0.99):6.2f}   max {1e3 * max(times):6.2f}")
     print(f"  publish  p50 {1e3 * statistics.median(shows):6.2f}", end="")
     print(f"   max {1e3 * max(shows):6.2f}")
-    print(f"  loop late p99.9 {1e3 * quantile(late, 0.999):6.2f}", end="")
-    print(f"   max {1e3 * max(late):6.2f}   of {len(late)} turns")
+    for name, turns in (("loop", late), ("idle", json.loads(told_idle))):
+        print(f"  {name} late p99 {1e3 * quantile(turns, 0.99):6.2f}", end="")
+        print(f"   p99.9 {1e3 * quantile(turns, 0.999):6.2f}", end="")
+        print(f"   max {1e3 * max(turns):6.2f}   of {len(turns)} turns")
 
 
 @dataclass
@@ -278,8 +303,12 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=64)
     parser.add_argument("--export", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--pids", help=argparse.SUPPRESS)
+    parser.add_argument("--idle", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--watch", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
+    if given.idle:
+        idling()
+        return
     if given.export:
         pids = [int(pid) for pid in given.pids.split(",")]
         exporting(given.export, pids, watch=given.watch)
