@@ -7,13 +7,32 @@ nothing any more. What alters the computation needs the spec's word.
 from collections.abc import Mapping
 from dataclasses import replace
 
-from supervisor.core.autopsy import OomVerdict
-from supervisor.core.batching import BELOW_FAILED, next_plan
 from supervisor.core.causes import Cause
-from supervisor.core.ladder import Allow, Case, Change, Ladder, Rung
-from supervisor.core.observing import observations
-from supervisor.core.placement import named, tenants, usable
-from supervisor.core.treatment import MIXED, Awaited, Detour
+from supervisor.core.ladder import Allow, Case, Ladder, Rung
+from supervisor.core.rung_changes import (
+    another_gpu,
+    around_the_loss,
+    before_the_loss_was_lost,
+    recycled,
+    settings,
+    smaller_slices,
+    wait_for_room,
+    wait_for_tenants,
+    without_tenants,
+)
+from supervisor.core.rung_conditions import (
+    aged_process,
+    another_step,
+    elsewhere,
+    foreign_tenant,
+    leak_seen,
+    leaking,
+    near_the_limit,
+    no_gpu,
+    on_a_gpu,
+    same_step_again,
+)
+from supervisor.core.treatment import MIXED
 from supervisor.core.verdicts import RemedyKind
 
 WORKSPACE_MIB = 256
@@ -21,224 +40,7 @@ WORKSPACE_MIB = 256
 HEADROOM = 0.1
 """Part of a GPU left to the libraries: handles, workspaces and the CUDA context take
 some hundred MiB each."""
-NEAR_THE_LIMIT = 0.7
-"""From this share of the allocator's limit on, a library's failure is for memory."""
-SAME_STEP = 1
-"""Two failures at most so many steps apart happened at the same step."""
-MARGIN_STEPS = 1
-"""So many more steps are skipped before and after those where the loss was lost."""
-LOWER_RATE = 0.5
-LEAK_PART = 0.7
-"""A planned restart at this part of the host memory with which it was killed."""
-ROOM_FACTOR = 2.0
-LEAST_ROOM_BYTES = 64 << 20
-"""Room that a new attempt needs: twice the newest snapshot, and some for its output."""
 
-
-# --- conditions -----------------------------------------------------------------------
-
-
-def foreign_tenant(case: Case) -> bool:
-    """Somebody else holds memory on a GPU of this run."""
-    return bool(tenants(case.gpus, gpus=_visible(case), ours=case.evidence.own_pids))
-
-
-def aged_process(case: Case) -> bool:
-    """It did not fail in its first step: a fresh process was not tried yet."""
-    return case.evidence.steps_done != 0
-
-
-def on_a_gpu(case: Case) -> bool:
-    """Not the CPU's allocator under our own limit."""
-    return not case.evidence.limited
-
-
-def near_the_limit(case: Case) -> bool:
-    """Whether the allocator's memory was nearly used up; unknown counts as yes."""
-    memory = case.diagnosis.memory
-    used = None if memory is None else memory.in_use_bytes
-    limit = None if memory is None else memory.limit_bytes
-    return used is None or limit is None or used >= NEAR_THE_LIMIT * limit
-
-
-def same_step_again(case: Case) -> bool:
-    """The attempt before failed for the same cause at the same step."""
-    steps = [
-        a.last_step for a in case.history.attempts if a.cause is case.diagnosis.cause
-    ][-2:]
-    if len(steps) < 2 or steps[0] is None or steps[1] is None:
-        return False
-    return abs(steps[0] - steps[1]) <= SAME_STEP
-
-
-def another_step(case: Case) -> bool:
-    """Not the same step as the last time: progress alone does not make it another."""
-    return not same_step_again(case)
-
-
-def elsewhere(case: Case) -> bool:
-    """The loss was not lost at this place in the attempt before."""
-    before = case.history.attempts[-2:-1]
-    lost = [a.last_step for a in before if a.cause is Cause.NON_FINITE_LOSS]
-    return not lost or lost[0] is None or lost[0] < _last_good(case)
-
-
-def no_gpu(case: Case) -> bool:
-    """The run uses no GPU, as far as is known."""
-    return not _every(case)
-
-
-def leaking(case: Case) -> bool:
-    """Without what had grown between steps, the request would have been granted."""
-    autopsy = case.diagnosis.autopsy
-    return autopsy is not None and autopsy.verdict is OomVerdict.LEAK
-
-
-def leak_seen(case: Case) -> bool:
-    """It was killed for host memory before, each time after steps of training."""
-    killed = [a for a in case.history.attempts if a.cause is Cause.HOST_OOM][-2:]
-    return len(killed) == 2 and all(
-        a.rss_bytes is not None and (a.last_step or 0) > (a.restored_step or 0)
-        for a in killed
-    )
-
-
-# --- changes --------------------------------------------------------------------------
-
-
-def smaller_slices(case: Case) -> Change | None:
-    """Slices below all that failed."""
-    plan = next_plan(observations(case.history), batch=case.history.batch)
-    if plan is None:
-        return None
-    return Change(replace(case.treatment, plan=plan), plan.because)
-
-
-def _with(**fields: object) -> "Settings":
-    return Settings(fields)
-
-
-class Settings:
-    """Sets fields of the treatment; None where they are in force already."""
-
-    def __init__(self, fields: Mapping[str, object]) -> None:
-        self._fields = fields
-
-    def __call__(self, case: Case) -> Change | None:
-        """What it makes of the case's treatment."""
-        after = replace(case.treatment, **self._fields)  # type: ignore[arg-type]  # by name
-        return None if after == case.treatment else Change(after)
-
-
-def another_gpu(case: Case) -> Change | None:
-    """Without the GPU that failed; None: no other is known."""
-    suspects = culprits(case)
-    if not suspects:
-        return None
-    avoid = (*case.treatment.avoid, *suspects)
-    left = usable(case.terms.gpus, case.gpus, without=case.quarantined.union(avoid))
-    if not left:
-        return None
-    because = f"{', '.join(suspects)} is left out; {left[0]} takes its place"
-    return Change(replace(case.treatment, avoid=avoid), because)
-
-
-def without_tenants(case: Case) -> Change | None:
-    """A GPU that nobody else uses; None: there is none."""
-    change = another_gpu(case)
-    if change is None:
-        return None
-    left = usable(
-        case.terms.gpus,
-        case.gpus,
-        without=case.quarantined.union(change.treatment.avoid),
-    )
-    taken = tenants(case.gpus, gpus=left or (), ours=case.evidence.own_pids)
-    return None if taken else change
-
-
-def wait_for_tenants(case: Case) -> Change:
-    """Start again once they are gone."""
-    who = tenants(case.gpus, gpus=_visible(case), ours=case.evidence.own_pids)
-    listed = ", ".join(f"{one.name} (pid {one.pid})" for one in who[:3])
-    awaited = Awaited(tenants_gone=True, patience_seconds=case.terms.patience_seconds)
-    because = f"{listed} holds memory on the GPU: wait until it is free"
-    return Change(replace(case.treatment, awaited=awaited), because)
-
-
-def wait_for_room(case: Case) -> Change:
-    """Start again once the disk has room."""
-    newest = case.evidence.snapshot_bytes or 0
-    needed = max(int(ROOM_FACTOR * newest), LEAST_ROOM_BYTES)
-    return Change(replace(case.treatment, awaited=Awaited(room_bytes=needed)))
-
-
-def before_the_loss_was_lost(case: Case) -> Change:
-    """Go on from a snapshot of before the first step whose loss may have been bad.
-
-    The loss of a step is computed before its update, so an update may have spoilt the
-    weights one step before the loss shows it.
-    """
-    detour = Detour(restore_before_step=_last_good(case))
-    return Change(replace(case.treatment, detour=detour))
-
-
-def around_the_loss(case: Case) -> Change:
-    """As above, and not through the same batches at the same rate."""
-    allowed = case.terms.allowed
-    good, bad = _last_good(case), _first_bad(case)
-    skip = (max(good - MARGIN_STEPS, 0), bad + MARGIN_STEPS)
-    detour = Detour(
-        restore_before_step=good,
-        skip=skip if Allow.SKIP_BATCHES in allowed else None,
-        rate_factor=LOWER_RATE if Allow.LOWER_RATE in allowed else 1.0,
-    )
-    return Change(replace(case.treatment, detour=detour))
-
-
-def recycled(case: Case) -> Change | None:
-    """Planned restarts before host memory runs out."""
-    sizes = [
-        a.rss_bytes
-        for a in case.history.attempts
-        if a.cause is Cause.HOST_OOM and a.rss_bytes is not None
-    ]
-    aim = int(LEAK_PART * min(sizes))
-    if case.treatment.recycle_bytes is not None:
-        aim = min(aim, int(BELOW_FAILED * case.treatment.recycle_bytes))
-    return Change(replace(case.treatment, recycle_bytes=aim))
-
-
-def culprits(case: Case) -> tuple[str, ...]:
-    """The GPU that failed: as the driver names it, else the first one in use."""
-    named_by_driver = tuple(g for g in case.evidence.faulty_gpus if g in _every(case))
-    return named_by_driver or _visible(case)[:1]
-
-
-def _every(case: Case) -> tuple[str, ...]:
-    return named(case.terms.gpus, case.gpus)
-
-
-def _visible(case: Case) -> tuple[str, ...]:
-    """The GPUs of the attempt, the first being the one that TensorFlow uses."""
-    out = case.quarantined.union(case.treatment.avoid)
-    return tuple(gpu for gpu in _every(case) if gpu not in out)
-
-
-def _last_good(case: Case) -> int:
-    found = case.evidence.non_finite
-    if found is not None and found.last_finite_step is not None:
-        return found.last_finite_step
-    restored = case.history.last.restored_step if case.history.last else None
-    return max(restored or 0, 1)  # nothing finite was seen: from further back
-
-
-def _first_bad(case: Case) -> int:
-    found = case.evidence.non_finite
-    return _last_good(case) + 1 if found is None else found.step
-
-
-# --- the table ------------------------------------------------------------------------
 
 AGAIN = Rung(
     name="again",
@@ -269,14 +71,14 @@ GROWTH = Rung(
     kind=RemedyKind.SETTINGS,
     does=f"memory growth, and {HEADROOM:.0%} of the GPU left to the libraries",
     because="cuDNN and cuBLAS allocate outside of the framework's pool",
-    change=_with(growth=True, headroom=HEADROOM),
+    change=settings(growth=True, headroom=HEADROOM),
 )
 WORKSPACE = Rung(
     name="workspace",
     kind=RemedyKind.SETTINGS,
     does=f"cuDNN workspaces of at most {WORKSPACE_MIB} MiB, autotuning off",
     because="autotuning tries algorithms that want workspaces of gigabytes",
-    change=_with(workspace_mib=WORKSPACE_MIB, autotune_off=True),
+    change=settings(workspace_mib=WORKSPACE_MIB, autotune_off=True),
 )
 LIBRARY_MEMORY = Ladder(
     title="a library that found no memory for itself",
@@ -293,7 +95,7 @@ FAULT = Ladder(
             kind=RemedyKind.SETTINGS,
             does="deterministic algorithms, autotuning off",
             because="the same step failed again: another algorithm may not",
-            change=_with(deterministic=True, autotune_off=True),
+            change=settings(deterministic=True, autotune_off=True),
             when="the same step failed again",
             holds=same_step_again,
         ),
@@ -370,7 +172,7 @@ LADDERS: Mapping[Cause, Ladder] = {
                 kind=RemedyKind.ALTER,
                 does=f"compute in {MIXED}",
                 because="activations in 16 bits take half of the memory",
-                change=_with(precision=MIXED),
+                change=settings(precision=MIXED),
                 needs=frozenset({Allow.MIXED_PRECISION}),
             ),
             SMALLER,
@@ -394,7 +196,7 @@ LADDERS: Mapping[Cause, Ladder] = {
                 kind=RemedyKind.SETTINGS,
                 does="CUDA's own pool (cuda_malloc_async)",
                 because="CUDA's pool maps pieces together, so it does not fragment",
-                change=_with(async_allocator=True),
+                change=settings(async_allocator=True),
                 when="on a GPU",
                 holds=on_a_gpu,
             ),

@@ -13,8 +13,9 @@ from supervisor.core.causes import Cause
 from supervisor.core.evidence import Evidence
 from supervisor.core.history import History
 from supervisor.core.ladder import Case, Change, Ladder, Rung, Terms
-from supervisor.core.ladders import culprits, ladder_for
+from supervisor.core.ladders import ladder_for
 from supervisor.core.observing import FOR_MEMORY
+from supervisor.core.rung_conditions import culprits
 from supervisor.core.treatment import Treatment, changes
 from supervisor.core.verdicts import Diagnosis, Remedy, RemedyKind
 

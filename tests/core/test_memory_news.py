@@ -21,7 +21,6 @@ from supervisor.core.explain import AVERTED
 from supervisor.core.forecast import Forecast, Level, Resource
 from supervisor.core.history import History
 from supervisor.core.ladder import Case
-from supervisor.core.ladders import leaking
 from supervisor.core.memory_news import (
     ADVICE,
     CAUSES,
@@ -32,6 +31,7 @@ from supervisor.core.memory_news import (
     warning,
 )
 from supervisor.core.run import Run
+from supervisor.core.rung_conditions import leaking
 from supervisor.core.status import JobState
 from supervisor.core.treatment import NOTHING
 from supervisor.core.verdicts import Diagnosis, RemedyKind
