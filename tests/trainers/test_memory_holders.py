@@ -116,5 +116,5 @@ def test_what_a_fit_leads_to() -> None:
         callbacks=[Keeper()], iterator=SimpleNamespace(data_adapter=adapter)
     )
     names = [name for name, _ in holders.roots_of_fit(run)]
-    assert names == ["callbacks", "data.py_dataset"]
+    assert names == ["callbacks", "data"]
     assert [name for name, _ in holders.roots_of_fit(None)] == ["callbacks"]

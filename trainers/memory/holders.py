@@ -81,11 +81,18 @@ def roots_of_traceback(trace: TracebackType | None) -> list[Root]:
 def roots_of_fit(run: Any) -> list[Root]:
     """Its callbacks, and where its data come from."""
     adapter = getattr(getattr(run, "iterator", None), "data_adapter", None)
-    inside = vars(adapter).items() if hasattr(adapter, "__dict__") else ()
+    inside = list(_parts(adapter))
+    ours = [value for value in inside if type(value).__module__.startswith("trainers.")]
+    inside += [value for one in ours for value in _parts(one)]
     return [
         ("callbacks", getattr(run, "callbacks", None)),
-        *((f"data.{name}", value) for name, value in inside),
+        *(("data", value) for value in inside),
     ]
+
+
+def _parts(value: Any) -> Iterator[Any]:
+    """The values of its attributes."""
+    yield from list(vars(value).values()) if hasattr(value, "__dict__") else ()
 
 
 def _locals_of(frame: FrameType) -> list[Root]:
