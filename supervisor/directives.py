@@ -1,5 +1,6 @@
 """What an attempt is told, and what is told of it: pure translations."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,6 +18,14 @@ def memory_of(row: RunRow, spec: Spec) -> Path | None:
     """Where the memory tier of a run is; None: it has none."""
     parent = spec.snapshots.memory
     return None if parent is None else memory_directory(Path(parent), row.run_id)
+
+
+def tiers_of(row: RunRow, spec: Spec, paths: RunPaths) -> tuple[Path, Path | None]:
+    """The tiers that can be looked into from here: the memory tier of another user's run
+    cannot, so its progress is judged by what is on disk."""
+    memory = memory_of(row, spec)
+    hidden = memory is None or not os.access(memory, os.R_OK | os.X_OK)
+    return paths.snapshots, None if hidden else memory
 
 
 def make_directive(

@@ -20,7 +20,7 @@ from supervisor.core.spec import Spec
 from supervisor.core.start import Earlier, Start, decide_start
 from supervisor.core.status import JobStatus
 from supervisor.core.treatment import NOTHING, from_json
-from supervisor.directives import memory_of
+from supervisor.directives import memory_of, tiers_of
 from supervisor.host.attempts import Launcher, marked_processes
 from supervisor.host.checkpoint_store import newest_step
 from supervisor.host.clock import Clock
@@ -131,13 +131,12 @@ def begin(
 
 
 def _earlier(latest: RunRow, paths: StatePaths, spec: Spec) -> Earlier:
-    snapshots = paths_of(latest, paths).snapshots
-    memory = memory_of(latest, spec)
+    tiers = tiers_of(latest, spec, paths_of(latest, paths))
     return Earlier(
         state=latest.state,
         script=latest.script,
         script_hash=latest.script_hash,
-        has_snapshot=newest_step(snapshots, memory) != 0,
+        has_snapshot=newest_step(*tiers) != 0,
     )
 
 
@@ -164,7 +163,7 @@ def _sweep_memory(spec: Spec, row: RunRow) -> None:
 def _greeting(job: Job, row: RunRow, paths: RunPaths, start: Start) -> str:
     if start is Start.FRESH:
         return f"{job.name}: new run of {job.script}, kept in {paths.root}"
-    step = newest_step(paths.snapshots, memory_of(row, job.spec))
+    step = newest_step(*tiers_of(row, job.spec, paths))
     where = f"from the snapshot at step {step}" if step else "without a snapshot"
     return f"{job.name}: resuming {job.script} {where}"
 
@@ -219,7 +218,7 @@ def end_of(begun: Begun, number: int) -> Exited:
         telemetry=Telemetry(files),
         log=LogFollower(files.output),
         limited=begun.job.spec.memory.cpu is not None,
-        snapshots=(begun.paths.snapshots, memory_of(begun.row, begun.job.spec)),
+        snapshots=tiers_of(begun.row, begun.job.spec, begun.paths),
     )
 
 

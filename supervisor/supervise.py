@@ -46,7 +46,7 @@ from supervisor.core.status import JobState, JobStatus
 from supervisor.core.tiers import NO_SNAPSHOTS
 from supervisor.core.treatment import Awaited, Treatment
 from supervisor.core.verdicts import RemedyKind
-from supervisor.directives import incident_sentence, make_directive, memory_of
+from supervisor.directives import incident_sentence, make_directive, memory_of, tiers_of
 from supervisor.host.attempts import Attempt, Launcher, LaunchError
 from supervisor.host.clock import Clock
 from supervisor.host.evidence import gather
@@ -282,7 +282,7 @@ class Supervisor:
             telemetry=watch.telemetry,
             log=watch.log,
             limited=self.spec.memory.cpu is not None,
-            snapshots=(self.paths.snapshots, memory_of(self.row, self.spec)),
+            snapshots=tiers_of(self.row, self.spec, self.paths),
             oom_kills=watch.attempt.oom_kills(),
         )
         page = watch.telemetry.page()
