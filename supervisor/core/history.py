@@ -83,7 +83,8 @@ class History:
         """Restarts in a row, up to now, that brought no newer snapshot.
 
         With ``cause`` the row ends at a failure of another cause. An attempt whose
-        snapshots are not known neither counts nor ends the row.
+        snapshots are not known neither counts nor ends the row. Nor does a snapshot
+        that only lies nearer to the step at which it failed for the same cause again.
         """
         known = sum(a.snapshot_step is not None for a in self._row(cause))
         return max(known - 1, 0)
@@ -108,16 +109,25 @@ class History:
     def _row(self, cause: Cause | None) -> list[AttemptHistory]:
         """The newest attempts, newest first, up to the last that brought progress."""
         row: list[AttemptHistory] = []
-        newer: int | None = None
+        newer: AttemptHistory | None = None
         for attempt in reversed(self._counted()):
             if cause is not None and attempt.cause is not cause:
                 break
-            before = attempt.snapshot_step
-            if before is not None and newer is not None and newer > before:
+            if newer is not None and _progress(attempt, newer):
                 break
             row.append(attempt)
-            newer = newer if before is None else before
+            newer = newer if attempt.snapshot_step is None else attempt
         return row
+
+
+def _progress(before: AttemptHistory, after: AttemptHistory) -> bool:
+    """Whether ``after`` got further, as far as the snapshots of both are known."""
+    if before.snapshot_step is None or after.snapshot_step is None:
+        return False
+    same_place = before.last_step is not None and (
+        (before.cause, before.last_step) == (after.cause, after.last_step)
+    )
+    return after.snapshot_step > before.snapshot_step and not same_place
 
 
 def _rungs(attempts: Iterable[AttemptHistory], cause: Cause) -> Counter[str]:

@@ -150,7 +150,7 @@ def test_the_second_hang_in_vain_is_waited_for_twice_as_long() -> None:
         run = running(run)
         waits.append(run.liveness.patience)
         run = replace(run, state=JobState.KILLING, killed_because="hangs")
-        over = replace(ended(signal=9), snapshot_step=snapshot)
+        over = replace(ended(signal=9), snapshot_step=snapshot, last_step=snapshot + 1)
         run, _ = happen(run, over)
     assert waits == [1.0, 1.0, 2.0, 4.0]
     assert running(run).liveness.patience == 1.0

@@ -1,5 +1,7 @@
 """Budgets count restarts that brought nothing."""
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,6 +34,16 @@ def test_a_newer_snapshot_earns_the_budget_back() -> None:
     assert history((OOM, 0), (OOM, 0), (OOM, 0)).fruitless(OOM) == 2
     assert history((OOM, 0), (OOM, 5), (OOM, 5)).fruitless(OOM) == 1
     assert history((OOM, 0), (OOM, 5)).fruitless(OOM) == 0
+
+
+def test_a_snapshot_nearer_to_the_same_failing_step_is_no_progress() -> None:
+    """It fails where it failed, only after fewer steps; elsewhere it is progress."""
+    first = AttemptHistory(number=1, cause=OOM, snapshot_step=20, last_step=40)
+    nearer = AttemptHistory(number=2, cause=OOM, snapshot_step=38, last_step=40)
+    assert History(attempts=(first, nearer)).fruitless(OOM) == 1
+    for other in (replace(nearer, last_step=41), replace(nearer, last_step=None)):
+        assert History(attempts=(first, other)).fruitless(OOM) == 0
+    assert History(attempts=(first, replace(nearer, cause=KILL))).fruitless() == 0
 
 
 def test_another_cause_ends_the_row_of_a_cause_but_not_the_overall_row() -> None:
