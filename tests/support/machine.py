@@ -26,6 +26,9 @@ WRITTEN = "size=1g,mode=0755"
 """The tmpfs that takes what is written."""
 OURS = Path(__file__).parents[2]
 OPT = Path("/opt/trainwarden")
+LIBRARY = f"lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
+PACKAGES = OPT / "packages"
+"""This environment's, bound there: it may lie where the container has its own /tmp."""
 
 
 @dataclass
@@ -157,12 +160,10 @@ def prepare(root: Path) -> None:
     """Our program where it is installed, from this environment; names for users."""
     opt = root / OPT.relative_to("/")
     shutil.rmtree(opt, ignore_errors=True)
-    library = f"lib/python{sys.version_info.major}.{sys.version_info.minor}"
-    packages = Path(sys.prefix) / library / "site-packages"
-    ours = opt / library / "site-packages"
+    ours = opt / LIBRARY
     (opt / "bin").mkdir(parents=True)
     ours.mkdir(parents=True)
-    (ours / "trainwarden.pth").write_text(f"{OPT}/src\n{packages}\n")
+    (ours / "trainwarden.pth").write_text(f"{OPT}/src\n{PACKAGES}\n")
     for name in ("supervisor", "trainers", "deploy", "tests"):
         shutil.copytree(OURS / name, opt / "src" / name)
     shutil.copy(OURS / "pyproject.toml", opt / "src")
@@ -191,7 +192,8 @@ def boot(root: Path, shared: Path) -> Machine:
     """Boot it and wait until it is up."""
     process = subprocess.Popen(
         [NSPAWN, "-q", "-D", str(root), "--register=no", "--keep-unit",
-         f"--bind={shared}:/shared", "--private-users=no", "-b",
+         f"--bind={shared}:/shared", f"--bind-ro={Path(sys.prefix) / LIBRARY}:{PACKAGES}",
+         "--private-users=no", "-b",
          "systemd.unit=multi-user.target"],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
