@@ -39,8 +39,11 @@ def leave(attempt: Attempt, *, step: int | None, snapshot: str | None) -> NoRetu
 def install(attempt: Attempt) -> None:
     """Set the handlers of this process; children that are forked get the defaults."""
 
+    ours = os.getpid()
+
     def on_term(_number: int, _frame: object) -> None:
-        if attempt.drain_requested:
+        # A signal may find a child before ``forget`` ran in it: it drains nothing.
+        if attempt.drain_requested or os.getpid() != ours:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             os.kill(os.getpid(), signal.SIGTERM)
             return
