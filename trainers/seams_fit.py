@@ -19,6 +19,7 @@ lives, and why; ``self_test`` looks for each before the first step of a run.
 | ``tf.function._list_all_concrete_functions`` | operations with a hidden random state |
 | ``FuncGraph`` | such operations in the functions of a loop of the script's own |
 | ``context()._rng`` | TensorFlow's eager operation seeds |
+| ``EagerTensor``, ``context().device_name`` | a tensor around an array of ours |
 | ``Variable._value``, ``_ReadVariablesOp`` and ``EagerTensor._numpy`` | the values without a copy |
 """
 
@@ -48,6 +49,7 @@ from tensorflow.python.eager import context as eager_context
 from tensorflow.python.eager.execute import execute as eager_execute
 from tensorflow.python.framework import func_graph, op_def_registry
 from tensorflow.python.framework.config import is_op_determinism_enabled
+from tensorflow.python.framework.ops import EagerTensor
 
 from trainers import seams_data
 
@@ -230,7 +232,10 @@ def framework_value(existing: Any, array: np.ndarray, kind: str) -> Any:
     # What a callback keeps needs no device memory before it is used: a script that
     # keeps more and more of it would run out of it again at once.
     with tf.device("CPU:0"):
-        return tf.convert_to_tensor(_aligned_copy(array))
+        place = eager_context.context().device_name
+        kind = tf.as_dtype(array.dtype).as_datatype_enum
+        # Not convert_to_tensor: it copies once more, to wherever that may lie.
+        return EagerTensor(_aligned_copy(array), place, kind)
 
 
 ALIGNMENT = 64

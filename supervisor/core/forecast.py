@@ -26,7 +26,7 @@ from itertools import combinations, pairwise
 
 KEPT = 96
 """Readings kept of a series: with more, every other one of the older is dropped."""
-FEWEST = 12
+FEWEST = 8
 """Readings in the newer half below which nothing is said."""
 MOST = 32
 """Readings that a trend is computed from: 496 pairs take 0.2 ms."""
