@@ -228,7 +228,9 @@ class Trial:
         if self.row.needs is Need.MOUNT and machine.path is not None:
             found = os.statvfs(machine.path)
             full = found.f_bavail * found.f_frsize < MIB
-            return full and not time.sleep(FULL_SECONDS)
+            if full:
+                time.sleep(FULL_SECONDS)
+            return full
         return command.state.exists() and bool(command.json("incidents"))
 
     # --- what is checked --------------------------------------------------------------
