@@ -143,10 +143,11 @@ def status_from_json(value: Mapping[str, Any]) -> JobStatus:
     out. Raises ValueError, TypeError, KeyError for anything else."""
     sliced: Mapping[str, Any] = value.get("microbatch", {})
     names = {item.name for item in fields(JobStatus)}
-    known = {name: given for name, given in value.items() if name in names}
+    known: dict[str, Any] = {n: given for n, given in value.items() if n in names}
     known |= {"slices": sliced.get("slices"), "slice_size": sliced.get("size")}
     nested = {"snapshot": SnapshotStatus, "snapshot_plan": SnapshotPlan}
     for name, kind in nested.items():
         if known.get(name) is not None:
             known[name] = kind(**known[name])
-    return JobStatus(**{**known, "state": JobState(value["state"])})
+    known["state"] = JobState(value["state"])
+    return JobStatus(**known)

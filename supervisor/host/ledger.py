@@ -451,7 +451,7 @@ def _attempt(row: sqlite3.Row) -> AttemptHistory:
     treatment = stored.get("treatment")
     stored["treatment"] = None if treatment is None else from_json(treatment)
     stored["rhythms"] = tuple(
-        Rhythm(**{**one, "longest": tuple(one["longest"])})
+        Rhythm(phase=one["phase"], count=one["count"], longest=tuple(one["longest"]))
         for one in stored.get("rhythms", ())
     )
     return AttemptHistory(**stored)

@@ -4,7 +4,14 @@ import contextlib
 from dataclasses import dataclass, field, replace
 
 from supervisor.core.events import Event, Exited, MemoryHigh, RestartDue
-from supervisor.core.forecast import Forecast, Level, Reading, Resource, Watch
+from supervisor.core.forecast import (
+    Forecast,
+    Level,
+    Reading,
+    Resource,
+    Series,
+    Watch,
+)
 from supervisor.core.memory_news import foreseen, sentence
 from supervisor.core.spec import Spec
 from supervisor.host.main_memory import capacity
@@ -96,7 +103,7 @@ class MemoryWatch:
         sliced = (page.slices, page.slice_size)
         if sliced != self._slices:
             self._slices = sliced
-            kept = {
+            kept: dict[Resource, Series] = {
                 resource: series
                 for resource, series in self._watch.series.items()
                 if resource is Resource.HOST

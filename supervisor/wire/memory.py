@@ -69,8 +69,9 @@ class Answer:
 
 
 def _list(value: Any) -> list[Any]:
-    found: list[Any] = value if isinstance(value, list) else []
-    return found[:MOST]
+    if not isinstance(value, list):
+        return []
+    return value[:MOST]  # pyright: ignore[reportUnknownVariableType]  # JSON
 
 
 def _variable(value: Any) -> Variable:

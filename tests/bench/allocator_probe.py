@@ -125,7 +125,8 @@ def main() -> int:
         probe = memory_probe.Probe(attempt_in(Path(directory)), limit_bytes=LIMIT)
         probe.begin()
         of_process(print).wait(600.0)
-        built, kept = model(), []
+        built = model()
+        kept: list[tf.Tensor] = []
         for count in map(int, options.chunks.split(",")):
             with tf.device("CPU:0"):
                 kept += [tf.zeros([256], tf.uint8) for _ in range(count - len(kept))]

@@ -134,7 +134,7 @@ def test_memory_nearly_full() -> None:
 
 def test_an_autopsy() -> None:
     """Verdict and holders stand in a paragraph of their own."""
-    autopsy = {
+    autopsy: dict[str, Any] = {
         "verdict": "capacity",
         "asked_by": "Conv2D",
         "shape": None,

@@ -47,7 +47,8 @@ def test_nothing_to_draw() -> None:
 )
 def test_every_cell_is_filled(sizes: list[int], count: int) -> None:
     """Whatever the sizes, there are exactly that many cells, and none is empty."""
-    chunks, at = [], 0
+    chunks: list[Chunk] = []
+    at = 0
     for number, size in enumerate(sizes):
         chunks.append(chunk(at, size, in_use=number % 2 == 0))
         at += size

@@ -89,6 +89,7 @@ def test_who_is_asked_answers(files: AttemptPaths) -> None:
     thread = answer_once(files, ANSWER.to_json())
     answer = ask(files, seconds=30)
     thread.join()
+    assert answer is not None
     assert answer == ANSWER
     report = live_report(files, 3, answer)
     value = report_json("digits", report)

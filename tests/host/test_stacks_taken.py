@@ -29,6 +29,10 @@ deadlock()
 """
 
 
+def no_spy(_pid: int) -> None:
+    """As where py-spy is not installed."""
+
+
 def asked(pid: int) -> bool:
     """Ask a process for its stacks; False: it is gone."""
     try:
@@ -54,7 +58,7 @@ def test_a_deadlock_is_shown(
 ) -> None:
     """By faulthandler always, with native frames where py-spy is there."""
     if not spy:
-        monkeypatch.setattr(stacks, "_spy", lambda _pid: None)
+        monkeypatch.setattr(stacks, "_spy", no_spy)
     paths = AttemptPaths(tmp_path)
     paths.fault.write_text("from before\n")
     process = subprocess.Popen(

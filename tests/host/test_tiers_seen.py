@@ -11,6 +11,11 @@ from supervisor.wire.paths import RunPaths
 from tests.support.directives import row_of
 
 
+def no_access(*_arguments: object) -> bool:
+    """As for a directory of somebody else."""
+    return False
+
+
 def test_the_memory_tier_of_another_user_is_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -21,5 +26,5 @@ def test_the_memory_tier_of_another_user_is_left_out(
     assert tiers_of(row, spec, paths) == (paths.snapshots, None)  # there is none yet
     memory.mkdir()
     assert tiers_of(row, spec, paths) == (paths.snapshots, memory)
-    monkeypatch.setattr(os, "access", lambda *_: False)
+    monkeypatch.setattr(os, "access", no_access)
     assert tiers_of(row, spec, paths) == (paths.snapshots, None)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
+from typing_extensions import override
 
 from trainers.memory import holders
 
@@ -31,6 +32,7 @@ class Keeper:
 class Proxy:
     """Raises whatever is asked of it."""
 
+    @override
     def __getattribute__(self, name: str) -> Any:
         raise RuntimeError(name)
 
