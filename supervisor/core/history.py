@@ -68,6 +68,14 @@ class History:
         wanted = {None, Cause.NONE, Cause.PREEMPTED}
         return sum(attempt.cause not in wanted for attempt in self.attempts)
 
+    @property
+    def trained(self) -> bool:
+        """Whether any attempt made a step since a person started the run."""
+        return any(
+            (attempt.last_step or 0) > (attempt.restored_step or 0)
+            for attempt in self._counted()
+        )
+
     def begun(self, number: int) -> "History":
         """With a new attempt at the end."""
         return replace(self, attempts=(*self.attempts, AttemptHistory(number=number)))

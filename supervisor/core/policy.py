@@ -31,7 +31,8 @@ FEW_RETRIES: Mapping[Cause, int] = {
 progress it is tried once more; the same again is its own fault."""
 
 AT_ONCE = frozenset({Cause.USER_ERROR, Cause.VERSION_MISMATCH})
-"""Before the first step these stop a run at once."""
+"""Before the first step these stop a run at once; one that has trained before gets its
+retry: what it failed at worked a while ago."""
 
 OUTSIDE_OF_STEPS = (
     "it ran out of memory outside of training steps, where slices of the batch cannot "
@@ -107,7 +108,7 @@ class Policy:
         cause, history = case.diagnosis.cause, case.history
         if case.evidence.refused is not None:
             return case.evidence.refused
-        if cause in AT_ONCE and not case.evidence.steps_done:
+        if cause in AT_ONCE and not case.evidence.steps_done and not history.trained:
             return "training failed before its first step; a restart cannot help"
         budget = min(self.without_progress, FEW_RETRIES.get(cause, 1_000_000))
         fruitless = history.fruitless(cause)

@@ -84,6 +84,24 @@ def test_after_progress_the_scripts_own_error_gets_one_more_chance() -> None:
     assert verdict.remedy.because == "a restart for user_error brought no progress"
 
 
+def test_an_error_before_the_first_step_of_a_run_that_had_trained() -> None:
+    """What worked a while ago gets one more chance, unless a person started anew."""
+    trained = AttemptHistory(
+        number=1, cause=Cause.PREEMPTED, restored_step=0, last_step=9, snapshot_step=9
+    )
+    failed = AttemptHistory(number=2, cause=Cause.USER_ERROR, snapshot_step=9)
+    history = History(attempts=(trained, failed))
+    verdict = decide(Cause.USER_ERROR, history, steps_done=None)
+    assert verdict.remedy.kind is RemedyKind.RESTART
+    again = history.begun(3).updated(cause=Cause.USER_ERROR, snapshot_step=9)
+    verdict = decide(Cause.USER_ERROR, again, steps_done=None)
+    assert verdict.remedy.kind is RemedyKind.STOP
+    assert "before its first step" not in verdict.remedy.because
+    anew = replace(history, budget_since=2)
+    verdict = decide(Cause.USER_ERROR, anew, steps_done=None)
+    assert verdict.remedy.kind is RemedyKind.STOP
+
+
 def test_a_refusal_is_final_and_keeps_its_sentence() -> None:
     """What the training side refuses is told in its own words."""
     verdict = decide(
