@@ -15,8 +15,9 @@ searched upwards from the planned one (downwards where that one does not always 
 ``part`` is then above 1) and found to 2 %. What halving and x0.9 would end with, and
 their restarts, follow from ``best``.
 
-``--quick`` only tries whether a slice of the planned one / 0.9 fails (``<``: the planned
-one is within a tenth of the best) or fits (``>``), and takes it as given that the whole
+``--quick`` only tries whether fewer slices would do: as many as the planned size / 0.9
+asks for. If those fail in one of 3 trainings, or are no fewer, the planned one is within
+a tenth of the best (``<`` that size; else ``>``). It takes it as given that the whole
 batch fails.
 """
 
@@ -177,9 +178,10 @@ def row(case: Case, *, quick: bool) -> str:
     plan = planned(case, batch)
     start = f"{head} {batch:6} {plan.size:8} {plan.restarts:9}"
     if quick:
-        over = min(batch, above(plan.size))
-        sign = ">" if case.always_fits(over) else "<"
-        return f"{start} {sign}{over:5}{'' if plan.ok else '  not finished'}"
+        over = balanced(batch=batch, size=min(batch, above(plan.size)))
+        within = over <= plan.size or not case.always_fits(over)
+        met = plan.ok and plan.restarts == 1 and within
+        return f"{start} {'<' if within else '>'}{over:5}{'' if met else '   missed'}"
     largest = best(case, near=plan.size, batch=batch)
     half, nine = (
         "{:5} in {:2}".format(*by_factor(factor, batch=batch, largest=largest))
