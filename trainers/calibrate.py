@@ -27,7 +27,10 @@ STEPS = 4
 """Each size is measured over this many steps ..."""
 
 STEPS_ON_THE_WAY = 2
-"""... or this many, as long as the slice is doubled anyway."""
+"""... or this many, as long as the next one is far larger anyway."""
+
+FAR = 1.5
+"""So many times."""
 
 START_PART = 32
 """The first slice is this part of the smallest that is known to fail."""
@@ -108,17 +111,41 @@ def largest(need: Need, *, limit_bytes: int) -> int:
 
 
 def next_trial(
-    need: Need, *, batch: int, ceiling: int | None, limit_bytes: int
+    need: Need,
+    *,
+    before: Need | None = None,
+    batch: int,
+    ceiling: int | None,
+    limit_bytes: int,
 ) -> int | None:
     """The next larger slice to try; None: the one of ``need`` is the last.
 
-    ``ceiling``: a size that failed, None if none did. Sizes are samples a slice.
+    ``before``: the size measured before it, None if it is the first. ``ceiling``: a size
+    that failed, None if none did. Sizes are samples a slice.
+
+    Only fewer slices save time, so where one slice less is out of reach the climb ends:
+    every trial near the limit is a danger. The line through two sizes promises too
+    much (see above), so what it rules out is ruled out.
     """
+    slices = slicing.count(batch=batch, size=need.size)
+    fewer = -(-batch // max(1, slices - 1))
     most = _most(batch=batch, ceiling=ceiling)
+    promised = _promised(need, before, fewer)
+    if slices == 1 or fewer > most or promised > SAFE_PART * limit_bytes:
+        return None
     reach = largest(need, limit_bytes=limit_bytes)
     aim = min(most, reach, GROWTH * need.size)
-    worth = aim >= need.size * CLOSE or aim == most
-    return aim if aim > need.size and worth else None
+    if aim >= fewer:
+        return slicing.balanced(batch=batch, size=aim)
+    return aim if aim >= need.size * CLOSE and aim > need.size else None
+
+
+def _promised(need: Need, before: Need | None, size: int) -> float:
+    """Bytes that training in slices of ``size`` needs by the line through two sizes."""
+    if before is None:
+        return need.between
+    slope = (need.added - before.added) / (need.size - before.size)
+    return need.between + need.added + max(slope, 0.0) * (size - need.size)
 
 
 def settled(sizes: Sequence[Need], *, limit_bytes: int) -> int:
@@ -196,13 +223,16 @@ class Climb:
             return
         sizes = needs(self._readings)
         need = next(one for one in sizes if one.size == size)
+        smaller = [one for one in sizes if one.size < size]
         trial = next_trial(
             need,
+            before=max(smaller, key=lambda one: one.size, default=None),
             batch=self._batch,
             ceiling=self._ceiling,
             limit_bytes=self._limit_bytes,
         )
-        if trial != GROWTH * size and steps_seen < STEPS:
+        far = trial is not None and trial >= FAR * size
+        if not far and steps_seen < STEPS:
             return
         self._on_peak(size, max(one.peak for one in self._readings[size]))
         if trial is None:

@@ -14,6 +14,7 @@ from trainers.calibrate import (
     next_trial,
     settled,
 )
+from trainers.slicing import count
 
 LIMIT = 300_000_000
 BETWEEN = 25_000_000
@@ -27,19 +28,40 @@ def climbed(
     between: int = BETWEEN,
 ) -> list[int]:
     """The sizes tried where a slice adds as many bytes; the last is settled with."""
-    tried = [first_trial(batch=batch, ceiling=ceiling)]
+    tried, before = [first_trial(batch=batch, ceiling=ceiling)], None
     while True:
         size = tried[-1]
         need = Need(size=size, between=between, added=int(added(size)))
-        following = next_trial(need, batch=batch, ceiling=ceiling, limit_bytes=LIMIT)
+        following = next_trial(
+            need, before=before, batch=batch, ceiling=ceiling, limit_bytes=LIMIT
+        )
         if following is None:
             return tried
         tried.append(following)
+        before = need
 
 
-def test_the_climb_ends_just_below_the_limit() -> None:
-    """256 samples of 1.4 MB over 25 MB: 196 fit into 300 MB, 181 are planned."""
-    assert climbed(lambda size: 1.4e6 * size, batch=256) == [8, 16, 32, 64, 128, 181]
+def test_the_climb_ends_with_the_fewest_slices_that_fit() -> None:
+    """256 samples of 1.4 MB over 25 MB: 181 fit safely, which makes two slices."""
+    assert climbed(lambda size: 1.4e6 * size, batch=256) == [8, 16, 32, 64, 128]
+    assert climbed(lambda size: 2.2e6 * size, batch=256) == [8, 16, 32, 64, 86]
+
+
+def test_what_saves_no_slice_is_not_tried() -> None:
+    """From 32 of 128 on only 43 would save one, and that is out of reach."""
+    before = Need(size=16, between=35_000_000, added=100_000_000)
+    need = Need(size=32, between=35_000_000, added=200_000_000)
+    known = {"batch": 128, "ceiling": 128}
+    assert next_trial(need, before=before, **known, limit_bytes=300_000_000) is None
+    assert next_trial(need, before=before, **known, limit_bytes=400_000_000) == 43
+
+
+def test_a_large_constant_is_found_out_on_the_way() -> None:
+    """Twice the slice never adds more than twice as much, and here hardly more."""
+    constant = 150_000_000
+    tried = climbed(lambda size: constant + 1e6 * size, batch=200)
+    assert tried[-1] == 100
+    assert any(60 < size < 100 for size in tried)
 
 
 def test_the_climb_stops_at_the_whole_batch() -> None:
@@ -49,7 +71,7 @@ def test_the_climb_stops_at_the_whole_batch() -> None:
 
 def test_the_climb_stays_below_what_failed() -> None:
     """A slice that failed is not approached by less than a tenth."""
-    assert climbed(lambda size: 1e5 * size, batch=256, ceiling=200)[-1] == 180
+    assert climbed(lambda size: 1e5 * size, batch=256, ceiling=200)[-1] == 128
     assert climbed(lambda size: 1e5 * size, batch=256, ceiling=2) == [1]
 
 
@@ -84,13 +106,14 @@ def test_the_climb_never_overshoots(
 
 @given(slope=st.floats(1e5, 5e6), constant=st.integers(0, LIMIT // 2))
 def test_the_climb_comes_near(slope: float, constant: int) -> None:
-    """The last size leaves little more room than the part that is kept free."""
+    """One slice less would need more than all but the part that is kept free."""
     room = LIMIT - BETWEEN - constant
     fits = int(room / slope)
     if 40 <= fits < 4000:
         last = climbed(lambda size: constant + slope * size, batch=4000)[-1]
+        fewer = -(-4000 // (count(batch=4000, size=last) - 1))
         kept_free = 0.07 * LIMIT + 0.03 * LIMIT + slope
-        assert constant + slope * last >= room - kept_free
+        assert constant + slope * fewer >= room - kept_free
 
 
 def test_what_lies_between_steps_counts_at_its_most_for_all_sizes() -> None:
