@@ -52,6 +52,7 @@ def run(attempt: Attempt) -> int:
         return failed(attempt, error)
     else:
         code = 0
+    drain.over()
     attempt.enter(Phase.FINISHED)
     attempt.say(Kind.FINISHED, exit_code=code)
     return code

@@ -3,7 +3,8 @@
 SIGTERM asks for a drain: at the next step boundary the state is saved and the process
 ends with 75. Outside of ``fit`` nothing would be lost, so it ends at once. A second
 SIGTERM ends it at once wherever it is. SIGINT is the supervisor's: it forwards it as
-SIGTERM. SIGUSR1 writes the stacks of all threads into the fault log.
+SIGTERM. Once the script has ended SIGTERM changes nothing. SIGUSR1 writes the stacks of
+all threads into the fault log.
 """
 
 import faulthandler
@@ -62,6 +63,15 @@ def install(attempt: Attempt) -> None:
     signal.signal(signal.SIGTERM, on_term)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.register_at_fork(after_in_child=forget)
+
+
+def over() -> None:
+    """The script has ended: there is nothing to save, and the process ends by itself.
+
+    While the interpreter shuts down it gives handlers up, and a SIGTERM would make a
+    finished run look as if it had been ended.
+    """
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 def watch_faults(attempt: Attempt) -> None:

@@ -51,6 +51,20 @@ def test_an_error_of_its_own_is_shown_and_not_restarted(
     assert "KeyError" in explained.stdout
 
 
+def test_a_drain_that_comes_too_late_changes_nothing(
+    trainwarden: Trainwarden,
+) -> None:
+    """A SIGTERM after the script's last line finds a finished run."""
+    script = trainwarden.script(
+        "import atexit, os, signal, time\n"
+        "atexit.register(time.sleep, 0.2)\n"
+        "atexit.register(os.kill, os.getpid(), signal.SIGTERM)\n"
+    )
+    done = trainwarden("run", script)
+    assert done.returncode == 0, done.stdout
+    assert trainwarden.json("incidents", "train") == []
+
+
 def test_a_script_that_is_killed_each_time_gives_up(trainwarden: Trainwarden) -> None:
     """Three restarts without progress are enough."""
     spec = trainwarden.directory / "job.toml"

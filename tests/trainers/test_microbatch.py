@@ -519,7 +519,7 @@ def test_a_second_fit_does_not_trace_again() -> None:
 
 
 def test_without_figures_a_calibration_takes_half() -> None:
-    """Where the allocator keeps no figures, half of what failed is the plan."""
+    """Where the allocator keeps no figures, at most half of what failed is the plan."""
     prepared, _ = prepare(
         compiled(dense()),
         X,
@@ -529,4 +529,4 @@ def test_without_figures_a_calibration_takes_half() -> None:
         slice_ceiling=40,
         memory_limit_bytes=10**9,
     )
-    assert (prepared.size, prepared.slices) == (20, 3)
+    assert (prepared.size, prepared.slices) == (17, 3)
