@@ -49,6 +49,10 @@ BELOW_FAILED = 0.9
 """No slice is larger than this part of one that failed: what fails once by little
 fits at times, and a plan must not depend on luck."""
 
+CALM_PART = 0.85
+"""A size that saves no slice, and only tells more, is tried as long as no step has come
+nearer to the limit than this: the steps of one size differ by a tenth."""
+
 CLOSE = 1.03
 """A climb smaller than this is not worth a step."""
 
@@ -77,6 +81,8 @@ class Need:
     """In the pool between steps, at any size."""
     added: int
     """By a step."""
+    highest: int = 0
+    """The highest peak of all its steps."""
 
 
 def needs(readings: Mapping[int, Sequence[Readings]]) -> list[Need]:
@@ -93,6 +99,7 @@ def needs(readings: Mapping[int, Sequence[Readings]]) -> list[Need]:
             size=size,
             between=between,
             added=int(statistics.median_high(one.peak - one.between for one in steps)),
+            highest=max(one.peak for one in steps),
         )
         for size, steps in readings.items()
     ]
@@ -137,7 +144,8 @@ def next_trial(
     aim = min(most, reach, GROWTH * need.size)
     if aim >= fewer:
         return slicing.balanced(batch=batch, size=aim)
-    return aim if aim >= need.size * CLOSE and aim > need.size else None
+    calm = need.highest <= CALM_PART * limit_bytes
+    return aim if calm and aim >= need.size * CLOSE and aim > need.size else None
 
 
 def _promised(need: Need, before: Need | None, size: int) -> float:

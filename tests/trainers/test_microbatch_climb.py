@@ -56,6 +56,15 @@ def test_what_saves_no_slice_is_not_tried() -> None:
     assert next_trial(need, before=before, **known, limit_bytes=400_000_000) == 43
 
 
+def test_near_the_limit_nothing_is_tried_only_to_know_more() -> None:
+    """What one step needed more than the others counts there."""
+    before = Need(size=32, between=50_000_000, added=170_000_000)
+    for highest, following in ((250_000_000, 53), (260_000_000, None)):
+        need = Need(size=43, between=50_000_000, added=185_000_000, highest=highest)
+        known = {"batch": 128, "ceiling": 128, "limit_bytes": 300_000_000}
+        assert next_trial(need, before=before, **known) == following
+
+
 def test_a_large_constant_is_found_out_on_the_way() -> None:
     """Twice the slice never adds more than twice as much, and here hardly more."""
     constant = 150_000_000
@@ -129,8 +138,8 @@ def test_what_lies_between_steps_counts_at_its_most_for_all_sizes() -> None:
         }
     )
     assert found == [
-        Need(size=8, between=30, added=30),
-        Need(size=16, between=30, added=40),
+        Need(size=8, between=30, added=30, highest=50),
+        Need(size=16, between=30, added=40, highest=90),
     ]
 
 
