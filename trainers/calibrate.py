@@ -49,7 +49,7 @@ BELOW_FAILED = 0.9
 """No slice is larger than this part of one that failed: what fails once by little
 fits at times, and a plan must not depend on luck."""
 
-CALM_PART = 0.85
+CALM_PART = 0.8
 """A size that saves no slice, and only tells more, is tried as long as no step has come
 nearer to the limit than this: the steps of one size differ by a tenth."""
 

@@ -59,7 +59,7 @@ def test_what_saves_no_slice_is_not_tried() -> None:
 def test_near_the_limit_nothing_is_tried_only_to_know_more() -> None:
     """What one step needed more than the others counts there."""
     before = Need(size=32, between=50_000_000, added=170_000_000)
-    for highest, following in ((250_000_000, 53), (260_000_000, None)):
+    for highest, following in ((240_000_000, 53), (245_000_000, None)):
         need = Need(size=43, between=50_000_000, added=185_000_000, highest=highest)
         known = {"batch": 128, "ceiling": 128, "limit_bytes": 300_000_000}
         assert next_trial(need, before=before, **known) == following
