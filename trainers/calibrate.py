@@ -81,7 +81,7 @@ class Need:
     """In the pool between steps, at any size."""
     added: int
     """By a step."""
-    highest: int = 0
+    highest: int
     """The highest peak of all its steps."""
 
 

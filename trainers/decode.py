@@ -111,7 +111,7 @@ class Decoder:
 
     def _random(self, kind: str, state: Any, existing: Any) -> Any:
         if kind == "random":
-            made = existing if type(existing) is random.Random else random.Random()  # noqa: S311
+            made = existing if type(existing) is random.Random else random.Random()  # noqa: S311  # no secret
             made.setstate(state)
             return made
         name = state["bit_generator"]

@@ -27,7 +27,7 @@ def _expose() -> None:
     """Make ``supervisor`` and ``trainers`` importable, and nothing else."""
     spec = importlib.util.spec_from_file_location("_launch", HERE / "launch.py")
     assert spec is not None  # noqa: S101  # it lies beside this file
-    assert spec.loader is not None  # noqa: S101
+    assert spec.loader is not None  # noqa: S101  # as it is a file
     launch = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(launch)
     launch.expose(HERE.parent)

@@ -94,7 +94,7 @@ def _tensorflow(attempt: Attempt, tf: ModuleType) -> None:
             device = tf.config.LogicalDeviceConfiguration(memory_limit=limit)
             tf.config.set_logical_device_configuration(gpu, [device])
         elif directive.gpu_memory_growth:
-            tf.config.experimental.set_memory_growth(gpu, True)  # noqa: FBT003
+            tf.config.experimental.set_memory_growth(gpu, enable=True)
     if unsupported({"tensorflow": installed("tensorflow")}) is None:
         pipelines = isolation.load("trainers.data_pipelines")
         pipelines.install(seed=directive.seed, notice=attempt.notice)

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Protocol
 
 from supervisor.wire.manifest import DURABLE, MEMORY, Manifest
 from supervisor.wire.seal import hash_of
@@ -153,10 +153,6 @@ class Saver:
             self._writing = job
         job.thread.start()
         return stall
-
-    def retire(self) -> None:
-        """Nothing in memory is to be restored from any more."""
-        self.pinned.clear()
 
     # --- in the training thread ----------------------------------------------------
 
@@ -307,7 +303,3 @@ def _alive(thread: threading.Thread | None) -> bool:
 
 def _thread(job: _Job | None) -> threading.Thread | None:
     return None if job is None else job.thread
-
-
-def nothing_saved(_saved: Any) -> None:
-    """For those who need not be told."""

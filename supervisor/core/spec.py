@@ -195,7 +195,7 @@ class Snapshots(Table):
     keep: Annotated[int, Field(ge=2, le=1000)] = 3
     quota: Size | None = None
     """What those on disk may take together, in bytes. The last good one stays."""
-    memory: Annotated[str | None, BeforeValidator(_tmpfs)] = "/dev/shm"  # noqa: S108
+    memory: Annotated[str | None, BeforeValidator(_tmpfs)] = "/dev/shm"  # noqa: S108  # no scratch file
     """A tmpfs for the snapshots that survive the process, not the machine. None
     (``off`` in the file): there are none."""
     memory_every: Annotated[SnapshotInterval, BeforeValidator(_interval)] | None = None
@@ -375,7 +375,7 @@ def merge(
     for key, value in above.items():
         old = merged.get(key)
         both = isinstance(old, dict) and isinstance(value, dict)
-        merged[key] = merge(old, value) if both else value  # type: ignore[arg-type]
+        merged[key] = merge(old, value) if both else value  # type: ignore[arg-type]  # both are tables
     return merged
 
 

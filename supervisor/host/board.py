@@ -125,14 +125,14 @@ class Board:
             if ready is not None and ready.number >= shown.number:
                 return ready.body
             if form.gzipped:
-                plain = self._plain(form.openmetrics, shown)
+                plain = self._plain(shown, openmetrics=form.openmetrics)
                 body = gzip.compress(plain, GZIP_LEVEL, mtime=0)
             else:
-                body = self._plain(form.openmetrics, shown)
+                body = self._plain(shown, openmetrics=form.openmetrics)
             self._ready[form] = _Ready(shown.number, body)
             return body
 
-    def _plain(self, openmetrics: bool, shown: _Shown) -> bytes:  # noqa: FBT001
+    def _plain(self, shown: _Shown, *, openmetrics: bool) -> bytes:
         form = Form(openmetrics=openmetrics)
         ready = self._ready.get(form)
         if ready is not None and ready.number == shown.number:

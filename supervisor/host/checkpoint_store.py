@@ -49,12 +49,6 @@ def read_manifest(path: Path) -> Manifest | None:
     return None if value is None else Manifest.from_json(value)
 
 
-def read_manifests(directory: Path) -> list[Manifest]:
-    """The readable manifests, newest first."""
-    manifests = [read_manifest(path) for path in snapshot_directories(directory) or ()]
-    return [manifest for manifest in manifests if manifest is not None]
-
-
 def verify(path: Path) -> str | None:
     """What is wrong with the snapshot in ``path``; None: every byte is as written.
 

@@ -176,7 +176,7 @@ def examine(state: Path) -> list[Finding]:
     return [
         *driver(_text(Path("/proc/driver/nvidia/version")), _names(Path("/dev"))),
         compiler(shutil.which("g++")),
-        *shared_memory(_size(Path("/dev/shm")), _text(_LOGIND) or ""),  # noqa: S108
+        *shared_memory(_size(Path("/dev/shm")), _text(_LOGIND) or ""),  # noqa: S108  # only its size
         disk(state, _writable_bytes(state)),
         cgroups(
             _text(root / "cgroup.controllers"), version_1=(root / "memory").is_dir()

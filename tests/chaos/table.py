@@ -17,8 +17,6 @@ def onednn(on: int) -> tuple[tuple[str, str], ...]:
     return (("TF_ENABLE_ONEDNN_OPTS", str(on)),)
 
 
-NEARER = "a snapshot nearer to the same failing step counts as progress"
-
 MEMORY = (
     Row(name="oom", what="device memory, jit off, an exception", fault="nothing",
         options=("--hungry",), run=LIMIT, environment=onednn(0), end=End.FINISHED,
@@ -99,7 +97,7 @@ PROCESS = (
         crashes=(Crash("user_error", "stop", r"sys\.exit\(3\)"),),
         sentence="before its first step"),
     Row(name="sys-exit-training", what="sys.exit(3) in training, each time",
-        fault="sys-exit", options=ALWAYS, end=End.STOPPED, pending=NEARER,
+        fault="sys-exit", options=ALWAYS, end=End.STOPPED,
         crashes=(Crash("user_error", "restart"), Crash("user_error", "stop")),
         sentence="brought no progress"),
     Row(name="fork-bomb", what="60 children, half of them escaped, then SIGSEGV",
@@ -119,7 +117,7 @@ SCRIPT = (
     Row(name="error-once", what="an exception in training, once", fault="key-error",
         crashes=(Crash("user_error", "restart", "KeyError"),)),
     Row(name="error-again", what="an exception in training, each time",
-        fault="key-error", options=ALWAYS, end=End.STOPPED, pending=NEARER,
+        fault="key-error", options=ALWAYS, end=End.STOPPED,
         crashes=(Crash("user_error", "restart"), Crash("user_error", "stop")),
         sentence="KeyError"),
     Row(name="error-own", what="an exception of the script's own, not in UTF-8",
@@ -223,8 +221,7 @@ DATA = (
     Row(name="record-corrupt", what="a flipped bit in a TFRecord file",
         fault="nothing", options=("--records", *ALWAYS), end=End.STOPPED,
         crashes=(Crash("data_error", "restart", "corrupted record"),
-                 Crash("data_error", "stop")), sentence="corrupted record",
-        pending=NEARER),
+                 Crash("data_error", "stop")), sentence="corrupted record"),
     Row(name="record-hiccup", what="the same, but the file is whole the next time",
         fault="nothing", options=("--records",), run=("--accept-changes",),
         crashes=(Crash("data_error", "restart", "corrupted record"),)),
@@ -301,7 +298,7 @@ GPUS = (
     Row(name="gpu-tenant", what="somebody else holds the GPU's memory",
         fault="recorded-disguised_oom", gpus=1, needs=Need.NVML, end=End.FINISHED,
         options=(*PLAIN, *nvml("0.processes=1:130000000000:-1"), "--seconds", "3"),
-        crashes=(Crash("device_oom", "wait"),), frees=True, pending=NO_GPUS),
+        crashes=(Crash("device_oom", "wait"),), frees=True),
     Row(name="gpu-wedged", fast=True, what="a driver call that never returns: training goes on",
         fault="nothing", gpus=1, needs=Need.NVML, end=End.FINISHED,
         options=(*PLAIN, *nvml("hang.nvmlDeviceGetMemoryInfo_v2=1"))),

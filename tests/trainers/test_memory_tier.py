@@ -231,7 +231,7 @@ def test_what_is_restored_from_is_not_overwritten(tmp_path: Path, tmpfs: Path) -
         run.save(step)
     assert float(plan.newest.tensors["a"][0]) == 2.0
     assert run.in_memory() == [4, 2]
-    run.saver.retire()
+    run.saver.pinned.clear()
     run.save(5)
     assert run.in_memory() == [5, 4]
 
