@@ -38,7 +38,6 @@ from supervisor.core.events import (
     Unkillable,
 )
 from supervisor.core.failures import mean_seconds_between_failures
-from supervisor.core.faults import Faults
 from supervisor.core.lifecycle import Run, step
 from supervisor.core.placement import GpuReading, named
 from supervisor.core.spec import Spec
@@ -49,6 +48,7 @@ from supervisor.core.verdicts import RemedyKind
 from supervisor.directives import incident_sentence, make_directive, memory_of, tiers_of
 from supervisor.host.attempts import Attempt, Launcher, LaunchError
 from supervisor.host.clock import Clock
+from supervisor.host.ending import Driver, Ending, NoDriver
 from supervisor.host.evidence import gather
 from supervisor.host.ledger import Ledger, RunRow
 from supervisor.host.memory_watch import MemoryWatch, ask_who_holds
@@ -65,16 +65,13 @@ TICK_SECONDS = 0.5
 """How often telemetry is read and shown while nothing else happens."""
 STARTING_SECONDS = 0.01
 """How often an attempt that is being started is looked at."""
+ENDING_SECONDS = 0.05
+"""How often the word of the GPU driver is looked for that an attempt's end waits for."""
 
 
 def _not_stuck() -> str | None:
     """Nobody asks the driver."""
     return None
-
-
-def _no_faults(_pids: frozenset[int]) -> Faults:
-    """Nobody listens to the driver and the kernel."""
-    return Faults()
 
 
 def _no_gpus() -> tuple[GpuReading, ...]:
@@ -99,8 +96,8 @@ class Supervisor:
     """Go on although the training data changed."""
     gpus: Callable[[], tuple[GpuReading, ...]] = _no_gpus
     """The GPUs of the box as they are now; it never waits for the driver."""
-    faults: Callable[[frozenset[int]], Faults] = _no_faults
-    """What befell these processes and their GPUs since the last attempt ended."""
+    faults: Driver = field(default_factory=NoDriver)
+    """What befell an attempt and its GPUs."""
     stuck: Callable[[], str | None] = _not_stuck
     """Why the GPU driver will not answer before a reboot; None: it does."""
     exit_code: int | None = None
@@ -109,6 +106,8 @@ class Supervisor:
     remains: Remains = field(init=False)
     memory: MemoryWatch = field(init=False)
     _watch: Watch | None = None
+    _ending: Ending | None = None
+    """Of an attempt whose processes are gone, until all is known of it."""
     _inbox: deque[Event] = field(default_factory=deque[Event])
     _earlier: list[Page] = field(default_factory=list[Page])
     _incidents: list[tuple[Cause, RemedyKind]] = field(
@@ -154,6 +153,8 @@ class Supervisor:
         if self._inbox:
             return 0.0
         deadline = self.run.deadline
+        if self._ending is not None:
+            return ENDING_SECONDS
         left = TICK_SECONDS if deadline is None else deadline - self.clock.now()
         starting = self._watch is not None and not self._watch.started
         return min(max(left, 0.0), STARTING_SECONDS if starting else TICK_SECONDS)
@@ -240,9 +241,12 @@ class Supervisor:
         """News of the attempt, its end, and the deadline."""
         if self._watch is not None:
             self._follow(self._watch)
+        if self._ending is not None:
+            self._await(self._ending)
         self.recorder.flush()
         deadline = self.run.deadline
-        if deadline is not None and self.clock.now() >= deadline:
+        over = self._ending is not None  # it has ended: nothing is overdue any more
+        if deadline is not None and not over and self.clock.now() >= deadline:
             self.post(TimeIsUp())
 
     def _follow(self, watch: Watch) -> None:
@@ -261,7 +265,7 @@ class Supervisor:
         self._inbox.extend(watch.telemetry.poll())
         watch.log.poll()
         if ended:
-            self.post(self._exited(watch))
+            self._ending = self._over(watch)
         else:
             stuck = self.stuck()
             if stuck is not None:
@@ -276,7 +280,8 @@ class Supervisor:
             )
             self._inbox.extend(seen)
 
-    def _exited(self, watch: Watch) -> Exited:
+    def _over(self, watch: Watch) -> Ending:
+        """All processes of the attempt are gone: what its files tell."""
         exited = gather(
             watch.attempt.paths,
             telemetry=watch.telemetry,
@@ -290,12 +295,20 @@ class Supervisor:
             self._earlier.append(page)
         self._watch = None
         exited = self.memory.close(exited)
-        closed = watch.close(exited, gpus=self.gpus(), remains=self.remains)
-        faults = self.faults(self.remains.pids)
-        evidence = replace(
-            closed.evidence, kernel=faults.kernel, faulty_gpus=faults.gpus
+        return Ending(
+            exited=watch.close(exited, remains=self.remains),
+            at=self.clock.now(),
+            driver=self.faults,
+            gpus=self.gpus,
+            pids=self.remains.pids,
         )
-        return replace(closed, evidence=evidence)
+
+    def _await(self, ending: Ending) -> None:
+        """What driver and kernel have to say of the end may come a moment later."""
+        exited = ending.known(now=self.clock.now())
+        if exited is not None:
+            self._ending = None
+            self.post(exited)
 
     def _happen(self, event: Event) -> None:
         before = self.run

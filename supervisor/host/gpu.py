@@ -58,7 +58,8 @@ class GpuView:
     users: Mapping[str, frozenset[int]] = field(
         default_factory=dict[str, frozenset[int]]
     )
-    """Every process that was lately seen on a GPU, by its UUID."""
+    """Every process that was lately seen on a GPU, by its UUID. A GPU whose processes
+    the driver never listed is not among them."""
     mode: Mode = Mode.RESTING
     problem: str = ""
     reboot: bool = False
@@ -201,8 +202,10 @@ class GpuWatch:
     def _remember(self, sample: GpuSample) -> dict[str, frozenset[int]]:
         """Who was on which GPU: an Xid may be told after its cause has ended."""
         for gpu in sample.gpus:
+            if gpu.processes is None:  # not told, which is not the same as none
+                continue
             users = self._users.setdefault(gpu.uuid, {})
-            for process in gpu.processes or ():
+            for process in gpu.processes:
                 users[process.pid] = users.pop(process.pid, None)
             for pid in list(users)[:-USERS]:
                 del users[pid]

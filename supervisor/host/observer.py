@@ -10,15 +10,18 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from supervisor.core.driver_word import DriverWord
 from supervisor.core.faults import Faults, faults_of
 from supervisor.core.gpu import Gpu
 from supervisor.core.machine import Collector, Machine
 from supervisor.core.meter import Meter, metered
 from supervisor.core.placement import GpuProcess, GpuReading, named
+from supervisor.core.probe import Mode
 from supervisor.core.status import JobStatus
 from supervisor.host.board import Board
 from supervisor.host.clock import Clock
 from supervisor.host.gpu import GpuView, GpuWatch
+from supervisor.host.gpu_link import DRIVER
 from supervisor.host.host_watch import HostView, HostWatch
 from supervisor.host.proc import name_of
 
@@ -30,10 +33,14 @@ other the driver's pids are not ours."""
 
 
 def gpu_expected(
-    gpus: Sequence[int | str] | None, *, devices: Path = Path("/dev")
+    gpus: Sequence[int | str] | None,
+    *,
+    devices: Path = Path("/dev"),
+    driver: Path = DRIVER,
 ) -> bool:
-    """Whether this machine should have NVML: a GPU is asked for, or a driver is there."""
-    return bool(gpus) or (devices / "nvidiactl").exists()
+    """Whether this machine should have NVML: a GPU is asked for, or a driver is there
+    (its devices may be hidden from us)."""
+    return bool(gpus) or (devices / "nvidiactl").exists() or driver.exists()
 
 
 def pids_are_ours() -> bool:
@@ -84,6 +91,19 @@ def machine_of(gpu: GpuView, host: HostView, *, now: float, expected: bool) -> M
     )
 
 
+def used_by(
+    view: GpuView, *, gpus: Sequence[int | str] | None, pids: Collection[int]
+) -> frozenset[str]:
+    """The GPUs of a run by UUID: those that ``pids`` were seen on, and those that a spec
+    gives it. Where the driver does not list processes, or lists those of another
+    namespace, each of ``gpus`` (None: of the box) may be one of them."""
+    known = () if view.sample is None else view.sample.gpus
+    seen = {uuid for uuid, users in view.users.items() if users & set(pids)}
+    if gpus is not None or not pids_are_ours():
+        return frozenset(seen.union(named(gpus, [_reading(gpu) for gpu in known])))
+    return frozenset(seen.union(g.uuid for g in known if g.uuid not in view.users))
+
+
 @dataclass(slots=True)
 class FaultsOf:
     """What befell one run since it was last asked for: of one attempt after another."""
@@ -92,11 +112,18 @@ class FaultsOf:
     gpus: Sequence[int | str] | None
     """As the spec names them."""
     since: float
+    lost: frozenset[str] = frozenset()
+    """GPUs that were lost before: no news of this attempt."""
+
+    def word(self, pids: Collection[int]) -> DriverWord:
+        """What is to be expected of the driver about the attempt that had ``pids``."""
+        return self.observer.word(self.gpus, pids=pids)
 
     def __call__(self, pids: Collection[int]) -> Faults:
         """The faults of the attempt that had ``pids``, and has ended."""
         since, self.since = self.since, self.observer.clock.now()
-        return self.observer.faults(self.gpus, pids=pids, since=since)
+        before, self.lost = self.lost, self.observer.lost()
+        return self.observer.faults(self.gpus, pids=pids, since=since, lost=before)
 
 
 class Observer:
@@ -110,13 +137,15 @@ class Observer:
         board: Board | None = None,
         clock: Clock | None = None,
         environment: Mapping[str, str] | None = None,
+        link: Path | None = None,
     ) -> None:
         """``gpus``: those that a spec asks for. ``board``: None: there is no exporter,
-        and the host is not measured. ``environment``: of the GPU probe."""
+        and the host is not measured. ``environment``: of the GPU probe. ``link``: the
+        socket of the service that keeps it; None: it is a child of ours."""
         self.clock = clock or Clock()
         self._news: deque[str] = deque(maxlen=NEWS)
         self._watch = GpuWatch(
-            say=self._news.append, clock=self.clock, environment=environment
+            say=self._news.append, clock=self.clock, environment=environment, link=link
         )
         self._expected = gpu_expected(gpus)
         self.board = board
@@ -166,6 +195,10 @@ class Observer:
         """What a person should hear, once: told to the loop that speaks with people."""
         return [self._news.popleft() for _ in range(len(self._news))]
 
+    def gpus(self) -> GpuView:
+        """All that is known of the GPUs; never waits for the driver."""
+        return self._watch.latest()
+
     def readings(self) -> tuple[GpuReading, ...]:
         """The GPUs of the box as they are now; never waits for the driver."""
         return readings(self._watch.latest(), now=self.clock.now())
@@ -177,7 +210,26 @@ class Observer:
 
     def faults_of(self, gpus: Sequence[int | str] | None) -> FaultsOf:
         """To be asked at the end of each attempt of a run with these GPUs."""
-        return FaultsOf(self, gpus, self.clock.now())
+        return FaultsOf(self, gpus, self.clock.now(), self.lost())
+
+    def lost(self) -> frozenset[str]:
+        """The GPUs that have fallen off the bus, by UUID."""
+        sample = self._watch.latest().sample
+        return frozenset(
+            gpu.uuid for gpu in (() if sample is None else sample.gpus) if gpu.lost
+        )
+
+    def word(
+        self, gpus: Sequence[int | str] | None, *, pids: Collection[int]
+    ) -> DriverWord:
+        """What is to be expected of the driver about a run with these processes."""
+        view = self._watch.latest()
+        sample = view.sample
+        return DriverWord(
+            used=bool(used_by(view, gpus=gpus, pids=pids)),
+            answers=view.mode not in {Mode.ABSENT, Mode.STUCK},
+            begun=None if sample is None else sample.taken - sample.seconds,
+        )
 
     def faults(
         self,
@@ -185,18 +237,17 @@ class Observer:
         *,
         pids: Collection[int],
         since: float,
+        lost: Collection[str] = (),
     ) -> Faults:
-        """What befell the processes ``pids`` and their GPUs since ``since``."""
+        """What befell the processes ``pids`` and their GPUs since ``since``, when the
+        GPUs ``lost`` were so already."""
         view = self._watch.refresh()
         known = () if view.sample is None else view.sample.gpus
-        used = {uuid for uuid, users in view.users.items() if users & set(pids)}
-        if gpus is not None or not pids_are_ours():
-            used |= set(named(gpus, [_reading(gpu) for gpu in known]))
         return faults_of(
             view.xids.since(since),
             lines=[line.text for line in view.kernel if line.at >= since],
-            gpus=known,
-            used=used,
+            gpus=[gpu for gpu in known if gpu.uuid not in lost],
+            used=used_by(view, gpus=gpus, pids=pids),
             pids=pids,
         )
 

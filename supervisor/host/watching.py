@@ -75,17 +75,12 @@ class Watch:
             return None
         return Unkillable((pid,), gpus_of((pid,), gpus))
 
-    def close(
-        self, exited: Exited, *, gpus: tuple[GpuReading, ...], remains: Remains
-    ) -> Exited:
+    def close(self, exited: Exited, *, remains: Remains) -> Exited:
         """Give back what was held; ``exited`` with what only the watch knows."""
         self.attempt.close()
         page = self.telemetry.page() or self.page
         evidence = replace(
-            exited.evidence,
-            stacks=self.stacks_text,
-            gpus=gpus,
-            own_pids=remains.pids,
+            exited.evidence, stacks=self.stacks_text, own_pids=remains.pids
         )
         rss = None if page is None else page.host_rss_bytes
         return replace(exited, evidence=evidence, rss_bytes=rss)

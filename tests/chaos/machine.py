@@ -203,6 +203,7 @@ def _fake_gpus(row: Row, directory: Path, machine: Machine) -> None:
         raise CannotError(str(reason)) from None
     fake = FakeNvml(library, directory / "nvml.txt")
     fake.gpus(row.gpus)
+    fake.set(living=1)
     machine.nvml = fake
     machine.environment |= {
         "LD_LIBRARY_PATH": str(library),

@@ -269,39 +269,46 @@ LIBRARIES = (
         fault="recorded-looks_terrible", options=PLAIN, fast=True),
 )  # fmt: skip
 
-NO_GPUS = "what NVML says is not asked for yet at the end of an attempt"
-
 
 def nvml(*lines: str) -> tuple[str, ...]:
-    """Lines for the script of the NVML, as options of the fault."""
-    return tuple(part for line in lines for part in ("--nvml", line))
+    """A process that was on GPU 0 for some samples, and what NVML then says all at once,
+    as options of the fault: it ends in the same moment."""
+    told = (part for line in lines for part in ("--nvml", line))
+    return ("--on-gpu", "0", *told, "--seconds", "4")
 
 
 GPUS = (
     Row(name="gpu-lost", what="GPU 0 of 2 falls off the bus, SIGABRT", fault="abort",
-        options=(*PLAIN, *nvml("0.lost=1", "xids=1", "xid.1=0:79"), "--seconds", "3"),
-        gpus=2, needs=Need.NVML, end=End.FINISHED, pending=NO_GPUS,
+        options=(*PLAIN, *nvml("0.lost=1", "xids=1", "xid.1=0:79")),
+        gpus=2, needs=Need.NVML, end=End.FINISHED,
         crashes=(Crash("gpu_hardware", "another_gpu"),)),
     Row(name="gpu-only-one", what="the only GPU falls off the bus", fault="abort",
-        options=(*PLAIN, *nvml("0.lost=1", "xids=1", "xid.1=0:79"), "--seconds", "3"),
-        gpus=1, needs=Need.NVML, end=End.STOPPED, pending=NO_GPUS,
+        options=(*PLAIN, *nvml("0.lost=1", "xids=1", "xid.1=0:79")),
+        gpus=1, needs=Need.NVML, end=End.STOPPED,
         crashes=(Crash("gpu_hardware", "stop"),), sentence="quarantine"),
     Row(name="gpu-ecc", what="Xid 48: a double-bit ECC error, SIGABRT", fault="abort",
-        options=(*PLAIN, *nvml("0.ecc.volatile.uncorrected=2", "xids=1", "xid.1=0:48"),
-                 "--seconds", "3"),
-        gpus=2, needs=Need.NVML, end=End.FINISHED, pending=NO_GPUS,
+        options=(*PLAIN, *nvml("0.ecc.volatile.uncorrected=2", "xids=1", "xid.1=0:48")),
+        gpus=2, needs=Need.NVML, end=End.FINISHED,
         crashes=(Crash("gpu_hardware", "another_gpu"),)),
     Row(name="gpu-xid", what="Xid 31: a page fault of the GPU, SIGABRT", fault="abort",
-        options=(*PLAIN, *nvml("xids=1", "xid.1=0:31"), "--seconds", "3"),
-        gpus=2, needs=Need.NVML, end=End.FINISHED, pending=NO_GPUS,
+        options=(*PLAIN, *nvml("xids=1", "xid.1=0:31")),
+        gpus=2, needs=Need.NVML, end=End.FINISHED,
         crashes=(Crash("cuda_fault", "restart"),)),
     Row(name="gpu-tenant", what="somebody else holds the GPU's memory",
         fault="recorded-disguised_oom", gpus=1, needs=Need.NVML, end=End.FINISHED,
-        options=(*PLAIN, *nvml("0.processes=1:130000000000:-1"), "--seconds", "3"),
+        options=(*PLAIN, *nvml("0.processes={pid}:1000000:-1,1:130000000000:-1")),
         crashes=(Crash("device_oom", "wait"),), frees=True),
+    Row(name="gpu-of-others", what="Xid 79 on a GPU that it does not use, SIGABRT",
+        fault="abort", options=(*PLAIN, *nvml("1.lost=1", "xids=1", "xid.1=1:79")),
+        gpus=2, needs=Need.NVML, end=End.FINISHED,
+        crashes=(Crash("native_crash", "restart"),)),
     Row(name="gpu-wedged", fast=True, what="a driver call that never returns: training goes on",
         fault="nothing", gpus=1, needs=Need.NVML, end=End.FINISHED,
-        options=(*PLAIN, *nvml("hang.nvmlDeviceGetMemoryInfo_v2=1"))),
+        options=(*PLAIN, "--steps", "400", *nvml("hang.nvmlDeviceGetMemoryInfo_v2=1"))),
+    Row(name="gpu-wedged-abort", what="the same, then SIGABRT: it is not waited for",
+        fault="abort", gpus=1, needs=Need.NVML, end=End.FINISHED,
+        options=(*PLAIN, *nvml("hang.nvmlDeviceGetMemoryInfo_v2=1")),
+        crashes=(Crash("native_crash", "restart"),)),
 )  # fmt: skip
 
 TABLE = (

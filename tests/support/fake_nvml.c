@@ -6,8 +6,10 @@
  */
 #define _GNU_SOURCE
 #define NVML_NO_UNVERSIONED_FUNC_DEFS
+#include <errno.h>
 #include <nvml.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -344,7 +346,7 @@ nvmlReturn_t nvmlDeviceGetRemappedRows(nvmlDevice_t device, unsigned int *correc
 static nvmlReturn_t processes(nvmlDevice_t device, const char *key, unsigned int *count,
                               nvmlProcessInfo_t *infos)
 {
-    char text[8192], *rest = text, *part;
+    char text[8192], living[8], *rest = text, *part;
     unsigned int found = 0, room = *count;
     if (!get(text, sizeof text, "%d.%s", gpu_of(device), key))
         text[0] = 0;
@@ -352,6 +354,8 @@ static nvmlReturn_t processes(nvmlDevice_t device, const char *key, unsigned int
         unsigned long long bytes;
         unsigned int pid, instance;
         if (sscanf(part, "%u:%llu:%u", &pid, &bytes, &instance) != 3)
+            continue;
+        if (get(living, sizeof living, "living") && kill((pid_t)pid, 0) && errno == ESRCH)
             continue;
         if (infos && found < room)
             infos[found] = (nvmlProcessInfo_t){pid, bytes, instance, 0xFFFFFFFF};

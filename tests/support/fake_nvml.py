@@ -9,6 +9,7 @@ the file that holds its answers, as often as a test likes. Keys::
     N.utilization N.temperature N.power N.power_limit N.throttle N.replays
     N.ecc.volatile.corrected   and so on; N.rows=CORRECTED,UNCORRECTED,PENDING,FAILED
     N.processes                PID:BYTES:INSTANCE,…; N.graphics in the same way
+    living=1                   only processes that exist are listed
     N.mig=1, N.mig.M.uuid, N.mig.M.total, N.mig.M.used
     N.lost=1                   it has fallen off the bus
     xids, xid.1 …              GPU:CODE of each event so far

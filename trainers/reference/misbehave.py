@@ -30,6 +30,7 @@ from recorded import RECORDED, replay
 
 SAMPLES, BATCH, WIDTH = 320, 16, 8
 MIB = 1024 * 1024
+GIB = 1024 * MIB
 
 options: argparse.Namespace
 Fault = Callable[[], object]
@@ -436,10 +437,19 @@ def commit(step: int) -> None:
     if step == options.at and options.armed:
         sys.stdout.flush()
         if options.nvml:
-            with Path(os.environ["FAKE_NVML"]).open("a") as script:
-                script.write("".join(f"{line}\n" for line in options.nvml))
             time.sleep(options.seconds)
+            tell_nvml(options.nvml)
         FAULTS[options.fault]()
+
+
+def tell_nvml(lines: list[str]) -> None:
+    """Put these lines into a fake NVML's script, in place of those of the same keys."""
+    script = Path(os.environ["FAKE_NVML"])
+    new = dict(line.replace("{pid}", str(os.getpid())).split("=", 1) for line in lines)
+    old = dict(line.split("=", 1) for line in script.read_text().splitlines())
+    fresh = script.with_suffix(".fresh")
+    fresh.write_text("".join(f"{key}={value}\n" for key, value in (old | new).items()))
+    fresh.replace(script)
 
 
 def train_plainly() -> str:
@@ -563,7 +573,9 @@ def parse() -> argparse.Namespace:
     add("--megabytes", type=int, default=8)
     add("--count", type=int, default=20)
     add("--path", type=Path)
-    add("--nvml", action="append", default=[], help="line for a fake NVML's script")
+    add("--nvml", action="append", default=[], metavar="KEY=VALUE",
+        help="for a fake NVML's script, after --seconds; {pid} is this process")  # fmt: skip
+    add("--on-gpu", type=int, metavar="N", help="a fake NVML lists us there")
     add("--result", type=Path, default=Path("result"))
     return parser.parse_args()
 
@@ -574,6 +586,8 @@ def main() -> None:
     options = parse()
     start = begins()
     options.armed = not options.times or start <= options.times
+    if options.on_gpu is not None:
+        tell_nvml([f"{options.on_gpu}.processes={{pid}}:{GIB}:-1"])
     commit(0)
     result = train_plainly() if options.plain else train()
     options.result.write_text(f"{result}\n")
