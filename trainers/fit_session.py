@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from supervisor.wire.directive import Directive
-from supervisor.wire.events import Kind
+from supervisor.wire.events import NO_ROOM, Kind
 from supervisor.wire.manifest import DURABLE, FORMAT, MEMORY, Manifest
 from trainers import resume, snapshot
 from trainers.attempt import Attempt
@@ -93,18 +93,24 @@ class Session:
                 durable=self.store.directory,
             )
         except NoMemoryTierError as error:
-            self.attempt.notice(str(error))
+            if error.number in NO_ROOM:
+                self._tell_of_no_memory(error, step=None)
+            else:  # a choice of place that cannot be: nothing that may pass
+                self.attempt.notice(str(error))
             return None
 
-    def _without_memory(self, error: NoMemoryTierError) -> None:
-        """There is no room for the memory tier (any more)."""
+    def _tell_of_no_memory(self, error: NoMemoryTierError, *, step: int | None) -> None:
         self.attempt.say(
             Kind.SNAPSHOT_FAILED,
-            step=self.step,
+            step=step,
             tier=MEMORY,
             because=str(error),
             errno=error.number,
         )
+
+    def _without_memory(self, error: NoMemoryTierError) -> None:
+        """There is no room for the memory tier (any more)."""
+        self._tell_of_no_memory(error, step=self.step)
         self.memory = None
         self.cadence = replace(self.cadence, memory=None)
 

@@ -1,6 +1,5 @@
 """What a training process tells: its events folded into one view, beside its page."""
 
-import errno
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -10,7 +9,7 @@ from supervisor.core.evidence import NonFinite
 from supervisor.core.status import SnapshotPlan
 from supervisor.core.tiers import NO_SNAPSHOTS, Taken, Tiers
 from supervisor.core.tiers import fold as fold_tiers
-from supervisor.wire.events import EventReader, Kind, Record
+from supervisor.wire.events import NO_ROOM, EventReader, Kind, Record
 from supervisor.wire.manifest import DURABLE, MEMORY
 from supervisor.wire.page import Page, read_page
 from supervisor.wire.paths import AttemptPaths
@@ -139,9 +138,6 @@ _LESSONS: Mapping[str, Mapping[str, str]] = {
 }
 """Which field of a record is which of ``Learned``."""
 
-
-NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.ENOMEM})
-"""What the kernel says where there is no space, or no quota, left."""
 
 UNPROMISED = "a bit-identical resume is not promised"
 

@@ -5,6 +5,7 @@ interleave and a kill leaves at most one broken last line. Readers keep an offse
 take whole lines; a line that is no record is counted, not believed.
 """
 
+import errno
 import json
 import os
 import time
@@ -14,6 +15,8 @@ from typing import Any, cast
 
 MAX_LINE_BYTES = 1024 * 1024
 """Longer lines are no records of ours."""
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.ENOMEM})
+"""What the kernel says where there is no space, or no quota, left."""
 
 
 class Kind:

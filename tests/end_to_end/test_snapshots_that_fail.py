@@ -88,6 +88,20 @@ def test_neither_tier_has_room(trainwarden: Trainwarden, tmp_path: Path) -> None
     assert "last good snapshot stays" in " ".join(explained.split())
 
 
+def test_not_one_page_in_memory(trainwarden: Trainwarden, tmp_path: Path) -> None:
+    """A tmpfs that was full before training began is one incident, however many
+    snapshots would have gone there, and what is said of it."""
+    with mounted(tmp_path / "memory", "64k") as memory:
+        fill(memory / "hog")
+        done = trainwarden("run", "--spec", spec(trainwarden, memory))
+        assert done.returncode == 0, done.stdout + done.stderr
+        (incident,) = trainwarden.json("incidents")
+    assert incident["happened"] == "unsaved_in_memory"
+    assert (incident["cause"], incident["remedy"]["kind"]) == ("disk_full", "go_on")
+    assert "No space left" in incident["because"][0]["text"]
+    assert done.stdout.count("snapshots go to disk only") == 1
+
+
 def test_full_from_one_moment_on(trainwarden: Trainwarden, tmp_path: Path) -> None:
     """The disk fills up while training saves to it, and training is killed: it goes on
     from memory, each attempt has its incident, what was good on disk stays good, and
