@@ -11,6 +11,11 @@ highest of several sums (forward, backward, the update), each ``constant + slope
 slice``: a slice g times as large adds at most g times as much. So the next slice is
 larger by what the room that is left allows, and from below that ends where the room is
 used. A line through two peaks would promise more wherever another sum takes the lead.
+
+XLA asks for all that a compiled function needs in one block, and a batch that was
+prefetched while the block was in use may lie right behind it. So the allocator's map is
+asked as well, where there is one: a size waits for a moment at which its largest request
+finds a place in one piece. Once there, the block finds its own place again.
 """
 
 import statistics
@@ -20,8 +25,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainers import slicing
+from supervisor.wire.slices import balanced, count
 from trainers.memory import allocator
+from trainers.memory.native import Figures
 
 STEPS = 4
 """Each size is measured over this many steps ..."""
@@ -56,6 +62,9 @@ nearer to the limit than this: the steps of one size differ by a tenth."""
 CLOSE = 1.03
 """A climb smaller than this is not worth a step."""
 
+STEPS_FOR_A_PLACE = 16
+"""So many steps a size waits for a free block that holds its largest request."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Readings:
@@ -64,6 +73,8 @@ class Readings:
     before: int
     peak: int
     after: int
+    request: int | None = None
+    """The largest single request; None: not known."""
 
     @property
     def between(self) -> int:
@@ -83,6 +94,8 @@ class Need:
     """By a step."""
     highest: int
     """The highest peak of all its steps."""
+    request: int | None = None
+    """The largest that a step asks for in one piece; None: not known."""
 
 
 def needs(readings: Mapping[int, Sequence[Readings]]) -> list[Need]:
@@ -100,6 +113,7 @@ def needs(readings: Mapping[int, Sequence[Readings]]) -> list[Need]:
             between=between,
             added=int(statistics.median_high(one.peak - one.between for one in steps)),
             highest=max(one.peak for one in steps),
+            request=max((one.request for one in steps if one.request), default=None),
         )
         for size, steps in readings.items()
     ]
@@ -134,18 +148,29 @@ def next_trial(
     every trial near the limit is a danger. The line through two sizes promises too
     much (see above), so what it rules out is ruled out.
     """
-    slices = slicing.count(batch=batch, size=need.size)
-    fewer = -(-batch // max(1, slices - 1))
+    number = count(batch=batch, size=need.size)
+    fewer = -(-batch // max(1, number - 1))
     most = _most(batch=batch, ceiling=ceiling)
     promised = _promised(need, before, fewer)
-    if slices == 1 or fewer > most or promised > SAFE_PART * limit_bytes:
+    if number == 1 or fewer > most or promised > SAFE_PART * limit_bytes:
         return None
     reach = largest(need, limit_bytes=limit_bytes)
     aim = min(most, reach, GROWTH * need.size)
     if aim >= fewer:
-        return slicing.balanced(batch=batch, size=aim)
+        return balanced(batch=batch, size=aim)
     calm = need.highest <= CALM_PART * limit_bytes
     return aim if calm and aim >= need.size * CLOSE and aim > need.size else None
+
+
+def has_place(need: Need, size: int, *, free_bytes: int | None) -> bool:
+    """Whether slices of ``size`` find their largest request in one piece.
+
+    ``free_bytes``: the largest that could be had now; None: not known. A slice g times
+    as large asks for at most g times as much, as with all that a step adds.
+    """
+    if need.request is None or free_bytes is None:
+        return True
+    return need.request * size <= free_bytes * need.size
 
 
 def _promised(need: Need, before: Need | None, size: int) -> float:
@@ -184,11 +209,12 @@ class Climb:
         steps_a_call: int,
         on_trial: Callable[[int, str], None],
         on_peak: Callable[[int, int], None],
+        figures: Callable[[], Figures | None] = lambda: None,
     ) -> None:
         """``size`` and ``seen``: as in ``microbatch_step.SlicedStep``;
         ``steps_a_call``: Keras' ``steps_per_execution``. ``on_trial``
         hears of a new size and why, before it is used; ``on_peak`` of a size and its
-        peak in bytes."""
+        peak in bytes. ``figures``: what the allocator's map says."""
         self._size = size
         self._seen = seen
         self._batch = batch
@@ -197,6 +223,7 @@ class Climb:
         self._on_trial = on_trial
         self._on_peak = on_peak
         self._steps_a_call = steps_a_call
+        self._figures = figures
         self._before_bytes = 0
         self._readings: dict[int, list[Readings]] = {}
         self.done = False
@@ -212,7 +239,7 @@ class Climb:
         """Note the peak, and choose the size of the next step."""
         for value in tf.nest.flatten(logs):
             value.numpy()  # waits until the step is over, where steps are asynchronous
-        reading = allocator.read()
+        reading, figures = allocator.read(), self._figures()
         if reading is None or int(self._seen.numpy()) < self._batch:
             return  # a short batch says nothing about a whole one
         size = int(self._size.numpy())
@@ -222,11 +249,17 @@ class Climb:
                 before=self._before_bytes,
                 peak=reading.peak_bytes,
                 after=reading.current_bytes,
+                request=None if figures is None else figures.largest_request,
             )
         )
-        self._settle_or_climb(size, steps_seen=len(steps) * self._steps_a_call)
+        free = None if figures is None else figures.largest_allocatable
+        self._settle_or_climb(
+            size, steps_seen=len(steps) * self._steps_a_call, free_bytes=free
+        )
 
-    def _settle_or_climb(self, size: int, *, steps_seen: int) -> None:
+    def _settle_or_climb(
+        self, size: int, *, steps_seen: int, free_bytes: int | None
+    ) -> None:
         if steps_seen < STEPS_ON_THE_WAY:
             return
         sizes = needs(self._readings)
@@ -242,11 +275,15 @@ class Climb:
         far = trial is not None and trial >= FAR * size
         if not far and steps_seen < STEPS:
             return
+        if trial is not None and not has_place(need, trial, free_bytes=free_bytes):
+            if steps_seen < STEPS_FOR_A_PLACE:
+                return
+            trial = None
         self._on_peak(size, max(one.peak for one in self._readings[size]))
         if trial is None:
             self.done = True
             final = settled(sizes, limit_bytes=self._limit_bytes)
-            final = slicing.balanced(batch=self._batch, size=final)
+            final = balanced(batch=self._batch, size=final)
             self._use(final, f"measured at {len(sizes)} sizes")
         else:
             self._use(trial, "being measured")

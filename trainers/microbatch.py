@@ -12,9 +12,10 @@ import keras
 import tensorflow as tf
 
 from supervisor.wire.events import Kind
+from supervisor.wire.slices import balanced, count
 from trainers import calibrate as calibration
 from trainers import exactness, own_step, seams, sliceable, slicing
-from trainers.memory import allocator
+from trainers.memory import allocator, native
 from trainers.microbatch_step import SlicedStep
 
 PEAK_NEWS = 1.02
@@ -50,7 +51,7 @@ class Prepared:
         """Slices of a whole batch, now; 1: not sliced."""
         if self.size is None or self.batch is None:
             return 1
-        return slicing.count(batch=self.batch, size=self.size)
+        return count(batch=self.batch, size=self.size)
 
 
 def prepare(
@@ -136,7 +137,7 @@ def _first_size(
         return calibration.first_trial(batch=batch, ceiling=ceiling)
     if wanted is None:
         wanted = (batch if ceiling is None else min(ceiling, batch)) // 2
-    return slicing.balanced(batch=batch, size=wanted)
+    return balanced(batch=batch, size=wanted)
 
 
 def _examined(model: Any, batch: Any, ceiling: int) -> exactness.Findings:
@@ -239,13 +240,18 @@ class _Installation:
             steps_a_call=self.model.steps_per_execution,
             on_trial=self._on_size,
             on_peak=self._on_peak,
+            figures=self._figures,
         )
+
+    def _figures(self) -> native.Figures | None:
+        """With XLA a plan without the map would be luck."""
+        return native.figures(needed=bool(self.model.jit_compile))
 
     def _on_size(self, size: int, planned: str) -> None:
         self.report(
             Kind.MICROBATCH,
             batch=self.batch,
-            slices=slicing.count(batch=self.batch, size=size),
+            slices=count(batch=self.batch, size=size),
             size=size,
             mode=self._mode,
             deviations=list(self.findings.deviations),
@@ -257,7 +263,7 @@ class _Installation:
         self.report(
             Kind.PEAK,
             slice_size=size,
-            slices=slicing.count(batch=self.batch, size=size),
+            slices=count(batch=self.batch, size=size),
             peak_bytes=peak_bytes,
             limit_bytes=self.limit_bytes,
             jit=bool(self.model.jit_compile),

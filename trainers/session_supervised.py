@@ -5,6 +5,7 @@ from types import TracebackType
 from typing import Any
 
 from supervisor.wire.page import Phase
+from supervisor.wire.slices import balanced
 from trainers import crash_report, fit_supervised, loop_run, slicing
 from trainers.attempt import Attempt
 from trainers.loop_run import Kept, LoopRun, State
@@ -102,7 +103,7 @@ class SupervisedRun(Run):
         if size is None or size >= total:
             yield tensors, 1.0
             return
-        size = slicing.balanced(batch=total, size=size)
+        size = balanced(batch=total, size=size)
         for start in range(0, total, size):
             stop = min(start + size, total)
             yield slicing.cut(tensors, start, stop), (stop - start) / total

@@ -16,6 +16,8 @@ The rules, in order, after an attempt ran out of memory:
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from supervisor.wire.slices import balanced, count
+
 SAFE_PART = 0.96
 """A planned slice is this part of the largest that the line says fits."""
 
@@ -82,19 +84,6 @@ def next_plan(observations: Sequence[Observation], *, batch: int | None) -> Plan
 def below(ceiling: int) -> int:
     """The largest slice worth trying when ``ceiling`` samples (2 or more) failed."""
     return max(1, min(ceiling - 1, int(ceiling * BELOW_FAILED)))
-
-
-def count(*, batch: int, size: int) -> int:
-    """How many slices of ``size`` samples a ``batch`` has; at least 1."""
-    return max(1, -(-batch // size))
-
-
-def balanced(*, batch: int, size: int) -> int:
-    """The smallest size with as many slices as ``size`` has: ``batch`` shared out evenly.
-
-    What costs time is the number of slices; larger ones than these only need memory.
-    """
-    return -(-batch // count(batch=batch, size=size))
 
 
 def _plan(

@@ -32,7 +32,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from supervisor.core.batching import Observation, balanced, count, next_plan
+from supervisor.core.batching import Observation, next_plan
+from supervisor.wire.slices import balanced, count
 from tests.bench.planner_trial import BATCHES
 
 LIMITS_MIB = {

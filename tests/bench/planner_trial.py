@@ -86,11 +86,12 @@ def main() -> None:
     import keras
 
     from trainers import microbatch
-    from trainers.memory import pool
+    from trainers.memory import native, pool
 
     limit_bytes = int(limit) * 2**20
     if plan != "whole":  # as in an attempt that may work in slices
         pool.in_one_piece(limit_bytes)
+        native.of_process(print).ask()
     model, batch, x, y = build(name)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile("adam", loss, metrics=["accuracy"], jit_compile=jit == "1")

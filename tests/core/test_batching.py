@@ -3,14 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisor.core.batching import (
-    Observation,
-    Plan,
-    balanced,
-    below,
-    count,
-    next_plan,
-)
+from supervisor.core.batching import Observation, Plan, below, next_plan
+from supervisor.wire.slices import balanced, count
 
 LIMIT = 600_000_000
 

@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from supervisor.host import shim
@@ -94,9 +95,10 @@ def test_the_introduction_names_the_process(tmp_path: Path) -> None:
     shimmed = Shimmed.from_json(json.loads(await_file(tmp_path / "shimmed.json")))
     assert shimmed is not None
     assert shimmed.shim_pid == process.pid
-    assert Path(f"/proc/{shimmed.pid}/comm").read_text().strip() in {"sleep", "python3"}
+    assert psutil.Process(shimmed.pid).ppid() == process.pid
     os.kill(shimmed.pid, signal.SIGKILL)
     assert process.wait(PATIENCE) == 0
+    assert exit_record(tmp_path).signal == signal.SIGKILL
 
 
 def test_sigterm_is_passed_on(tmp_path: Path) -> None:

@@ -5,17 +5,18 @@ from collections.abc import Callable
 from hypothesis import given
 from hypothesis import strategies as st
 
+from supervisor.wire.slices import count
 from trainers.calibrate import (
     CALM_PART,
     Need,
     Readings,
     first_trial,
+    has_place,
     largest,
     needs,
     next_trial,
     settled,
 )
-from trainers.slicing import count
 
 LIMIT = 300_000_000
 BETWEEN = 25_000_000
@@ -162,6 +163,30 @@ def test_a_pool_that_is_full_between_steps_ends_the_climb() -> None:
     assert largest(full, limit_bytes=LIMIT) == 0
     assert next_trial(full, batch=64, ceiling=None, limit_bytes=LIMIT) is None
     assert settled([full], limit_bytes=LIMIT) == 8
+
+
+def test_a_size_waits_for_a_place_in_one_piece() -> None:
+    """XLA's block for 171 samples is by no means larger than 171/128 of that for 128.
+
+    It has no place between two batches that lie in the middle of the pool, however much
+    is free in all. Where there is no map nothing is known, and nothing waited for.
+    """
+    need = Need(size=128, between=30, added=170, highest=200, request=169)
+    assert not has_place(need, 171, free_bytes=170)
+    assert not has_place(need, 171, free_bytes=225)
+    assert has_place(need, 171, free_bytes=226)
+    assert has_place(need, 171, free_bytes=None)
+    blind = Need(size=128, between=30, added=170, highest=200)
+    assert has_place(blind, 171, free_bytes=1)
+
+
+def test_the_largest_request_of_any_step_counts() -> None:
+    """One step of a size may ask for more than another; not known is not nothing."""
+    steps = [Readings(before=1, peak=9, after=1, request=one) for one in (5, 7, None)]
+    (need,) = needs({4: steps})
+    assert need.request == 7
+    (need,) = needs({4: steps[2:]})
+    assert need.request is None
 
 
 def test_a_slice_that_turns_out_tight_is_not_stayed_with() -> None:

@@ -39,6 +39,14 @@ class Figures:
     largest_request: int | None
     requests: int | None
 
+    @property
+    def largest_allocatable(self) -> int | None:
+        """The largest block that could be had now with none freed before; None: there
+        is no map, or no limit."""
+        if self.limit is None or self.pool is None or self.largest_free is None:
+            return self.largest_free
+        return max(self.largest_free, self.limit - self.pool)
+
 
 class Ops:
     """A loaded library. Call its functions between steps, never inside of one."""
@@ -134,6 +142,24 @@ class Native:
 
 
 _native: list[Native] = []
+
+BUILDING_SECONDS = 120
+"""So long somebody who cannot do without the operations waits for them: building takes
+some 20 s on two busy cores, once for each TensorFlow on a machine."""
+
+
+def figures(*, needed: bool) -> Figures | None:
+    """What the allocator says by the operations of this process.
+
+    ``needed``: they are waited for if they are being built. None: nobody has asked for
+    them, or they are not there.
+    """
+    for one in _native:
+        if needed:
+            one.wait(BUILDING_SECONDS)
+        ops = one.ops()
+        return None if ops is None else ops.figures()
+    return None
 
 
 def of_process(notice: Callable[[str], None]) -> Native:
