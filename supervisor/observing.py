@@ -37,28 +37,36 @@ def observing(spec: Spec, state: Path) -> Generator[Observer]:
 
 @contextmanager
 def observing_box(
-    metrics: Metrics, state: Path, *, gpus: Sequence[int | str] | None
+    metrics: Metrics,
+    state: Path,
+    *,
+    gpus: Sequence[int | str] | None,
+    link: Path | None = None,
 ) -> Generator[Observer]:
-    """The same for a box with many runs, and ``gpus`` of them handed out.
+    """The same for a box with many runs, and ``gpus`` of them handed out. ``link``: the
+    socket of the service that keeps the GPU probe; None: it is a child of ours.
 
     Raises:
         ServeError: the address or the certificate cannot be used.
     """
     places = default_places(state, Path("/dev/shm"))  # noqa: S108  # the memory tier's
-    with _observing(metrics, places, gpus) as observer:
+    with _observing(metrics, places, gpus, link) as observer:
         yield observer
 
 
 @contextmanager
 def _observing(
-    metrics: Metrics, places: dict[str, Path], gpus: Sequence[int | str] | None
+    metrics: Metrics,
+    places: dict[str, Path],
+    gpus: Sequence[int | str] | None,
+    link: Path | None = None,
 ) -> Generator[Observer]:
     with ExitStack() as stack:
         board = None if metrics.listen is None else Board()
         if board is not None and metrics.listen is not None:
             tls = tls_of(metrics)
             stack.enter_context(serve(metrics.listen, board.read, tls=tls))
-        observer = Observer(places=places, gpus=gpus, board=board)
+        observer = Observer(places=places, gpus=gpus, board=board, link=link)
         observer.start()
         stack.callback(observer.close)
         yield observer

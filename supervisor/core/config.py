@@ -42,6 +42,10 @@ class Gpus(Table):
     """By UUID or index. None: all that the driver names."""
     quota: Annotated[int, Field(ge=0, le=1024)] | None = None
     """How many a user may hold at a time."""
+    probe: Path | None = None
+    """The socket of the service that keeps the GPU probe. None: where attempts are
+    units of systemd, that of ``trainwarden-gpu.service``; else the daemon has its own
+    probe."""
 
 
 class Config(Table):

@@ -132,6 +132,22 @@ class Absent:
     because: str
 
 
+@dataclass(frozen=True, slots=True)
+class Hanging:
+    """Whoever keeps the probe tells that it hangs, and that SIGKILL does not end it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """Lines of the kernel log that somebody else reads: (monotonic seconds, text)."""
+
+    lines: tuple[tuple[float, str], ...]
+
+
+Said = GpuSample | Absent | Hanging | Logged
+"""What comes from the probe, or from the service that keeps it."""
+
+
 def with_lost(
     sample: GpuSample, known: Mapping[str, Gpu]
 ) -> tuple[GpuSample, dict[str, Gpu]]:

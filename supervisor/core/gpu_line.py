@@ -19,8 +19,11 @@ from supervisor.core.gpu import (
     GpuMemory,
     GpuProcess,
     GpuSample,
+    Hanging,
+    Logged,
     MigDevice,
     RemappedRows,
+    Said,
     Xid,
     short_bus,
 )
@@ -31,21 +34,32 @@ MOST_WATTS = 20_000.0
 LEAST_CELSIUS, MOST_CELSIUS = -50.0, 200.0
 """Beyond these it is no measurement but a driver's way of saying that it has none."""
 MOST_TEXT = 96
+MOST_LINE = 1024
+"""Of a line of the kernel log (printk's own limit: LOG_LINE_MAX, kernel/printk)."""
 
 T = TypeVar("T")
 
 
-def parse_line(line: bytes) -> GpuSample | Absent | None:
-    """What a line of the probe says; None: nothing that can be understood."""
+def parse_line(line: bytes) -> Said | None:
+    """What a line of the probe says, or of the service that keeps it; None: nothing
+    that can be understood."""
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):
-        return None
+        value = None
     if not isinstance(value, dict):
         return None
     record = cast("dict[str, Any]", value)
     if "absent" in record:
         return Absent(_text(record, "absent"))
+    if "hanging" in record:
+        return Hanging()
+    if "kernel" in record:
+        return Logged(_all(_logged, record["kernel"]))
+    return _sample(record)
+
+
+def _sample(record: Mapping[str, Any]) -> GpuSample | None:
     taken, seconds = _number(record, "taken"), _number(record, "seconds")
     gpus = record.get("gpus")
     if taken is None or seconds is None or not isinstance(gpus, list):
@@ -174,6 +188,13 @@ def _xid(value: Mapping[str, Any]) -> Xid | None:
     if code is None or at is None:
         return None
     return Xid(code=code, at=at, gpu=_text(value, "gpu") or None)
+
+
+def _logged(value: Mapping[str, Any]) -> tuple[float, str] | None:
+    at, text = _number(value, "at"), value.get("text")
+    if at is None or not isinstance(text, str):
+        return None
+    return at, text[:MOST_LINE]
 
 
 def _problems(value: object) -> dict[str, str]:

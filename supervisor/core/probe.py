@@ -8,6 +8,8 @@ The rules:
 3. One that does not end within ``kill_seconds`` of SIGKILL hangs inside the driver (D
    state): a second one would hang beside it. It is not replaced, and an event says that
    the machine needs a reboot. Should it end after all, it is replaced as any other.
+   Where somebody else keeps the probe (``trainwarden-gpu.service``), that is told by
+   them, and a line to them that breaks does not take it back: only a sample does.
 4. Where there is no NVML, it is asked again only now and then: a driver may be loaded
    late.
 5. Between two samples further apart than ``gap_seconds`` the kernel log is asked for
@@ -69,12 +71,21 @@ class Nothing:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """It is gone, or could not be started: ``because``."""
+    """It is gone, or could not be started: ``because``.
+
+    ``seen``: False: only the line to whoever keeps it has ended.
+    """
 
     because: str
+    seen: bool = True
 
 
-Event = Tick | Heard | Nothing | Ended
+@dataclass(frozen=True, slots=True)
+class Stuck:
+    """Whoever keeps it tells that SIGKILL does not end it."""
+
+
+Event = Tick | Heard | Nothing | Ended | Stuck
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +129,8 @@ class Probe:
     """When the last sample came."""
     problem: str = ""
     """Why there is no sample now; empty: there is."""
+    hangs: bool = False
+    """SIGKILL did not end it, and nothing was seen since that says otherwise."""
 
 
 Step = tuple[Probe, tuple[Effect, ...]]
@@ -126,6 +139,7 @@ REBOOT = (
     "The GPU driver hangs: a process that asked it does not end even by SIGKILL. "
     "Reboot this machine; until then its GPUs are not watched."
 )
+AGAIN = "The GPU driver answers again; its GPUs are watched as before."
 
 
 def step(probe: Probe, event: Event, *, now: float) -> Step:
@@ -136,7 +150,9 @@ def step(probe: Probe, event: Event, *, now: float) -> Step:
         return _heard(probe, now)
     if isinstance(event, Nothing):
         return _absent(probe, event.because, now)
-    return _ended(probe, event.because, now)
+    if isinstance(event, Stuck):
+        return _stuck(probe)
+    return _ended(probe, event, now)
 
 
 def _tick(probe: Probe, now: float) -> Step:
@@ -152,22 +168,31 @@ def _tick(probe: Probe, now: float) -> Step:
         killed = replace(probe, mode=Mode.ENDING, deadline=deadline, problem=problem)
         return killed, (Say(f"{problem} Its probe is replaced."), Kill())
     if probe.mode is Mode.ENDING:
-        stuck = replace(probe, mode=Mode.STUCK, problem=REBOOT)
-        return stuck, (Say(REBOOT, reboot=True),)
+        return _stuck(probe)
     return probe, ()
+
+
+def _stuck(probe: Probe) -> Step:
+    """Said once, however often it is told."""
+    stuck = replace(probe, mode=Mode.STUCK, problem=REBOOT, hangs=True)
+    return stuck, () if probe.hangs else (Say(REBOOT, reboot=True),)
 
 
 def _heard(probe: Probe, now: float) -> Step:
     """A sample may still be in the pipe of a probe that was killed: it counts too."""
     before, limits = probe.heard, probe.limits
     gap = before is not None and now - before > limits.gap_seconds
-    effects = (Backfill(before),) if gap and before is not None else ()
+    effects: tuple[Effect, ...] = (
+        (Backfill(before),) if gap and before is not None else ()
+    )
     heard = replace(probe, heard=now)
-    if probe.mode is Mode.ASKED:
-        heard = replace(
-            heard, deadline=now + limits.sample_seconds, failures=0, problem=""
-        )
-    return heard, effects
+    if probe.mode is not Mode.ASKED:
+        return heard, effects
+    if probe.hangs:
+        effects = (*effects, Say(AGAIN))
+    deadline = now + limits.sample_seconds
+    calm = replace(heard, deadline=deadline, failures=0, problem="", hangs=False)
+    return calm, effects
 
 
 def _absent(probe: Probe, because: str, now: float) -> Step:
@@ -175,7 +200,7 @@ def _absent(probe: Probe, because: str, now: float) -> Step:
     return replace(probe, mode=Mode.ABSENT, deadline=deadline, problem=because), ()
 
 
-def _ended(probe: Probe, because: str, now: float) -> Step:
+def _ended(probe: Probe, event: Ended, now: float) -> Step:
     if probe.mode is Mode.ABSENT:
         return probe, ()
     limits = probe.limits
@@ -187,10 +212,10 @@ def _ended(probe: Probe, because: str, now: float) -> Step:
         mode=Mode.RESTING,
         deadline=now + wait,
         failures=probe.failures + 1,
-        problem=because if asked else probe.problem,
+        problem=event.because if asked else probe.problem,
     )
-    if probe.mode is Mode.STUCK:
-        told = "The GPU driver answers again; its GPUs are watched as before."
-        return replace(rested, problem=because), (Say(told),)
-    news = asked and not probe.failures
-    return rested, (Say(f"The GPU probe ended: {because}"),) if news else ()
+    if probe.mode is Mode.STUCK and event.seen:
+        return replace(rested, problem=event.because, hangs=False), (Say(AGAIN),)
+    news = asked and not probe.failures and not probe.hangs
+    said = (Say(f"The GPU probe ended: {event.because}"),) if news else ()
+    return rested, said

@@ -1,42 +1,27 @@
-"""Watching the GPUs: the probe process, the kernel log, and what they said last.
+"""Watching the GPUs: the probe, the kernel log, and what they said last.
 
-A thread of its own feeds ``core.probe`` and performs what it decides. Nobody else ever
-waits for the driver: ``latest`` hands out a value that is there.
+A thread of its own listens to the probe, which is a child of ours or kept by a service
+(``host.gpu_running``). Nobody else ever waits for the driver: ``latest`` hands out a
+value that is there.
 """
 
 import contextlib
+import math
 import os
-import sys
 import threading
-from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
-from supervisor.core.gpu import Absent, Gpu, GpuSample, with_lost
-from supervisor.core.gpu_line import parse_line
-from supervisor.core.probe import (
-    Backfill,
-    Effect,
-    Ended,
-    Event,
-    Heard,
-    Kill,
-    Limits,
-    Mode,
-    Nothing,
-    Probe,
-    Say,
-    Start,
-    Tick,
-    step,
-)
+from supervisor.core.gpu import Gpu, GpuSample, Logged, with_lost
+from supervisor.core.probe import Limits, Mode, Probe
 from supervisor.core.xids import XidLog, heard, parse_xid
+from supervisor.host import gpu_link
 from supervisor.host.clock import Clock
+from supervisor.host.gpu_running import ChildSource, Running, Source, probe_command
 from supervisor.host.kernel import JournalQuestion, KernelLine, KernelLog
-from supervisor.host.piped import Piped, wait_for
+from supervisor.host.piped import wait_for
 
-LINE_BYTES = 1024 * 1024
-"""Longer lines are nothing that the probe writes."""
 KERNEL_LINES = 2000
 """Kept of the newest, for the evidence about an attempt."""
 USERS = 1000
@@ -78,14 +63,12 @@ class GpuView:
         return sample
 
 
-def probe_command(*, interval_seconds: float) -> list[str]:
-    """How the probe is started."""
-    return [
-        sys.executable,
-        "-m",
-        "supervisor.host.gpu_probe",
-        str(interval_seconds),
-    ]
+@dataclass(slots=True)
+class _Marks:
+    """Up to when everything was heard of, in monotonic seconds."""
+
+    xids: float = -math.inf
+    kernel: float = -math.inf
 
 
 class GpuWatch:
@@ -100,21 +83,33 @@ class GpuWatch:
         limits: Limits | None = None,
         environment: Mapping[str, str] | None = None,
         kernel: KernelLog | None = None,
+        link: Path | None = None,
     ) -> None:
-        """``say`` is called from another thread; ``environment`` is the probe's."""
-        self._say = say
-        self._clock = clock or Clock()
-        self._command = probe_command(interval_seconds=interval_seconds)
-        self._environment = environment
-        self._probe = Probe(limits=limits or Limits())
+        """``say`` is called from another thread. ``link``: the socket of the service
+        that keeps the probe; None: it is a child of ours, in ``environment``."""
+        command = probe_command(interval_seconds=interval_seconds)
+
+        def begin() -> Source:
+            if link is not None:
+                return gpu_link.linked(link)
+            return ChildSource(command, environment)
+
+        usual = Limits() if link is None else gpu_link.LIMITS
+        self._running = Running(
+            begin=begin,
+            heed=self._heed,
+            say=say,
+            clock=clock or Clock(),
+            probe=Probe(limits=limits or usual),
+            missed=self._backfill,
+        )
         self._kernel = kernel or KernelLog()
-        self._running: Piped | None = None
-        self._unread = b""
+        self._relayed = False
+        self._heard_to = _Marks()
         self._question: JournalQuestion | None = None
         self._known: dict[str, Gpu] = {}
         self._users: dict[str, dict[int, None]] = {}
         self._view = GpuView(kernel_readable=self._kernel.readable)
-        self._inbox: deque[Event] = deque()
         self._changing = threading.RLock()
         self._closing = threading.Event()
         self._wake, self._waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -145,52 +140,44 @@ class GpuWatch:
 
     def _watch(self) -> None:
         while not self._closing.is_set():
-            self._inbox.append(Tick())
-            while self._inbox:
-                self._happen(self._inbox.popleft())
+            self._running.tick()
             self._publish()
             self._listen()
         self._end()
 
-    def _happen(self, event: Event) -> None:
-        self._probe, effects = step(self._probe, event, now=self._clock.now())
-        for effect in effects:
-            self._perform(effect)
-
     def _listen(self) -> None:
         """Until something comes, or for a moment."""
-        sources = [self._wake]
-        running = self._running
-        if running is not None:
-            sources += [running.output, running.exit]
-        idle = self._probe.mode is Mode.ABSENT and not self._kernel.readable
-        ready = wait_for(sources, seconds=5.0 if idle else 0.5)
-        if running is not None and ready:
-            self._read(running)
+        probe = self._running.probe
+        idle = probe.mode is Mode.ABSENT and not self._kernel.readable
+        seconds = min(5.0, probe.limits.absent_seconds) if idle else 0.5
+        sources = [self._wake, *self._running.descriptors]
+        if wait_for(sources, seconds=seconds):
+            self._running.read()
         self._read_kernel()
 
-    def _read(self, running: Piped) -> None:
-        status = running.status()
-        chunk, _ = running.read()
-        *lines, rest = (self._unread + chunk).split(b"\n")
-        self._unread = rest[:LINE_BYTES]
-        for line in lines:
-            self._take(line)
-        if status is not None:
-            running.close(wait_seconds=0.0)
-            self._running, self._unread = None, b""
-            self._inbox.append(Ended(f"its exit status was {status}."))
-
-    def _take(self, line: bytes) -> None:
-        said = parse_line(line)
-        if isinstance(said, Absent):
-            self._inbox.append(Nothing(said.because))
-        elif said is not None:
+    def _heed(self, _line: bytes, said: GpuSample | Logged) -> None:
+        if isinstance(said, Logged):
+            self._hear_of_kernel(said)
+        else:
             self._show(said)
-            self._inbox.append(Heard())
+
+    def _hear_of_kernel(self, said: Logged) -> None:
+        """What whoever keeps the probe reads; needless where we read it ourselves."""
+        if self._kernel.readable:
+            return
+        with self._changing:
+            self._relayed = True
+            new = [KernelLine(at, text) for at, text in said.lines
+                   if at > self._heard_to.kernel]  # fmt: skip
+            if new:
+                self._heard_to.kernel = max(line.at for line in new)
+                self._note(new)
 
     def _show(self, said: GpuSample) -> None:
-        sample, self._known = with_lost(said, self._known)
+        """A service tells whoever connects of the last Xids again."""
+        new = [xid for xid in said.xids if xid.at > self._heard_to.xids]
+        self._heard_to.xids = max([self._heard_to.xids, *(xid.at for xid in new)])
+        sample, self._known = with_lost(replace(said, xids=tuple(new)), self._known)
         with self._changing:
             xids = heard(
                 self._view.xids, sample.xids, source="nvml", gpus=self._known.values()
@@ -234,43 +221,27 @@ class GpuWatch:
         self._view = replace(self._view, xids=xids, kernel=kernel)
 
     def _publish(self) -> None:
-        probe = self._probe
+        probe = self._running.probe
+        if probe.mode in {Mode.RESTING, Mode.ABSENT}:
+            self._relayed = False
         with self._changing:
             self._view = replace(
                 self._view,
+                kernel_readable=self._kernel.readable or self._relayed,
                 mode=probe.mode,
                 problem=probe.problem,
-                reboot=probe.mode is Mode.STUCK,
+                reboot=probe.hangs,
             )
-
-    def _perform(self, effect: Effect) -> None:
-        match effect:
-            case Start():
-                self._start_probe()
-            case Kill():
-                if self._running is not None:
-                    self._running.kill()
-            case Say(text=text):
-                self._say(text)
-            case Backfill(since=since):
-                self._backfill(since)
-
-    def _start_probe(self) -> None:
-        try:
-            self._running = Piped(self._command, environment=self._environment)
-        except OSError as error:
-            self._inbox.append(Ended(error.strerror or str(error)))
 
     def _backfill(self, since: float) -> None:
         """Ask the journal; needless where the kernel log itself is followed."""
-        if self._kernel.readable or self._question is not None:
+        if self._view.kernel_readable or self._question is not None:
             return
         with self._changing, contextlib.suppress(OSError):  # no journal: nobody knows
             self._question = JournalQuestion(since=since)
 
     def _end(self) -> None:
-        if self._running is not None:
-            self._running.close(wait_seconds=self._probe.limits.kill_seconds)
+        self._running.close()
         with self._changing:
             if self._question is not None:
                 self._question.close()

@@ -29,10 +29,12 @@ def test_what_is_given_wins() -> None:
         [gpus]
         use = ["GPU-1"]
         quota = 2
+        probe = "/e"
     """
     config = build_config(text, state_dir="/d")
     assert (config.state_dir, config.jobs, config.control) == ("/d", "/b", "/c")
     assert config.gpus.use == ("GPU-1",)
+    assert config.gpus.probe == "/e"
     assert config.group == "research"
     assert str(config.metrics.listen) == "127.0.0.1:9464"
     assert build_config("[metrics]\nlisten = 'off'").metrics.listen is None

@@ -13,6 +13,8 @@ from supervisor.core.gpu import (
     GpuMemory,
     GpuProcess,
     GpuSample,
+    Hanging,
+    Logged,
     MigDevice,
     RemappedRows,
     Xid,
@@ -190,3 +192,16 @@ def test_the_driver_may_say_so_itself() -> None:
 def test_bus(bus: str, short: str) -> None:
     """NVML's name of a place on the bus becomes the kernel log's."""
     assert short_bus(bus) == short
+
+
+def test_what_a_service_adds() -> None:
+    """That the probe hangs, and lines of the kernel log, cut to what the kernel writes;
+    those that make no sense are left out."""
+    assert parse_line(b'{"hanging": true}') == Hanging()
+    lines = [
+        {"at": 5.5, "text": "NVRM: Xid"}, {"at": 6, "text": "x" * 5000},
+        {"at": None, "text": "a"}, {"at": 7.0}, 7,
+    ]  # fmt: skip
+    said = parse_line(json.dumps({"kernel": lines}).encode())
+    assert said == Logged(((5.5, "NVRM: Xid"), (6.0, "x" * 1024)))
+    assert parse_line(b'{"kernel": "none"}') == Logged(())

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from supervisor.core.probe import (
+    AGAIN,
     REBOOT,
     Backfill,
     Effect,
@@ -20,6 +21,7 @@ from supervisor.core.probe import (
     Probe,
     Say,
     Start,
+    Stuck,
     Tick,
     step,
 )
@@ -99,11 +101,26 @@ def test_it_may_end_after_all(told: Told) -> None:
     """A driver that comes to itself is watched again."""
     told.at(11.0, Tick())
     told.at(16.0, Tick())
-    (say,) = told.at(50.0, Ended("it was killed"))
-    assert isinstance(say, Say)
-    assert not say.reboot
+    assert told.at(50.0, Ended("it was killed")) == [Say(AGAIN)]
+    assert not told.probe.hangs
     assert told.probe.problem == "it was killed"
     assert told.at(51.0, Tick()) == [Start()]
+
+
+def test_whoever_keeps_it_tells_that_it_hangs(told: Told) -> None:
+    """Said once, also when it is told again; a broken line to them proves nothing, and
+    a sample does."""
+    assert told.at(5.0, Stuck()) == [Say(REBOOT, reboot=True)]
+    assert told.at(3600.0, Stuck(), Tick()) == []
+    assert told.at(3601.0, Ended("its service has ended.", seen=False)) == []
+    assert told.probe.hangs
+    assert told.at(3602.0, Tick()) == [Start()]
+    assert told.at(3603.0, Stuck(), Ended("again", seen=False)) == []
+    assert told.at(3610.0, Tick()) == [Start()]
+    assert told.at(3611.0, Ended("nobody listens", seen=False)) == []
+    assert told.at(3620.0, Tick()) == [Start()]
+    assert told.at(3621.0, Heard()) == [Backfill(1.0), Say(AGAIN)]
+    assert (told.probe.hangs, told.probe.problem) == (False, "")
 
 
 def test_replacements_come_later_and_later(told: Told) -> None:
@@ -141,7 +158,16 @@ def test_a_late_line_is_still_a_sample(told: Told) -> None:
     assert told.probe.problem
 
 
-EVENTS = st.sampled_from([Tick(), Heard(), Nothing("none"), Ended("gone")])
+EVENTS = st.sampled_from(
+    [
+        Tick(),
+        Heard(),
+        Nothing("none"),
+        Ended("gone"),
+        Ended("cut", seen=False),
+        Stuck(),
+    ]
+)
 
 
 @given(st.lists(st.tuples(EVENTS, st.floats(0, 100)), max_size=60))
@@ -150,7 +176,7 @@ def test_never_two_at_once(events: list[tuple[Event, float]]) -> None:
     story, now, running = Told(), 0.0, False
     for event, passed in events:
         now += passed
-        if isinstance(event, Heard | Ended | Nothing) and not running:
+        if isinstance(event, Heard | Ended | Nothing | Stuck) and not running:
             continue
         if isinstance(event, Ended | Nothing):
             running = False

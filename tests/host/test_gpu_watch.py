@@ -1,32 +1,21 @@
-"""A real probe process, the real binding, and a library whose answers a test writes."""
+"""A real probe process, the real binding, and a library whose answers a test writes.
+
+What holds as well for a probe that a service keeps: tests/contracts/test_gpu_sources.py.
+"""
 
 import json
 import os
-import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 
-from supervisor.core.gpu import Gpu
-from supervisor.core.probe import Limits, Mode
-from supervisor.host.gpu import GpuView, GpuWatch
-from supervisor.host.kernel import KernelLog
 from tests.support.fake_nvml import GIB, FakeNvml, build
-from tests.support.freezer import frozen
-
-QUICK = Limits(
-    first_seconds=20.0,
-    sample_seconds=2.0,
-    kill_seconds=1.0,
-    wait_seconds=0.1,
-    gap_seconds=1.9,
-)
-DEADLINE_SECONDS = 60.0
+from tests.support.watched import DEADLINE_SECONDS, Watched, probes
 
 
 @pytest.fixture(scope="session")
@@ -43,44 +32,6 @@ def nvml(library: Path, tmp_path: Path) -> FakeNvml:
     return fake
 
 
-class Watched:
-    """A watch, and what it said."""
-
-    def __init__(self, environment: dict[str, str], kernel: Path) -> None:
-        self.said: list[str] = []
-        self.watch = GpuWatch(
-            say=self.said.append,
-            interval_seconds=0.1,
-            limits=QUICK,
-            environment=environment,
-            kernel=KernelLog(kernel),
-        )
-        self.watch.start()
-
-    def until(self, ask: Callable[[GpuView], object], what: str) -> GpuView:
-        """The first view of which ``ask`` is true."""
-        ends = time.monotonic() + DEADLINE_SECONDS
-        while time.monotonic() < ends:
-            view = self.watch.latest()
-            if ask(view):
-                return view
-            time.sleep(0.02)
-        pytest.fail(f"waited in vain until {what}: {self.watch.latest()}, {self.said}")
-
-    def sampled(self) -> GpuView:
-        """The view after the next sample."""
-        now = time.monotonic()
-        return self.until(
-            lambda view: view.sample and view.sample.taken > now, "there is a sample"
-        )
-
-    def gpu(self, index: int) -> Gpu:
-        """A GPU in the next sample."""
-        sample = self.sampled().sample
-        assert sample is not None
-        return sample.gpus[index]
-
-
 @pytest.fixture
 def kernel(tmp_path: Path) -> Path:
     """A kernel log to which a test can write: the real one is the machine's."""
@@ -95,22 +46,6 @@ def watched(nvml: FakeNvml, kernel: Path) -> Iterator[Watched]:
     made = Watched(nvml.environment, kernel)
     yield made
     made.watch.close()
-
-
-def probes() -> list[psutil.Process]:
-    """The probe processes that are children of ours."""
-    return [
-        child
-        for child in psutil.Process().children()
-        if child.status() != psutil.STATUS_ZOMBIE
-        and "supervisor.host.gpu_probe" in child.cmdline()
-    ]
-
-
-def probe() -> psutil.Process:
-    """The one probe that runs."""
-    (found,) = probes()
-    return found
 
 
 def test_every_figure_arrives(watched: Watched, nvml: FakeNvml) -> None:
@@ -159,51 +94,6 @@ def test_what_a_device_lacks_is_no_problem(watched: Watched, nvml: FakeNvml) -> 
     assert gpu.problems == {"nvmlDeviceGetPowerUsage": "Unknown Error"}
 
 
-def test_an_xid_as_it_happens(watched: Watched, nvml: FakeNvml, kernel: Path) -> None:
-    """NVML's event and the kernel's line are one Xid, of the GPU that it is about."""
-    watched.sampled()
-    nvml.xid(1, 31)
-    view = watched.until(lambda view: view.xids.xids, "an Xid is heard of")
-    assert view.xids.last("GPU-00000001-fake") is not None
-    at = int(view.xids.xids[0].at * 1e6)
-    line = "NVRM: Xid (PCI:0000:31:00): 31, pid=4711, name=python3, MMU Fault"
-    with kernel.open("a") as log:
-        log.write(f"6,1,{at},-;{line}\n")
-    view = watched.until(lambda view: view.kernel, "the line is read")
-    (xid,) = view.xids.xids
-    assert (xid.code, xid.gpu, xid.text) == (31, "GPU-00000001-fake", line)
-    assert view.xids.count("GPU-00000001-fake") == 1
-
-
-def test_a_gpu_falls_off_the_bus(watched: Watched, nvml: FakeNvml) -> None:
-    """It is told as lost, also by a new probe, which cannot even find it."""
-    watched.sampled()
-    nvml.set({"0.lost": 1})
-    watched.until(lambda _: watched.gpu(0).lost, "it is lost")
-    assert not watched.gpu(1).lost
-    os.kill(probe().pid, signal.SIGKILL)
-    watched.until(lambda view: view.problem, "the probe is missed")
-    watched.until(lambda view: not view.problem, "there is a new probe")
-    sample = watched.sampled().sample
-    assert sample is not None
-    lost = {gpu.uuid for gpu in sample.gpus if gpu.lost}
-    assert lost == {"GPU-00000000-fake"}
-
-
-def test_a_driver_that_never_returns(watched: Watched, nvml: FakeNvml) -> None:
-    """The probe is killed and replaced; meanwhile nobody waits for it."""
-    watched.sampled()
-    first = probe().pid
-    nvml.set({"hang.nvmlDeviceGetTemperature": 1})
-    watched.until(lambda view: view.problem, "it is missed")
-    nvml.set({"hang.nvmlDeviceGetTemperature": None})
-    watched.until(lambda view: not view.problem, "another one answers")
-    assert probe().pid != first
-    assert watched.said == [
-        "The GPU driver did not answer in time. Its probe is replaced."
-    ]
-
-
 def test_what_nobody_heard_is_asked_of_the_journal(
     nvml: FakeNvml, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -235,23 +125,6 @@ def test_what_nobody_heard_is_asked_of_the_journal(
         assert not view.kernel_readable
     finally:
         watched.watch.close()
-
-
-def test_a_probe_that_cannot_be_killed(watched: Watched) -> None:
-    """In D state it is not replaced, a reboot is asked for, and nobody ever waits."""
-    watched.sampled()
-    stuck = probe().pid
-    with frozen(stuck):
-        view = watched.until(lambda view: view.reboot, "it is given up")
-        assert view.mode is Mode.STUCK
-        assert "Reboot" in watched.said[-1]
-        began = time.monotonic()
-        for _ in range(1000):
-            watched.watch.latest()
-        assert time.monotonic() - began < DEADLINE_SECONDS
-        assert [child.pid for child in probes()] == [stuck]
-    watched.until(lambda view: not view.problem, "it ended, and another one answers")
-    assert probe().pid != stuck
 
 
 def test_no_nvml_here(tmp_path: Path) -> None:

@@ -126,12 +126,14 @@ def test_nobody_asks(nvml: FakeNvml, tmp_path: Path) -> None:
 
 
 def test_where_gpus_are_expected(tmp_path: Path) -> None:
-    """Where a spec asks for one, or a driver has made its device."""
-    assert not gpu_expected(None, devices=tmp_path)
-    assert not gpu_expected([], devices=tmp_path)
-    assert gpu_expected([0], devices=tmp_path)
+    """Where a spec asks for one, or a driver is loaded or has made its device."""
+    none = tmp_path / "none"
+    assert not gpu_expected(None, devices=tmp_path, driver=none)
+    assert not gpu_expected([], devices=tmp_path, driver=none)
+    assert gpu_expected([0], devices=tmp_path, driver=none)
+    assert gpu_expected(None, devices=tmp_path, driver=tmp_path)
     (tmp_path / "nvidiactl").touch()
-    assert gpu_expected(None, devices=tmp_path)
+    assert gpu_expected(None, devices=tmp_path, driver=none)
 
 
 def test_a_probe_that_is_silent() -> None:
