@@ -10,7 +10,7 @@ from supervisor.core.config import Config
 from supervisor.daemon.box import Box
 from supervisor.daemon.desk import Desk
 from supervisor.daemon.loop import Daemon
-from supervisor.daemon.quarters import house_of, user_name
+from supervisor.daemon.quarters import House, Shared, house_of, user_name
 from supervisor.daemon.starting import Starter
 from supervisor.host import systemctl
 from supervisor.host.ballast import Ballast
@@ -24,6 +24,9 @@ from supervisor.host.notify import Notifier
 from supervisor.host.observer import Observer
 from supervisor.observing import observing_box
 from supervisor.wire.paths import StatePaths
+
+PROBE = Path("/run/trainwarden-gpu/probe.sock")
+"""Where ``trainwarden-gpu.service`` listens; the daemon's service has no devices."""
 
 
 class DaemonError(Exception):
@@ -50,7 +53,12 @@ def composed(config: Config) -> Generator[Daemon]:
         house = house_of(config.launcher, paths.root, systemd=_is_service())
         journal.say(f"state in {paths.root}; {house.about}")
         observer = held.enter_context(
-            observing_box(config.metrics, paths.root, gpus=config.gpus.use)
+            observing_box(
+                config.metrics,
+                paths.root,
+                gpus=config.gpus.use,
+                link=_probe_of(config, house),
+            )
         )
         starter = Starter(
             paths=paths,
@@ -92,6 +100,13 @@ def _gpus_of(
     if use is not None:
         return lambda: use
     return lambda: tuple(reading.uuid for reading in observer.readings())
+
+
+def _probe_of(config: Config, house: House) -> Path | None:
+    """Who asks the GPU driver: a service, or (None) a child of ours."""
+    if config.gpus.probe is not None:
+        return Path(config.gpus.probe)
+    return PROBE if isinstance(house, Shared) else None
 
 
 def _rules(config: Config) -> Rules:
