@@ -92,7 +92,8 @@ crashes: $(VENV)/.installed ## the ledger, cut at 700 places, killed and without
 	TRAINWARDEN_CUTS=700 $(BIN)/python -m pytest tests/host/test_ledger_crash.py
 
 fuzz: $(VENV)/.installed ## hostile specs, records, pages and requests, many of each
-	TRAINWARDEN_FUZZ=100000 $(BIN)/python -m pytest tests/host/test_hostile.py
+	TRAINWARDEN_FUZZ=100000 $(BIN)/python -m pytest tests/host/test_hostile.py \
+		tests/host/test_control_fuzzed.py
 
 bench-%: $(VENV)/.installed
 	$(BIN)/python -m tests.bench.$(subst -,_,$*)

@@ -10,7 +10,7 @@ import click
 
 from supervisor.cli.options import fail, json_option
 from supervisor.cli.reach import box_option, post
-from supervisor.cli.specs import given_only, gpu_list, read_spec
+from supervisor.cli.specs import given_only, gpu_list, name_of, read_spec
 from supervisor.core.spec import merge, read_toml
 
 
@@ -94,6 +94,7 @@ def absolute(tables: dict[str, Any]) -> dict[str, Any]:
     venv = os.environ.get("VIRTUAL_ENV")
     python = {"python": f"{venv}/bin/python"} if venv else {}
     return {
+        "name": tables.get("name") or name_of(script),
         **python,
         **tables,
         "script": str(script),

@@ -10,9 +10,9 @@ import click
 
 from supervisor.cli.console import LastingConsole, view
 from supervisor.cli.options import fail, state_option
-from supervisor.cli.specs import gpu_list, read_spec
+from supervisor.cli.specs import gpu_list, name_of, read_spec
 from supervisor.cli.summary import summary
-from supervisor.core.spec import Spec, SpecError, build_spec
+from supervisor.core.spec import Spec
 from supervisor.core.start import StartRefusedError
 from supervisor.core.status import JobStatus
 from supervisor.foreground import (
@@ -113,13 +113,7 @@ def _job(spec: Spec) -> Job:
         content = script.read_bytes()
     except OSError as error:
         fail(f"cannot read the script {spec.script}: {error.strerror}")
-    name = spec.name
-    if name is None:
-        try:
-            name = build_spec({"script": "-", "name": script.stem}).name
-        except SpecError:
-            fail(f"{script.stem!r} cannot be the name of a job: give one with --name")
-    assert name is not None  # noqa: S101  # validated above
+    name = spec.name or name_of(script)
     return Job(
         name=name, spec=spec, script=script, script_hash=script_hash(content, spec.args)
     )

@@ -42,3 +42,13 @@ def read_spec(path: Path | None, given: dict[str, Any]) -> Spec:
         listed = "\n".join(f"  {problem}" for problem in error.problems)
         fail(f"{where} cannot be used:\n{listed}")
     return spec
+
+
+def name_of(script: Path) -> str:
+    """The name of a job whose spec gives none; ends the command if it cannot be one."""
+    try:
+        name = build_spec({"script": "-", "name": script.stem}).name
+    except SpecError:
+        fail(f"{script.stem!r} cannot be the name of a job: give one with --name")
+    assert name is not None  # noqa: S101  # it was given
+    return name

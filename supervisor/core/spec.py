@@ -5,94 +5,39 @@ what was expected there. Paths stay text here: the core does not touch files.
 """
 
 import difflib
-import re
 import tomllib
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Self, TypeVar, cast
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, cast
 
 from pydantic import (
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
-    StringConstraints,
     ValidationError,
     model_validator,
 )
 from typing_extensions import override
 
-from supervisor.core.address import Address, parse_address
 from supervisor.core.ladder import Allow
 from supervisor.core.liveness import Deadlines
-from supervisor.core.units import (
-    DURATION_EXPECTED,
-    SIZE_EXPECTED,
-    parse_duration,
-    parse_size,
+from supervisor.core.spec_values import (
+    WITH_TLS,
+    WITHOUT_TLS,
+    Budget,
+    Deadline,
+    Duration,
+    Gpu,
+    Interval,
+    JobName,
+    Listen,
+    Path,
+    PemFile,
+    Size,
+    Text,
+    Threshold,
+    Tmpfs,
+    VariableName,
 )
-
-
-def _size(value: object) -> int:
-    if isinstance(value, str):
-        return parse_size(value)
-    if type(value) is int and value > 0:
-        return value
-    message = f"expected {SIZE_EXPECTED}, got {value!r}"
-    raise ValueError(message)
-
-
-def _duration(value: object) -> float:
-    if isinstance(value, str):
-        return parse_duration(value)
-    message = f"expected {DURATION_EXPECTED}, got {value!r}"
-    raise ValueError(message)
-
-
-Size = Annotated[int, BeforeValidator(_size)]
-Duration = Annotated[float, BeforeValidator(_duration)]
-NAME_EXPECTED = (
-    "a name of letters, digits, '.', '_' and '-', at most 64, not beginning with "
-    "'.' or '-'"
-)
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}")
-
-
-def _name(value: object) -> str:
-    if isinstance(value, str) and _NAME.fullmatch(value):
-        return value
-    message = f"expected {NAME_EXPECTED}, got {value!r}"
-    raise ValueError(message)
-
-
-JobName = Annotated[str, BeforeValidator(_name)]
-
-
-def _gpu(value: object) -> int | str:
-    if (type(value) is int and 0 <= value < 1024) or (
-        isinstance(value, str) and re.fullmatch(r"(GPU|MIG)-[0-9A-Za-z/-]+", value)
-    ):
-        return value
-    message = f"expected a GPU's index or UUID, got {value!r}"
-    raise ValueError(message)
-
-
-Gpu = Annotated[int | str, BeforeValidator(_gpu)]
-
-
-def _listen(value: object) -> Address | None:
-    if value == "off":
-        return None
-    if isinstance(value, str):
-        return parse_address(value)
-    message = f"expected HOST:PORT or off, got {value!r}"
-    raise ValueError(message)
-
-
-def _deadline(value: object) -> float | None:
-    return None if value == "off" else _duration(value)
-
-
-Deadline = Annotated[float | None, BeforeValidator(_deadline)]
 
 
 class Table(BaseModel):
@@ -101,78 +46,6 @@ class Table(BaseModel):
     model_config: ClassVar[ConfigDict] = ConfigDict(
         extra="forbid", frozen=True, strict=True
     )
-
-
-@dataclass(frozen=True, slots=True)
-class SnapshotInterval:
-    """Every so many seconds or steps, never both."""
-
-    seconds: float | None = None
-    steps: int | None = None
-
-
-_STEPS = re.compile(r"\s*([0-9]{1,9})\s*steps?\s*")
-INTERVAL_EXPECTED = "an interval such as 30s, 5min or 200steps"
-
-
-def parse_interval(text: str) -> SnapshotInterval:
-    """``30s`` or ``200steps``. Raises ValueError, saying what was expected."""
-    steps = _STEPS.fullmatch(text)
-    if steps and int(steps[1]):
-        return SnapshotInterval(steps=int(steps[1]))
-    try:
-        return SnapshotInterval(seconds=parse_duration(text))
-    except ValueError:
-        message = f"expected {INTERVAL_EXPECTED}, got {text!r}"
-        raise ValueError(message) from None
-
-
-def _interval(value: object) -> SnapshotInterval:
-    if isinstance(value, str):
-        return parse_interval(value)
-    message = f"expected {INTERVAL_EXPECTED}, got {value!r}"
-    raise ValueError(message)
-
-
-def _tmpfs(value: object) -> str | None:
-    if value == "off":
-        return None
-    if isinstance(value, str) and value.startswith("/"):
-        return value
-    message = f"expected the absolute path of a tmpfs, or off, got {value!r}"
-    raise ValueError(message)
-
-
-BUDGET_EXPECTED = "a share such as 1% or 0.01, above 0 and at most 50%"
-
-
-def _budget(value: object) -> float:
-    percent = isinstance(value, str) and re.fullmatch(r"([0-9.]{1,9})\s*%", value)
-    try:
-        share = float(percent[1]) / 100 if percent else value
-    except ValueError:
-        share = None
-    if isinstance(share, float) and 0 < share <= 0.5:
-        return share
-    message = f"expected {BUDGET_EXPECTED}, got {value!r}"
-    raise ValueError(message)
-
-
-THRESHOLD_EXPECTED = "a part such as 90% or 0.9, above 0 and at most 100%, or off"
-
-
-def _threshold(value: object) -> float | None:
-    percent = isinstance(value, str) and re.fullmatch(r"([0-9.]{1,9})\s*%", value)
-    try:
-        part = float(percent[1]) / 100 if percent else value
-    except ValueError:
-        part = None
-    if part == "off":
-        return None
-    if isinstance(part, float) and 0 < part <= 1:
-        return part
-    message = f"expected {THRESHOLD_EXPECTED}, got {value!r}"
-    raise ValueError(message)
 
 
 class Memory(Table):
@@ -190,17 +63,17 @@ class Memory(Table):
 class Snapshots(Table):
     """How often state is saved, and how much of it is kept."""
 
-    every: Annotated[SnapshotInterval, BeforeValidator(_interval)] | None = None
+    every: Interval | None = None
     """Interval of those on disk. None: planned from cost and failures."""
     keep: Annotated[int, Field(ge=2, le=1000)] = 3
     quota: Size | None = None
     """What those on disk may take together, in bytes. The last good one stays."""
-    memory: Annotated[str | None, BeforeValidator(_tmpfs)] = "/dev/shm"  # noqa: S108  # no scratch file
+    memory: Tmpfs = "/dev/shm"  # noqa: S108  # no scratch file
     """A tmpfs for the snapshots that survive the process, not the machine. None
     (``off`` in the file): there are none."""
-    memory_every: Annotated[SnapshotInterval, BeforeValidator(_interval)] | None = None
+    memory_every: Interval | None = None
     """Interval of those in memory. None: planned from cost and budget."""
-    budget: Annotated[float, BeforeValidator(_budget)] = 0.01
+    budget: Budget = 0.01
     """Share of the training time that planned snapshots may take."""
 
 
@@ -210,6 +83,10 @@ class Microbatch(Table):
     allow_inexact: bool = True
     """Go on in slices also where the result deviates by more than rounding; the
     incident says how. False: stop instead."""
+    reduce: Literal["keep", "sqrt", "linear"] | None = None
+    """A model with a ``train_step`` of its own: do that step for several smaller
+    batches instead of one, and keep the learning rate, divide it by the root of their
+    number, or by their number. Without it such a run stops, and says what would fit."""
 
 
 class Restart(Table):
@@ -271,7 +148,7 @@ class Forecast(Table):
     restart_below: Deadline = 20.0
     """A restart is planned when what is left lasts no longer, at the present trend, and
     nine tenths are used. None (``off`` in the file): never."""
-    warn_at: Annotated[float | None, BeforeValidator(_threshold)] = 0.9
+    warn_at: Threshold = 0.9
     """Part of a limit from which on there is a warning. None (``off``): never."""
 
 
@@ -282,22 +159,13 @@ class Drain(Table):
     """From SIGTERM to SIGKILL: a step and a snapshot must fit in."""
 
 
-def _pem(value: object) -> str | None:
-    if value == "off":
-        return None
-    if isinstance(value, str) and value.startswith("/"):
-        return value
-    message = f"expected the absolute path of a PEM file, or off, got {value!r}"
-    raise ValueError(message)
-
-
-PemFile = Annotated[str | None, BeforeValidator(_pem)]
-
-
 class Metrics(Table):
     """Where the run serves ``/metrics``."""
 
-    listen: Annotated[Address | None, BeforeValidator(_listen)] = None
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        json_schema_extra={"anyOf": [WITH_TLS, WITHOUT_TLS]}
+    )
+    listen: Listen = None
     """``HOST:PORT``; None (``off`` in the file): not served."""
     certificate: PemFile = None
     """Serve with TLS: the certificate, with its chain. None (``off``): in the clear."""
@@ -320,13 +188,15 @@ class Metrics(Table):
 class Spec(Table):
     """One job. See ``deploy/README.md`` for a file with every key."""
 
-    script: Annotated[str, StringConstraints(min_length=1)]
-    args: tuple[str, ...] = Field(default=(), strict=False)
+    script: Path
+    args: tuple[Text, ...] = Field(default=(), strict=False)
     name: JobName | None = None
-    python: str | None = None
+    python: Path | None = None
     """Interpreter of the job; None: the one that runs trainwarden."""
-    working_directory: str | None = None
-    environment: dict[str, str] = Field(default_factory=dict)
+    working_directory: Path | None = None
+    environment: dict[VariableName, Text] = Field(
+        default_factory=dict, json_schema_extra={"additionalProperties": False}
+    )
     gpus: tuple[Gpu, ...] | None = Field(default=None, strict=False)
     """Indices or UUIDs; None: all that the environment shows, or as many as
     ``gpu_count``."""
@@ -412,7 +282,6 @@ _EXPECTED = {
     "dict_type": "expected a table",
     "model_type": "expected a table",
     "tuple_type": "expected a list",
-    "string_too_short": "must not be empty",
 }
 """What to say instead of pydantic's own words, by its error type."""
 

@@ -31,7 +31,7 @@ def _quantity(text: str, units: dict[str, float] | dict[str, int]) -> float | No
 def parse_size(text: str) -> int:
     """``600MiB`` in bytes. Raises ValueError, saying what was expected."""
     size = _quantity(text, _SIZES)
-    if not size:
+    if size is None or size < 1:
         message = f"expected {SIZE_EXPECTED}, got {text!r}"
         raise ValueError(message)
     return int(size)

@@ -25,6 +25,7 @@ from supervisor.host.observer import Observer
 from supervisor.observing import observing_box
 from supervisor.wire.paths import StatePaths
 
+CLOCK = Clock()
 PROBE = Path("/run/trainwarden-gpu/probe.sock")
 """Where ``trainwarden-gpu.service`` listens; the daemon's service has no devices."""
 
@@ -34,8 +35,12 @@ class DaemonError(Exception):
 
 
 @contextlib.contextmanager
-def composed(config: Config) -> Generator[Daemon]:
+def composed(
+    config: Config, *, clock: Clock = CLOCK, house: House | None = None
+) -> Generator[Daemon]:
     """A daemon, ready to run; what it held is given back at the end.
+
+    ``house``: None: what the configuration says.
 
     Raises:
         DaemonError, LedgerError, ServeError, OSError: it cannot start.
@@ -50,7 +55,8 @@ def composed(config: Config) -> Generator[Daemon]:
             raise DaemonError(message)
         held.callback(lock.release)
         ledger = held.enter_context(contextlib.closing(Ledger(paths.ledger)))
-        house = house_of(config.launcher, paths.root, systemd=_is_service())
+        systemd = _is_service()
+        house = house or house_of(config.launcher, paths.root, systemd=systemd)
         journal.say(f"state in {paths.root}; {house.about}")
         observer = held.enter_context(
             observing_box(
@@ -63,7 +69,7 @@ def composed(config: Config) -> Generator[Daemon]:
         starter = Starter(
             paths=paths,
             ledger=ledger,
-            clock=Clock(),
+            clock=clock,
             house=house,
             say=lambda job, text: journal.say(text, job=job),
             observer=observer,

@@ -1,9 +1,8 @@
 """One job as the daemon has it in mind."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
-from supervisor.core.spec import Spec
+from supervisor.core.spec import Problem, Spec, SpecError
 from supervisor.core.status import JobState, JobStatus
 from supervisor.host.ledger_jobs import JobRow, Wanted
 from supervisor.host.lock import Lock
@@ -68,5 +67,8 @@ class Entry:
 
 
 def job_name(spec: Spec) -> str:
-    """The name of a job: the one in its spec, or its script's, without ``.py``."""
-    return spec.name or Path(spec.script).stem
+    """The name of a job. Raises SpecError: it has none, and none is made up here: its
+    files are called so."""
+    if spec.name is None:
+        raise SpecError((Problem("name", "is required"),))
+    return spec.name

@@ -58,10 +58,14 @@ class Daemon:
                     self.asked.discard(signal.SIGHUP)
                     self._announce_reload()
                 self._wait(wakeup)
-                self.mailbox.serve(lambda request: answer(self.desk, request))
-                self.box.advance()
-                self._show()
+                self.turn()
         self.notifier.send(STOPPING="1", STATUS="detached: training goes on")
+
+    def turn(self) -> None:
+        """Everything there is to do now; never waits."""
+        self.mailbox.serve(lambda request: answer(self.desk, request))
+        self.box.advance()
+        self._show()
 
     def reload(self) -> None:
         """Read the job files again."""

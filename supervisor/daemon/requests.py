@@ -2,57 +2,37 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Annotated, Any, cast
-
-from pydantic import Field
+from functools import cache
+from typing import Any, cast
 
 import supervisor
 from supervisor.core.access import Deed
-from supervisor.core.spec import SpecError, Table, validated
+from supervisor.core.spec import SpecError, validated
 from supervisor.core.status import status_json
+from supervisor.daemon import shapes
+from supervisor.daemon.bodies import (
+    Beginning,
+    Ending,
+    Narrowed,
+    Page,
+    Service,
+    Submission,
+)
 from supervisor.daemon.desk import Choice, Desk
 from supervisor.daemon.entries import BoxError, Entry, ForbiddenError, UnknownError
 from supervisor.daemon.logs import log_part
-from supervisor.daemon.routes import Answer, Route, document
+from supervisor.daemon.routes import Answer, Asked, Route, document
+from supervisor.daemon.shapes import Schema
 from supervisor.host.control import Request, Response
 from supervisor.host.ledger import LedgerError
 
-
-class Submission(Table):
-    """A job: the tables of a spec, with absolute paths."""
-
-    spec: dict[str, Any]
-    user: str | None = None
-    """As whom it runs; only root and admins may name somebody else."""
-    fresh: bool = False
-    accept_changes: bool = False
-
-
-class Beginning(Table):
-    """How a job should begin that ran before."""
-
-    fresh: bool = False
-    accept_changes: bool = False
-
-
-class Ending(Table):
-    """How a job should end: with its state saved, or at once."""
-
-    drain: bool = False
-
-
-class Service(Table):
-    """Whether a GPU is handed out."""
-
-    in_service: bool
-
-
-class Page(Table):
-    """Which part of a log."""
-
-    attempt: Annotated[int | None, Field(ge=1, le=10**9)] = None
-    offset: Annotated[int | None, Field(ge=0, le=2**62)] = None
-    """In bytes; None: the last 64 KiB."""
+ATTEMPT, OFFSET, ENDED = (
+    "Trainwarden-Attempt",
+    "Trainwarden-Offset",
+    "Trainwarden-Ended",
+)
+"""Headers beside a part of a log: of which attempt, where the next part begins, and
+whether nothing will follow."""
 
 
 def answer(desk: Desk, request: Request) -> Response:
@@ -73,11 +53,16 @@ def _guarded(
     desk: Desk, request: Request, route: Route, names: Mapping[str, str]
 ) -> Response:
     try:
-        given: Any = {} if request.body is None else request.body
+        given: object = request.body
         if not isinstance(given, dict):
             return _error(400, "the body is no JSON object")
-        body = validated(route.body, cast("dict[str, Any]", given))
-        return route.answer(desk, request, names, body)
+        asked = Asked(
+            request=request,
+            names=names,
+            body=validated(route.body, cast("dict[str, Any]", given)),
+            query=validated(route.query, dict[str, Any](request.query)),
+        )
+        return route.answer(desk, asked)
     except SpecError as error:
         problems = [str(problem) for problem in error.problems]
         return Response(
@@ -111,8 +96,8 @@ def job_json(entry: Entry) -> dict[str, Any]:
     }
 
 
-def _status(desk: Desk, request: Request, _n: Mapping[str, str], _b: Any) -> Response:
-    desk.look(request.caller)
+def _status(desk: Desk, asked: Asked) -> Response:
+    desk.look(asked.request.caller)
     box = desk.box
     body = {
         "version": supervisor.__version__,
@@ -134,127 +119,137 @@ def _status(desk: Desk, request: Request, _n: Mapping[str, str], _b: Any) -> Res
     return Response(body=body)
 
 
-def _job(desk: Desk, request: Request, names: Mapping[str, str], _b: Any) -> Response:
-    return Response(body=job_json(desk.entry(request.caller, names["job"], Deed.LOOK)))
+def _job(desk: Desk, asked: Asked) -> Response:
+    return Response(
+        body=job_json(desk.entry(asked.request.caller, asked.names["job"], Deed.LOOK))
+    )
 
 
-def _submit(
-    desk: Desk, request: Request, _n: Mapping[str, str], body: Submission
-) -> Response:
-    choice = Choice(fresh=body.fresh, accept_changes=body.accept_changes)
-    entry = desk.submit(request.caller, body.spec, owner=body.user, choice=choice)
+def _submit(desk: Desk, asked: Asked) -> Response:
+    choice = Choice(fresh=asked.body.fresh, accept_changes=asked.body.accept_changes)
+    entry = desk.submit(
+        asked.request.caller, asked.body.spec, owner=asked.body.user, choice=choice
+    )
     return Response(status=201, body=job_json(entry))
 
 
-def _stop(
-    desk: Desk, request: Request, names: Mapping[str, str], body: Ending
-) -> Response:
-    entry = desk.stop(request.caller, names["job"], drain=body.drain)
+def _stop(desk: Desk, asked: Asked) -> Response:
+    entry = desk.stop(asked.request.caller, asked.names["job"], drain=asked.body.drain)
     return Response(status=202, body=job_json(entry))
 
 
-def _start(
-    desk: Desk, request: Request, names: Mapping[str, str], body: Beginning
-) -> Response:
-    choice = Choice(fresh=body.fresh, accept_changes=body.accept_changes)
-    entry = desk.start(request.caller, names["job"], choice)
+def _start(desk: Desk, asked: Asked) -> Response:
+    choice = Choice(fresh=asked.body.fresh, accept_changes=asked.body.accept_changes)
+    entry = desk.start(asked.request.caller, asked.names["job"], choice)
     return Response(status=202, body=job_json(entry))
 
 
-def _restart(
-    desk: Desk, request: Request, names: Mapping[str, str], _b: Any
-) -> Response:
-    entry = desk.restart(request.caller, names["job"])
+def _restart(desk: Desk, asked: Asked) -> Response:
+    entry = desk.restart(asked.request.caller, asked.names["job"])
     return Response(status=202, body=job_json(entry))
 
 
-def _logs(desk: Desk, request: Request, names: Mapping[str, str], _b: Any) -> Response:
-    query: dict[str, Any] = {
-        key: int(value) if value.isascii() and value.isdigit() else value
-        for key, value in request.query.items()
-    }
-    page = validated(Page, query)
-    entry = desk.entry(request.caller, names["job"], Deed.OWN)
+def _logs(desk: Desk, asked: Asked) -> Response:
+    page = asked.query
+    entry = desk.entry(asked.request.caller, asked.names["job"], Deed.OWN)
     part = log_part(desk.box.starter, entry, attempt=page.attempt, offset=page.offset)
     headers = {
-        "Trainwarden-Attempt": str(part.attempt),
-        "Trainwarden-Offset": str(part.offset),
-        "Trainwarden-Ended": "true" if part.ended else "false",
+        ATTEMPT: str(part.attempt),
+        OFFSET: str(part.offset),
+        ENDED: "true" if part.ended else "false",
     }
     return Response(body=part.content, headers=headers)
 
 
-def _incidents(
-    desk: Desk, request: Request, _n: Mapping[str, str], _b: Any
-) -> Response:
-    desk.look(request.caller)
-    found = desk.ledger.incidents(job=request.query.get("job"))
+def _incidents(desk: Desk, asked: Asked) -> Response:
+    desk.look(asked.request.caller)
+    found = desk.ledger.incidents(job=asked.query.job)
     return Response(body=[asdict(incident) for incident in found])
 
 
-def _acknowledge(
-    desk: Desk, request: Request, names: Mapping[str, str], _b: Any
-) -> Response:
-    number = names["incident"]
+def _acknowledge(desk: Desk, asked: Asked) -> Response:
+    number = asked.names["incident"]
     if not (number.isascii() and number.isdigit() and len(number) < 19):
         message = f"there is no incident {number!r}"
         raise UnknownError(message)
-    desk.acknowledge(request.caller, int(number))
+    desk.acknowledge(asked.request.caller, int(number))
     return Response(body={})
 
 
-def _pause(desk: Desk, request: Request, _n: Mapping[str, str], _b: Any) -> Response:
-    desk.pause(request.caller, paused=True)
+def _pause(desk: Desk, asked: Asked) -> Response:
+    desk.pause(asked.request.caller, paused=True)
     return Response(body={})
 
 
-def _resume(desk: Desk, request: Request, _n: Mapping[str, str], _b: Any) -> Response:
-    desk.pause(request.caller, paused=False)
+def _resume(desk: Desk, asked: Asked) -> Response:
+    desk.pause(asked.request.caller, paused=False)
     return Response(body={})
 
 
-def _drain(desk: Desk, request: Request, _n: Mapping[str, str], _b: Any) -> Response:
-    drained = desk.drain(request.caller)
+def _drain(desk: Desk, asked: Asked) -> Response:
+    drained = desk.drain(asked.request.caller)
     return Response(status=202, body=[job_json(entry) for entry in drained])
 
 
-def _service(
-    desk: Desk, request: Request, names: Mapping[str, str], body: Service
-) -> Response:
-    desk.serve(request.caller, names["gpu"], in_service=body.in_service)
+def _service(desk: Desk, asked: Asked) -> Response:
+    desk.serve(
+        asked.request.caller, asked.names["gpu"], in_service=asked.body.in_service
+    )
     return Response(body={})
 
 
-def _audit(desk: Desk, request: Request, _n: Mapping[str, str], _b: Any) -> Response:
-    return Response(body=[asdict(row) for row in desk.audit(request.caller)])
+def _audit(desk: Desk, asked: Asked) -> Response:
+    return Response(body=[asdict(row) for row in desk.audit(asked.request.caller)])
 
 
-def _openapi(_d: Desk, _r: Request, _n: Mapping[str, str], _b: Any) -> Response:
-    return Response(body=document(ROUTES))
+def _openapi(_desk: Desk, _asked: Asked) -> Response:
+    return Response(body=published())
+
+
+@cache
+def published() -> Schema:
+    """The OpenAPI document of all routes."""
+    return document(ROUTES)
 
 
 def _route(method: str, path: str, answer: Answer, about: str, **more: Any) -> Route:
     return Route(method=method, path=path, answer=answer, about=about, **more)
 
 
+_JOB = shapes.named("Job")
+_JOBS = shapes.array(_JOB)
+_LOG_HEADERS = {
+    ATTEMPT: shapes.COUNT,
+    OFFSET: shapes.COUNT,
+    ENDED: {"enum": ["true", "false"]},
+}
+
 ROUTES: tuple[Route, ...] = (
-    _route("GET", "/v1/openapi.json", _openapi, "This document."),
-    _route("GET", "/v1/status", _status, "The box, its GPUs and all jobs."),
-    _route("POST", "/v1/jobs", _submit, "Submit a job.", body=Submission, success=201),
-    _route("GET", "/v1/jobs/{job}", _job, "One job."),
-    _route("GET", "/v1/jobs/{job}/logs", _logs, "A part of what an attempt printed."),
-    _route("POST", "/v1/jobs/{job}/stop", _stop, "End a job.", body=Ending, success=202),
+    _route("GET", "/v1/openapi.json", _openapi, "This document.",
+           shape={"type": "object"}),
+    _route("GET", "/v1/status", _status, "The box, its GPUs and all jobs.",
+           shape=shapes.named("Box")),
+    _route("POST", "/v1/jobs", _submit, "Submit a job.", body=Submission, success=201,
+           shape=_JOB),
+    _route("GET", "/v1/jobs/{job}", _job, "One job.", shape=_JOB),
+    _route("GET", "/v1/jobs/{job}/logs", _logs, "A part of what an attempt printed.",
+           query=Page, shape=shapes.BINARY, headers=_LOG_HEADERS),
+    _route("POST", "/v1/jobs/{job}/stop", _stop, "End a job.", body=Ending, success=202,
+           shape=_JOB),
     _route("POST", "/v1/jobs/{job}/start", _start, "Begin or resume a job that ended.",
-           body=Beginning, success=202),
+           body=Beginning, success=202, shape=_JOB),
     _route("POST", "/v1/jobs/{job}/restart", _restart, "Drain a job; it goes on anew.",
-           success=202),
-    _route("GET", "/v1/incidents", _incidents, "What went wrong; ?job= of one job."),
+           success=202, shape=_JOB),
+    _route("GET", "/v1/incidents", _incidents, "What went wrong, of all jobs or one.",
+           query=Narrowed, shape=shapes.array(shapes.named("Incident"))),
     _route("POST", "/v1/incidents/{incident}/acknowledge", _acknowledge,
            "Somebody has seen it."),
     _route("POST", "/v1/box/pause", _pause, "Start nothing more."),
     _route("POST", "/v1/box/resume", _resume, "Start jobs again."),
-    _route("POST", "/v1/box/drain", _drain, "Drain every job.", success=202),
+    _route("POST", "/v1/box/drain", _drain, "Drain every job.", success=202,
+           shape=_JOBS),
     _route("POST", "/v1/gpus/{gpu}/service", _service,
            "Take a GPU out of service, or back.", body=Service),
-    _route("GET", "/v1/audit", _audit, "Who did what."),
+    _route("GET", "/v1/audit", _audit, "Who did what.",
+           shape=shapes.array(shapes.named("Audit"))),
 )  # fmt: skip

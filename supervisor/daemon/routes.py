@@ -2,19 +2,33 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import unquote
 
 from supervisor.core.spec import Table
+from supervisor.daemon import shapes
 from supervisor.daemon.desk import Desk
-from supervisor.host.control import Request, Response
+from supervisor.daemon.shapes import Schema
+from supervisor.host.control import BYTES, JSON, Request, Response
 
 
 class Nothing(Table):
-    """No body, or an empty object."""
+    """No body, no query, or an empty object."""
 
 
-Answer = Callable[[Desk, Request, Mapping[str, str], Any], Response]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A request, understood."""
+
+    request: Request
+    names: Mapping[str, str]
+    """What the varying parts of the path are."""
+    body: Any
+    query: Any
+
+
+Answer = Callable[[Desk, Asked], Response]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +41,11 @@ class Route:
     answer: Answer
     about: str
     body: type[Table] = Nothing
+    query: type[Table] = Nothing
     success: int = 200
+    shape: Schema = field(default_factory=lambda: shapes.NOTHING)
+    """Of the answer's body; ``shapes.BINARY``: bytes."""
+    headers: Mapping[str, Schema] = field(default_factory=dict[str, Schema])
 
     @property
     def names(self) -> list[str]:
@@ -38,37 +56,78 @@ class Route:
         """What the varying parts are in ``path``; None: it is another route's."""
         pattern = re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/]+)", re.escape(self.path))
         found = re.fullmatch(pattern, path)
-        return None if found is None else found.groupdict()
+        if found is None:
+            return None
+        return {name: unquote(text) for name, text in found.groupdict().items()}
 
 
-def document(routes: Iterable[Route]) -> dict[str, Any]:
+def document(routes: Iterable[Route]) -> Schema:
     """The OpenAPI 3.1 document of ``routes``."""
-    paths: dict[str, dict[str, Any]] = {}
+    paths: Schema = {}
+    schemas = shapes.components()
     for route in routes:
-        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
+        operation, named = _operation(route)
+        paths.setdefault(route.path, {})[route.method.lower()] = operation
+        schemas |= named
     return {
         "openapi": "3.1.0",
         "info": {"title": "Trainwarden", "version": "1"},
         "paths": paths,
+        "components": {"schemas": schemas},
     }
 
 
-def _operation(route: Route) -> dict[str, Any]:
-    text = {"type": "string"}
-    error = {"description": "A sentence in `error` says why not."}
-    operation: dict[str, Any] = {
+ERRORS = {
+    400: "What was sent cannot be used.",
+    403: "Who asks may not.",
+    404: "There is no such thing.",
+    409: "Not as things are now.",
+    411: "The length of the body is missing.",
+    413: "The body is too long.",
+    503: "The daemon is busy, or cannot write to its ledger.",
+}
+
+
+def _operation(route: Route) -> tuple[Schema, Schema]:
+    query, named = shapes.of(route.query, "validation")
+    operation: Schema = {
         "summary": route.about,
         "parameters": [
-            {"name": name, "in": "path", "required": True, "schema": text}
-            for name in route.names
+            *(_parameter(name, "path", shapes.TEXT) for name in route.names),
+            *(
+                _parameter(name, "query", schema)
+                for name, schema in query["properties"].items()
+            ),
         ],
         "responses": {
-            str(route.success): {"description": "Done."},
-            **dict.fromkeys(("400", "403", "404", "409", "503"), error),
+            str(route.success): _success(route),
+            **{
+                str(status): _content(about, JSON, shapes.named("Error"))
+                for status, about in ERRORS.items()
+            },
         },
     }
     if route.body is not Nothing:
-        schema = route.body.model_json_schema()
-        content = {"application/json": {"schema": schema}}
-        operation["requestBody"] = {"required": True, "content": content}
-    return operation
+        body, more = shapes.of(route.body, "validation")
+        named |= more
+        content = {JSON: {"schema": body}}
+        required = bool(body.get("required"))
+        operation["requestBody"] = {"required": required, "content": content}
+    return operation, named
+
+
+def _parameter(name: str, place: str, schema: Schema) -> Schema:
+    return {"name": name, "in": place, "required": place == "path", "schema": schema}
+
+
+def _success(route: Route) -> Schema:
+    kind = BYTES if route.shape is shapes.BINARY else JSON
+    headers = {
+        name: {"required": True, "schema": schema}
+        for name, schema in route.headers.items()
+    }
+    return {**_content("Done.", kind, route.shape), "headers": headers}
+
+
+def _content(about: str, kind: str, schema: Schema) -> Schema:
+    return {"description": about, "content": {kind: {"schema": schema}}}

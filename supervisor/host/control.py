@@ -16,15 +16,18 @@ import struct
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, NoReturn, cast
 from urllib.parse import parse_qsl, urlsplit
 
 from typing_extensions import override
 
 from supervisor.core.access import Caller
 
+JSON, BYTES = "application/json", "application/octet-stream"
+"""What is answered: media types."""
 MAX_BODY_BYTES = 1024 * 1024
 REQUEST_SECONDS = 10.0
 """How long one request may take to arrive."""
@@ -46,8 +49,8 @@ class Request:
     method: str
     path: str
     query: dict[str, str] = field(default_factory=dict[str, str])
-    body: Any = None
-    """The JSON value; None: there was none."""
+    body: Any = field(default_factory=dict[str, Any])
+    """The JSON value; an empty object where there was none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,7 +187,18 @@ class _Handler(BaseHTTPRequestHandler):
         """Answer."""
         self._answer()
 
-    do_POST = do_PUT = do_DELETE = do_PATCH = do_GET  # noqa: N815  # http.server's names
+    # http.server's names; no method is without an answer that says what there is.
+    do_POST = do_PUT = do_DELETE = do_PATCH = do_GET  # noqa: N815
+    do_HEAD = do_OPTIONS = do_TRACE = do_CONNECT = do_QUERY = do_GET  # noqa: N815
+
+    @override
+    def send_error(
+        self, code: int, message: str | None = None, explain: str | None = None
+    ) -> None:
+        """What http.server itself refuses is told in our form too."""
+        self.close_connection = True
+        sentence = message or HTTPStatus(code).phrase
+        self._send(Response(status=code, body={"error": sentence}))
 
     def _answer(self) -> None:
         try:
@@ -196,12 +210,16 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(cast("_Server", self.server).ask(request))
 
     def _request(self) -> Request:
-        parts = urlsplit(self.path)
+        try:
+            parts = urlsplit(self.path)
+            query = dict(parse_qsl(parts.query, keep_blank_values=True))
+        except ValueError as error:
+            raise _BadRequestError(400, f"the address is none: {error}") from None
         return Request(
             caller=peer_of(self.connection),
             method=self.command,
             path=parts.path,
-            query=dict(parse_qsl(parts.query)),
+            query=query,
             body=self._body(),
         )
 
@@ -215,16 +233,16 @@ class _Handler(BaseHTTPRequestHandler):
             raise _BadRequestError(413, f"more than {MAX_BODY_BYTES} bytes")
         content = self.rfile.read(int(given))
         if not content:
-            return None
+            return {}
         try:
-            return json.loads(content)
+            return json.loads(content, parse_constant=_no_json, parse_float=_number)
         except (ValueError, RecursionError) as error:
             raise _BadRequestError(400, f"the body is not JSON: {error}") from None
 
     def _send(self, response: Response) -> None:
         raw = isinstance(response.body, bytes)
         content = response.body if raw else json.dumps(response.body).encode() + b"\n"
-        kind = "application/octet-stream" if raw else "application/json"
+        kind = BYTES if raw else JSON
         self.send_response(response.status)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(content)))
@@ -233,6 +251,18 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(content)
+
+
+def _number(text: str) -> float:
+    """In JSON, 3.0 is a whole number too."""
+    value = float(text)
+    return int(value) if value.is_integer() and abs(value) < 2**53 else value
+
+
+def _no_json(constant: str) -> NoReturn:
+    """Python would take them; nothing here has use for a number that is none."""
+    message = f"{constant} is no JSON"
+    raise ValueError(message)
 
 
 class _BadRequestError(Exception):

@@ -10,14 +10,13 @@ from supervisor.core.address import Address
 from supervisor.core.ladder import Allow
 from supervisor.core.liveness import Deadlines
 from supervisor.core.spec import (
-    SnapshotInterval,
     Spec,
     SpecError,
     build_spec,
     merge,
-    parse_interval,
     read_toml,
 )
+from supervisor.core.spec_values import SnapshotInterval, parse_interval
 
 FULL = """
 script = "train.py"
@@ -131,6 +130,38 @@ def test_names_cannot_leave_their_directory(name: str) -> None:
     """A job's name is one plain path component."""
     with pytest.raises(SpecError, match="name: expected a name"):
         build_spec({"script": "t.py", "name": name})
+
+
+@pytest.mark.parametrize(
+    ("tables", "told"),
+    [
+        ({"script": "a\0b"}, "script: expected text that can be a file's name"),
+        ({"script": "t.py", "args": ["\udc80"]}, "args[0]: expected text that can"),
+        ({"script": ""}, "script: must not be empty"),
+        ({"script": "t.py", "python": ""}, "python: must not be empty"),
+        ({"script": "t.py", "environment": {"": "x"}}, "the name of an environment"),
+        ({"script": "t.py", "environment": {"A=B": "x"}}, "the name of an environment"),
+        (
+            {"script": "t.py", "environment": {"A": "\0"}},
+            "environment.A: expected text",
+        ),
+        ({"script": "t.py", "memory": {"cpu": "0.1b"}}, "memory.cpu: expected a size"),
+    ],
+)
+def test_what_no_process_can_be_given(tables: dict[str, Any], told: str) -> None:
+    """The kernel takes no NUL in a path, an argument or a variable, and no file is
+    called by half of a surrogate pair: a launcher never gets to see them."""
+    with pytest.raises(SpecError) as caught:
+        build_spec(tables)
+    assert told in str(caught.value)
+
+
+def test_a_whole_number_is_a_part_too() -> None:
+    """JSON writes 1.0 as it likes; True is no number."""
+    spec = build_spec({"script": "t.py", "forecast": {"warn_at": 1}})
+    assert spec.forecast.warn_at == 1.0
+    with pytest.raises(SpecError, match="warn_at: expected a part"):
+        build_spec({"script": "t.py", "forecast": {"warn_at": True}})
 
 
 def test_no_toml() -> None:

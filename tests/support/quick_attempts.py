@@ -1,0 +1,220 @@
+"""Attempts without a process: they end as they are told to, and leave the files that
+real ones leave. For many attempts in little time, and for specs that nobody may run."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from typing_extensions import override
+
+from supervisor.core.spec import Spec
+from supervisor.daemon.entries import BoxError
+from supervisor.daemon.quarters import House, Quarters
+from supervisor.host.attempts import Attempt, Launcher, Name
+from supervisor.host.checkpoint_store import newest_step
+from supervisor.host.clock import Clock
+from supervisor.wire import events, page
+from supervisor.wire.directive import Directive
+from supervisor.wire.events import Kind
+from supervisor.wire.page import MAGIC, Page, Phase
+from supervisor.wire.paths import AttemptPaths
+from supervisor.wire.records import ExitRecord
+
+STEPS = 7
+"""What an attempt gets done before it ends."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fate:
+    """How an attempt ends if nobody asks it to."""
+
+    looks: int = 1
+    """How often it is looked at before."""
+    finishes: bool = True
+    """False: SIGKILL ends it, after a snapshot."""
+
+
+@dataclass(kw_only=True)
+class QuickAttempt(Attempt):
+    """One attempt. Its files are whole as soon as it ends."""
+
+    files: AttemptPaths
+    snapshots: Path
+    fate: Fate
+    clock: Clock
+    step: int
+    looked: int = 0
+    asked: bool = False
+    over: bool = False
+
+    @property
+    @override
+    def paths(self) -> AttemptPaths:
+        return self.files
+
+    @property
+    @override
+    def pid(self) -> int | None:
+        return None
+
+    @property
+    @override
+    def descriptor(self) -> int | None:
+        return None
+
+    @override
+    def started(self) -> bool:
+        return True
+
+    @override
+    def ended(self) -> bool:
+        self.looked += 1
+        if not self.over and (self.asked or self.looked > self.fate.looks):
+            self._end()
+        return self.over
+
+    def begin(self, *, restored: int) -> None:
+        """What it leaves at its start."""
+        self.files.root.mkdir(parents=True)
+        self._tell(Kind.FIT_BEGAN, fit=0, batch=32)
+        self._tell(Kind.RESTORED, step=restored, fit=0, epoch=0)
+        self._tell(Kind.FIRST_STEP, step=restored + 1, seconds=0.1)
+        self._show()
+
+    def _end(self) -> None:
+        self._save()
+        if self.asked:
+            self._tell(Kind.DRAINED, step=self.step, snapshot=None)
+            self._leave(code=75)
+        elif self.fate.finishes:
+            self._tell(Kind.FINISHED, exit_code=0)
+            self._leave(code=0)
+        else:
+            self._leave(number=9)
+
+    def _save(self) -> None:
+        """A snapshot, as far as the supervisor looks at one, in place of the older."""
+        self.snapshots.mkdir(parents=True, exist_ok=True)
+        for older in self.snapshots.glob("*-*"):
+            older.rmdir()
+        (self.snapshots / f"{self.step}-{self.step}").mkdir()
+        self._tell(Kind.SNAPSHOT, tier="durable", step=self.step, bytes=1)
+
+    def _tell(self, kind: str, **fields: Any) -> None:
+        line = events.encode(events.Record(kind, self._ns(), fields))
+        with self.files.events.open("ab") as file:
+            file.write(line)
+
+    def _show(self) -> None:
+        shown = Page(
+            phase=int(Phase.TRAINING),
+            step=self.step,
+            heartbeat_ns=self._ns(),
+            step_seconds_sum=STEPS * 0.1,
+            step_counts=(0, 0, 0, 0, STEPS, 0, 0, 0, 0, 0, 0, 0),
+        )
+        self.files.page.write_bytes(MAGIC + bytes(8) + page.encode(shown))
+
+    def _ns(self) -> int:
+        return int(self.clock.now() * 1e9)
+
+    def _leave(self, *, code: int | None = None, number: int | None = None) -> None:
+        record = ExitRecord(
+            pid=1,
+            exit_code=code,
+            signal=number,
+            core_dumped=False,
+            max_rss_bytes=1,
+            user_seconds=0.0,
+            system_seconds=0.0,
+            started_ns=self._ns(),
+            ended_ns=self._ns(),
+            asked_to_stop=self.asked,
+            swept=0,
+            unkillable=(),
+        )
+        self.files.exit.write_text(json.dumps(record.to_json()))
+        self.over = True
+
+    @override
+    def ask_drain(self) -> None:
+        self.asked = True
+
+    @override
+    def ask_stacks(self) -> bool:
+        return False
+
+    @override
+    def kill(self) -> None:
+        if not self.over:
+            self._leave(number=9)
+
+    @override
+    def oom_kills(self) -> int | None:
+        return None
+
+    @override
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+@dataclass(kw_only=True)
+class QuickLauncher(Launcher):
+    """Starts them."""
+
+    fate: Callable[[Directive], Fate]
+    clock: Clock = field(default_factory=Clock)
+    launched: int = 0
+
+    @override
+    def launch(
+        self, spec: Spec, directive: Directive, *, paths: AttemptPaths
+    ) -> QuickAttempt:
+        self.launched += 1
+        snapshots = Path(directive.snapshot_directory)
+        before = newest_step(snapshots) or 0
+        attempt = QuickAttempt(
+            files=paths,
+            snapshots=snapshots,
+            fate=self.fate(directive),
+            clock=self.clock,
+            step=before + STEPS,
+        )
+        attempt.begin(restored=before)
+        return attempt
+
+    @override
+    def adopt(self, name: Name, *, paths: AttemptPaths) -> QuickAttempt | None:
+        return None
+
+    @override
+    def left(self, run_id: str, *, job: str) -> str | None:
+        return None
+
+    @override
+    def release(
+        self, memory: Path, snapshots: Path, *, job: str, finished: bool
+    ) -> str | None:
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuickHouse(House):
+    """Where one user has them."""
+
+    user: str
+    launcher: QuickLauncher
+
+    @property
+    @override
+    def about(self) -> str:
+        return "attempts without a process"
+
+    @override
+    def quarters(self, user: str) -> Quarters:
+        if user != self.user:
+            message = f"{user} has no quarters here"
+            raise BoxError(message)
+        return Quarters(launcher=self.launcher, place=None)
