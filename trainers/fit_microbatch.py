@@ -29,6 +29,7 @@ def prepare(run: Any) -> Any:
             allow_inexact=directive.allow_inexact,
             first_batch=run.source.first_batch,
             report=run.attempt.say,
+            reduce=directive.reduce,
             hopeless=run.session.step == 0 and run.taken is None,
         )
     except module.MicrobatchRefusedError as error:

@@ -30,6 +30,8 @@ class Report:
         self._told_peak = 0
         self._slicing: Callable[[], tuple[int, int | None]] = lambda: (1, None)
         self._jit = False
+        self.reduced = False
+        """Whether each slice is a batch of its own, with an update."""
         self._told_slices: tuple[int, int | None] = (0, None)
         self._probe = Probe(attempt, limit_bytes=memory_limit(attempt))
 
@@ -61,6 +63,8 @@ class Report:
             self._told_slices, self._told_peak = (slices, size), 0
             self._probe.forget()
             self._attempt.set(slices=slices, slice_size=size)
+            if self.reduced:
+                self._attempt.set(effective_batch=size)
 
     def step(self, *, seconds: float, steps: int, logs: Any, **position: Any) -> None:
         """``steps`` steps were done in ``seconds``; ``position``: fields of the page."""
@@ -80,6 +84,8 @@ class Report:
         leaving = self._attempt.drain_requested  # the last that is heard of it
         if self._probe.due(now) or self._steps == SETTLED_STEPS or leaving:
             self._memory(position["step"])
+        else:
+            self._probe.glance(now, step=position["step"])
 
     def _memory(self, step: int) -> None:
         self._publish_slices()

@@ -4,6 +4,7 @@ Steps, schedules, callbacks, data order and the optimizer's variables stay what 
 were, so a snapshot taken with one number of slices restores with any other.
 """
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,7 +15,7 @@ import tensorflow as tf
 from supervisor.wire.events import Kind
 from supervisor.wire.slices import balanced, count
 from trainers import calibrate as calibration
-from trainers import exactness, own_step, seams, sliceable, slicing
+from trainers import exactness, own_step, reduced_step, seams, sliceable, slicing
 from trainers.memory import allocator, native
 from trainers.microbatch_step import SlicedStep
 
@@ -35,7 +36,7 @@ class Prepared:
     batch: int | None = None
     """Samples in a whole batch; None: not looked at."""
     mode: str | None = None
-    """``exact`` or ``two_pass``; None: not sliced."""
+    """``exact``, ``two_pass`` or ``reduce``; None: not sliced."""
     deviations: tuple[str, ...] = ()
     restore: Callable[[], None] = lambda: None
     """Undo the changes to the model; call it when ``fit`` is over, however it ended."""
@@ -65,6 +66,7 @@ def prepare(
     first_batch: Callable[[], Any],
     report: Report,
     hopeless: bool = False,
+    reduce: str | None = None,
 ) -> Prepared:
     """Slice the batches of the ``fit`` that is about to make its train function.
 
@@ -74,7 +76,9 @@ def prepare(
     ``first_batch`` returns one whole batch, (x, y[, sample weights]), and leaves the
     data position alone. ``report(kind, **fields)`` appends to the event file.
     ``hopeless``: training has never got anywhere with the whole batch, so a batch that
-    cannot be sliced is refused, and told is which would fit.
+    cannot be sliced is refused, and told is which would fit. ``reduce``: for a
+    ``train_step`` of the script's own each batch may become several smaller ones, with
+    the learning rate by this rule (``reduced_step``); None: it may not.
 
     Without a size and without ``calibrate``, nothing is touched.
 
@@ -87,19 +91,27 @@ def prepare(
     data = first_batch()
     batch = keras.utils.unpack_x_y_sample_weight(data)
     limit = memory_limit_bytes or seams.gpu_limit_bytes()
-    obstacle = sliceable.obstacle(model, batch)
+    reduces = reduce is not None and seams.own_train_step(model)
+    obstacle = sliceable.obstacle(model, batch, own_step_too=reduces)
     if obstacle is not None:
         if hopeless and slice_ceiling is not None:
             fits = own_step.fitting(
                 model, data, failed=slice_ceiling, limit_bytes=limit
             )
-            raise MicrobatchRefusedError(_too_large(slice_ceiling, obstacle, fits))
+            sentence = _too_large(slice_ceiling, obstacle, fits)
+            if seams.own_train_step(model):
+                sentence += f"; {own_step.ALLOW}"
+            raise MicrobatchRefusedError(sentence)
         report(Kind.NOTICE, sentence=f"The batch is not sliced: {obstacle}.")
         return Prepared()
     total = int(slicing.leaves(batch[0])[0].shape[0])
-    findings = _examined(model, batch, slice_ceiling or total)
-    if findings.deviations and not allow_inexact:
-        reasons = "; ".join(findings.deviations)
+    way = (
+        _reducing(model, str(reduce))
+        if reduces
+        else _slicing(model, batch, slice_ceiling or total)
+    )
+    if way.deviations and not allow_inexact:
+        reasons = "; ".join(way.deviations)
         message = f"Slices would change the result, which the spec forbids: {reasons}."
         raise MicrobatchRefusedError(message)
     climbs = calibrate and limit is not None and allocator.read() is not None
@@ -107,7 +119,7 @@ def prepare(
     return _Installation(
         model=model,
         batch=total,
-        findings=findings,
+        way=way,
         size=size,
         ceiling=slice_ceiling,
         limit_bytes=limit,
@@ -140,9 +152,36 @@ def _first_size(
     return balanced(batch=batch, size=wanted)
 
 
-def _examined(model: Any, batch: Any, ceiling: int) -> exactness.Findings:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Way:
+    """How a model's batch is worked through."""
+
+    mode: str
+    deviations: tuple[str, ...]
+    rules: Any
+    """What the step is made by, and has to be made again for when it changes."""
+    step: Callable[..., Any]
+    """Makes the step, of the variables ``size`` and ``seen``."""
+
+
+def _slicing(model: Any, batch: Any, ceiling: int) -> _Way:
     samples = max(2, min(exactness.SAMPLES, ceiling // 4))
-    return exactness.examine(model, batch, samples=samples)
+    findings = exactness.examine(model, batch, samples=samples)
+    return _Way(
+        mode="two_pass" if findings.rules.two_pass else "exact",
+        deviations=findings.deviations,
+        rules=findings.rules,
+        step=functools.partial(SlicedStep, model, rules=findings.rules),
+    )
+
+
+def _reducing(model: Any, rule: str) -> _Way:
+    return _Way(
+        mode="reduce",
+        deviations=reduced_step.deviations(model, rule),
+        rules=rule,
+        step=functools.partial(reduced_step.ReducedStep, model, rule=rule),
+    )
 
 
 _KEPT = "_trainwarden_sliced"
@@ -157,7 +196,7 @@ class _Installation:
 
     model: Any
     batch: int
-    findings: exactness.Findings
+    way: _Way
     size: int
     ceiling: int | None
     limit_bytes: int | None
@@ -169,7 +208,7 @@ class _Installation:
     def install(self) -> Prepared:
         """Change the model, and report it."""
         model = self.model
-        made_for = (model.optimizer, seams.loss_tracker(model), self.findings.rules)
+        made_for = (model.optimizer, seams.loss_tracker(model), self.way.rules)
         kept = vars(model).get(_KEPT)
         self._made = kept[1] if kept and _same(kept[0], made_for) else _Made()
         self._made.size.assign(self.size)
@@ -178,12 +217,7 @@ class _Installation:
             self._climb = self._new_climb()
         before = model.train_function
         model.train_function = None
-        model.train_step = SlicedStep(
-            model,
-            size=self._made.size,
-            seen=self._made.seen,
-            rules=self.findings.rules,
-        )
+        model.train_step = self.way.step(size=self._made.size, seen=self._made.seen)
         model.make_train_function = self._make_train_function
 
         def restore() -> None:
@@ -193,8 +227,8 @@ class _Installation:
         self._on_size(self.size, "being measured" if self.climbs else "as planned")
         return Prepared(
             batch=self.batch,
-            mode=self._mode,
-            deviations=self.findings.deviations,
+            mode=self.way.mode,
+            deviations=self.way.deviations,
             restore=restore,
             _size=self._made.size,
         )
@@ -225,10 +259,6 @@ class _Installation:
 
     # --- reports ---
 
-    @property
-    def _mode(self) -> str:
-        return "two_pass" if self.findings.rules.two_pass else "exact"
-
     def _new_climb(self) -> calibration.Climb:
         assert self.limit_bytes is not None  # noqa: S101  # climbs only with a limit
         return calibration.Climb(
@@ -253,8 +283,8 @@ class _Installation:
             batch=self.batch,
             slices=count(batch=self.batch, size=size),
             size=size,
-            mode=self._mode,
-            deviations=list(self.findings.deviations),
+            mode=self.way.mode,
+            deviations=list(self.way.deviations),
             planned=planned,
         )
 

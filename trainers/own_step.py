@@ -1,8 +1,9 @@
 """A model with a ``train_step`` of its own: which batch would fit.
 
 Nobody knows what such a step does with its batch (a contrast between samples, several
-optimizers), so the batch is not worked through in slices. But what the step needs for
-smaller batches can be measured, and a person be told of a size.
+optimizers), so the batch is not worked through in slices, nor made smaller unasked
+(``reduced_step``). But what the step needs for smaller batches can be measured, and a
+person be told of a size.
 """
 
 import contextlib
@@ -13,6 +14,9 @@ import tensorflow as tf
 
 from trainers import calibrate, seams, slicing
 from trainers.memory import allocator
+
+ALLOW = "microbatch.reduce in the spec lets the supervisor do so"
+"""For a person who is told to take a smaller batch."""
 
 
 def fitting(

@@ -8,12 +8,15 @@ import tensorflow as tf
 from trainers import probing, seams, slicing
 
 
-def obstacle(model: Any, batch: tuple[Any, Any, Any]) -> str | None:
+def obstacle(
+    model: Any, batch: tuple[Any, Any, Any], *, own_step_too: bool = False
+) -> str | None:
     """Why this model's batch cannot be sliced, as half a sentence; None if it can.
 
     ``batch`` is (x, y, sample weights). Builds the model where Keras has not yet.
+    ``own_step_too``: a ``train_step`` of the script's own is no obstacle.
     """
-    if seams.own_train_step(model):
+    if seams.own_train_step(model) and not own_step_too:
         return f"{type(model).__name__} has a train_step of its own"
     if model.distribute_strategy.num_replicas_in_sync > 1:
         return "training is distributed over several devices"
@@ -21,9 +24,10 @@ def obstacle(model: Any, batch: tuple[Any, Any, Any]) -> str | None:
     reason = _unsliceable(leaves)
     if reason is not None:
         return reason
-    _build(model, batch[0])
-    if not model.trainable_weights:
-        return "the model has no trainable weights"
+    if not own_step_too:
+        _build(model, batch[0])
+        if not model.trainable_weights:
+            return "the model has no trainable weights"
     fixed = [shape for shape in _input_batches(model) if shape is not None]
     if fixed:
         return f"the model was built for batches of exactly {fixed[0]}"

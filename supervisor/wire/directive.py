@@ -89,6 +89,9 @@ class Directive:
     """The learning rate is multiplied by this before the first step."""
     watch_loss: bool = False
     """End the attempt when loss and weights are no numbers any more."""
+    reduce: str | None = None
+    """A model's own ``train_step`` may do several smaller batches instead of one, with
+    the learning rate by this rule (``keep``, ``sqrt``, ``linear``); None: it may not."""
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object with the fields by name."""
