@@ -91,6 +91,7 @@ def test_every_problem_at_once() -> None:
         listen = 9464
         [microbatch]
         allow_inexact = 2
+        reduce = "cubic"
         """
     )
     assert problems["script"] == "is required"
@@ -105,6 +106,10 @@ def test_every_problem_at_once() -> None:
     assert "such as 30s" in problems["drain.grace"]
     assert "HOST:PORT" in problems["metrics.listen"]
     assert problems["microbatch.allow_inexact"].startswith("expected true or false")
+    assert (
+        problems["microbatch.reduce"]
+        == "expected 'keep', 'sqrt' or 'linear', got 'cubic'"
+    )
 
 
 def test_an_unknown_key_in_a_table_lists_the_known_ones() -> None:

@@ -183,6 +183,29 @@ def test_a_batch_that_cannot_be_sliced_ends_with_one_that_fits(
     assert [one for one in told_of if one["remedy"]["kind"] != "go_on"] == []
 
 
+def test_a_step_of_its_own_goes_on_with_smaller_batches_where_that_is_allowed(
+    trainwarden: Trainwarden,
+) -> None:
+    """One restart; epochs and steps stay, the incident says what is another thing."""
+    script = trainwarden.script(OWN_STEP)
+    spec = trainwarden.directory / "job.toml"
+    spec.write_text(
+        f'script = "{script}"\nargs = ["256"]\n'
+        '[memory]\ncpu = "128MiB"\n[microbatch]\nreduce = "linear"\n'
+    )
+    done = trainwarden("run", "--spec", spec)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (incident,) = [
+        one for one in trainwarden.json("incidents") if one["remedy"]["kind"] != "go_on"
+    ]
+    assert incident["cause"] == "device_oom"
+    assert "each with an update of its own" in incident["deviations"][0]
+    (status,) = trainwarden.json("status")
+    assert status["microbatch"]["slices"] > 1
+    assert status["effective_batch"] == status["microbatch"]["size"] < 256
+    assert status["step"] == 4  # two epochs of 512 samples, as the script has it
+
+
 def test_metrics_are_served_while_it_runs(trainwarden: Trainwarden) -> None:
     """``--metrics`` answers with the run's step and state, on the address given."""
     script = trainwarden.script(SEEDED)
