@@ -16,6 +16,7 @@ from supervisor.wire.directive import Directive
 from supervisor.wire.events import EventWriter, Kind
 from supervisor.wire.page import STEP_BUCKETS_SECONDS, PageWriter, Phase, read_page
 from supervisor.wire.paths import AttemptPaths
+from supervisor.wire.records import CrashReport
 
 HEARTBEAT_SECONDS = 1.0
 TICK_NS = 500_000_000
@@ -73,6 +74,8 @@ class Attempt:
         """Waits until a snapshot in flight is on disk."""
         self.last_words: Callable[[BaseException], None] = _silent
         """Says what is known of memory, once the script has ended by an exception."""
+        self.lost: Callable[[], CrashReport | None] = nothing_lost
+        """Asked when the script is over: why that is no end that anybody wants."""
         self.set(pid=os.getpid(), phase=int(Phase.STARTING))
         self.set(phase_since_ns=self._phase_since, heartbeat_ns=self._phase_since)
 
@@ -178,6 +181,11 @@ def current() -> Attempt | None:
 
 def _nothing() -> None:
     """No snapshot can be in flight yet."""
+
+
+def nothing_lost() -> CrashReport | None:
+    """The model, if there is one, is well."""
+    return None
 
 
 def _silent(_error: BaseException) -> None:

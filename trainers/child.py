@@ -52,6 +52,10 @@ def run(attempt: Attempt) -> int:
         return failed(attempt, error)
     else:
         code = 0
+    crash = attempt.lost()
+    if crash is not None:
+        crash_report.write(attempt.paths.crash, crash)
+        return code or 1
     drain.over()
     attempt.enter(Phase.FINISHED)
     attempt.say(Kind.FINISHED, exit_code=code)
@@ -70,6 +74,7 @@ def exit_code(stop: SystemExit) -> int:
 
 def failed(attempt: Attempt, error: BaseException) -> int:
     """Report ``error``, print it as Python would, and return the exit code."""
+    attempt.lost()
     crash = crash_report.report(
         error,
         steps_done=attempt.steps_here,

@@ -30,6 +30,7 @@ SLICED = (
     "the batch is worked through in slices: the same samples, steps and schedule, but"
     " sums are added in another order"
 )
+REDUCED = "each batch is made several smaller ones, with an update each"
 HIDDEN_STATE = (
     "the train step draws from TensorFlow's own random operations (tf.random.uniform,"
     " say), whose state nobody can read: samples are neither repeated nor skipped, but"
@@ -106,7 +107,8 @@ class FitRun:
         self.tell(seams.why_device_not_exact())
         self.microbatch = fit_microbatch.prepare(self)
         if self._slicing()[0] > 1:
-            self.tell(SLICED)
+            self.report.reduced = self.microbatch.mode == "reduce"
+            self.tell(REDUCED if self.report.reduced else SLICED)
         if not self._told:
             self.report.promise(None)
         self.report.measure(self._slicing, jit=bool(self.model.jit_compile))
@@ -222,6 +224,7 @@ class FitRun:
             raise
         self.epoch, self.next_step = local["epoch"], local["next_step"]
         self.step_in_epoch, self.logs = local["step_in_epoch"], local["logs"]
+        self.loss_watch.resume(local.get("last_finite"))
         seams.remember_last_logs(self.model, self.logs)
         self._no_step_yet = True
         for sentence in told:
@@ -415,6 +418,7 @@ class FitRun:
             "data": self._fingerprint,
             "epochs": self.epochs,
             "steps": self.iterator.num_batches,
+            "last_finite": self.loss_watch.last_finite,
         }
         callbacks = fit_callbacks.of_fit(self.callbacks, self.model)
         state, tensors, told = fit_state.capture(self.model, callbacks, local)
@@ -450,3 +454,7 @@ class FitRun:
         self.restore()  # where no epoch was left to train
         self.save(fit_done=True)
         self.session.saver.wait()
+
+    def stopped(self) -> None:
+        """``fit`` is over, or was broken off: was that for its loss?"""
+        self.loss_watch.notice_stop(self.callbacks, self.logs, step=self.session.step)

@@ -15,10 +15,11 @@ from trainers import (
     fit_iterator,
     fit_state,
     frameworks,
+    loss_watch,
     snapshot,
 )
 from trainers import seams_fit as seams
-from trainers.attempt import Attempt
+from trainers.attempt import Attempt, nothing_lost
 from trainers.fit_run import FitRun
 from trainers.fit_session import Session
 
@@ -78,6 +79,7 @@ def session_of(attempt: Attempt) -> Session:
 def fit(attempt: Attempt, original: Any, model: Any, args: tuple, kwargs: dict) -> Any:
     """Train ``model`` as ``original`` does; returns its History."""
     session = session_of(attempt)
+    attempt.lost = nothing_lost
     plain = _why_plain(attempt, model)
     if plain is not None:
         attempt.notice(plain)
@@ -119,8 +121,10 @@ def train(
         with fit_iterator.adopting(run.adopt):
             history = original(model, **{**arguments, "callbacks": callbacks})
         run.finish()
+        run.stopped()
     except BaseException as error:
         crash_report.mark_in_fit(error)
+        run.stopped()
         session.tries += 1  # heard of only if the script catches it and tries again
         raise
     finally:
@@ -196,6 +200,9 @@ def give_back(session: Session, model: Any, arguments: dict[str, Any]) -> Any:
         raise
     for sentence in told:
         attempt.notice(sentence)
+    watch = loss_watch.LossWatch(attempt, model)
+    watch.resume(local.get("last_finite"))
+    watch.notice_stop(given, local["logs"], step=end.manifest.step)
     attempt.steps_here = attempt.steps_here or 0
     attempt.set(fit=session.fit_number, epoch=local["epoch"])
     session.restored(end, seconds=0.0)

@@ -7,7 +7,7 @@ from typing import Any
 from supervisor.wire.page import Phase
 from supervisor.wire.slices import balanced
 from trainers import crash_report, fit_supervised, loop_run, slicing
-from trainers.attempt import Attempt
+from trainers.attempt import Attempt, nothing_lost
 from trainers.loop_run import Kept, LoopRun, State
 from trainers.session import OUTSIDE, TWICE, Run
 
@@ -69,6 +69,7 @@ class SupervisedRun(Run):
             here=self._here,
         )
         self._loop = self._attempt.running_fit = loop
+        self._attempt.lost = nothing_lost
         self._attempt.fits_began += 1
         self._attempt.steps_here = self._attempt.steps_here or 0
         for self.epoch in range(loop.start(), count):

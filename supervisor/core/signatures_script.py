@@ -38,11 +38,12 @@ NON_FINITE = (
         "inimum loss scale reached",
         "oss scale already at minimum",
         "NaN or Inf found in",
+        "NaN or Inf loss",
         "ecreasing loss scale below",
         rx=r"Invalid loss, terminating|NaN loss during|diverged with loss"
         r"|NanLossDuringTraining|[Ll]oss is (?:nan|NaN|inf)|[Ll]oss.*is not finite"
         r"|[Nn]on-finite loss|infinite loss|loss scale (?:reached|already at minimum)"
-        r"|loss returned in `\w+` is (?:nan|inf)|NaN or Inf found in",
+        r"|loss returned in `\w+` is (?:nan|inf)|NaN or Inf (?:found in|loss)",
         src="keras: callbacks/terminate_on_nan.py; tensorflow: basic_session_run_hooks",
     ),
     row(
