@@ -83,10 +83,10 @@ class Microbatch(Table):
     allow_inexact: bool = True
     """Go on in slices also where the result deviates by more than rounding; the
     incident says how. False: stop instead."""
-    reduce: Literal["keep", "sqrt", "linear"] | None = None
+    reduce: Literal["off", "keep", "sqrt", "linear"] = "off"
     """A model with a ``train_step`` of its own: do that step for several smaller
     batches instead of one, and keep the learning rate, divide it by the root of their
-    number, or by their number. Without it such a run stops, and says what would fit."""
+    number, or by their number. ``off``: such a run stops, and says what would fit."""
 
 
 class Restart(Table):

@@ -108,7 +108,7 @@ def test_every_problem_at_once() -> None:
     assert problems["microbatch.allow_inexact"].startswith("expected true or false")
     assert (
         problems["microbatch.reduce"]
-        == "expected 'keep', 'sqrt' or 'linear', got 'cubic'"
+        == "expected 'off', 'keep', 'sqrt' or 'linear', got 'cubic'"
     )
 
 
