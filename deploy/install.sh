@@ -17,7 +17,8 @@ install -D -m 644 trainwarden.sysusers.conf /etc/sysusers.d/trainwarden.conf
 install -D -m 644 trainwarden.tmpfiles.conf /etc/tmpfiles.d/trainwarden.conf
 install -D -m 644 50-trainwarden.rules /etc/polkit-1/rules.d/50-trainwarden.rules
 install -D -m 644 trainwarden-attempt.service.in /opt/trainwarden/share/trainwarden-attempt.service.in
-install -m 644 trainwarden.service trainwarden.slice trainwarden-run@.service "$etc/"
+install -m 644 trainwarden.service trainwarden-gpu.service trainwarden.slice \
+  trainwarden-run@.service "$etc/"
 [ -e /etc/trainwarden/trainwarden.toml ] ||
   install -D -m 644 trainwarden.toml /etc/trainwarden/trainwarden.toml
 [ -e /etc/default/trainwarden ] ||

@@ -178,20 +178,29 @@ def prepare(root: Path) -> None:
     for home in {path for path in base.resolve().parents if path != Path("/")}:
         inside = root / home.relative_to("/")
         inside.chmod(inside.stat().st_mode | 0o055)  # users run it too
-    reach = root / "etc/systemd/system/trainwarden.service.d"
-    reach.mkdir(parents=True)
+    reaches = [
+        root / f"etc/systemd/system/{unit}.service.d"
+        for unit in ("trainwarden", "trainwarden-gpu")
+    ]
+    for reach in reaches:
+        reach.mkdir(parents=True)
     # An interpreter in somebody's home, as here perhaps, is out of the service's sight.
     hidden = base.resolve().is_relative_to("/root") or base.resolve().is_relative_to(
         "/home"
     )
-    if hidden:
+    for reach in reaches if hidden else ():
         (reach / "test.conf").write_text("[Service]\nProtectHome=read-only\n")
 
 
 def boot(root: Path, shared: Path) -> Machine:
-    """Boot it and wait until it is up."""
+    """Boot it and wait until it is up.
+
+    With cgroups of version 2 only, as on training boxes, and with bpf(2): by that
+    systemd enforces which devices a unit may open.
+    """
     process = subprocess.Popen(
         [NSPAWN, "-q", "-D", str(root), "--register=no", "--keep-unit",
+         "--system-call-filter=bpf", "--capability=CAP_BPF",
          f"--bind={shared}:/shared", f"--bind-ro={Path(sys.prefix) / LIBRARY}:{PACKAGES}",
          "--private-users=no", "-b",
          "systemd.unit=multi-user.target"],
@@ -199,6 +208,7 @@ def boot(root: Path, shared: Path) -> Machine:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
+        env={**os.environ, "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1"},
     )  # fmt: skip
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:

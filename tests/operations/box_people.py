@@ -1,0 +1,57 @@
+"""Who may do what on a box with systemd."""
+
+from tests.support.machine import Machine
+from tests.support.machine_jobs import finish, job, running, submit
+
+
+def check_each_user_runs_as_themselves(box: Machine) -> None:
+    """In a unit of their own, in the slice, and nobody else's files are touched."""
+    for user in ("alice", "bob"):
+        submit(box, f"mine-{user}", user=user)
+    for user in ("alice", "bob"):
+        found = running(box, f"mine-{user}")
+        unit = f"trainwarden-attempt-{user}@mine-{user}-1.service"
+        assert box.property(unit, "Slice") == "trainwarden.slice"
+        owner = box.says("stat", "-c", "%U", f"/proc/{found['pid']}")
+        assert owner == user
+    for user in ("alice", "bob"):
+        finish(box, f"mine-{user}")
+
+
+def check_nobody_touches_what_belongs_to_others(box: Machine) -> None:
+    """Neither through the daemon nor through systemd nor through files."""
+    submit(box, "private")
+    running(box, "private")
+    unit = "trainwarden-attempt-alice@private-1.service"
+    for user, words in (
+        ("bob", ["stop", "private"]),
+        ("bob", ["logs", "private"]),
+        ("bob", ["pause"]),
+        ("bob", ["submit", "--user", "alice", "/shared/private.py"]),
+        ("eve", ["status"]),
+        ("eve", ["submit", "/shared/private.py"]),
+    ):
+        assert box.trainwarden(*words, user=user, check=False).returncode == 1
+    for command in (
+        ["systemctl", "--no-ask-password", "stop", unit],
+        ["systemctl", "--no-ask-password", "start", unit.replace("private", "x")],
+        ["cat", "/var/lib/trainwarden/requests/alice/private-1.json"],
+        ["ls", "/var/lib/trainwarden/users/alice"],
+    ):
+        assert box.run(*command, user="bob", check=False).returncode != 0
+    assert job(box, "private")["state"] == "running"
+    finish(box, "private")
+
+
+def check_the_daemon_may_start_nothing_else(box: Machine) -> None:
+    """Neither another service, nor a command of its own, nor anybody's session."""
+    for command in (
+        ["systemctl", "--no-ask-password", "restart", "systemd-journald"],
+        ["systemctl", "--no-ask-password", "stop", "dbus.service"],
+        ["systemctl", "--no-ask-password", "start", "trainwarden-attempt-root@x-1"],
+        ["systemctl", "--no-ask-password", "daemon-reload"],
+        ["systemd-run", "--no-ask-password", "--uid=0", "true"],
+        ["systemd-run", "--no-ask-password", "true"],
+    ):
+        done = box.run(*command, user="trainwarden", check=False)
+        assert done.returncode != 0, command

@@ -1,0 +1,91 @@
+"""Jobs on a machine with systemd: each writes every step down once, so that one lost or
+done twice would show."""
+
+import contextlib
+import json
+from typing import Any
+
+from tests.support.machine import Machine
+
+COUNTS = """
+import os, pathlib, sys, time
+path = pathlib.Path(sys.argv[1] + ".steps")
+last = int(sys.argv[2])
+done = len(path.read_text().split()) if path.exists() else 0
+with path.open("a") as file:
+    while done < last:
+        file.write(f"{done}\\n"); file.flush()
+        done += 1
+        print("step", done, flush=True)
+        while pathlib.Path(sys.argv[1] + ".hold").exists(): time.sleep(0.02)
+        time.sleep(0.02)
+"""
+
+
+def submit(box: Machine, name: str, *, user: str = "alice", steps: int = 10**6) -> None:
+    """Hand in a job that counts its steps."""
+    (box.shared / f"{name}.py").write_text(COUNTS)
+    place = f"/home/{user}/{name}"
+    box.trainwarden("submit", f"/shared/{name}.py", place, str(steps), user=user)
+
+
+def job(box: Machine, name: str) -> dict[str, Any]:
+    """One job as ``status`` shows it; empty: the daemon does not answer just now."""
+    said = box.trainwarden("status", "--json", check=False).stdout
+    jobs: list[dict[str, Any]] = []
+    with contextlib.suppress(ValueError):
+        jobs = json.loads(said)
+    return next((one for one in jobs if one["job"] == name), dict[str, Any]())
+
+
+def running(box: Machine, name: str) -> dict[str, Any]:
+    """Wait until a job trains."""
+    box.until(lambda: job(box, name).get("state") == "running")
+    return job(box, name)
+
+
+def attempted(box: Machine, name: str, number: int) -> dict[str, Any]:
+    """Wait until attempt ``number`` of a job trains."""
+
+    def there() -> bool:
+        found = job(box, name)
+        return (found.get("attempt"), found.get("state")) == (number, "running")
+
+    box.until(there)
+    return job(box, name)
+
+
+def steps(box: Machine, name: str, user: str = "alice") -> list[int]:
+    """The steps that were done, in order."""
+    path = f"/home/{user}/{name}.steps"
+    return [int(word) for word in box.says("cat", path).split()]
+
+
+def finish(box: Machine, name: str) -> None:
+    """End a job for good."""
+    box.trainwarden("stop", name)
+    box.until(lambda: job(box, name).get("state") in {"drained", "finished"})
+
+
+def main_pid(box: Machine) -> int:
+    """The daemon's pid inside."""
+    return int(box.property("trainwarden", "MainPID"))
+
+
+def units(box: Machine, name: str) -> list[str]:
+    """Units of a job that systemd knows."""
+    said = box.says(
+        "systemctl", "list-units", "--all", "--plain", "--no-legend",
+        f"trainwarden-attempt-*@{name}-*",
+    )  # fmt: skip
+    return said.splitlines()
+
+
+def await_another(box: Machine, before: int) -> None:
+    """Wait until a daemon is up that is not the one before."""
+    box.until(
+        lambda: (
+            main_pid(box) not in {0, before}
+            and box.property("trainwarden", "ActiveState") == "active"
+        )
+    )
