@@ -15,6 +15,7 @@ from trainers import (
     drain,
     fit_callbacks,
     fit_iterator,
+    fit_match,
     fit_microbatch,
     fit_state,
     fit_validation,
@@ -23,7 +24,7 @@ from trainers import (
 )
 from trainers import seams_fit as seams
 from trainers.fit_report import Report
-from trainers.fit_session import Session, script_hash
+from trainers.fit_session import Session
 from trainers.snapshot import Snapshot
 
 SLICED = (
@@ -115,38 +116,17 @@ class FitRun:
         return lambda: fit_iterator.epoch(iterator, self)
 
     def _check_snapshot(self) -> None:
-        """A snapshot of another batch size belongs to another call, or script."""
-        if self.taken is None:
+        """A snapshot of another try of this call is none to go on from."""
+        if self.taken is None or fit_match.belongs(
+            self.taken,
+            self._local,
+            attempt=self.attempt,
+            batch=self.source.batch,
+            fingerprint=self._fingerprint,
+        ):
             return
-        if self._local["batch"] == self.source.batch:
-            self._check_data()
-            return
-        now = script_hash(self.attempt.directive.script)
-        if self.taken.manifest.state["script"] != now:
-            frameworks.refuse(
-                self.attempt,
-                f"the script was changed: its batch is {self.source.batch}, that of"
-                f" the snapshot {self._local['batch']}",
-            )
         self.session.plan.newest, self.taken = self.taken, None
-        self.attempt.notice(
-            "the snapshot belongs to a later try of this fit with another batch"
-        )
-
-    def _check_data(self) -> None:
-        """Other data than those of the snapshot are refused, unless that is allowed."""
-        changed = data_fingerprint.difference(
-            self._local.get("data") or {}, self._fingerprint
-        )
-        if changed is None:
-            return
-        sentence = f"the training data are not those of the snapshot: {changed}"
-        if not self.attempt.directive.accept_changes:
-            frameworks.refuse(
-                self.attempt,
-                f"{sentence}; --accept-changes goes on with them, --fresh begins anew",
-            )
-        self.attempt.notice(sentence)
+        self.attempt.notice(fit_match.OTHER_TRY)
 
     def _slicing(self) -> tuple[int, int | None]:
         """In how many slices, and of which size, a batch is worked through now."""
