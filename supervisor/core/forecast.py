@@ -13,21 +13,25 @@ The rules:
    it (the median absolute deviation), for as many readings as there are independent
    ones: neighbours resemble each other (an AR(1) process: Bayley & Hammersley 1946).
 5. What counts is what still grows: the newer half of the readings, and of that the
-   newest third too.
-6. A restart is planned only close to the end: a forecast costs nothing by waiting, and
+   newest third too; or, for what began late, the newest readings alone.
+6. A level that was reached before, and left again, is none to be afraid of: lists that
+   are emptied after each epoch, say. Only what rises above all that was before counts.
+7. A restart is planned only close to the end: a forecast costs nothing by waiting, and
    most growth settles.
 """
 
 import enum
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import combinations, pairwise
 
 KEPT = 96
-"""Readings kept of a series: with more, every other one of the older is dropped."""
+"""Readings kept of a series: with more, of the older the lower of each two is dropped."""
 FEWEST = 8
 """Readings in the newer half below which nothing is said."""
+LATE = 24
+"""So many of the newest readings are a view of their own, once there are twice as many."""
 MOST = 32
 """Readings that a trend is computed from: 496 pairs take 0.2 ms."""
 SURE = 0.999
@@ -93,12 +97,25 @@ class Reading:
     host_limit: int | None = None
     """What ``rss`` may grow to."""
 
-    def levels(self) -> dict[Resource, Level]:
+    def step_bytes(self, before: "Reading | None") -> int | None:
+        """What a step since ``before`` needed beyond what it found; None: not known.
+
+        Not the peak less what is in use now: what was in use then may be gone.
+        """
+        if self.in_use is None or self.peak is None:
+            return None
+        if before is None or before.peak is None or before.in_use is None:
+            return max(self.peak - self.in_use, 0)
+        if self.peak <= before.peak:
+            return None
+        return max(self.peak - max(self.in_use, before.in_use), 0)
+
+    def levels(self, *, step_bytes: int = 0) -> dict[Resource, Level]:
         """Every resource of which enough is known."""
         found: dict[Resource, Level] = {}
         if self.in_use is not None and self.limit is not None:
-            step = max((self.peak or 0) - self.in_use, 0)
-            found[Resource.DEVICE] = Level(used=self.in_use, capacity=self.limit - step)
+            room = self.limit - step_bytes
+            found[Resource.DEVICE] = Level(used=self.in_use, capacity=room)
         block, asked = self.largest_allocatable, self.largest_request
         if block is not None and asked is not None and self.limit is not None:
             found[Resource.CONTIGUOUS] = Level(
@@ -171,31 +188,49 @@ class Series:
         """With one more reading."""
         points = (*self.points, point)
         if len(points) > KEPT:
-            half = KEPT // 2
-            points = (*points[:half:2], *points[half:])
+            half = KEPT // 2 + 1
+            older = zip(points[1:half:2], points[2:half:2], strict=True)
+            higher = (max(pair, key=lambda one: one.level.used) for pair in older)
+            points = (points[0], *higher, *points[half:])
         return Series(points)
 
     def newer(self) -> list[Point]:
-        """The readings of the newer half of the steps, at most ``MOST`` of them."""
-        if not self.points:
+        """The readings of the newer half of the steps, at most ``MOST`` of them.
+
+        Where they have become seldom, the newest of a longer time.
+        """
+        if len(self.points) < 2 * FEWEST:
             return []
         middle = (self.points[0].step + self.points[-1].step) / 2
         found = [point for point in self.points if point.step >= middle]
+        found = found if len(found) >= FEWEST else list(self.points[-FEWEST:])
         every = -(-len(found) // MOST)
         return found[::-1][::every][::-1]
 
     def forecast(self, resource: Resource) -> Forecast | None:
-        """What is to be expected; None: too little is known yet."""
+        """What is to be expected; None: too little is known yet.
+
+        By the newer half of the steps, or, for what began to grow late and quickly, by
+        the newest readings alone.
+        """
         newer = self.newer()
-        if len(newer) < FEWEST:
+        if not newer:
             return None
+        usual = self._forecast(resource, newer)
+        if usual.seconds is not None or len(self.points) < 2 * LATE:
+            return usual
+        late = self._forecast(resource, list(self.points[-LATE:]))
+        return usual if late.seconds is None else late
+
+    def _forecast(self, resource: Resource, newer: list[Point]) -> Forecast:
         values = [(float(point.step), point.level.used) for point in newer]
         trend = trend_of(values)
         capacity = _median([point.level.capacity for point in newer])
         used = self._used(trend.slope)
         pace = (newer[-1].at - newer[0].at) / max(newer[-1].step - newer[0].step, 1)
         still = _slope(values[-len(values) // 3 :]) >= STILL * trend.slope
-        growing = still and trend.slope > 0 and trend.confidence >= SURE
+        new = used > self._highest_before(newer[0].step)
+        growing = still and new and trend.slope > 0 and trend.confidence >= SURE
         left = max(capacity - used, 0.0)
         return Forecast(
             resource=resource,
@@ -208,12 +243,17 @@ class Series:
             watched_seconds=self.points[-1].at - self.points[0].at,
         )
 
+    def _highest_before(self, step: int) -> float:
+        older = (point.level.used for point in self.points if point.step < step)
+        return max(older, default=-math.inf)
+
     def _used(self, slope: float) -> float:
-        """Now: the newest readings agree on it, moved on to the newest of them."""
-        newest = self.points[-NEWEST:]
-        middle = sorted(newest, key=lambda point: point.level.used)[len(newest) // 2]
-        ahead = max(slope, 0.0) * (newest[-1].step - middle.step)
-        return middle.level.used + ahead
+        """Now: the newest readings agree on it, moved on to the newest of them, but
+        not beyond what was seen."""
+        newest = sorted(self.points[-NEWEST:], key=lambda point: point.level.used)
+        middle = newest[len(newest) // 2]
+        ahead = max(slope, 0.0) * (self.points[-1].step - middle.step)
+        return min(middle.level.used + ahead, newest[-1].level.used)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,16 +261,35 @@ class Watch:
     """All that was read in one attempt."""
 
     series: dict[Resource, Series] = field(default_factory=dict[Resource, Series])
+    step_bytes: int = 0
+    """What a step needs for itself, as far as was seen."""
+    last: Reading | None = None
+    """The last that knew the allocator."""
 
     def and_then(self, reading: Reading) -> "Watch":
         """With one more reading."""
+        step = max(reading.step_bytes(self.last) or 0, self.step_bytes)
         grown = {
             resource: self.series.get(resource, Series()).and_then(
                 Point(reading.at, reading.step, level)
             )
-            for resource, level in reading.levels().items()
+            for resource, level in reading.levels(step_bytes=step).items()
         }
-        return replace(self, series={**self.series, **grown})
+        return Watch(
+            series={**self.series, **grown},
+            step_bytes=step,
+            last=self.last if reading.in_use is None else reading,
+        )
+
+    def only(self, *resources: Resource) -> "Watch":
+        """What is known of these, and nothing else."""
+        kept = {one: self.series[one] for one in resources if one in self.series}
+        return Watch(series=kept)
+
+    def nearly(self, part: float) -> bool:
+        """Whether any resource is used up to this part of its capacity."""
+        newest = [one.points[-1].level.part for one in self.series.values()]
+        return any(used >= part for used in newest)
 
     def forecasts(self) -> list[Forecast]:
         """One of each resource of which enough is known."""

@@ -9,7 +9,6 @@ from supervisor.core.forecast import (
     Level,
     Reading,
     Resource,
-    Series,
     Watch,
 )
 from supervisor.core.memory_news import foreseen, sentence
@@ -17,6 +16,7 @@ from supervisor.core.spec import Spec
 from supervisor.host.main_memory import capacity
 from supervisor.wire.page import Page, Phase
 from supervisor.wire.paths import AttemptPaths
+from supervisor.wire.readings import AllocatorReading, unpack
 
 HOST_SECONDS = 1.0
 """How often main memory is looked at."""
@@ -44,6 +44,7 @@ class MemoryWatch:
     _slices: tuple[int | None, int | None] = (None, None)
     _first_step: int | None = None
     _device_ns: int | None = None
+    _recent_ns: int = 0
     _host_at: float = 0.0
     _forecast_at: float = 0.0
     _warned: set[Resource] = field(default_factory=set[Resource])
@@ -67,48 +68,44 @@ class MemoryWatch:
             return []
         if self._first_step is None:
             self._first_step = page.step
-        reading = self._reading(page, pid, now)
-        if reading is None:
-            return []
-        self._watch = self._watch.and_then(reading)
-        return [*self._warnings(page, reading), *self._restarts(page, reading)]
+        readings = self._readings(page, pid, now)
+        for reading in readings:
+            self._watch = self._watch.and_then(reading)
+        warnings = [
+            one for reading in readings for one in self._warnings(page, reading)
+        ]
+        return [*warnings, *self._restarts(page, readings)]
 
     def _begin(self, attempt: int) -> None:
         self._attempt, self._watch, self.forecasts = attempt, Watch(), []
-        self._first_step, self._device_ns = None, None
+        self._first_step, self._device_ns, self._recent_ns = None, None, 0
 
-    def _reading(self, page: Page, pid: int | None, now: float) -> Reading | None:
-        """What is new since the last; None: nothing."""
-        nothing = reading = Reading(at=now, step=page.step or 0)
+    def _readings(self, page: Page, pid: int | None, now: float) -> list[Reading]:
+        """What is new since the last look, oldest first."""
+        readings: list[Reading] = []
         if page.memory_ns is not None and page.memory_ns != self._device_ns:
-            self._device_ns = page.memory_ns
             self._forget_if_sliced_anew(page)
-            reading = replace(
-                reading,
-                in_use=page.memory_in_use_bytes,
-                peak=page.memory_peak_bytes,
-                limit=page.memory_limit_bytes,
-                largest_allocatable=page.memory_largest_allocatable_bytes,
-                largest_request=page.memory_largest_request_bytes,
-            )
+            self._device_ns = page.memory_ns
+            if not any(page.memory_recent):
+                readings.append(_of_page(page, now))
+        recent = unpack(page.memory_recent, after_ns=self._recent_ns)
+        if recent:
+            self._recent_ns = recent[-1].ns
+            readings += [_of_recent(one, self._recent_ns, now) for one in recent]
         rss = page.host_rss_bytes
         if pid is not None and rss is not None and now - self._host_at >= HOST_SECONDS:
             self._host_at = now
             most = capacity(pid, rss=rss, limit=self.host_limit)
-            reading = replace(reading, rss=rss, host_limit=most)
-        return None if reading == nothing else reading
+            step = page.step or 0
+            readings.append(Reading(at=now, step=step, rss=rss, host_limit=most))
+        return readings
 
     def _forget_if_sliced_anew(self, page: Page) -> None:
         """Slices of another size need other memory: that is no trend."""
         sliced = (page.slices, page.slice_size)
         if sliced != self._slices:
             self._slices = sliced
-            kept: dict[Resource, Series] = {
-                resource: series
-                for resource, series in self._watch.series.items()
-                if resource is Resource.HOST
-            }
-            self._watch = Watch(kept)
+            self._watch = self._watch.only(Resource.HOST)
 
     def _warnings(self, page: Page, reading: Reading) -> list[Event]:
         found: list[Event] = []
@@ -133,11 +130,13 @@ class MemoryWatch:
             levels.append((Resource.HOST, host))
         return levels
 
-    def _restarts(self, page: Page, reading: Reading) -> list[Event]:
-        near = any(level.part >= NEARLY for level in reading.levels().values())
-        if not near and reading.at - self._forecast_at < FORECAST_SECONDS:
+    def _restarts(self, page: Page, readings: list[Reading]) -> list[Event]:
+        if not readings:
             return []
-        self._forecast_at = reading.at
+        at = readings[-1].at
+        if not self._watch.nearly(NEARLY) and at - self._forecast_at < FORECAST_SECONDS:
+            return []
+        self._forecast_at = at
         self.forecasts = self._watch.forecasts()
         if self.restart_below is None or page.step == self._first_step:
             return []  # without a step of its own it would start again where it was
@@ -159,6 +158,32 @@ class MemoryWatch:
             for forecast in self.forecasts
             if forecast.seconds is not None
         }
+
+
+def _of_recent(one: AllocatorReading, newest_ns: int, now: float) -> Reading:
+    """One of those on the page, the newest of which is of now."""
+    return Reading(
+        at=now - (newest_ns - one.ns) / 1e9,
+        step=one.step,
+        in_use=one.in_use,
+        peak=one.peak,
+        limit=one.limit,
+        largest_allocatable=one.largest_allocatable,
+        largest_request=one.largest_request,
+    )
+
+
+def _of_page(page: Page, now: float) -> Reading:
+    """The newest alone."""
+    return Reading(
+        at=now,
+        step=page.memory_step or page.step or 0,
+        in_use=page.memory_in_use_bytes,
+        peak=page.memory_peak_bytes,
+        limit=page.memory_limit_bytes,
+        largest_allocatable=page.memory_largest_allocatable_bytes,
+        largest_request=page.memory_largest_request_bytes,
+    )
 
 
 def ask_who_holds(files: AttemptPaths) -> None:

@@ -18,7 +18,9 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-MAGIC = b"TWPAGE\0\2"
+from supervisor.wire.readings import INTEGERS
+
+MAGIC = b"TWPAGE\0\3"
 """Identifies the file and the version of its layout (last byte)."""
 
 PAGE_BYTES = 4096
@@ -119,13 +121,15 @@ class Page:
     """Steps a bucket of STEP_BUCKETS_SECONDS (not cumulated)."""
     phase_seconds: tuple[float, ...] = (0.0,) * len(Phase)
     """Seconds spent in each phase, complete ones only."""
+    memory_recent: tuple[int, ...] = (0,) * INTEGERS
+    """The newest readings of the allocator, for ``readings.unpack``."""
 
 
 _INTEGERS = tuple(field.name for field in fields(Page) if field.type == int | None)
 _FLOATS = tuple(field.name for field in fields(Page) if field.type == float | None)
 _COUNTS = len(Page().step_counts)
 _BODY = struct.Struct(
-    f"<{len(_INTEGERS)}q{len(_FLOATS)}d{_COUNTS}q{len(Phase)}d"
+    f"<{len(_INTEGERS)}q{len(_FLOATS)}d{_COUNTS}q{len(Phase)}d{INTEGERS}q"
 )  # fmt: skip
 
 
@@ -138,6 +142,7 @@ def encode(page: Page) -> bytes:
         *(math.nan if value is None else float(value) for value in floats),
         *page.step_counts,
         *page.phase_seconds,
+        *page.memory_recent,
     )
 
 
@@ -147,6 +152,7 @@ def decode(body: bytes) -> Page:
     floats_at = len(_INTEGERS)
     counts_at = floats_at + len(_FLOATS)
     phases_at = counts_at + _COUNTS
+    recent_at = phases_at + len(Phase)
     known: dict[str, Any] = {
         name: None if value == _UNKNOWN else value
         for name, value in zip(_INTEGERS, values[:floats_at], strict=True)
@@ -158,7 +164,8 @@ def decode(body: bytes) -> Page:
     return Page(
         **known,
         step_counts=tuple(values[counts_at:phases_at]),
-        phase_seconds=tuple(values[phases_at:]),
+        phase_seconds=tuple(values[phases_at:recent_at]),
+        memory_recent=tuple(values[recent_at:]),
     )
 
 
@@ -169,6 +176,7 @@ def _places() -> dict[str, tuple[struct.Struct, int]]:
         *((name, struct.Struct("<d")) for name in _FLOATS),
         ("step_counts", struct.Struct(f"<{_COUNTS}q")),
         ("phase_seconds", struct.Struct(f"<{len(Phase)}d")),
+        ("memory_recent", struct.Struct(f"<{INTEGERS}q")),
     ]
     places: dict[str, tuple[struct.Struct, int]] = {}
     offset = _HEADER.size

@@ -193,7 +193,7 @@ def test_too_little_is_known() -> None:
     """Without readings, or with few, nothing is said."""
     assert Series().forecast(Resource.HOST) is None
     series = Series()
-    for at in range(FEWEST):
+    for at in range(2 * FEWEST - 1):
         series = series.and_then(Point(at, at, Level(used=at, capacity=9)))
     assert series.forecast(Resource.HOST) is None
 
@@ -225,7 +225,8 @@ def test_readings_become_levels() -> None:
         rss=5,
         host_limit=10,
     )
-    assert reading.levels() == {
+    assert reading.step_bytes(None) == 400
+    assert reading.levels(step_bytes=400) == {
         Resource.DEVICE: Level(used=300, capacity=600),
         Resource.CONTIGUOUS: Level(used=550, capacity=800),
         Resource.HOST: Level(used=5, capacity=10),
@@ -281,3 +282,59 @@ def test_when_a_restart_is_due(changes: dict[str, float | None], *, due: bool) -
     }
     forecast = Forecast(resource=Resource.DEVICE, **{**known, **changes})  # type: ignore[arg-type]  # by name
     assert forecast.imminent(WITHIN) is due
+
+
+def test_what_a_step_needs() -> None:
+    """It is learned where the peak rises, from what was there before or is there now."""
+    before = Reading(at=1.0, in_use=500, peak=700, limit=1000)
+    emptied = Reading(at=2.0, in_use=100, peak=760, limit=1000)
+    assert emptied.step_bytes(before) == 260
+    assert emptied.step_bytes(None) == 660
+    assert Reading(at=2.0, in_use=600, peak=700).step_bytes(before) is None
+    assert Reading(at=2.0, rss=7).step_bytes(before) is None
+
+
+def test_a_list_that_is_emptied_needs_no_room() -> None:
+    """What a list held once is no part of what the next step needs."""
+    watch = Watch()
+    for step in range(40):
+        kept = 20 * (step % 20)
+        reading = Reading(at=step, step=step, in_use=kept, peak=400, limit=1000)
+        watch = watch.and_then(reading)
+    assert watch.step_bytes == 400  # as the first reading of all says
+    (device,) = watch.forecasts()
+    assert device.capacity == 600
+
+
+def test_what_is_nearly_full() -> None:
+    """Any of the resources; and some of what is known can be forgotten."""
+    watch = Watch().and_then(Reading(at=0.0, in_use=850, peak=850, limit=1000))
+    watch = watch.and_then(Reading(at=1.0, rss=1, host_limit=1000))
+    assert watch.nearly(0.8)
+    assert not watch.nearly(0.9)
+    host = watch.only(Resource.HOST, Resource.CONTIGUOUS)
+    assert not host.nearly(0.8)
+    assert host.series.keys() == {Resource.HOST}
+    assert host.step_bytes == 0
+    assert not Watch().nearly(0.1)
+
+
+def test_a_list_that_is_emptied_each_epoch_is_left_alone() -> None:
+    """However full it gets: it was as full before, and it went well."""
+    assert watched(lambda at: 100 + 840 * (at % 30) / 30, seconds=32) is not None
+    series = Series()
+    for step in range(400):
+        used = 100 + (880 if step < 60 else 840) * (step % 60) / 60
+        series = series.and_then(
+            Point(step / 2, step, Level(used=used, capacity=LIMIT))
+        )
+        forecast = series.forecast(Resource.DEVICE)
+        if step > 70 and forecast is not None:
+            assert not forecast.imminent(WITHIN)
+
+
+def test_a_leak_that_begins_late_is_foreseen() -> None:
+    """After a long quiet time it fills what is left in some dozens of steps."""
+    due = watched(lambda at: 200 + max(0.0, at - 500) * 20, seconds=540)
+    assert due is not None
+    assert due < 540

@@ -73,7 +73,7 @@ def test_a_reader_never_sees_half_a_page(tmp_path: Path) -> None:
 def test_hostile_pages(content: bytes) -> None:
     """Foreign, short and half-written pages are no pages."""
     assert parse(content) is None
-    odd = struct.pack("<8sQ", b"TWPAGE\0\2", 3)
+    odd = struct.pack("<8sQ", b"TWPAGE\0\3", 3)
     assert parse(odd + bytes(PAGE_BYTES)) is None
 
 

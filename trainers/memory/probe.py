@@ -3,6 +3,11 @@
 Its map tells best (``native``); where there is none, its own counts; and without the
 operations what TensorFlow's ``get_memory_info`` counts, which knows nothing of free
 blocks. The page says which of them it was.
+
+That costs some hundred microseconds, so it is done twice a second at most. To see a leak
+that is faster than that, what is in use is glanced at (2 us) and added to the readings of
+the page as soon as it has moved by a hundredth of the limit: a leak leaves as many of
+them behind whatever its pace.
 """
 
 import contextlib
@@ -17,17 +22,34 @@ import tensorflow as tf
 
 from supervisor.wire.memory import Variable
 from supervisor.wire.page import MemorySource
+from supervisor.wire.readings import RECENT, AllocatorReading, pack
 from trainers.attempt import Attempt
 from trainers.memory import allocator, answer, holders, native
+from trainers.memory.hold import Hold
 
 SHARE = 0.0005
 """Part of the time that readings may take: half of what is promised."""
+
+GLANCES = 0.0002
+"""... and glances at what is in use, ..."""
+
+QUICK = 0.0002
+"""... and quick readings."""
 
 FEWEST_COSTS = 3
 """The first readings take longer, and say nothing about those that follow."""
 
 LEAST_SECONDS = 0.5
 """Readings are no closer than this, however little one costs."""
+
+GLANCE_SECONDS = 2e-5
+"""A glance takes no longer, on a machine that is not busy with something else."""
+
+MOVED = 0.01
+"""A quick reading is due when so much of the limit was taken or given back."""
+
+SAVED_SECONDS = 0.02
+"""There is so much time for them at once: enough for some hundred, in a hurry."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +93,13 @@ class Probe:
         self._limit = limit_bytes
         self._native = native.of_process(attempt.notice)
         self._due = 0.0
+        self._glance_due = 0.0
+        self._saved, self._saved_at = SAVED_SECONDS, time.perf_counter()
+        self._device: str | None = None
         self._costs: deque[float] = deque(maxlen=5)
+        self._recent: deque[AllocatorReading] = deque(maxlen=RECENT)
+        self._step_bytes = 0
+        self._hold = Hold(lambda: attempt.drain_requested)
         self._largest_request = 0
         self._run: Callable[[], Any] = lambda: None
         self._variables: list[Variable] | None = None
@@ -82,6 +110,7 @@ class Probe:
         self.forget()
         if allocator.read() is not None:
             self._native.ask()
+            self._device = allocator.device()
         if self._attempt.running_fit is not None:
             self._run = weakref.ref(self._attempt.running_fit)
         self._variables = None
@@ -90,10 +119,42 @@ class Probe:
     def forget(self) -> None:
         """Steps are others from here on: what the largest request was is over."""
         self._largest_request = 0
+        self._step_bytes = 0
+        self._recent.clear()
 
     def due(self, now: float) -> bool:
         """Whether it is time for a reading; ``now`` by ``time.perf_counter``."""
         return now >= self._due
+
+    def glance(self, now: float, *, step: int) -> None:
+        """A quick reading, if memory in use has moved since the last of any kind."""
+        limit = self._recent[-1].limit if self._recent else None
+        if now < self._glance_due or self._device is None or limit is None:
+            return
+        counted = allocator.counts(self._device)
+        ended = time.perf_counter()
+        cost = min(ended - now, GLANCE_SECONDS)  # the rest is a hiccup
+        self._glance_due = now + cost / GLANCES
+        moved = abs(counted.current_bytes - self._recent[-1].in_use)
+        if moved >= MOVED * limit and self._affordable(now):
+            self._remember(
+                AllocatorReading(
+                    ns=time.monotonic_ns(),
+                    step=step,
+                    in_use=counted.current_bytes,
+                    peak=counted.peak_bytes,
+                    limit=limit,
+                )
+            )
+            self._attempt.set(memory_recent=pack(tuple(self._recent)))
+            self._saved -= time.perf_counter() - ended
+            self._hold.stand(self._recent, step_bytes=self._step_bytes)
+
+    def _affordable(self, now: float) -> bool:
+        """Whether there is time left for a quick reading."""
+        self._saved = min(self._saved + QUICK * (now - self._saved_at), SAVED_SECONDS)
+        self._saved_at = now
+        return self._saved > 0
 
     def look(self, *, step: int) -> Reading | None:
         """Read and publish; None: this allocator keeps no figures."""
@@ -104,6 +165,7 @@ class Probe:
             self._publish(reading, step)
         self._costs.append(time.perf_counter() - began)
         self._due = began + self._pause()
+        self._hold.stand(self._recent, step_bytes=self._step_bytes)
         if answer.wanted(self._attempt.paths):
             answer.give(self._attempt, self._native.ops(), self._run(), step=step)
         self._know_variables()
@@ -166,7 +228,25 @@ class Probe:
             peak=counted.peak_bytes,
         )
 
+    def _remember(self, newest: AllocatorReading) -> None:
+        """Among the newest; and what a step needs beyond what was there before it."""
+        before = self._recent[-1] if self._recent else None
+        if before is None or newest.peak > before.peak:
+            kept = max(newest.in_use, 0 if before is None else before.in_use)
+            self._step_bytes = max(self._step_bytes, newest.peak - kept)
+        self._recent.append(newest)
+
     def _publish(self, reading: Reading, step: int) -> None:
+        newest = AllocatorReading(
+            ns=time.monotonic_ns(),
+            step=step,
+            in_use=reading.in_use,
+            peak=reading.peak,
+            limit=reading.limit,
+            largest_allocatable=reading.largest_allocatable,
+            largest_request=reading.largest_request,
+        )
+        self._remember(newest)
         self._attempt.set(
             memory_limit_bytes=reading.limit,
             memory_pool_bytes=reading.pool,
@@ -179,5 +259,6 @@ class Probe:
             memory_fragmentation=reading.fragmentation,
             memory_source=int(reading.source),
             memory_step=step,
-            memory_ns=time.monotonic_ns(),
+            memory_ns=newest.ns,
+            memory_recent=pack(tuple(self._recent)),
         )
