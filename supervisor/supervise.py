@@ -271,12 +271,15 @@ class Supervisor:
             if stuck is not None:
                 self.post(DriverStuck(stuck))
             now = self.clock.now()
-            self._inbox.extend(watch.look(now=now, remains=self.remains))
+            left = self.memory.host_seconds_left
+            looked = watch.look(now=now, remains=self.remains, host_seconds=left)
+            self._inbox.extend(looked)
             seen = self.memory.look(
                 attempt=self.run.attempt,
                 pid=watch.attempt.pid,
                 page=watch.page,
                 now=now,
+                tree=self.remains.pids,
             )
             self._inbox.extend(seen)
 

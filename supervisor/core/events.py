@@ -80,6 +80,8 @@ class Looked:
 
     look: Look
     rss_bytes: int | None = None
+    host_seconds: float | None = None
+    """Until main memory runs out, at the present trend; None: it does not, or unknown."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,12 +26,12 @@ from supervisor.core.evidence import Evidence
 from supervisor.core.examine import examined
 from supervisor.core.history import AttemptHistory
 from supervisor.core.liveness import look
-from supervisor.core.memory_news import planned
+from supervisor.core.memory_news import planned, recycle
 from supervisor.core.policy import Verdict
 from supervisor.core.run import OpenIncident, Run, Step
 from supervisor.core.status import JobState
 from supervisor.core.treatment import Treatment
-from supervisor.core.units import format_duration, format_size
+from supervisor.core.units import format_duration
 from supervisor.core.verdicts import Diagnosis, Reason, Remedy, RemedyKind
 
 EXIT_FINISHED = 0
@@ -60,8 +60,8 @@ def looked(run: Run, event: Event, now: float) -> Step:
         return _hung(seen, hang.sentence, now)
     most = run.treatment.recycle_bytes
     if most is not None and (event.rss_bytes or 0) >= most and _trains(run):
-        because = f"training holds {format_size(event.rss_bytes or 0)} of main memory"
-        return restart_due(seen, RestartDue(because), now)
+        due = recycle(event.rss_bytes or 0, most=most, seconds=event.host_seconds)
+        return restart_due(seen, due, now)
     return seen, ()
 
 

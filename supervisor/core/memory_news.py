@@ -2,7 +2,7 @@
 
 from supervisor.core.causes import Cause
 from supervisor.core.effects import Happened, RecordIncident
-from supervisor.core.events import MemoryHigh
+from supervisor.core.events import MemoryHigh, RestartDue
 from supervisor.core.forecast import SURE, Forecast, Resource
 from supervisor.core.units import format_duration, format_size
 from supervisor.core.verdicts import Diagnosis, Reason, Remedy, RemedyKind
@@ -74,6 +74,31 @@ def foreseen(forecast: Forecast) -> Diagnosis:
         ),
         advice=ADVICE[forecast.resource],
     )
+
+
+def recycle(rss_bytes: int, *, most: int, seconds: float | None) -> RestartDue:
+    """A restart in time, of what ran out of main memory before.
+
+    ``most``: bytes from which on it is due; ``seconds``: left, at the present trend.
+    """
+    pace = (
+        ""
+        if seconds is None
+        else f" At the present trend it would have run out in {format_duration(seconds)}."
+    )
+    averts = Diagnosis(
+        cause=Cause.HOST_OOM,
+        because=(
+            Reason(
+                f"Training held {format_size(rss_bytes)} of main memory. It ran out of "
+                f"it before, so it starts again from {format_size(most)} on.{pace}",
+                "recycle",
+            ),
+        ),
+        advice=ADVICE[Resource.HOST],
+    )
+    because = f"training holds {format_size(rss_bytes)} of main memory"
+    return RestartDue(because, averts)
 
 
 def planned(diagnosis: Diagnosis, *, attempt: int, step: int | None) -> RecordIncident:

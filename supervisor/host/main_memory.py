@@ -2,9 +2,11 @@
 
 Documentation: proc(5) for ``/proc/meminfo``; Linux ``admin-guide/cgroup-v2.rst``
 (``memory.stat``: ``file``) and ``admin-guide/cgroup-v1/memory.rst`` (``cache``) for
-what the kernel can take back before it kills.
+what the kernel can take back before it kills; proc(5) for ``smaps_rollup``.
 """
 
+import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from supervisor.host.cgroup import ROOT, event_files
@@ -28,6 +30,35 @@ def capacity(
         None if available is None else rss + available,
     ]
     return min((one for one in found if one is not None), default=None)
+
+
+def private_bytes(pids: Iterable[int]) -> int:
+    """What processes hold in main memory that no other process shares, together.
+
+    So a worker that was forked counts with what it has written since. Processes that
+    are gone count nothing. Takes about a millisecond a process.
+    """
+    return sum(_private(Path(f"/proc/{pid}")) for pid in pids)
+
+
+def _private(process: Path) -> int:
+    rollup = _text(process / "smaps_rollup")  # our own processes', or all for root
+    if rollup:
+        return parse_private(rollup)
+    _, resident, shared, *_ = [*_text(process / "statm").split(), "0", "0", "0"]
+    return (int(resident) - int(shared)) * os.sysconf("SC_PAGE_SIZE")
+
+
+def parse_private(rollup: str) -> int:
+    """``Private_Clean`` and ``Private_Dirty`` of ``smaps_rollup``, in bytes."""
+    found = 0
+    for line in rollup.splitlines():
+        name, _, value = line.partition(":")
+        number = value.split()[:1]
+        private = name in {"Private_Clean", "Private_Dirty"}
+        if private and number and number[0].isdigit():
+            found += int(number[0]) * 1024
+    return found
 
 
 def parse_available(text: str) -> int | None:

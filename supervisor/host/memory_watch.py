@@ -1,6 +1,7 @@
 """The memory of an attempt over time: read from its page, foreseen by the core."""
 
 import contextlib
+import math
 from dataclasses import dataclass, field, replace
 
 from supervisor.core.events import Event, Exited, MemoryHigh, RestartDue
@@ -13,13 +14,15 @@ from supervisor.core.forecast import (
 )
 from supervisor.core.memory_news import foreseen, sentence
 from supervisor.core.spec import Spec
-from supervisor.host.main_memory import capacity
+from supervisor.host.main_memory import capacity, private_bytes
 from supervisor.wire.page import Page, Phase
 from supervisor.wire.paths import AttemptPaths
 from supervisor.wire.readings import AllocatorReading, unpack
 
 HOST_SECONDS = 1.0
-"""How often main memory is looked at."""
+"""How often main memory of the training process is looked at."""
+TREE_SECONDS = 5.0
+"""... and that of its workers, which costs more: the kernel walks their pages."""
 FORECAST_SECONDS = 10.0
 """How often a forecast is made while nothing is nearly full."""
 NEARLY = 0.8
@@ -45,7 +48,9 @@ class MemoryWatch:
     _first_step: int | None = None
     _device_ns: int | None = None
     _recent_ns: int = 0
-    _host_at: float = 0.0
+    _host_at: float = -math.inf
+    _tree_at: float = -math.inf
+    _tree_bytes: int = 0
     _forecast_at: float = 0.0
     _warned: set[Resource] = field(default_factory=set[Resource])
 
@@ -59,16 +64,25 @@ class MemoryWatch:
         )
 
     def look(
-        self, *, attempt: int, pid: int | None, page: Page | None, now: float
+        self,
+        *,
+        attempt: int,
+        pid: int | None,
+        page: Page | None,
+        now: float,
+        tree: frozenset[int] = frozenset(),
     ) -> list[Event]:
-        """Take in the newest page; what follows from it."""
+        """Take in the newest page; what follows from it.
+
+        ``tree``: the processes of the attempt, such as workers that read its data.
+        """
         if attempt != self._attempt:
             self._begin(attempt)
         if page is None or page.step is None or page.phase not in STEPPING:
             return []
         if self._first_step is None:
             self._first_step = page.step
-        readings = self._readings(page, pid, now)
+        readings = self._of_allocator(page, now) + self._of_host(page, pid, tree, now)
         for reading in readings:
             self._watch = self._watch.and_then(reading)
         warnings = [
@@ -79,8 +93,9 @@ class MemoryWatch:
     def _begin(self, attempt: int) -> None:
         self._attempt, self._watch, self.forecasts = attempt, Watch(), []
         self._first_step, self._device_ns, self._recent_ns = None, None, 0
+        self._tree_at, self._tree_bytes = -math.inf, 0
 
-    def _readings(self, page: Page, pid: int | None, now: float) -> list[Reading]:
+    def _of_allocator(self, page: Page, now: float) -> list[Reading]:
         """What is new since the last look, oldest first."""
         readings: list[Reading] = []
         if page.memory_ns is not None and page.memory_ns != self._device_ns:
@@ -92,13 +107,22 @@ class MemoryWatch:
         if recent:
             self._recent_ns = recent[-1].ns
             readings += [_of_recent(one, self._recent_ns, now) for one in recent]
-        rss = page.host_rss_bytes
-        if pid is not None and rss is not None and now - self._host_at >= HOST_SECONDS:
-            self._host_at = now
-            most = capacity(pid, rss=rss, limit=self.host_limit)
-            step = page.step or 0
-            readings.append(Reading(at=now, step=step, rss=rss, host_limit=most))
         return readings
+
+    def _of_host(
+        self, page: Page, pid: int | None, tree: frozenset[int], now: float
+    ) -> list[Reading]:
+        """Main memory of training and of what it has started, now and then."""
+        rss = page.host_rss_bytes
+        if pid is None or rss is None or now - self._host_at < HOST_SECONDS:
+            return []
+        self._host_at = now
+        if now - self._tree_at >= TREE_SECONDS:
+            self._tree_at = now
+            self._tree_bytes = private_bytes(tree - {pid})
+        held = rss + self._tree_bytes
+        most = capacity(pid, rss=held, limit=self.host_limit)
+        return [Reading(at=now, step=page.step or 0, rss=held, host_limit=most)]
 
     def _forget_if_sliced_anew(self, page: Page) -> None:
         """Slices of another size need other memory: that is no trend."""
@@ -150,6 +174,11 @@ class MemoryWatch:
         self.forecasts = self._watch.forecasts()
         found = replace(exited.evidence.memory, forecasts=tuple(self.forecasts))
         return replace(exited, evidence=replace(exited.evidence, memory=found))
+
+    @property
+    def host_seconds_left(self) -> float | None:
+        """Until main memory runs out; None: it does not grow, as far as one can tell."""
+        return self.seconds_left().get(Resource.HOST.value)
 
     def seconds_left(self) -> dict[str, float]:
         """Until each resource runs out, of those that grow."""

@@ -39,8 +39,13 @@ class Watch:
         paths = attempt.paths
         return cls(attempt, Telemetry(paths), LogFollower(paths.output))
 
-    def look(self, *, now: float, remains: Remains) -> list[Event]:
-        """How it looks at ``now`` (monotonic seconds)."""
+    def look(
+        self, *, now: float, remains: Remains, host_seconds: float | None = None
+    ) -> list[Event]:
+        """How it looks at ``now`` (monotonic seconds).
+
+        ``host_seconds``: until main memory runs out, by the forecast.
+        """
         self._shimmed = self._shimmed or read_shimmed(self.attempt.paths)
         shim = None if self._shimmed is None else self._shimmed.shim_pid
         remains.follow(shim, now=now)
@@ -52,7 +57,7 @@ class Watch:
             work_seconds=remains.work_seconds,
             output=self.attempt.paths.output,
         )
-        found: list[Event] = [Looked(seen, rss)]
+        found: list[Event] = [Looked(seen, rss, host_seconds)]
         if self._stacks is not None and self._stacks.taken(now=now):
             self.stacks_text, self._stacks = self._stacks.text, None
             found.append(StacksTaken())

@@ -27,6 +27,7 @@ from supervisor.core.memory_news import (
     NAMES,
     foreseen,
     planned,
+    recycle,
     sentence,
     warning,
 )
@@ -87,6 +88,26 @@ def test_a_planned_restart_is_an_incident_and_no_failure() -> None:
     assert record.diagnosis.autopsy is not None
     assert record.remedy.kind is RemedyKind.RESTART
     assert record.failed_step == 12
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"), [(420.0, "would have run out in 7 min 00 s."), (None, None)]
+)
+def test_what_ran_out_before_starts_again_in_time(
+    seconds: float | None, told: str | None
+) -> None:
+    """The restart of a leak of main memory says what it averts, and when."""
+    due = recycle(60 * 2**20, most=50 * 2**20, seconds=seconds)
+    _, effects = running(Learned(first_step=1), due, drained())
+    (record,) = incidents(effects)
+    assert record.happened is Happened.PLANNED
+    assert record.diagnosis.cause is Cause.HOST_OOM
+    assert record.diagnosis.autopsy is not None
+    assert record.diagnosis.autopsy.verdict == "host"
+    (reason,) = record.diagnosis.because
+    assert "60 MiB" in reason.text
+    assert "50 MiB" in reason.text
+    assert (told or "from 50 MiB on.") in reason.text
 
 
 def test_what_became_of_it_is_followed() -> None:

@@ -3,7 +3,13 @@
 import os
 from pathlib import Path
 
-from supervisor.host.main_memory import capacity, parse_available
+from supervisor.host.main_memory import (
+    capacity,
+    parse_available,
+    parse_private,
+    private_bytes,
+)
+from tests.support.holding import holding
 
 MEMINFO = "MemTotal:       24103 kB\nMemAvailable:   1000 kB\nBuffers: 1 kB\n"
 
@@ -40,3 +46,25 @@ def test_others_in_the_cgroup_count_and_the_cache_does_not(tmp_path: Path) -> No
         os.getpid(), rss=100, limit=None, root=tmp_path, meminfo=tmp_path / "none"
     )
     assert found == 1000 - 300
+
+
+ROLLUP = """\
+5580-7ffd ---p 00000000 00:00 0    [rollup]
+Rss:               24000 kB
+Private_Clean:       100 kB
+Private_Dirty:      2000 kB
+"""
+
+
+def test_what_is_private() -> None:
+    """Clean and dirty pages that nobody shares; nothing where nothing is told."""
+    assert parse_private(ROLLUP) == 2100 * 1024
+    assert parse_private("") == 0
+
+
+def test_a_worker_counts_with_what_is_its_own() -> None:
+    """A child that writes 64 MiB of its own holds them; one that is gone, nothing."""
+    with holding(64 * 2**20) as child:
+        held = private_bytes([child.pid])
+    assert 64 * 2**20 <= held < 128 * 2**20
+    assert private_bytes([child.pid]) == 0

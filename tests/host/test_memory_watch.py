@@ -11,6 +11,8 @@ from supervisor.core.forecast import Resource
 from supervisor.core.spec import build_spec
 from supervisor.host.memory_watch import MemoryWatch
 from supervisor.wire.page import Page, Phase
+from supervisor.wire.readings import AllocatorReading, pack
+from tests.support.holding import holding
 
 LIMIT = 1000
 PAGE = Page(
@@ -142,3 +144,34 @@ def test_a_pool_that_falls_into_pieces_is_answered() -> None:
     assert isinstance(restart, RestartDue)
     assert restart.averts is not None
     assert restart.averts.cause == "device_oom_fragmentation"
+
+
+def test_workers_count_too() -> None:
+    """What the training process has started holds main memory as well."""
+    spec = build_spec({"script": "x.py", "memory": {"host": "1000MiB"}})
+    page = page_at(1, in_use=1, host_rss_bytes=800 * 2**20)
+    with holding(128 * 2**20) as worker:
+        alone, both = (
+            MemoryWatch.of(spec).look(
+                attempt=1, pid=os.getpid(), page=page, now=5.0, tree=tree
+            )
+            for tree in (frozenset[int](), frozenset({worker.pid}))
+        )
+    assert alone == []
+    (high,) = both
+    assert isinstance(high, MemoryHigh)
+    assert high.resource is Resource.HOST
+
+
+def test_readings_between_two_looks_count() -> None:
+    """A leak too fast for the looks: what training has read meanwhile shows it."""
+    memory, found = watch(), list[Event]()
+    recent = [
+        AllocatorReading(ns=at, step=at, in_use=20 * at, peak=20 * at + 50, limit=LIMIT)
+        for at in range(1, 47)
+    ]
+    for look, last in enumerate((1, 23, 46)):
+        page = page_at(last, in_use=20 * last, memory_ns=last)
+        page = replace(page, memory_recent=pack(recent[:last]))
+        found += memory.look(attempt=1, pid=None, page=page, now=float(look))
+    assert [type(one) for one in found] == [MemoryHigh, RestartDue]
