@@ -10,6 +10,7 @@ from supervisor.core.placement import GpuReading, named, usable
 from supervisor.core.spec import Spec
 from supervisor.core.treatment import NOTHING, Treatment, variables
 from supervisor.host.ledger import RunRow
+from supervisor.host.log_cap import LogCap
 from supervisor.wire.directive import Directive
 from supervisor.wire.paths import RunPaths, memory_directory
 
@@ -26,6 +27,11 @@ def tiers_of(row: RunRow, spec: Spec, paths: RunPaths) -> tuple[Path, Path | Non
     memory = memory_of(row, spec)
     hidden = memory is None or not os.access(memory, os.R_OK | os.X_OK)
     return paths.snapshots, None if hidden else memory
+
+
+def log_cap_of(spec: Spec) -> LogCap:
+    """What stays on disk of the log of an attempt."""
+    return LogCap.of(head=spec.logs.head, tail=spec.logs.tail)
 
 
 def make_directive(

@@ -20,7 +20,7 @@ from supervisor.core.spec import Spec
 from supervisor.core.start import Earlier, Start, decide_start
 from supervisor.core.status import JobStatus
 from supervisor.core.treatment import NOTHING, from_json
-from supervisor.directives import memory_of, tiers_of
+from supervisor.directives import log_cap_of, memory_of, tiers_of
 from supervisor.host.attempts import Launcher, marked_processes
 from supervisor.host.checkpoint_store import newest_step
 from supervisor.host.clock import Clock
@@ -216,7 +216,7 @@ def end_of(begun: Begun, number: int) -> Exited:
     return gather(
         files,
         telemetry=Telemetry(files),
-        log=LogFollower(files.output),
+        log=LogFollower(files.output, cap=log_cap_of(begun.job.spec)),
         limited=begun.job.spec.memory.cpu is not None,
         snapshots=tiers_of(begun.row, begun.job.spec, begun.paths),
     )

@@ -45,7 +45,13 @@ from supervisor.core.status import JobState, JobStatus
 from supervisor.core.tiers import NO_SNAPSHOTS
 from supervisor.core.treatment import Awaited, Treatment
 from supervisor.core.verdicts import RemedyKind
-from supervisor.directives import incident_sentence, make_directive, memory_of, tiers_of
+from supervisor.directives import (
+    incident_sentence,
+    log_cap_of,
+    make_directive,
+    memory_of,
+    tiers_of,
+)
 from supervisor.host.attempts import Attempt, Launcher, LaunchError
 from supervisor.host.clock import Clock
 from supervisor.host.ending import Driver, Ending, NoDriver
@@ -187,7 +193,7 @@ class Supervisor:
 
     def take_over(self, attempt: Attempt) -> None:
         """Begin with an attempt that an earlier supervisor started and that still runs."""
-        self._watch = Watch.over(attempt)
+        self._watch = Watch.over(attempt, cap=log_cap_of(self.spec))
         launching = replace(self.run, state=JobState.LAUNCHING, deadline=None)
         self.run = replace(launching, message=f"attempt {self.run.attempt}")
 
@@ -361,7 +367,11 @@ class Supervisor:
             case TakeStacks():
                 watch.take_stacks(now=self.clock.now())
             case Kill():
-                stuck = watch.kill(self.gpus())
+                stuck = watch.kill(
+                    self.gpus(),
+                    now=self.clock.now(),
+                    patience_seconds=self.spec.drain.unkillable,
+                )
                 if stuck is not None:
                     self.post(stuck)
 
@@ -408,7 +418,7 @@ class Supervisor:
         except LaunchError as error:
             self.post(SpawnFailed(str(error)))
         else:
-            self._watch = Watch.over(attempt)
+            self._watch = Watch.over(attempt, cap=log_cap_of(self.spec))
 
     def _directive(self, number: int, treatment: Treatment) -> Directive:
         directive = make_directive(

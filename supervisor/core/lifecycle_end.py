@@ -46,6 +46,8 @@ REBOOT = (
     "SIGKILL did not end the attempt: a process may hang in the driver (D state), "
     "which only a reboot ends"
 )
+UNTIL_IT_ENDS = "nothing else can be started before"
+WITHOUT_IT = "it never runs again: the next attempt goes on without it"
 
 
 # --- while it runs --------------------------------------------------------------------
@@ -161,26 +163,40 @@ def stacks_taken(run: Run, event: Event, now: float) -> Step:
     return kill_now(run, event, now) if run.stacks_awaited else (run, ())
 
 
-def unkillable(run: Run, event: Event, _now: float) -> Step:
-    """A process hangs in the kernel: say so once, and keep its GPU out of use."""
+def unkillable(run: Run, event: Event, now: float) -> Step:
+    """A process hangs in the kernel: say so once, and keep its GPU out of use.
+
+    Of the attempt itself: its end is awaited, however late. What is left of a dead one
+    never runs again and holds nobody up: the gate is looked at again at once.
+    """
     assert isinstance(event, Unkillable)  # noqa: S101  # by the table
     pids = ", ".join(str(pid) for pid in event.pids)
     because = f"unkillable: process {pids} hangs in the kernel (D state); a reboot is needed"  # fmt: skip
-    if run.killed_because == because:
+    alive = run.state is JobState.KILLING
+    if alive and run.killed_because == because:
         return run, ()
     known = replace(
         run,
-        killed_because=because,
+        killed_because=because if alive else run.killed_because,
+        deadline=run.deadline if alive else now,
         quarantined=run.quarantined.union(event.gpus),
         message=because,
     )
-    diagnosis = diagnose(Evidence(exit=None, killed_because=because))
-    remedy = Remedy(kind=RemedyKind.WAIT, because="nothing else can be started before")
-    step = run.history.last.last_step if run.history.last else None
-    record = RecordIncident(
-        attempt=run.attempt, diagnosis=diagnosis, remedy=remedy, failed_step=step
+    told = (*_quarantine(run, event.gpus, because), Say(because))
+    last = run.history.last
+    if not alive and last is not None and last.cause is Cause.UNKILLABLE:
+        return known, told  # the end of its attempt has that incident already
+    remedy = Remedy(
+        kind=RemedyKind.WAIT if alive else RemedyKind.GO_ON,
+        because=UNTIL_IT_ENDS if alive else WITHOUT_IT,
     )
-    return known, (record, *_quarantine(run, event.gpus, because), Say(because))
+    record = RecordIncident(
+        attempt=run.attempt,
+        diagnosis=diagnose(Evidence(exit=None, killed_because=because)),
+        remedy=remedy,
+        failed_step=None if last is None else last.last_step,
+    )
+    return known, (record, *told)
 
 
 def _quarantine(run: Run, gpus: tuple[str, ...], because: str) -> tuple[Effect, ...]:

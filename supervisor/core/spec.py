@@ -157,6 +157,16 @@ class Drain(Table):
 
     grace: Duration = 120.0
     """From SIGTERM to SIGKILL: a step and a snapshot must fit in."""
+    unkillable: Duration = 20.0
+    """From SIGKILL to the incident that says that a process in D state cannot die."""
+
+
+class Logs(Table):
+    """What stays on disk of an attempt's log, in bytes; its middle is given up."""
+
+    head: Size = 32 << 20
+    """The beginning: how it was started, and the first failure."""
+    tail: Size = 96 << 20
 
 
 class Metrics(Table):
@@ -212,6 +222,7 @@ class Spec(Table):
     liveness: Liveness = Liveness()
     drain: Drain = Drain()
     forecast: Forecast = Forecast()
+    logs: Logs = Logs()
     metrics: Metrics = Metrics()
 
 

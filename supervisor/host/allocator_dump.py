@@ -10,28 +10,38 @@ from supervisor.core.allocator_map import MemoryMap, decode_dump, figures_of
 
 MAX_DUMP_BYTES = 64 * 1024 * 1024
 """A map of a million chunks is about that large."""
+EPISODE_MICROSECONDS = 11_000_000
+"""An allocation that fails is tried again for 10 s, and the dumps of both tries are of
+one failure (xla/tsl/framework/bfc_allocator.cc: kMaxMillisToWait); a second to spare."""
 _NAME = re.compile(r"\.(\d+)$")
 
 
 def read_first_dump(directory: Path) -> MemoryFigures | None:
-    """Figures of the first dump in ``directory`` by the time in its name.
-
-    TensorFlow writes several on one OOM, as it retries: the first shows the failure.
-    None: there is none that can be read; a later whole one is taken instead of a
-    broken one.
-    """
+    """Figures of the dump that ``read_first_map`` takes; None: there is none."""
     found = read_first_map(directory)
     return None if found is None else figures_of(found)
 
 
 def read_first_map(directory: Path) -> MemoryMap | None:
-    """The first dump in ``directory``, every chunk of it; None if there is none."""
-    for path in dump_files(directory):
+    """The first dump of the last failure in ``directory``, every chunk of it.
+
+    TensorFlow writes several on one OOM, as it retries: the first shows the failure.
+    A script may have caught earlier failures, whose dumps tell of another time. None:
+    there is none that can be read; another whole one is taken instead of a broken one.
+    """
+    files = dump_files(directory)
+    last = [path for path in files if _is_of(path, files[-1])]
+    for path in (*last, *(path for path in files if path not in last)):
         content = _content(path)
         decoded = None if content is None else decode_dump(content)
         if decoded is not None:
             return decoded
     return None
+
+
+def _is_of(path: Path, last: Path) -> bool:
+    """Whether ``path`` may be of the failure that wrote the ``last`` dump."""
+    return _microseconds(last) - _microseconds(path) <= EPISODE_MICROSECONDS
 
 
 def dump_files(directory: Path) -> list[Path]:

@@ -16,6 +16,11 @@ KEEP_SIZE, PUNCH_HOLE = 0x01, 0x02
 """From linux/falloc.h."""
 
 
+SLACK = 64 * MIB
+LEAST_TAIL = 64 * 1024
+"""What ``trainwarden logs`` begins with, and the stacks of some hundred threads."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogCap:
     """How much of a log stays on disk, in bytes; each a multiple of ``PAGE``."""
@@ -23,10 +28,16 @@ class LogCap:
     head: int = 32 * MIB
     """The beginning: how it was started, and the first failure."""
     tail: int = 96 * MIB
-    slack: int = 64 * MIB
+    slack: int = SLACK
     """So much more before a hole is punched: seldom, and then a large one."""
     behind: int = 1024 * MIB
     """A reader that lags by more goes on nearer to the end: the disk comes first."""
+
+    @classmethod
+    def of(cls, *, head: int, tail: int) -> "LogCap":
+        """A cap with these parts, in bytes, rounded up to what can be punched."""
+        kept = _whole_pages(max(tail, LEAST_TAIL))
+        return cls(head=_whole_pages(head), tail=kept, slack=min(SLACK, kept))
 
     def hole(
         self, *, size: int, read_to: int, punched_to: int
@@ -45,6 +56,10 @@ class LogCap:
         if size - read_to <= self.behind:
             return read_to
         return max((size - self.tail) // PAGE * PAGE, read_to)
+
+
+def _whole_pages(size: int) -> int:
+    return -(-size // PAGE) * PAGE
 
 
 def punch(descriptor: int, start: int, end: int) -> bool:

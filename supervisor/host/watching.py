@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from supervisor.core.events import Event, Exited, Looked, StacksTaken, Unkillable
 from supervisor.core.placement import GpuReading
 from supervisor.host.attempts import Attempt, read_shimmed
+from supervisor.host.log_cap import LogCap
 from supervisor.host.logs import LogFollower
 from supervisor.host.proc import doomed, look_at
 from supervisor.host.remains import Remains, gpus_of
@@ -12,9 +13,6 @@ from supervisor.host.stacks import Stacks
 from supervisor.host.telemetry import Telemetry
 from supervisor.wire.page import Page
 from supervisor.wire.records import Shimmed
-
-KILLS = 2
-"""SIGKILL was sent so often before a process in D state is called unkillable."""
 
 
 @dataclass(slots=True)
@@ -30,14 +28,14 @@ class Watch:
     stacks_text: str = ""
     """The stacks of its threads, where they were taken."""
     _stacks: Stacks | None = None
-    _kills: int = 0
+    _killed_at: float | None = None
     _shimmed: Shimmed | None = None
 
     @classmethod
-    def over(cls, attempt: Attempt) -> "Watch":
-        """Begin to watch ``attempt``."""
+    def over(cls, attempt: Attempt, *, cap: LogCap) -> "Watch":
+        """Begin to watch ``attempt``; ``cap``: of its log."""
         paths = attempt.paths
-        return cls(attempt, Telemetry(paths), LogFollower(paths.output))
+        return cls(attempt, Telemetry(paths), LogFollower(paths.output, cap=cap))
 
     def look(
         self, *, now: float, remains: Remains, host_seconds: float | None = None
@@ -71,12 +69,15 @@ class Watch:
                 self.attempt.paths, pid, now=now, ask=self.attempt.ask_stacks
             )
 
-    def kill(self, gpus: tuple[GpuReading, ...]) -> Unkillable | None:
-        """End it at once; who does not die of that, once it is plain."""
+    def kill(
+        self, gpus: tuple[GpuReading, ...], *, now: float, patience_seconds: float
+    ) -> Unkillable | None:
+        """End it at once; who has not died of that after ``patience_seconds`` and hangs
+        in the kernel."""
         pid = self.attempt.pid
         self.attempt.kill()
-        self._kills += 1
-        if pid is None or self._kills <= KILLS or not doomed(pid):
+        since = self._killed_at = now if self._killed_at is None else self._killed_at
+        if pid is None or now - since < patience_seconds or not doomed(pid):
             return None
         return Unkillable((pid,), gpus_of((pid,), gpus))
 

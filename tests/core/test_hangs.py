@@ -239,11 +239,33 @@ def test_a_process_that_sigkill_does_not_end_is_an_incident() -> None:
 
 
 def test_an_unkillable_worker_of_a_dead_attempt_is_told_at_the_gate() -> None:
-    """Before any attempt of this supervisor there is no step to tell."""
-    run, effects = happen(fresh(), TimeIsUp(), Unkillable((7,)))
+    """Before any attempt of this supervisor there is no step to tell. The gate is asked
+    again at once, and the next attempt ends for reasons of its own."""
+    run, effects = happen(fresh(), TimeIsUp(), Unkillable((7,), ("GPU-a",)))
     assert run.state is JobState.WAITING
+    assert run.deadline == 1.0
+    assert run.quarantined == {"GPU-a"}
     (record,) = [e for e in effects if isinstance(e, RecordIncident)]
     assert record.failed_step is None
+    assert record.remedy.kind is RemedyKind.GO_ON
+    run, _ = happen(run, TimeIsUp(), GateClear(), Spawned(8), ended(signal=11))
+    assert run.history.last is not None
+    assert run.history.last.cause is Cause.NATIVE_CRASH
+
+
+def test_an_unkillable_worker_is_one_incident() -> None:
+    """The end of its attempt told of it: at the gate that is no news, and holds up
+    nobody."""
+    run = running(fresh())
+    worker = ended(signal=9)
+    assert worker.evidence.exit is not None
+    exit_record = replace(worker.evidence.exit, unkillable=(7,))
+    evidence = replace(worker.evidence, exit=exit_record)
+    run, effects = happen(run, replace(worker, evidence=evidence))
+    assert [e for e in effects if isinstance(e, RecordIncident)]
+    run, effects = happen(run, TimeIsUp(), Unkillable((7,)))
+    assert not [e for e in effects if isinstance(e, RecordIncident)]
+    assert run.deadline == 1.0
 
 
 def test_what_is_quarantined_is_asked_before_each_attempt() -> None:

@@ -56,6 +56,14 @@ def test_head_and_tail_stay_and_the_line_that_counts_is_known(tmp_path: Path) ->
     assert second.findings().last_line == "the flood ends"
 
 
+def test_sizes_that_a_person_chose() -> None:
+    """They are rounded up to whole pages; a tail that shows nothing is made longer; no
+    more is put off than is kept."""
+    cap = LogCap.of(head=5000, tail=1)
+    assert (cap.head, cap.tail, cap.slack) == (2 * PAGE, 16 * PAGE, 16 * PAGE)
+    assert LogCap.of(head=32 * MIB, tail=96 * MIB) == LogCap()
+
+
 def test_a_program_faster_than_its_reader_does_not_fill_the_disk(
     tmp_path: Path,
 ) -> None:

@@ -97,6 +97,23 @@ def test_the_first_dump_in_time_counts(tmp_path: Path) -> None:
     assert (figures.in_use_bytes, figures.free_bytes) == (8, 5)
 
 
+def test_earlier_failures_that_were_caught_do_not_count(tmp_path: Path) -> None:
+    """The allocator tries for ten seconds: what is older than that is of another
+    failure, and of use only where of the last one nothing can be read."""
+    second = 1_000_000
+    for at in (100, 110, 113, 123):
+        (tmp_path / f"d_a.{at * second}").write_bytes(b"torn")
+    (tmp_path / f"d_a.{113 * second}").write_bytes(DUMP)
+    other = DUMP.replace(b"\x08", b"\x10")
+    assert other != DUMP
+    (tmp_path / f"d_a.{110 * second}").write_bytes(other)
+    figures = read_first_dump(tmp_path)
+    assert figures is not None
+    assert figures.in_use_bytes == 8
+    (tmp_path / f"d_a.{113 * second}").unlink()
+    assert read_first_dump(tmp_path) is not None
+
+
 def test_no_dump_is_no_figures(tmp_path: Path) -> None:
     """An empty directory, and one that is not there."""
     assert read_first_dump(tmp_path) is None

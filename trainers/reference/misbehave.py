@@ -238,6 +238,17 @@ def freeze() -> None:
     time.sleep(600)
 
 
+def freeze_worker() -> None:
+    """A data worker in such a cgroup, for ever; then SIGKILL for this process."""
+    worker = os.fork()
+    if worker == 0:
+        time.sleep(600)
+        os._exit(0)
+    (options.path / "cgroup.procs").write_text(str(worker))
+    (options.path / "freezer.state").write_text("FROZEN")
+    kill_myself()
+
+
 # --- other processes ------------------------------------------------------------------
 
 
@@ -402,6 +413,7 @@ FAULTS: dict[str, Fault] = {
     "busy-loop": busy_loop,
     "stop": stop_and_continue,
     "freeze": freeze,
+    "freeze-worker": freeze_worker,
     "breed": breed,
     "zombies": zombies,
     "escaped-worker": escaped_worker,
