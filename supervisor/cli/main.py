@@ -24,6 +24,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "explain": ("records", "Explain one incident in plain words."),
     "snapshots": ("snapshots", "List, verify and export the snapshots of a job."),
     "memory": ("memory", "Show who holds the memory of a job."),
+    "gpu": ("gpu", "Show the GPUs of this box: who has them, and how they are."),
     "policy": ("policy", "Show what is done about each cause."),
     "quarantine": ("policy", "List the GPUs that are kept out of use, or return one."),
     "diagnose": ("diagnose", "Name the cause of the failure that a log shows."),

@@ -20,6 +20,7 @@ from supervisor.daemon.bodies import (
 )
 from supervisor.daemon.desk import Choice, Desk
 from supervisor.daemon.entries import BoxError, Entry, ForbiddenError, UnknownError
+from supervisor.daemon.gpus import gpus_shown
 from supervisor.daemon.logs import log_part
 from supervisor.daemon.routes import Answer, Asked, Route, document
 from supervisor.daemon.shapes import Schema
@@ -117,6 +118,11 @@ def _status(desk: Desk, asked: Asked) -> Response:
         "jobs": [job_json(entry) for entry in box.entries.values()],
     }
     return Response(body=body)
+
+
+def _gpus(desk: Desk, asked: Asked) -> Response:
+    desk.look(asked.request.caller)
+    return Response(body=asdict(gpus_shown(desk.box)))
 
 
 def _job(desk: Desk, asked: Asked) -> Response:
@@ -248,6 +254,8 @@ ROUTES: tuple[Route, ...] = (
     _route("POST", "/v1/box/resume", _resume, "Start jobs again."),
     _route("POST", "/v1/box/drain", _drain, "Drain every job.", success=202,
            shape=_JOBS),
+    _route("GET", "/v1/gpus", _gpus, "What the driver says of the GPUs, and whose they are.",
+           shape=shapes.named("Gpus")),
     _route("POST", "/v1/gpus/{gpu}/service", _service,
            "Take a GPU out of service, or back.", body=Service),
     _route("GET", "/v1/audit", _audit, "Who did what.",

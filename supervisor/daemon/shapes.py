@@ -5,6 +5,7 @@ from typing import Any, cast
 from pydantic import TypeAdapter
 from pydantic.json_schema import JsonSchemaMode
 
+from supervisor.core.gpu_picture import GpusShown
 from supervisor.core.status import JobStatus
 from supervisor.host.ledger import IncidentRow
 from supervisor.host.ledger_jobs import AuditRow, Wanted
@@ -114,13 +115,16 @@ def components() -> Schema:
     one, its = job()
     incident, of_incident = of(IncidentRow)
     audit, of_audit = of(AuditRow)
+    gpus, of_gpus = of(GpusShown)
     return {
         **its,
         **of_incident,
         **of_audit,
+        **of_gpus,
         "Job": one,
         "Box": box(),
         "Incident": incident,
         "Audit": audit,
+        "Gpus": gpus,
         "Error": ERROR,
     }

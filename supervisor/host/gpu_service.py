@@ -64,7 +64,7 @@ class GpuService:
         )
         self._kernel = kernel or KernelLog()
         self._driver = driver
-        self._readers = Readers(path)
+        self.readers = Readers(path)
         self._last: tuple[bytes, GpuSample] | None = None
         self._xids: deque[Xid] = deque(maxlen=KEPT)
         self._logged: deque[KernelLine] = deque(maxlen=KEPT)
@@ -85,17 +85,17 @@ class GpuService:
         """Do what is due; then wait for something to happen, so long at most."""
         self._running.tick()
         self._heed_mode()
-        sources = [*self._readers.descriptors, *self._running.descriptors]
+        sources = [*self.readers.descriptors, *self._running.descriptors]
         if not self.over:
             wait_for(sources, seconds=seconds)
         self._running.read()
         self._read_kernel()
-        self._readers.meet(self._welcome)
+        self.readers.meet(self._welcome)
 
     def close(self) -> None:
         """End the probe, and listen no more."""
         self._running.close()
-        self._readers.close()
+        self.readers.close()
         self._kernel.close()
 
     def _heed(self, line: bytes, said: GpuSample | Logged) -> None:
@@ -103,7 +103,7 @@ class GpuService:
             return
         self._last = (line, said)
         self._xids.extend(said.xids)
-        self._readers.tell(line + b"\n", first=self._whole)
+        self.readers.tell(line + b"\n", first=self._whole)
 
     def _heed_mode(self) -> None:
         """Tell what is new about the probe itself."""
@@ -113,9 +113,9 @@ class GpuService:
         if self._mode is before:
             return
         if before is Mode.STUCK:
-            self._readers.cut()  # for those who were told that it hangs
+            self.readers.cut()  # for those who were told that it hangs
         if self._mode in {Mode.STUCK, Mode.ABSENT}:
-            self._readers.tell(self._state())
+            self.readers.tell(self._state())
         if self._mode is Mode.ABSENT:
             self.over = not self._driver.exists()
             if not self.over:
@@ -125,7 +125,7 @@ class GpuService:
         lines = [line for line in self._kernel.poll() if _is_about_faults(line)]
         if lines:
             self._logged.extend(lines)
-            self._readers.tell(_kernel(lines))
+            self.readers.tell(_kernel(lines))
 
     def _welcome(self) -> Welcome:
         """For one who has just come."""

@@ -31,7 +31,7 @@ from tests.support.watched import DEADLINE_SECONDS, Watched
 SERVICE = [sys.executable, "-m", "supervisor.host.gpu_service"]
 QUICKLY = "0.1"
 """Seconds from one sample to the next."""
-SAMPLE = {"taken": 1.0, "seconds": 0.1, "driver": "580", "gpus": []}
+SAMPLE: dict[str, object] = {"taken": 1.0, "seconds": 0.1, "driver": "580", "gpus": []}
 
 
 @pytest.fixture(scope="session")
@@ -109,7 +109,7 @@ def test_nothing_is_heard_twice(kept: Kept, nvml: FakeNvml, path: Path) -> None:
         watched.sampled()
         nvml.xid(1, 31)
         watched.until(lambda view: view.xids.xids, "the Xid is heard of")
-        kept.service._readers.cut()  # noqa: SLF001  # what a full buffer would do
+        kept.service.readers.cut()  # what a full buffer would do
         watched.until(lambda _: watched.sampled().sample, "it is there again")
         nvml.xid(1, 31)
         watched.until(
