@@ -55,6 +55,8 @@ class Findings:
     """Whether the train step was compiled by XLA."""
     tenants: tuple[GpuProcess, ...] = ()
     """Processes of others on the device."""
+    unnamed_bytes: int = 0
+    """In use on the device by processes that the driver does not name."""
     text: str = ""
     """What was said of the failure: the exception, and lines of the log."""
 
@@ -127,11 +129,19 @@ def autopsy_of(
         growth=growth,
         holders=holders_of(findings, memory, host=cause is Cause.HOST_OOM),
         largest=_largest(findings),
-        tenants=tuple(
-            Holder(what=f"process {one.pid} ({one.name})", bytes=one.used_bytes or 0)
-            for one in findings.tenants
-        ),
+        tenants=_tenants(findings),
     )
+
+
+def _tenants(findings: Findings) -> tuple[Holder, ...]:
+    found = [
+        Holder(what=f"process {one.pid} ({one.name})", bytes=one.used_bytes or 0)
+        for one in findings.tenants
+    ]
+    if findings.unnamed_bytes:
+        what = "processes that the driver does not name (of another container, say)"
+        found.append(Holder(what=what, bytes=findings.unnamed_bytes))
+    return tuple(found)
 
 
 OUT_OF_MEMORY = frozenset(
@@ -176,7 +186,7 @@ _SAME = {
 def _taken_by_others(memory: MemoryFigures, findings: Findings) -> bool:
     """The pool might have grown by the request, had others left room for it."""
     asked = memory.requested_bytes or 0
-    held = sum(one.used_bytes or 0 for one in findings.tenants)
+    held = sum(one.bytes for one in _tenants(findings))
     return held >= asked > 0 and (memory.growth_bytes or 0) >= asked
 
 

@@ -217,7 +217,7 @@ def exited(run: Run, event: Event, now: float) -> Step:
     evidence = replace(event.evidence, killed_because=run.killed_because)
     if run.killed_because is not None and evidence.script_exit_code == 0:
         evidence = replace(evidence, finished=True)  # it hung behind its own end
-    diagnosis = examined(diagnose(evidence), evidence)
+    diagnosis = examined(diagnose(evidence), evidence, wanted=run.policy.terms.gpus)
     history = run.history.updated(
         cause=diagnosis.cause,
         last_step=event.last_step,
@@ -272,7 +272,8 @@ def _planned(
     if averts is None:
         return waiting, (Say(message),)
     step = None if history.last is None else history.last.last_step
-    record = planned(examined(averts, evidence), attempt=run.attempt, step=step)
+    found = examined(averts, evidence, wanted=run.policy.terms.gpus)
+    record = planned(found, attempt=run.attempt, step=step)
     incident = OpenIncident(attempt=run.attempt, failed_step=step, at=now)
     return replace(waiting, open_incident=incident), (record, Say(message))
 

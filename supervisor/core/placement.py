@@ -29,6 +29,8 @@ class GpuReading:
     """As ``CUDA_VISIBLE_DEVICES`` takes it: ``GPU-…``."""
     index: int
     total_bytes: int | None = None
+    used_bytes: int | None = None
+    """By all processes, those of other containers among them."""
     processes: tuple[GpuProcess, ...] = ()
 
 
@@ -63,6 +65,20 @@ def tenants(
         and reading.total_bytes
         and (process.used_bytes or 0) >= TENANT_PART * reading.total_bytes
     )
+
+
+def unnamed_bytes(reading: GpuReading, *, ours: Collection[int], held: int) -> int:
+    """What is in use on a GPU by processes that the driver does not name.
+
+    In a container it names none of those outside, and perhaps not ours either: then
+    ``held`` is taken for ours, in bytes. 0 where it is not known, or not notable.
+    """
+    if reading.used_bytes is None or not reading.total_bytes:
+        return 0
+    named_bytes = sum(one.used_bytes or 0 for one in reading.processes)
+    known = any(one.pid in ours for one in reading.processes)
+    rest = reading.used_bytes - named_bytes - (0 if known else held)
+    return rest if rest >= TENANT_PART * reading.total_bytes else 0
 
 
 def holders(

@@ -65,6 +65,7 @@ def _reading(gpu: Gpu) -> GpuReading:
         uuid=gpu.uuid,
         index=-1 if gpu.index is None else gpu.index,
         total_bytes=None if gpu.memory is None else gpu.memory.total,
+        used_bytes=None if gpu.memory is None else gpu.memory.used,
         processes=tuple(
             GpuProcess(process.pid, name_of(process.pid), process.bytes)
             for process in gpu.processes or ()

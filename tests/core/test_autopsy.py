@@ -17,12 +17,15 @@ from supervisor.core.autopsy import (
     shape_in,
 )
 from supervisor.core.causes import Cause
+from supervisor.core.evidence import Evidence
+from supervisor.core.examine import examined as with_autopsy
 from supervisor.core.explain_memory import VERDICTS, autopsy_paragraph
 from supervisor.core.forecast import Forecast, Resource
-from supervisor.core.placement import GpuProcess
+from supervisor.core.placement import GpuProcess, GpuReading
+from supervisor.core.verdicts import Diagnosis
 from supervisor.wire.memory import Answer, Kept, Variable
 
-MIB = 2**20
+MIB, GIB = 2**20, 2**30
 SHORT = MemoryFigures(
     limit_bytes=600 * MIB,
     in_use_bytes=500 * MIB,
@@ -90,6 +93,12 @@ SLOW = (growing(Resource.DEVICE, MIB / 2),)
             Cause.DEVICE_OOM,
             ROOM_TO_GROW,
             {"tenants": (TENANT,)},
+            OomVerdict.FOREIGN_TENANT,
+        ),
+        (
+            Cause.DEVICE_OOM,
+            ROOM_TO_GROW,
+            {"unnamed_bytes": 300 * MIB},
             OomVerdict.FOREIGN_TENANT,
         ),
         (Cause.DEVICE_OOM, SHORT, {"tenants": (TENANT,)}, OomVerdict.CAPACITY),
@@ -236,6 +245,7 @@ def test_a_paragraph() -> None:
         jit=False,
         forecasts=LEAKING,
         tenants=(TENANT,),
+        unnamed_bytes=40 * MIB,
         text="OOM when allocating tensor with shape[512,64] and type float [Op:MatMul]",
     )
     memory = {"free_bytes": 300 * MIB, "largest_free_bytes": 90 * MIB}
@@ -247,7 +257,8 @@ def test_a_paragraph() -> None:
         "had grown by 200 MiB in 1 min 40 s.",
         "Who held it: 100 MiB the step that failed; 80 MiB variables: optimizer (1); ",
         "; and 1 more.",
-        "Others on the device: 300 MiB process 42 (other).",
+        "Others on the device: 300 MiB process 42 (other); ",
+        "40 MiB processes that the driver does not name",
     ):
         assert part in text
 
@@ -274,3 +285,35 @@ def test_a_paragraph_of_little(known: dict[str, Any], said: str) -> None:
     assert autopsy_paragraph(nothing, None) == ""
     assert autopsy_paragraph(None, None) == ""
     assert said in autopsy_paragraph({**nothing, **known}, None)
+
+
+BOX = (
+    GpuReading(
+        uuid="GPU-a", index=0, total_bytes=8 * GIB, used_bytes=6 * GIB, processes=()
+    ),
+    GpuReading(
+        uuid="GPU-b", index=1, total_bytes=8 * GIB, processes=(GpuProcess(9, "x", GIB),)
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "told"),
+    [
+        ([0], ["processes that the driver does not name (of another container, say)"]),
+        ([1], ["process 9 (x)"]),
+        (["GPU-z"], []),
+    ],
+)
+def test_who_else_is_on_the_gpus_of_the_run(
+    wanted: list[int | str], told: list[str]
+) -> None:
+    """By the reading at the end; what others do on the other GPUs of the box is theirs."""
+    diagnosis = Diagnosis(cause=Cause.DEVICE_OOM, because=(), memory=ROOM_TO_GROW)
+    found = with_autopsy(
+        diagnosis, Evidence(exit=None, gpus=BOX), wanted=wanted
+    ).autopsy
+    assert found is not None
+    assert [one.what for one in found.tenants] == told
+    verdict = OomVerdict.FOREIGN_TENANT if told else OomVerdict.CAPACITY
+    assert found.verdict is verdict

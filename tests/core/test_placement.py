@@ -1,11 +1,14 @@
 """Which GPUs a run may use, and who else is on them."""
 
+from dataclasses import replace
+
 from supervisor.core.placement import (
     GpuProcess,
     GpuReading,
     holders,
     named,
     tenants,
+    unnamed_bytes,
     usable,
 )
 
@@ -44,3 +47,13 @@ def test_what_is_left_after_quarantine() -> None:
     assert usable([0], BOX, without=["GPU-a"]) == ()
     assert usable(None, BOX, without=["GPU-x"]) is None
     assert usable(None, (), without=["GPU-a"]) is None
+
+
+def test_what_the_driver_does_not_name() -> None:
+    """In use beyond what is listed; where we are not listed, beyond what we held."""
+    full = replace(FIRST, used_bytes=900)
+    assert unnamed_bytes(full, ours=[7], held=600) == 280
+    assert unnamed_bytes(full, ours=[], held=200) == 80
+    assert unnamed_bytes(full, ours=[], held=240) == 0  # 40 are not notable
+    assert unnamed_bytes(FIRST, ours=[7], held=0) == 0
+    assert unnamed_bytes(replace(SECOND, used_bytes=5), ours=[], held=0) == 0

@@ -95,7 +95,7 @@ train(validation_data=check, validation_freq=3)
 # Steps on sequences that get longer up to a length, and the newest outputs are kept.
 kept = collections.deque(maxlen=4)
 def after_step(number):
-    length = min(1 + number // 6, MOST // 6)
+    length = min(1 + number // 6, MOST // 9)
     kept.append(mib(length))
     tf.reduce_sum(mib(length) * 2.0)
 train()
