@@ -6,10 +6,13 @@ again and again by the loop.
 """
 
 import os
+import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
+
+from typing_extensions import override
 
 from supervisor.core.spec import Spec
 from supervisor.wire.directive import BATCH_ENVIRONMENT, ENVIRONMENT, MARKER, Directive
@@ -93,6 +96,26 @@ class Attempt(Protocol):
     def close(self) -> None:
         """Give back what was held to watch it."""
         ...
+
+
+@dataclass(kw_only=True)
+class Filed(Attempt):
+    """What an attempt knows by its files, whoever started it."""
+
+    files: AttemptPaths
+    training: Shimmed | None = None
+    """Who watches whom; None before ``started``."""
+    give_up_at: float = field(default_factory=lambda: time.monotonic() + START_SECONDS)
+
+    @property
+    @override
+    def paths(self) -> AttemptPaths:
+        return self.files
+
+    @property
+    @override
+    def pid(self) -> int | None:
+        return None if self.training is None else self.training.pid
 
 
 class Launcher(Protocol):

@@ -17,8 +17,7 @@ from supervisor.core.spec import Spec
 from supervisor.host.attempts import (
     NOT_STARTED,
     SHIM,
-    START_SECONDS,
-    Attempt,
+    Filed,
     Launcher,
     LaunchError,
     Name,
@@ -36,29 +35,15 @@ from supervisor.host.process import Neighbour, Process, start
 from supervisor.wire.directive import Directive
 from supervisor.wire.files import write_json
 from supervisor.wire.paths import AttemptPaths
-from supervisor.wire.records import Shimmed
 
 
 @dataclass(kw_only=True)
-class DirectAttempt(Attempt):
+class DirectAttempt(Filed):
     """An attempt whose shim is our child, or was the child of a supervisor before us."""
 
-    files: AttemptPaths
     shim: Process
     oom_kills_before: int | None = field(default_factory=oom_kills)
     """A direct launch shares our cgroup."""
-    training: Shimmed | None = None
-    give_up_at: float = field(default_factory=lambda: time.monotonic() + START_SECONDS)
-
-    @property
-    @override
-    def paths(self) -> AttemptPaths:
-        return self.files
-
-    @property
-    @override
-    def pid(self) -> int | None:
-        return None if self.training is None else self.training.pid
 
     @property
     @override

@@ -6,7 +6,7 @@ polkit rule lets the daemon start, limit, signal and forget such units, and noth
 
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from typing_extensions import override
@@ -17,8 +17,7 @@ from supervisor.host import systemctl
 from supervisor.host.attempts import (
     NOT_STARTED,
     SHIM,
-    START_SECONDS,
-    Attempt,
+    Filed,
     Launcher,
     LaunchError,
     Name,
@@ -41,27 +40,14 @@ LOOK_SECONDS = 0.25
 
 
 @dataclass(kw_only=True)
-class SystemdAttempt(Attempt):
+class SystemdAttempt(Filed):
     """An attempt in a unit of its own."""
 
     unit: str
-    files: AttemptPaths
     shim: Neighbour | None = None
-    training: Shimmed | None = None
     oom_kills_before: int | None = None
     oom_kills_seen: int | None = None
     look_at: float = 0.0
-    give_up_at: float = field(default_factory=lambda: time.monotonic() + START_SECONDS)
-
-    @property
-    @override
-    def paths(self) -> AttemptPaths:
-        return self.files
-
-    @property
-    @override
-    def pid(self) -> int | None:
-        return None if self.training is None else self.training.pid
 
     @property
     @override
