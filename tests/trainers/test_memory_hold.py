@@ -40,8 +40,9 @@ def test_it_waits_until_it_is_asked() -> None:
     """The request to end is the answer, and nothing is waited for after it."""
     answers = iter([False, False, True])
     began = time.monotonic()
-    assert Hold(lambda: next(answers)).stand(readings(850, seconds=1.0), step_bytes=0) is False  # fmt: skip
-    assert Hold(lambda: next(answers)).stand(readings(950, seconds=1.0), step_bytes=0)
+    one = Hold(lambda: next(answers), answers=True)
+    assert not one.stand(readings(850, seconds=1.0), step_bytes=0)
+    assert one.stand(readings(950, seconds=1.0), step_bytes=0)
     assert time.monotonic() - began < hold.HOLD_SECONDS
     assert next(answers, None) is None
 
@@ -49,9 +50,15 @@ def test_it_waits_until_it_is_asked() -> None:
 def test_it_waits_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
     """Again only where it is twice as near, and not more than a few times."""
     monkeypatch.setattr(hold, "HOLD_SECONDS", 0.0)
-    one = Hold(lambda: False)
+    one = Hold(lambda: False, answers=True)
     stood = [
         one.stand(readings(last, seconds=1.0), step_bytes=0)
         for last in (930, 940, 970, 980, 990, 999)
     ]
     assert stood == [True, False, True, False, True, False]
+
+
+def test_nobody_waits_for_nobody() -> None:
+    """Where no restart would be planned, none is waited for."""
+    one = Hold(lambda: False, answers=False)
+    assert not one.stand(readings(950, seconds=1.0), step_bytes=0)

@@ -1,6 +1,5 @@
 """k slices against one: the same steps, updates, logs and weights."""
 
-import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,21 +9,20 @@ import pytest
 import tensorflow as tf
 from keras import layers
 
-from trainers import microbatch
-
-BATCH, SAMPLES, SIZE = 50, 430, 13
-"""Slices of 13, 13, 13, 11; the last batch has 30: 13, 13, 4."""
-
-draw = np.random.default_rng(0)
-X = draw.normal(size=(SAMPLES, 12)).astype("float32")
-Y = draw.normal(size=(SAMPLES, 1)).astype("float32")
-LABELS = draw.integers(0, 5, size=SAMPLES)
-WEIGHTS = draw.uniform(0.5, 2, SAMPLES).astype("float32")
-WORDS = draw.integers(1, 40, size=(SAMPLES, 9))
-WORDS[np.arange(9) >= draw.integers(2, 9, size=SAMPLES)[:, None]] = 0
-SERIES = draw.normal(size=(SAMPLES, 9, 1)).astype("float32")
-
-Events = list[tuple[str, dict[str, Any]]]
+from tests.trainers.sliced_models import (
+    BATCH,
+    LABELS,
+    SERIES,
+    SIZE,
+    WEIGHTS,
+    WORDS,
+    X,
+    Y,
+    compiled,
+    dense,
+    differences,
+    trained,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -34,69 +32,6 @@ def quiet() -> Iterator[None]:
     yield
     keras.config.set_dtype_policy("float32")
     keras.backend.clear_session()
-
-
-def first_of(structure: Any) -> Any:
-    """The first batch of ``structure``."""
-    return keras.tree.map_structure(lambda leaf: leaf[:BATCH], structure)
-
-
-def prepare(
-    model: Any, x: Any, y: Any, weight: Any = None, **wanted: Any
-) -> tuple[microbatch.Prepared, Events]:
-    """``microbatch.prepare`` for a test, and the events it reported."""
-    events: Events = []
-    data = (x, y) if weight is None else (x, y, weight)
-    settings: dict[str, Any] = {
-        "slice_size": SIZE,
-        "calibrate": False,
-        "slice_ceiling": None,
-        "memory_limit_bytes": None,
-        "allow_inexact": False,
-    }
-    prepared = microbatch.prepare(
-        model,
-        **{**settings, **wanted},
-        first_batch=lambda: first_of(data),
-        report=lambda kind, **fields: events.append((kind, fields)),
-    )
-    return prepared, events
-
-
-def trained(
-    build: Callable[[], Any], x: Any, y: Any, *, sliced: bool, **fit: Any
-) -> tuple[Any, dict[str, list[float]], Events]:
-    """A model after an epoch, its history, and what the microbatching reported."""
-    keras.utils.set_random_seed(1)
-    model = build()
-    events: Events = []
-    prepared = microbatch.Prepared()
-    if sliced:
-        prepared, events = prepare(model, x, y, fit.get("sample_weight"))
-    history = model.fit(x, y, batch_size=BATCH, verbose=0, shuffle=False, **fit)
-    prepared.restore()
-    return model, history.history, events
-
-
-def differences(one: Any, other: Any) -> list[float]:
-    """Relative differences of weights and optimizer variables, tensor by tensor."""
-    pairs = zip(
-        [*one.weights, *one.optimizer.variables],
-        [*other.weights, *other.optimizer.variables],
-        strict=True,
-    )
-    values = [(a.numpy().astype("f8"), b.numpy().astype("f8")) for a, b in pairs]
-    return [
-        float(np.linalg.norm(a - b)) / max(float(np.linalg.norm(a)), 1e-12)
-        for a, b in values
-    ]
-
-
-def dense(*, outputs: int = 1, activation: str | None = None, **options: Any) -> Any:
-    """A small network on X."""
-    inputs = keras.Input((12,))
-    hidden = layers.Dense(16, activation="relu", **options)(inputs)
-    return keras.Model(inputs, layers.Dense(outputs, activation=activation)(hidden))
 
 
 class Penalty(layers.Layer):
@@ -148,12 +83,6 @@ def two_outputs(**options: Any) -> Any:
         metrics={"u": ["mae"], "v": ["accuracy"]},
         **options,
     )
-    return model
-
-
-def compiled(model: Any, loss: Any = "mse", **options: Any) -> Any:
-    """``model``, compiled with Adam."""
-    model.compile("adam", loss, metrics=["mae"], **options)
     return model
 
 
@@ -265,52 +194,6 @@ def test_mixed_float16_makes_the_same_updates() -> None:
         assert difference <= (1e-3 if variable.name == "bias" else 1e-4)
 
 
-def with_noise() -> Any:
-    """Layers that see, or draw, other things in slices."""
-    body = [layers.BatchNormalization(name="norm"), layers.Dropout(0.5, name="drop")]
-    return compiled(keras.Sequential([keras.Input((12,)), *body, layers.Dense(1)]))
-
-
-def test_layers_that_deviate_are_named() -> None:
-    """BatchNormalization and Dropout are told in the record, by their names."""
-    _, events = prepare(with_noise(), X, Y, allow_inexact=True)
-    statistics, noise = events[0][1]["deviations"]
-    assert statistics.startswith("layer 'norm' (BatchNormalization) keeps statistics")
-    assert noise.startswith("layer 'drop' (Dropout) draws random numbers")
-
-
-def test_deviations_can_be_forbidden() -> None:
-    """Where slices would deviate and may not, nothing is changed and one says why."""
-    model = with_noise()
-    with pytest.raises(microbatch.MicrobatchRefusedError, match="'norm'"):
-        prepare(model, X, Y)
-    assert "train_step" not in vars(model)
-
-
-def test_a_frozen_layer_does_not_deviate() -> None:
-    """BatchNormalization that is not trained works the same in slices."""
-    norm = layers.BatchNormalization(trainable=False)
-    model = compiled(keras.Sequential([keras.Input((12,)), norm, layers.Dense(1)]))
-    _, events = prepare(model, X, Y)
-    assert events[0][1]["deviations"] == []
-
-
-class Centred(layers.Layer):
-    """What a sample becomes depends on the others."""
-
-    def call(self, inputs: Any) -> Any:
-        """The inputs less their mean over the batch."""
-        return inputs - keras.ops.mean(inputs, axis=0)
-
-
-def test_coupled_activations_are_told() -> None:
-    """A layer of the user's that mixes samples is found out by what it does."""
-    model = compiled(keras.Sequential([keras.Input((12,)), Centred(), layers.Dense(1)]))
-    _, events = prepare(model, X, Y, allow_inexact=True)
-    (sentence,) = events[0][1]["deviations"]
-    assert "depends on the other samples" in sentence
-
-
 def test_an_added_sum_is_added_up() -> None:
     """add_loss of a sum over samples is summed over slices, not averaged."""
 
@@ -389,72 +272,6 @@ def test_metrics_that_do_not_add_up_see_the_whole_batch() -> None:
     assert logs["worst"] == pytest.approx(expected["worst"], rel=1e-5)
 
 
-class Stepping(keras.Model):
-    """Has a train step of its own."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.dense = layers.Dense(1)
-
-    def call(self, inputs: Any) -> Any:
-        """A line."""
-        return self.dense(inputs)
-
-    def train_step(self, data: Any) -> Any:
-        """Keras' own, but who knows."""
-        return super().train_step(data)
-
-
-def test_what_cannot_be_sliced_is_said() -> None:
-    """A model with its own train_step, or a fixed batch, is left alone, with a word."""
-    fixed = compiled(
-        keras.Sequential([keras.Input(batch_shape=(50, 12)), layers.Dense(1)])
-    )
-    for model, word in ((compiled(Stepping()), "train_step"), (fixed, "exactly 50")):
-        prepared, events = prepare(model, X, Y)
-        assert prepared.slices == 1
-        assert prepared.mode is None
-        ((kind, fields),) = events
-        assert kind == "notice"
-        assert word in fields["sentence"]
-        assert "make_train_function" not in vars(model)
-
-
-def test_what_cannot_be_sliced_and_never_fitted_is_refused() -> None:
-    """Where no step was ever done, another try with the same batch is not worth it."""
-    for ceiling in (None, 50):
-        model = compiled(Stepping())
-        wanted = {"calibrate": True, "slice_ceiling": ceiling, "hopeless": True}
-        if ceiling is None:
-            prepared, _ = prepare(model, X, Y, **wanted)
-            assert prepared.slices == 1
-            continue
-        with pytest.raises(microbatch.MicrobatchRefusedError) as caught:
-            prepare(model, X, Y, **wanted)
-        assert "a batch of 50 samples does not fit" in str(caught.value)
-        assert "Stepping has a train_step of its own" in str(caught.value)
-        assert "take a smaller batch in the script" in str(caught.value)
-
-
-def test_without_a_plan_nothing_is_touched() -> None:
-    """No slice and no calibration: the model is left as it is, the data unread."""
-    model = compiled(dense())
-    before = dict(vars(model))
-    prepared = microbatch.prepare(
-        model,
-        slice_size=None,
-        calibrate=False,
-        slice_ceiling=None,
-        memory_limit_bytes=None,
-        allow_inexact=True,
-        first_batch=lambda: pytest.fail("the data were read"),
-        report=lambda *_, **__: pytest.fail("something was reported"),
-    )
-    prepared.restore()
-    assert vars(model) == before
-    assert (prepared.slices, prepared.size) == (1, None)
-
-
 def norms(models: tuple[Any, Any]) -> float:
     """Relative difference of all weights together."""
     one, other = (
@@ -462,71 +279,3 @@ def norms(models: tuple[Any, Any]) -> float:
         for model in models
     )
     return float(np.linalg.norm(one - other) / np.linalg.norm(one))
-
-
-def fingerprint(model: Any) -> list[Any]:
-    """All state that a look at the model must leave alone."""
-    context_draw = tf.random.uniform([4]).numpy().tolist()
-    variables = [*model.variables, *model.metrics_variables]
-    return [
-        [variable.numpy().tolist() for variable in variables],
-        [variable.numpy().tolist() for variable in model.optimizer.variables],
-        random.random(),  # noqa: S311  # a probe of the state
-        np.random.rand(4).tolist(),  # noqa: NPY002  # a probe of the global state
-        context_draw,
-        keras.random.uniform((4,)).numpy().tolist(),
-    ]
-
-
-def test_looking_at_a_model_leaves_no_trace() -> None:
-    """Weights, statistics, metrics, seeds and all random states are as before."""
-    prints = []
-    for look in (False, True):
-        keras.utils.set_random_seed(7)
-        model = with_noise()
-        model.fit(X[:100], Y[:100], batch_size=BATCH, verbose=0)
-        keras.utils.set_random_seed(8)
-        if look:
-            prepared, _ = prepare(model, X, Y, allow_inexact=True)
-            prepared.restore()
-        prints.append(fingerprint(model))
-    assert prints[0] == prints[1]
-
-
-def test_a_second_fit_does_not_trace_again() -> None:
-    """fit in a loop over epochs uses the sliced train function made for the first."""
-    traces = []
-
-    class Counting(layers.Layer):
-        def call(self, inputs: Any) -> Any:
-            if not isinstance(inputs, keras.KerasTensor) and not tf.executing_eagerly():
-                traces.append(1)
-            return inputs
-
-    model = compiled(
-        keras.Sequential([keras.Input((12,)), Counting(), layers.Dense(1)])
-    )
-    counts = []
-    for size in (SIZE, SIZE, 25):
-        prepared, _ = prepare(model, X, Y, slice_size=size)
-        model.fit(X, Y, batch_size=BATCH, verbose=0)
-        prepared.restore()
-        counts.append(len(traces))
-    assert counts[0] > 0
-    assert counts == counts[:1] * 3
-    assert model.train_function is None
-    assert "train_step" not in vars(model)
-
-
-def test_without_figures_a_calibration_takes_half() -> None:
-    """Where the allocator keeps no figures, at most half of what failed is the plan."""
-    prepared, _ = prepare(
-        compiled(dense()),
-        X,
-        Y,
-        slice_size=None,
-        calibrate=True,
-        slice_ceiling=40,
-        memory_limit_bytes=10**9,
-    )
-    assert (prepared.size, prepared.slices) == (17, 3)
