@@ -88,6 +88,7 @@ def make_directive(
         skip=None if detour is None else detour.skip,
         rate_factor=1.0 if detour is None else detour.rate_factor,
         watch_loss=spec.remedies.watch_loss,
+        foresee=spec.forecast.restart_below is not None,
         reduce=None if spec.microbatch.reduce == "off" else spec.microbatch.reduce,
     )
 

@@ -89,6 +89,8 @@ class Directive:
     """The learning rate is multiplied by this before the first step."""
     watch_loss: bool = False
     """End the attempt when loss and weights are no numbers any more."""
+    foresee: bool = True
+    """The supervisor plans restarts before memory runs out: wait for its answer."""
     reduce: str | None = None
     """A model's own ``train_step`` may do several smaller batches instead of one, with
     the learning rate by this rule (``keep``, ``sqrt``, ``linear``); None: it may not."""

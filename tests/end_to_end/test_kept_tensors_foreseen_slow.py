@@ -1,4 +1,4 @@
-"""Leaks under a real run: foreseen, restarted at a snapshot, and the same bits at the end."""
+"""Leaks of tensors in a real run: foreseen, restarted at a snapshot, the same bits."""
 
 import pytest
 
@@ -7,10 +7,14 @@ from tests.support.foreseen import planned, result
 from tests.support.memory_scripts import LEAKING
 
 
+@pytest.mark.parametrize("pace", ["0.05", "0"])
 def test_kept_tensors_are_foreseen(
-    trainwarden: Trainwarden, monkeypatch: pytest.MonkeyPatch
+    trainwarden: Trainwarden, monkeypatch: pytest.MonkeyPatch, pace: str
 ) -> None:
-    """A callback keeps tensors: planned restarts lose no step and change no bit."""
+    """A callback keeps tensors: planned restarts lose no step and change no bit.
+
+    At 10 MiB a second, and as fast as steps can be: all is full within some seconds.
+    """
     monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "0")
     script = trainwarden.script(LEAKING)
     limit = ("--cpu-memory", "192MiB")
@@ -18,6 +22,7 @@ def test_kept_tensors_are_foreseen(
     assert plain.returncode == 0, plain.stdout
     assert planned(trainwarden, "plain") == []
     monkeypatch.setenv("LEAK", "tensors")
+    monkeypatch.setenv("PACE", pace)
     leaky = trainwarden("run", "--name", "leaky", *limit, script, "leaky.json")
     assert leaky.returncode == 0, leaky.stdout
     directory = trainwarden.directory

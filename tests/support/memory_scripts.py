@@ -52,13 +52,7 @@ class Keeper(keras.callbacks.Callback):
     def on_train_batch_end(self, batch, logs=None):
         if os.environ.get("LEAK") == "tensors":
             kept.append(tf.fill([MIB // 8], float(batch)))  # half a MiB
-            time.sleep(0.05)
-
-
-def batches():
-    read = []
-    for start in range(0, 640, 16):
-        yield x[start:start + 16], y[start:start + 16]
+            time.sleep(float(os.environ.get("PACE", "0.05")))
 
 
 history = model.fit(
@@ -68,7 +62,35 @@ history = model.fit(
 """
     + ENDING
 )
-"""Keeps half a MiB of every step: 224 MiB in all, 10 MiB a second."""
+"""Keeps half a MiB of every step: 224 MiB in all, 10 MiB a second, or more with PACE."""
+
+FALLING_APART = (
+    HEAD
+    + """
+kept = []
+
+
+class Pieces(keras.callbacks.Callback):
+    '''Leaves a hole behind at each step, a little too small for the next.'''
+    def on_train_batch_end(self, batch, logs=None):
+        if os.environ.get("LEAK") == "pieces":
+            size = MIB // 8 + 256 * len(kept)
+            hole = tf.zeros([size], tf.uint8)
+            kept.append(tf.zeros([size + 256], tf.uint8))
+            del hole
+            time.sleep(0.1)
+        tf.reduce_max(tf.zeros([24 * MIB], tf.uint8))
+
+
+history = model.fit(
+    x, y, batch_size=16, epochs=14, validation_split=0.2, callbacks=[Pieces()],
+    verbose=0,
+)
+"""
+    + ENDING
+)
+"""Each step needs a block of 24 MiB. After some 330 of 448 steps there is none among 128
+MiB, of which half are in use."""
 
 WIDE = """
 def wide(units):

@@ -44,10 +44,11 @@ def near(readings: Sequence[AllocatorReading], *, step_bytes: int) -> bool:
 class Hold:
     """The waiting of one ``fit``."""
 
-    def __init__(self, asked: Callable[[], bool]) -> None:
-        """``asked``: whether the supervisor wants this attempt to end."""
+    def __init__(self, asked: Callable[[], bool], *, answers: bool) -> None:
+        """``asked``: whether the supervisor wants this attempt to end; ``answers``:
+        whether it would say so."""
         self._asked = asked
-        self._left = MOST_HOLDS
+        self._left = MOST_HOLDS if answers else 0
         self._room: float | None = None
 
     def stand(self, readings: Sequence[AllocatorReading], *, step_bytes: int) -> bool:

@@ -99,7 +99,9 @@ class Probe:
         self._costs: deque[float] = deque(maxlen=5)
         self._recent: deque[AllocatorReading] = deque(maxlen=RECENT)
         self._step_bytes = 0
-        self._hold = Hold(lambda: attempt.drain_requested)
+        self._hold = Hold(
+            lambda: attempt.drain_requested, answers=attempt.directive.foresee
+        )
         self._largest_request = 0
         self._run: Callable[[], Any] = lambda: None
         self._variables: list[Variable] | None = None
