@@ -183,7 +183,7 @@ def supervisor_for(
         policy=policy_of(row, spec),
         grace_seconds=spec.drain.grace,
         attempt=attempts[-1].number if attempts else 0,
-        history=History(attempts=attempts, budget_since=row.budget_since),
+        history=History(attempts=attempts, budget_since=row.budget_since).thinned(),
         treatment=NOTHING if row.treatment is None else from_json(row.treatment),
         liveness=Liveness(deadlines=spec.liveness.deadlines),
         quarantined=frozenset(kept.gpu for kept in begun.ledger.quarantined()),

@@ -7,7 +7,7 @@ loop over a single one.
 
 import os
 import select
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -59,7 +59,7 @@ from supervisor.host.evidence import gather
 from supervisor.host.ledger import Ledger, RunRow
 from supervisor.host.memory_watch import MemoryWatch, ask_who_holds
 from supervisor.host.remains import Remains
-from supervisor.host.status import RunFacts, earlier_pages, job_status
+from supervisor.host.status import RunFacts, earlier_page, job_status, summed
 from supervisor.host.watching import Watch
 from supervisor.recording import Recorder
 from supervisor.signals import wakeups
@@ -115,9 +115,10 @@ class Supervisor:
     _ending: Ending | None = None
     """Of an attempt whose processes are gone, until all is known of it."""
     _inbox: deque[Event] = field(default_factory=deque[Event])
-    _earlier: list[Page] = field(default_factory=list[Page])
-    _incidents: list[tuple[Cause, RemedyKind]] = field(
-        default_factory=list[tuple[Cause, RemedyKind]]
+    _earlier: Page | None = None
+    """Those of the attempts that ended, as one."""
+    _incidents: Counter[tuple[Cause, RemedyKind]] = field(
+        default_factory=Counter[tuple[Cause, RemedyKind]]
     )
 
     def __post_init__(self) -> None:
@@ -143,7 +144,7 @@ class Supervisor:
     def begin(self) -> None:
         """Before the first ``advance``: what earlier attempts left."""
         self._incidents = self.ledger.counts(self.row.job)
-        self._earlier = earlier_pages(self.paths, self.run.attempt + 1)
+        self._earlier = earlier_page(self.paths, self.run.attempt + 1)
 
     def post(self, event: Event) -> None:
         """Something happened outside, such as a signal: taken in by ``advance``."""
@@ -223,7 +224,7 @@ class Supervisor:
             state=self.run.state,
             attempt=self.run.attempt,
             message=self.run.message,
-            incidents=tuple(self._incidents),
+            incidents=self._incidents,
             batch=self.run.history.batch,
             treatment=self.run.treatment,
             promise=None if watch is None else watch.telemetry.view.promise,
@@ -233,8 +234,8 @@ class Supervisor:
         )
         page = None if watch is None else watch.telemetry.page()
         earlier = self._earlier
-        if page is None and earlier:
-            *earlier, page = earlier
+        if page is None:
+            page, earlier = earlier, None
         return job_status(
             facts,
             page,
@@ -301,7 +302,7 @@ class Supervisor:
         )
         page = watch.telemetry.page()
         if page is not None:
-            self._earlier.append(page)
+            self._earlier = summed(self._earlier, page)
         self._watch = None
         exited = self.memory.close(exited)
         return Ending(
@@ -377,7 +378,7 @@ class Supervisor:
 
     def _record(self, effect: RecordIncident) -> None:
         if effect.happened is Happened.ENDED:
-            self._incidents.append((effect.diagnosis.cause, effect.remedy.kind))
+            self._incidents[effect.diagnosis.cause, effect.remedy.kind] += 1
         self.recorder.incident(effect)
         self.say(incident_sentence(effect))
 
@@ -405,7 +406,7 @@ class Supervisor:
 
     def _between_failures(self) -> float:
         """Mean seconds from one failure of this run to the next."""
-        seconds = sum(sum(page.phase_seconds) for page in self._earlier)
+        seconds = sum(self._earlier.phase_seconds) if self._earlier else 0.0
         return mean_seconds_between_failures(
             seconds=seconds, failures=self.run.history.failures
         )

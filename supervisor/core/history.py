@@ -1,13 +1,22 @@
-"""What became of the attempts of a run so far: all that a remedy may look back on."""
+"""What became of the attempts of a run so far: all that a remedy may look back on.
+
+A run may have any number of attempts, its history may not: of those that lie before the
+newest progress only what still decides something is kept (``History.thinned``).
+"""
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from supervisor.core.causes import Cause
-from supervisor.core.rhythm import Rhythm
+from supervisor.core.rhythm import Rhythm, together
 from supervisor.core.treatment import Treatment
 from supervisor.core.verdicts import RemedyKind
+
+KEPT = 256
+"""Attempts kept whole, at least; thinned when there are twice as many."""
+LANDMARKS = 64
+"""Older ones that are kept whole, at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,11 +51,30 @@ class AttemptHistory:
     """How long it took from one sign of progress to the next, by phase."""
 
 
+Rungs = Counter[tuple[Cause, str]]
+"""How often each rung was used, by the cause it was used for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Past:
+    """Attempts that are not kept any more, added up."""
+
+    failures: int = 0
+    trained: bool = False
+    """Whether one that counts made a step."""
+    rungs: Rungs = field(default_factory=Rungs)
+    """Those of attempts that count."""
+    rhythms: tuple[Rhythm, ...] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
     """The attempts of a run, oldest first."""
 
     attempts: tuple[AttemptHistory, ...] = ()
+    """The newest, and a few older ones."""
+    past: Past = Past()
+    """The others."""
     budget_since: int = 1
     """Number of the first attempt that counts against budgets: when a person starts
     a run again, old failures stay known but are forgiven."""
@@ -66,19 +94,27 @@ class History:
     def failures(self) -> int:
         """How many attempts came to an end that nobody wanted."""
         wanted = {None, Cause.NONE, Cause.PREEMPTED}
-        return sum(attempt.cause not in wanted for attempt in self.attempts)
+        known = sum(attempt.cause not in wanted for attempt in self.attempts)
+        return known + self.past.failures
 
     @property
     def trained(self) -> bool:
         """Whether any attempt made a step since a person started the run."""
-        return any(
+        return self.past.trained or any(
             (attempt.last_step or 0) > (attempt.restored_step or 0)
             for attempt in self._counted()
         )
 
+    @property
+    def rhythms(self) -> dict[str, Rhythm]:
+        """How long progress usually took, by phase."""
+        known = (one for attempt in self.attempts for one in attempt.rhythms)
+        return together((*self.past.rhythms, *known))
+
     def begun(self, number: int) -> "History":
         """With a new attempt at the end."""
-        return replace(self, attempts=(*self.attempts, AttemptHistory(number=number)))
+        longer = (*self.attempts, AttemptHistory(number=number))
+        return replace(self, attempts=longer).thinned()
 
     def updated(self, **known: object) -> "History":
         """With the newest attempt changed. Without attempts: unchanged."""
@@ -109,7 +145,42 @@ class History:
 
     def ever_tried(self, cause: Cause) -> Counter[str]:
         """How often each rung was used for ``cause`` since a person started the run."""
-        return _rungs(self._counted(), cause)
+        past = self.past.rungs.items()
+        before = Counter({rung: times for (of, rung), times in past if of is cause})
+        return _rungs(self._counted(), cause) + before
+
+    def thinned(self, kept: int = KEPT) -> "History":
+        """The same to all who ask, in bounded room.
+
+        Unchanged up to twice ``kept`` attempts; what lies behind the newest progress is
+        never touched, since budgets count it one by one.
+        """
+        if len(self.attempts) <= 2 * kept + LANDMARKS:
+            return self
+        row = max(len(self._row(None)), self.unknown() + 1) + 1
+        older = self.attempts[: -max(kept, row)]
+        landmarks = _landmarks(older)
+        kept_numbers = {attempt.number for attempt in landmarks}
+        dropped = [a for a in older if a.number not in kept_numbers]
+        newer = self.attempts[len(older) :]
+        past = self._with(dropped)
+        return replace(self, attempts=(*landmarks, *newer), past=past)
+
+    def _with(self, dropped: Sequence[AttemptHistory]) -> Past:
+        """The past, and these."""
+        gone = History(attempts=tuple(dropped), budget_since=self.budget_since)
+        rungs = Counter(
+            (a.cause, a.rung)
+            for a in gone._counted()
+            if a.cause is not None and a.rung is not None
+        )
+        known = (one for attempt in dropped for one in attempt.rhythms)
+        return Past(
+            failures=self.past.failures + gone.failures,
+            trained=self.past.trained or gone.trained,
+            rungs=self.past.rungs + rungs,
+            rhythms=tuple(together((*self.past.rhythms, *known)).values()),
+        )
 
     def _counted(self) -> tuple[AttemptHistory, ...]:
         return tuple(a for a in self.attempts if a.number >= self.budget_since)
@@ -140,3 +211,41 @@ def _progress(before: AttemptHistory, after: AttemptHistory) -> bool:
 
 def _rungs(attempts: Iterable[AttemptHistory], cause: Cause) -> Counter[str]:
     return Counter(a.rung for a in attempts if a.cause is cause and a.rung is not None)
+
+
+def _landmarks(older: Sequence[AttemptHistory]) -> tuple[AttemptHistory, ...]:
+    """Those that something is still read from, though they are old."""
+    marks = {
+        kind: attempt
+        for attempt in sorted(older, key=lambda a: (a.peak_bytes or 0, a.number))
+        for kind in _of_memory(attempt)
+    }
+    marks |= {kind: attempt for attempt in older for kind in _newest(attempt)}
+    smallest = min(filter(_of_the_host, older), key=_rss, default=None)
+    marked = {attempt.number for attempt in (*marks.values(), smallest) if attempt}
+    numbers = sorted(marked)[-LANDMARKS:]
+    return tuple(attempt for attempt in older if attempt.number in numbers)
+
+
+def _of_the_host(attempt: AttemptHistory) -> bool:
+    return attempt.cause is Cause.HOST_OOM and attempt.rss_bytes is not None
+
+
+def _rss(attempt: AttemptHistory) -> int:
+    return attempt.rss_bytes or 0
+
+
+def _of_memory(attempt: AttemptHistory) -> Iterator[tuple[object, ...]]:
+    """The highest peak of each size of a slice, as the planner of slices compares them."""
+    if attempt.batch is not None:
+        size = attempt.slice_size or attempt.batch
+        yield "peak", size, attempt.limit_bytes, attempt.jit, attempt.cause
+
+
+def _newest(attempt: AttemptHistory) -> Iterator[tuple[object, ...]]:
+    """What the newest of a kind is asked for."""
+    yield "cause", attempt.cause, attempt.slice_size
+    if attempt.batch is not None:
+        yield "batch", None
+    if attempt.remedy is RemedyKind.MICROBATCH:
+        yield "sliced", None

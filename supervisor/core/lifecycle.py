@@ -47,7 +47,6 @@ from supervisor.core.lifecycle_news import (
     unsaved,
 )
 from supervisor.core.regrow import regrown
-from supervisor.core.rhythm import together
 from supervisor.core.run import Run, Step, Transition
 from supervisor.core.status import JobState
 from supervisor.core.treatment import NOTHING
@@ -90,7 +89,6 @@ def _launch(run: Run, event: Event, _now: float) -> Step:
     kept = run.quarantined if event.quarantined is None else event.quarantined
     number = run.attempt + 1
     treatment = replace(regrown(run.treatment, run.history), awaited=None)
-    past = together(r for a in run.history.attempts for r in a.rhythms)
     stored = None if treatment == NOTHING else treatment
     launched = replace(
         run,
@@ -99,7 +97,7 @@ def _launch(run: Run, event: Event, _now: float) -> Step:
         history=run.history.begun(number).updated(treatment=stored),
         treatment=treatment,
         quarantined=kept,
-        liveness=run.liveness.fresh(past, hangs=_hangs(run)),
+        liveness=run.liveness.fresh(run.history.rhythms, hangs=_hangs(run)),
         unsaved=frozenset(),
         deadline=None,
         waiting_since=None,

@@ -9,6 +9,7 @@ connections reset at once. ``synchronous=FULL``: what was recorded survives powe
 import contextlib
 import json
 import sqlite3
+from collections import Counter
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -377,19 +378,16 @@ class Ledger:
             run,
         )
 
-    def counts(self, job: str) -> list[tuple[Cause, RemedyKind]]:
-        """Cause and remedy of every attempt of ``job`` that ended badly."""
-
-        def pair(row: sqlite3.Row) -> tuple[Cause, RemedyKind]:
-            return Cause(row["cause"]), RemedyKind(json.loads(row["remedy"])["kind"])
-
-        return self.rows(
-            pair,
-            "SELECT cause, remedy FROM incidents"
-            " JOIN runs ON runs.id = incidents.run"
-            " WHERE runs.job = ? AND happened = 'ended'",
+    def counts(self, job: str) -> Counter[tuple[Cause, RemedyKind]]:
+        """How many attempts of ``job`` ended badly, by cause and remedy."""
+        found = self.rows(
+            lambda row: ((Cause(row[0]), RemedyKind(row[1])), int(row[2])),
+            "SELECT cause, json_extract(remedy, '$.kind') AS kind, count(*)"
+            " FROM incidents JOIN runs ON runs.id = incidents.run"
+            " WHERE runs.job = ? AND happened = 'ended' GROUP BY cause, kind",
             job,
         )
+        return Counter(dict(found))
 
     def quarantine(self, run: int, effect: Quarantine, *, now: float) -> None:
         """Keep GPUs out of use until ``put_back``; ``now`` in seconds since 1970."""

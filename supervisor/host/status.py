@@ -1,9 +1,10 @@
 """One status from three sources: the run, its page, and the ledger's counts."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar
 
 from supervisor.core.causes import Cause
 from supervisor.core.status import (
@@ -24,6 +25,9 @@ from supervisor.wire.page import MemorySource, Page, Phase
 from supervisor.wire.paths import RunPaths, StatePaths
 
 RESTARTS = {kind for kind in RemedyKind if kind.restarts}
+Number = TypeVar("Number", int, float)
+Incidents = Mapping[tuple[Cause, RemedyKind], int]
+"""How many of each cause were answered by each remedy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +38,7 @@ class RunFacts:
     state: JobState
     attempt: int
     message: str
-    incidents: tuple[tuple[Cause, RemedyKind], ...] = ()
+    incidents: Incidents = field(default_factory=Counter[tuple[Cause, RemedyKind]])
     batch: int | None = None
     promise: str | None = None
     snapshot_plan: SnapshotPlan | None = None
@@ -43,9 +47,31 @@ class RunFacts:
     forecast_seconds: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
-def restarts(incidents: Iterable[tuple[Cause, RemedyKind]]) -> dict[Cause, int]:
-    """How many incidents of each cause were answered by another attempt."""
-    return dict(Counter(cause for cause, remedy in incidents if remedy in RESTARTS))
+def by_cause(incidents: Incidents, *, restarts: bool = False) -> dict[Cause, int]:
+    """How many incidents there were of each cause; ``restarts``: only those that were
+    answered by another attempt."""
+    found: Counter[Cause] = Counter()
+    for (cause, remedy), times in incidents.items():
+        if not restarts or remedy in RESTARTS:
+            found[cause] += times
+    return dict(found)
+
+
+def summed(before: Page | None, page: Page) -> Page:
+    """Two pages of a run as one: what counts up is added, the rest is the newer's."""
+    if before is None:
+        return page
+    return replace(
+        page,
+        step_seconds_sum=(before.step_seconds_sum or 0.0)
+        + (page.step_seconds_sum or 0.0),
+        step_counts=_added(before.step_counts, page.step_counts),
+        phase_seconds=_added(before.phase_seconds, page.phase_seconds),
+    )
+
+
+def _added(left: tuple[Number, ...], right: tuple[Number, ...]) -> tuple[Number, ...]:
+    return tuple(one + other for one, other in zip(left, right, strict=True))
 
 
 def job_status(
@@ -54,9 +80,10 @@ def job_status(
     *,
     pid: int | None,
     now: float,
-    earlier: Sequence[Page] = (),
+    earlier: Page | None = None,
 ) -> JobStatus:
-    """What to show of a run; ``now`` in monotonic seconds, ``earlier`` attempts' pages."""
+    """What to show of a run; ``now`` in monotonic seconds, ``earlier``: the pages of the
+    attempts before, ``summed``."""
     base = JobStatus(
         job=facts.job,
         state=facts.state,
@@ -68,13 +95,12 @@ def job_status(
         treatment=described(facts.treatment),
         tiers=tier_statuses(facts.tiers, now=now),
         effective_batch=facts.batch,
-        incidents=dict(Counter(cause for cause, _ in facts.incidents)),
-        restarts=restarts(facts.incidents),
+        incidents=by_cause(facts.incidents),
+        restarts=by_cause(facts.incidents, restarts=True),
     )
     if page is None:
         return base
-    pages = (*earlier, page)
-    seconds = [p.step_seconds_sum or 0.0 for p in pages]
+    whole = summed(earlier, page)
     live = pid is not None
     return replace(
         base,
@@ -98,13 +124,10 @@ def job_status(
         forecast_seconds=facts.forecast_seconds if live else {},
         host_rss_bytes=page.host_rss_bytes if live else None,
         heartbeat_age_seconds=_age(page.heartbeat_ns, now) if live else None,
-        step_counts=tuple(
-            sum(row) for row in zip(*(p.step_counts for p in pages), strict=True)
-        ),
-        step_seconds_sum=sum(seconds),
+        step_counts=whole.step_counts,
+        step_seconds_sum=whole.step_seconds_sum or 0.0,
         phase_seconds={
-            phase.name.lower(): sum(p.phase_seconds[phase] for p in pages)
-            for phase in Phase
+            phase.name.lower(): whole.phase_seconds[phase] for phase in Phase
         },
     )
 
@@ -160,14 +183,14 @@ def stored_status(
         state=state,
         attempt=number,
         message=message,
-        incidents=tuple(ledger.counts(run.job)),
+        incidents=ledger.counts(run.job),
         batch=next((a.batch for a in reversed(attempts) if a.batch), None),
         promise=telemetry.view.promise,
         snapshot_plan=telemetry.view.snapshot_plan,
         treatment=NOTHING if run.treatment is None else from_json(run.treatment),
         tiers=telemetry.view.tiers,
     )
-    earlier = earlier_pages(run_paths, number)
+    earlier = earlier_page(run_paths, number)
     pid = shimmed.pid if alive and shimmed is not None else None
     return job_status(facts, telemetry.page(), pid=pid, now=now, earlier=earlier)
 
@@ -178,7 +201,10 @@ def paths_of(run: RunRow, paths: StatePaths) -> RunPaths:
     return owner.run(run.job, run.number)
 
 
-def earlier_pages(paths: RunPaths, number: int) -> list[Page]:
-    """The last pages of the attempts before ``number``."""
-    pages = (Telemetry(paths.attempt(n)).page() for n in range(1, number))
-    return [page for page in pages if page is not None]
+def earlier_page(paths: RunPaths, number: int) -> Page | None:
+    """The last pages of the attempts before ``number``, ``summed``."""
+    whole: Page | None = None
+    for earlier in range(1, number):
+        page = Telemetry(paths.attempt(earlier)).page()
+        whole = whole if page is None else summed(whole, page)
+    return whole

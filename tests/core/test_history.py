@@ -1,12 +1,16 @@
 """Budgets count restarts that brought nothing."""
 
 from dataclasses import replace
+from random import Random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from supervisor.core.causes import Cause
-from supervisor.core.history import AttemptHistory, History
+from supervisor.core.history import KEPT, LANDMARKS, AttemptHistory, History
+from supervisor.core.rhythm import Rhythm
+from supervisor.core.verdicts import RemedyKind
 
 OOM, KILL = Cause.DEVICE_OOM, Cause.PREEMPTED
 
@@ -93,3 +97,80 @@ def test_a_row_of_one_cause_is_never_longer_than_the_overall_row(
     made = history(*ends)
     for cause in (OOM, KILL):
         assert 0 <= made.fruitless(cause) <= made.fruitless() <= max(len(ends) - 1, 0)
+
+
+CAUSES = [OOM, KILL, Cause.HOST_OOM, Cause.NONE]
+RHYTHM = Rhythm(phase="training", count=2, longest=(2.0, 1.0))
+
+
+def an_attempt(number: int, dice: Random) -> AttemptHistory:
+    """Any; drawn by dice of our own, since a hundred of them take hypothesis seconds."""
+    return AttemptHistory(
+        number=number,
+        cause=dice.choice(CAUSES),
+        remedy=dice.choice([RemedyKind.RESTART, RemedyKind.MICROBATCH]),
+        rung=dice.choice([None, "restart", "smaller"]),
+        snapshot_step=dice.choice([None, 0, 5, 6, 7]),
+        last_step=dice.choice([None, 0, 6, 8]),
+        restored_step=dice.choice([None, 0, 6]),
+        batch=dice.choice([None, 32]),
+        slice_size=dice.choice([None, 4, 8]),
+        peak_bytes=dice.choice([None, 100, 200]),
+        rss_bytes=dice.choice([None, 10, 20]),
+        rhythms=dice.choice([(), (RHYTHM,)]),
+    )
+
+
+def told(history: History) -> list[object]:
+    """All that anybody asks of a history."""
+    host = [a.rss_bytes for a in history.attempts if a.cause is Cause.HOST_OOM]
+    sliced = [a for a in history.attempts if a.remedy is RemedyKind.MICROBATCH]
+    return [
+        history.last,
+        history.batch,
+        history.failures,
+        history.trained,
+        history.rhythms,
+        history.unknown(),
+        history.fruitless(),
+        *(history.fruitless(cause) for cause in CAUSES),
+        *(history.tried(cause) for cause in CAUSES),
+        *(history.ever_tried(cause) for cause in CAUSES),
+        *([a for a in history.attempts if a.cause is c][-1:] for c in CAUSES),
+        min((size for size in host if size is not None), default=None),
+        sliced[-1:],
+    ]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_thinned_history_tells_the_same(seed: int) -> None:
+    """Whatever the attempts were, and however often it was thinned on the way."""
+    dice = Random(seed)  # noqa: S311  # no secrets
+    full = thin = History(budget_since=dice.randrange(1, 50))
+    for number in range(1, LANDMARKS + 40):
+        attempt = an_attempt(number, dice)
+        full = replace(full, attempts=(*full.attempts, attempt))
+        thin = replace(thin, attempts=(*thin.attempts, attempt)).thinned(kept=3)
+    assert len(thin.attempts) < len(full.attempts)
+    assert told(thin) == told(full)
+    assert told(full.thinned(kept=3)) == told(full)
+
+
+def test_a_history_stays_small_while_there_is_progress() -> None:
+    """10,000 attempts, each with a newer snapshot, take the room of a few hundred."""
+    run = History()
+    for number in range(1, 10_001):
+        run = run.begun(number).updated(
+            cause=KILL, rung="restart", snapshot_step=number, last_step=number
+        )
+    assert len(run.attempts) <= 2 * KEPT + LANDMARKS
+    assert run.failures == 0
+    assert run.ever_tried(KILL)["restart"] == 10_000
+    assert run.trained
+
+
+def test_what_lies_behind_the_newest_progress_is_kept() -> None:
+    """Budgets count it one by one, however long the row."""
+    many = 4 * KEPT
+    run = history((KILL, 5), *((OOM, 5) for _ in range(many)))
+    assert run.thinned().fruitless() == many
