@@ -10,9 +10,9 @@ from supervisor.core.allocator_map import MemoryMap, decode_dump, figures_of
 
 MAX_DUMP_BYTES = 64 * 1024 * 1024
 """A map of a million chunks is about that large."""
-EPISODE_MICROSECONDS = 11_000_000
+EPISODE_MICROSECONDS = 12_000_000
 """An allocation that fails is tried again for 10 s, and the dumps of both tries are of
-one failure (xla/tsl/framework/bfc_allocator.cc: kMaxMillisToWait); a second to spare."""
+one failure (xla/tsl/framework/bfc_allocator.cc: kMaxMillisToWait); two seconds to spare."""
 _NAME = re.compile(r"\.(\d+)$")
 
 
