@@ -5,7 +5,6 @@ import os
 import time
 import urllib.error
 import urllib.request
-from pathlib import Path
 
 import psutil
 
@@ -19,6 +18,7 @@ from tests.support.machine_jobs import (
     job,
     main_pid,
     running,
+    steps,
     submit,
 )
 
@@ -80,6 +80,15 @@ def collects() -> bool:
     return 'trainwarden_collector_success{collector="nvml"} 1' in scraped()
 
 
+def renewed(box: Machine) -> None:
+    """Wait for metrics of which nobody can have known a moment ago."""
+    nvml = nvml_of(box)
+    celsius = 30 + int(nvml.values.get("1.temperature", "0")) % 50
+    nvml.set({"1.temperature": celsius})
+    series = f'trainwarden_gpu_temperature_celsius{{gpu="{SECOND}"}} {float(celsius)}'
+    box.until(lambda: series in scraped() and has_gpus())
+
+
 def probe_pid(box: Machine) -> int:
     """The process that asks the driver, as numbered inside."""
     keeper = box.property(PROBE, "MainPID")
@@ -97,14 +106,25 @@ def check_a_box_without_gpus_is_quiet(box: Machine) -> None:
     box.until(lambda: scraped() and 'collector="nvml"' not in scraped())
 
 
+def equipped(box: Machine) -> None:
+    """The machine has two GPUs from now on, and the daemon knows them."""
+    settings = box.root / "etc/default/trainwarden-gpu"
+    if not settings.exists():
+        nvml_of(box).gpus(2)
+        settings.write_text(
+            "LD_LIBRARY_PATH=/shared/nvml\nFAKE_NVML=/shared/nvml/script\n"
+        )
+        box.run("systemctl", "start", PROBE)
+    box.until(has_gpus)
+
+
 def check_gpus_are_seen(box: Machine) -> None:
     """By the daemon's metrics and by ``trainwarden gpu``; who is no daemon hears
     nothing from the probe, which runs as a user of its own."""
-    nvml_of(box).gpus(2)
-    settings = "LD_LIBRARY_PATH=/shared/nvml\nFAKE_NVML=/shared/nvml/script\n"
-    (box.root / "etc/default/trainwarden-gpu").write_text(settings)
-    box.run("systemctl", "start", PROBE)
-    box.until(has_gpus)
+    equipped(box)
+    shown = json.loads(box.trainwarden("gpu", "--json", user="alice").stdout)
+    assert [gpu["gpu"] for gpu in shown["gpus"]] == [FIRST, SECOND]
+    assert shown["answers"]
     assert "2 GPUs" in box.property(PROBE, "StatusText")
     assert box.property(PROBE, "User") == "trainwarden-gpu"
     python = "/opt/trainwarden/bin/python"
@@ -114,6 +134,7 @@ def check_gpus_are_seen(box: Machine) -> None:
 
 def check_device_nodes_are_reachable(box: Machine) -> None:
     """NVIDIA's may be opened (here no driver answers: ENXIO), a disk may not (EPERM)."""
+    equipped(box)
     for name, number in (("nvidiactl", 255), ("nvidia0", 0), ("nvidia15", 15)):
         box.run("mknod", "--mode=0666", f"/dev/{name}", "c", "195", str(number))
     box.run("mknod", "--mode=0666", "/dev/other", "c", "10", "229")
@@ -129,22 +150,34 @@ def check_device_nodes_are_reachable(box: Machine) -> None:
 
 
 def check_metrics_come_back(box: Machine) -> None:
-    """After the daemon, the probe, its keeper, or two of them were killed."""
+    """After the daemon, the probe, its keeper, or two of them were killed; training goes
+    on, and there is no incident."""
+    equipped(box)
+    submit(box, "unhurt")
+    before = running(box, "unhurt")
     for victims in (
         ["restart"], ["daemon"], ["probe"], ["keeper"], ["keeper", "probe"],
         ["daemon", "probe"], ["daemon", "keeper"],
     ):  # fmt: skip
         seconds = _until_back(box, victims)
-        print(f"metrics back after {' and '.join(victims)}: {seconds:.2f} s")  # noqa: T201  # the figure that this is about
+        load = os.getloadavg()[0]
+        told = f"metrics back after {' and '.join(victims)}: {seconds:.2f} s"
+        print(f"{told} (load {load:.1f})")  # noqa: T201  # what this is about
         assert seconds < AT_LEAST_WITHIN
     said = box.says("journalctl", "-q", "-o", "cat", "-p", "4", "-u", "trainwarden")
     assert "Traceback" not in said
+    after = running(box, "unhurt")
+    assert (after["pid"], after["attempt"]) == (before["pid"], 1)
+    assert box.trainwarden("incidents", "unhurt").stdout == "no incidents\n"
+    finish(box, "unhurt")
+    done = steps(box, "unhurt")
+    assert done == list(range(len(done)))
 
 
 def _until_back(box: Machine, victims: list[str]) -> float:
     """Seconds until a scrape tells of both GPUs from after it."""
     box.until(has_gpus)
-    nvml, daemon = nvml_of(box), main_pid(box)
+    daemon = main_pid(box)
     pids = {"daemon": daemon, "keeper": int(box.property(PROBE, "MainPID")),
             "probe": probe_pid(box)}  # fmt: skip
     began = time.monotonic()
@@ -152,11 +185,7 @@ def _until_back(box: Machine, victims: list[str]) -> float:
         box.run("systemctl", "restart", "trainwarden")
     else:
         box.run("kill", "-KILL", *(str(pids[name]) for name in victims))
-    # A figure that nobody can have known before.
-    celsius = 30 + int(nvml.values.get("1.temperature", "0")) % 50
-    nvml.set({"1.temperature": celsius})
-    series = f'trainwarden_gpu_temperature_celsius{{gpu="{SECOND}"}} {float(celsius)}'
-    box.until(lambda: series in scraped() and has_gpus())
+    renewed(box)
     seconds = time.monotonic() - began
     if "daemon" in victims or victims == ["restart"]:
         await_another(box, daemon)
@@ -166,6 +195,7 @@ def _until_back(box: Machine, victims: list[str]) -> float:
 def check_an_attempt_gets_the_word_of_its_gpu(box: Machine) -> None:
     """An Xid that means broken hardware names the GPU at the end of an attempt, which is
     then kept out of use, and the job goes on."""
+    equipped(box)
     nvml = nvml_of(box)
     submit(box, "shaken")
     pid = running(box, "shaken")["pid"]
@@ -188,6 +218,7 @@ def check_an_attempt_gets_the_word_of_its_gpu(box: Machine) -> None:
 def check_a_wedged_driver(box: Machine) -> None:
     """A probe that SIGKILL does not end: the daemon answers all the time, the collector
     fails, an incident says that a reboot is needed, and training goes on."""
+    equipped(box)
     submit(box, "calm")
     before = running(box, "calm")
     outside = next(
@@ -218,11 +249,12 @@ def told(box: Machine) -> str:
 
 def check_it_stops_with_the_daemon(box: Machine) -> None:
     """A restart of the daemon leaves the probe alone; a stop ends it, a start brings it."""
+    equipped(box)
     before = box.property(PROBE, "MainPID")
     box.run("systemctl", "restart", "trainwarden")
     assert box.property(PROBE, "MainPID") == before
     box.run("systemctl", "stop", "trainwarden")
     box.until(lambda: box.property(PROBE, "ActiveState") == "inactive")
-    assert not Path(box.root / "run/trainwarden-gpu").exists() or os.getuid() != 0
+    assert box.run("test", "-e", "/run/trainwarden-gpu", check=False).returncode == 1
     box.run("systemctl", "start", "trainwarden")
     box.until(has_gpus)

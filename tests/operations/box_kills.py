@@ -4,7 +4,10 @@ import json
 import os
 import re
 import time
+from collections.abc import Callable, Sequence
+from typing import Any
 
+from tests.operations.box_gpus import PROBE, equipped, probe_pid, renewed
 from tests.support.machine import Machine
 from tests.support.machine_jobs import (
     attempted,
@@ -53,20 +56,55 @@ def check_training_does_not_notice_the_daemon(box: Machine) -> None:
 
 def check_kills_are_diagnosed_and_leave_nothing(box: Machine) -> None:
     """The shim, training, both at once, and either with the daemon."""
-    submit(box, "hurt")
-    for number, victims in enumerate(
-        (["pid"], ["shim"], ["pid", "shim"], ["pid", "daemon"], ["shim", "daemon"]), 1
-    ):
-        found = attempted(box, "hurt", number)
-        stat = box.says("cat", f"/proc/{found['pid']}/stat").rpartition(")")[2].split()
-        pids = {"pid": found["pid"], "shim": int(stat[1]), "daemon": main_pid(box)}
-        box.run("kill", "-KILL", *(str(pids[name]) for name in victims))
-    attempted(box, "hurt", 6)
-    incidents = json.loads(box.trainwarden("incidents", "--json", "hurt").stdout)
-    assert [incident["attempt"] for incident in incidents] == [1, 2, 3, 4, 5]
-    assert {incident["remedy"]["kind"] for incident in incidents} == {"restart"}
-    finish(box, "hurt")
-    done = steps(box, "hurt")
+    fatal = (
+        ["pid"], ["shim"], ["pid", "shim"], ["pid", "daemon"], ["shim", "daemon"],
+    )  # fmt: skip
+    _struck(box, "hurt", fatal)
+
+
+def check_kills_with_the_probe(box: Machine) -> None:
+    """Training or its shim together with the process that asks the driver, or with its
+    keeper, is diagnosed as without them, and metrics come back."""
+    equipped(box)
+    fatal = [
+        ["pid", "probe"], ["shim", "keeper"], ["pid", "keeper"], ["shim", "probe"],
+    ]  # fmt: skip
+    some = fatal if RESTARTS >= 50 else fatal[:2]
+    _struck(box, "struck", some, then=lambda: renewed(box))
+
+
+def _struck(
+    box: Machine,
+    name: str,
+    fatal: Sequence[list[str]],
+    *,
+    then: Callable[[], None] = lambda: None,
+) -> None:
+    """Each of ``fatal`` ends an attempt of the job, once; ``then``: after each."""
+    submit(box, name)
+    for number, victims in enumerate(fatal, 1):
+        _strike(box, attempted(box, name, number), victims)
+        then()
+    attempted(box, name, len(fatal) + 1)
+    incidents = json.loads(box.trainwarden("incidents", "--json", name).stdout)
+    numbers = [incident["attempt"] for incident in incidents]
+    assert numbers == list(range(1, len(fatal) + 1))
+    for incident, victims in zip(incidents, fatal, strict=True):
+        assert incident["remedy"]["kind"] == "restart"
+        causes = {"pid": {"preempted", "unknown"}, "shim": {"unknown", "preempted"}}
+        assert incident["cause"] in causes[victims[0]], (victims, incident["cause"])
+    finish(box, name)
+    done = steps(box, name)
     assert done == list(range(len(done)))
-    box.until(lambda: not units(box, "hurt"))
-    assert box.run("pgrep", "-f", "/shared/hurt.py", check=False).stdout == ""
+    box.until(lambda: not units(box, name))
+    assert box.run("pgrep", "-f", f"/shared/{name}.py", check=False).stdout == ""
+
+
+def _strike(box: Machine, found: dict[str, Any], victims: list[str]) -> None:
+    """SIGKILL to all of them at once."""
+    stat = box.says("cat", f"/proc/{found['pid']}/stat").rpartition(")")[2].split()
+    pids = {"pid": found["pid"], "shim": int(stat[1]), "daemon": main_pid(box)}
+    if {"keeper", "probe"}.intersection(victims):
+        pids["keeper"] = int(box.property(PROBE, "MainPID"))
+        pids["probe"] = probe_pid(box)
+    box.run("kill", "-KILL", *(str(pids[name]) for name in victims))

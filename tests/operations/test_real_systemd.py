@@ -21,6 +21,7 @@ from tests.operations.box_gpus import (
 )
 from tests.operations.box_kills import (
     check_kills_are_diagnosed_and_leave_nothing,
+    check_kills_with_the_probe,
     check_training_does_not_notice_the_daemon,
 )
 from tests.operations.box_people import (
@@ -155,6 +156,7 @@ CHECKS: tuple[Callable[[Machine], None], ...] = (
     check_it_stops_with_the_daemon,
     check_training_does_not_notice_the_daemon,
     check_kills_are_diagnosed_and_leave_nothing,
+    check_kills_with_the_probe,
     check_draining_a_job_and_the_slice,
     check_compilers_and_devices_work,
     check_exposure_and_verify,
