@@ -15,10 +15,10 @@ searched upwards from the planned one (downwards where that one does not always 
 ``part`` is then above 1) and found to 2 %. What halving and x0.9 would end with, and
 their restarts, follow from ``best``.
 
-``--quick`` only tries whether fewer slices would do: as many as the planned size / 0.9
-asks for. If those fail in one of 3 trainings, or are no fewer, the planned one is within
-a tenth of the best (``<`` that size; else ``>``). It takes it as given that the whole
-batch fails.
+``--quick`` only tries the smallest size that shares the batch out evenly and is more
+than a tenth above the planned one. If that fails in one of 3 trainings, or is the whole
+batch, the planned one is within a tenth of the best (``<`` that size; else ``>``). It
+takes it as given that the whole batch fails.
 """
 
 # ruff: noqa: T201  # printing is the job
@@ -142,6 +142,11 @@ def above(size: int) -> int:
     return math.ceil(size / WITHIN)
 
 
+def next_even(size: int, *, batch: int) -> int:
+    """The smallest size of ``above`` or more that shares the batch out evenly."""
+    return math.ceil(batch / max(1, math.ceil(batch / (above(size) - 1)) - 1))
+
+
 def best(case: Case, *, near: int, batch: int) -> int:
     """The largest slice that always fits, searched from ``near``; 0: none does."""
     fits, fails = 0, batch
@@ -179,8 +184,8 @@ def row(case: Case, *, quick: bool) -> str:
     plan = planned(case, batch)
     start = f"{head} {batch:6} {plan.size:8} {plan.restarts:9}"
     if quick:
-        over = balanced(batch=batch, size=min(batch, above(plan.size)))
-        within = over <= plan.size or not case.always_fits(over)
+        over = next_even(plan.size, batch=batch)
+        within = over >= batch or not case.always_fits(over)
         met = plan.ok and plan.restarts == 1 and within
         return f"{start} {'<' if within else '>'}{over:5}{'' if met else '   missed'}"
     largest = best(case, near=plan.size, batch=batch)
