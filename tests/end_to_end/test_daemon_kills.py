@@ -1,0 +1,120 @@
+"""A daemon without systemd: everything that can be killed, alone and two at a time.
+
+Under systemd: tests/operations/box_kills.py.
+"""
+
+import itertools
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.support.boxes import BoxUnderTest, box_in, until
+from tests.support.fake_nvml import FakeNvml, build
+
+KINDS = ("training", "shim", "probe", "daemon")
+FATAL = frozenset({"training", "shim"})
+"""Whose end is the end of an attempt."""
+ALL = [*itertools.combinations(KINDS, 1), *itertools.combinations(KINDS, 2)]
+STEPS = """
+import pathlib, sys, time
+path = pathlib.Path(sys.argv[1])
+done = len(path.read_text().split()) if path.exists() else 0
+with path.open("a") as file:
+    while True:
+        file.write(f"{done}\\n"); file.flush()
+        done += 1
+        time.sleep(0.05)
+"""
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of the library that stands in for the driver's."""
+    return build(tmp_path_factory.mktemp("nvml"))
+
+
+@pytest.fixture
+def nvml(library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeNvml:
+    """Two healthy GPUs, seen by every process that is started."""
+    fake = FakeNvml(library, tmp_path / "script")
+    fake.gpus(2)
+    for name in ("LD_LIBRARY_PATH", "FAKE_NVML"):
+        monkeypatch.setenv(name, fake.environment[name])
+    return fake
+
+
+@pytest.fixture
+def box(nvml: FakeNvml, tmp_path: Path) -> Iterator[BoxUnderTest]:
+    """A daemon's place, on a machine with GPUs."""
+    del nvml
+    with box_in(tmp_path) as made:
+        made.config = '[metrics]\nlisten = "off"\n'
+        yield made
+
+
+def probes(box: BoxUnderTest) -> list[int]:
+    """The probes of the newest daemon."""
+    return [
+        child.pid
+        for child in psutil.Process(box.daemons[-1].pid).children()
+        if child.status() != psutil.STATUS_ZOMBIE
+        and "supervisor.host.gpu_probe" in child.cmdline()
+    ]
+
+
+def gpus(box: BoxUnderTest) -> dict[str, Any]:
+    """What the daemon says of the GPUs."""
+    found: dict[str, Any] = box.client.get("/v1/gpus")
+    return found
+
+
+def pids_of(box: BoxUnderTest, training: int) -> dict[str, int]:
+    """Who can be killed."""
+    (probe,) = probes(box)
+    return {
+        "training": training,
+        "shim": psutil.Process(training).ppid(),
+        "probe": probe,
+        "daemon": box.daemons[-1].pid,
+    }
+
+
+@pytest.mark.parametrize("victims", ALL, ids="-".join)
+def test_kills(box: BoxUnderTest, nvml: FakeNvml, victims: tuple[str, ...]) -> None:
+    """An attempt that ended is one incident, and the job goes on in the next; else the
+    same process trains on without one. The GPUs are watched again, and nobody is left."""
+    box.begin()
+    until(lambda: gpus(box)["answers"])
+    steps = box.directory / "steps"
+    box.do("submit", box.script(STEPS), str(steps))
+    before = box.until(lambda job: job["state"] == "running" and steps.exists())
+    pids = pids_of(box, before["pid"])
+    for name in victims:
+        os.kill(pids[name], signal.SIGKILL)
+    if "daemon" in victims:
+        box.daemons[-1].communicate()
+        box.begin()
+    ended = bool(FATAL.intersection(victims))
+    wanted = 2 if ended else 1
+    after = box.until(lambda job: (job["state"], job["attempt"]) == ("running", wanted))
+    assert (after["pid"] == before["pid"]) is not ended
+    assert [incident["attempt"] for incident in box.json("incidents")] == [1] * ended
+    nvml.set({"1.temperature": 33})
+    until(lambda: gpus(box)["gpus"][1:] and temperature(box) == 33)
+    assert len(probes(box)) == 1
+    assert not psutil.pid_exists(pids["probe"]) or pids["probe"] in probes(box)
+    box.do("stop", "train")
+    box.until(lambda job: job["state"] in {"drained", "finished"})
+    done = [int(word) for word in steps.read_text().split()]
+    assert done == list(range(len(done)))
+
+
+def temperature(box: BoxUnderTest) -> float | None:
+    """Of the second GPU."""
+    found: float | None = gpus(box)["gpus"][1]["temperature_celsius"]
+    return found
