@@ -147,7 +147,8 @@ class Box:
             for entry in waiting:
                 entry.because = f"the box is paused by {self.paused_by}"
             return
-        usable = [gpu for gpu in self.gpus() if gpu not in self.out_of_service]
+        out = self.out_of_service | self._quarantined()
+        usable = [gpu for gpu in self.gpus() if gpu not in out]
         answer = assign(
             (_wish(entry) for entry in waiting),
             usable=usable,
@@ -162,6 +163,13 @@ class Box:
             self.entries[name].because = because
         for start in answer.starts:
             self._start(self.entries[start.job], start.gpus)
+
+    def _quarantined(self) -> frozenset[str]:
+        """GPUs that failed under a run, until a person returns them."""
+        try:
+            return frozenset(kept.gpu for kept in self.starter.ledger.quarantined())
+        except LedgerError:
+            return frozenset()  # the gate of whoever gets one asks again
 
     def _start(self, entry: Entry, gpus: tuple[str, ...]) -> None:
         chosen = gpus if gpus or entry.spec.gpu_count is not None else None

@@ -1,5 +1,6 @@
 """The daemon without systemd: real daemons, real attempts, real signals."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -8,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from supervisor.core.effects import Quarantine
+from supervisor.host.ledger import Ledger
+from supervisor.wire.paths import StatePaths
 from tests.support.boxes import PATIENCE, BoxUnderTest, alive, box_in, until
 
 WAITS = """
@@ -173,6 +177,28 @@ def test_a_paused_box_starts_nothing(box: BoxUnderTest) -> None:
     assert box.job()["state"] == "queued"
     box.do("resume")
     box.until(lambda job: job["state"] == "finished")
+
+
+def test_a_quarantined_gpu_is_handed_to_nobody(box: BoxUnderTest) -> None:
+    """One that failed under some run is passed over, and waited for, until a person
+    returns it."""
+    box.config = '[gpus]\nuse = ["GPU-a", "GPU-b"]\n'
+    box.state.mkdir(mode=0o711)
+    with contextlib.closing(Ledger(StatePaths(box.state).ledger)) as ledger:
+        run = ledger.begin_run(
+            run_id="r", job="old", script="s", script_hash="h", seed=1, spec={}, now=1.0
+        )
+        failed = Quarantine(gpus=("GPU-a",), attempt=1, because="Xid 79")
+        ledger.quarantine(run.id, failed, now=2.0)
+    box.begin()
+    text = "import os; print(os.environ['CUDA_VISIBLE_DEVICES'], flush=True)\n"
+    box.do("submit", "--gpu-count", "1", box.script(text, "one.py"))
+    box.do("submit", "--gpu-count", "2", box.script(text, "two.py"))
+    box.until(lambda job: job["state"] == "finished", "one")
+    assert "wants 2 GPUs, 1 are in service" in box.job("two")["message"]
+    box.do("quarantine", "--return", "GPU-a")
+    box.until(lambda job: job["state"] == "finished", "two")
+    assert box.do("logs", "one") == "GPU-b\n"
 
 
 def test_gpus_are_handed_out_one_job_each(box: BoxUnderTest) -> None:
