@@ -2,6 +2,7 @@
 
 import os
 import stat
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +29,7 @@ from supervisor.host.ledger_jobs import Wanted
 from supervisor.host.observer import Observer
 from supervisor.host.status import paths_of
 from supervisor.supervise import Supervisor
-from supervisor.wire.paths import StatePaths
+from supervisor.wire.paths import AttemptPaths, StatePaths
 
 MAX_SCRIPT_BYTES = 16 * 1024 * 1024
 """A larger file is no script."""
@@ -120,6 +121,10 @@ class Starter:
         else:
             self.say(row.job, f"attempt {last.number} still runs: taken over")
             supervisor.take_over(attempt)
+            # The probe's service remembers what the driver said since then.
+            supervisor.faults = self.observer.faults_of(
+                begun.job.spec.gpus, since=_began(paths)
+            )
 
     def was_ended_by_the_machine(self, run: RunRow) -> bool:
         """Whether a run was drained by a shutdown of the machine: it was wanted, and
@@ -130,6 +135,16 @@ class Starter:
         paths = paths_of(run, self.paths).attempt(attempts[-1].number)
         shimmed = read_shimmed(paths)
         return shimmed is not None and shimmed.boot_id != boot_id()
+
+
+def _began(paths: AttemptPaths) -> float | None:
+    """When the attempt that runs began, in monotonic seconds; those stand still while
+    the machine sleeps, the ticks of /proc do not (time_namespaces(7), proc(5))."""
+    shimmed = read_shimmed(paths)
+    if shimmed is None:
+        return None
+    awake, booted = map(time.clock_gettime, (time.CLOCK_MONOTONIC, time.CLOCK_BOOTTIME))
+    return shimmed.started_ticks / os.sysconf("SC_CLK_TCK") + awake - booted
 
 
 def _unseen(_status: JobStatus) -> None:

@@ -16,7 +16,7 @@ from supervisor.core.gpu import Gpu
 from supervisor.core.machine import Collector, Machine
 from supervisor.core.meter import Meter, metered
 from supervisor.core.placement import GpuProcess, GpuReading, named
-from supervisor.core.probe import Mode
+from supervisor.core.probe import REBOOT
 from supervisor.core.status import JobStatus
 from supervisor.host.board import Board
 from supervisor.host.clock import Clock
@@ -77,7 +77,7 @@ def machine_of(gpu: GpuView, host: HostView, *, now: float, expected: bool) -> M
     """What the exporter shows of the machine."""
     sample = gpu.fresh(now)
     collectors = {"host": host.collector(now)}
-    if expected or not gpu.absent:
+    if expected or gpu.sample is not None or not gpu.absent:
         seconds = None if gpu.sample is None else gpu.sample.seconds
         collectors["nvml"] = Collector(success=sample is not None, seconds=seconds)
         collectors["kernel_log"] = Collector(success=gpu.kernel_readable)
@@ -206,12 +206,15 @@ class Observer:
 
     def stuck(self) -> str | None:
         """Why the driver will not answer before a reboot; None: it does, or might."""
-        view = self._watch.latest()
-        return view.problem if view.reboot else None
+        return REBOOT if self._watch.latest().reboot else None
 
-    def faults_of(self, gpus: Sequence[int | str] | None) -> FaultsOf:
-        """To be asked at the end of each attempt of a run with these GPUs."""
-        return FaultsOf(self, gpus, self.clock.now(), self.lost())
+    def faults_of(
+        self, gpus: Sequence[int | str] | None, *, since: float | None = None
+    ) -> FaultsOf:
+        """To be asked at the end of each attempt of a run with these GPUs. ``since``:
+        when the one that runs now began (monotonic seconds); None: none runs yet."""
+        begun = self.clock.now() if since is None else since
+        return FaultsOf(self, gpus, begun, self.lost())
 
     def lost(self) -> frozenset[str]:
         """The GPUs that have fallen off the bus, by UUID."""
@@ -228,7 +231,7 @@ class Observer:
         sample = view.sample
         return DriverWord(
             used=bool(used_by(view, gpus=gpus, pids=pids)),
-            answers=view.mode not in {Mode.ABSENT, Mode.STUCK},
+            answers=not (view.absent or view.reboot),
             begun=None if sample is None else sample.taken - sample.seconds,
         )
 

@@ -6,6 +6,8 @@ Under systemd: tests/operations/box_kills.py.
 import itertools
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -112,6 +114,36 @@ def test_kills(box: BoxUnderTest, nvml: FakeNvml, victims: tuple[str, ...]) -> N
     box.until(lambda job: job["state"] in {"drained", "finished"})
     done = [int(word) for word in steps.read_text().split()]
     assert done == list(range(len(done)))
+
+
+def test_an_xid_that_no_daemon_heard(
+    box: BoxUnderTest, nvml: FakeNvml, tmp_path: Path
+) -> None:
+    """The service that keeps the probe remembers it: the attempt that ends under the
+    next daemon is told apart from one that crashed by itself."""
+    path = tmp_path / "probe.sock"
+    service = subprocess.Popen(
+        [sys.executable, "-m", "supervisor.host.gpu_service", str(path), "0.1"],
+        env=nvml.environment,
+    )
+    try:
+        box.config = f'[gpus]\nprobe = "{path}"\n'
+        daemon = box.begin()
+        until(lambda: gpus(box)["answers"])
+        box.do("submit", "--gpu-count", "1", box.script(STEPS), str(tmp_path / "steps"))
+        before = box.until(lambda job: job["state"] == "running")
+        box.end(daemon, signal.SIGKILL)
+        nvml.xid(0, 79)
+        assert before["gpus"] == ["GPU-00000000-fake"]
+        box.begin()
+        until(lambda: gpus(box)["gpus"] and gpus(box)["gpus"][0]["last_xid"] == 79)
+        os.kill(before["pid"], signal.SIGSEGV)
+        until(lambda: box.json("incidents"))
+        (incident,) = box.json("incidents")
+        assert (incident["attempt"], incident["cause"]) == (1, "gpu_hardware")
+    finally:
+        service.kill()
+        service.wait()
 
 
 def temperature(box: BoxUnderTest) -> float | None:
