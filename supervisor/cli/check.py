@@ -1,26 +1,39 @@
 """``trainwarden check``: is this machine fit for training?"""
 
 import json
+import os
+import sys
 from dataclasses import asdict
 from pathlib import Path
 
 import click
 
 from supervisor.cli.options import json_option, state_option
-from supervisor.host.doctor import Finding, Level, examine
+from supervisor.host.doctor import examine
+from supervisor.host.doctor_line import Finding, Level
 
 
 @click.command()
 @json_option
 @state_option
-def check(*, as_json: bool, state_dir: Path) -> None:
-    """Look at this machine: each line is OK, a warning or a problem with its fix.
+@click.option(
+    "--python",
+    help="The interpreter of jobs, whose TensorFlow is looked at. Default: that of "
+    "your virtual environment, else ours.",
+)
+def check(*, as_json: bool, state_dir: Path, python: str | None) -> None:
+    r"""Look at this machine: each line is OK, a warning or a problem with its fix.
 
     Ends with 1 if there is a problem.
 
-    Example: trainwarden check
+    \b
+    Examples:
+      trainwarden check
+      trainwarden check --python /srv/venv/bin/python
     """
-    found = examine(state_dir.absolute())
+    venv = os.environ.get("VIRTUAL_ENV")
+    usual = f"{venv}/bin/python" if venv else sys.executable
+    found = examine(state_dir.absolute(), python=python or usual)
     if as_json:
         click.echo(json.dumps([asdict(one) for one in found], indent=2))
     for one in [] if as_json else found:

@@ -3,38 +3,17 @@
 Pure judgements beside the readings they are about; nothing here changes anything.
 """
 
-import enum
 import os
 import re
 import resource
 import shutil
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 from supervisor.core.units import format_size
-from supervisor.host import systemctl
-
-
-class Level(enum.StrEnum):
-    """How a finding is to be taken."""
-
-    OK = "OK"
-    WARNING = "warning"
-    PROBLEM = "problem"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """One line of ``trainwarden check``."""
-
-    level: Level
-    about: str
-    text: str
-    fix: str = ""
-    """What to do; empty where nothing has to be."""
-
+from supervisor.host import doctor_cuda, systemctl
+from supervisor.host.doctor_line import Finding, Level
 
 SMALL_SHM = 1 << 30
 LITTLE_DISK = 5 << 30
@@ -168,13 +147,14 @@ def service(*, booted: bool) -> Finding:
     return Finding(level=Level.OK, about="service", text=text)
 
 
-def examine(state: Path) -> list[Finding]:
-    """All findings about this machine."""
+def examine(state: Path, *, python: str) -> list[Finding]:
+    """All findings about this machine; ``python``: the interpreter of jobs."""
     root = Path("/sys/fs/cgroup")
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     locked = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
     return [
         *driver(_text(Path("/proc/driver/nvidia/version")), _names(Path("/dev"))),
+        *doctor_cuda.examine(python),
         compiler(shutil.which("g++")),
         *shared_memory(_size(Path("/dev/shm")), _text(_LOGIND) or ""),  # noqa: S108  # only its size
         disk(state, _writable_bytes(state)),

@@ -1,12 +1,11 @@
 """What the doctor says of what it reads."""
 
+import sys
 from pathlib import Path
 
 import pytest
 
 from supervisor.host.doctor import (
-    Finding,
-    Level,
     cgroups,
     clock,
     compiler,
@@ -17,6 +16,7 @@ from supervisor.host.doctor import (
     service,
     shared_memory,
 )
+from supervisor.host.doctor_line import Finding, Level
 
 NVRM = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5\n"
 
@@ -74,6 +74,9 @@ def test_judgements(finding: Finding, level: Level) -> None:
 
 def test_this_machine_can_be_examined(tmp_path: Path) -> None:
     """Whatever it is: every line is there once."""
-    about = [finding.about for finding in examine(tmp_path / "not" / "there")]
+    state = tmp_path / "not" / "there"
+    about = [finding.about for finding in examine(state, python=sys.executable)]
     assert len(about) == len(set(about))
-    assert {"driver", "state directory", "open files", "service"} <= set(about)
+    assert {"driver", "TensorFlow", "state directory", "open files", "service"} <= set(
+        about
+    )
