@@ -15,6 +15,7 @@ from supervisor.core.spec import SpecError, build_spec, read_toml
 from supervisor.daemon.desk import Desk
 from supervisor.daemon.entries import BoxError, job_name
 from supervisor.host.ledger import LedgerError
+from supervisor.wire.files import open_regular
 
 MAX_BYTES = 1024 * 1024
 WORLD = stat.S_IWOTH
@@ -63,13 +64,8 @@ def _fail(path: Path, because: str) -> NoReturn:
 
 def _content(path: Path) -> bytes:
     """Raises OSError, also for what anybody could have written."""
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    descriptor = os.open(path, flags)
-    with open(descriptor, "rb") as file:  # noqa: PTH123  # a descriptor, not a path
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
-            raise OSError(0, "it is no regular file")
-        if found.st_mode & WORLD:
+    with open_regular(path) as file:
+        if os.fstat(file.fileno()).st_mode & WORLD:
             raise OSError(0, "everybody may write to it")
         content = file.read(MAX_BYTES + 1)
     if len(content) > MAX_BYTES:

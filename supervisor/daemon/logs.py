@@ -1,9 +1,11 @@
 """Parts of what an attempt printed, for who may read it."""
 
+import pwd
 from dataclasses import dataclass
 
 from supervisor.daemon.entries import Entry, UnknownError
 from supervisor.daemon.starting import Starter
+from supervisor.host.ledger import RunRow
 from supervisor.host.log_parts import read_part
 from supervisor.host.status import paths_of
 
@@ -38,7 +40,18 @@ def log_part(
         raise UnknownError(message)
     ended = attempts[-1].cause is not None or number < newest
     path = paths_of(run, starter.paths).attempt(number).output
-    start, content = read_part(path, offset)
+    start, content = read_part(path, offset, owner=_owner(entry, run))
     return LogPart(
         attempt=number, offset=start + len(content), content=content, ended=ended
     )
+
+
+def _owner(entry: Entry, run: RunRow) -> int | None:
+    """Whose the log has to be: their uid; None: it lies where only we can write."""
+    if run.place is None:
+        return None
+    try:
+        return pwd.getpwnam(entry.row.owner).pw_uid
+    except KeyError:
+        message = f"there is no user {entry.row.owner} any more"
+        raise UnknownError(message) from None

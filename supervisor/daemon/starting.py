@@ -1,7 +1,6 @@
 """From a job to a run that is driven: begun, resumed, or found running."""
 
 import os
-import stat
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,6 +28,7 @@ from supervisor.host.ledger_jobs import Wanted
 from supervisor.host.observer import Observer
 from supervisor.host.status import paths_of
 from supervisor.supervise import Supervisor
+from supervisor.wire.files import open_regular
 from supervisor.wire.paths import AttemptPaths, StatePaths
 
 MAX_SCRIPT_BYTES = 16 * 1024 * 1024
@@ -168,13 +168,9 @@ def job_of(entry: Entry, spec: Spec) -> Job:
 def read_script(path: Path) -> bytes | None:
     """The script, for its hash; None: it is not ours to read, and the training side
     alone can tell whether it changed."""
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
-        descriptor = os.open(path, flags)
+        with open_regular(path) as file:
+            content = file.read(MAX_SCRIPT_BYTES + 1)
     except OSError:
         return None
-    with open(descriptor, "rb") as file:  # noqa: PTH123  # a descriptor, not a path
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return None
-        content = file.read(MAX_SCRIPT_BYTES + 1)
     return content if len(content) <= MAX_SCRIPT_BYTES else None

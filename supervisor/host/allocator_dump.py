@@ -2,11 +2,11 @@
 
 import os
 import re
-import stat
 from pathlib import Path
 
 from supervisor.core.allocator import MemoryFigures
 from supervisor.core.allocator_map import MemoryMap, decode_dump, figures_of
+from supervisor.wire.files import open_regular
 
 MAX_DUMP_BYTES = 64 * 1024 * 1024
 """A map of a million chunks is about that large."""
@@ -62,20 +62,11 @@ def _microseconds(path: Path) -> int:
 
 
 def _content(path: Path) -> bytes | None:
-    """The bytes of a regular file of a sane size. The directory belongs to the job:
-    a link or a pipe in it must not lead the supervisor elsewhere, or hold it."""
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    """The bytes of a regular file of a sane size."""
     try:
-        descriptor = os.open(path, flags)
-    except OSError:
-        return None
-    try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_DUMP_BYTES:
-            return None
-        with open(descriptor, "rb", closefd=False) as file:
+        with open_regular(path) as file:
+            if os.fstat(file.fileno()).st_size > MAX_DUMP_BYTES:
+                return None
             return file.read(MAX_DUMP_BYTES)
     except OSError:
         return None
-    finally:
-        os.close(descriptor)

@@ -1,16 +1,17 @@
 """Following a log while it grows, so that its end is read before it is needed."""
 
 import os
-import stat
 from pathlib import Path
 from typing import BinaryIO
 
 from supervisor.core.logscan import LogFindings, LogScanner
 from supervisor.host.log_cap import LogCap, next_data, punch
+from supervisor.wire.files import open_regular
 
 CHUNK = 1024 * 1024
 POLL_BYTES = 64 * CHUNK
 """Read at most in one poll: a log that grows faster than that must not hold the loop."""
+_WRITE = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class LogFollower:
@@ -32,7 +33,7 @@ class LogFollower:
     def poll(self, *, at_most_bytes: int = POLL_BYTES) -> int:
         """Read on; the number of bytes that were new. A missing log is an empty one."""
         try:
-            with _open(self._path) as file:
+            with open_regular(self._path) as file:
                 return self._read(file, at_most_bytes)
         except OSError:
             return 0
@@ -66,7 +67,7 @@ class LogFollower:
         if hole is None:
             return
         try:
-            descriptor = os.open(self._path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            descriptor = os.open(self._path, _WRITE)
         except OSError:  # somebody else's file: its owner has to look after it
             return
         try:
@@ -92,14 +93,3 @@ def scan_file(path: Path) -> LogFindings:
     """
     with path.open("rb") as stream:
         return scan_stream(stream)
-
-
-def _open(path: Path) -> BinaryIO:
-    """Open a regular file for reading; a pipe in its place must not block the loop."""
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    descriptor = os.open(path, flags)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        message = f"{path} is no regular file"
-        raise OSError(message)
-    return open(descriptor, "rb", buffering=0)  # noqa: PTH123 - a descriptor, not a path

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+from supervisor.wire.files import open_regular
+
 MAX_LINE_BYTES = 1024 * 1024
 """Longer lines are no records of ours."""
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.ENOMEM})
@@ -128,9 +130,12 @@ class EventReader:
     def poll(self, *, at_most_bytes: int = 4 * MAX_LINE_BYTES) -> list[Record]:
         """The next records; at most ``at_most_bytes`` are read in one call."""
         try:
-            with self._path.open("rb") as file:
+            with open_regular(self._path) as file:
+                new = os.fstat(file.fileno()).st_size - self._offset
+                if new <= 0:
+                    return []
                 file.seek(self._offset)
-                content = file.read(at_most_bytes)
+                content = file.read(min(new, at_most_bytes))
         except OSError:
             return []
         whole = content.rfind(b"\n") + 1

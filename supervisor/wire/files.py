@@ -1,12 +1,29 @@
 """Files that are whole or absent, also after a crash or a power cut."""
 
+import errno
 import json
 import os
+import stat
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, BinaryIO, cast
 
 MAX_JSON_BYTES = 16 * 1024 * 1024
 """Largest JSON file that is read back: the other side may have gone mad."""
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a file for reading that may not be ours: never a link, and never a pipe or a
+    device, which would hold up who opens or reads it. Unbuffered.
+
+    Raises:
+        OSError: it is not there, may not be read, or is no regular file.
+    """
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    descriptor = os.open(path, flags)
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return open(descriptor, "rb", buffering=0)  # noqa: PTH123  # a descriptor, not a path
+    os.close(descriptor)
+    raise OSError(errno.EINVAL, "it is no regular file", str(path))
 
 
 def fsync_directory(path: Path) -> None:
@@ -49,11 +66,14 @@ def write_json(path: Path, value: dict[str, Any]) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """Read one JSON object; None where there is none, or none that can be read."""
+    """Read one JSON object; None where there is none, or none that can be read: a file
+    of ``MAX_JSON_BYTES`` at most, and no link (``open_regular``)."""
     try:
-        with path.open("rb") as file:
-            content = file.read(MAX_JSON_BYTES + 1)
-        value: Any = json.loads(content) if len(content) <= MAX_JSON_BYTES else None
+        with open_regular(path) as file:
+            # Not more is asked for than there is: room would be made for all of it.
+            size = os.fstat(file.fileno()).st_size
+            content = file.read(size) if size <= MAX_JSON_BYTES else b""
+        value: Any = json.loads(content)
     except (OSError, ValueError, RecursionError):
         return None
     return cast("dict[str, Any]", value) if isinstance(value, dict) else None

@@ -18,6 +18,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from supervisor.wire.files import open_regular
 from supervisor.wire.readings import INTEGERS
 
 MAGIC = b"TWPAGE\0\3"
@@ -229,7 +230,7 @@ def read_page(path: Path, *, tries: int = 20) -> Page | None:
     or may not be ours.
     """
     try:
-        with path.open("rb", buffering=0) as file:
+        with open_regular(path) as file:
             for _ in range(tries):
                 content = os.pread(file.fileno(), PAGE_BYTES, 0)
                 if os.pread(file.fileno(), _HEADER.size, 0) == content[: _HEADER.size]:
