@@ -13,7 +13,7 @@ The rules:
    it (the median absolute deviation), for as many readings as there are independent
    ones: neighbours resemble each other (an AR(1) process: Bayley & Hammersley 1946).
 5. What counts is what still grows: the newer half of the readings, and of that the
-   newest third too; or, for what began late, the newest readings alone.
+   newest third too; or, for what began late, half of that half, and so on.
 6. A level that was reached before, and left again, is none to be afraid of: lists that
    are emptied after each epoch, say. Only what rises above all that was before counts.
 7. A restart is planned only close to the end: a forecast costs nothing by waiting, and
@@ -22,16 +22,15 @@ The rules:
 
 import enum
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations, pairwise
+
+from supervisor.core.trend import median_of, slope_of, trend_of
 
 KEPT = 96
 """Readings kept of a series: with more, of the older the lower of each two is dropped."""
 FEWEST = 8
 """Readings in the newer half below which nothing is said."""
-LATE = 24
-"""So many of the newest readings are a view of their own, once there are twice as many."""
 MOST = 32
 """Readings that a trend is computed from: 496 pairs take 0.2 ms."""
 SURE = 0.999
@@ -40,10 +39,6 @@ STILL = 0.5
 """The newest third grows at least at this part of the whole trend, or it settles."""
 NEWEST = 3
 """What is used now is the median of so many readings: one may be an outlier."""
-NORMAL = 1.4826
-"""Standard deviation over median absolute deviation, where errors are normal."""
-MOST_ALIKE = 0.9
-"""More than this resemblance of neighbours is the trend's own doing."""
 CLOSE = 0.9
 """A restart is planned from this part of the capacity on."""
 RESERVE = 0.03
@@ -127,16 +122,6 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trend:
-    """How a series grows."""
-
-    slope: float
-    """Per step: the median."""
-    confidence: float
-    """That it grows at all: 0 to 1."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
     """When a resource is exhausted, if it goes on like this."""
 
@@ -194,41 +179,40 @@ class Series:
             points = (points[0], *higher, *points[half:])
         return Series(points)
 
-    def newer(self) -> list[Point]:
-        """The readings of the newer half of the steps, at most ``MOST`` of them.
-
-        Where they have become seldom, the newest of a longer time.
-        """
-        if len(self.points) < 2 * FEWEST:
-            return []
-        middle = (self.points[0].step + self.points[-1].step) / 2
-        found = [point for point in self.points if point.step >= middle]
-        found = found if len(found) >= FEWEST else list(self.points[-FEWEST:])
-        every = -(-len(found) // MOST)
-        return found[::-1][::every][::-1]
+    def views(self) -> Iterator[list[Point]]:
+        """The newer half of the steps, the newer half of that, and so on: as long as
+        there are readings enough. Where they have become seldom, the newest of all."""
+        points = self.points
+        if len(points) < 2 * FEWEST:
+            return
+        newer = _newer(points)
+        yield _thinned(newer if len(newer) >= FEWEST else points[-FEWEST:])
+        while FEWEST <= len(newer) < len(points):
+            points, newer = newer, _newer(newer)
+            if len(newer) >= FEWEST:
+                yield _thinned(newer)
 
     def forecast(self, resource: Resource) -> Forecast | None:
         """What is to be expected; None: too little is known yet.
 
-        By the newer half of the steps, or, for what began to grow late and quickly, by
-        the newest readings alone.
+        By the newer half of the steps; or, for what began to grow late, by less.
         """
-        newer = self.newer()
-        if not newer:
-            return None
-        usual = self._forecast(resource, newer)
-        if usual.seconds is not None or len(self.points) < 2 * LATE:
-            return usual
-        late = self._forecast(resource, list(self.points[-LATE:]))
-        return usual if late.seconds is None else late
+        found: Forecast | None = None
+        for points in self.views():
+            seen = self._forecast(resource, points)
+            if seen.seconds is not None:
+                return seen
+            found = found or seen
+        return found
 
     def _forecast(self, resource: Resource, newer: list[Point]) -> Forecast:
         values = [(float(point.step), point.level.used) for point in newer]
         trend = trend_of(values)
-        capacity = _median([point.level.capacity for point in newer])
+        newest = newer[-len(newer) // 3 :]  # a step may need more than it did
+        capacity = median_of([point.level.capacity for point in newest])
         used = self._used(trend.slope)
         pace = (newer[-1].at - newer[0].at) / max(newer[-1].step - newer[0].step, 1)
-        still = _slope(values[-len(values) // 3 :]) >= STILL * trend.slope
+        still = slope_of(values[-len(newest) :]) >= STILL * trend.slope
         new = used > self._highest_before(newer[0].step)
         growing = still and new and trend.slope > 0 and trend.confidence >= SURE
         left = max(capacity - used, 0.0)
@@ -297,48 +281,13 @@ class Watch:
         return [forecast for forecast in found if forecast is not None]
 
 
-def trend_of(values: Sequence[tuple[float, float]]) -> Trend:
-    """The trend of (step, value) pairs in order; two or more."""
-    slope = _slope(values)
-    if slope <= 0:
-        return Trend(slope=slope, confidence=0.0)
-    rest = [value - slope * at for at, value in values]
-    middle = _median(rest)
-    scatter = NORMAL * _median([abs(value - middle) for value in rest])
-    alike = min(max(_neighbours(rest), 0.0), MOST_ALIKE)
-    independent = len(values) * (1 - alike) / (1 + alike)
-    # The error of a line's slope through n points evenly spread over a length T is
-    # sigma * sqrt(12 / n) / T.
-    rise = slope * (values[-1][0] - values[0][0])
-    error = scatter * math.sqrt(12 / independent)
-    return Trend(
-        slope=slope, confidence=math.erf(rise / error / math.sqrt(2)) if error else 1.0
-    )
+def _newer(points: Sequence[Point]) -> tuple[Point, ...]:
+    """Those of the newer half of the steps."""
+    middle = (points[0].step + points[-1].step) / 2
+    return tuple(point for point in points if point.step >= middle)
 
 
-def _slope(values: Sequence[tuple[float, float]]) -> float:
-    """The median of the slopes between all pairs; 0 without two steps."""
-    slopes = [
-        (later - earlier) / (after - before)
-        for (before, earlier), (after, later) in combinations(values, 2)
-        if after > before
-    ]
-    return _median(slopes) if slopes else 0.0
-
-
-def _neighbours(values: Sequence[float]) -> float:
-    """Correlation of each value with the next; 0 for a constant."""
-    mean = math.fsum(values) / len(values)
-    spread = math.fsum((value - mean) ** 2 for value in values)
-    if spread == 0:
-        return 0.0
-    together = math.fsum((a - mean) * (b - mean) for a, b in pairwise(values))
-    return together / spread
-
-
-def _median(values: Sequence[float]) -> float:
-    ordered = sorted(values)
-    half = len(ordered) // 2
-    if len(ordered) % 2:
-        return ordered[half]
-    return (ordered[half - 1] + ordered[half]) / 2
+def _thinned(points: Sequence[Point]) -> list[Point]:
+    """At most ``MOST`` of them, the newest among them."""
+    every = -(-len(points) // MOST)
+    return list(points[::-1][::every][::-1])

@@ -20,8 +20,8 @@ from supervisor.core.forecast import (
     Resource,
     Series,
     Watch,
-    trend_of,
 )
+from supervisor.core.trend import trend_of
 
 LIMIT = 1000
 WITHIN = 20.0

@@ -64,34 +64,6 @@ history = model.fit(
 )
 """Keeps half a MiB of every step: 224 MiB in all, 10 MiB a second, or more with PACE."""
 
-FALLING_APART = (
-    HEAD
-    + """
-kept = []
-
-
-class Pieces(keras.callbacks.Callback):
-    '''Leaves a hole behind at each step, a little too small for the next.'''
-    def on_train_batch_end(self, batch, logs=None):
-        if os.environ.get("LEAK") == "pieces":
-            size = MIB // 8 + 256 * len(kept)
-            hole = tf.zeros([size], tf.uint8)
-            kept.append(tf.zeros([size + 256], tf.uint8))
-            del hole
-            time.sleep(0.1)
-        tf.reduce_max(tf.zeros([24 * MIB], tf.uint8))
-
-
-history = model.fit(
-    x, y, batch_size=16, epochs=14, validation_split=0.2, callbacks=[Pieces()],
-    verbose=0,
-)
-"""
-    + ENDING
-)
-"""Each step needs a block of 24 MiB. After some 330 of 448 steps there is none among 128
-MiB, of which half are in use."""
-
 WIDE = """
 def wide(units):
     '''A model whose step holds several tensors of 64 x units floats.'''

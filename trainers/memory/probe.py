@@ -150,7 +150,8 @@ class Probe:
             )
             self._attempt.set(memory_recent=pack(tuple(self._recent)))
             self._saved -= time.perf_counter() - ended
-            self._hold.stand(self._recent, step_bytes=self._step_bytes)
+            if self._hold.stand(self._recent, step_bytes=self._step_bytes):
+                self.look(step=step)  # who holds what may have been asked meanwhile
 
     def _affordable(self, now: float) -> bool:
         """Whether there is time left for a quick reading."""
