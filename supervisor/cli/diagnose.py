@@ -81,6 +81,8 @@ def diagnose(file: str, *, as_json: bool, status: str | None) -> None:
 
     FILE may be of any size; - reads standard input. Says none for a log without a
     failure.
+
+    Example: trainwarden diagnose --exit 137 train.log
     """
     record = None if status is None else exit_record(status)
     ended_well = record is not None and record.exit_code == 0

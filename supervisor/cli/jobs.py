@@ -181,18 +181,24 @@ def drain(*, state_dir: Path | None, as_json: bool, job: str | None) -> None:
 
 @click.command()
 @box_option
-def pause(*, state_dir: Path | None) -> None:
+@json_option
+def pause(*, state_dir: Path | None, as_json: bool) -> None:
     """Start nothing more on this box; what runs goes on.
 
     Example, before maintenance: trainwarden pause; trainwarden drain
     """
     post(state_dir, "/v1/box/pause", {})
-    click.echo("paused: nothing more is started until `trainwarden resume`")
+    text = "paused: nothing more is started until `trainwarden resume`"
+    click.echo(json.dumps({"paused": True}) if as_json else text)
 
 
 @click.command()
 @box_option
-def resume(*, state_dir: Path | None) -> None:
-    """Start jobs again after `trainwarden pause`. Drained ones need `start`."""
+@json_option
+def resume(*, state_dir: Path | None, as_json: bool) -> None:
+    """Start jobs again after `trainwarden pause`. Drained ones need `start`.
+
+    Example, after maintenance: trainwarden resume
+    """
     post(state_dir, "/v1/box/resume", {})
-    click.echo("resumed")
+    click.echo(json.dumps({"paused": False}) if as_json else "resumed")

@@ -25,7 +25,10 @@ from supervisor.wire.paths import StatePaths
 )
 @json_option
 def policy(*, spec_file: Path | None, as_json: bool) -> None:
-    """Print the remedies that would be tried for each cause, in order."""
+    """Print the remedies that would be tried for each cause, in order.
+
+    Example: trainwarden policy --spec job.toml
+    """
     spec = _spec(spec_file)
     terms = Terms(allowed=spec.remedies.allowed, gpus=spec.gpus)
     value = ladders_json(
@@ -54,7 +57,10 @@ def _spec(path: Path | None) -> Spec:
 @json_option
 @state_option
 def quarantine(*, back: str | None, as_json: bool, state_dir: Path) -> None:
-    """List the GPUs that are kept out of use, or put one back."""
+    """List the GPUs that are kept out of use, or put one back.
+
+    Example: trainwarden quarantine --return GPU-8f2c
+    """
     paths = StatePaths(state_dir)
     if back is not None:
         _put_back(paths, back)

@@ -160,9 +160,10 @@ def incident_json(incident: IncidentRow) -> dict[str, Any]:
 
 
 @click.command()
+@json_option
 @state_option
 @click.argument("incident", type=int, metavar="ID")
-def explain(*, state_dir: Path | None, incident: int) -> None:
+def explain(*, as_json: bool, state_dir: Path | None, incident: int) -> None:
     """Explain one incident in plain words.
 
     Example: trainwarden explain 3
@@ -170,4 +171,6 @@ def explain(*, state_dir: Path | None, incident: int) -> None:
     found = [item for item in _incidents(state_dir, None) if item["id"] == incident]
     if not found:
         fail(f"there is no incident {incident}; see `trainwarden incidents`")
-    click.echo(explain_incident(found[0]))
+    text = explain_incident(found[0])
+    told = {**found[0], "explanation": text}
+    click.echo(json.dumps(told, indent=2) if as_json else text)

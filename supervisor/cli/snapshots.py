@@ -38,6 +38,8 @@ def snapshots(*, as_json: bool, state_dir: Path, words: tuple[str, ...]) -> None
       trainwarden snapshots export JOB STEP FILE    FILE: *.keras or *.weights.h5
 
     verify ends with 1 if one is damaged.
+
+    Example: trainwarden snapshots export digits 1200 digits.keras
     """
     match words:
         case (job,):

@@ -60,7 +60,7 @@ RUN_METRICS: tuple[Metric, ...] = (
         name="run_state",
         kind=Kind.GAUGE,
         labels=("run", "state"),
-        help="1 for the state the run is in, 0 for every other.",
+        help="1 for the state the run is in (queued before its turn), 0 for every other.",
         source="supervisor",
         read=_states,
     ),

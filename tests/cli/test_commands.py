@@ -28,6 +28,35 @@ def test_every_command_explains_itself(name: str) -> None:
     assert f"trainwarden {name}" in said(name, "--help")
 
 
+WITHOUT_JSON = {
+    "run": "its terminal is a conversation; `status --json` tells the same",
+    "logs": "what a job printed, byte for byte",
+    "top": "a picture; `status --json` has its figures",
+    "ledger": "a group: its commands have it",
+    "daemon": "a service",
+    "enable-user": "says nothing but that it is done",
+}
+
+
+@pytest.mark.parametrize("name", [*COMMANDS, "ledger backup"])
+def test_every_command_has_an_example_and_speaks_json(name: str) -> None:
+    """Except where there is nothing to show."""
+    told = said(*name.split(), "--help")
+    assert ("--json" in told) is (name not in WITHOUT_JSON)
+    assert "xample" in told or name == "ledger"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_every_shell_completes(shell: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The script for it is printed, and completes the names of commands."""
+    monkeypatch.setenv("_TRAINWARDEN_COMPLETE", f"{shell}_source")
+    assert "_TRAINWARDEN_COMPLETE" in said()
+    monkeypatch.setenv("_TRAINWARDEN_COMPLETE", f"{shell}_complete")
+    monkeypatch.setenv("COMP_WORDS", "trainwarden expl")
+    monkeypatch.setenv("COMP_CWORD", "expl" if shell == "fish" else "1")
+    assert "explain" in said()
+
+
 def test_an_unknown_command() -> None:
     """It is refused as one."""
     done = CliRunner().invoke(trainwarden, ["no-such"])

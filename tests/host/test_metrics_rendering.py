@@ -129,6 +129,16 @@ def test_encoded_as_the_library_does() -> None:
         assert encoders[True].encode(scene) == accept(whole)
 
 
+def test_a_queued_job_is_told_as_one() -> None:
+    """Before its first attempt it has a state like any other, and no figures."""
+    waiting = JobStatus(job="digits", state=JobState.QUEUED, attempt=0)
+    families = openmetrics(waiting)
+    states = {state.value: 0.0 for state in JobState} | {"queued": 1.0}
+    for state, value in states.items():
+        assert sample(families, "trainwarden_run_state", state=state) == value
+    assert sample(families, "trainwarden_attempts_total", run="digits") == 0
+
+
 def test_values() -> None:
     """What the status says is what the scrape says, with the run as a label."""
     families = openmetrics(DIGITS)
