@@ -139,7 +139,8 @@ def box_in(directory: Path) -> Generator[BoxUnderTest]:
         for daemon in box.daemons:
             if daemon.poll() is None:
                 daemon.kill()
-            daemon.communicate(timeout=PATIENCE)
+            said, _ = daemon.communicate(timeout=PATIENCE)
+            print(said)  # noqa: T201  # shown with a test that fails
         for pid in marked(directory):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
