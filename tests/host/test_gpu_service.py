@@ -77,6 +77,16 @@ def daemon(path: Path) -> Generator[Watched]:
         yield watched
 
 
+@contextmanager
+def ended(process: subprocess.Popen[bytes]) -> Generator[None]:
+    """Afterwards it is gone, however the test went."""
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
 def until(ask: Callable[[], object]) -> None:
     """Wait until it is so."""
     ends = time.monotonic() + DEADLINE_SECONDS
@@ -124,7 +134,7 @@ def test_a_killed_service_is_missed_until_there_is_another(
     """The daemon says why, waits for nobody, and goes on with the next; the probe of
     the killed one ends with it."""
     first = subprocess.Popen([*SERVICE, str(path), QUICKLY], env=nvml.environment)
-    with daemon(path) as watched:
+    with ended(first), daemon(path) as watched:
         watched.sampled()
         (child,) = psutil.Process(first.pid).children()
         first.kill()
