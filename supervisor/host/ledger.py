@@ -1,183 +1,36 @@
-"""The ledger: runs, attempts and incidents in one SQLite file.
+"""The ledger: runs, attempts, incidents and quarantined GPUs in one SQLite file.
 
-Foreground runs of several jobs share a state directory, so several processes write to
-one ledger, seldom and little. That is what a rollback journal is for; WAL's gain is
-concurrency nobody needs here, and SQLite before 3.51.3 can damage a WAL that two
-connections reset at once. ``synchronous=FULL``: what was recorded survives power loss.
+``ledger_file`` is the file itself, ``ledger_rows`` what is read from it, ``ledger_jobs``
+the daemon's part of it.
 """
 
-import contextlib
 import json
-import sqlite3
 from collections import Counter
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any, TypeVar
+from dataclasses import asdict
+from typing import Any
 
 from supervisor.core.causes import Cause
 from supervisor.core.effects import Quarantine, RecordIncident, UpdateIncident
 from supervisor.core.history import AttemptHistory
-from supervisor.core.rhythm import Rhythm
 from supervisor.core.status import JobState
-from supervisor.core.treatment import from_json
 from supervisor.core.verdicts import RemedyKind
-from supervisor.host.migrations import MIGRATIONS
+from supervisor.host.ledger_file import LedgerError, LedgerFile
+from supervisor.host.ledger_rows import (
+    IncidentRow,
+    QuarantineRow,
+    RunRow,
+    attempt_of,
+    incident_of,
+    quarantined_of,
+    run_of,
+    utc,
+)
 
-BUSY_SECONDS = 10.0
-"""How long a write waits for another process's."""
-
-T = TypeVar("T")
-
-
-class LedgerError(Exception):
-    """The ledger cannot be used; the message is for a person."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunRow:
-    """One run of a job."""
-
-    id: int
-    run_id: str
-    job: str
-    number: int
-    """Counts the runs of a job, from 1."""
-    script: str
-    script_hash: str
-    seed: int
-    spec: dict[str, Any]
-    treatment: dict[str, Any] | None
-    """What remedies put in force (``core.treatment``); None: nothing."""
-    state: JobState
-    message: str
-    began_at: float
-    ended_at: float | None
-    place: str | None = None
-    """The state directory of the user who owns the run's files; None: the ledger's."""
-    budget_since: int = 1
-    """The first attempt since a person started it: what was before is forgiven."""
+__all__ = ["IncidentRow", "Ledger", "LedgerError", "QuarantineRow", "RunRow", "utc"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IncidentRow:
-    """One incident, in the shape that ``incidents --json`` prints."""
-
-    id: int
-    job: str
-    attempt: int
-    at: str
-    """UTC, ISO 8601."""
-    happened: str
-    """``core.effects.Happened``: the attempt ended, or a snapshot was not saved."""
-    cause: str
-    because: list[dict[str, Any]]
-    remedy: dict[str, Any]
-    failed_step: int | None
-    restored_step: int | None
-    lost_steps: int | None
-    downtime_seconds: float | None
-    memory: dict[str, Any] | None
-    advice: str
-    deviations: list[str]
-    acknowledged_at: str | None
-    """UTC; None: nobody has said that it was seen."""
-    acknowledged_by: str | None
-    stacks: str
-    """Of all threads, where it was killed for a hang; else empty."""
-    autopsy: dict[str, Any] | None
-    """Which kind of shortage of memory, and who held what (``core.autopsy``)."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuarantineRow:
-    """One GPU that is kept out of use, in the shape that ``quarantine --json`` prints."""
-
-    gpu: str
-    job: str
-    attempt: int
-    at: str
-    """UTC, ISO 8601."""
-    because: str
-
-
-class Ledger:
+class Ledger(LedgerFile):
     """One connection to the ledger of a state directory."""
-
-    def __init__(self, path: Path, *, read_only: bool = False) -> None:
-        """Open ``path``, creating or migrating it unless ``read_only``.
-
-        Raises:
-            LedgerError: it cannot be opened, or a newer version has written it.
-        """
-        self.path = path
-        mode = "ro" if read_only else "rwc"
-        with self._explained():
-            self._connection = sqlite3.connect(
-                f"{path.resolve().as_uri()}?mode={mode}",
-                uri=True,
-                timeout=BUSY_SECONDS,
-                isolation_level=None,
-                check_same_thread=False,
-            )
-            self._connection.row_factory = sqlite3.Row
-            self._connection.execute("PRAGMA foreign_keys=ON")
-            if not read_only:
-                self._connection.execute("PRAGMA synchronous=FULL")
-            self._migrate(read_only=read_only)
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._connection.close()
-
-    @contextmanager
-    def _explained(self) -> Generator[None]:
-        try:
-            yield
-        except sqlite3.Error as error:
-            message = f"the ledger {self.path} cannot be used: {error}"
-            raise LedgerError(message) from error
-
-    def _in_transaction(self) -> bool:
-        return self._connection.in_transaction
-
-    @contextmanager
-    def transaction(self) -> Generator[sqlite3.Connection]:
-        """All or nothing; inside of another it is a part of that. Raises LedgerError."""
-        if self._in_transaction():
-            yield self._connection
-            return
-        with self._explained():
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._connection
-                self._connection.execute("COMMIT")
-            except BaseException:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
-                raise
-
-    def _version(self) -> int:
-        row = self._connection.execute("PRAGMA user_version").fetchone()
-        return int(row[0])
-
-    def _migrate(self, *, read_only: bool) -> None:
-        version = self._version()
-        if version > len(MIGRATIONS):
-            message = (
-                f"the ledger {self.path} was written by a newer version of trainwarden "
-                f"(schema {version}, this one knows {len(MIGRATIONS)}): upgrade again"
-            )
-            raise LedgerError(message)
-        if read_only or version == len(MIGRATIONS):
-            return
-        with self.transaction() as connection:
-            for script in MIGRATIONS[self._version() :]:  # another may have been first
-                for statement in filter(str.strip, script.split(";")):
-                    connection.execute(statement)
-            connection.execute(f"PRAGMA user_version={len(MIGRATIONS)}")
 
     def begin_run(
         self,
@@ -305,38 +158,10 @@ class Ledger:
             )
         return done.rowcount == 1
 
-    def backup(self, target: Path) -> None:
-        """Copy the ledger, whole and consistent, while it is in use.
-
-        Raises:
-            LedgerError: it could not be written; ``target`` is then not there.
-        """
-        partial = target.with_name(f".{target.name}.partial")
-        partial.unlink(missing_ok=True)
-        try:
-            with (
-                self._explained(),
-                contextlib.closing(sqlite3.connect(partial)) as copy,
-            ):
-                self._connection.backup(copy)
-            partial.rename(target)
-        except OSError as error:
-            message = f"the backup {target} cannot be written: {error.strerror}"
-            raise LedgerError(message) from error
-        finally:
-            partial.unlink(missing_ok=True)
-
-    def rows(
-        self, make: Callable[[sqlite3.Row], T], query: str, *values: object
-    ) -> list[T]:
-        """What ``query`` finds, each row made by ``make``. Raises LedgerError."""
-        with self._explained():
-            return [make(row) for row in self._connection.execute(query, values)]
-
     def latest_run(self, job: str) -> RunRow | None:
         """The newest run of ``job``."""
         rows = self.rows(
-            _run,
+            run_of,
             "SELECT * FROM runs WHERE job = ? ORDER BY number DESC LIMIT 1",
             job,
         )
@@ -345,7 +170,7 @@ class Ledger:
     def latest_runs(self) -> list[RunRow]:
         """The newest run of every job, by name."""
         return self.rows(
-            _run,
+            run_of,
             "SELECT * FROM runs AS r WHERE number = (SELECT max(number) FROM runs"
             " WHERE job = r.job) ORDER BY job",
         )
@@ -354,7 +179,7 @@ class Ledger:
         """What is known of the attempts of a run, oldest first."""
         return tuple(
             self.rows(
-                _attempt, "SELECT * FROM attempts WHERE run = ? ORDER BY number", run
+                attempt_of, "SELECT * FROM attempts WHERE run = ? ORDER BY number", run
             )
         )
 
@@ -367,7 +192,7 @@ class Ledger:
     ) -> list[IncidentRow]:
         """Incidents, oldest first: all, those of ``job`` or of ``run``, or that one."""
         return self.rows(
-            _incident,
+            incident_of,
             "SELECT incidents.*, runs.job FROM incidents"
             " JOIN runs ON runs.id = incidents.run"
             " WHERE (?1 IS NULL OR runs.job = ?1)"
@@ -403,7 +228,7 @@ class Ledger:
     def quarantined(self) -> list[QuarantineRow]:
         """The GPUs of this box that are kept out of use, oldest first."""
         return self.rows(
-            _quarantined,
+            quarantined_of,
             "SELECT quarantine.*, runs.job FROM quarantine"
             " JOIN runs ON runs.id = quarantine.run"
             " WHERE returned_at IS NULL ORDER BY quarantine.id",
@@ -418,78 +243,3 @@ class Ledger:
                 (now, gpu),
             )
             return changed.rowcount > 0
-
-
-def _run(row: sqlite3.Row) -> RunRow:
-    treatment = row["treatment"]
-    return RunRow(
-        id=row["id"],
-        run_id=row["run_id"],
-        job=row["job"],
-        number=row["number"],
-        script=row["script"],
-        script_hash=row["script_hash"],
-        seed=row["seed"],
-        spec=json.loads(row["spec"]),
-        treatment=None if treatment is None else json.loads(treatment),
-        state=JobState(row["state"]),
-        message=row["message"],
-        began_at=row["began_at"],
-        ended_at=row["ended_at"],
-        place=row["place"],
-        budget_since=row["budget_since"],
-    )
-
-
-def _attempt(row: sqlite3.Row) -> AttemptHistory:
-    stored = json.loads(row["history"])
-    cause, remedy = stored["cause"], stored["remedy"]
-    stored["cause"] = None if cause is None else Cause(cause)
-    stored["remedy"] = None if remedy is None else RemedyKind(remedy)
-    treatment = stored.get("treatment")
-    stored["treatment"] = None if treatment is None else from_json(treatment)
-    stored["rhythms"] = tuple(
-        Rhythm(phase=one["phase"], count=one["count"], longest=tuple(one["longest"]))
-        for one in stored.get("rhythms", ())
-    )
-    return AttemptHistory(**stored)
-
-
-def _quarantined(row: sqlite3.Row) -> QuarantineRow:
-    return QuarantineRow(
-        gpu=row["gpu"],
-        job=row["job"],
-        attempt=row["attempt"],
-        at=utc(row["at"]),
-        because=row["because"],
-    )
-
-
-def _incident(row: sqlite3.Row) -> IncidentRow:
-    memory, seen = row["memory"], row["acknowledged_at"]
-    return IncidentRow(
-        id=row["id"],
-        job=row["job"],
-        attempt=row["attempt"],
-        at=utc(row["at"]),
-        happened=row["happened"],
-        autopsy=None if row["autopsy"] is None else json.loads(row["autopsy"]),
-        cause=row["cause"],
-        because=json.loads(row["because"]),
-        remedy=json.loads(row["remedy"]),
-        failed_step=row["failed_step"],
-        restored_step=row["restored_step"],
-        lost_steps=row["lost_steps"],
-        downtime_seconds=row["downtime_seconds"],
-        memory=None if memory is None else json.loads(memory),
-        advice=row["advice"],
-        deviations=json.loads(row["deviations"]),
-        acknowledged_at=None if seen is None else utc(seen),
-        acknowledged_by=row["acknowledged_by"],
-        stacks=row["stacks"],
-    )
-
-
-def utc(seconds: float) -> str:
-    """Seconds since 1970 as people read them: ISO 8601, in UTC."""
-    return datetime.fromtimestamp(seconds, UTC).isoformat()
