@@ -84,7 +84,7 @@ class Report:
         leaving = self._attempt.drain_requested  # the last that is heard of it
         if self._probe.due(now) or self._steps == SETTLED_STEPS or leaving:
             self._memory(position["step"])
-        else:
+        elif now >= self._probe.glance_due:
             self._probe.glance(now, step=position["step"])
 
     def _memory(self, step: int) -> None:

@@ -11,6 +11,7 @@ them behind whatever its pace.
 """
 
 import contextlib
+import math
 import time
 import weakref
 from collections import deque
@@ -93,7 +94,8 @@ class Probe:
         self._limit = limit_bytes
         self._native = native.of_process(attempt.notice)
         self._due = 0.0
-        self._glance_due = 0.0
+        self.glance_due = 0.0
+        """When to glance next, by ``time.perf_counter``: asked after each step."""
         self._saved, self._saved_at = SAVED_SECONDS, time.perf_counter()
         self._device: str | None = None
         self._costs: deque[float] = deque(maxlen=5)
@@ -113,6 +115,8 @@ class Probe:
         if allocator.read() is not None:
             self._native.ask()
             self._device = allocator.device()
+        else:
+            self.glance_due = math.inf  # there is nothing to see
         if self._attempt.running_fit is not None:
             self._run = weakref.ref(self._attempt.running_fit)
         self._variables = None
@@ -131,12 +135,12 @@ class Probe:
     def glance(self, now: float, *, step: int) -> None:
         """A quick reading, if memory in use has moved since the last of any kind."""
         limit = self._recent[-1].limit if self._recent else None
-        if now < self._glance_due or self._device is None or limit is None:
+        if self._device is None or limit is None:
             return
         counted = allocator.counts(self._device)
         ended = time.perf_counter()
         cost = min(ended - now, GLANCE_SECONDS)  # the rest is a hiccup
-        self._glance_due = now + cost / GLANCES
+        self.glance_due = now + cost / GLANCES
         moved = abs(counted.current_bytes - self._recent[-1].in_use)
         if moved >= MOVED * limit and self._affordable(now):
             self._remember(
