@@ -1,9 +1,10 @@
 """What a person, a script or Prometheus is told about a job: one value for all three."""
 
 import enum
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from typing import Any, cast
 
 from supervisor.core.causes import Cause
 
@@ -131,9 +132,19 @@ class JobStatus:
     """What is going on, in a sentence."""
 
 
+def _finite(value: object) -> Any:
+    """JSON has no infinite numbers: what a page or a loss says that is none is null."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        known = cast("dict[str, object]", value)
+        return {key: _finite(one) for key, one in known.items()}
+    return value
+
+
 def status_json(status: JobStatus) -> dict[str, Any]:
     """The documented shape of one job in ``status --json``."""
-    value = asdict(status)
+    value: dict[str, Any] = _finite(asdict(status))
     sliced = {"slices": value.pop("slices"), "size": value.pop("slice_size")}
     return {**value, "microbatch": sliced}
 

@@ -1,6 +1,8 @@
 """A status as JSON, and back."""
 
 import json
+import math
+from dataclasses import replace
 
 from supervisor.core.status import (
     JobState,
@@ -32,6 +34,21 @@ def test_there_and_back() -> None:
         STATUS.snapshot,
         STATUS.snapshot_plan,
     )
+
+
+def test_numbers_that_are_none() -> None:
+    """JSON knows no infinity and no NaN: what a mad page says is null for strict
+    readers, and the rest stays as it is."""
+    mad = replace(
+        STATUS,
+        loss=math.inf,
+        step_seconds=math.nan,
+        phase_seconds={"training": -math.inf, "starting": 1.0},
+    )
+    value = status_json(mad)
+    json.dumps(value, allow_nan=False)
+    assert (value["loss"], value["step_seconds"]) == (None, None)
+    assert value["phase_seconds"] == {"training": None, "starting": 1.0}
 
 
 def test_of_a_newer_daemon() -> None:

@@ -4,6 +4,7 @@ Few of each here; `make fuzz` makes 100,000 (10,000 specs).
 """
 
 import contextlib
+import gc
 import json
 import math
 import os
@@ -37,13 +38,33 @@ from supervisor.wire.page import MAGIC, PAGE_BYTES, parse
 from supervisor.wire.paths import StatePaths
 
 MANY = int(os.environ.get("TRAINWARDEN_FUZZ", "200"))
-MOST_GROWTH = 64 << 20
+MOST_GROWTH = 128 << 20
+"""Most of it is what hypothesis keeps of a round."""
+ROUND = 1000
+"""Examples a test: hypothesis remembers all of a test, and grows slow and large."""
 often = settings(
-    max_examples=MANY,
+    max_examples=min(MANY, ROUND),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
-seldom = settings(often, max_examples=max(MANY // 10, 100))
+seldom = settings(often, max_examples=min(max(MANY // 10, 100), ROUND))
+
+
+@pytest.fixture(params=range(max(MANY // ROUND, 1)))
+def round_of_many(request: pytest.FixtureRequest) -> int:
+    """Which of the rounds this is."""
+    return int(request.param)
+
+
+@pytest.fixture(params=range(max(MANY // 10 // ROUND, 1)))
+def round_of_some(request: pytest.FixtureRequest) -> int:
+    """A tenth as many."""
+    return int(request.param)
+
+
+many_rounds = pytest.mark.usefixtures("round_of_many")
+some_rounds = pytest.mark.usefixtures("round_of_some")
+
 
 NAMES = st.sampled_from(
     ["script", "args", "name", "python", "gpus", "gpu_count", "memory", "snapshots",
@@ -70,13 +91,19 @@ TABLES = st.dictionaries(NAMES | st.text(max_size=8), VALUES, max_size=10)
 KINDS = st.sampled_from([v for k, v in vars(Kind).items() if k.isupper()])
 
 
-@pytest.fixture(autouse=True)
+def resident() -> int:
+    """Bytes of this process in memory now."""
+    gc.collect()
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize()
+
+
+@pytest.fixture(autouse=True, scope="module")
 def memory() -> Iterator[None]:
-    """No test makes this process grow by much."""
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    """All of them together do not make this process grow by much."""
+    before = resident()
     yield
-    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    assert (after - before) * 1024 < MOST_GROWTH
+    assert resident() - before < MOST_GROWTH
 
 
 def problems_of(tables: dict[str, Any]) -> tuple[Problem, ...]:
@@ -89,6 +116,7 @@ def problems_of(tables: dict[str, Any]) -> tuple[Problem, ...]:
     return ()
 
 
+@some_rounds
 @seldom
 @given(TABLES)
 def test_specs(tables: dict[str, Any]) -> None:
@@ -98,6 +126,7 @@ def test_specs(tables: dict[str, Any]) -> None:
         assert len(str(problem)) < 2000
 
 
+@some_rounds
 @seldom
 @given(st.text(max_size=300) | st.just("[" * 20000) | st.just("a = " + "{" * 5000))
 def test_spec_files(text: str) -> None:
@@ -125,6 +154,7 @@ LINES = st.one_of(
 )
 
 
+@many_rounds
 @often
 @given(LINES)
 def test_event_lines(line: bytes) -> None:
@@ -133,9 +163,10 @@ def test_event_lines(line: bytes) -> None:
     if record is not None:
         view = fold(AttemptView(), record)
         learned(record)
-        json.dumps(status_json(_status(view, None)))
+        json.dumps(status_json(_status(view, None)), allow_nan=False)
 
 
+@many_rounds
 @often
 @given(
     st.integers(min_value=0, max_value=2**64 - 1),
@@ -147,7 +178,7 @@ def test_pages(sequence: int, body: bytes) -> None:
     page = parse(content)
     parse(body)
     if page is not None:
-        json.dumps(status_json(_status(AttemptView(), page)))
+        json.dumps(status_json(_status(AttemptView(), page)), allow_nan=False)
 
 
 def _status(view: AttemptView, page: Any) -> Any:
@@ -210,6 +241,7 @@ REQUESTS = st.builds(
 )
 
 
+@many_rounds
 @often
 @given(REQUESTS)
 def test_requests(desk: Desk, asked: Request) -> None:
