@@ -20,7 +20,7 @@ finds a place in one piece. Once there, the block finds its own place again.
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import tensorflow as tf
@@ -103,20 +103,40 @@ def needs(readings: Mapping[int, Sequence[Readings]]) -> list[Need]:
 
     How many batches are prefetched differs from step to step, whatever the size: the
     most ever seen counts for all. What a step adds depends on which operations happen
-    to run at once, and on chunks that the allocator hands out whole, up to twice what
-    was asked for: where memory is short operations wait, so the extremes do not count.
+    to run at once, and where memory is short operations wait: the extremes do not count.
+
+    Nor does what nobody asked for. The allocator may hand out a free block whole, up to
+    twice what was asked for, and one of XLA's is most of the pool: so no size counts for
+    more than the one before it allows (see above), whatever its steps took.
     """
     between = max(one.between for steps in readings.values() for one in steps)
-    return [
-        Need(
-            size=size,
-            between=between,
-            added=int(statistics.median_high(one.peak - one.between for one in steps)),
-            highest=max(one.peak for one in steps),
-            request=max((one.request for one in steps if one.request), default=None),
-        )
-        for size, steps in readings.items()
-    ]
+    found: list[Need] = []
+    for size in sorted(readings):
+        need = _need(size, readings[size], between)
+        found.append(_no_more_than_asked(need, found[-1]) if found else need)
+    return found
+
+
+def _need(size: int, steps: Sequence[Readings], between: int) -> Need:
+    return Need(
+        size=size,
+        between=between,
+        added=int(statistics.median(one.peak - one.between for one in steps)),
+        highest=max(one.peak for one in steps),
+        request=max((one.request for one in steps if one.request), default=None),
+    )
+
+
+def _no_more_than_asked(need: Need, before: Need) -> Need:
+    def most(now: int, then: int) -> int:
+        return min(now, -(-then * need.size // before.size))
+
+    known = need.request is not None and before.request is not None
+    return replace(
+        need,
+        added=most(need.added, before.added),
+        request=most(need.request or 0, before.request or 0) if known else need.request,
+    )
 
 
 def first_trial(*, batch: int, ceiling: int | None) -> int:

@@ -152,7 +152,7 @@ def test_what_lies_between_steps_counts_at_its_most_for_all_sizes() -> None:
         }
     )
     assert found == [
-        Need(size=8, between=30, added=30, highest=50),
+        Need(size=8, between=30, added=20, highest=50),
         Need(size=16, between=30, added=40, highest=90),
     ]
 
@@ -163,6 +163,20 @@ def test_a_pool_that_is_full_between_steps_ends_the_climb() -> None:
     assert largest(full, limit_bytes=LIMIT) == 0
     assert next_trial(full, batch=64, ceiling=None, limit_bytes=LIMIT) is None
     assert settled([full], limit_bytes=LIMIT) == 8
+
+
+def test_a_block_that_was_handed_out_whole_is_not_what_was_asked_for() -> None:
+    """Twice the samples ask for twice as much at most, though they took the whole pool."""
+
+    def steps(peak: int, request: int) -> list[Readings]:
+        return [Readings(before=20, peak=peak, after=20, request=request)]
+
+    small, large = needs({64: steps(160, 134), 32: steps(70, 47)})
+    assert (small.size, small.added, small.request) == (32, 50, 47)
+    assert (large.added, large.request, large.highest) == (100, 94, 160)
+    assert settled([small, large], limit_bytes=160) == 64
+    small, large = needs({32: steps(70, 47), 64: steps(110, 90)})
+    assert (large.added, large.request) == (90, 90)
 
 
 def test_a_size_waits_for_a_place_in_one_piece() -> None:
