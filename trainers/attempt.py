@@ -61,6 +61,8 @@ class Attempt:
         self.steps_here: int | None = None
         """Steps completed by this attempt; None before a supervised ``fit``."""
         self.running_fit: Any = None
+        self.memory_hold: Any = None
+        """``memory.hold.Hold``: one for all calls of ``fit``, as a script may make many."""
         self.done_before = self._done_before()
         """The furthest step that an earlier attempt reached; 0: none."""
         self.session: Any = None

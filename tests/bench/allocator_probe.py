@@ -8,7 +8,8 @@ before a random half of the steps there is one reading, before the others none, 
 difference of their means is what one reading costs in all, also by what it displaces
 from caches. A training reads at most every ``probe.LEAST_SECONDS``, and more seldom if
 a reading takes long; cost over interval is the share of the time that it takes. The
-promise is 0.1 %. What is in use is glanced at more often; that is timed by itself.
+promise is 0.1 %. What is in use is glanced at more often; that is timed by itself, and
+quick readings have a share that they never take more than.
 """
 
 # ruff: noqa: T201  # printing is the job
@@ -101,8 +102,8 @@ def interval(
     return middle, found[RESAMPLES // 40], found[-RESAMPLES // 40]
 
 
-def report(chunks: int | None, steps: tuple[list[float], list[float]]) -> bool:
-    """A line of the table; whether the promise is kept, also at the upper end."""
+def report(chunks: int | None, steps: tuple[list[float], list[float]]) -> float:
+    """A line of the table; the share of the time at the upper end."""
     cost, low, high = interval(*steps, draw=random.Random(0))  # noqa: S311  # no secret
     every = max(memory_probe.LEAST_SECONDS, max(cost, 0.0) / memory_probe.SHARE)
     share, worst = cost / every, high / every
@@ -111,21 +112,29 @@ def report(chunks: int | None, steps: tuple[list[float], list[float]]) -> bool:
         f"reading {cost * 1e6:6.0f} us [{low * 1e6:.0f}, {high * 1e6:.0f}]  "
         f"every {every:5.2f} s  share {share:.4%} (at most {worst:.4%})"
     )
-    return worst <= PROMISE
+    return worst
 
 
-def glances(probe: memory_probe.Probe, *, calls: int) -> None:
-    """A line about what is asked after each step: between glances a comparison."""
+def glances(probe: memory_probe.Probe, *, calls: int) -> float:
+    """A line about glances; their share of the time, hiccups and all.
+
+    Each says when the next is due, by what it took itself, up to a bound: what the
+    longer ones take beyond that is lost.
+    """
     took: list[float] = []
+    pauses: list[float] = []
     for _ in range(calls):
         began = time.perf_counter()
         probe.glance(began, step=0)
         took.append(time.perf_counter() - began)
-    usual = statistics.median(took)
-    every = min(usual, memory_probe.GLANCE_SECONDS) / memory_probe.GLANCES
+        pauses.append(probe.glance_due - began)
+    share = sum(took) / sum(pauses)
     print(
-        f"a glance {usual * 1e6:.1f} us, every {every * 1e3:.0f} ms: {usual / every:.4%}"
+        f"a glance {statistics.median(took) * 1e6:.1f} us"
+        f" (mean {statistics.fmean(took) * 1e6:.1f}),"
+        f" every {statistics.fmean(pauses) * 1e3:.0f} ms  share {share:.4%}"
     )
+    return share
 
 
 def main() -> int:
@@ -134,7 +143,7 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--chunks", default="0,1000,10000")
     options = parser.parse_args()
-    kept_well = True
+    shares: list[float] = []
     with tempfile.TemporaryDirectory() as directory:
         probe = memory_probe.Probe(attempt_in(Path(directory)), limit_bytes=LIMIT)
         probe.begin()
@@ -148,10 +157,11 @@ def main() -> int:
             steps = measure(built, probe, steps=options.steps, draw=draw)
             reading = probe.read()
             chunks = None if reading is None else reading.chunks
-            kept_well = report(chunks, steps) and kept_well
-        glances(probe, calls=options.steps)
-    print("the promise is kept" if kept_well else "the promise is broken")
-    return 0 if kept_well else 1
+            shares.append(report(chunks, steps))
+        whole = max(shares) + glances(probe, calls=options.steps) + memory_probe.QUICK
+    kept = "kept" if whole <= PROMISE else "broken"
+    print(f"in all at most {whole:.4%}, quick readings included: the promise is {kept}")
+    return 0 if whole <= PROMISE else 1
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ HOLD_SECONDS = 2.0
 """The supervisor looks twice a second, and its signal goes through the shim."""
 
 MOST_HOLDS = 3
-"""In one ``fit``: what this costs a training that is never asked is bounded."""
+"""In one attempt: what this costs a training that is never asked is bounded."""
 
 POLL_SECONDS = 0.01
 
@@ -42,7 +42,7 @@ def near(readings: Sequence[AllocatorReading], *, step_bytes: int) -> bool:
 
 
 class Hold:
-    """The waiting of one ``fit``."""
+    """The waiting of one attempt."""
 
     def __init__(self, asked: Callable[[], bool], *, answers: bool) -> None:
         """``asked``: whether the supervisor wants this attempt to end; ``answers``:

@@ -101,9 +101,11 @@ class Probe:
         self._costs: deque[float] = deque(maxlen=5)
         self._recent: deque[AllocatorReading] = deque(maxlen=RECENT)
         self._step_bytes = 0
-        self._hold = Hold(
-            lambda: attempt.drain_requested, answers=attempt.directive.foresee
-        )
+        if attempt.memory_hold is None:
+            attempt.memory_hold = Hold(
+                lambda: attempt.drain_requested, answers=attempt.directive.foresee
+            )
+        self._hold: Hold = attempt.memory_hold
         self._largest_request = 0
         self._run: Callable[[], Any] = lambda: None
         self._variables: list[Variable] | None = None
