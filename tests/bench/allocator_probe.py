@@ -159,8 +159,8 @@ def main() -> int:
             chunks = None if reading is None else reading.chunks
             shares.append(report(chunks, steps))
         whole = max(shares) + glances(probe, calls=options.steps) + memory_probe.QUICK
-    kept = "kept" if whole <= PROMISE else "broken"
-    print(f"in all at most {whole:.4%}, quick readings included: the promise is {kept}")
+    found = "kept" if whole <= PROMISE else "broken"
+    print(f"in all at most {whole:.4%}, quick readings included: the promise is {found}")
     return 0 if whole <= PROMISE else 1
 
 
