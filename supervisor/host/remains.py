@@ -38,7 +38,8 @@ class Remains:
 
     run_id: str
     known: dict[int, int] = field(default_factory=dict[int, int])
-    """Every process that was ever seen: {pid: start in clock ticks}."""
+    """The processes that were seen: {pid: start in clock ticks}. Those of this attempt
+    that ended while it went on are forgotten: a loader may start thousands."""
     work_seconds: float = 0.0
     """Processor time of the attempt's living processes, as last looked at."""
     _asked: dict[int, float] = field(default_factory=dict[int, float])
@@ -57,7 +58,8 @@ class Remains:
             return
         self._looked_at = now
         tree = descendants(root)
-        self.known.update(tree)
+        there = {pid: ticks for pid, ticks in self.known.items() if _is(pid, ticks)}
+        self.known = {**there, **tree}
         seen = [stat(pid) for pid in tree]
         self.work_seconds = sum(one.cpu_seconds for one in seen if one is not None)
 
@@ -67,8 +69,7 @@ class Remains:
         alive: dict[int, str] = {}
         for pid, ticks in found.items():
             seen = stat(pid)
-            same = seen is not None and ticks in {0, seen.started_ticks}
-            if seen is not None and same and seen.state not in "ZX":
+            if seen is not None and seen.state not in "ZX" and _is(pid, ticks):
                 alive[pid] = name_of(pid)
         return alive
 
@@ -166,6 +167,12 @@ def _free(disk: Path) -> int:
         return shutil.disk_usage(disk).free
     except OSError:
         return 0
+
+
+def _is(pid: int, ticks: int) -> bool:
+    """Whether ``pid`` still is the process that started then (0: whenever)."""
+    seen = stat(pid)
+    return seen is not None and ticks in {0, seen.started_ticks}
 
 
 def _send(pid: int, number: signal.Signals) -> None:

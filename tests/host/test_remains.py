@@ -160,6 +160,21 @@ def gpu(*processes: GpuProcess) -> GpuReading:
     return GpuReading(uuid="GPU-a", index=0, total_bytes=1000, processes=processes)
 
 
+def test_workers_that_ended_on_the_way_are_forgotten(
+    started: list[subprocess.Popen[str]],
+) -> None:
+    """A loader may start thousands; who still is there, in whatever session, stays."""
+    worker, other = python(started, SLEEP), python(started, SLEEP)
+    ticks = {one.pid: stat(one.pid) for one in (worker, other)}
+    known = {pid: seen.started_ticks for pid, seen in ticks.items() if seen}
+    remains = Remains(run_id="test-remains-10", known=dict(known))
+    worker.kill()
+    worker.communicate(timeout=PATIENCE)
+    remains.follow(os.getpid(), now=1000.0)
+    assert worker.pid not in remains.pids
+    assert {os.getpid(), other.pid} <= remains.pids
+
+
 def test_gpu_memory_of_a_dead_attempt_holds_the_gate() -> None:
     """The driver may give it back later than the process is gone."""
     remains = Remains(run_id="test-remains-6", known={4194300: 1})
