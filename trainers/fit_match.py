@@ -24,7 +24,7 @@ def belongs(
     batch in a changed script, and other data, are refused, and end the process.
     """
     if local["batch"] == batch:
-        _check_data(attempt, local.get("data") or {}, fingerprint)
+        check_data(attempt, local.get("data") or {}, fingerprint)
         return True
     if taken.manifest.state["script"] != script_hash(attempt.directive.script):
         frameworks.refuse(
@@ -35,7 +35,7 @@ def belongs(
     return False
 
 
-def _check_data(
+def check_data(
     attempt: Attempt,
     before: data_fingerprint.Fingerprint,
     now: data_fingerprint.Fingerprint,

@@ -10,6 +10,7 @@ from trainers import (
     data_fingerprint,
     data_operations,
     data_pipelines,
+    fit_match,
     fit_state,
     frameworks,
 )
@@ -200,7 +201,8 @@ class LoopRun(FitRun):
     def _began(self) -> None:
         self._fingerprint = self.source.fingerprint()
         if self._resumed is not None:
-            self._check_data()
+            before = self._local.get("data") or {}
+            fit_match.check_data(self.attempt, before, self._fingerprint)
         self.report.fit_began(
             fit=self.session.fit_number,
             epochs=self.epochs,

@@ -297,7 +297,7 @@ GPUS = (
         gpus=2, needs=Need.NVML, end=End.FINISHED,
         crashes=(Crash("gpu_hardware", "another_gpu"),)),
     Row(name="gpu-xid", what="Xid 31: a page fault of the GPU, SIGABRT", fault="abort",
-        options=(*PLAIN, *nvml("xids=1", "xid.1=0:31")),
+        options=(*PLAIN, *nvml("xids=1", "xid.1=0:31")), fast=True,
         gpus=2, needs=Need.NVML, end=End.FINISHED,
         crashes=(Crash("cuda_fault", "restart"),)),
     Row(name="gpu-tenant", what="somebody else holds the GPU's memory",
