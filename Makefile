@@ -51,7 +51,7 @@ test: $(VENV)/.installed ## every test; the core with full branch coverage
 	$(BIN)/coverage run --branch --source=supervisor/core -m pytest -q tests/core
 	$(BIN)/coverage report --skip-covered --show-missing --fail-under=100
 	$(BIN)/python -m pytest --ignore=tests/core --ignore-glob='*_slow.py' \
-		--numprocesses=logical --maxprocesses=4 --dist=worksteal
+		--numprocesses=logical --maxprocesses=4 --dist=worksteal --durations=15
 
 test-slow: $(VENV)/.installed ## the matrices that make test has samples of
 	$(BIN)/python -m pytest $$(find tests -name 'test_*_slow.py')
