@@ -160,7 +160,9 @@ def main() -> int:
             shares.append(report(chunks, steps))
         whole = max(shares) + glances(probe, calls=options.steps) + memory_probe.QUICK
     found = "kept" if whole <= PROMISE else "broken"
-    print(f"in all at most {whole:.4%}, quick readings included: the promise is {found}")
+    print(
+        f"in all at most {whole:.4%}, quick readings included: the promise is {found}"
+    )
     return 0 if whole <= PROMISE else 1
 
 
