@@ -184,7 +184,7 @@ def _until_back(box: Machine, victims: list[str]) -> float:
     if victims == ["restart"]:
         box.run("systemctl", "restart", "trainwarden")
     else:
-        box.run("kill", "-KILL", *(str(pids[name]) for name in victims))
+        box.kill(*(pids[name] for name in victims))
     renewed(box)
     seconds = time.monotonic() - began
     if "daemon" in victims or victims == ["restart"]:

@@ -107,4 +107,4 @@ def _strike(box: Machine, found: dict[str, Any], victims: list[str]) -> None:
     if {"keeper", "probe"}.intersection(victims):
         pids["keeper"] = int(box.property(PROBE, "MainPID"))
         pids["probe"] = probe_pid(box)
-    box.run("kill", "-KILL", *(str(pids[name]) for name in victims))
+    box.kill(*(pids[name] for name in victims))

@@ -70,6 +70,12 @@ class Machine:
         assert not check or done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
         return done
 
+    def kill(self, *pids: int) -> None:
+        """SIGKILL to all of them at once; some may have gone with another by then."""
+        done = self.run("kill", "-KILL", *map(str, pids), check=False)
+        gone = done.stderr.count("No such process")
+        assert done.returncode == 0 or 0 < gone < len(pids), done.stderr
+
     def says(self, *words: str, user: str | None = None) -> str:
         """What a command inside prints."""
         return self.run(*words, user=user).stdout.strip()
