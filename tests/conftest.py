@@ -1,6 +1,33 @@
-"""What holds for every test."""
+"""What holds for every test, and the double of NVML that many look at."""
 
+from pathlib import Path
+
+import pytest
 from hypothesis import settings
+
+from tests.support.fake_nvml import FakeNvml, build
 
 settings.register_profile("trainwarden", deadline=None)  # no test asserts a time
 settings.load_profile("trainwarden")
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of the library that stands in for the driver's."""
+    return build(tmp_path_factory.mktemp("nvml"))
+
+
+@pytest.fixture
+def nvml(library: Path, tmp_path: Path) -> FakeNvml:
+    """Two healthy GPUs."""
+    fake = FakeNvml(library, tmp_path / "script")
+    fake.gpus(2)
+    return fake
+
+
+@pytest.fixture
+def kernel(tmp_path: Path) -> Path:
+    """A kernel log to which a test can write: the real one is the machine's."""
+    path = tmp_path / "kmsg"
+    path.touch()
+    return path

@@ -95,13 +95,9 @@ def prepare(
     obstacle = sliceable.obstacle(model, batch, own_step_too=reduces)
     if obstacle is not None:
         if hopeless and slice_ceiling is not None:
-            fits = own_step.fitting(
-                model, data, failed=slice_ceiling, limit_bytes=limit
+            raise _too_large(
+                model, data, slice_ceiling, obstacle=obstacle, limit_bytes=limit
             )
-            sentence = _too_large(slice_ceiling, obstacle, fits)
-            if seams.own_train_step(model):
-                sentence += f"; {own_step.ALLOW}"
-            raise MicrobatchRefusedError(sentence)
         report(Kind.NOTICE, sentence=f"The batch is not sliced: {obstacle}.")
         return Prepared()
     total = int(slicing.leaves(batch[0])[0].shape[0])
@@ -128,17 +124,21 @@ def prepare(
     ).install()
 
 
-def _too_large(failed: int, obstacle: str, fits: int | None) -> str:
+def _too_large(
+    model: Any, data: Any, failed: int, *, obstacle: str, limit_bytes: int | None
+) -> MicrobatchRefusedError:
     """What a person has to know, who must choose another batch."""
+    fits = own_step.fitting(model, data, failed=failed, limit_bytes=limit_bytes)
     way = (
         "take a smaller batch in the script"
         if fits is None
         else f"about {fits} samples would fit: take that as the batch in the script"
     )
-    return (
+    allow = "; microbatch.reduce in the spec lets the supervisor do so"
+    return MicrobatchRefusedError(
         f"a batch of {failed} samples does not fit into memory and is not sliced, as"
         f" {obstacle}; {way} (which changes what is computed: you may want another"
-        " learning rate)"
+        f" learning rate){allow if seams.own_train_step(model) else ''}"
     )
 
 

@@ -15,9 +15,6 @@ import tensorflow as tf
 from trainers import calibrate, seams, slicing
 from trainers.memory import allocator
 
-ALLOW = "microbatch.reduce in the spec lets the supervisor do so"
-"""For a person who is told to take a smaller batch."""
-
 
 def fitting(
     model: Any, batch: Any, *, failed: int, limit_bytes: int | None

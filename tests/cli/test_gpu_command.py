@@ -9,16 +9,10 @@ from rich.console import Console
 
 from supervisor.cli.gpu import table_of
 from tests.support.boxes import BoxUnderTest, box_in, until
-from tests.support.fake_nvml import GIB, FakeNvml, build
+from tests.support.fake_nvml import GIB, FakeNvml
 
 NOBODY = 2**22 + 7
 """No process has this number."""
-
-
-@pytest.fixture(scope="session")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directory of the library that stands in for the driver's."""
-    return build(tmp_path_factory.mktemp("nvml"))
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from tests.support.boxes import BoxUnderTest, box_in, until
-from tests.support.fake_nvml import FakeNvml, build
+from tests.support.fake_nvml import FakeNvml
 
 KINDS = ("training", "shim", "probe", "daemon")
 FATAL = frozenset({"training", "shim"})
@@ -32,12 +32,6 @@ with path.open("a") as file:
         done += 1
         time.sleep(0.05)
 """
-
-
-@pytest.fixture(scope="session")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directory of the library that stands in for the driver's."""
-    return build(tmp_path_factory.mktemp("nvml"))
 
 
 @pytest.fixture

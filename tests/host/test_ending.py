@@ -14,7 +14,7 @@ from supervisor.core.evidence import Evidence
 from supervisor.core.exits import record_of
 from supervisor.host.ending import Ending, NoDriver
 from supervisor.host.observer import Observer, default_places
-from tests.support.fake_nvml import GIB, FakeNvml, build
+from tests.support.fake_nvml import GIB, FakeNvml
 
 DEADLINE_SECONDS = 60.0
 OURS = 2**22 + 7
@@ -22,12 +22,6 @@ OURS = 2**22 + 7
 ABORTED = Exited(
     evidence=Evidence(exit=record_of(None, 6)), last_step=9, snapshot_step=5
 )
-
-
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directory of the library that stands in for the driver's."""
-    return build(tmp_path_factory.mktemp("nvml"))
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from supervisor.host.gpu_readers import MOST_BEHIND, MOST_READERS, Readers, Welc
 from supervisor.host.gpu_running import NoSourceError
 from supervisor.host.host_watch import HostView
 from supervisor.host.observer import machine_of
-from tests.support.fake_nvml import FakeNvml, build
+from tests.support.fake_nvml import FakeNvml
 from tests.support.kept import Kept
 from tests.support.watched import DEADLINE_SECONDS, Watched
 
@@ -32,28 +32,6 @@ SERVICE = [sys.executable, "-m", "supervisor.host.gpu_service"]
 QUICKLY = "0.1"
 """Seconds from one sample to the next."""
 SAMPLE: dict[str, object] = {"taken": 1.0, "seconds": 0.1, "driver": "580", "gpus": []}
-
-
-@pytest.fixture(scope="session")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directory of the library that stands in for the driver's."""
-    return build(tmp_path_factory.mktemp("nvml"))
-
-
-@pytest.fixture
-def nvml(library: Path, tmp_path: Path) -> FakeNvml:
-    """Two healthy GPUs."""
-    fake = FakeNvml(library, tmp_path / "script")
-    fake.gpus(2)
-    return fake
-
-
-@pytest.fixture
-def kernel(tmp_path: Path) -> Path:
-    """A kernel log to which a test can write."""
-    path = tmp_path / "kmsg"
-    path.touch()
-    return path
 
 
 @pytest.fixture

@@ -14,30 +14,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.support.fake_nvml import GIB, FakeNvml, build
+from tests.support.fake_nvml import GIB, FakeNvml
 from tests.support.watched import DEADLINE_SECONDS, Watched, probes
-
-
-@pytest.fixture(scope="session")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directory of the library that stands in for the driver's."""
-    return build(tmp_path_factory.mktemp("nvml"))
-
-
-@pytest.fixture
-def nvml(library: Path, tmp_path: Path) -> FakeNvml:
-    """Two healthy GPUs."""
-    fake = FakeNvml(library, tmp_path / "script")
-    fake.gpus(2)
-    return fake
-
-
-@pytest.fixture
-def kernel(tmp_path: Path) -> Path:
-    """A kernel log to which a test can write: the real one is the machine's."""
-    path = tmp_path / "kmsg"
-    path.touch()
-    return path
 
 
 @pytest.fixture

@@ -15,17 +15,11 @@ from supervisor.host.gpu import GpuView
 from supervisor.host.host_watch import HostView
 from supervisor.host.observer import Observer, default_places, gpu_expected, machine_of
 from supervisor.wire.page import STEP_BUCKETS_SECONDS
-from tests.support.fake_nvml import GIB, FakeNvml, build
+from tests.support.fake_nvml import GIB, FakeNvml
 
 DEADLINE_SECONDS = 60.0
 OURS = 2**22 + 7
 """No process has this number."""
-
-
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directory of the library that stands in for the driver's."""
-    return build(tmp_path_factory.mktemp("nvml"))
 
 
 @pytest.fixture
