@@ -16,6 +16,8 @@ NEW_ENOUGH := import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))
 PYTHON ?= $(shell for python in python3.11 python3 python3.12 python3.13; do \
 	"$$python" -c '$(NEW_ENOUGH)' 2>/dev/null && echo "$$python" && break; done)
 PIP := $(BIN)/python -m pip --disable-pip-version-check
+# Tests at a time: one more than there are cores, as they also wait; each may take 1 GB.
+AT_ONCE ?= $(shell n=$$(nproc); echo $$((n < 4 ? n + 1 : 5)))
 INSTALL := $(PIP) install --quiet --constraint constraints.txt
 EDITABLE := --build-constraint constraints.txt --editable '.[$(EXTRA)]'
 
@@ -46,12 +48,14 @@ demo: $(VENV)/.installed ## a run that crashes twice, and ends well
 	@$(BIN)/python tests/end_to_end/demo.py
 
 # The core first and alone: it must be covered by its own tests, to the last branch.
-# Then the rest, as many at a time as there are cores: most of a test is TensorFlow's start.
+# Then the rest.
 test: $(VENV)/.installed ## every test; the core with full branch coverage
-	$(BIN)/coverage run --branch --source=supervisor/core -m pytest -q tests/core
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest -q --numprocesses=$(AT_ONCE) tests/core
+	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --skip-covered --show-missing --fail-under=100
 	$(BIN)/python -m pytest --ignore=tests/core --ignore-glob='*_slow.py' \
-		--numprocesses=logical --maxprocesses=4 --dist=worksteal --durations=15
+		--numprocesses=$(AT_ONCE) --dist=worksteal --durations=15
 
 test-slow: $(VENV)/.installed ## the matrices that make test has samples of
 	$(BIN)/python -m pytest $$(find tests -name 'test_*_slow.py')

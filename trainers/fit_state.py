@@ -4,63 +4,20 @@ JSON and tensors: variables, callbacks, random states, what ``fit`` keeps in loc
 variables (the last batch logs: without them an epoch resumed at its end has no loss).
 """
 
-import functools
 import os
 import random
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from trainers import decode, encode, fit_callbacks, model_description
+from trainers import decode, encode, fit_callbacks, fit_variables, model_description
 from trainers import seams_fit as seams
-from trainers.tensors import DTYPES, Tensor
+from trainers.tensors import Tensor
 
 
 class MismatchError(Exception):
     """The model is not the one the snapshot was taken of; the text says where."""
-
-
-@functools.cache
-def _name_of(dtype: Any) -> str:
-    """NumPy's name of TensorFlow's ``dtype``: asked for at each snapshot."""
-    return np.dtype(dtype.as_numpy_dtype).name
-
-
-class _Storable(NamedTuple):
-    """A variable that can be stored."""
-
-    name: str
-    variable: Any
-    dtype: str
-    """NumPy's name of it."""
-
-
-def _storable(model: Any) -> tuple[list[_Storable], list[str]]:
-    """The variables that can be stored, and a sentence for each that cannot."""
-    found = [
-        _Storable(name, variable, _name_of(seams.tensor_of(variable).dtype))
-        for name, variable in seams.variables(model)
-    ]
-    told = [
-        f"the variable {one.name} has the type {one.dtype}, which is not saved"
-        for one in found
-        if one.dtype not in DTYPES
-    ]
-    return [one for one in found if one.dtype in DTYPES] if told else found, told
-
-
-def _variable_tensors(storable: list[_Storable]) -> list[Tensor]:
-    return [
-        Tensor(
-            f"variable/{index:05d}",
-            one.dtype,
-            tuple(seams.tensor_of(one.variable).shape),
-            one.variable,
-            seams.arrays_of,
-        )
-        for index, one in enumerate(storable)
-    ]
 
 
 def _random_state() -> dict[str, Any]:
@@ -95,18 +52,18 @@ def capture(
 
     ``local``: what ``fit`` itself knows (position, last logs).
     """
-    storable, missing = _storable(model)
+    variables, missing = fit_variables.storable(model)
     states, callback_tensors, told = fit_callbacks.encode_all(callbacks)
     encoder = encode.Encoder("other/", array_of=seams.framework_array)
     state = {
-        "variables": [one.name for one in storable],
+        "variables": [one.name for one, _ in variables],
         "callbacks": states,
         "random": encoder.encode(_random_state()),
         "stop_training": bool(model.stop_training),
         "local": encoder.encode(local),
     }
     tensors = [
-        *_variable_tensors(storable),
+        *fit_variables.tensors_of(variables),
         *model_description.tensors_of(model),
         *callback_tensors,
         *encoder.tensors,
@@ -141,15 +98,15 @@ def restore(
 def _restore_variables(
     model: Any, names: list[str], stored: Mapping[str, np.ndarray]
 ) -> None:
-    storable, _ = _storable(model)
-    present = [(one.name, one.variable) for one in storable]
+    storable, _ = fit_variables.storable(model)
+    present = [(one.name, variable) for one, variable in storable]
     by_name = dict(present)
     if len(by_name) == len(present) and set(by_name) == set(names):
         present = [(name, by_name[name]) for name in names]
     if len(present) != len(names):
         message = f"it has {len(present)} variables, the snapshot {len(names)}"
         raise MismatchError(message)
-    arrays = [stored[f"variable/{index:05d}"] for index in range(len(names))]
+    arrays = [stored[fit_variables.tensor_name(index)] for index in range(len(names))]
     for (name, variable), array in zip(present, arrays, strict=True):
         shape = tuple(seams.tensor_of(variable).shape)
         if shape != array.shape:

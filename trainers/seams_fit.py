@@ -255,37 +255,51 @@ def _aligned_copy(array: np.ndarray) -> np.ndarray:
 # --- The model -------------------------------------------------------------------
 
 
-def _owned(model: Any, kind: Any) -> Iterator[Any]:
-    """Attributes of the model itself of ``kind``, those in containers included."""
+def _attributes(model: Any) -> Iterator[Any]:
+    """Attributes of the model itself, and what lies in those that are containers."""
     for value in list(vars(model).values()):
-        if isinstance(value, kind):
-            yield value
-        elif isinstance(value, dict):
-            yield from (one for one in value.values() if isinstance(one, kind))
+        if isinstance(value, dict):
+            yield from value.values()
         elif isinstance(value, (list, tuple)):
-            yield from (one for one in value if isinstance(one, kind))
+            yield from value
+        else:
+            yield value
 
 
-def variables(model: Any) -> list[tuple[str, Any]]:
-    """Every variable that decides the rest of training, once, with a readable name.
+def listed(model: Any) -> list[tuple[str, Any]]:
+    """Every variable that decides the rest of training, once, after what it is.
 
     Those of the model, its metrics (the loss tracker and compiled ones included), its
     optimizer, and what else a subclass keeps: further optimizers, metrics, variables.
     """
-    found: list[tuple[str, Any]] = [("model", v) for v in model.variables]
-    found += [("metric", v) for metric in model.metrics for v in metric.variables]
-    optimizers = [getattr(model, "optimizer", None)]
-    optimizers += _owned(model, keras.optimizers.Optimizer)
-    for optimizer in optimizers:
-        found += [("optimizer", v) for v in getattr(optimizer, "variables", ())]
-    for metric in _owned(model, keras.Metric):
-        found += [("metric", v) for v in metric.variables]
-    found += [("own", v) for v in _owned(model, (keras.Variable, tf.Variable))]
+    optimizers, metrics = [getattr(model, "optimizer", None)], list(model.metrics)
+    own = []
+    for value in _attributes(model):
+        if isinstance(value, keras.optimizers.Optimizer):
+            optimizers.append(value)
+        elif isinstance(value, keras.Metric):
+            metrics.append(value)
+        elif isinstance(value, (keras.Variable, tf.Variable)):
+            own.append(value)
+    groups = (
+        ("model", model.variables),
+        *(("metric", metric.variables) for metric in metrics),
+        *(("optimizer", getattr(one, "variables", ())) for one in optimizers),
+        ("own", own),
+    )
     unique: dict[int, tuple[str, Any]] = {}
-    for group, variable in found:
-        path = getattr(variable, "path", None) or getattr(variable, "name", "")
-        unique.setdefault(id(tensor_of(variable)), (f"{group}:{path}", variable))
+    for group, members in groups:
+        for one in members:
+            unique.setdefault(id(tensor_of(one)), (group, one))
     return list(unique.values())
+
+
+def variables(model: Any) -> list[tuple[str, Any]]:
+    """What ``listed`` finds, each after a readable name."""
+    return [
+        (f"{group}:{getattr(one, 'path', None) or getattr(one, 'name', '')}", one)
+        for group, one in listed(model)
+    ]
 
 
 def is_distributed(model: Any) -> bool:

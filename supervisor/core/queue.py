@@ -5,11 +5,17 @@
 3. A job that does not fit holds back what is free for it, so that smaller jobs behind it
    cannot starve it; one that could not run even on an empty box holds back nothing.
 4. A user at their quota is passed over, and holds back nothing.
+5. A job that said how many, not which, and gave up because one of its GPUs failed takes
+   its turn again: each time there is one GPU less, so that has an end.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+
+from supervisor.core.causes import Cause
+from supervisor.core.ladders import LADDERS
+from supervisor.core.status import JobState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +82,24 @@ def assign(
             held[one.owner] += count
             starts.append(Start(job=one.job, gpus=chosen))
     return Answer(starts=tuple(starts), because=because)
+
+
+def takes_another_turn(
+    state: JobState,
+    cause: Cause | None,
+    *,
+    counted: bool,
+    held: Iterable[str],
+    quarantined: Collection[str],
+) -> bool:
+    """Whether a run that ended like this is to be given other GPUs (rule 5).
+
+    ``cause``: of its last attempt's end. ``counted``: its job said how many GPUs.
+    ``held``: those that it had.
+    """
+    gave_up = counted and state is JobState.GAVE_UP
+    failed = cause is not None and LADDERS[cause].quarantines
+    return gave_up and failed and any(gpu in quarantined for gpu in held)
 
 
 def _count(one: Waiting) -> int:

@@ -8,10 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from supervisor.core.queue import Waiting, assign
+from supervisor.core.history import AttemptHistory
+from supervisor.core.queue import Waiting, assign, takes_another_turn
 from supervisor.core.spec import SpecError, build_spec
 from supervisor.core.start import StartRefusedError
-from supervisor.core.status import JobStatus
+from supervisor.core.status import JobState, JobStatus
 from supervisor.daemon.entries import BoxError, Entry
 from supervisor.daemon.starting import Starter
 from supervisor.host.ballast import Ballast
@@ -63,12 +64,32 @@ class Box:
             return
         if self.starter.was_ended_by_the_machine(run):
             return  # and nobody said stop: it takes its turn again
+        held = tuple(str(gpu) for gpu in run.spec.get("gpus") or ())
+        attempts = self.starter.ledger.attempts(run.id)
+        if self._moves(entry, held, run.state, attempts[-1] if attempts else None):
+            return
         if run.state.ended:
             entry.over = True
             entry.ended = self._stored(run)
             return
         self._attend(entry, lambda: self.starter.adopt(entry, run))
-        entry.gpus = tuple(str(gpu) for gpu in run.spec.get("gpus") or ())
+        entry.gpus = held
+
+    def _moves(
+        self,
+        entry: Entry,
+        held: tuple[str, ...],
+        state: JobState,
+        last: AttemptHistory | None,
+    ) -> bool:
+        """Whether it gave up for one of the GPUs it ``held``, and others would do."""
+        return takes_another_turn(
+            state,
+            None if last is None else last.cause,
+            counted=entry.spec.gpu_count is not None,
+            held=held,
+            quarantined=self._quarantined(),
+        )
 
     def _stored(self, run: RunRow) -> JobStatus:
         now = self.starter.clock.now()
@@ -133,6 +154,10 @@ class Box:
         supervisor = entry.supervisor
         assert supervisor is not None  # noqa: S101  # asked by who calls
         supervisor.finish()
+        run = supervisor.run
+        if self._moves(entry, entry.gpus, run.state, run.history.last):
+            self.starter.say(entry.name, "takes its turn again, for another GPU")
+            entry.again = True
         entry.ended, entry.supervisor, entry.gpus = supervisor.status(), None, ()
         entry.over, entry.again = not entry.again, False
         if entry.lock is not None:

@@ -24,9 +24,11 @@ from supervisor.host.notify import Notifier
 from supervisor.host.observer import Observer
 
 IDLE_SECONDS = 1.0
-"""How long the loop waits at most."""
+"""How long a run that asks for nothing is left alone."""
 SHOW_SECONDS = 1.0
-"""How often metrics and the status line are made anew."""
+"""How often metrics and the status line are made anew: the loop waits no longer."""
+SOON_SECONDS = 0.1
+"""... as long as the driver has not said anything yet."""
 RUSH_SECONDS = 0.05
 """The loop never turns faster than this for what the runs themselves ask for: many
 starting attempts must not keep a core busy."""
@@ -52,6 +54,7 @@ class Daemon:
         """Until SIGTERM or SIGINT; then training is left alone."""
         self.reload()
         with self._signals() as wakeup:
+            self.turn()  # whoever is told that we are ready finds the runs and metrics
             self.notifier.send(READY="1")
             while not self.asked & {signal.SIGTERM, signal.SIGINT}:
                 if signal.SIGHUP in self.asked:
@@ -85,7 +88,8 @@ class Daemon:
         poll = select.poll()
         for descriptor in (wakeup, self.mailbox.descriptor, *self.box.descriptors()):
             poll.register(descriptor, select.POLLIN)
-        left = min(self.box.wait_seconds(IDLE_SECONDS), IDLE_SECONDS)
+        now = self.box.starter.clock.now()
+        left = min(self.box.wait_seconds(IDLE_SECONDS), self.show_at - now)
         ready = poll.poll(max(left, 0.0 if left <= 0 else RUSH_SECONDS) * 1000)
         if any(descriptor == wakeup for descriptor, _ in ready):
             with contextlib.suppress(BlockingIOError):
@@ -95,7 +99,7 @@ class Daemon:
         now = self.box.starter.clock.now()
         if now < self.show_at:
             return
-        self.show_at = now + SHOW_SECONDS
+        self.show_at = now + (SHOW_SECONDS if self.observer.whole else SOON_SECONDS)
         statuses = [entry.status() for entry in self.box.entries.values()]
         self.observer.show(statuses)
         for sentence in self.observer.news():

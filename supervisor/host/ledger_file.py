@@ -17,6 +17,9 @@ from supervisor.host.migrations import MIGRATIONS
 
 BUSY_SECONDS = 10.0
 """How long a write waits for another process's."""
+CACHE_KIB = 256
+"""Of pages in our memory, for a daemon's lifetime; the kernel keeps the file's as well.
+SQLite's own default is 2,000 KiB."""
 
 T = TypeVar("T")
 
@@ -46,6 +49,7 @@ class LedgerFile:
             )
             self._connection.row_factory = sqlite3.Row
             self._connection.execute("PRAGMA foreign_keys=ON")
+            self._connection.execute(f"PRAGMA cache_size=-{CACHE_KIB}")
             if not read_only:
                 self._connection.execute("PRAGMA synchronous=FULL")
             self._migrate(read_only=read_only)

@@ -192,6 +192,12 @@ class Observer:
             expected=self._expected,
         )
 
+    @property
+    def whole(self) -> bool:
+        """Whether the driver has said something since ``start``, or never will."""
+        view = self._watch.latest()
+        return view.sample is not None or view.absent or view.reboot
+
     def news(self) -> list[str]:
         """What a person should hear, once: told to the loop that speaks with people."""
         return [self._news.popleft() for _ in range(len(self._news))]

@@ -3,7 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisor.core.queue import Answer, Start, Waiting, assign
+from supervisor.core.causes import Cause
+from supervisor.core.queue import Answer, Start, Waiting, assign, takes_another_turn
+from supervisor.core.status import JobState
 
 GPUS = tuple(f"GPU-{number}" for number in range(8))
 
@@ -147,3 +149,24 @@ def test_none_starves(
     for job in waiting:  # who never ran can never run
         alone = assign([job], usable=usable, taken={}, quota=quota)
         assert alone.starts == ()
+
+
+def another_turn(state: JobState, cause: Cause | None, **changed: object) -> bool:
+    """Of a job that asked for a number of GPUs, and had one that is quarantined now."""
+    facts: dict[str, object] = {
+        "counted": True, "held": GPUS[:2], "quarantined": {GPUS[1]},
+    }  # fmt: skip
+    return takes_another_turn(state, cause, **(facts | changed))  # type: ignore[arg-type]
+
+
+def test_a_job_whose_gpu_failed_takes_its_turn_again() -> None:
+    """If it is the GPU that ended it, if another would do, and only then."""
+    gave_up, failed = JobState.GAVE_UP, Cause.GPU_HARDWARE
+    assert another_turn(gave_up, failed)
+    assert another_turn(gave_up, Cause.UNKILLABLE)
+    assert not another_turn(gave_up, Cause.USER_ERROR)
+    assert not another_turn(gave_up, None)
+    assert not another_turn(JobState.DRAINED, failed)
+    assert not another_turn(gave_up, failed, counted=False)
+    assert not another_turn(gave_up, failed, quarantined={GPUS[2]})
+    assert not another_turn(gave_up, failed, held=())

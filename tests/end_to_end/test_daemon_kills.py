@@ -140,6 +140,38 @@ def test_an_xid_that_no_daemon_heard(
         service.wait()
 
 
+def test_a_job_moves_to_another_gpu(
+    box: BoxUnderTest, nvml: FakeNvml, tmp_path: Path
+) -> None:
+    """One whose only GPU fails gets another one; when there is none, it waits for one,
+    over a restart of the daemon as well."""
+    daemon = box.begin()
+    until(lambda: gpus(box)["answers"])
+    box.do("submit", "--gpu-count", "1", box.script(STEPS), str(tmp_path / "steps"))
+    for index, name in enumerate(("GPU-00000000-fake", "GPU-00000001-fake")):
+        job = box.until(lambda job: (job["state"], job["pid"]) > ("running", 0))
+        assert job["gpus"] == [name]
+        nvml.xid(index, 79)
+        until(lambda: last_xids(box).count(79) > index)  # noqa: B023  # asked at once
+        os.kill(job["pid"], signal.SIGSEGV)
+        until(lambda: len(box.json("incidents")) > index)  # noqa: B023
+    waits = box.until(lambda job: job["state"] == "queued")
+    assert waits["message"] == "wants 1 GPUs, 0 are in service"
+    box.end(daemon, signal.SIGTERM)
+    box.begin()
+    box.until(lambda job: job["state"] == "queued")
+    box.do("quarantine", "--return", "GPU-00000001-fake")
+    third = box.until(lambda job: job["state"] == "running")
+    assert (third["attempt"], third["gpus"]) == (3, ["GPU-00000001-fake"])
+    causes = [incident["cause"] for incident in box.json("incidents")]
+    assert causes == ["gpu_hardware", "gpu_hardware"]
+
+
+def last_xids(box: BoxUnderTest) -> list[int | None]:
+    """Of each GPU."""
+    return [gpu["last_xid"] for gpu in gpus(box)["gpus"]]
+
+
 def temperature(box: BoxUnderTest) -> float | None:
     """Of the second GPU."""
     found: float | None = gpus(box)["gpus"][1]["temperature_celsius"]

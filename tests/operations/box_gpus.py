@@ -80,13 +80,18 @@ def collects() -> bool:
     return 'trainwarden_collector_success{collector="nvml"} 1' in scraped()
 
 
-def renewed(box: Machine) -> None:
-    """Wait for metrics of which nobody can have known a moment ago."""
+def something_new(box: Machine) -> str:
+    """A GPU has another temperature from now on; returns what metrics say then."""
     nvml = nvml_of(box)
     celsius = 30 + int(nvml.values.get("1.temperature", "0")) % 50
     nvml.set({"1.temperature": celsius})
-    series = f'trainwarden_gpu_temperature_celsius{{gpu="{SECOND}"}} {float(celsius)}'
-    box.until(lambda: series in scraped() and has_gpus())
+    return f'trainwarden_gpu_temperature_celsius{{gpu="{SECOND}"}} {float(celsius)}'
+
+
+def renewed(box: Machine) -> None:
+    """Wait for metrics of which nobody can have known a moment ago."""
+    new = something_new(box)
+    box.until(lambda: new in scraped() and has_gpus())
 
 
 def probe_pid(box: Machine) -> int:
@@ -175,17 +180,19 @@ def check_metrics_come_back(box: Machine) -> None:
 
 
 def _until_back(box: Machine, victims: list[str]) -> float:
-    """Seconds until a scrape tells of both GPUs from after it."""
+    """Seconds until a scrape tells of what has changed at that moment."""
     box.until(has_gpus)
     daemon = main_pid(box)
     pids = {"daemon": daemon, "keeper": int(box.property(PROBE, "MainPID")),
             "probe": probe_pid(box)}  # fmt: skip
     began = time.monotonic()
     if victims == ["restart"]:
-        box.run("systemctl", "restart", "trainwarden")
+        new = something_new(box)
+        box.run("systemctl", "restart", "trainwarden")  # returns when it is ready
     else:
         box.kill(*(pids[name] for name in victims))
-    renewed(box)
+        new = something_new(box)
+    box.until(lambda: new in scraped() and has_gpus())
     seconds = time.monotonic() - began
     if "daemon" in victims or victims == ["restart"]:
         await_another(box, daemon)
