@@ -142,7 +142,7 @@ class ControlServer:
         path.chmod(0o666)
         self._thread = threading.Thread(
             target=self._server.serve_forever,
-            kwargs={"poll_interval": 0.1},  # how long close() may take
+            kwargs={"poll_interval": 0.25},  # how long close() may take
             name="control",
             daemon=True,
         )

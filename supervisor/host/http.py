@@ -108,7 +108,7 @@ class Server:
         self.address = Address(address.host, self._http.server_address[1])
         self._thread = threading.Thread(
             target=self._http.serve_forever,
-            kwargs={"poll_interval": 0.1},  # how long close() may take
+            kwargs={"poll_interval": 0.25},  # how long close() may take
             name="metrics-http",
             daemon=True,
         )

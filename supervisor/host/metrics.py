@@ -42,6 +42,9 @@ _encode_openmetrics, _ = choose_encoder("application/openmetrics-text")
 # Asked for in this way because the function itself has no types.
 _END = b"# EOF\n"
 
+SPELL_SECONDS = 0.0005
+"""Work between two pauses: waking up from each costs a tenth of that."""
+
 ABOUT_US: dict[str, tuple[str, ...]] = {
     "build": (supervisor.__version__, platform.python_version()),
 }
@@ -80,13 +83,15 @@ class Encoder:
         self._series: dict[str, dict[tuple[str, ...], tuple[str, ...]]] = {}
 
     def encode(self, scene: Scene, *, pause_seconds: float = 0.0) -> bytes:
-        """The whole answer to a scrape. ``pause_seconds``: after each family, in which
-        other threads get the interpreter without having to wait for it."""
+        """The whole answer to a scrape. ``pause_seconds``: after each ``SPELL_SECONDS``
+        of work, in which other threads get the interpreter without having to wait."""
         parts: list[str] = []
+        begun = time.monotonic()
         for metric in METRICS:
             parts.append(self._family(metric, points_of(metric, scene)))
-            if pause_seconds:
+            if pause_seconds and time.monotonic() - begun >= SPELL_SECONDS:
                 time.sleep(pause_seconds)
+                begun = time.monotonic()
         return "".join(parts).encode() + self._end
 
     @property

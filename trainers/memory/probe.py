@@ -28,14 +28,14 @@ from trainers.attempt import Attempt
 from trainers.memory import allocator, answer, holders, native
 from trainers.memory.hold import Hold
 
-SHARE = 0.0005
-"""Part of the time that readings may take: half of what is promised."""
+SHARE = 0.0004
+"""Part of the time that readings may take, of the thousandth that is promised, ..."""
 
 GLANCES = 0.0002
-"""... and glances at what is in use, ..."""
+"""... glances at what is in use, ..."""
 
 QUICK = 0.0002
-"""... and quick readings."""
+"""... and quick readings. What is left is for hiccups of the machine."""
 
 FEWEST_COSTS = 3
 """The first readings take longer, and say nothing about those that follow."""
