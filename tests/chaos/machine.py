@@ -7,6 +7,7 @@ process in it cannot be removed, a file system in use cannot be unmounted.
 import os
 import shutil
 import subprocess
+import tempfile
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -94,9 +95,8 @@ def _cgroup(controller: str, machine: Machine) -> Generator[Path]:
     base = CGROUPS / controller
     if controller == "memory" and not base.is_dir():
         base = CGROUPS  # version 2
-    path = base / f"chaos-{os.getpid()}"
     try:
-        path.mkdir()
+        path = Path(tempfile.mkdtemp(prefix="chaos-", dir=base))  # rows run side by side
         if not (path / "cgroup.procs").exists():
             message = f"{base} is no cgroup"
             raise CannotError(message)
