@@ -96,7 +96,9 @@ def _cgroup(controller: str, machine: Machine) -> Generator[Path]:
     if controller == "memory" and not base.is_dir():
         base = CGROUPS  # version 2
     try:
-        path = Path(tempfile.mkdtemp(prefix="chaos-", dir=base))  # rows run side by side
+        path = Path(
+            tempfile.mkdtemp(prefix="chaos-", dir=base)
+        )  # rows run side by side
         if not (path / "cgroup.procs").exists():
             message = f"{base} is no cgroup"
             raise CannotError(message)
