@@ -11,6 +11,10 @@ from supervisor.wire.files import open_regular
 CHUNK = 1024 * 1024
 POLL_BYTES = 64 * CHUNK
 """Read at most in one poll: a log that grows faster than that must not hold the loop."""
+END_BYTES = 4 * POLL_BYTES
+"""Read at most of what an attempt left unread: its owner may still append to it."""
+FAULT_BYTES = 8 * CHUNK
+"""Read at most of a small log such as faulthandler's, from its end."""
 _WRITE = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -32,24 +36,28 @@ class LogFollower:
 
     def poll(self, *, at_most_bytes: int = POLL_BYTES) -> int:
         """Read on; the number of bytes that were new. A missing log is an empty one."""
+        return self._poll(at_most_bytes)
+
+    def findings(self, *, at_most_bytes: int = END_BYTES) -> LogFindings:
+        """What the log says up to its present end: reads the rest first, or the last
+        ``at_most_bytes`` of it."""
+        self._poll(at_most_bytes, newest=True)
+        return self._scanner.findings()
+
+    def _poll(self, at_most: int, *, newest: bool = False) -> int:
         try:
             with open_regular(self._path) as file:
-                return self._read(file, at_most_bytes)
+                return self._read(file, at_most, newest=newest)
         except OSError:
             return 0
 
-    def findings(self) -> LogFindings:
-        """What the log says up to its present end: reads the rest first."""
-        while self.poll():
-            pass
-        return self._scanner.findings()
-
-    def _read(self, file: BinaryIO, at_most: int) -> int:
+    def _read(self, file: BinaryIO, at_most: int, *, newest: bool) -> int:
         status = os.fstat(file.fileno())
         identity = (status.st_dev, status.st_ino)
         if identity != self._identity or status.st_size < self._offset:
             self._identity, self._offset, self._punched_to = identity, 0, 0
         begin = self._cap.resume_at(size=status.st_size, read_to=self._offset)
+        begin = max(begin, status.st_size - at_most) if newest else begin
         self._offset = next_data(file.fileno(), begin)
         file.seek(self._offset)
         done = 0
@@ -85,11 +93,19 @@ def scan_stream(stream: BinaryIO) -> LogFindings:
     return scanner.findings()
 
 
-def scan_file(path: Path) -> LogFindings:
-    """The findings of the log at ``path``.
+def scan_file(path: Path, *, at_most_bytes: int = FAULT_BYTES) -> LogFindings:
+    """The findings of the log at ``path``: of its last ``at_most_bytes``.
+
+    It may be anybody's file: no link is followed, no pipe waited for (``open_regular``).
 
     Raises:
-        OSError: it cannot be opened or read.
+        OSError: it cannot be opened or read, or is no regular file.
     """
-    with path.open("rb") as stream:
-        return scan_stream(stream)
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        file.seek(max(size - at_most_bytes, 0))
+        scanner, left = LogScanner(), min(size, at_most_bytes)
+        while left and (data := file.read(min(CHUNK, left))):
+            scanner.feed(data)
+            left -= len(data)
+    return scanner.findings()

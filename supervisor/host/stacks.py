@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from supervisor.host.piped import Piped
+from supervisor.wire.files import open_regular
 from supervisor.wire.paths import AttemptPaths
 
 MOST_SECONDS = 10.0
@@ -68,7 +69,7 @@ class Stacks:
             spied = self._native.decode(errors="replace").strip()
             parts.append(f"With native frames (py-spy):\n{spied}")
         try:
-            with self._fault.open("rb") as file:
+            with open_regular(self._fault) as file:  # its owner may lay a trap there
                 file.seek(self._offset)
                 python = file.read(MOST_CHARACTERS).decode(errors="replace").strip()
         except OSError:
@@ -80,7 +81,7 @@ class Stacks:
 
 def _size(path: Path) -> int:
     try:
-        return path.stat().st_size
+        return path.lstat().st_size
     except OSError:
         return 0
 

@@ -41,6 +41,19 @@ def test_a_poll_reads_no_more_than_it_may(tmp_path: Path) -> None:
     assert follower.findings().lines == 1
 
 
+def test_of_a_long_rest_only_the_end_is_read(tmp_path: Path) -> None:
+    """Whoever still appends to the log of a dead attempt cannot hold the loop, and the
+    last words are not lost."""
+    path = tmp_path / "output.log"
+    path.write_bytes(b"KeyError: 'a'\n" + b"x\n" * 1000 + OOM)
+    found = LogFollower(path).findings(at_most_bytes=len(OOM) + 20)
+    assert [hit.signature for hit in found.hits] == ["torch.out_of_memory"]
+    assert found.lines == 11
+    assert scan_file(path, at_most_bytes=len(OOM) + 20) == found
+    whole = LogFollower(path).findings()
+    assert [hit.line for hit in whole.hits] == [1, 1002]
+
+
 def test_a_log_that_was_truncated_or_replaced_is_read_from_its_beginning(
     tmp_path: Path,
 ) -> None:

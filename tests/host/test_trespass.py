@@ -13,18 +13,48 @@ from supervisor.core.spec import SpecError
 from supervisor.daemon.compose import DaemonError, composed
 from supervisor.daemon.jobfiles import reload
 from supervisor.host.allocator_dump import read_first_map
+from supervisor.host.evidence import gather
 from supervisor.host.log_parts import read_part
 from supervisor.host.logs import LogFollower
+from supervisor.host.stacks import Stacks
+from supervisor.host.telemetry import Telemetry
 from supervisor.wire.events import EventReader
 from supervisor.wire.files import read_json
 from supervisor.wire.page import read_page
+from supervisor.wire.paths import AttemptPaths
 from tests.support.long_life import long_life
+
+NOBODY = 2**30
+"""A pid that no process has."""
+
+
+def fault_of(path: Path) -> bool:
+    """Whether a diagnosis takes anything from it."""
+    files = AttemptPaths(path.parent)
+    exited = gather(
+        files,
+        telemetry=Telemetry(files),
+        log=LogFollower(files.output),
+        limited=False,
+        snapshots=(None,),
+    )
+    return exited.evidence.fault.lines > 0
+
+
+def stacks_of(path: Path) -> str:
+    """What is shown of a process that hangs."""
+    stacks = Stacks(AttemptPaths(path.parent), NOBODY, now=0.0, ask=lambda: False)
+    assert stacks.taken(now=0.0)
+    return stacks.text
+
 
 READERS: dict[str, Callable[[Path], Any]] = {
     "exit.json": read_json,
     "page": read_page,
     "events.jsonl": lambda path: EventReader(path).poll(),
     "output.log": lambda path: LogFollower(path).poll(),
+    "fault.log": fault_of,
+    "stacks/fault.log": stacks_of,
     "part.log": lambda path: read_part(path, 0)[1],
     "bfc.1": lambda path: read_first_map(path.parent),
 }
@@ -53,7 +83,7 @@ def test_what_an_attempt_leaves_is_read_as_a_file_or_not_at_all(
     """Whatever its owner put in the place of a file: nobody waits for it, follows it, or
     reads it without end."""
     path = tmp_path / "attempt" / name
-    path.parent.mkdir()
+    path.parent.mkdir(parents=True)
     TRAPS[trap](path)
     assert not READERS[name](path)
 
