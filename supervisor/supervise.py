@@ -39,7 +39,7 @@ from supervisor.core.events import (
 )
 from supervisor.core.failures import mean_seconds_between_failures
 from supervisor.core.lifecycle import Run, step
-from supervisor.core.placement import GpuReading, named
+from supervisor.core.placement import GpuReading, by_uuid, named
 from supervisor.core.spec import Spec
 from supervisor.core.status import JobState, JobStatus
 from supervisor.core.tiers import NO_SNAPSHOTS
@@ -106,6 +106,8 @@ class Supervisor:
     """What befell an attempt and its GPUs."""
     stuck: Callable[[], str | None] = _not_stuck
     """Why the GPU driver will not answer before a reboot; None: it does."""
+    silent: Callable[[], str | None] = _not_stuck
+    """Why nothing is known of the GPUs of the box; None: something is, or it has none."""
     exit_code: int | None = None
     """What the command ends with; None while the run goes on."""
     recorder: Recorder = field(init=False)
@@ -192,6 +194,11 @@ class Supervisor:
         if problem is not None:
             self.say(problem)
 
+    def resume_after(self, because: str) -> None:
+        """The attempt is drained only to start again, as an earlier supervisor wanted:
+        to be said before that attempt is taken over."""
+        self.run = replace(self.run, resuming=because)
+
     def take_over(self, attempt: Attempt) -> None:
         """Begin with an attempt that an earlier supervisor started and that still runs."""
         self._watch = Watch.over(attempt, cap=log_cap_of(self.spec))
@@ -214,7 +221,7 @@ class Supervisor:
             self.recorder.attempt(history.attempts[-1])
         else:
             self.run = replace(before, state=JobState.RUNNING, deadline=None)
-            self.post(exited)
+            self._ending = self._ending_of(exited)
 
     def status(self) -> JobStatus:
         """What to show right now."""
@@ -263,7 +270,7 @@ class Supervisor:
                 self.post(Spawned(watch.attempt.pid or 0))
         except LaunchError as error:
             self._watch = None
-            self.post(SpawnFailed(str(error)))
+            self.post(SpawnFailed(str(error), lasting=error.lasting))
         if watch.started:
             self._observe(watch)
 
@@ -305,8 +312,11 @@ class Supervisor:
             self._earlier = summed(self._earlier, page)
         self._watch = None
         exited = self.memory.close(exited)
+        return self._ending_of(watch.close(exited, remains=self.remains))
+
+    def _ending_of(self, exited: Exited) -> Ending:
         return Ending(
-            exited=watch.close(exited, remains=self.remains),
+            exited=exited,
             at=self.clock.now(),
             driver=self.faults,
             gpus=self.gpus,
@@ -401,8 +411,18 @@ class Supervisor:
             return GateHeld(
                 f"every GPU of this run is quarantined: {', '.join(wanted)}"
             )
+        blind = self._blind(gpus, out)
+        if blind is not None:
+            return GateHeld(blind)
         left = self.launcher.left(self.row.run_id, job=self.row.job)
         return GateClear(kept) if left is None else GateHeld(left)
+
+    def _blind(self, gpus: tuple[GpuReading, ...], out: frozenset[str]) -> str | None:
+        """Why it cannot be told which GPUs are not those that must be left out."""
+        if gpus or not out or by_uuid(self.spec.gpus) or self.spec.memory.cpu:
+            return None
+        because = self.silent()
+        return None if because is None else f"{', '.join(sorted(out))}: {because}"
 
     def _between_failures(self) -> float:
         """Mean seconds from one failure of this run to the next."""
@@ -417,7 +437,7 @@ class Supervisor:
         try:
             attempt = self.launcher.launch(self.spec, directive, paths=paths)
         except LaunchError as error:
-            self.post(SpawnFailed(str(error)))
+            self.post(SpawnFailed(str(error), lasting=error.lasting))
         else:
             self._watch = Watch.over(attempt, cap=log_cap_of(self.spec))
 

@@ -196,6 +196,7 @@ def _foreground(job: Job, paths: StatePaths, observer: Observer, choice: Choice)
             supervisor.gpus = observer.readings
             supervisor.faults = observer.faults_of(job.spec.gpus)
             supervisor.stuck = observer.stuck
+            supervisor.silent = observer.silent
             settle(supervisor, begun)
             code = supervisor.supervise()
         incidents = ledger.incidents(run=begun.row.id)

@@ -60,8 +60,8 @@ def claims_of(evidence: Evidence, *, outlived: bool = False) -> Iterator[Claim]:
     gone on for some lines).
     """
     yield from _crash_claims(evidence)
-    for source in (evidence.kernel, evidence.fault):
-        yield from (_claim(hit, hit.line) for hit in source.hits)
+    yield from kernel_claims(evidence)
+    yield from (_claim(hit, hit.line) for hit in evidence.fault.hits)
     yield from _log_claims(evidence, outlived=outlived)
     if evidence.dump is not None and failed(evidence):
         text = "The allocator wrote a dump of its memory when a request failed."
@@ -73,6 +73,11 @@ def claims_of(evidence: Evidence, *, outlived: bool = False) -> Iterator[Claim]:
     if signal_in(evidence) in NATIVE:
         weight = EXCEPTION + (2 if signal_in(evidence) != SIGABRT else -10)
         yield Claim(weight, 0, Cause.NATIVE_CRASH, exit_reasons(evidence)[0])
+
+
+def kernel_claims(evidence: Evidence) -> Iterator[Claim]:
+    """What the kernel said of the attempt: Xids of its GPUs, OOM kills."""
+    return (_claim(hit, hit.line) for hit in evidence.kernel.hits)
 
 
 def _crash_claims(evidence: Evidence) -> Iterator[Claim]:

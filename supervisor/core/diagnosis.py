@@ -3,14 +3,16 @@
 The rules, each asked in this order; the first that answers decides:
 
 1. The training side refused to start, and said why.
-2. It saved its state on request; or we ended it ourselves, and know why.
+2. It saved its state on request; or we ended it ourselves, and know why (unless a GPU
+   had failed before, or something else was quicker than our request).
 3. It came to its end: nothing went wrong, unless the loss was no number at the end.
 4. The cgroup counted an OOM kill, and SIGKILL is how it ended.
 5. Something recognisable: the child's crash report, the kernel, faulthandler, the log
    and the allocator's dump are weighed against each other (``claims``). The heavier
    sign wins, so that a root cause beats what it dragged along; among equals the first
    in time. What training outlived (progress went on after it) is no cause.
-6. The script left with a status of its own choice, or the exit status alone. 7. Unknown, and the last line of the log is quoted.
+6. The script left with a status of its own choice, or the exit status alone.
+7. Unknown, and the last line of the log is quoted.
 """
 
 import re
@@ -26,12 +28,13 @@ from supervisor.core.claims import (
     claims_of,
     exit_reasons,
     failed,
+    kernel_claims,
     not_finite,
     precedence,
     signal_in,
 )
 from supervisor.core.evidence import Evidence
-from supervisor.core.exits import SIGKILL
+from supervisor.core.exits import NATIVE, SIGKILL
 from supervisor.core.logscan import LogFindings
 from supervisor.core.signatures_row import LIBRARY
 from supervisor.core.stacks import where
@@ -95,17 +98,40 @@ def _drained(evidence: Evidence) -> Diagnosis | None:
 def _ended_by_us(evidence: Evidence) -> Diagnosis | None:
     because = evidence.killed_because
     if because is not None:
-        stuck = "unkillable" in because or "D state" in because
-        cause = Cause.UNKILLABLE if stuck else Cause.STALLED
-        said = Reason(because or "The supervisor killed it.", "killed")
-        return _made(cause, said, *(Reason(f, "stack") for f in where(evidence.stacks)))
-    if not evidence.stop_requested or evidence.finished or evidence.crash is not None:
+        return _killed_by_us(evidence, because)
+    asked = evidence.stop_requested and not evidence.finished
+    if not asked or evidence.crash is not None or _ended_otherwise(evidence):
         return None
     return _made(
         Cause.PREEMPTED,
         Reason("It was asked to end, and ended before its state was saved.", "stop"),
         *exit_reasons(evidence),
     )
+
+
+def _killed_by_us(evidence: Evidence, because: str) -> Diagnosis:
+    """A hang is what a GPU that failed looks like from the program's side."""
+    said = Reason(because, "killed")
+    stacks = [Reason(frame, "stack") for frame in where(evidence.stacks)]
+    if "unkillable" in because or "D state" in because:
+        return _made(Cause.UNKILLABLE, said, *stacks)
+    broken = [
+        claim.reason
+        for claim in kernel_claims(evidence)
+        if claim.cause is Cause.GPU_HARDWARE and claim.decisive
+    ]
+    if broken:
+        return _made(Cause.GPU_HARDWARE, *broken[:QUOTED], said, *stacks)
+    return _made(Cause.STALLED, said, *stacks)
+
+
+def _ended_otherwise(evidence: Evidence) -> bool:
+    """Whether something else than our request (SIGTERM, later SIGKILL) ended it: a
+    fatal signal of its own, the kernel for want of memory, a GPU that failed."""
+    if signal_in(evidence) in NATIVE:
+        return True
+    killed = signal_in(evidence) == SIGKILL and bool(evidence.cgroup_oom_kills)
+    return killed or any(claim.decisive for claim in kernel_claims(evidence))
 
 
 def _lost_its_loss(evidence: Evidence) -> Diagnosis | None:

@@ -64,6 +64,9 @@ class Evidence:
     """The GPUs of the box after the end; empty: not known."""
     faulty_gpus: tuple[str, ...] = ()
     """UUIDs of those that the driver reported errors of (Xid) while it ran."""
+    uses_gpu: bool = True
+    """False: the driver lists who is on its GPUs, and no process of it was ever there,
+    nor was it given one."""
     own_pids: frozenset[int] = frozenset()
     """Every process of the attempt that was ever seen."""
     snapshot_bytes: int | None = None

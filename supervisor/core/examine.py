@@ -22,7 +22,7 @@ def examined(
 
     ``wanted``: the GPUs of the run, as its spec names them; None: all of the box.
     """
-    gpus = frozenset(named(wanted, evidence.gpus))
+    gpus = frozenset(() if evidence.limited else named(wanted, evidence.gpus))
     others = tenants(evidence.gpus, gpus=gpus, ours=evidence.own_pids)
     memory = diagnosis.memory
     pool = 0 if memory is None else memory.pool_bytes or memory.in_use_bytes or 0

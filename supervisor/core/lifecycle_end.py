@@ -42,6 +42,8 @@ STACKS_SECONDS = 15.0
 """How long a hanging process has to show its stacks before it is killed without."""
 KILL_SECONDS = 10.0
 """How long SIGKILL may take before it is sent, and reported, again."""
+WORTHWHILE_STEPS = 10
+"""A restart for main memory that came sooner was in vain: so much is simply needed."""
 REBOOT = (
     "SIGKILL did not end the attempt: a process may hang in the driver (D state), "
     "which only a reboot ends"
@@ -264,18 +266,33 @@ def _planned(
     evidence: Evidence,
     now: float,
 ) -> Step:
-    history = run.history.updated(remedy=RemedyKind.RESTART)
     message = f"next attempt: {because}"
     waiting = replace(
-        run, state=JobState.WAITING, history=history, deadline=now, message=message
+        run,
+        state=JobState.WAITING,
+        history=run.history.updated(remedy=RemedyKind.RESTART),
+        treatment=_without_vain_restarts(run.treatment, run.history.last),
+        deadline=now,
+        message=message,
     )
     if averts is None:
         return waiting, (Say(message),)
-    step = None if history.last is None else history.last.last_step
+    step = None if run.history.last is None else run.history.last.last_step
     found = examined(averts, evidence, wanted=run.policy.terms.gpus)
     record = planned(found, attempt=run.attempt, step=step)
     incident = OpenIncident(attempt=run.attempt, failed_step=step, at=now)
     return replace(waiting, open_incident=incident), (record, Say(message))
+
+
+def _without_vain_restarts(
+    treatment: Treatment, last: AttemptHistory | None
+) -> Treatment:
+    """Planned restarts spend no budget, so one that came to nothing is the last: if
+    memory runs out after it, that is a failure, and the budget decides."""
+    done = 0 if last is None else (last.last_step or 0) - (last.restored_step or 0)
+    if treatment.recycle_bytes is None or done >= WORTHWHILE_STEPS:
+        return treatment
+    return replace(treatment, recycle_bytes=None)
 
 
 def _where_drained(step: int | None) -> str:
@@ -311,17 +328,19 @@ def _first_reason(diagnosis: Diagnosis) -> str:
 
 
 def _verdict(run: Run, evidence: Evidence, diagnosis: Diagnosis) -> Verdict:
+    """A run that was asked to end does; a GPU that failed is kept out all the same."""
+    verdict = run.policy.decide(
+        diagnosis,
+        evidence,
+        run.history,
+        run.treatment,
+        quarantined=run.quarantined,
+    )
     if run.drain_by is None:
-        return run.policy.decide(
-            diagnosis,
-            evidence,
-            run.history,
-            run.treatment,
-            quarantined=run.quarantined,
-        )
+        return verdict
     because = "the run was asked to end; run it again to resume"
     remedy = Remedy(kind=RemedyKind.NONE, because=because)
-    return Verdict(remedy=remedy, treatment=run.treatment)
+    return replace(verdict, remedy=remedy, treatment=run.treatment, rung=None)
 
 
 def _after_verdict(run: Run, remedy: Remedy, now: float) -> Step:

@@ -49,6 +49,13 @@ def named(
     return tuple(known.get(gpu, str(gpu)) for gpu in wanted)
 
 
+def by_uuid(wanted: Sequence[int | str] | None) -> bool:
+    """Whether a spec names its GPUs so that they are known without the driver."""
+    return wanted is not None and all(
+        isinstance(gpu, str) and gpu.startswith(("GPU-", "MIG-")) for gpu in wanted
+    )
+
+
 def tenants(
     readings: Sequence[GpuReading],
     *,

@@ -15,11 +15,17 @@ SAME_STEP = 1
 
 
 def culprits(case: Case) -> tuple[str, ...]:
-    """The GPU that failed: as the driver names it, else the first one in use."""
+    """The GPU that failed: as the driver names it, else the first one in use.
+
+    None where the attempt is not known to have been on any: GPUs of a box that it did
+    not touch must not be kept from everybody for what it printed.
+    """
     named_by_driver = tuple(
         g for g in case.evidence.faulty_gpus if g in every_gpu(case)
     )
-    return named_by_driver or visible_gpus(case)[:1]
+    if named_by_driver or not case.evidence.uses_gpu:
+        return named_by_driver
+    return visible_gpus(case)[:1]
 
 
 def every_gpu(case: Case) -> tuple[str, ...]:
@@ -52,8 +58,8 @@ def first_bad_step(case: Case) -> int:
 
 
 def foreign_tenant(case: Case) -> bool:
-    """Somebody else holds memory on a GPU of this run."""
-    return bool(
+    """Somebody else holds memory on a GPU of this run, and that is what ran out."""
+    return on_a_gpu(case) and bool(
         tenants(case.gpus, gpus=visible_gpus(case), ours=case.evidence.own_pids)
     )
 
@@ -100,7 +106,7 @@ def elsewhere(case: Case) -> bool:
 
 def no_gpu(case: Case) -> bool:
     """The run uses no GPU, as far as is known."""
-    return not every_gpu(case)
+    return not (case.evidence.uses_gpu and every_gpu(case))
 
 
 def leaking(case: Case) -> bool:

@@ -85,6 +85,8 @@ class Starter:
             greeting="",
         )
         supervisor = self._supervisor(entry, begun, accept_changes=False)
+        if run.state is JobState.DRAINING and entry.row.wanted is Wanted.RUN:
+            supervisor.resume_after("a restart that an earlier daemon had begun")
         self._take_up(supervisor, begun)
         supervisor.begin()
         if entry.row.wanted is Wanted.STOP:
@@ -104,6 +106,7 @@ class Starter:
         supervisor.gpus = self.observer.readings
         supervisor.faults = self.observer.faults_of(begun.job.spec.gpus)
         supervisor.stuck = self.observer.stuck
+        supervisor.silent = self.observer.silent
         return supervisor
 
     def _take_up(self, supervisor: Supervisor, begun: Begun) -> None:
@@ -115,16 +118,16 @@ class Starter:
         name = Name(run_id=row.run_id, job=row.job, number=last.number)
         paths = begun.paths.attempt(last.number)
         attempt = supervisor.launcher.adopt(name, paths=paths)
+        # The probe's service remembers what the driver said since it began.
+        supervisor.faults = self.observer.faults_of(
+            begun.job.spec.gpus, since=_began(paths)
+        )
         if attempt is None:
             self.say(row.job, f"attempt {last.number} ended while no daemon watched")
             supervisor.adopt(end_of(begun, last.number))
         else:
             self.say(row.job, f"attempt {last.number} still runs: taken over")
             supervisor.take_over(attempt)
-            # The probe's service remembers what the driver said since then.
-            supervisor.faults = self.observer.faults_of(
-                begun.job.spec.gpus, since=_began(paths)
-            )
 
     def was_ended_by_the_machine(self, run: RunRow) -> bool:
         """Whether a run was drained by a shutdown of the machine: it was wanted, and

@@ -147,8 +147,16 @@ class Board:
             self._changed.wait()
             self._changed.clear()
             if self._shown is not None:
-                self._refresh(self._shown, now=time.monotonic())
+                self._try_to_refresh(self._shown)
             self._closed.wait(APART_SECONDS)
+
+    def _try_to_refresh(self, shown: _Shown) -> None:
+        """What cannot be rendered is not shown: a scrape that fails is noticed, one that
+        tells of yesterday is not."""
+        try:
+            self._refresh(shown, now=time.monotonic())
+        except Exception:  # noqa: BLE001  # told to whoever scrapes; the next may go well
+            self._ready.clear()
 
     def _refresh(self, shown: _Shown, *, now: float) -> None:
         for form, asked in list(self._wanted.items()):

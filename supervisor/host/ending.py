@@ -59,7 +59,8 @@ class Ending:
         To be asked no more once it has answered.
         """
         evidence = self.exited.evidence
-        if awaited(evidence, self.driver.word(self.pids), ended=self.at, now=now):
+        word = self.driver.word(self.pids)
+        if awaited(evidence, word, ended=self.at, now=now):
             return None
         faults = self.driver(self.pids)
         told = replace(
@@ -67,5 +68,6 @@ class Ending:
             gpus=self.gpus(),
             kernel=faults.kernel,
             faulty_gpus=faults.gpus,
+            uses_gpu=word.used or not word.answers,
         )
         return replace(self.exited, evidence=told)

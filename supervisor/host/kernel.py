@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from supervisor.host.clock import Clock
 from supervisor.host.piped import Piped
 
 KMSG = Path("/dev/kmsg")
@@ -21,6 +22,8 @@ RECORDS_A_POLL = 5000
 """The ring holds some thousands: one poll never reads for long."""
 MOST_BYTES = 4 * 1024 * 1024
 """Of the journal's answer; beyond it is cut off."""
+SLACK_SECONDS = 60.0
+"""Asked for of the journal before what is wanted: a wall clock may have been set."""
 _RECORD = re.compile(r"\d+,\d+,(?P<at>\d+),[^;]*;(?P<text>[^\n]*)")
 
 
@@ -97,6 +100,10 @@ class JournalQuestion:
     def __init__(self, *, since: float) -> None:
         """Ask for lines since ``since`` (monotonic seconds). Raises OSError."""
         command = ["journalctl", "--dmesg", "--boot", "--output=json", "--no-pager"]
+        # The journal may hold more than is read; its own clock is the wall's.
+        clock = Clock()
+        at = clock.wall() - max(clock.now() - since, 0.0) - SLACK_SECONDS
+        command.append(f"--since=@{max(at, 0.0):.0f}")
         self._since = since
         self._answer = bytearray()
         self._asked = Piped([*command, "--quiet"])

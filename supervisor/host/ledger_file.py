@@ -3,7 +3,8 @@
 Foreground runs of several jobs share a state directory, so several processes write to
 one ledger, seldom and little. That is what a rollback journal is for; WAL's gain is
 concurrency nobody needs here, and SQLite before 3.51.3 can damage a WAL that two
-connections reset at once. ``synchronous=FULL``: what was recorded survives power loss.
+connections reset at once. ``synchronous=EXTRA`` (sqlite.org/pragma.html): what was recorded
+survives power loss; FULL leaves the journal's removal to the directory's next sync.
 """
 
 import contextlib
@@ -51,7 +52,7 @@ class LedgerFile:
             self._connection.execute("PRAGMA foreign_keys=ON")
             self._connection.execute(f"PRAGMA cache_size=-{CACHE_KIB}")
             if not read_only:
-                self._connection.execute("PRAGMA synchronous=FULL")
+                self._connection.execute("PRAGMA synchronous=EXTRA")
             self._migrate(read_only=read_only)
 
     def close(self) -> None:

@@ -27,6 +27,10 @@ from supervisor.host.proc import name_of
 
 NEWS = 100
 """Sentences kept until somebody asks."""
+UNKNOWN = (
+    "the GPU driver has not said which GPUs there are, so these, which must be left out, "
+    "cannot be told from the others; waiting for it"
+)
 FIRST_NAMESPACE = 4026531836
 """Inode of the machine's own pid namespace (linux/proc_ns.h: PROC_PID_INIT_INO). In any
 other the driver's pids are not ours."""
@@ -213,6 +217,12 @@ class Observer:
     def stuck(self) -> str | None:
         """Why the driver will not answer before a reboot; None: it does, or might."""
         return REBOOT if self._watch.latest().reboot else None
+
+    def silent(self) -> str | None:
+        """Why nothing is known of the GPUs now; None: something is, or there are none."""
+        view = self._watch.latest()
+        known = view.absent or view.fresh(self.clock.now()) is not None
+        return None if known else UNKNOWN
 
     def faults_of(
         self, gpus: Sequence[int | str] | None, *, since: float | None = None

@@ -317,3 +317,13 @@ def test_who_else_is_on_the_gpus_of_the_run(
     assert [one.what for one in found.tenants] == told
     verdict = OomVerdict.FOREIGN_TENANT if told else OomVerdict.CAPACITY
     assert found.verdict is verdict
+
+
+def test_nobody_is_on_the_gpus_of_a_run_on_the_cpu() -> None:
+    """It ran out under the limit that we set; who holds a GPU is not to blame."""
+    diagnosis = Diagnosis(cause=Cause.DEVICE_OOM, because=(), memory=ROOM_TO_GROW)
+    evidence = Evidence(exit=None, gpus=BOX, limited=True)
+    found = with_autopsy(diagnosis, evidence, wanted=None).autopsy
+    assert found is not None
+    assert found.tenants == ()
+    assert found.verdict is OomVerdict.CAPACITY

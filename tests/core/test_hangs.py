@@ -1,6 +1,7 @@
 """Hangs, planned restarts, and processes that nothing ends: the life of a run."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -35,12 +36,15 @@ from supervisor.core.events import (
 from supervisor.core.evidence import Evidence
 from supervisor.core.lifecycle import GATE_SECONDS_MOST, Run, step
 from supervisor.core.liveness import Deadlines, Liveness, Look
+from supervisor.core.logscan import scan
+from supervisor.core.placement import GpuReading
 from supervisor.core.policy import Policy
 from supervisor.core.status import JobState
 from supervisor.core.treatment import Awaited, Detour, Treatment
 from supervisor.core.verdicts import RemedyKind
 from supervisor.wire.records import ExitRecord
 
+XID = "NVRM: Xid (PCI:0000:3b:00): 79, pid=7, GPU has fallen off the bus.\n"
 STILL = Look(heartbeat_ns=1, phase="training", progress=(1,), state="S")
 
 
@@ -93,7 +97,7 @@ def ended(
         system_seconds=0.0,
         started_ns=0,
         ended_ns=1,
-        asked_to_stop=False,
+        asked_to_stop=bool(evidence.get("stop_requested")),
         swept=0,
         unkillable=(),
     )
@@ -199,12 +203,76 @@ def test_a_person_who_asks_during_a_planned_restart_gets_the_end() -> None:
     assert (run.state, effects[-1]) == (JobState.DRAINED, End(75))
 
 
-def test_a_crash_during_a_planned_restart_is_a_crash() -> None:
-    """It has a cause and a remedy, as any other."""
+@pytest.mark.parametrize(
+    ("signal", "told", "cause"),
+    [
+        (11, {}, Cause.NATIVE_CRASH),
+        (9, {"cgroup_oom_kills": 1}, Cause.HOST_OOM),
+        (9, {"kernel": scan(XID.encode())}, Cause.GPU_HARDWARE),
+        (9, {}, Cause.PREEMPTED),
+        (15, {}, Cause.PREEMPTED),
+    ],
+)
+def test_a_crash_while_it_saves_is_a_crash(
+    signal: int, told: dict[str, Any], cause: Cause
+) -> None:
+    """What was asked of it is no cause of what it did not do."""
     run, _ = happen(running(), RestartDue("memory grows"))
-    run, effects = happen(run, ended(signal=11))
+    run, effects = happen(run, ended(signal=signal, stop_requested=True, **told))
+    (record,) = [e for e in effects if isinstance(e, RecordIncident)]
+    assert record.diagnosis.cause is cause
+
+
+def test_a_gpu_that_fails_while_the_run_ends_is_kept_out() -> None:
+    """The run ends as it was asked to; nobody else gets that GPU."""
+    run, _ = happen(running(), DrainRequested("Ctrl-C"))
+    gpus = tuple(GpuReading(uuid=f"GPU-{n}", index=n) for n in range(2))
+    run, effects = happen(
+        run,
+        ended(
+            signal=9, stop_requested=True, kernel=scan(XID.encode()), gpus=gpus,
+            faulty_gpus=("GPU-1",),
+        ),
+    )  # fmt: skip
+    assert run.state is JobState.DRAINED
+    (kept,) = [e for e in effects if isinstance(e, Quarantine)]
+    assert kept.gpus == ("GPU-1",)
+
+
+def test_a_gpu_that_failed_explains_the_hang() -> None:
+    """A call of the driver that never returns looks like a stall; the Xid tells."""
+    run, _ = hung()
+    run, _ = happen(run, StacksTaken())
+    run, effects = happen(run, ended(signal=9, kernel=scan(XID.encode())))
+    (record,) = [e for e in effects if isinstance(e, RecordIncident)]
+    assert record.diagnosis.cause is Cause.GPU_HARDWARE
+    said = [reason.text for reason in record.diagnosis.because]
+    assert "fallen off the bus" in said[0]
+    assert any("no progress" in text for text in said)
+
+
+def test_a_fault_of_the_programs_own_is_not_behind_a_hang() -> None:
+    """Xid 31 is what a program does to itself."""
+    run, _ = hung()
+    run, _ = happen(run, StacksTaken())
+    xid = b"NVRM: Xid (PCI:0000:3b:00): 31, pid=7, Ch 0000000b, MMU Fault\n"
+    run, effects = happen(run, ended(signal=9, kernel=scan(xid)))
+    (record,) = [e for e in effects if isinstance(e, RecordIncident)]
+    assert record.diagnosis.cause is Cause.STALLED
+
+
+@pytest.mark.parametrize(("steps", "kept"), [(3, None), (40, 50)])
+def test_a_planned_restart_that_came_to_nothing_is_the_last(
+    steps: int, kept: int | None
+) -> None:
+    """It spends no budget, so a run that simply needs the memory must not get another:
+    it would restart for ever."""
+    leaky = fresh(treatment=Treatment(recycle_bytes=50))
+    run, _ = happen(running(leaky), Looked(STILL, 50))
+    over = replace(ended(code=75, drained=True), last_step=5 + steps)
+    run, _ = happen(run, over)
     assert run.state is JobState.WAITING
-    assert [e for e in effects if isinstance(e, RecordIncident)]
+    assert run.treatment.recycle_bytes == kept
 
 
 def test_a_leaking_attempt_is_recycled_once_it_trains() -> None:

@@ -222,6 +222,23 @@ def test_our_own_processes_are_no_tenants() -> None:
     assert story.fail(own_pids=frozenset({99})).rung == "planned"
 
 
+def test_a_run_on_the_cpu_waits_for_nobody_on_a_gpu() -> None:
+    """It ran out under the limit that we set."""
+    story = Story(Cause.DEVICE_OOM, gpus=(gpu(0, TENANT),))
+    assert story.fail(limited=True).rung == "planned"
+
+
+def test_a_run_that_was_never_on_a_gpu_takes_none_from_others() -> None:
+    """A worker that hangs in a file system, or a line about ECC in its output."""
+    for cause in (Cause.UNKILLABLE, Cause.GPU_HARDWARE):
+        story = Story(cause, gpus=(gpu(0), gpu(1)))
+        assert story.fail(uses_gpu=False).quarantine == ()
+        assert story.fail().quarantine == ("GPU-0",)
+        named = story.fail(uses_gpu=False, faulty_gpus=("GPU-1",))
+        assert named.quarantine == ("GPU-1",)
+    assert Story(Cause.UNKILLABLE, gpus=(gpu(0),)).fail(uses_gpu=False).rung == "again"
+
+
 def test_fragmentation_under_our_own_limit_has_no_allocator_to_switch_to() -> None:
     """cuda_malloc_async is for GPUs."""
     story = Story(Cause.DEVICE_OOM_FRAGMENTATION)

@@ -5,6 +5,7 @@ from dataclasses import replace
 from supervisor.core.placement import (
     GpuProcess,
     GpuReading,
+    by_uuid,
     holders,
     named,
     tenants,
@@ -27,6 +28,15 @@ def test_a_spec_may_name_a_gpu_by_index_or_uuid() -> None:
     assert named([0, "GPU-b", "GPU-z"], BOX) == ("GPU-a", "GPU-b", "GPU-z")
     assert named(None, BOX) == ("GPU-a", "GPU-b")
     assert named([1], ()) == ("1",)
+
+
+def test_only_uuids_are_known_without_the_driver() -> None:
+    """An index may be any GPU until it has spoken, and so may all of them."""
+    assert by_uuid(("GPU-a", "MIG-b"))
+    assert by_uuid(())
+    assert not by_uuid(None)
+    assert not by_uuid(("GPU-a", "1"))
+    assert not by_uuid((0,))
 
 
 def test_a_tenant_holds_a_notable_part() -> None:

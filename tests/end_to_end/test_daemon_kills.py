@@ -110,11 +110,12 @@ def test_kills(box: BoxUnderTest, nvml: FakeNvml, victims: tuple[str, ...]) -> N
     assert done == list(range(len(done)))
 
 
+@pytest.mark.parametrize("watched", [True, False])
 def test_an_xid_that_no_daemon_heard(
-    box: BoxUnderTest, nvml: FakeNvml, tmp_path: Path
+    box: BoxUnderTest, nvml: FakeNvml, tmp_path: Path, *, watched: bool
 ) -> None:
     """The service that keeps the probe remembers it: the attempt that ends under the
-    next daemon is told apart from one that crashed by itself."""
+    next daemon, or before there is one, is told apart from one that crashed by itself."""
     path = tmp_path / "probe.sock"
     service = subprocess.Popen(
         [sys.executable, "-m", "supervisor.host.gpu_service", str(path), "0.1"],
@@ -129,9 +130,13 @@ def test_an_xid_that_no_daemon_heard(
         box.end(daemon, signal.SIGKILL)
         nvml.xid(0, 79)
         assert before["gpus"] == ["GPU-00000000-fake"]
+        if not watched:
+            os.kill(before["pid"], signal.SIGSEGV)
+            until(lambda: not psutil.pid_exists(before["pid"]))
         box.begin()
         until(lambda: gpus(box)["gpus"] and gpus(box)["gpus"][0]["last_xid"] == 79)
-        os.kill(before["pid"], signal.SIGSEGV)
+        if watched:
+            os.kill(before["pid"], signal.SIGSEGV)
         until(lambda: box.json("incidents"))
         (incident,) = box.json("incidents")
         assert (incident["attempt"], incident["cause"]) == (1, "gpu_hardware")

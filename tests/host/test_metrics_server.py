@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -289,3 +290,23 @@ def test_a_board_renders_beforehand() -> None:
             assert time.monotonic() < ends
             time.sleep(0.01)
     assert "metrics" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_what_cannot_be_rendered_is_not_shown() -> None:
+    """A scrape that fails is noticed; one that tells of yesterday is not. What comes
+    next is shown again."""
+    board, form = Board(), Form()
+    broken = replace(STATUS, job=7)  # type: ignore[arg-type]  # what no label can be
+    with board:
+        board.publish([STATUS])
+        assert board.read(form) == render([STATUS])
+        board.publish([broken])
+        ends = time.monotonic() + 30
+        with pytest.raises(AttributeError):
+            while board.read(form) == render([STATUS]):
+                assert time.monotonic() < ends
+                time.sleep(0.01)
+        board.publish([STATUS])
+        while board.read(form) != render([STATUS]):
+            assert time.monotonic() < ends
+            time.sleep(0.01)
