@@ -2,9 +2,13 @@
 
 from typing import Any
 
-from trainers import frameworks, isolation
-from trainers import seams_fit as seams
+from trainers import fit_build, frameworks, isolation
 from trainers.fit_report import memory_limit
+
+UNBUILT = (
+    "The batch is not sliced: the model's variables cannot be made without running a"
+    " step ({})."
+)
 
 
 def prepare(run: Any) -> Any:
@@ -17,7 +21,11 @@ def prepare(run: Any) -> Any:
     if directive.slice_size is None and not directive.calibrate:
         return None
     # A model that is built by its first step has no weights yet to examine.
-    seams.build(run.model, run.source.element_spec)
+    try:
+        fit_build.build(run.model, run.source.element_spec)
+    except fit_build.UnbuildableError as error:
+        run.attempt.notice(UNBUILT.format(error))
+        return None
     module = isolation.load("trainers.microbatch")
     try:
         return module.prepare(

@@ -104,6 +104,7 @@ class FitRun:
             steps_per_epoch=iterator.num_batches,
             batch=self.source.batch,
         )
+        self.source.tell_batch = self.report.batch_known
         self.tell(self.source.why_not_exact())
         self.tell(seams.why_device_not_exact())
         self.microbatch = fit_microbatch.prepare(self)
@@ -192,10 +193,11 @@ class FitRun:
         seams.start_at_epoch(self.model, None)
         local = self._local
         try:
-            seams.build(self.model, self.source.element_spec)
+            spec, manifest = self.source.element_spec, taken.manifest
+            fit_state.build(self.model, spec, manifest.state, taken.tensors)
             callbacks = fit_callbacks.of_fit(self.callbacks, self.model)
             told = fit_state.restore(
-                self.model, callbacks, taken.manifest.state, taken.tensors
+                self.model, callbacks, manifest.state, taken.tensors
             )
         except fit_state.MismatchError as error:
             frameworks.refuse(

@@ -11,7 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from trainers import decode, encode, fit_callbacks, fit_variables, model_description
+from trainers import (
+    decode,
+    encode,
+    fit_build,
+    fit_callbacks,
+    fit_variables,
+    model_description,
+)
 from trainers import seams_fit as seams
 from trainers.tensors import Tensor
 
@@ -77,6 +84,26 @@ def local_of(state: Mapping[str, Any], stored: Mapping[str, np.ndarray]) -> Any:
     return decoder.decode(state["local"])
 
 
+def build(
+    model: Any,
+    element_spec: Any,
+    state: Mapping[str, Any],
+    stored: Mapping[str, np.ndarray],
+) -> None:
+    """Make the variables that ``restore`` gives values to, where the model lacks them.
+
+    Raises:
+        MismatchError: they cannot be made without a step.
+    """
+    try:
+        fit_build.build(
+            model, element_spec, whole=lambda: is_whole(model, state, stored)
+        )
+    except fit_build.UnbuildableError as error:
+        message = f"its variables cannot be made without running a step: {error}"
+        raise MismatchError(message) from error
+
+
 def restore(
     model: Any,
     callbacks: list[Any],
@@ -95,9 +122,28 @@ def restore(
     return told + _set_random_state(decoder.decode(state["random"]))
 
 
+def is_whole(
+    model: Any, state: Mapping[str, Any], stored: Mapping[str, np.ndarray]
+) -> bool:
+    """Whether the model has all the variables that a snapshot gives back."""
+    try:
+        _paired(model, state["variables"], stored)
+    except MismatchError:
+        return False
+    return True
+
+
 def _restore_variables(
     model: Any, names: list[str], stored: Mapping[str, np.ndarray]
 ) -> None:
+    for variable, array in _paired(model, names, stored):
+        seams.assign(variable, array)
+
+
+def _paired(
+    model: Any, names: list[str], stored: Mapping[str, np.ndarray]
+) -> list[tuple[Any, np.ndarray]]:
+    """The model's variables, each with its value in the snapshot."""
     storable, _ = fit_variables.storable(model)
     present = [(one.name, variable) for one, variable in storable]
     by_name = dict(present)
@@ -112,5 +158,6 @@ def _restore_variables(
         if shape != array.shape:
             message = f"{name} has the shape {shape}, in the snapshot {array.shape}"
             raise MismatchError(message)
-    for (_, variable), array in zip(present, arrays, strict=True):
-        seams.assign(variable, array)
+    return [
+        (variable, array) for (_, variable), array in zip(present, arrays, strict=True)
+    ]

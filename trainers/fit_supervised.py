@@ -183,7 +183,7 @@ def give_back(session: Session, model: Any, arguments: dict[str, Any]) -> Any:
         epochs=arguments["epochs"],
         steps=local["steps"],
     )
-    seams.build(model, _element_spec(arguments, model))
+    spec = _element_spec(arguments, model)
     used = local["used"] + (local["drawn"] > 0)
     _replay(arguments["x"], made=local["begun"], used=used)
     validation = local["validation"]
@@ -194,6 +194,7 @@ def give_back(session: Session, model: Any, arguments: dict[str, Any]) -> Any:
     )
     callbacks = fit_callbacks.of_fit(given, model)
     try:
+        fit_state.build(model, spec, end.manifest.state, end.tensors)
         told = fit_state.restore(model, callbacks, end.manifest.state, end.tensors)
     except fit_state.MismatchError as error:
         frameworks.refuse(attempt, f"the model is not that of the snapshot: {error}")

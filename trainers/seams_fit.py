@@ -312,6 +312,34 @@ def build(model: Any, element_spec: Any) -> None:
     model._symbolic_build(data_batch=element_spec)
 
 
+def has_own_train_step(model: Any) -> bool:
+    """Whether the model's class has a ``train_step`` of the script's own."""
+    return type(model).train_step is not tf_trainer.TensorFlowTrainer.train_step
+
+
+def trace_train(model: Any, element_spec: Any) -> None:
+    """Trace the train function for batches of ``element_spec``; no step is run.
+
+    The same trace is used by the first step. Raises what the script's step raises.
+    """
+    model.make_train_function()
+    _trace(model.train_function, model.train_step, element_spec)
+
+
+def trace_test(model: Any, element_spec: Any) -> None:
+    """Trace the function of the validation, as ``trace_train`` does that of a step."""
+    model.make_test_function()
+    _trace(model.test_function, model.test_step, element_spec)
+
+
+def _trace(function: Any, step: Any, element_spec: Any) -> None:
+    compiled = next(_compiled(function, set()), None)
+    if compiled is None:  # eager: traced once for this alone, as Keras would do it
+        tf.function(step, autograph=False).get_concrete_function(element_spec)
+    else:
+        compiled.get_concrete_function(tf.data.IteratorSpec(element_spec))
+
+
 def updates(model: Any) -> int | None:
     """Updates the optimizer made so far; None before it has a counter."""
     iterations = getattr(getattr(model, "optimizer", None), "iterations", None)

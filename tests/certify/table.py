@@ -96,6 +96,8 @@ TABLE = (
     Row(name="clear_session", features="clear_session, then a second model"),
     Row(name="seed_again", features="set_random_seed again, two models in turn"),
     Row(name="own_train_step", memory=True, features="own train_step, second optimizer, variables"),
+    Row(name="no_call", features="model without call, two optimizers of its own,"
+        " steps_per_execution=2"),
     Row(name="own_fit", features="own fit that calls Keras' twice"),
     Row(name="ema", features="AdamW with EMA and clipping"),
     Row(name="mixed_precision", memory=True, features="mixed_float16, loss scaling", samples=72),

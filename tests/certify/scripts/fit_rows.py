@@ -350,13 +350,55 @@ def own_train_step():
     model.compile(
         "rmsprop", keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     )
-    model(x[:1])
-    model.second.build(model.trainable_variables)
+    model.ledger.build(None)  # read before the first step; nothing else is built
     train(model, x, y, batch_size=BATCH, epochs=4)
     finish(
         model,
         own=[float(model.calls), float(model.raw), digest(model.second.variables)],
     )
+
+
+class Vae(keras.Model):
+    """No ``call``; two optimizers, whose variables the first step makes."""
+
+    def __init__(self):
+        super().__init__()
+        self.ledger = Ledger()
+        self.encoder = keras.Sequential([layers.Dense(8, "relu"), layers.Dense(4)])
+        self.decoder = keras.Sequential([layers.Dropout(0.2), layers.Dense(WIDTH)])
+        self.noise = keras.random.SeedGenerator(5)
+
+    def compile(self, first, second, **options):
+        super().compile(**options)
+        self.first, self.second = first, second
+        self.total = keras.metrics.Mean(name="loss")
+
+    def train_step(self, x):
+        with tf.GradientTape(persistent=True) as tape:
+            values = self.ledger(x, training=True)
+            mean, spread = tf.split(self.encoder(values), 2, axis=1)
+            drawn = keras.random.normal(tf.shape(mean), seed=self.noise)
+            again = self.decoder(mean + tf.exp(0.5 * spread) * drawn, training=True)
+            loss = tf.reduce_mean((values - again) ** 2)
+        for part, optimizer in (
+            (self.encoder, self.first),
+            (self.decoder, self.second),
+        ):
+            weights = part.trainable_weights
+            optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights))
+        self.total.update_state(loss)
+        return {"loss": self.total.result()}
+
+
+def no_call():
+    x, _ = seeded()
+    model = Vae()
+    adam, sgd = keras.optimizers.Adam(0.01), keras.optimizers.SGD(0.1, momentum=0.9)
+    model.compile(adam, sgd, steps_per_execution=2, jit_compile=False)
+    model.ledger.build(None)
+    rows = tf.data.Dataset.from_tensor_slices(x).shuffle(N).batch(BATCH)
+    train(model, rows, epochs=4)
+    finish(model, own=digest([*adam.variables, *sgd.variables, *model.total.variables]))
 
 
 class OwnFit(keras.Model):
