@@ -18,11 +18,12 @@ epoch as well, from the job's own seed, the call of ``fit`` and how often the da
 begun. Seeding the script globally instead would freeze its reshuffling.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from trainers import data_fingerprint, data_pipelines
+from trainers import data_fingerprint, data_pipelines, data_sizes
 from trainers import seams_fit as seams
 from trainers.frameworks import deterministic_seed
 
@@ -31,6 +32,10 @@ tf = seams.tf
 
 as_written = tf.autograph.experimental.do_not_convert
 """AutoGraph looks for modules by name: ours may be hidden behind the script's own."""
+
+
+def _untold(_size: int) -> None:
+    """Nobody asked."""
 
 
 def permutation(n: int, *, seed: int, fit: int, begun: int) -> np.ndarray:
@@ -58,17 +63,37 @@ class Source:
         self.drawn = 0
         self.total: int | None = None
         """Batches of one pass, where an earlier attempt knew."""
+        self.tell_batch: Callable[[int], None] = _untold
+        """Called once, when the first batch shows a size that was not known before."""
+        self._stated: int | None = None
+        self._samples: int | None = None
+        self._seen: int | None = None
+        if isinstance(self.dataset, tf.data.Dataset):
+            self._stated = data_sizes.batch_of(self.dataset)
+            self._samples = data_sizes.samples_of(self.dataset)
 
     @property
     def batch(self) -> int | None:
-        """Samples a step; None where it is not known beforehand."""
-        leaves = [s for s in seams.tree.flatten(self.element_spec) if s is not None]
-        return leaves[0].shape[0] if leaves and leaves[0].shape.rank else None
+        """Samples a step; None where that is not known before the first is drawn."""
+        if self._stated is not None and self._samples:
+            return min(self._stated, self._samples)
+        return self._stated or self._seen
+
+    def saw(self, size: int | None) -> None:
+        """The first batch is drawn, by whichever thread."""
+        if self.batch is None and size:
+            self._seen = size
+            self.tell_batch(size)
+
+    def _iterate(self, dataset: Any) -> Any:
+        """An iterator that tells what the batch is, where that is not known yet."""
+        known = self.batch is not None
+        return iter(dataset if known else data_sizes.telling(dataset, self.saw))
 
     @property
     def samples(self) -> int | None:
         """Samples in the data; None where unknown."""
-        return None
+        return self._samples
 
     @property
     def element_spec(self) -> Any:
@@ -91,7 +116,7 @@ class Source:
         self.used += self.drawn > 0
         self.begun += 1
         self.drawn = 0
-        return iter(self.dataset)
+        return self._iterate(self.dataset)
 
     def resume(self, *, begun: int, drawn: int) -> Any:
         """The iterator that was the ``begun``-th, after ``drawn`` batches."""
@@ -101,7 +126,7 @@ class Source:
             data_pipelines.replay(self.dataset, made=begun, used=self.used + 1)
             return iter(self.dataset.take(0))
         data_pipelines.replay(self.dataset, made=begun - 1, used=self.used)
-        return iter(self.dataset.skip(drawn) if drawn else self.dataset)
+        return self._iterate(self.dataset.skip(drawn) if drawn else self.dataset)
 
     def first_batch(self) -> Any:
         """A batch to measure with; the order of the data is left as it was."""
@@ -127,10 +152,8 @@ class GeneratorSource(Source):
 
     def begin(self) -> Any:
         """The generator goes on where it is: Keras never starts one again."""
-        before, self.begun = self.drawn, self.begun + 1
-        iterator = iter(self.dataset)
-        self.drawn = before
-        return iterator
+        self.begun += 1
+        return self._iterate(self.dataset)
 
     def first_batch(self) -> Any:
         """The batch that Keras peeked at."""
@@ -331,7 +354,7 @@ class PyDatasetSource(Source):
     def resume(self, *, begun: int, drawn: int) -> Any:
         """The rest of the ``begun``-th pass; ``prepare`` has set its order."""
         self.begun, self.drawn = begun, drawn
-        return iter(self.dataset)
+        return self._iterate(self.dataset)
 
     def first_batch(self) -> Any:
         """The batch at index 0."""

@@ -21,9 +21,10 @@ def belongs(
     """Whether to go on from ``taken``, whose state of the call is ``local``.
 
     A script that tries several batches makes several calls under one number. Another
-    batch in a changed script, and other data, are refused, and end the process.
+    batch in a changed script, and other data, are refused, and end the process. A batch
+    that is not known before it is drawn is no other one.
     """
-    if local["batch"] == batch:
+    if batch is None or local["batch"] in (None, batch):
         check_data(attempt, local.get("data") or {}, fingerprint)
         return True
     if taken.manifest.state["script"] != script_hash(attempt.directive.script):

@@ -24,6 +24,7 @@ class Report:
 
     def __init__(self, attempt: Attempt) -> None:
         self._attempt = attempt
+        self._began_with: dict[str, Any] = {}
         self._began = time.perf_counter()
         self._read_at = 0.0
         self._steps = 0
@@ -38,8 +39,18 @@ class Report:
     def fit_began(self, *, batch: int | None, **fields: Any) -> None:
         """``fit`` knows its data: ``fit, epochs, steps_per_epoch``."""
         self._attempt.enter(Phase.COMPILING)
+        self._began_with = fields
         self._attempt.set(effective_batch=batch, **fields)
         self._attempt.say(Kind.FIT_BEGAN, batch=batch, **fields)
+
+    def batch_known(self, batch: int) -> None:
+        """The first batch is drawn, and ``fit_began`` did not know its size.
+
+        Told before the step runs, which may end the process. Called by any thread.
+        """
+        self._attempt.say(Kind.FIT_BEGAN, batch=batch, **self._began_with)
+        if not self.reduced:
+            self._attempt.set(effective_batch=batch)
 
     def promise(self, because: str | None) -> None:
         """Whether the result will be the same bit for bit after a restart."""

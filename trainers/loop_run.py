@@ -10,6 +10,7 @@ from trainers import (
     data_fingerprint,
     data_operations,
     data_pipelines,
+    data_sizes,
     fit_match,
     fit_state,
     frameworks,
@@ -71,11 +72,6 @@ class PythonSource(data.Source):
 
     @property
     def element_spec(self) -> None:
-        """Not known before the first batch."""
-        return
-
-    @property
-    def batch(self) -> None:
         """Not known before the first batch."""
         return
 
@@ -159,6 +155,7 @@ class LoopRun(FitRun):
             iterator = source.begin()
         self._boundary()
         for batch in iterator:
+            source.saw(data_sizes.size_of(batch))
             self.before_step(self.next_step)
             yield batch
             self.kept.step += 1
@@ -209,6 +206,7 @@ class LoopRun(FitRun):
             steps_per_epoch=None,
             batch=self.source.batch,
         )
+        self.source.tell_batch = self.report.batch_known
         self.tell(self.source.why_not_exact())
         self.tell(seams.why_device_not_exact())
         if not self._told:

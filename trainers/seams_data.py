@@ -7,6 +7,8 @@
 | ``Dataset._inputs``, ``_functions`` | the stages of a pipeline and what they call |
 | ``DatasetToGraphV2``, ``DatasetFromGraph`` | a copy that shares no state |
 | ``_VariantDataset`` | that copy as a dataset |
+| ``compute_batch_size`` | what ``batch`` was asked for, behind stages that keep it |
+| ``_batch_size`` of a stage | it makes the batches |
 """
 
 from collections.abc import Iterator
@@ -14,6 +16,7 @@ from typing import Any
 
 import tensorflow as tf
 from tensorflow.core.framework import graph_pb2
+from tensorflow.python.data.experimental.ops import distribute
 from tensorflow.python.data.ops import dataset_ops
 from tensorflow.python.data.util import random_seed
 from tensorflow.python.eager import context as eager_context
@@ -37,6 +40,7 @@ NAMES: tuple[tuple[Any, str], ...] = (
     (dataset_ops, "_VariantDataset"),
     (gen_dataset_ops, "dataset_to_graph_v2"),
     (gen_experimental_dataset_ops, "dataset_from_graph"),
+    (distribute, "compute_batch_size"),
 )
 
 
@@ -65,6 +69,20 @@ def inputs(stage: Any) -> list[Any]:
 def repetitions(stage: Any) -> int:
     """How often a repeating stage goes through its input; -1: for ever."""
     return int(stage._count)
+
+
+def makes_batches(stage: Any) -> bool:
+    """Whether ``stage`` makes the batches."""
+    return hasattr(stage, "_batch_size")
+
+
+def batch_size(dataset: Any) -> int | None:
+    """Samples in a whole batch of ``dataset``, as its stages say; None: they do not."""
+    try:
+        size = int(distribute.compute_batch_size(dataset))
+    except (tf.errors.OpError, IndexError):  # the latter where a tensor is a scalar
+        return None
+    return size if size > 0 else None
 
 
 def is_fused(stage: Any) -> bool:

@@ -23,7 +23,7 @@ def script(tmp_path: Path) -> Path:
 def asked(
     script: Path,
     *,
-    batch: int,
+    batch: int | None,
     data: dict[str, str] = DATA,
     accept: bool = False,
     changed: bool = False,
@@ -52,6 +52,11 @@ def test_a_script_that_tries_several_batches_comes_by_its_own_again(
 ) -> None:
     """The snapshot is of a later try of the same call: this one begins anew."""
     assert asked(script, batch=64) == (False, [])
+
+
+def test_a_batch_that_nobody_knows_yet_is_no_other(script: Path) -> None:
+    """It was known when the snapshot was taken: its first batch had been drawn."""
+    assert asked(script, batch=None, changed=True) == (True, [])
 
 
 def test_another_batch_in_a_changed_script_is_refused(
