@@ -313,8 +313,12 @@ def build(model: Any, element_spec: Any) -> None:
 
 
 def has_own_train_step(model: Any) -> bool:
-    """Whether the model's class has a ``train_step`` of the script's own."""
-    return type(model).train_step is not tf_trainer.TensorFlowTrainer.train_step
+    """Whether the model's class has a ``train_step`` of the script's own.
+
+    The state of a loop of the script's own has none at all: there is nothing to trace.
+    """
+    keras_own = tf_trainer.TensorFlowTrainer.train_step
+    return getattr(type(model), "train_step", keras_own) is not keras_own
 
 
 def trace_train(model: Any, element_spec: Any) -> None:
