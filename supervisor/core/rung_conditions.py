@@ -58,8 +58,11 @@ def first_bad_step(case: Case) -> int:
 
 
 def foreign_tenant(case: Case) -> bool:
-    """Somebody else holds memory on a GPU of this run, and that is what ran out."""
-    return on_a_gpu(case) and bool(
+    """Somebody else holds memory on a GPU of this run, and that is what ran out: not
+    where more was asked for than the GPU has."""
+    autopsy = case.diagnosis.autopsy
+    oversize = autopsy is not None and autopsy.verdict is OomVerdict.OVERSIZE
+    return (on_a_gpu(case) and not oversize) and bool(
         tenants(case.gpus, gpus=visible_gpus(case), ours=case.evidence.own_pids)
     )
 

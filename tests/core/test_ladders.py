@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from supervisor.core.allocator import MemoryFigures
+from supervisor.core.autopsy import NOTHING_FOUND, Autopsy, OomVerdict, autopsy_of
 from supervisor.core.backoff import BackOff
 from supervisor.core.causes import Cause
 from supervisor.core.evidence import Evidence, NonFinite
@@ -61,6 +62,7 @@ class Story:
         snapshot: int | None = 0,
         memory: MemoryFigures | None = None,
         rss: int | None = None,
+        autopsy: Autopsy | None = None,
         **evidence: Any,
     ) -> Verdict:
         """One more attempt that ends for the cause."""
@@ -78,7 +80,9 @@ class Story:
         reason = Reason("record 17 is corrupt", "x")
         known: dict[str, Any] = {"steps_done": 5, "gpus": self.gpus, **evidence}
         verdict = self.policy.decide(
-            Diagnosis(cause=self.cause, because=(reason,), memory=memory),
+            Diagnosis(
+                cause=self.cause, because=(reason,), memory=memory, autopsy=autopsy
+            ),
             Evidence(exit=None, **known),
             self.history,
             self.treatment,
@@ -206,6 +210,16 @@ def test_out_of_memory_with_a_tenant_on_the_gpu() -> None:
     moved = story.fail()
     assert moved.remedy.kind is RemedyKind.ANOTHER_GPU
     assert moved.treatment.avoid == ("GPU-0",)
+
+
+def test_more_than_the_gpu_has_is_not_waited_for() -> None:
+    """Nobody can make room for that by going."""
+    story = Story(Cause.DEVICE_OOM, gpus=(gpu(0, TENANT),))
+    memory = MemoryFigures(limit_bytes=GIB, requested_bytes=2 * GIB)
+    found = autopsy_of(story.cause, memory, NOTHING_FOUND)
+    assert found is not None
+    assert found.verdict is OomVerdict.OVERSIZE
+    assert story.fail(memory=memory, autopsy=found).rung == "planned"
 
 
 def test_a_gpu_with_a_tenant_of_its_own_is_no_way_out() -> None:
