@@ -20,6 +20,8 @@ class SpawnFailed:
     """No process could be started: ``because`` says why."""
 
     because: str
+    lasting: bool = False
+    """Trying again cannot help before a person has done something."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

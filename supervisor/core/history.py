@@ -26,6 +26,8 @@ class AttemptHistory:
     number: int
     cause: Cause | None = None
     """None while it runs."""
+    started: bool = True
+    """False: no process came of it, so it tells nothing about training."""
     remedy: RemedyKind | None = None
     """What was done about its end."""
     rung: str | None = None
@@ -139,6 +141,15 @@ class History:
         rows = [a.snapshot_step is None for a in reversed(counted[1:])]
         return rows.index(False) if False in rows else len(rows)
 
+    def unstarted(self) -> int:
+        """Launches in a row, up to now, that no process came of."""
+        count = 0
+        for attempt in reversed(self.attempts):
+            if attempt.started or attempt.number < self.budget_since:
+                break
+            count += 1
+        return count
+
     def tried(self, cause: Cause) -> Counter[str]:
         """How often each rung was used for ``cause`` since there was progress."""
         return _rungs(self._row(None), cause)
@@ -183,7 +194,8 @@ class History:
         )
 
     def _counted(self) -> tuple[AttemptHistory, ...]:
-        return tuple(a for a in self.attempts if a.number >= self.budget_since)
+        since = self.budget_since
+        return tuple(a for a in self.attempts if a.started and a.number >= since)
 
     def _row(self, cause: Cause | None) -> list[AttemptHistory]:
         """The newest attempts, newest first, up to the last that brought progress."""

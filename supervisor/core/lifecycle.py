@@ -6,7 +6,9 @@
 4. One attempt at a time: an attempt is launched only from ``waiting``, and only after
    the gate found nothing left of the one before.
 5. Every end of an attempt has a diagnosis, every failure an incident.
-6. A hang is judged, shown (the stacks of its threads) and only then killed.
+6. A launch that no process came of is tried again, later and later, and spends no budget
+   of training's; after many in a row the run gives up.
+7. A hang is judged, shown (the stacks of its threads) and only then killed.
 """
 
 from collections.abc import Mapping
@@ -50,10 +52,16 @@ from supervisor.core.regrow import regrown
 from supervisor.core.run import Run, Step, Transition
 from supervisor.core.status import JobState
 from supervisor.core.treatment import NOTHING
+from supervisor.core.units import format_duration
 
 GATE_SECONDS = 1.0
 GATE_SECONDS_MOST = 30.0
 """How often a held gate is looked at again: less and less often."""
+
+LAUNCHES = 15
+LAUNCH_SECONDS_MOST = 60.0
+"""After so many in a row that failed a run gives up: 1, 2, 4 … seconds apart, in all ten
+minutes. A machine that shuts down, a busy systemd or a full disk pass by."""
 
 
 def step(run: Run, event: Event, *, now: float) -> Step:
@@ -123,14 +131,30 @@ def _spawned(run: Run, event: Event, now: float) -> Step:
     return running, (Say(f"attempt {run.attempt} started, pid {event.pid}"),)
 
 
-def _spawn_failed(run: Run, event: Event, _now: float) -> Step:
+def _spawn_failed(run: Run, event: Event, now: float) -> Step:
     assert isinstance(event, SpawnFailed)  # noqa: S101  # by the table
-    ended = replace(run, state=JobState.GAVE_UP, message=event.because)
-    return ended, (Say(event.because), End(EXIT_GAVE_UP))
+    history = run.history.updated(cause=Cause.NONE, started=False)
+    failed = replace(run, history=history, deadline=None)
+    if run.drain_by is not None:  # asked for while the attempt was being started
+        return end.drain_at_rest(failed, DrainRequested(run.drain_by), now)
+    tries = history.unstarted()
+    if event.lasting or tries >= LAUNCHES:
+        often = "" if event.lasting else f", {tries} times in a row"
+        message = f"gave up: attempts could not be started{often}: {event.because}"
+        ended = replace(failed, state=JobState.GAVE_UP, message=message)
+        return ended, (Say(message), End(EXIT_GAVE_UP))
+    wait = min(2.0 ** max(tries - 1, 0), LAUNCH_SECONDS_MOST)
+    when = format_duration(wait)
+    message = f"could not be started, next try in {when}: {event.because}"
+    again = replace(
+        failed, state=JobState.WAITING, deadline=now + wait, message=message
+    )
+    return again, (Say(message),)
 
 
 def _rows() -> tuple[Transition, ...]:
     s = JobState
+    unstarted = (s.WAITING, s.DRAINED, s.GAVE_UP)
     over = (s.FINISHED, s.DRAINED, s.WAITING, s.GAVE_UP)
     ended = "the attempt ended"
     look_at = (s.RUNNING, s.KILLING, s.DRAINING)
@@ -141,7 +165,7 @@ def _rows() -> tuple[Transition, ...]:
         (s.WAITING, Unkillable, (s.WAITING,), end.unkillable, "D state"),
         (s.WAITING, DrainRequested, (s.DRAINED,), end.drain_at_rest, "drain"),
         (s.LAUNCHING, Spawned, (s.RUNNING, s.DRAINING), _spawned, "training started"),
-        (s.LAUNCHING, SpawnFailed, (s.GAVE_UP,), _spawn_failed, "could not start"),
+        (s.LAUNCHING, SpawnFailed, unstarted, _spawn_failed, "could not start"),
         (s.LAUNCHING, DrainRequested, (s.LAUNCHING,), end.note_drain, "drain: noted"),
         (s.RUNNING, Learned, (s.RUNNING,), learned, "news"),
         (s.RUNNING, Told, (s.RUNNING,), told, "a sentence"),

@@ -37,6 +37,11 @@ NOT_STARTED = "the process that watches over training did not start"
 class LaunchError(Exception):
     """No attempt could be started; the message is for a person."""
 
+    def __init__(self, message: str, *, lasting: bool = False) -> None:
+        """``lasting``: the same again cannot help before somebody has done something."""
+        super().__init__(message)
+        self.lasting = lasting
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Name:

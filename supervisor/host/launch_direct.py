@@ -36,6 +36,9 @@ from supervisor.wire.directive import Directive
 from supervisor.wire.files import write_json
 from supervisor.wire.paths import AttemptPaths
 
+_MISSING = (FileNotFoundError, NotADirectoryError, PermissionError)
+"""The directory to work in, say: a full disk passes by, this does not."""
+
 
 @dataclass(kw_only=True)
 class DirectAttempt(Filed):
@@ -121,7 +124,7 @@ class DirectLauncher(Launcher):
             )
         except OSError as error:
             message = f"cannot start the attempt: {error.strerror}: {error.filename}"
-            raise LaunchError(message) from error
+            raise LaunchError(message, lasting=isinstance(error, _MISSING)) from error
         return DirectAttempt(files=paths, shim=shim)
 
     def command(self, spec: Spec, paths: AttemptPaths) -> list[str]:

@@ -28,7 +28,7 @@ from supervisor.host.attempts import (
 )
 from supervisor.host.cgroup import oom_kills
 from supervisor.host.process import Neighbour
-from supervisor.host.systemctl import SystemdError
+from supervisor.host.systemctl import NoAnswerError, SystemdError
 from supervisor.wire.directive import Directive
 from supervisor.wire.files import write_json
 from supervisor.wire.paths import AttemptPaths
@@ -59,7 +59,7 @@ class SystemdAttempt(Filed):
         if self.training is None and self._over():
             problem = self._why_not()
             if read_shimmed(self.files) is None:  # it may have come and gone meanwhile
-                raise LaunchError(problem)
+                raise problem
         if self.training is None:
             self._meet(read_shimmed(self.files))
         return self.training is not None
@@ -91,15 +91,16 @@ class SystemdAttempt(Filed):
         queued = found.get("Job", "0") not in {"", "0"}
         return found.get("ActiveState") in OVER and not queued
 
-    def _why_not(self) -> str:
+    def _why_not(self) -> LaunchError:
         try:
             found = systemctl.show(self.unit, "Result", "LoadState", "ExecMainStatus")
         except SystemdError as error:
-            return f"{NOT_STARTED}: {error}"
+            return LaunchError(f"{NOT_STARTED}: {error}")
         if found.get("LoadState") != "loaded":
-            return f"there is no unit {self.unit}: enable its user first"
+            message = f"there is no unit {self.unit}: enable its user first"
+            return LaunchError(message, lasting=True)
         code = found.get("ExecMainStatus", "")
-        return (
+        return LaunchError(
             f"{NOT_STARTED}: {self.unit} ended with {found.get('Result')} ({code}); "
             f"see journalctl -u {self.unit}"
         )
@@ -171,7 +172,7 @@ class SystemdLauncher(Launcher):
             write_json(self.request(directive), self._request(spec, directive, paths))
             if spec.memory.host is not None:
                 systemctl.limit(unit, {"MemoryMax": str(spec.memory.host)})
-            systemctl.start(unit)
+            _begin(unit)
         except OSError as error:
             message = f"cannot start the attempt: {error.strerror}: {error.filename}"
             raise LaunchError(message) from error
@@ -261,3 +262,11 @@ class SystemdLauncher(Launcher):
             systemctl.forget(unit)
         except SystemdError:
             return  # it was forgotten before
+
+
+def _begin(unit: str) -> None:
+    """Begin to start ``unit``. Raises SystemdError: it will not."""
+    try:
+        systemctl.start(unit)
+    except NoAnswerError:
+        return  # it may come all the same: whether it does, ``started`` finds out

@@ -18,6 +18,10 @@ class SystemdError(Exception):
     """systemd did not do what was asked; the message is what it said."""
 
 
+class NoAnswerError(SystemdError):
+    """systemd did not answer in time; it may do what was asked all the same."""
+
+
 @dataclass(frozen=True, slots=True)
 class Unit:
     """A unit that exists now."""
@@ -88,7 +92,7 @@ def _call(*arguments: str) -> str:
         raise SystemdError(message) from error
     except TimeUpError:
         message = f"systemd did not answer within {CALL_SECONDS:.0f} s"
-        raise SystemdError(message) from None
+        raise NoAnswerError(message) from None
     if done.code:
         said = done.errors.strip().splitlines()
         raise SystemdError(said[0] if said else f"systemctl ended with {done.code}")

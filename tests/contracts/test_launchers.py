@@ -330,3 +330,4 @@ def test_a_directory_that_does_not_exist(bench: Bench) -> None:
     with pytest.raises(LaunchError) as caught:
         until(bench.launch("", working_directory="/no/such/place").attempt.started)
     assert str(caught.value)
+    assert caught.value.lasting is isinstance(bench.launcher, DirectLauncher)

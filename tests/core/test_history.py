@@ -33,6 +33,20 @@ def test_the_first_failure_is_no_restart() -> None:
     assert History().unknown() == 0
 
 
+def test_a_launch_that_failed_spends_nothing() -> None:
+    """No process came of it: it neither counts, nor ends a row of failures."""
+    failed = history((OOM, 0), (Cause.NONE, None), (OOM, 0), (Cause.NONE, None))
+    unstarted = tuple(
+        replace(attempt, started=attempt.cause is OOM) for attempt in failed.attempts
+    )
+    run = replace(failed, attempts=unstarted)
+    assert (run.fruitless(OOM), run.unknown(), run.failures) == (1, 0, 2)
+    assert run.unstarted() == 1
+    assert run.begun(5).updated(cause=Cause.NONE, started=False).unstarted() == 2
+    assert run.begun(5).unstarted() == 0
+    assert replace(run, budget_since=5).unstarted() == 0
+
+
 def test_a_newer_snapshot_earns_the_budget_back() -> None:
     """Only the restarts since the last progress count."""
     assert history((OOM, 0), (OOM, 0), (OOM, 0)).fruitless(OOM) == 2

@@ -30,7 +30,7 @@ from supervisor.core.events import (
     TimeIsUp,
 )
 from supervisor.core.evidence import Evidence
-from supervisor.core.lifecycle import TABLE, Run, diagram, step
+from supervisor.core.lifecycle import LAUNCHES, TABLE, Run, diagram, step
 from supervisor.core.policy import Policy
 from supervisor.core.status import JobState
 from supervisor.core.treatment import NOTHING
@@ -290,11 +290,52 @@ def test_training_that_drained_by_itself_is_not_restarted() -> None:
     assert running(early)[0].message == "drained before the first step"
 
 
-def test_no_process() -> None:
-    """A process that cannot be started is no restart loop."""
-    run, effects = happen(fresh(), TimeIsUp(), GateClear(), SpawnFailed("no memory"))
+def test_a_launch_that_failed_is_tried_again_later_and_later() -> None:
+    """Systemd is busy, a disk is full, the machine shuts down: that passes by. A run that
+    cannot be started for ten minutes gives up, and says why."""
+    run, waits, now = fresh(), list[float](), 0.0
+    effects: list[Effect] = []
+    while not run.state.ended:
+        run, effects = happen(
+            run, TimeIsUp(), GateClear(), SpawnFailed("no memory"), now=now
+        )
+        waits += [] if run.deadline is None else [run.deadline - now]
+        now += waits[-1]
+    assert waits == [1, 2, 4, 8, 16, 32, *[60.0] * (LAUNCHES - 7)]
+    assert sum(waits) >= 540.0
+    assert (run.state, run.attempt) == (JobState.GAVE_UP, LAUNCHES)
+    assert run.message == (
+        f"gave up: attempts could not be started, {LAUNCHES} times in a row: no memory"
+    )
+    assert effects[-2:] == [Say(run.message), End(1)]
+
+
+def test_an_attempt_that_starts_ends_the_row_of_launches_that_failed() -> None:
+    """And they spend nothing of the budget of failures."""
+    launched = (TimeIsUp(), GateClear())
+    failed = (*launched, SpawnFailed("busy")) * (LAUNCHES - 1)
+    run, _ = happen(fresh(), *failed, *launched, Spawned(1), killed(5, 0), *failed)
+    assert run.state is JobState.WAITING
+    assert run.history.fruitless() == run.history.unknown() == 0
+    run, effects = happen(run, *launched)
+    assert effects[-1] == Launch(number=2 * LAUNCHES, treatment=NOTHING)
+
+
+def test_a_launch_that_can_never_succeed() -> None:
+    """Its user has no unit, say: that is no reason to try for ten minutes."""
+    failed = SpawnFailed("no unit", lasting=True)
+    run, effects = happen(fresh(), TimeIsUp(), GateClear(), failed)
     assert (run.state, effects[-1]) == (JobState.GAVE_UP, End(1))
-    assert Say("no memory") in effects
+    assert run.message == "gave up: attempts could not be started: no unit"
+
+
+def test_a_drain_while_a_launch_fails() -> None:
+    """Whoever asked for the end gets it."""
+    asked = DrainRequested("SIGTERM")
+    run, effects = happen(
+        fresh(), TimeIsUp(), GateClear(), asked, SpawnFailed("no memory")
+    )
+    assert (run.state, effects[-1]) == (JobState.DRAINED, End(75))
 
 
 def test_the_diagram_shows_every_state() -> None:
