@@ -60,6 +60,8 @@ def make_directive(
         attempt=number,
         script=spec.script,
         args=spec.args,
+        script_hash=row.script_hash,
+        kept_script=str(paths.script),
         attempt_directory=str(paths.attempt(number).root),
         snapshot_directory=str(paths.snapshots),
         memory_directory=None if memory is None else str(memory),

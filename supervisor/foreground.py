@@ -3,9 +3,8 @@
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from hashlib import blake2b
 from pathlib import Path
 from uuid import uuid4
 
@@ -66,12 +65,6 @@ class Begun:
     clock: Clock
     start: Start
     greeting: str
-
-
-def script_hash(content: bytes, args: Sequence[str]) -> str:
-    """What tells one computation from another: the script's bytes and arguments."""
-    arguments = "\0".join(args).encode()
-    return blake2b(arguments + b"\0\0" + content, digest_size=16).hexdigest()
 
 
 def begin(

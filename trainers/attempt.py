@@ -56,6 +56,8 @@ class Attempt:
         self._step_sum = 0.0
         self._step_smoothed: float | None = None
         self.drain_requested = False
+        self.script: bytes | None = None
+        """What is run, which may not be what the file holds now; None: not yet read."""
         self.fits_began = 0
         """Calls of ``fit`` that trained in this attempt."""
         self.steps_here: int | None = None

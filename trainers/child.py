@@ -4,8 +4,6 @@ Nothing of TensorFlow or Keras is imported here before the script does it.
 """
 
 import builtins
-import io
-import os
 import signal
 import sys
 import traceback
@@ -16,7 +14,7 @@ from typing import Any
 from supervisor.wire.directive import EXIT_REFUSED, Directive
 from supervisor.wire.events import Kind
 from supervisor.wire.page import Phase
-from trainers import crash_report, drain, frameworks, isolation
+from trainers import crash_report, drain, frameworks, isolation, kept_script
 from trainers.attempt import Attempt, make_current
 
 
@@ -45,7 +43,10 @@ def main(arguments: list[str]) -> int:
 def run(attempt: Attempt) -> int:
     """Run the script; returns the exit code the process should have."""
     try:
-        execute(attempt.directive.script, attempt.directive.args)
+        attempt.script, told = kept_script.read(attempt.directive)
+        if told is not None:
+            attempt.notice(told)
+        execute(attempt.directive.script, attempt.directive.args, attempt.script)
     except SystemExit as stop:
         code = exit_code(stop)
     except BaseException as error:  # noqa: BLE001  # the last one to see it
@@ -89,8 +90,8 @@ def failed(attempt: Attempt, error: BaseException) -> int:
     return 128 + signal.SIGINT if isinstance(error, KeyboardInterrupt) else 1
 
 
-def execute(script: str, args: tuple[str, ...]) -> None:
-    """Run ``script`` as ``python script args`` would.
+def execute(script: str, args: tuple[str, ...], content: bytes) -> None:
+    """Run ``content`` as ``python script args`` would if ``script`` held it.
 
     ``__main__`` is the script's own module: ``multiprocessing`` finds the file to
     import again in a spawned process by it.
@@ -105,8 +106,7 @@ def execute(script: str, args: tuple[str, ...]) -> None:
     # Ours stays alive: a module that is dropped loses its globals.
     vars(sys)["_trainwarden_main"] = sys.modules["__main__"]
     sys.modules["__main__"] = main_module
-    with io.open_code(os.fspath(Path(script).resolve())) as file:
-        code = compile(file.read(), script, "exec", dont_inherit=True)
+    code = compile(content, script, "exec", dont_inherit=True)
     exec(code, vars(main_module))  # noqa: S102  # running the script is the job
 
 

@@ -27,7 +27,7 @@ def belongs(
     if batch is None or local["batch"] in (None, batch):
         check_data(attempt, local.get("data") or {}, fingerprint)
         return True
-    if taken.manifest.state["script"] != script_hash(attempt.directive.script):
+    if taken.manifest.state["script"] != script_hash(attempt):
         frameworks.refuse(
             attempt,
             f"the script was changed: its batch is {batch}, that of"

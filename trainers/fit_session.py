@@ -1,6 +1,5 @@
 """What all calls of ``fit`` of a process share: the snapshots, and which call this is."""
 
-import hashlib
 import os
 import time
 from dataclasses import asdict, replace
@@ -10,6 +9,7 @@ from typing import Any
 from supervisor.wire.directive import Directive
 from supervisor.wire.events import NO_ROOM, Kind
 from supervisor.wire.manifest import DURABLE, FORMAT, MEMORY, Manifest
+from supervisor.wire.seal import hash_of
 from trainers import resume, snapshot
 from trainers.attempt import Attempt
 from trainers.cadence import Cadence, Due, Interval, Measured, SnapshotPlan
@@ -221,7 +221,7 @@ class Session:
             wall_time=time.time(),
             state={
                 **state,
-                "script": script_hash(directive.script),
+                "script": script_hash(self.attempt),
                 "tries": self.tries,
             },
             **position,
@@ -305,13 +305,9 @@ def _is_news(plan: SnapshotPlan, told: SnapshotPlan | None) -> bool:
     )
 
 
-def script_hash(script: str) -> str | None:
-    """The hash of the script's file; None if it cannot be read."""
-    try:
-        content = Path(script).read_bytes()
-    except OSError:
-        return None
-    return f"sha256:{hashlib.sha256(content).hexdigest()}"
+def script_hash(attempt: Attempt) -> str | None:
+    """The hash of the script that is run; None where there is none."""
+    return None if attempt.script is None else hash_of(attempt.script)
 
 
 def open_session(attempt: Attempt) -> Session:

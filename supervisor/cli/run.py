@@ -19,7 +19,6 @@ from supervisor.foreground import (
     Choice,
     Job,
     begin,
-    script_hash,
     settle,
     supervisor_for,
 )
@@ -31,6 +30,7 @@ from supervisor.host.lock import Lock, acquire, holder
 from supervisor.host.observer import Observer
 from supervisor.observing import observing
 from supervisor.wire.paths import StatePaths
+from supervisor.wire.seal import script_hash
 
 
 @click.command(context_settings={"allow_interspersed_args": False})

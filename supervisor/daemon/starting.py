@@ -18,7 +18,6 @@ from supervisor.foreground import (
     Job,
     begin,
     end_of,
-    script_hash,
     supervisor_for,
 )
 from supervisor.host.attempts import Name, boot_id, read_shimmed
@@ -30,6 +29,7 @@ from supervisor.host.status import paths_of
 from supervisor.supervise import Supervisor
 from supervisor.wire.files import open_regular
 from supervisor.wire.paths import AttemptPaths, StatePaths
+from supervisor.wire.seal import script_hash
 
 MAX_SCRIPT_BYTES = 16 * 1024 * 1024
 """A larger file is no script."""
@@ -47,15 +47,14 @@ class Starter:
     """About a job: its name, and a sentence."""
     observer: Observer
 
-    def start(self, entry: Entry, gpus: tuple[str, ...] | None) -> Supervisor:
-        """Begin the run of a job, or go on with it, on these GPUs.
+    def start(self, entry: Entry, gpus: tuple[str, ...]) -> Supervisor:
+        """Begin the run of a job, or go on with it, on these GPUs and no others.
 
         Raises:
             BoxError, StartRefusedError, LedgerError, OSError: it cannot be.
         """
         quarters = self.house.quarters(entry.row.owner)
-        spec = entry.spec if gpus is None else with_gpus(entry.spec, gpus)
-        job = job_of(entry, spec)
+        job = job_of(entry, with_gpus(entry.spec, gpus))
         row = entry.row
         choice = Choice(fresh=row.fresh, accept_changes=row.accept_changes)
         begun = begin(

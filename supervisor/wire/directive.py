@@ -74,6 +74,11 @@ class Directive:
     snapshots_kept: int
     deterministic: bool
     """Ask TensorFlow for deterministic algorithms (a remedy)."""
+    script_hash: str = ""
+    """Of the script as it was when the run began (``seal.script_hash``); empty: nobody
+    could read it then."""
+    kept_script: str = ""
+    """Where the training side keeps it as it was; empty: nowhere."""
     accept_changes: bool = False
     """Go on although the training data are not those of the snapshot."""
     variables: dict[str, str] = field(default_factory=dict[str, str])

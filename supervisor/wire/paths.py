@@ -87,6 +87,11 @@ class RunPaths:
         """The durable tier: one directory a snapshot."""
         return self.root / "snapshots"
 
+    @property
+    def script(self) -> Path:
+        """The script as it was when the run began, kept by the training side."""
+        return self.root / "script"
+
     def attempt(self, number: int) -> AttemptPaths:
         """The files of attempt ``number`` (from 1)."""
         return AttemptPaths(self.root / "attempts" / f"{number:04d}")

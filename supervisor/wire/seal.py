@@ -6,7 +6,7 @@ recorded hash names its algorithm, and snapshots hashed with BLAKE2b are still r
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -29,6 +29,12 @@ ALGORITHMS: dict[str, Callable[[memoryview | bytes], str]] = {
     "blake2b-256": _blake2b,
 }
 """By the name before the colon of a recorded hash. The first is the one we write."""
+
+
+def script_hash(content: bytes, args: Sequence[str]) -> str:
+    """What tells one computation from another: the script's bytes and arguments."""
+    arguments = "\0".join(args).encode()
+    return hashlib.blake2b(arguments + b"\0\0" + content, digest_size=16).hexdigest()
 
 
 def hash_of(content: memoryview | bytes) -> str:

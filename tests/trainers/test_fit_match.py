@@ -32,10 +32,11 @@ def asked(
     told: list[str] = []
     attempt: Any = SimpleNamespace(
         directive=SimpleNamespace(script=str(script), accept_changes=accept),
+        script=script.read_bytes(),
         say=lambda _kind, sentence: told.append(sentence),
         notice=told.append,
     )
-    wrote = "sha256:0" if changed else script_hash(str(script))
+    wrote = "sha256:0" if changed else script_hash(attempt)
     taken: Any = SimpleNamespace(manifest=SimpleNamespace(state={"script": wrote}))
     local = {"batch": 32, "data": DATA}
     return belongs(taken, local, attempt=attempt, batch=batch, fingerprint=data), told
