@@ -2,6 +2,7 @@
 
 import base64
 import collections
+import copy
 import pathlib
 import random
 from collections.abc import Callable, Mapping
@@ -12,6 +13,8 @@ import numpy as np
 from trainers import tensors
 from trainers.encode import KIND, find
 
+DICTIONARIES = ("dict", "ordered", "counter", "default")
+
 
 class Decoder:
     """Rebuilds values; where there is one already, in place: others may refer to it."""
@@ -21,12 +24,14 @@ class Decoder:
         stored: Mapping[str, np.ndarray],
         *,
         assign: Callable[[Any, np.ndarray, str], Any],
+        variable_at: Callable[[Any], Any] = lambda _place: None,
     ) -> None:
         """``assign(existing, array, type)``: the framework value for ``array``:
         ``existing`` with that value if it is a variable, else a new one of the type
-        (by its name) that was saved."""
+        (by its name) that was saved. ``variable_at(place)``: the model's variable."""
         self._stored = stored
         self._assign = assign
+        self._variable_at = variable_at
 
     def decode(self, value: Any, *, existing: Any = None) -> Any:
         """The value that was encoded as ``value``."""
@@ -37,46 +42,36 @@ class Decoder:
         kind = value[KIND]
         if kind in ("array", "framework"):
             return self._array(value, self._stored[value["v"]], existing)
-        if kind in ("dict", "ordered", "counter", "default"):
+        if kind in DICTIONARIES:
             return self._dict(kind, value, existing)
         if kind in ("random", "generator"):
             return self._random(kind, self.decode(value["v"]), existing)
         return self._plain(kind, value, existing)
 
     def _items(self, value: list[Any], existing: Any) -> list[Any]:
-        """Each on what is in its place now: objects refer to what only they know."""
-        present = existing if type(existing) is list else []
+        """Each on what is in its place now: objects refer to what only they know, and
+        others refer to variables."""
+        present = existing if type(existing) in (list, tuple) else ()
         present = [*present[: len(value)], *[None] * (len(value) - len(present))]
         return [
-            self.decode(one, existing=there if _is_object(one) else None)
+            self.decode(one, existing=_in_place(one, there))
             for one, there in zip(value, present, strict=True)
         ]
 
-    def _plain(  # noqa: PLR0911  # a table of kinds
-        self, kind: str, value: dict[str, Any], existing: Any
-    ) -> Any:
+    def _plain(self, kind: str, value: dict[str, Any], existing: Any) -> Any:
         content = value["v"]
         if kind == "object":
             return self._object(value, existing)
-        if kind == "float":
-            return float(content)
-        if kind == "scalar":
-            dtype = tensors.numpy_dtype(value["dtype"])
-            return np.frombuffer(base64.b64decode(content), dtype)[0]
-        if kind == "bytes":
-            return base64.b64decode(content)
-        if kind == "path":
-            return pathlib.Path(content)
-        if kind == "reference":
-            return find(content)
-        if kind == "enum":
-            return find(value["type"])[content]
+        if kind == "variable":
+            return self._variable_at(content)
+        if kind == "tuple":
+            return tuple(self._items(content, existing))
+        if kind in _LEAVES:
+            return _LEAVES[kind](value)
         items = [self.decode(one) for one in content]
         if kind == "deque":
             return _into_deque(existing, collections.deque(items, value["n"]))
-        if kind == "set":
-            return _into_set(existing, set(items))
-        return {"tuple": tuple, "frozenset": frozenset}[kind](items)
+        return _into_set(existing, set(items)) if kind == "set" else frozenset(items)
 
     def _array(self, value: dict[str, Any], array: np.ndarray, existing: Any) -> Any:
         if value[KIND] == "framework":
@@ -121,8 +116,17 @@ class Decoder:
         return existing
 
 
-def _is_object(value: Any) -> bool:
-    return isinstance(value, dict) and value[KIND] == "object"
+def _in_place(value: Any, there: Any) -> Any:
+    """What ``value`` is decoded into: ``there``, its place in a list or tuple, or None.
+
+    Of a container only what is in it is kept, and arrays are made anew: one list or
+    array may stand in several places.
+    """
+    kind = value[KIND] if isinstance(value, dict) else None
+    if kind in ("object", "framework", "tuple"):
+        return there
+    holds = isinstance(value, list) or kind in DICTIONARIES
+    return copy.copy(there) if holds and isinstance(there, (list, dict)) else None
 
 
 def _into_array(existing: Any, array: np.ndarray) -> Any:
@@ -155,3 +159,18 @@ def _into_deque(existing: Any, items: collections.deque[Any]) -> Any:
     existing.clear()
     existing.extend(items)
     return existing
+
+
+def _scalar(value: dict[str, Any]) -> Any:
+    dtype = tensors.numpy_dtype(value["dtype"])
+    return np.frombuffer(base64.b64decode(value["v"]), dtype)[0]
+
+
+_LEAVES: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "float": lambda value: float(value["v"]),
+    "scalar": _scalar,
+    "bytes": lambda value: base64.b64decode(value["v"]),
+    "path": lambda value: pathlib.Path(value["v"]),
+    "reference": lambda value: find(value["v"]),
+    "enum": lambda value: find(value["type"])[value["v"]],
+}

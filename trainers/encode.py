@@ -60,15 +60,19 @@ class Encoder:
         *,
         array_of: Callable[[Any], Any],
         refers: Callable[[Any], bool] = lambda _value: False,
+        place_of: Callable[[Any], Any] = lambda _value: None,
     ) -> None:
         """``array_of(value)``: the array of a framework's tensor or variable, or None.
 
         ``refers(value)``: an object may refer to this, and it is no state of its own.
-        These two are all that depends on the framework.
+        ``place_of(value)``: where a variable of the model is found again, as JSON; None
+        for any other value. A copy would no longer be trained.
+        These three are all that depends on the framework.
         """
         self._prefix = prefix
         self._array_of = array_of
         self._refers = refers
+        self._place_of = place_of
         self.tensors: list[tensors.Tensor] = []
 
     def encode(self, value: Any, *, depth: int = 0) -> Any:
@@ -106,13 +110,9 @@ class Encoder:
             return {KIND: "scalar", "dtype": value.dtype.name, "v": content}
         if isinstance(value, pathlib.PurePath):
             return {KIND: "path", "v": str(value)}
-        array = self._array_of(value)
-        if array is not None:
-            return {
-                KIND: "framework",
-                "v": self.tensor(array),
-                "type": type_name(value),
-            }
+        found = self._of_the_framework(value)
+        if found is not None:
+            return found
         place = reference(value)
         if place is not None:
             return {KIND: "reference", "v": place}
@@ -121,6 +121,15 @@ class Encoder:
         if own_objects.is_own(value) and reference(type(value)) is not None:
             return self._object(value, depth)
         raise UnencodableError(type_name(value))
+
+    def _of_the_framework(self, value: Any) -> dict[str, Any] | None:
+        place = self._place_of(value)
+        if place is not None:
+            return {KIND: "variable", "v": place}
+        array = self._array_of(value)
+        if array is None:
+            return None
+        return {KIND: "framework", "v": self.tensor(array), "type": type_name(value)}
 
     def _object(self, value: Any, depth: int) -> Any:
         attributes = {

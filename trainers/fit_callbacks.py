@@ -14,6 +14,7 @@ from typing import Any
 
 from trainers import decode, encode, fit_outside
 from trainers import seams_fit as seams
+from trainers.fit_variables import Places
 
 keras = seams.keras
 
@@ -41,14 +42,20 @@ def of_fit(callbacks: Iterable[Any], model: Any) -> list[Any]:
     return found
 
 
-def encode_all(callbacks: list[Any]) -> tuple[list[Any], list[Any], list[str]]:
-    """The states as JSON, their tensors, and a sentence for each part left out."""
+def encode_all(
+    callbacks: list[Any], places: Places
+) -> tuple[list[Any], list[Any], list[str]]:
+    """The states as JSON, their tensors, and a sentence for each part left out.
+
+    ``places``: of the model's variables, which callbacks may refer to.
+    """
     states, tensors, told = [], [], []
     for index, callback in enumerate(callbacks):
         encoder = encode.Encoder(
             f"callback/{index}/",
             array_of=seams.framework_array,
             refers=lambda value: isinstance(value, REFERENCES),
+            place_of=places.of,
         )
         attributes, missing = _attributes(callback, encoder)
         outside, changed = fit_outside.encode_all(callback, encoder)
@@ -96,10 +103,18 @@ def _size(path: str) -> int | None:
         return None
 
 
-def decode_all(callbacks: list[Any], states: list[Any], stored: Any) -> list[str]:
+def decode_all(
+    callbacks: list[Any], states: list[Any], stored: Any, places: Places
+) -> list[str]:
     """Give ``callbacks`` their ``states``; returns a sentence for each that has none."""
     told = []
-    decoder = decode.Decoder(stored, assign=seams.framework_value)
+
+    def assign(existing: Any, array: Any, kind: str) -> Any:
+        # The model has its own values by now: these are none of them.
+        free = None if places.of(existing) else existing
+        return seams.framework_value(free, array, kind)
+
+    decoder = decode.Decoder(stored, assign=assign, variable_at=places.variable_at)
     for index, callback in enumerate(callbacks):
         state = states[index] if index < len(states) else None
         if state is None or state["type"] != encode.type_name(callback):

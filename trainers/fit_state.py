@@ -60,7 +60,8 @@ def capture(
     ``local``: what ``fit`` itself knows (position, last logs).
     """
     variables, missing = fit_variables.storable(model)
-    states, callback_tensors, told = fit_callbacks.encode_all(callbacks)
+    places = fit_variables.Places([variable for _, variable in variables])
+    states, callback_tensors, told = fit_callbacks.encode_all(callbacks, places)
     encoder = encode.Encoder("other/", array_of=seams.framework_array)
     state = {
         "variables": [one.name for one, _ in variables],
@@ -115,8 +116,11 @@ def restore(
     Raises:
         MismatchError: the model has other variables. Nothing was changed then.
     """
-    _restore_variables(model, state["variables"], stored)
-    told = fit_callbacks.decode_all(callbacks, state["callbacks"], stored)
+    pairs = _paired(model, state["variables"], stored)
+    for variable, array in pairs:
+        seams.assign(variable, array)
+    places = fit_variables.Places([variable for variable, _ in pairs])
+    told = fit_callbacks.decode_all(callbacks, state["callbacks"], stored, places)
     model.stop_training = state["stop_training"]
     decoder = decode.Decoder(stored, assign=seams.framework_value)
     return told + _set_random_state(decoder.decode(state["random"]))
@@ -131,13 +135,6 @@ def is_whole(
     except MismatchError:
         return False
     return True
-
-
-def _restore_variables(
-    model: Any, names: list[str], stored: Mapping[str, np.ndarray]
-) -> None:
-    for variable, array in _paired(model, names, stored):
-        seams.assign(variable, array)
 
 
 def _paired(

@@ -6,6 +6,7 @@ is another than the last time: it was a third of what a snapshot of 10 MB cost.
 
 import functools
 import weakref
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,6 +53,37 @@ def storable(model: Any) -> tuple[list[tuple[Described, Any]], list[str]]:
         known = _known[model] = _describe(model)
     pairs = zip(known.described, variables, strict=True)
     return [(one, variable) for one, variable in pairs if one is not None], known.told
+
+
+class Places:
+    """Which of the stored variables a value is: other state refers to them by place.
+
+    What a callback had in a copy of its own would no longer be trained.
+    """
+
+    def __init__(self, variables: Sequence[Any]) -> None:
+        """``variables``: in the order of their tensors."""
+        self._variables = variables
+
+    @functools.cached_property
+    def _known(self) -> dict[int, list[Any]]:
+        inner = {
+            id(seams.tensor_of(one)): [index, True]
+            for index, one in enumerate(self._variables)
+        }
+        return inner | {
+            id(one): [index, False] for index, one in enumerate(self._variables)
+        }
+
+    def of(self, value: Any) -> list[Any] | None:
+        """The number of ``value``, and whether it is the tf.Variable inside; or None."""
+        return self._known.get(id(value))
+
+    def variable_at(self, place: list[Any]) -> Any:
+        """What ``of`` told the place of."""
+        index, inner = place
+        found = self._variables[index]
+        return seams.tensor_of(found) if inner else found
 
 
 def tensors_of(found: list[tuple[Described, Any]]) -> list[Tensor]:

@@ -219,14 +219,14 @@ def framework_array(value: Any) -> np.ndarray | None:
 
 
 def framework_value(existing: Any, array: np.ndarray, kind: str) -> Any:
-    """``existing`` with the value ``array`` if it is a variable, else a new value.
+    """``existing`` with the value ``array`` if it is such a variable, else a new value.
 
     ``kind``: name of the type that was saved: a variable made in training is made anew.
     """
-    if isinstance(existing, (keras.Variable, tf.Variable)):
-        assign(existing, array)
-        return existing
     if kind.endswith("Variable"):
+        if _takes(existing, array):
+            assign(existing, array)
+            return existing
         maker = keras.Variable if kind.startswith("keras.") else tf.Variable
         return maker(array)
     # What a callback keeps needs no device memory before it is used: a script that
@@ -236,6 +236,15 @@ def framework_value(existing: Any, array: np.ndarray, kind: str) -> Any:
         kind = tf.as_dtype(array.dtype).as_datatype_enum
         # Not convert_to_tensor: it copies once more, to wherever that may lie.
         return EagerTensor(_aligned_copy(array), place, kind)
+
+
+def _takes(value: Any, array: np.ndarray) -> bool:
+    """Whether ``value`` is a variable of the shape and dtype of ``array``."""
+    if not isinstance(value, (keras.Variable, tf.Variable)):
+        return False
+    inner = tensor_of(value)
+    same = inner.dtype == tf.as_dtype(array.dtype)
+    return bool(same and inner.shape.is_compatible_with(array.shape))
 
 
 ALIGNMENT = 64
