@@ -9,9 +9,10 @@ from urllib.parse import quote
 import click
 
 from supervisor.cli.options import fail, json_option
-from supervisor.cli.reach import box_option, post
+from supervisor.cli.reach import box_option, client_of, post
 from supervisor.cli.specs import given_only, gpu_list, name_of, read_spec
 from supervisor.core.spec import merge, read_toml
+from supervisor.host.control_client import NoDaemonError, RefusedError
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -19,7 +20,11 @@ from supervisor.core.spec import merge, read_toml
 @json_option
 @click.option("--name", help="Name of the job. Default: the script's, without .py.")
 @click.option("--gpus", metavar="0,1", help="Indices or UUIDs of the GPUs to use.")
-@click.option("--gpu-count", type=int, help="How many GPUs the daemon should choose.")
+@click.option(
+    "--gpu-count",
+    type=int,
+    help="How many GPUs the daemon should choose. Without --gpus and this: none.",
+)
 @click.option("--priority", type=int, help="Higher goes first. Default: 0.")
 @click.option("--cpu-memory", metavar="SIZE", help="Limit CPU tensors, e.g. 600MiB.")
 @click.option("--user", help="As whom it runs; for root and admins.")
@@ -75,14 +80,28 @@ def submit(
     }
     read_spec(spec_file, given)  # what is wrong is told here, before anybody is asked
     tables = {} if spec_file is None else read_toml(spec_file.read_text())
+    merged = merge(tables, given_only(given))
     body = {
-        "spec": absolute(merge(tables, given_only(given))),
+        "spec": absolute(merged),
         "fresh": fresh,
         "accept_changes": accept_changes,
         **({} if user is None else {"user": user}),
     }
     job = post(state_dir, "/v1/jobs", body)
     tell(job, as_json=as_json)
+    if not {"gpus", "gpu_count"} & merged.keys() and _gpus_here(state_dir):
+        click.echo(NO_GPU, err=True)
+
+
+NO_GPU = "it asked for no GPU and will see none; --gpu-count 1 asks for one"
+
+
+def _gpus_here(state_dir: Path | None) -> bool:
+    """Whether the box of the daemon has any, as far as it can be told."""
+    try:
+        return bool(client_of(state_dir).get("/v1/status")["gpus"])
+    except (NoDaemonError, RefusedError):
+        return False
 
 
 def absolute(tables: dict[str, Any]) -> dict[str, Any]:

@@ -208,8 +208,8 @@ class Spec(Table):
         default_factory=dict, json_schema_extra={"additionalProperties": False}
     )
     gpus: tuple[Gpu, ...] | None = Field(default=None, strict=False)
-    """Indices or UUIDs; None: all that the environment shows, or as many as
-    ``gpu_count``."""
+    """Indices or UUIDs; None: as many as ``gpu_count``, or else all that the environment
+    shows; under a daemon, none."""
     gpu_count: Annotated[int, Field(ge=0, le=1024)] | None = None
     """How many GPUs the daemon chooses for it."""
     priority: Annotated[int, Field(ge=-1000, le=1000)] = 0

@@ -4,11 +4,12 @@ Everything here runs in the one thread of the loop, and nothing waits.
 """
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from supervisor.core.history import AttemptHistory
+from supervisor.core.placement import GpuReading, named
 from supervisor.core.queue import Waiting, assign, takes_another_turn
 from supervisor.core.spec import SpecError, build_spec
 from supervisor.core.start import StartRefusedError
@@ -174,8 +175,9 @@ class Box:
             return
         out = self.out_of_service | self._quarantined()
         usable = [gpu for gpu in self.gpus() if gpu not in out]
+        readings = self.starter.observer.readings()
         answer = assign(
-            (_wish(entry) for entry in waiting),
+            (_wish(entry, readings) for entry in waiting),
             usable=usable,
             taken={
                 entry.name: (entry.row.owner, entry.gpus)
@@ -197,8 +199,7 @@ class Box:
             return frozenset()  # the gate of whoever gets one asks again
 
     def _start(self, entry: Entry, gpus: tuple[str, ...]) -> None:
-        chosen = gpus if gpus or entry.spec.gpu_count is not None else None
-        self._attend(entry, lambda: self.starter.start(entry, chosen))
+        self._attend(entry, lambda: self.starter.start(entry, gpus))
         if entry.supervisor is not None:
             entry.gpus = gpus
             self.book.begun(entry.name)
@@ -235,9 +236,13 @@ class Box:
         entry.ended = dataclasses.replace(entry.status(), message=problem)
 
 
-def _wish(entry: Entry) -> Waiting:
+def _wish(entry: Entry, readings: Sequence[GpuReading]) -> Waiting:
+    """What a job asks for. One that asks for no GPU gets none: those of the box are not
+    all its own, as they are in the foreground."""
     spec = entry.spec
-    chosen = None if spec.gpus is None else tuple(str(gpu) for gpu in spec.gpus)
+    chosen = None
+    if spec.gpus is not None:
+        chosen = tuple(dict.fromkeys(named(spec.gpus, readings)))
     return Waiting(
         job=entry.name,
         owner=entry.row.owner,

@@ -218,6 +218,17 @@ def test_gpus_are_handed_out_one_job_each(box: BoxUnderTest) -> None:
     assert box.do("logs", "two").startswith("GPU-a\n")
 
 
+def test_who_asks_for_no_gpu_sees_none(box: BoxUnderTest) -> None:
+    """And is told so, where there are any."""
+    box.config = '[gpus]\nuse = ["GPU-a"]\n'
+    box.begin()
+    text = "import os; print(repr(os.environ.get('CUDA_VISIBLE_DEVICES')))\n"
+    done = box.command("submit", box.script(text))
+    assert "it asked for no GPU and will see none" in done.stderr
+    box.until(lambda job: job["state"] == "finished")
+    assert box.do("logs", "train") == "''\n"
+
+
 def test_bad_requests(box: BoxUnderTest) -> None:
     """Each gets a sentence, and changes nothing."""
     box.begin()

@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
 from typing_extensions import override
 
 from supervisor.core.access import Caller
 from supervisor.core.config import build_config
+from supervisor.core.placement import GpuReading
 from supervisor.core.spec import Spec
 from supervisor.core.status import JobState
 from supervisor.daemon.compose import composed
@@ -18,6 +20,7 @@ from supervisor.daemon.entries import Entry
 from supervisor.daemon.loop import Daemon
 from supervisor.daemon.quarters import user_name
 from supervisor.host.attempts import LaunchError
+from supervisor.host.observer import Observer
 from supervisor.wire.directive import Directive
 from supervisor.wire.paths import AttemptPaths
 from tests.support.long_life import WoundClock
@@ -123,3 +126,29 @@ def test_a_launch_that_was_refused_at_shutdown_is_tried_after_the_boot(
         assert "next try in 16 s" in entry.status().message
         life.until(daemon, lambda: entry.status().state is JobState.FINISHED)
         assert daemon.desk.ledger.incidents() == []
+
+
+def test_a_job_that_asks_for_no_gpu_gets_none(tmp_path: Path) -> None:
+    """Those of the box are handed out by the queue, and within quotas."""
+    life = Life(directory=tmp_path, config='[gpus]\nuse = ["GPU-a", "GPU-b"]')
+    with life.daemon() as daemon:
+        entry = submit(daemon)
+        life.until(daemon, lambda: entry.status().state is JobState.FINISHED)
+        assert [spec.gpus for spec in life.launchers[0].given] == [()]
+
+
+def test_gpus_by_their_indices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are the same as by their UUIDs, and are given by those."""
+    readings = (GpuReading(uuid="GPU-a", index=0), GpuReading(uuid="GPU-b", index=1))
+    monkeypatch.setattr(Observer, "readings", lambda _self: readings)
+    life = Life(directory=tmp_path, fate=Fate(looks=10**9))
+    with life.daemon() as daemon:
+        first = submit(daemon, "first", gpus=[1, "GPU-b"])
+        second = submit(daemon, "second", gpus=["GPU-b"])
+        third = submit(daemon, "third", gpus=[0])
+        life.until(daemon, lambda: third.status().state is JobState.RUNNING)
+        assert [spec.gpus for spec in life.launchers[0].given] == [
+            ("GPU-b",), ("GPU-a",)
+        ]  # fmt: skip
+        assert first.status().state is JobState.RUNNING
+        assert second.status().message == "GPU-b: another job has it"
