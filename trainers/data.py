@@ -18,14 +18,15 @@ epoch as well, from the job's own seed, the call of ``fit`` and how often the da
 begun. Seeding the script globally instead would freeze its reshuffling.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from trainers import data_fingerprint, data_pipelines, data_sizes
+from trainers import data_fingerprint, data_pipelines, data_sizes, data_state
 from trainers import seams_fit as seams
 from trainers.frameworks import deterministic_seed
+from trainers.tensors import Tensor
 
 tf = seams.tf
 
@@ -110,6 +111,19 @@ class Source:
 
     def prepare(self, *, begun: int, drawn: int) -> None:
         """Know the position before Keras' ``on_epoch_begin`` may start workers."""
+
+    def put_back(self, stored: Mapping[str, np.ndarray]) -> None:
+        """Give the data the state in themselves that a snapshot has of them."""
+
+    def pass_began(self) -> None:
+        """``on_epoch_begin`` is done, and nothing drawn yet."""
+
+    def state(self, *, done: bool) -> tuple[list[Tensor], list[str]]:  # noqa: ARG002  # for others
+        """What to save of the data themselves, and why that is not all of it.
+
+        ``done``: the fit is over.
+        """
+        return [], []
 
     def begin(self) -> Any:
         """A new iterator over the data from their beginning."""
@@ -333,6 +347,22 @@ class PyDatasetSource(Source):
         if self.adapter.enqueuer is not None:
             self.adapter.enqueuer.py_dataset = self._reordered
             self.adapter.enqueuer.shuffle = False
+        inner = self._reordered.inner
+        whole = iterator.steps_per_epoch in (None, inner.num_batches)
+        self._followed = data_state.Followed(inner, whole_passes=whole)
+
+    def put_back(self, stored: Mapping[str, np.ndarray]) -> None:
+        """Give the dataset's own attributes back."""
+        self._followed.put_back(stored)
+
+    def pass_began(self) -> None:
+        """Keep the attributes with which this pass began."""
+        self._followed.pass_began()
+
+    def state(self, *, done: bool) -> tuple[list[Tensor], list[str]]:
+        """The dataset's own attributes."""
+        saved = self._followed.tensors(drawn=self.drawn > 0, done=done)
+        return saved, self._followed.why_not_exact()
 
     def why_not_exact(self) -> str | None:
         """Why bits cannot be promised."""

@@ -87,6 +87,7 @@ def epoch(iterator: Any, fit: Any) -> Iterator[tuple[int, int, Any]]:
         )
         iterator._steps_seen = position["steps_seen"]
         fit.restore()
+    source.pass_began()
     total = iterator.steps_per_epoch or iterator._num_batches or -1
     if total < 0:
         yield from _until_exhausted(iterator, fit, start=fit.next_step)

@@ -178,6 +178,7 @@ class FitRun:
         """Where the data continue: once, for the epoch that is resumed."""
         if self.taken is None:
             return None
+        self.source.put_back(self.taken.tensors)
         # First those of the validation: a shuffle that both come from counts them all,
         # and the iterator that is made next must be the last.
         self.validation.resume(self._local["validation"], self.validation_data)
@@ -195,6 +196,8 @@ class FitRun:
         try:
             spec, manifest = self.source.element_spec, taken.manifest
             fit_state.build(self.model, spec, manifest.state, taken.tensors)
+            # Again: the ``on_epoch_begin`` of the data has been called since.
+            self.source.put_back(taken.tensors)
             callbacks = fit_callbacks.of_fit(self.callbacks, self.model)
             told = fit_state.restore(
                 self.model, callbacks, manifest.state, taken.tensors
@@ -404,7 +407,9 @@ class FitRun:
         }
         callbacks = fit_callbacks.of_fit(self.callbacks, self.model)
         state, tensors, told = fit_state.capture(self.model, callbacks, local)
-        for sentence in told:
+        of_data, why_not = self.source.state(done=fit_done)
+        tensors += of_data
+        for sentence in [*told, *why_not]:
             self.tell(sentence)
         if not patient and not self.session.saver.prepared(tensors):
             self.attempt.enter(before)

@@ -10,6 +10,7 @@ from trainers import (
     crash_report,
     data,
     data_pipelines,
+    data_state,
     drain,
     fit_callbacks,
     fit_iterator,
@@ -186,6 +187,8 @@ def give_back(session: Session, model: Any, arguments: dict[str, Any]) -> Any:
     spec = _element_spec(arguments, model)
     used = local["used"] + (local["drawn"] > 0)
     _replay(arguments["x"], made=local["begun"], used=used)
+    if isinstance(arguments["x"], keras.utils.PyDataset):
+        data_state.put_back(arguments["x"], end.tensors)
     validation = local["validation"]
     _replay(
         arguments["validation_data"],

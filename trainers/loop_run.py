@@ -119,7 +119,14 @@ class LoopRun(FitRun):
         self._here = here
         self.kept = kept
         self.source = types.SimpleNamespace(
-            element_spec=None, begun=0, used=0, drawn=0, batch=None, samples=None
+            element_spec=None,
+            begun=0,
+            used=0,
+            drawn=0,
+            batch=None,
+            samples=None,
+            put_back=lambda _stored: None,
+            state=lambda *, done: ([], []),  # noqa: ARG005  # as ``Source.state``
         )
         self.iterator = types.SimpleNamespace(
             _steps_seen=0, _num_batches=None, num_batches=None, steps_per_execution=1

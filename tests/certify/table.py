@@ -69,6 +69,8 @@ TABLE = (
         plain=False, told="with workers"),
     Row(name="py_dataset_unshuffled", features="PyDataset in order, then two workers"
         " and steps_per_epoch", ledger=SAME, told="with workers"),
+    Row(name="py_dataset_own_order", features="PyDataset with an order and a generator of"
+        " its own, mixed between epochs; two fits", kills=5),
     Row(name="generator", features="Python generator, replayed",
         told="Python generator"),
     Row(name="validation", memory=True, features="validation_data, _freq, _steps, _batch_size;"

@@ -274,6 +274,38 @@ def py_dataset_unshuffled():
     finish(model)
 
 
+class Mixed(Numbers):
+    """Keeps an order of its own, and mixes it before and after each epoch."""
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.order = np.arange(N)
+        self.rng = np.random.default_rng(4)
+        self.begun, self.recent = 0, []
+
+    def on_epoch_begin(self):
+        self.begun += 1
+        self.rng.shuffle(self.order)
+
+    def on_epoch_end(self):
+        np.random.shuffle(self.order)
+        self.recent.append(int(self.order[0]))
+
+    def __getitem__(self, index):
+        part = self.order[index * BATCH : (index + 1) * BATCH]
+        return self.x[part], self.y[part]
+
+
+def py_dataset_own_order():
+    seeded()
+    model = noisy()
+    mixed = Mixed()
+    train(model, mixed, epochs=3, shuffle=False)
+    train(model, mixed, epochs=2, shuffle=False)
+    kept = mixed.begun, mixed.recent, mixed.order.tolist(), mixed.rng.random()
+    finish(model, kept=kept)
+
+
 def generator():
     x, y = seeded()
     model = noisy()
