@@ -36,8 +36,9 @@ def gather(
 ) -> Exited:
     """What is known of the end of the attempt in ``files``, all processes gone.
 
-    ``snapshots``: the tiers. ``limited``: the supervisor put the CPU allocator under a limit. ``oom_kills``: how
-    many the kernel counted in the attempt's cgroup while it ran.
+    ``snapshots``: the tiers. ``limited``: the supervisor put the CPU allocator under a
+    limit. ``oom_kills``: how many the kernel counted in the attempt's cgroup while it
+    ran, as far as we saw; the shim has seen it to its end.
     """
     telemetry.poll()
     log.poll()
@@ -57,7 +58,7 @@ def gather(
         steps_done=_steps_done(page, view),
         stop_requested=record is not None and record.asked_to_stop,
         limited=limited,
-        cgroup_oom_kills=oom_kills,
+        cgroup_oom_kills=_most(oom_kills, None if record is None else record.oom_kills),
         script_exit_code=view.exit_code,
         non_finite=view.non_finite,
         snapshot_bytes=_newest_bytes(snapshots[0]),
@@ -67,6 +68,11 @@ def gather(
         last_step=None if page is None else page.step,
         snapshot_step=newest_step(*snapshots),
     )
+
+
+def _most(*counts: int | None) -> int | None:
+    """The largest that is known."""
+    return max((count for count in counts if count is not None), default=None)
 
 
 def _findings(

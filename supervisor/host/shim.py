@@ -59,6 +59,7 @@ def main(arguments: list[str]) -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     reserve(directory, "exit.json")
     started = time.monotonic_ns()
+    kills_before = oom_kills()
     signals = set(PASSED_ON)
     signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     pid = spawn(libc, directory, command)
@@ -82,6 +83,7 @@ def main(arguments: list[str]) -> None:
         "asked_to_stop": bool(asked),
         "swept": swept,
         "unkillable": left,
+        "oom_kills": counted_since(kills_before),
     }
     write(directory, "exit.json", record)
 
@@ -200,6 +202,47 @@ def introduction(pid: int) -> dict[str, object]:
         "boot_id": boot_id(),
         "started_ticks": started_ticks(pid),
     }
+
+
+def oom_kills() -> int | None:
+    """OOM kills counted in our memory cgroup, of version 1 or 2; None: not known. Asked
+    here because a unit's cgroup is gone a moment after us (``cgroup.oom_kills``)."""
+    try:
+        with open("/proc/self/cgroup") as file:
+            lines = file.read().splitlines()
+    except OSError:
+        return None
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if "memory" in controllers.split(","):
+            base, name = "/sys/fs/cgroup/memory", "memory.oom_control"
+        elif not controllers:
+            base, name = "/sys/fs/cgroup", "memory.events"
+        else:
+            continue
+        for place in (base + path, base):  # a container sees its own as the root
+            count = counted(os.path.join(place, name))
+            if count is not None:
+                return count
+    return None
+
+
+def counted_since(before: int | None) -> int | None:
+    """OOM kills since there were ``before``; None: not known."""
+    now = oom_kills()
+    return None if before is None or now is None else max(now - before, 0)
+
+
+def counted(path: str) -> int | None:
+    """The number after ``oom_kill`` in the file; None: it has none."""
+    try:
+        with open(path) as file:
+            for line in file:
+                if line.startswith("oom_kill "):
+                    return int(line.split()[1])
+    except (OSError, ValueError):
+        pass
+    return None
 
 
 def boot_id() -> str:

@@ -1,6 +1,6 @@
 """What is left at the end of an attempt: the crash report and the exit record."""
 
-from dataclasses import Field, dataclass, fields
+from dataclasses import MISSING, Field, dataclass, fields
 from types import UnionType
 from typing import Any, Self, cast, get_args, get_origin
 
@@ -14,9 +14,12 @@ class _Record:
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Self | None:
-        """The record in ``value``; None where a field is missing or of another kind."""
+        """The record in ``value``; None where a field is missing or of another kind. One
+        that has a default may be missing: an older version has written the record."""
         known: dict[str, Any] = {}
         for item in _fields(cls):
+            if item.name not in value and item.default is not MISSING:
+                continue
             given = _plain(value.get(item.name))
             if item.name not in value or not isinstance(given, _kinds(item.type)):
                 return None
@@ -79,6 +82,8 @@ class ExitRecord(_Record):
     """Processes of this attempt that outlived training and were ended."""
     unkillable: tuple[int, ...]
     """Those that did not react to SIGKILL (D state)."""
+    oom_kills: int | None = None
+    """OOM kills in the memory cgroup while it ran; None: they could not be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
