@@ -25,6 +25,8 @@ from supervisor.supervise import Supervisor
 
 BALLAST_SECONDS = 10.0
 """How often room for the ballast is looked for."""
+RETRY_SECONDS_MOST = 60.0
+"""What could not be done is tried again 1, 2, 4 … seconds later, at most this."""
 
 
 @dataclass(kw_only=True)
@@ -73,8 +75,15 @@ class Box:
             entry.over = True
             entry.ended = self._stored(run)
             return
+        entry.left, entry.gpus = run, held
+        self._take_up(entry, run)
+
+    def _take_up(self, entry: Entry, run: RunRow) -> None:
+        """Look after a run that an earlier daemon had. Until that can be done its
+        training may go on by itself: its GPUs are nobody else's."""
         self._attend(entry, lambda: self.starter.adopt(entry, run))
-        entry.gpus = held
+        if entry.supervisor is not None:
+            entry.left = None
 
     def _moves(
         self,
@@ -99,9 +108,11 @@ class Box:
     def advance(self) -> None:
         """Let every run advance, end those that are over, start whose turn it is."""
         for entry in list(self.entries.values()):
+            if entry.left is not None and self._is_due(entry):
+                self._take_up(entry, entry.left)
             if entry.supervisor is not None:
                 self._advance(entry, entry.supervisor)
-                if entry.supervisor.exit_code is not None:
+                if _is_over(entry.supervisor):
                     self._end(entry)
         self._start_some()
         self._keep_room()
@@ -161,12 +172,11 @@ class Box:
             entry.again = True
         entry.ended, entry.supervisor, entry.gpus = supervisor.status(), None, ()
         entry.over, entry.again = not entry.again, False
-        if entry.lock is not None:
-            entry.lock.release()
-            entry.lock = None
+        _unlock(entry)
 
     def _start_some(self) -> None:
-        waiting = [entry for entry in self.entries.values() if entry.waits]
+        entries = self.entries.values()
+        waiting = [entry for entry in entries if entry.waits and self._is_due(entry)]
         if not waiting:
             return
         if self.paused_by is not None:
@@ -181,8 +191,8 @@ class Box:
             usable=usable,
             taken={
                 entry.name: (entry.row.owner, entry.gpus)
-                for entry in self.entries.values()
-                if entry.supervisor is not None
+                for entry in entries
+                if entry.active
             },
             quota=self.quota,
         )
@@ -199,41 +209,76 @@ class Box:
             return frozenset()  # the gate of whoever gets one asks again
 
     def _start(self, entry: Entry, gpus: tuple[str, ...]) -> None:
-        self._attend(entry, lambda: self.starter.start(entry, gpus))
+        self._attend(entry, lambda: self._begun(entry, gpus))
         if entry.supervisor is not None:
             entry.gpus = gpus
-            self.book.begun(entry.name)
             entry.row = dataclasses.replace(
                 entry.row, fresh=False, accept_changes=False
             )
 
+    def _begun(self, entry: Entry, gpus: tuple[str, ...]) -> Supervisor:
+        """Nothing is launched before it is written down that the job has begun: the next
+        daemon would begin it anew."""
+        supervisor = self.starter.start(entry, gpus)
+        self.book.begun(entry.name)
+        return supervisor
+
+    def _is_due(self, entry: Entry) -> bool:
+        return self.starter.clock.now() >= entry.retry_at
+
     def _attend(self, entry: Entry, make: Callable[[], Any]) -> None:
         """Give an entry its supervisor, or a reason why it has none."""
         path = self.starter.paths.lock(entry.name)
-        problem: str | None = None
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            lock = acquire(path)
-            if lock is None:
-                entry.because = "another process supervises it"
-                return
-            entry.lock = lock
-            entry.supervisor = make()
-        except (BoxError, StartRefusedError, LedgerError) as error:
-            problem = str(error)
+            entry.lock = acquire(path)
+            if entry.lock is None:
+                self._postpone(entry, "another process supervises it")
+            else:
+                entry.supervisor = make()
+                entry.retry_at, entry.tries = 0.0, 0
+        except (BoxError, StartRefusedError) as error:
+            self._refuse(entry, str(error))
+        except LedgerError as error:
+            self._postpone(entry, str(error))
         except OSError as error:
-            problem = f"{error.strerror}: {error.filename}"
-        if problem is not None:
-            self._refuse(entry, problem)
+            self._postpone(entry, f"{error.strerror}: {error.filename}")
 
     def _refuse(self, entry: Entry, problem: str) -> None:
-        if entry.lock is not None:
-            entry.lock.release()
-            entry.lock = None
+        """A person has to do something first; for a run that goes on by itself, it is
+        only not looked after until then."""
+        if entry.left is not None:
+            self._postpone(entry, problem)
+            return
+        _unlock(entry)
         if entry.because != problem:
             self.starter.say(entry.name, f"cannot start: {problem}")
         entry.because, entry.over = problem, True
         entry.ended = dataclasses.replace(entry.status(), message=problem)
+
+    def _postpone(self, entry: Entry, problem: str) -> None:
+        """Such as a full disk: that passes by."""
+        _unlock(entry)
+        what = "cannot start" if entry.left is None else "cannot be looked after"
+        because = f"{what}, tried again and again: {problem}"
+        if entry.because != because:
+            self.starter.say(entry.name, because)
+        entry.because = because
+        wait = min(2.0**entry.tries, RETRY_SECONDS_MOST)
+        entry.retry_at = self.starter.clock.now() + wait
+        entry.tries = min(entry.tries + 1, 10)
+
+
+def _is_over(supervisor: Supervisor) -> bool:
+    """Whether a run has ended, and all of it is written down: what is not yet would be
+    lost with the one who knows it."""
+    return supervisor.exit_code is not None and not supervisor.recorder.late
+
+
+def _unlock(entry: Entry) -> None:
+    if entry.lock is not None:
+        entry.lock.release()
+        entry.lock = None
 
 
 def _wish(entry: Entry, readings: Sequence[GpuReading]) -> Waiting:

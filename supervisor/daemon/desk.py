@@ -72,7 +72,7 @@ class Desk:
         known = self.box.entries.get(name)
         if known is not None:
             self._allow(caller, Deed.OWN, owner=known.row.owner)
-            if known.supervisor is not None:
+            if known.active:
                 message = f"{name} runs; stop it first, or choose another name"
                 raise BoxError(message)
         self.box.starter.house.quarters(owner)
@@ -147,25 +147,25 @@ class Desk:
     def start(self, caller: Caller, name: str, choice: Choice) -> Entry:
         """Let a job run that has ended, or go on with it."""
         entry = self.entry(caller, name, Deed.OWN)
-        if entry.supervisor is not None and entry.row.wanted is Wanted.RUN:
+        if entry.active and entry.row.wanted is Wanted.RUN:
             message = f"{name} runs already"
             raise BoxError(message)
         self._want(caller, entry, Wanted.RUN, "start", choice)
-        entry.again, entry.over = entry.supervisor is not None, False
+        entry.again, entry.over, entry.retry_at = entry.active, False, 0.0
         return entry
 
     def restart(self, caller: Caller, name: str) -> Entry:
         """Drain a job and let it go on in a new process."""
         entry = self.entry(caller, name, Deed.OWN)
         self._want(caller, entry, Wanted.RUN, "restart")
-        entry.over, entry.again = False, entry.supervisor is not None
+        entry.over, entry.again = False, entry.active
         self._ask_to_end(entry, caller, times=1)
         return entry
 
     def drain(self, caller: Caller) -> list[Entry]:
         """Drain every job of the box."""
         self._allow(caller, Deed.RULE)
-        running = [e for e in self.box.entries.values() if e.supervisor is not None]
+        running = [entry for entry in self.box.entries.values() if entry.active]
         return [self.stop(caller, entry.name, drain=True) for entry in running]
 
     def pause(self, caller: Caller, *, paused: bool) -> None:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from supervisor.core.spec import Problem, Spec, SpecError
 from supervisor.core.status import JobState, JobStatus
+from supervisor.host.ledger import RunRow
 from supervisor.host.ledger_jobs import JobRow, Wanted
 from supervisor.host.lock import Lock
 from supervisor.supervise import Supervisor
@@ -29,6 +30,12 @@ class Entry:
     spec: Spec
     supervisor: Supervisor | None = None
     lock: Lock | None = None
+    left: RunRow | None = None
+    """A run of an earlier daemon that could not be taken up yet: it may still train."""
+    retry_at: float = 0.0
+    """What could not be done is tried again then, in monotonic seconds."""
+    tries: int = 0
+    """How often in a row it could not be done."""
     gpus: tuple[str, ...] = ()
     """What it holds."""
     over: bool = False
@@ -45,15 +52,25 @@ class Entry:
         return self.row.name
 
     @property
+    def active(self) -> bool:
+        """Whether it runs, or may."""
+        return self.supervisor is not None or self.left is not None
+
+    @property
     def waits(self) -> bool:
         """Whether it should run and does not."""
-        idle = self.supervisor is None and not self.over
+        idle = not self.active and not self.over
         return idle and self.row.wanted is Wanted.RUN
 
     def status(self) -> JobStatus:
         """What to show of it."""
         if self.supervisor is not None:
             return self.supervisor.status()
+        if self.left is not None:
+            state = JobState.INTERRUPTED
+            return JobStatus(
+                job=self.name, state=state, attempt=0, message=self.because
+            )
         if self.waits:
             return JobStatus(
                 job=self.name, state=JobState.QUEUED, attempt=0, message=self.because

@@ -16,13 +16,15 @@ from supervisor.core.placement import GpuReading
 from supervisor.core.spec import Spec
 from supervisor.core.status import JobState
 from supervisor.daemon.compose import composed
-from supervisor.daemon.entries import Entry
+from supervisor.daemon.desk import Choice
+from supervisor.daemon.entries import BoxError, Entry
 from supervisor.daemon.loop import Daemon
 from supervisor.daemon.quarters import user_name
 from supervisor.host.attempts import LaunchError
+from supervisor.host.ledger import LedgerError
 from supervisor.host.observer import Observer
 from supervisor.wire.directive import Directive
-from supervisor.wire.paths import AttemptPaths
+from supervisor.wire.paths import AttemptPaths, StatePaths
 from tests.support.long_life import WoundClock
 from tests.support.quick_attempts import Fate, QuickAttempt, QuickHouse, QuickLauncher
 
@@ -88,6 +90,31 @@ class Life:
         raise AssertionError({e.name: e.status() for e in daemon.box.entries.values()})
 
 
+@contextlib.contextmanager
+def full_disk(daemon: Daemon) -> Generator[None]:
+    """The ledger can be read, not written."""
+    ledger = daemon.desk.ledger
+    ledger.rows(tuple, "PRAGMA query_only=ON")
+    try:
+        yield
+    finally:
+        ledger.rows(tuple, "PRAGMA query_only=OFF")
+
+
+@contextlib.contextmanager
+def no_lock(directory: Path, name: str = "job") -> Generator[None]:
+    """Something lies where the lock of a job belongs: nobody can look after it."""
+    path = StatePaths(directory / "state").lock(name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    path.mkdir()
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):  # it was removed, and a lock lies there
+            path.rmdir()
+
+
 def me() -> Caller:
     """Who owns everything here."""
     return Caller(uid=os.geteuid(), name=user_name(os.geteuid()))
@@ -140,7 +167,11 @@ def test_a_job_that_asks_for_no_gpu_gets_none(tmp_path: Path) -> None:
 def test_gpus_by_their_indices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are the same as by their UUIDs, and are given by those."""
     readings = (GpuReading(uuid="GPU-a", index=0), GpuReading(uuid="GPU-b", index=1))
-    monkeypatch.setattr(Observer, "readings", lambda _self: readings)
+
+    def read(_observer: Observer) -> tuple[GpuReading, ...]:
+        return readings
+
+    monkeypatch.setattr(Observer, "readings", read)
     life = Life(directory=tmp_path, fate=Fate(looks=10**9))
     with life.daemon() as daemon:
         first = submit(daemon, "first", gpus=[1, "GPU-b"])
@@ -152,3 +183,88 @@ def test_gpus_by_their_indices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         ]  # fmt: skip
         assert first.status().state is JobState.RUNNING
         assert second.status().message == "GPU-b: another job has it"
+
+
+def test_a_run_that_cannot_be_taken_up_keeps_its_gpu(tmp_path: Path) -> None:
+    """Its training may go on all the while: it is tried again, nobody else gets that GPU,
+    and it can be neither submitted nor started beside itself."""
+    life = Life(directory=tmp_path, fate=Fate(looks=10**9))
+    life.config = '[gpus]\nuse = ["GPU-a"]'
+    with life.daemon() as daemon:
+        first = submit(daemon, gpu_count=1)
+        life.until(daemon, lambda: first.status().state is JobState.RUNNING)
+        submit(daemon, "second", gpu_count=1)
+    with no_lock(tmp_path), life.daemon() as daemon:
+        first, second = (daemon.box.entries[name] for name in ("job", "second"))
+        life.until(daemon, lambda: first.tries > 3)
+        assert first.status().state is JobState.INTERRUPTED
+        assert "cannot be looked after, tried again" in first.status().message
+        assert (first.gpus, second.gpus) == (("GPU-a",), ())
+        with pytest.raises(BoxError, match="job runs"):
+            submit(daemon)
+        with pytest.raises(BoxError, match="runs already"):
+            daemon.desk.start(me(), "job", Choice())
+        StatePaths(tmp_path / "state").lock("job").rmdir()
+        life.until(daemon, lambda: first.status().state is JobState.RUNNING)
+        assert second.status().message == "wants 1 GPUs, 0 are free"
+        daemon.desk.stop(me(), "job", drain=True)
+        life.until(daemon, lambda: second.status().state is JobState.RUNNING)
+
+
+@pytest.mark.parametrize("trouble", [full_disk, no_lock])
+def test_a_start_that_meets_a_bad_disk_is_tried_again(
+    tmp_path: Path, trouble: Callable[[Any], contextlib.AbstractContextManager[None]]
+) -> None:
+    """The job stays in the queue and says why."""
+    life = Life(directory=tmp_path)
+    with life.daemon() as daemon:
+        entry = submit(daemon)
+        with trouble(daemon if trouble is full_disk else tmp_path):
+            life.until(daemon, lambda: entry.tries > 3)
+            assert entry.status().state is JobState.QUEUED
+            assert "cannot start, tried again and again: " in entry.status().message
+        life.until(daemon, lambda: entry.status().state is JobState.FINISHED)
+        assert entry.status().attempt == 1
+
+
+def test_a_beginning_that_cannot_be_written_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The daemon lives, and nothing is launched before: the next one would begin a job
+    anew that trains already."""
+    life = Life(directory=tmp_path)
+    with life.daemon() as daemon:
+        begun = daemon.box.book.begun
+
+        def refuse(_name: str) -> None:
+            message = "the disk is full"
+            raise LedgerError(message)
+
+        monkeypatch.setattr(daemon.box.book, "begun", refuse)
+        entry = daemon.desk.submit(
+            me(), {"script": "/x/train.py", "name": "job"}, choice=Choice(fresh=True)
+        )
+        life.until(daemon, lambda: entry.tries > 3)
+        assert life.launchers[0].given == []
+        monkeypatch.setattr(daemon.box.book, "begun", begun)
+        life.until(daemon, lambda: entry.status().state is JobState.FINISHED)
+        assert len(life.launchers[0].given) == 1
+
+
+def test_the_end_of_a_run_is_written_down_late(tmp_path: Path) -> None:
+    """Whoever knows how it ended is kept until the disk has room for it."""
+    life = Life(directory=tmp_path, fate=Fate(looks=20))
+    with life.daemon() as daemon:
+        entry = submit(daemon)
+        life.until(daemon, lambda: entry.status().state is JobState.RUNNING)
+        supervisor = entry.supervisor
+        assert supervisor is not None
+        with full_disk(daemon):
+            life.until(daemon, lambda: entry.status().state is JobState.FINISHED)
+            for _ in range(10):
+                daemon.turn()
+            assert entry.supervisor is supervisor
+        life.until(daemon, lambda: entry.over)
+        run = daemon.desk.ledger.latest_run("job")
+        assert run is not None
+        assert run.state is JobState.FINISHED
