@@ -117,6 +117,9 @@ def restore(
         MismatchError: the model has other variables. Nothing was changed then.
     """
     pairs = _paired(model, state["variables"], stored)
+    lost = fit_variables.lost(model)
+    if lost is not None:
+        raise MismatchError(lost)
     for variable, array in pairs:
         seams.assign(variable, array)
     places = fit_variables.Places([variable for variable, _ in pairs])
@@ -141,20 +144,21 @@ def _paired(
     model: Any, names: list[str], stored: Mapping[str, np.ndarray]
 ) -> list[tuple[Any, np.ndarray]]:
     """The model's variables, each with its value in the snapshot."""
-    storable, _ = fit_variables.storable(model)
-    present = [(one.name, variable) for one, variable in storable]
-    by_name = dict(present)
+    present, _ = fit_variables.storable(model)
+    by_name = {one.name: (one, variable) for one, variable in present}
     if len(by_name) == len(present) and set(by_name) == set(names):
-        present = [(name, by_name[name]) for name in names]
+        present = [by_name[name] for name in names]
     if len(present) != len(names):
         message = f"it has {len(present)} variables, the snapshot {len(names)}"
         raise MismatchError(message)
     arrays = [stored[fit_variables.tensor_name(index)] for index in range(len(names))]
-    for (name, variable), array in zip(present, arrays, strict=True):
-        shape = tuple(seams.tensor_of(variable).shape)
-        if shape != array.shape:
-            message = f"{name} has the shape {shape}, in the snapshot {array.shape}"
+    for (one, _), array in zip(present, arrays, strict=True):
+        if one.shape != array.shape:
+            message = (
+                f"{one.name} has the shape {one.shape}, in the snapshot {array.shape}"
+            )
             raise MismatchError(message)
     return [
-        (variable, array) for (_, variable), array in zip(present, arrays, strict=True)
+        (variable, one.value(array))
+        for (one, variable), array in zip(present, arrays, strict=True)
     ]

@@ -14,6 +14,9 @@ import numpy as np
 from trainers import seams_fit as seams
 from trainers.tensors import DTYPES, Tensor
 
+COMPLEX = "complex128"
+"""Has no name in the format: stored as pairs of float64, real and imaginary part."""
+
 
 class Described(NamedTuple):
     """A variable that can be stored: what does not change while it exists."""
@@ -25,6 +28,12 @@ class Described(NamedTuple):
     dtype: str
     """NumPy's name of it."""
     shape: tuple[int, ...]
+    """Of the tensor."""
+    in_pairs: bool = False
+
+    def value(self, array: np.ndarray) -> np.ndarray:
+        """What the variable is given, of its tensor."""
+        return array.view(COMPLEX)[..., 0] if self.in_pairs else array
 
 
 class _Known(NamedTuple):
@@ -48,11 +57,31 @@ _known: "weakref.WeakKeyDictionary[Any, _Known]" = weakref.WeakKeyDictionary()
 def storable(model: Any) -> tuple[list[tuple[Described, Any]], list[str]]:
     """The variables of ``model`` that can be stored, and a sentence for each other."""
     variables = [variable for _, variable in seams.listed(model)]
+    known = _of(model, variables)
+    pairs = zip(known.described, variables, strict=True)
+    return [(one, variable) for one, variable in pairs if one is not None], known.told
+
+
+def lost(model: Any) -> str | None:
+    """Which variable is trained and cannot be stored, in half a sentence, or None.
+
+    A run that went on without it would train it from its beginning again.
+    """
+    listed = seams.variables(model)
+    known = _of(model, [variable for _, variable in listed])
+    for (name, variable), one in zip(listed, known.described, strict=True):
+        kind = seams.tensor_of(variable).dtype
+        trains = getattr(variable, "trainable", False)
+        if one is None and trains and (kind.is_floating or kind.is_complex):
+            return f"the variable {name} is trained and cannot be given back"
+    return None
+
+
+def _of(model: Any, variables: list[Any]) -> _Known:
     known = _known.get(model)
     if known is None or not known.is_of(variables):
         known = _known[model] = _describe(model)
-    pairs = zip(known.described, variables, strict=True)
-    return [(one, variable) for one, variable in pairs if one is not None], known.told
+    return known
 
 
 class Places:
@@ -89,9 +118,19 @@ class Places:
 def tensors_of(found: list[tuple[Described, Any]]) -> list[Tensor]:
     """Tensors to store, read when they are copied."""
     return [
-        Tensor(one.tensor, one.dtype, one.shape, variable, seams.arrays_of)
+        Tensor(
+            one.tensor,
+            one.dtype,
+            one.shape,
+            variable,
+            _pairs_of if one.in_pairs else seams.arrays_of,
+        )
         for one, variable in found
     ]
+
+
+def _pairs_of(variables: Sequence[Any]) -> list[np.ndarray]:
+    return [one[..., None].view("float64") for one in seams.arrays_of(variables)]
 
 
 def tensor_name(index: int) -> str:
@@ -105,18 +144,27 @@ def _name_of(dtype: Any) -> str:
 
 
 def _describe(model: Any) -> _Known:
-    variables, described, told = [], [], []
+    variables: list[weakref.ref[Any]] = []
+    described: list[Described | None] = []
+    told: list[str] = []
     for name, variable in seams.variables(model):
+        found = _described(name, variable, index=len(described) - len(told))
+        if isinstance(found, str):
+            told.append(found)
         variables.append(weakref.ref(variable))
-        inner = seams.tensor_of(variable)
-        dtype, shape = _name_of(inner.dtype), inner.shape
-        one = None
-        if dtype not in DTYPES:
-            told.append(f"the variable {name} has the type {dtype}, which is not saved")
-        elif not shape.is_fully_defined():
-            told.append(f"the variable {name} has no fixed shape, and is not saved")
-        else:
-            index = len(described) - described.count(None)
-            one = Described(name, tensor_name(index), dtype, tuple(shape))
-        described.append(one)
+        described.append(None if isinstance(found, str) else found)
     return _Known(variables, described, told)
+
+
+def _described(name: str, variable: Any, *, index: int) -> Described | str:
+    """As what it is stored, or why it cannot be."""
+    inner = seams.tensor_of(variable)
+    dtype, shape = _name_of(inner.dtype), inner.shape
+    if not shape.is_fully_defined():
+        return f"the variable {name} has no fixed shape, and is not saved"
+    if dtype == COMPLEX:
+        pairs = (*shape, 2)
+        return Described(name, tensor_name(index), "float64", pairs, in_pairs=True)
+    if dtype not in DTYPES:
+        return f"the variable {name} has the type {dtype}, which is not saved"
+    return Described(name, tensor_name(index), dtype, tuple(shape))
