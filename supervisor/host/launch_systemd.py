@@ -170,8 +170,9 @@ class SystemdLauncher(Launcher):
         try:
             self._tidy(directive.job)
             write_json(self.request(directive), self._request(spec, directive, paths))
-            if spec.memory.host is not None:
-                systemctl.limit(unit, {"MemoryMax": str(spec.memory.host)})
+            # Always: names of units come again, and a limit of before would still hold.
+            most = "infinity" if spec.memory.host is None else str(spec.memory.host)
+            systemctl.limit(unit, {"MemoryMax": most})
             _begin(unit)
         except OSError as error:
             message = f"cannot start the attempt: {error.strerror}: {error.filename}"

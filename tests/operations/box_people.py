@@ -52,6 +52,24 @@ def check_the_daemon_may_start_nothing_else(box: Machine) -> None:
         ["systemctl", "--no-ask-password", "daemon-reload"],
         ["systemd-run", "--no-ask-password", "--uid=0", "true"],
         ["systemd-run", "--no-ask-password", "true"],
+        [
+            "systemd-run",
+            "--no-ask-password",
+            "--unit=trainwarden-attempt-zz@x-1",
+            "true",
+        ],
+        [
+            "systemd-run",
+            "--no-ask-password",
+            "--unit=trainwarden-attempt-alice@x-1",
+            "true",
+        ],
     ):
         done = box.run(*command, user="trainwarden", check=False)
         assert done.returncode != 0, command
+    # Names of which there is no template are refused, not only not found: systemd 257
+    # asks polkit about units that are made up, by their name.
+    unknown = "trainwarden-attempt-zz@x-1"
+    refused = ["systemctl", "--no-ask-password", "start", unknown]
+    said = box.run(*refused, user="trainwarden", check=False).stderr
+    assert "enied" in said or "authentication required" in said, said
