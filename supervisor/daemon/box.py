@@ -3,14 +3,15 @@
 Everything here runs in the one thread of the loop, and nothing waits.
 """
 
+import contextlib
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from supervisor.core.events import DrainRequested
 from supervisor.core.history import AttemptHistory
-from supervisor.core.placement import GpuReading, named
-from supervisor.core.queue import Waiting, assign, takes_another_turn
+from supervisor.core.queue import assign, takes_another_turn
 from supervisor.core.spec import SpecError, build_spec
 from supervisor.core.start import StartRefusedError
 from supervisor.core.status import JobState, JobStatus
@@ -71,6 +72,8 @@ class Box:
         attempts = self.starter.ledger.attempts(run.id)
         if self._moves(entry, held, run.state, attempts[-1] if attempts else None):
             return
+        if run.state.ended and entry.row.again:
+            return  # it was asked to start, and waits for its turn
         if run.state.ended:
             entry.over = True
             entry.ended = self._stored(run)
@@ -81,9 +84,18 @@ class Box:
     def _take_up(self, entry: Entry, run: RunRow) -> None:
         """Look after a run that an earlier daemon had. Until that can be done its
         training may go on by itself: its GPUs are nobody else's."""
-        self._attend(entry, lambda: self.starter.adopt(entry, run))
+        self._attend(entry, lambda: self._adopted(entry, run))
         if entry.supervisor is not None:
             entry.left = None
+
+    def _adopted(self, entry: Entry, run: RunRow) -> Supervisor:
+        supervisor = self.starter.adopt(entry, run)
+        if entry.row.again and supervisor.run.state is JobState.LAUNCHING:
+            entry.again = True  # it still runs: the restart is not done
+            supervisor.post(DrainRequested("an earlier restart"))
+        elif entry.row.again:
+            self._note_begun(entry)
+        return supervisor
 
     def _moves(
         self,
@@ -171,8 +183,12 @@ class Box:
             self.starter.say(entry.name, "takes its turn again, for another GPU")
             entry.again = True
         entry.ended, entry.supervisor, entry.gpus = supervisor.status(), None, ()
-        entry.over, entry.again = not entry.again, False
-        _unlock(entry)
+        finished = run.state is JobState.FINISHED  # by itself, before it was restarted
+        if finished and entry.row.again:
+            with contextlib.suppress(LedgerError):
+                self._note_begun(entry)
+        entry.over, entry.again = finished or not entry.again, False
+        entry.unlock()
 
     def _start_some(self) -> None:
         entries = self.entries.values()
@@ -187,7 +203,7 @@ class Box:
         usable = [gpu for gpu in self.gpus() if gpu not in out]
         readings = self.starter.observer.readings()
         answer = assign(
-            (_wish(entry, readings) for entry in waiting),
+            (entry.wish(readings) for entry in waiting),
             usable=usable,
             taken={
                 entry.name: (entry.row.owner, entry.gpus)
@@ -212,16 +228,19 @@ class Box:
         self._attend(entry, lambda: self._begun(entry, gpus))
         if entry.supervisor is not None:
             entry.gpus = gpus
-            entry.row = dataclasses.replace(
-                entry.row, fresh=False, accept_changes=False
-            )
 
     def _begun(self, entry: Entry, gpus: tuple[str, ...]) -> Supervisor:
         """Nothing is launched before it is written down that the job has begun: the next
         daemon would begin it anew."""
         supervisor = self.starter.start(entry, gpus)
-        self.book.begun(entry.name)
+        self._note_begun(entry)
         return supervisor
+
+    def _note_begun(self, entry: Entry) -> None:
+        self.book.begun(entry.name)
+        entry.row = dataclasses.replace(
+            entry.row, fresh=False, accept_changes=False, again=False
+        )
 
     def _is_due(self, entry: Entry) -> bool:
         return self.starter.clock.now() >= entry.retry_at
@@ -250,7 +269,7 @@ class Box:
         if entry.left is not None:
             self._postpone(entry, problem)
             return
-        _unlock(entry)
+        entry.unlock()
         if entry.because != problem:
             self.starter.say(entry.name, f"cannot start: {problem}")
         entry.because, entry.over = problem, True
@@ -258,7 +277,7 @@ class Box:
 
     def _postpone(self, entry: Entry, problem: str) -> None:
         """Such as a full disk: that passes by."""
-        _unlock(entry)
+        entry.unlock()
         what = "cannot start" if entry.left is None else "cannot be looked after"
         because = f"{what}, tried again and again: {problem}"
         if entry.because != because:
@@ -273,25 +292,3 @@ def _is_over(supervisor: Supervisor) -> bool:
     """Whether a run has ended, and all of it is written down: what is not yet would be
     lost with the one who knows it."""
     return supervisor.exit_code is not None and not supervisor.recorder.late
-
-
-def _unlock(entry: Entry) -> None:
-    if entry.lock is not None:
-        entry.lock.release()
-        entry.lock = None
-
-
-def _wish(entry: Entry, readings: Sequence[GpuReading]) -> Waiting:
-    """What a job asks for. One that asks for no GPU gets none: those of the box are not
-    all its own, as they are in the foreground."""
-    spec = entry.spec
-    chosen = None
-    if spec.gpus is not None:
-        chosen = tuple(dict.fromkeys(named(spec.gpus, readings)))
-    return Waiting(
-        job=entry.name,
-        owner=entry.row.owner,
-        wants=spec.gpu_count or 0 if chosen is None else chosen,
-        priority=spec.priority,
-        turn=entry.row.turn,
-    )

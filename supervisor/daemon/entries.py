@@ -1,7 +1,10 @@
 """One job as the daemon has it in mind."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from supervisor.core.placement import GpuReading, named
+from supervisor.core.queue import Waiting
 from supervisor.core.spec import Problem, Spec, SpecError
 from supervisor.core.status import JobState, JobStatus
 from supervisor.host.ledger import RunRow
@@ -61,6 +64,27 @@ class Entry:
         """Whether it should run and does not."""
         idle = not self.active and not self.over
         return idle and self.row.wanted is Wanted.RUN
+
+    def wish(self, readings: Sequence[GpuReading]) -> Waiting:
+        """What it asks for. Who asks for no GPU gets none: those of the box are not all
+        its own, as they are in the foreground."""
+        spec = self.spec
+        chosen = None
+        if spec.gpus is not None:
+            chosen = tuple(dict.fromkeys(named(spec.gpus, readings)))
+        return Waiting(
+            job=self.name,
+            owner=self.row.owner,
+            wants=spec.gpu_count or 0 if chosen is None else chosen,
+            priority=spec.priority,
+            turn=self.row.turn,
+        )
+
+    def unlock(self) -> None:
+        """Let others look after it."""
+        if self.lock is not None:
+            self.lock.release()
+            self.lock = None
 
     def status(self) -> JobStatus:
         """What to show of it."""

@@ -84,7 +84,8 @@ class Starter:
             greeting="",
         )
         supervisor = self._supervisor(entry, begun, accept_changes=False)
-        if run.state is JobState.DRAINING and entry.row.wanted is Wanted.RUN:
+        asked = entry.row.again or entry.row.wanted is Wanted.STOP
+        if run.state is JobState.DRAINING and not asked:
             supervisor.resume_after("a restart that an earlier daemon had begun")
         self._take_up(supervisor, begun)
         supervisor.begin()

@@ -32,6 +32,8 @@ class JobRow:
     fresh: bool
     """Begin anew at the next start."""
     accept_changes: bool
+    again: bool
+    """Somebody asked for a start, or a restart, that has not happened yet."""
     submitted_at: float
     turn: int
     """First come, first served: the order of submissions and starts."""
@@ -70,11 +72,11 @@ class JobBook:
         with self._ledger.transaction() as connection:
             connection.execute(
                 "INSERT INTO jobs (name, owner, spec, source, wanted, fresh,"
-                " accept_changes, submitted_at, turn) VALUES (?1, ?2, ?3, ?4, ?5, ?6,"
-                " ?7, ?8, (SELECT coalesce(max(turn), 0) + 1 FROM jobs))"
+                " accept_changes, submitted_at, turn, again) VALUES (?1, ?2, ?3, ?4, ?5,"
+                " ?6, ?7, ?8, (SELECT coalesce(max(turn), 0) + 1 FROM jobs), 1)"
                 " ON CONFLICT (name) DO UPDATE SET owner = ?2, spec = ?3, source = ?4,"
                 " wanted = ?5, fresh = ?6, accept_changes = ?7, submitted_at = ?8,"
-                " turn = excluded.turn",
+                " turn = excluded.turn, again = 1",
                 (name, owner, json.dumps(spec), source, Wanted.RUN, fresh,
                  accept_changes, now),
             )  # fmt: skip
@@ -98,6 +100,7 @@ class JobBook:
         with self._ledger.transaction() as connection:
             connection.execute(
                 "UPDATE jobs SET wanted = ?2, fresh = ?3, accept_changes = ?4,"
+                " again = (?2 = 'run'),"
                 " turn = iif(?2 = 'run' AND wanted <> ?2,"
                 " (SELECT max(turn) + 1 FROM jobs), turn) WHERE name = ?1",
                 (name, wanted, fresh, accept_changes),
@@ -107,7 +110,9 @@ class JobBook:
         """A job has begun: what was said about its beginning is used up."""
         with self._ledger.transaction() as connection:
             connection.execute(
-                "UPDATE jobs SET fresh = 0, accept_changes = 0 WHERE name = ?", (name,)
+                "UPDATE jobs SET fresh = 0, accept_changes = 0, again = 0"
+                " WHERE name = ?",
+                (name,),
             )
 
     def jobs(self) -> list[JobRow]:
@@ -159,6 +164,7 @@ def _job(row: sqlite3.Row) -> JobRow:
         wanted=Wanted(row["wanted"]),
         fresh=bool(row["fresh"]),
         accept_changes=bool(row["accept_changes"]),
+        again=bool(row["again"]),
         submitted_at=row["submitted_at"],
         turn=row["turn"],
     )

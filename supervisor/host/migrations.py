@@ -114,5 +114,7 @@ MIGRATIONS = (
         value TEXT NOT NULL
     ) STRICT;
     """,
+    # A restart, or a start that waits for its turn, is not forgotten with the daemon.
+    "ALTER TABLE jobs ADD COLUMN again INTEGER NOT NULL DEFAULT 0",
 )
 """What leads from one schema version to the next; ``user_version`` counts them."""

@@ -120,6 +120,28 @@ def test_stop_drain_and_start(box: BoxUnderTest) -> None:
     assert box.json("incidents") == []
 
 
+def test_a_restart_goes_on_under_the_next_daemon(box: BoxUnderTest) -> None:
+    """One that was asked for while a daemon ends is not forgotten, and happens once."""
+    daemon = box.begin()
+    box.do("submit", box.script(WAITS))
+    pid = box.until(lambda job: job["pid"])["pid"]
+    until(lambda: b"up" in box.client.read("/v1/jobs/train/logs")[0])
+    os.kill(pid, signal.SIGSTOP)  # it takes its time
+    box.do("restart", "train")
+    box.until(lambda job: job["state"] == "draining")
+    box.end(daemon)
+    daemon = box.begin()
+    box.until(lambda job: job["state"] == "draining")
+    box.end(daemon, signal.SIGKILL)
+    box.begin()
+    box.until(lambda job: job["state"] == "draining")
+    os.kill(pid, signal.SIGCONT)
+    box.until(lambda job: job["attempt"] == 2 and job["pid"])
+    (box.directory / "go").touch()
+    assert box.until(lambda job: job["state"] == "finished")["attempt"] == 2
+    assert box.json("incidents") == []
+
+
 def test_stop_does_not_wait_for_a_deaf_script(box: BoxUnderTest) -> None:
     """Without --drain a job ends at once."""
     box.begin()

@@ -38,6 +38,7 @@ class Reluctant(QuickLauncher):
 
     refusals: int = 0
     given: list[Spec] = field(default_factory=list[Spec])
+    made: list[QuickAttempt] = field(default_factory=list[QuickAttempt])
 
     @override
     def launch(
@@ -48,7 +49,8 @@ class Reluctant(QuickLauncher):
             self.refusals -= 1
             message = "Transaction is destructive"
             raise LaunchError(message)
-        return super().launch(spec, directive, paths=paths)
+        self.made.append(super().launch(spec, directive, paths=paths))
+        return self.made[-1]
 
 
 @dataclass(kw_only=True)
@@ -268,3 +270,58 @@ def test_the_end_of_a_run_is_written_down_late(tmp_path: Path) -> None:
         run = daemon.desk.ledger.latest_run("job")
         assert run is not None
         assert run.state is JobState.FINISHED
+
+
+def test_a_restart_is_not_forgotten_with_the_daemon(tmp_path: Path) -> None:
+    """Not while the attempt is drained, nor while the job waits for its turn again; and
+    it happens once."""
+    life = Life(directory=tmp_path, fate=Fate(looks=10**9))
+    with life.daemon() as daemon:
+        entry = submit(daemon)
+        life.until(daemon, lambda: entry.status().state is JobState.RUNNING)
+        daemon.desk.pause(me(), paused=True)
+        daemon.desk.restart(me(), "job")
+        life.until(daemon, lambda: entry.status().state is JobState.QUEUED)
+    with life.daemon() as daemon:
+        entry = daemon.box.entries["job"]
+        assert entry.status().state is JobState.QUEUED
+        daemon.desk.pause(me(), paused=False)
+        life.until(daemon, lambda: entry.status().state is JobState.RUNNING)
+        assert entry.status().attempt == 2
+        daemon.desk.stop(me(), "job", drain=True)
+        life.until(daemon, lambda: entry.status().state is JobState.DRAINED)
+    with life.daemon() as daemon:
+        daemon.turn()
+        assert daemon.box.entries["job"].status().state is JobState.DRAINED
+        assert daemon.desk.ledger.incidents() == []
+
+
+def test_a_start_that_waits_is_not_forgotten_with_the_daemon(tmp_path: Path) -> None:
+    """Nor is a job that was handed in again."""
+    life = Life(directory=tmp_path)
+    with life.daemon() as daemon:
+        entries = [submit(daemon, name) for name in ("one", "two")]
+        life.until(daemon, lambda: all(entry.over for entry in entries))
+        daemon.desk.pause(me(), paused=True)
+        daemon.desk.start(me(), "one", Choice())
+        submit(daemon, "two")
+    with life.daemon() as daemon:
+        waiting = {name: entry.waits for name, entry in daemon.box.entries.items()}
+        assert waiting == {"one": True, "two": True}
+
+
+def test_a_job_that_finished_while_it_was_to_be_restarted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not begun anew: there is nothing left to do."""
+    life = Life(directory=tmp_path, fate=Fate(looks=10**9))
+    with life.daemon() as daemon:
+        entry = submit(daemon)
+        life.until(daemon, lambda: entry.status().state is JobState.RUNNING)
+        attempt = life.launchers[0].made[-1]
+        monkeypatch.setattr(attempt, "fate", Fate(looks=0))
+        monkeypatch.setattr(attempt, "ask_drain", lambda: None)
+        daemon.desk.restart(me(), "job")
+        life.until(daemon, lambda: entry.supervisor is None)
+        assert entry.status().state is JobState.FINISHED
+        assert not entry.row.again
