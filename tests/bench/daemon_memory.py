@@ -17,9 +17,9 @@ from supervisor.host.board import Form
 from tests.support.long_life import ENDLESS, LongLife, long_life
 
 STAGES = (100, 1_000, 2_500, 5_000, 10_000)
-MOST_GROWTH_MIB = 5.0
-"""From 1,000 attempts to 10,000: SQLite fills its page cache (2 MiB), and the history of
-the endless run grows until it is thinned, at 576 attempts. Beyond, nothing grows."""
+MOST_GROWTH_MIB = 3.0
+"""From 1,000 attempts to 10,000, the allocator's ups and downs included: PSS goes up and
+down by some MiB (36.1, 39.5, 34.7, 36.5 were seen) while the objects stay the same."""
 
 
 def proportional_mib() -> float:
