@@ -12,6 +12,7 @@ epoch is repeated or skipped after a restart:
 import collections
 import functools
 import hashlib
+import itertools
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -105,14 +106,37 @@ class _Times:
         return _Times(self.unused, used, self.asked * times)
 
 
-def replay(dataset: Any, *, made: int, used: int) -> None:
+def endless_shuffles(dataset: Any) -> list[Any]:
+    """The shuffles below a repetition without end: begun as often as is drawn."""
+    found = [
+        below
+        for stage in seams.stages(dataset)
+        if _is_repeat(stage) and seams.repetitions(stage) < 0
+        for below in seams.stages(stage)
+        if "shuffle" in type(below).__name__.lower()
+    ]
+    return list({id(one): one for one in found}.values())
+
+
+def replay(dataset: Any, *, made: int, used: int, drawn: int | None = None) -> None:
     """Put the shuffles of ``dataset`` where they are after it was iterated.
 
-    ``made`` iterators were made, ``used`` of them drawn from to their end. Costs
-    nothing but making iterators: each shuffle draws its seeds when it is begun. Only a
-    cache of something shuffled is filled again, first and by reading it once: with what
-    the first time brings, as it was then.
+    ``made`` iterators were made, ``used`` of them drawn from: to their end, or
+    ``drawn`` batches where there is none (None: not known, less than a pass is
+    assumed). Costs nothing but making iterators: each shuffle draws its seeds when it is
+    begun. Two things are read again: a cache of something shuffled, first and once, with
+    what the first time brings, as it was then; and a shuffle that is repeated without
+    end, as nobody knows how often it was begun.
     """
+    endless = bool(endless_shuffles(dataset))
+    whole = int(dataset.cardinality()) != tf.data.INFINITE_CARDINALITY
+    if endless and (whole or drawn is not None):
+        for _ in range(used):
+            for _ in itertools.islice(dataset, None if whole else drawn):
+                pass
+        for _ in range(made - used):
+            iter(dataset)
+        return
     if used > 0:
         for stage in seams.stages(dataset):
             if _is_cache(stage) and _is_shuffled(stage):
@@ -134,6 +158,10 @@ def _count(count: Any, *_element: Any) -> Any:
     return count + 1
 
 
+def _is_repeat(stage: Any) -> bool:
+    return "repeat" in type(stage).__name__.lower()
+
+
 def _is_cache(stage: Any) -> bool:
     return "cache" in type(stage).__name__.lower()
 
@@ -152,7 +180,7 @@ def _shuffles(
     if "shuffle" in kind:
         yield stage, begun
         below = begun.when_asked()
-    if "repeat" in kind:
+    if _is_repeat(stage):
         times = max(1, seams.repetitions(stage))
         below = below.repeated(times, fused=seams.is_fused(stage))
     first, *others = seams.inputs(stage) or [None]

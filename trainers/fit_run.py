@@ -9,6 +9,7 @@ from typing import Any
 from supervisor.wire.page import Phase
 from trainers import (
     data,
+    data_again,
     data_fingerprint,
     data_operations,
     detour,
@@ -65,6 +66,8 @@ class FitRun:
         """What the last step returned."""
         self.validation = fit_validation.Validation()
         self.validation_data: Any = None
+        self.given: Any = None
+        """The data as ``fit`` was given them."""
         self.microbatch: Any = None
         self.report = Report(session.attempt)
         self._local: Any = None
@@ -107,6 +110,8 @@ class FitRun:
         self.source.tell_batch = self.report.batch_known
         self.tell(self.source.why_not_exact())
         self.tell(seams.why_device_not_exact())
+        self.tell(data_again.why_not_exact(self.given))
+        self.tell(data_again.validation_why_not_exact(self.validation_data))
         self.microbatch = fit_microbatch.prepare(self)
         if self._slicing()[0] > 1:
             self.report.reduced = self.microbatch.mode == "reduce"

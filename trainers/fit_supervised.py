@@ -9,6 +9,7 @@ from supervisor.wire.page import Phase
 from trainers import (
     crash_report,
     data,
+    data_again,
     data_pipelines,
     data_state,
     drain,
@@ -109,7 +110,7 @@ def train(
     attempt = session.attempt
     callbacks, given = _with_follower(arguments["callbacks"])
     run = FitRun(session, model, given, epochs=arguments["epochs"])
-    run.validation_data = arguments["validation_data"]
+    run.given, run.validation_data = arguments["x"], arguments["validation_data"]
     follower = Follower(run)
     _append(callbacks, follower, model)
     if any(isinstance(one, keras.callbacks.BackupAndRestore) for one in given):
@@ -186,7 +187,9 @@ def give_back(session: Session, model: Any, arguments: dict[str, Any]) -> Any:
     )
     spec = _element_spec(arguments, model)
     used = local["used"] + (local["drawn"] > 0)
-    _replay(arguments["x"], made=local["begun"], used=used)
+    _replay(arguments["x"], made=local["begun"], used=used, drawn=local["drawn"])
+    data_again.draw(arguments["x"], drawn=local["drawn"], looked_at=seams.LOOKED_AT)
+    data_again.why_not_exact(arguments["x"])  # only remembered
     if isinstance(arguments["x"], keras.utils.PyDataset):
         data_state.put_back(arguments["x"], end.tensors)
     validation = local["validation"]
@@ -215,10 +218,10 @@ def give_back(session: Session, model: Any, arguments: dict[str, Any]) -> Any:
     return model.history
 
 
-def _replay(dataset: Any, *, made: int, used: int) -> None:
+def _replay(dataset: Any, *, made: int, used: int, drawn: int | None = None) -> None:
     """Let a tf.data pipeline be iterated as often as it had been."""
     if isinstance(dataset, seams.tf.data.Dataset):
-        data_pipelines.replay(dataset, made=made, used=used)
+        data_pipelines.replay(dataset, made=made, used=used, drawn=drawn)
 
 
 def _element_spec(arguments: dict[str, Any], model: Any) -> Any:

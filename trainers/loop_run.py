@@ -7,6 +7,7 @@ from typing import Any
 
 from trainers import (
     data,
+    data_again,
     data_fingerprint,
     data_operations,
     data_pipelines,
@@ -215,6 +216,7 @@ class LoopRun(FitRun):
         )
         self.source.tell_batch = self.report.batch_known
         self.tell(self.source.why_not_exact())
+        self.tell(data_again.loop_why_not_exact(self.source.dataset))
         self.tell(seams.why_device_not_exact())
         if not self._told:
             self.report.promise(None)

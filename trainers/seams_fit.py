@@ -15,6 +15,7 @@ lives, and why; ``self_test`` looks for each before the first step of a run.
 | ``_symbolic_build`` | makes the variables that a restore needs without running a step |
 | ``ArrayDataAdapter`` | its arrays and batch size: the permutation is ours |
 | ``PyDatasetAdapter`` | the order of its batches is ours |
+| ``NUM_BATCHES_FOR_TENSOR_SPEC`` | batches that Keras takes from a generator to look at |
 | ``global_state``, ``GLOBAL_SEED_GENERATOR`` | Keras' global random state |
 | ``tf.function._list_all_concrete_functions`` | operations with a hidden random state |
 | ``FuncGraph`` | such operations in the functions of a loop of the script's own |
@@ -36,7 +37,7 @@ from keras.src import tree
 from keras.src.backend.common import global_state
 from keras.src.backend.tensorflow import trainer as tf_trainer
 from keras.src.random import seed_generator
-from keras.src.trainers.data_adapters import array_slicing
+from keras.src.trainers.data_adapters import array_slicing, data_adapter_utils
 from keras.src.trainers.data_adapters.array_data_adapter import ArrayDataAdapter
 from keras.src.trainers.data_adapters.generator_data_adapter import (
     GeneratorDataAdapter,
@@ -60,6 +61,9 @@ FIT_PARAMETERS = (
     "validation_split", "validation_data", "shuffle", "class_weight", "sample_weight",
     "initial_epoch", "steps_per_epoch", "validation_steps", "validation_batch_size",
     "validation_freq",
+LOOKED_AT: int = data_adapter_utils.NUM_BATCHES_FOR_TENSOR_SPEC
+"""Batches that Keras takes from a generator before the first step."""
+
 )  # fmt: skip
 
 NAMES: tuple[tuple[Any, str], ...] = (
@@ -83,6 +87,8 @@ NAMES: tuple[tuple[Any, str], ...] = (
     *seams_data.NAMES,
 )
 
+    (data_adapter_utils, "NUM_BATCHES_FOR_TENSOR_SPEC"),
+    (auto_control_deps_utils, "get_read_only_resource_input_indices_graph"),
 IN_SOURCE: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (
         tf_trainer.TensorFlowTrainer.fit,

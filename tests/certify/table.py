@@ -51,6 +51,8 @@ TABLE = (
     Row(name="tf_shuffle_unseeded", features="tf.data shuffle, no seed", plain=False),
     Row(name="tf_repeat", memory=True, features="tf.data shuffle, repeat, steps_per_epoch",
         ledger=SAME),
+    Row(name="tf_repeat_twice", features="tf.data shuffle, repeat without end, two fits",
+        ledger=SAME, told="without coming to its end"),
     Row(name="tf_cache", features="tf.data cache, seeded shuffle"),
     Row(name="tf_interleave", features="tf.data interleave in parallel, shuffles"),
     Row(name="tf_stateless_map", features="tf.data stateless random map, parallel"),

@@ -120,6 +120,15 @@ def tf_repeat():
     finish(model)
 
 
+def tf_repeat_twice():
+    x, y = seeded()
+    model = noisy()
+    endless = pipeline(x, y).shuffle(N).repeat().batch(BATCH)
+    train(model, endless, epochs=4, steps_per_epoch=7)  # three passes and a half
+    train(model, endless, epochs=3, steps_per_epoch=5)
+    finish(model)
+
+
 def tf_cache():
     x, y = seeded()
     model = noisy()
