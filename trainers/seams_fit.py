@@ -88,7 +88,6 @@ NAMES: tuple[tuple[Any, str], ...] = (
 )
 
     (data_adapter_utils, "NUM_BATCHES_FOR_TENSOR_SPEC"),
-    (auto_control_deps_utils, "get_read_only_resource_input_indices_graph"),
 IN_SOURCE: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (
         tf_trainer.TensorFlowTrainer.fit,
