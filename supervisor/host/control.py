@@ -5,15 +5,13 @@ nobody; what they ask for is done by the loop (``Mailbox``), one at a time.
 """
 
 import contextlib
-import grp
+import io
 import json
 import os
-import pwd
 import queue
-import socket
 import socketserver
-import struct
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -25,6 +23,8 @@ from urllib.parse import parse_qsl, urlsplit
 from typing_extensions import override
 
 from supervisor.core.access import Caller
+from supervisor.host.control_limits import Room, TimedReader, turn_away
+from supervisor.host.control_peer import peer_ids, peer_of
 
 JSON, BYTES = "application/json", "application/octet-stream"
 """What is answered: media types."""
@@ -35,10 +35,6 @@ ANSWER_SECONDS = 30.0
 """How long the loop may take to answer."""
 MAX_WAITING = 64
 """Requests that may wait for the loop at a time; more are told to come again."""
-_PEER = struct.Struct("3i")  # struct ucred of unix(7): pid, uid, gid
-_SO_PEERGROUPS = 59  # asm-generic/socket.h
-_MOST_BYTES = 1024
-"""Python reads no longer socket options: 256 groups."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,38 +94,6 @@ class Mailbox:
         os.close(self.descriptor)
 
 
-def peer_of(channel: socket.socket) -> Caller:
-    """Who is at the other end, with all their groups. Raises OSError."""
-    packed = channel.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
-    _, uid, gid = _PEER.unpack(packed)
-    name = _user(uid)
-    groups = frozenset(map(_group, {gid, *_groups(channel, name, gid)}))
-    return Caller(uid=uid, name=name, groups=groups)
-
-
-def _groups(channel: socket.socket, name: str, gid: int) -> list[int]:
-    """Those that the process has; of somebody with very many, those of the database."""
-    try:
-        found = channel.getsockopt(socket.SOL_SOCKET, _SO_PEERGROUPS, _MOST_BYTES)
-    except OSError:
-        return os.getgrouplist(name, gid)
-    return list(struct.unpack(f"{len(found) // 4}i", found))
-
-
-def _user(uid: int) -> str:
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)
-
-
-def _group(gid: int) -> str:
-    try:
-        return grp.getgrgid(gid).gr_name
-    except KeyError:
-        return str(gid)
-
-
 class ControlServer:
     """Serves at ``path`` from its making to ``close``."""
 
@@ -162,7 +126,29 @@ class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
 
     def __init__(self, path: str, ask: Callable[[Request], Response]) -> None:
         self.ask = ask
+        self._room = Room()
         super().__init__(path, _Handler)
+
+    @override
+    def process_request(self, request: Any, client_address: Any) -> None:
+        uid = peer_ids(request)[1]
+        if not self._room.enter(uid):
+            turn_away(request)
+            self.shutdown_request(request)
+            return
+        try:
+            super().process_request(request, client_address)
+        except RuntimeError:  # no thread can be started
+            self._room.leave(uid)
+            raise
+
+    @override
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        uid = peer_ids(request)[1]
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._room.leave(uid)
 
     @override
     def handle_error(self, request: object, client_address: object) -> None:
@@ -174,6 +160,18 @@ class _Handler(BaseHTTPRequestHandler):
     timeout: ClassVar[float | None] = REQUEST_SECONDS
     server_version = "trainwarden"
     sys_version = ""
+
+    @override
+    def setup(self) -> None:
+        super().setup()
+        self.rfile.close()
+        self._timed = TimedReader(self.connection)
+        self.rfile = io.BufferedReader(self._timed)
+
+    @override
+    def handle_one_request(self) -> None:
+        self._timed.deadline = time.monotonic() + REQUEST_SECONDS
+        super().handle_one_request()
 
     @override
     def address_string(self) -> str:
@@ -240,6 +238,7 @@ class _Handler(BaseHTTPRequestHandler):
             raise _BadRequestError(400, f"the body is not JSON: {error}") from None
 
     def _send(self, response: Response) -> None:
+        self.connection.settimeout(REQUEST_SECONDS)  # for all of an answer
         raw = isinstance(response.body, bytes)
         content = response.body if raw else json.dumps(response.body).encode() + b"\n"
         kind = BYTES if raw else JSON
