@@ -46,5 +46,7 @@ def build(
 def _ways(model: Any) -> list[Callable[[Any, Any], None]]:
     if seams.has_own_train_step(model):
         # A validation's step may have made more: compiled metrics, say.
-        return [seams.trace_train, seams.trace_test, seams.build]
-    return [seams.build, seams.trace_train]
+        first = [seams.trace_train, seams.trace_test, seams.build]
+    else:
+        first = [seams.build, seams.trace_train]
+    return [*first, seams.build_inner_optimizers]

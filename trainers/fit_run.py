@@ -19,6 +19,7 @@ from trainers import (
     fit_match,
     fit_microbatch,
     fit_state,
+    fit_unsaved,
     fit_validation,
     frameworks,
     loss_watch,
@@ -323,6 +324,8 @@ class FitRun:
             self._looked_into = True
             if seams.traced_operations(self.model) & data_operations.RANDOM:
                 self.tell(HIDDEN_STATE)
+            if self.microbatch is None:  # slices count in variables of their own
+                self.tell(fit_unsaved.why_not_exact(self.model))
         self.report.step(
             seconds=time.perf_counter() - self._step_began,
             steps=self._ran,

@@ -19,13 +19,16 @@ lives, and why; ``self_test`` looks for each before the first step of a run.
 | ``global_state``, ``GLOBAL_SEED_GENERATOR`` | Keras' global random state |
 | ``tf.function._list_all_concrete_functions`` | operations with a hidden random state |
 | ``FuncGraph`` | such operations in the functions of a loop of the script's own |
+| ``get_read_only_resource_input_indices_graph`` | which variables a step only reads |
 | ``context()._rng`` | TensorFlow's eager operation seeds |
 | ``EagerTensor``, ``context().device_name`` | a tensor around an array of ours |
 | ``Variable._value``, ``_ReadVariablesOp`` and ``EagerTensor._numpy`` | the values without a copy |
 """
 
+import functools
 import gc
 import inspect
+import itertools
 from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import Any
@@ -48,7 +51,11 @@ from keras.src.trainers.epoch_iterator import EpochIterator
 from keras.src.trainers.trainer import Trainer
 from tensorflow.python.eager import context as eager_context
 from tensorflow.python.eager.execute import execute as eager_execute
-from tensorflow.python.framework import func_graph, op_def_registry
+from tensorflow.python.framework import (
+    auto_control_deps_utils,
+    func_graph,
+    op_def_registry,
+)
 from tensorflow.python.framework.config import is_op_determinism_enabled
 from tensorflow.python.framework.ops import EagerTensor
 
@@ -56,14 +63,14 @@ from trainers import seams_data
 
 READ_VARIABLES = "_ReadVariablesOp"
 
+LOOKED_AT: int = data_adapter_utils.NUM_BATCHES_FOR_TENSOR_SPEC
+"""Batches that Keras takes from a generator before the first step."""
+
 FIT_PARAMETERS = (
     "self", "x", "y", "batch_size", "epochs", "verbose", "callbacks",
     "validation_split", "validation_data", "shuffle", "class_weight", "sample_weight",
     "initial_epoch", "steps_per_epoch", "validation_steps", "validation_batch_size",
     "validation_freq",
-LOOKED_AT: int = data_adapter_utils.NUM_BATCHES_FOR_TENSOR_SPEC
-"""Batches that Keras takes from a generator before the first step."""
-
 )  # fmt: skip
 
 NAMES: tuple[tuple[Any, str], ...] = (
@@ -82,12 +89,13 @@ NAMES: tuple[tuple[Any, str], ...] = (
     (seed_generator, "GLOBAL_SEED_GENERATOR"),
     (seed_generator, "global_seed_generator"),
     (array_slicing, "convert_to_sliceable"),
+    (data_adapter_utils, "NUM_BATCHES_FOR_TENSOR_SPEC"),
+    (auto_control_deps_utils, "get_read_only_resource_input_indices_graph"),
     (eager_context, "global_seed"),
     (type(eager_context.context()), "_internal_operation_seed"),
     *seams_data.NAMES,
 )
 
-    (data_adapter_utils, "NUM_BATCHES_FOR_TENSOR_SPEC"),
 IN_SOURCE: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (
         tf_trainer.TensorFlowTrainer.fit,
@@ -280,21 +288,60 @@ def _attributes(model: Any) -> Iterator[Any]:
             yield value
 
 
+def _inside(model: Any) -> Iterator[Any]:
+    """What layers keep that Keras does not count among their variables.
+
+    That is what the script's own classes have as attributes, and the optimizers of
+    models inside of the model. Keras' own layers have nothing of the kind.
+    """
+    layers = getattr(model, "_flatten_layers", None)
+    for layer in () if layers is None else layers(include_self=False):
+        if not type(layer).__module__.startswith("keras."):
+            yield from _attributes(layer)
+        elif isinstance(layer, keras.Model):
+            yield vars(layer).get("optimizer")
+
+
+@functools.cache
+def _is_state(kind: type) -> bool:
+    """Asked of thousands of attributes a snapshot, of few types."""
+    return issubclass(
+        kind,
+        (
+            keras.optimizers.Optimizer,
+            keras.Metric,
+            keras.Variable,
+            tf.Variable,
+            tf.random.Generator,
+        ),
+    )
+
+
+def _raw(value: Any) -> Any:
+    """The variable that ``value`` is, or that a random generator keeps; or None."""
+    if isinstance(value, tf.random.Generator):
+        return value.state
+    return value if isinstance(value, (keras.Variable, tf.Variable)) else None
+
+
 def listed(model: Any) -> list[tuple[str, Any]]:
     """Every variable that decides the rest of training, once, after what it is.
 
     Those of the model, its metrics (the loss tracker and compiled ones included), its
-    optimizer, and what else a subclass keeps: further optimizers, metrics, variables.
+    optimizer, and what else a subclass or a layer of one keeps: further optimizers,
+    metrics, variables, random generators.
     """
     optimizers, metrics = [getattr(model, "optimizer", None)], list(model.metrics)
     own = []
-    for value in _attributes(model):
+    for value in itertools.chain(_attributes(model), _inside(model)):
+        if not _is_state(type(value)):
+            continue
         if isinstance(value, keras.optimizers.Optimizer):
             optimizers.append(value)
         elif isinstance(value, keras.Metric):
             metrics.append(value)
-        elif isinstance(value, (keras.Variable, tf.Variable)):
-            own.append(value)
+        elif (raw := _raw(value)) is not None:
+            own.append(raw)
     groups = (
         ("model", model.variables),
         *(("metric", metric.variables) for metric in metrics),
@@ -324,6 +371,15 @@ def is_distributed(model: Any) -> bool:
 def build(model: Any, element_spec: Any) -> None:
     """Make the model's, metrics' and optimizer's variables without running a step."""
     model._symbolic_build(data_batch=element_spec)
+
+
+def build_inner_optimizers(model: Any, _element_spec: Any) -> None:
+    """Make the variables of the optimizers of models inside of the model."""
+    for layer in model._flatten_layers(include_self=False):
+        optimizer = vars(layer).get("optimizer")
+        known = isinstance(optimizer, keras.optimizers.Optimizer)
+        if known and not optimizer.built:
+            optimizer.build(layer.trainable_variables)
 
 
 def has_own_train_step(model: Any) -> bool:
@@ -414,15 +470,30 @@ def _compiled(function: Any, seen: set[int]) -> Iterator[Any]:
             yield from _compiled(cell.cell_contents, seen)
 
 
+def traced_graphs(model: Any) -> list[Any]:
+    """The graphs of the model's train function, as traced so far."""
+    return [
+        concrete.graph
+        for function in _compiled(model.train_function, set())
+        for concrete in function._list_all_concrete_functions()
+    ]
+
+
+def read_only_inputs(graph: Any) -> set[int]:
+    """The numbers of those inputs of a traced graph that are variables only read."""
+    return set(
+        auto_control_deps_utils.get_read_only_resource_input_indices_graph(graph)
+    )
+
+
 def traced_operations(model: Any) -> set[str]:
     """Types of all operations in the model's train function, as traced so far."""
     found: set[str] = set()
-    for function in _compiled(model.train_function, set()):
-        for concrete in function._list_all_concrete_functions():
-            graph = concrete.graph.as_graph_def()
-            found |= {node.op for node in graph.node}
-            for inner in graph.library.function:
-                found |= {node.op for node in inner.node_def}
+    for traced in traced_graphs(model):
+        graph = traced.as_graph_def()
+        found |= {node.op for node in graph.node}
+        for inner in graph.library.function:
+            found |= {node.op for node in inner.node_def}
     return found
 
 
@@ -452,6 +523,12 @@ def global_seed() -> int | None:
 def eager_random() -> Any | None:
     """The ``random.Random`` that eager operation seeds are drawn from, if any."""
     return getattr(eager_context.context(), "_rng", None)
+
+
+def keras_generator_variable() -> list[Any]:
+    """The variable (as a list of one) of Keras' global seed generator, if it exists."""
+    generator = global_state.get_global_attribute(seed_generator.GLOBAL_SEED_GENERATOR)
+    return [] if generator is None else [tensor_of(generator.state)]
 
 
 def keras_generator_state() -> np.ndarray | None:
