@@ -154,7 +154,8 @@ def test_a_job_moves_to_another_gpu(
     until(lambda: gpus(box)["answers"])
     box.do("submit", "--gpu-count", "1", box.script(STEPS), str(tmp_path / "steps"))
     for index, name in enumerate(("GPU-00000000-fake", "GPU-00000001-fake")):
-        job = box.until(lambda job: (job["state"], job["pid"]) > ("running", 0))
+        wanted = ("running", index + 1)
+        job = box.until(lambda job: (job["state"], job["attempt"]) == wanted)  # noqa: B023
         assert job["gpus"] == [name]
         nvml.xid(index, 79)
         until(lambda: last_xids(box).count(79) > index)  # noqa: B023  # asked at once
