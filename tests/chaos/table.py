@@ -298,7 +298,7 @@ GPUS = (
         crashes=(Crash("gpu_hardware", "another_gpu"),)),
     Row(name="gpu-hang", what="Xid 79, and a call of it that never returns: no stall",
         fault="native-wait", options=(*PLAIN, *nvml("xids=1", "xid.1=0:79")),
-        gpus=2, needs=Need.NVML, spec=AT_ONCE, end=End.FINISHED,
+        gpus=2, needs=Need.NVML, spec=AT_ONCE, end=End.FINISHED, fast=True,
         crashes=(Crash("gpu_hardware", "another_gpu", "Xid .*: 79"),)),
     Row(name="gpu-xid", what="Xid 31: a page fault of the GPU, SIGABRT", fault="abort",
         options=(*PLAIN, *nvml("xids=1", "xid.1=0:31")), fast=True,

@@ -204,7 +204,7 @@ def check_an_attempt_gets_the_word_of_its_gpu(box: Machine) -> None:
     then kept out of use, and the job goes on."""
     equipped(box)
     nvml = nvml_of(box)
-    submit(box, "shaken")
+    submit(box, "shaken", gpus=1)
     pid = running(box, "shaken")["pid"]
     nvml.set({"0.processes": f"{pid}:{GIB}:4294967295"})
     box.until(lambda: f'gpu="{FIRST}",run="shaken"' in scraped())

@@ -22,11 +22,21 @@ with path.open("a") as file:
 """
 
 
-def submit(box: Machine, name: str, *, user: str = "alice", steps: int = 10**6) -> None:
+def submit(
+    box: Machine,
+    name: str,
+    *,
+    user: str = "alice",
+    steps: int = 10**6,
+    gpus: int | None = None,
+) -> None:
     """Hand in a job that counts its steps."""
+    asked = [] if gpus is None else ["--gpu-count", str(gpus)]
     (box.shared / f"{name}.py").write_text(COUNTS)
     place = f"/home/{user}/{name}"
-    box.trainwarden("submit", f"/shared/{name}.py", place, str(steps), user=user)
+    box.trainwarden(
+        "submit", *asked, f"/shared/{name}.py", place, str(steps), user=user
+    )
 
 
 def job(box: Machine, name: str) -> dict[str, Any]:

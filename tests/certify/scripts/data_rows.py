@@ -123,7 +123,10 @@ def tf_repeat():
 def tf_repeat_twice():
     x, y = seeded()
     model = noisy()
-    endless = pipeline(x, y).shuffle(N).repeat().batch(BATCH)
+    # How far tf.data reads ahead depends on timing, also where nothing is disturbed.
+    steady = tf.data.Options()
+    steady.experimental_optimization.inject_prefetch = False
+    endless = pipeline(x, y).shuffle(N).repeat().batch(BATCH).with_options(steady)
     train(model, endless, epochs=4, steps_per_epoch=7)  # three passes and a half
     train(model, endless, epochs=3, steps_per_epoch=5)
     finish(model)
