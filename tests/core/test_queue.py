@@ -1,5 +1,7 @@
 """Handing out GPUs: rules and properties."""
 
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -151,12 +153,12 @@ def test_none_starves(
         assert alone.starts == ()
 
 
-def another_turn(state: JobState, cause: Cause | None, **changed: object) -> bool:
+def another_turn(state: JobState, cause: Cause | None, **changed: Any) -> bool:
     """Of a job that asked for a number of GPUs, and had one that is quarantined now."""
-    facts: dict[str, object] = {
+    facts: dict[str, Any] = {
         "counted": True, "held": GPUS[:2], "quarantined": {GPUS[1]},
     }  # fmt: skip
-    return takes_another_turn(state, cause, **(facts | changed))  # type: ignore[arg-type]
+    return takes_another_turn(state, cause, **(facts | changed))
 
 
 def test_a_job_whose_gpu_failed_takes_its_turn_again() -> None:

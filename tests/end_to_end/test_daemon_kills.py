@@ -154,13 +154,7 @@ def test_a_job_moves_to_another_gpu(
     until(lambda: gpus(box)["answers"])
     box.do("submit", "--gpu-count", "1", box.script(STEPS), str(tmp_path / "steps"))
     for index, name in enumerate(("GPU-00000000-fake", "GPU-00000001-fake")):
-        wanted = ("running", index + 1)
-        job = box.until(lambda job: (job["state"], job["attempt"]) == wanted)  # noqa: B023
-        assert job["gpus"] == [name]
-        nvml.xid(index, 79)
-        until(lambda: last_xids(box).count(79) > index)  # noqa: B023  # asked at once
-        os.kill(job["pid"], signal.SIGSEGV)
-        until(lambda: len(box.json("incidents")) > index)  # noqa: B023
+        fail_under(box, nvml, index, name)
     waits = box.until(lambda job: job["state"] == "queued")
     assert waits["message"] == "wants 1 GPUs, 0 are in service"
     box.end(daemon, signal.SIGTERM)
@@ -171,6 +165,17 @@ def test_a_job_moves_to_another_gpu(
     assert (third["attempt"], third["gpus"]) == (3, ["GPU-00000001-fake"])
     causes = [incident["cause"] for incident in box.json("incidents")]
     assert causes == ["gpu_hardware", "gpu_hardware"]
+
+
+def fail_under(box: BoxUnderTest, nvml: FakeNvml, index: int, name: str) -> None:
+    """GPU ``index`` falls off the bus under the attempt that has it."""
+    wanted = ("running", index + 1)
+    job = box.until(lambda job: (job["state"], job["attempt"]) == wanted)
+    assert job["gpus"] == [name]
+    nvml.xid(index, 79)
+    until(lambda: last_xids(box).count(79) > index)
+    os.kill(job["pid"], signal.SIGSEGV)
+    until(lambda: len(box.json("incidents")) > index)
 
 
 def last_xids(box: BoxUnderTest) -> list[int | None]:

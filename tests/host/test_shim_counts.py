@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.host import shim
+from supervisor.host import cgroup, shim
 from supervisor.wire.records import ExitRecord
 
 MEMORY = Path("/sys/fs/cgroup/memory")
@@ -60,3 +60,13 @@ def test_a_record_of_an_older_version_is_read() -> None:
     assert old.oom_kills is None
     del value["pid"]
     assert ExitRecord.from_json(value) is None
+
+
+def test_it_counts_as_the_supervisor_does(tmp_path: Path) -> None:
+    """The shim imports nothing of ours, so both know where the count stands."""
+    assert shim.oom_kills() == cgroup.oom_kills()
+    for text in ("oom_kill_disable 0\nunder_oom 0\noom_kill 3\n", "low 0\n", ""):
+        path = tmp_path / "memory.events"
+        path.write_text(text)
+        assert shim.counted(str(path)) == cgroup.parse_oom_kills(text)
+    assert shim.counted(str(tmp_path / "none")) is None
