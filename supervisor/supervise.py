@@ -52,6 +52,7 @@ from supervisor.directives import (
     memory_of,
     tiers_of,
 )
+from supervisor.host.allocator_readings import completed
 from supervisor.host.attempts import Attempt, Launcher, LaunchError
 from supervisor.host.clock import Clock
 from supervisor.host.ending import Driver, Ending, NoDriver
@@ -240,6 +241,7 @@ class Supervisor:
             forecast_seconds=self.memory.seconds_left(),
         )
         page = None if watch is None else watch.telemetry.page()
+        page = self._beside_driver(page)
         earlier = self._earlier
         if page is None:
             page, earlier = earlier, None
@@ -250,6 +252,14 @@ class Supervisor:
             now=self.clock.now(),
             earlier=earlier,
         )
+
+    def _beside_driver(self, page: Page | None) -> Page | None:
+        """``page``, its memory as the allocator's counts and the driver tell it together
+        where its map cannot be read."""
+        if self.spec.memory.cpu is not None:
+            return page
+        out = self.run.quarantined.union(self.run.treatment.avoid)
+        return completed(page, self.spec.gpus, gpus=self.gpus, out=out)
 
     def _listen(self) -> None:
         """News of the attempt, its end, and the deadline."""
@@ -291,7 +301,7 @@ class Supervisor:
             seen = self.memory.look(
                 attempt=self.run.attempt,
                 pid=watch.attempt.pid,
-                page=watch.page,
+                page=self._beside_driver(watch.page),
                 now=now,
                 tree=self.remains.pids,
             )

@@ -1,7 +1,7 @@
 """``memory``: the allocator's map of a job, drawn; who holds what, and in what pieces."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from supervisor.cli.records import reading
 from supervisor.core.autopsy import Findings, Holder, holders_of, labels
 from supervisor.core.memory_picture import Fill, cells, fill_of
 from supervisor.core.units import format_size
+from supervisor.host.allocator_readings import completed, gpus_once
 from supervisor.host.attempts import read_shimmed, same_process
 from supervisor.host.memory_report import MemoryReport, ask, kept_report, live_report
 from supervisor.host.status import paths_of
@@ -65,10 +66,12 @@ def _report(paths: StatePaths, job: str, *, wait: float) -> MemoryReport:
     shimmed = read_shimmed(newest)
     if shimmed is None or not same_process(shimmed):
         return _left_behind(files, number)
-    return _asked(newest, number, wait=wait)
+    return _asked(newest, number, spec=run.spec, wait=wait)
 
 
-def _asked(files: AttemptPaths, number: int, *, wait: float) -> MemoryReport:
+def _asked(
+    files: AttemptPaths, number: int, *, spec: Mapping[str, Any], wait: float
+) -> MemoryReport:
     try:
         answer = ask(files, seconds=wait)
     except OSError as error:
@@ -78,7 +81,15 @@ def _asked(files: AttemptPaths, number: int, *, wait: float) -> MemoryReport:
             f"no step ended within {wait:g} s: these are the last figures", err=True
         )
         return kept_report(files, number)
-    return live_report(files, number, answer)
+    memory: dict[str, Any] = spec.get("memory") or {}
+    if memory.get("cpu") is not None:
+        return live_report(files, number, answer)
+    return live_report(
+        files,
+        number,
+        answer,
+        beside=lambda page: completed(page, spec.get("gpus"), gpus=gpus_once),
+    )
 
 
 def _left_behind(files: RunPaths, number: int) -> MemoryReport:
@@ -109,6 +120,7 @@ def report_json(job: str, report: MemoryReport) -> dict[str, Any]:
         "source": report.source,
         "jit": None if report.answer is None else report.answer.jit,
         **figures,
+        "largest_allocatable_bytes": report.largest_allocatable_bytes,
         "holders": [asdict(holder) for holder in _holders(report)],
         "chunks": [
             {
@@ -136,15 +148,14 @@ def _draw(console: Console, job: str, report: MemoryReport) -> None:
 def figure_lines(report: MemoryReport) -> list[str]:
     """The figures, a line each; what is not known is left out."""
     figures = report.figures
-    block = figures.largest_free_bytes
     sizes = (
         ("limit", figures.limit_bytes),
         ("pool", figures.pool_bytes),
         ("in use", figures.in_use_bytes),
         ("peak", figures.peak_bytes),
         ("free in pool", figures.free_bytes),
-        ("largest free", block),
-        ("allocatable", _allocatable(figures.growth_bytes, block)),
+        ("largest free", figures.largest_free_bytes),
+        ("allocatable", report.largest_allocatable_bytes),
     )
     lines = [
         f"{name:>13}: {format_size(size)}" for name, size in sizes if size is not None
@@ -152,15 +163,13 @@ def figure_lines(report: MemoryReport) -> list[str]:
     if figures.fragmentation is not None:
         lines.append(f"fragmentation: {figures.fragmentation:.1%}")
     if report.source == "estimate":
-        lines.append("an estimate: the allocator's map cannot be read")
+        lines.append(
+            "an estimate, by the allocator's counts and the driver's: its map cannot be"
+            " read"
+        )
     if report.source == "counts":
         lines.append("the allocator's own counts: this one has no map")
     return lines
-
-
-def _allocatable(growth: int | None, block: int | None) -> int | None:
-    known = [size for size in (growth, block) if size is not None]
-    return max(known) if len(known) == 2 else None
 
 
 def _draw_map(console: Console, report: MemoryReport) -> None:

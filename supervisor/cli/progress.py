@@ -40,7 +40,9 @@ def _memory(status: JobStatus) -> str:
     used = format_size(status.memory_in_use_bytes)
     if status.memory_limit_bytes is None:
         return used
-    return f"{used} of {format_size(status.memory_limit_bytes)}"
+    estimate = status.allocator is not None and status.allocator.source == "estimate"
+    about = "about " if estimate else ""
+    return f"{used} of {about}{format_size(status.memory_limit_bytes)}"
 
 
 def _slices(status: JobStatus) -> str:

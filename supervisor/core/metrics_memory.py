@@ -50,7 +50,7 @@ MEMORY_METRICS: tuple[Metric, ...] = (
         unit="bytes",
         lifetime=Lifetime.ATTEMPT,
         help="The most that the framework's allocator may take.",
-        source="allocator",
+        source="allocator, or an estimate",
         read=one(lambda status: status.memory_limit_bytes),
     ),
     Metric(
@@ -77,7 +77,7 @@ MEMORY_METRICS: tuple[Metric, ...] = (
         unit="bytes",
         lifetime=Lifetime.ATTEMPT,
         help="Taken from the device by the framework's allocator so far.",
-        source="allocator map",
+        source="allocator map, or an estimate",
         read=_allocator(lambda known: known.pool_bytes),
     ),
     Metric(

@@ -31,6 +31,9 @@ class GpuReading:
     total_bytes: int | None = None
     used_bytes: int | None = None
     """By all processes, those of other containers among them."""
+    free_bytes: int | None = None
+    reserved_bytes: int | None = None
+    """By driver and firmware; None: older drivers count it as used."""
     processes: tuple[GpuProcess, ...] = ()
 
 

@@ -156,7 +156,11 @@ def status_from_json(value: Mapping[str, Any]) -> JobStatus:
     names = {item.name for item in fields(JobStatus)}
     known: dict[str, Any] = {n: given for n, given in value.items() if n in names}
     known |= {"slices": sliced.get("slices"), "slice_size": sliced.get("size")}
-    nested = {"snapshot": SnapshotStatus, "snapshot_plan": SnapshotPlan}
+    nested = {
+        "snapshot": SnapshotStatus,
+        "snapshot_plan": SnapshotPlan,
+        "allocator": AllocatorStatus,
+    }
     for name, kind in nested.items():
         if known.get(name) is not None:
             known[name] = kind(**known[name])

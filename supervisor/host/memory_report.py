@@ -27,6 +27,8 @@ class MemoryReport:
     source: str | None
     """``map``, ``counts`` or ``estimate``; ``oom`` for a map of a failed request."""
     figures: MemoryFigures
+    largest_allocatable_bytes: int | None
+    """The largest tensor that would fit."""
     memory_map: MemoryMap | None
     answer: Answer | None
 
@@ -61,10 +63,20 @@ def _answer(files: AttemptPaths) -> Answer | None:
     return None if value is None else Answer.from_json(value)
 
 
-def live_report(files: AttemptPaths, number: int, answer: Answer) -> MemoryReport:
-    """What a living attempt answered."""
+def _as_it_is(page: Page | None) -> Page | None:
+    return page
+
+
+def live_report(
+    files: AttemptPaths,
+    number: int,
+    answer: Answer,
+    *,
+    beside: Callable[[Page | None], Page | None] = _as_it_is,
+) -> MemoryReport:
+    """What a living attempt answered; ``beside``: adds what others know to its page."""
     memory_map = _map(files.memory_map)
-    page = read_page(files.page)
+    page = beside(read_page(files.page))
     figures = _of_page(page)
     if memory_map is not None:
         limit = None if page is None else page.memory_limit_bytes
@@ -75,6 +87,7 @@ def live_report(files: AttemptPaths, number: int, answer: Answer) -> MemoryRepor
         step=answer.step,
         source=_source(page),
         figures=figures,
+        largest_allocatable_bytes=_allocatable(figures, page),
         memory_map=memory_map,
         answer=answer,
     )
@@ -94,6 +107,7 @@ def kept_report(files: AttemptPaths, number: int) -> MemoryReport:
         step=None if page is None else page.step,
         source=source,
         figures=figures,
+        largest_allocatable_bytes=_allocatable(figures, page),
         memory_map=memory_map,
         answer=answer,
     )
@@ -102,6 +116,14 @@ def kept_report(files: AttemptPaths, number: int) -> MemoryReport:
 def _source(page: Page | None) -> str | None:
     known = {int(source): source.name.lower() for source in MemorySource}
     return None if page is None else known.get(page.memory_source or 0)
+
+
+def _allocatable(figures: MemoryFigures, page: Page | None) -> int | None:
+    """By the map, else by the page."""
+    growth, block = figures.growth_bytes, figures.largest_free_bytes
+    if growth is not None and block is not None:
+        return max(growth, block)
+    return None if page is None else page.memory_largest_allocatable_bytes
 
 
 def _of_page(page: Page | None) -> MemoryFigures:

@@ -106,7 +106,10 @@ class MemoryWatch:
         recent = unpack(page.memory_recent, after_ns=self._recent_ns)
         if recent:
             self._recent_ns = recent[-1].ns
-            readings += [_of_recent(one, self._recent_ns, now) for one in recent]
+            readings += [
+                _of_recent(one, self._recent_ns, now, limit=page.memory_limit_bytes)
+                for one in recent
+            ]
         return readings
 
     def _of_host(
@@ -189,14 +192,17 @@ class MemoryWatch:
         }
 
 
-def _of_recent(one: AllocatorReading, newest_ns: int, now: float) -> Reading:
-    """One of those on the page, the newest of which is of now."""
+def _of_recent(
+    one: AllocatorReading, newest_ns: int, now: float, *, limit: int | None
+) -> Reading:
+    """One of those on the page, the newest of which is of now; ``limit``: where training
+    itself knows of none."""
     return Reading(
         at=now - (newest_ns - one.ns) / 1e9,
         step=one.step,
         in_use=one.in_use,
         peak=one.peak,
-        limit=one.limit,
+        limit=limit if one.limit is None else one.limit,
         largest_allocatable=one.largest_allocatable,
         largest_request=one.largest_request,
     )

@@ -70,6 +70,8 @@ def _reading(gpu: Gpu) -> GpuReading:
         index=-1 if gpu.index is None else gpu.index,
         total_bytes=None if gpu.memory is None else gpu.memory.total,
         used_bytes=None if gpu.memory is None else gpu.memory.used,
+        free_bytes=None if gpu.memory is None else gpu.memory.free,
+        reserved_bytes=None if gpu.memory is None else gpu.memory.reserved,
         processes=tuple(
             GpuProcess(process.pid, name_of(process.pid), process.bytes)
             for process in gpu.processes or ()

@@ -5,6 +5,7 @@ import math
 from dataclasses import replace
 
 from supervisor.core.status import (
+    AllocatorStatus,
     JobState,
     JobStatus,
     SnapshotPlan,
@@ -21,6 +22,7 @@ STATUS = JobStatus(
     slice_size=8,
     snapshot=SnapshotStatus(step=3, age_seconds=1.5),
     snapshot_plan=SnapshotPlan(memory_seconds=1.0, durable_seconds=None, because="c"),
+    allocator=AllocatorStatus(pool_bytes=9, source="estimate"),
 )
 
 
@@ -34,6 +36,7 @@ def test_there_and_back() -> None:
         STATUS.snapshot,
         STATUS.snapshot_plan,
     )
+    assert again.allocator == STATUS.allocator
 
 
 def test_numbers_that_are_none() -> None:

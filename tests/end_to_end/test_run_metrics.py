@@ -26,6 +26,15 @@ SLEEPS = (
 )
 
 
+ESTIMATES = (
+    "import gc\n"
+    "from trainers.attempt import Attempt\n"
+    "(attempt,) = (one for one in gc.get_objects() if type(one) is Attempt)\n"
+    "attempt.set(memory_source=3, memory_in_use_bytes=2**32, memory_peak_bytes=2**32)\n"
+)
+"""Counts of an allocator as TensorFlow gives them without its map."""
+
+
 @pytest.fixture
 def nvml(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
@@ -103,9 +112,10 @@ def test_a_run_on_gpus(
     nvml: FakeNvml,
     scraped: Scraped,
 ) -> None:
-    """GPUs, host and run are in one clean scrape; memory is mapped to the run; an Xid
-    of its GPU is the cause of its end, and the faulty GPU is named."""
-    script = trainwarden.script(SLEEPS)
+    """GPUs, host and run are in one clean scrape; memory is mapped to the run; where the
+    allocator only counts, the driver's figures make an estimate of it; an Xid of its GPU
+    is the cause of its end, and the faulty GPU is named."""
+    script = trainwarden.script(ESTIMATES + SLEEPS)
     listen = f"127.0.0.1:{scraped.port}"
     trainwarden.start("run", "--metrics", listen, script)
     pid = trainwarden.until(lambda s: s["pid"] is not None)["pid"]
@@ -128,6 +138,17 @@ def test_a_run_on_gpus(
     ):
         assert f"\n{sample}\n" in text
     assert "trainwarden_filesystem_free_bytes" in text
+    scraped.until(
+        r'trainwarden_allocator_pool_bytes{run="train"}', lambda value: value == 5 * GIB
+    )
+    scraped.until(
+        r'trainwarden_allocator_limit_bytes{run="train"}',
+        lambda value: value == 140 * GIB,
+    )
+    scraped.until(
+        r'trainwarden_allocator_source{run="train",source="estimate"}',
+        lambda value: value == 1,
+    )
     promtool = shutil.which("promtool")
     checked = subprocess.run(
         [promtool or "true", "check", "metrics"],

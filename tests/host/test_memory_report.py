@@ -1,6 +1,7 @@
 """A job's memory, on request: asked of a process that answers, or left behind."""
 
 import json
+import os
 import threading
 import time
 from pathlib import Path
@@ -10,10 +11,12 @@ import pytest
 
 from supervisor.cli.memory import figure_lines, report_json
 from supervisor.core.allocator import MemoryFigures
+from supervisor.host.allocator_readings import completed, gpus_once
 from supervisor.host.memory_report import MemoryReport, ask, kept_report, live_report
 from supervisor.wire.memory import Answer, Kept, Variable
 from supervisor.wire.page import MemorySource, PageWriter
 from supervisor.wire.paths import AttemptPaths
+from tests.support.fake_nvml import GIB, FakeNvml
 
 MIB = 2**20
 
@@ -109,6 +112,35 @@ def test_who_is_asked_answers(files: AttemptPaths) -> None:
     assert "fragmentation: 0.0%" in lines
 
 
+def test_an_estimate_is_told_with_what_the_driver_knows(
+    files: AttemptPaths, library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the allocator's map: limit and pool are the driver's, and it is said that
+    it is an estimate."""
+    fake = FakeNvml(library, tmp_path / "script")
+    fake.gpus(1)
+    fake.set({"0.processes": f"{os.getpid()}:{5 * GIB}:{2**32 - 1}"})
+    for name, text in fake.environment.items():
+        monkeypatch.setenv(name, text)
+    PageWriter(files.page).set(
+        pid=os.getpid(),
+        memory_in_use_bytes=4 * GIB,
+        memory_source=int(MemorySource.ESTIMATE),
+    )
+    report = live_report(
+        files, 1, ANSWER, beside=lambda page: completed(page, None, gpus=gpus_once)
+    )
+    value = report_json("digits", report)
+    assert (value["source"], value["limit_bytes"]) == ("estimate", 140 * GIB)
+    assert (value["pool_bytes"], value["free_bytes"]) == (5 * GIB, GIB)
+    assert value["largest_allocatable_bytes"] == 120 * GIB
+    assert value["fragmentation"] is None
+    lines = figure_lines(report)
+    assert "        limit: 140.00 GiB" in lines
+    assert "  allocatable: 120.00 GiB" in lines
+    assert any("an estimate" in line for line in lines)
+
+
 def test_who_does_not_answer(files: AttemptPaths) -> None:
     """The request is taken back, and the last figures are what there is."""
     assert ask(files, seconds=0.2) is None
@@ -151,6 +183,7 @@ def test_an_estimate_is_called_one(source: str, said: str) -> None:
         step=1,
         source=source,
         figures=MemoryFigures(in_use_bytes=1),
+        largest_allocatable_bytes=None,
         memory_map=None,
         answer=None,
     )

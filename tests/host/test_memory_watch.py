@@ -8,9 +8,11 @@ import pytest
 from supervisor.core.events import Event, Exited, MemoryHigh, RestartDue
 from supervisor.core.evidence import Evidence
 from supervisor.core.forecast import Resource
+from supervisor.core.placement import GpuReading
 from supervisor.core.spec import build_spec
+from supervisor.host.allocator_readings import completed
 from supervisor.host.memory_watch import MemoryWatch
-from supervisor.wire.page import Page, Phase
+from supervisor.wire.page import MemorySource, Page, Phase
 from supervisor.wire.readings import AllocatorReading, pack
 from tests.support.holding import holding
 
@@ -64,6 +66,60 @@ def test_growth_is_answered_once_it_is_close() -> None:
     assert restart.averts is not None
     assert restart.averts.cause == "device_oom"
     assert memory.seconds_left().keys() == {"device"}
+
+
+def test_an_estimate_is_foreseen_by_the_drivers_limit() -> None:
+    """Training that knows of no limit: its readings are seen against that of its GPU."""
+    gpu = GpuReading(uuid="GPU-a", index=0, total_bytes=LIMIT)
+    memory, events = watch(), list[Event]()
+    for second in range(84):
+        used = 100 + 10 * second
+        page = page_at(
+            second,
+            in_use=used,
+            memory_limit_bytes=None,
+            memory_source=int(MemorySource.ESTIMATE),
+        )
+        newest = AllocatorReading(
+            ns=second + 1, step=second + 1, in_use=used, peak=used + 50
+        )
+        told = replace(page, memory_recent=pack([newest]))
+        whole = completed(told, None, gpus=lambda: [gpu])
+        events += memory.look(attempt=1, pid=None, page=whole, now=float(second))
+    assert {type(event) for event in events} == {MemoryHigh, RestartDue}
+    assert memory.seconds_left().keys() == {"device"}
+
+
+def test_who_is_asked_only_for_an_estimate() -> None:
+    """The driver is no matter where the allocator's own map is read, or nothing is."""
+
+    def never() -> list[GpuReading]:
+        pytest.fail("asked")
+
+    mapped = replace(PAGE, memory_source=int(MemorySource.MAP))
+    assert completed(mapped, None, gpus=never) is mapped
+    assert completed(None, None, gpus=never) is None
+
+
+def test_where_the_driver_adds_nothing() -> None:
+    """Without a GPU, or without counts, an estimate stays what it is."""
+    gpu = GpuReading(uuid="GPU-a", index=0, total_bytes=LIMIT)
+    estimate = replace(PAGE, memory_source=int(MemorySource.ESTIMATE))
+    assert completed(estimate, None, gpus=list) is estimate
+    empty = replace(estimate, memory_in_use_bytes=None)
+    assert completed(empty, None, gpus=lambda: [gpu]) is empty
+
+
+def test_a_gpu_that_is_out_is_not_its_own() -> None:
+    """The memory of an attempt is on none of those that it may not use."""
+    gpus = [
+        GpuReading(uuid=f"GPU-{n}", index=n, total_bytes=LIMIT * (n + 1))
+        for n in range(3)
+    ]
+    estimate = replace(PAGE, memory_limit_bytes=None, memory_source=3)
+    page = completed(estimate, [0, 2], gpus=lambda: gpus, out={"GPU-0"})
+    assert page is not None
+    assert page.memory_limit_bytes == 3 * LIMIT
 
 
 def test_what_does_not_grow_is_left_alone() -> None:
