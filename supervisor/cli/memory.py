@@ -10,16 +10,16 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from supervisor.cli.options import fail, json_option, state_option
-from supervisor.cli.records import reading
+from supervisor.cli.found import files_of
+from supervisor.cli.options import fail, json_option
+from supervisor.cli.reach import box_option
 from supervisor.core.autopsy import Findings, Holder, holders_of, labels
 from supervisor.core.memory_picture import Fill, cells, fill_of
 from supervisor.core.units import format_size
 from supervisor.host.allocator_readings import completed, gpus_once
 from supervisor.host.attempts import read_shimmed, same_process
 from supervisor.host.memory_report import MemoryReport, ask, kept_report, live_report
-from supervisor.host.status import paths_of
-from supervisor.wire.paths import AttemptPaths, RunPaths, StatePaths
+from supervisor.wire.paths import AttemptPaths, RunPaths
 
 COLOURS = {Fill.VARIABLES: "blue", Fill.USED: "red", Fill.FREE: "green"}
 LETTERS = {Fill.VARIABLES: "▓", Fill.USED: "█", Fill.FREE: "·"}
@@ -29,7 +29,7 @@ LISTED = 10
 
 @click.command()
 @json_option
-@state_option
+@box_option
 @click.option(
     "--wait",
     type=float,
@@ -38,7 +38,7 @@ LISTED = 10
     help="Seconds to wait for the next step boundary.",
 )
 @click.argument("job")
-def memory(*, as_json: bool, state_dir: Path, wait: float, job: str) -> None:
+def memory(*, as_json: bool, state_dir: Path | None, wait: float, job: str) -> None:
     """Draw the memory of JOB: its allocator's map, and who holds what.
 
     A running job is asked at its next step; of any other, what an out-of-memory
@@ -46,27 +46,23 @@ def memory(*, as_json: bool, state_dir: Path, wait: float, job: str) -> None:
 
     Example: trainwarden memory digits
     """
-    report = _report(StatePaths(state_dir.absolute()), job, wait=wait)
+    report = _report(state_dir, job, wait=wait)
     if as_json:
         click.echo(json.dumps(report_json(job, report), indent=2))
     else:
         _draw(Console(), job, report)
 
 
-def _report(paths: StatePaths, job: str, *, wait: float) -> MemoryReport:
-    with reading(paths) as ledger:
-        run = None if ledger is None else ledger.latest_run(job)
-        attempts = () if ledger is None or run is None else ledger.attempts(run.id)
-    if run is None:
-        fail(f"there is no job {job!r} in {paths.root}; see `trainwarden status`")
-    if not attempts:
+def _report(state_dir: Path | None, job: str, *, wait: float) -> MemoryReport:
+    found = files_of(state_dir, job)
+    if not found.attempt:
         fail(f"the job {job!r} has not started an attempt yet")
-    files, number = paths_of(run, paths), attempts[-1].number
+    files, number = found.paths, found.attempt
     newest = files.attempt(number)
     shimmed = read_shimmed(newest)
     if shimmed is None or not same_process(shimmed):
         return _left_behind(files, number)
-    return _asked(newest, number, spec=run.spec, wait=wait)
+    return _asked(newest, number, spec=found.spec, wait=wait)
 
 
 def _asked(

@@ -1,18 +1,25 @@
 """``policy`` and ``quarantine``: what would be done, and what is kept out of use."""
 
+import getpass
 import json
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any, cast
+from urllib.parse import quote
 
 import click
 
-from supervisor.cli.options import fail, json_option, state_option
+from supervisor.cli.options import default_state_directory, fail, json_option
+from supervisor.cli.reach import answering, asking, box_option
 from supervisor.cli.records import reading
 from supervisor.core.ladder import Terms
 from supervisor.core.ladder_text import ladders_json, ladders_text
 from supervisor.core.spec import Spec, SpecError, build_spec, merge, read_toml
 from supervisor.host.clock import Clock
+from supervisor.host.control_client import Client
 from supervisor.host.ledger import Ledger, LedgerError
+from supervisor.host.ledger_jobs import JobBook
 from supervisor.wire.paths import StatePaths
 
 
@@ -55,36 +62,57 @@ def _spec(path: Path | None) -> Spec:
 @click.command()
 @click.option("--return", "back", metavar="GPU", help="This GPU may be used again.")
 @json_option
-@state_option
-def quarantine(*, back: str | None, as_json: bool, state_dir: Path) -> None:
+@box_option
+def quarantine(*, back: str | None, as_json: bool, state_dir: Path | None) -> None:
     """List the GPUs that are kept out of use, or put one back.
+
+    Asks the daemon if one answers, where root and admins may put one back; else it is
+    about the runs of the state directory.
 
     Example: trainwarden quarantine --return GPU-8f2c
     """
-    paths = StatePaths(state_dir)
-    if back is not None:
-        _put_back(paths, back)
-    with reading(paths) as ledger:
-        kept = [] if ledger is None else ledger.quarantined()
+    client = answering(state_dir)
+    if client is None:
+        kept = _kept(StatePaths(state_dir or default_state_directory()), back)
+    else:
+        kept = _kept_by(client, back)
     if as_json:
-        click.echo(json.dumps([asdict(row) for row in kept], indent=2))
+        click.echo(json.dumps(kept, indent=2))
         return
     if not kept:
         click.echo("no GPU is quarantined")
     for row in kept:
         click.echo(
-            f"{row.gpu}: since {row.at[:19]}Z, {row.job} attempt {row.attempt}: "
-            f"{row.because}"
+            f"{row['gpu']}: since {row['at'][:19]}Z, {row['job']} attempt "
+            f"{row['attempt']}: {row['because']}"
         )
+
+
+def _kept_by(client: Client, back: str | None) -> list[dict[str, Any]]:
+    with asking():
+        if back is not None:
+            client.post(f"/v1/gpus/{quote(back, safe='')}/return", {})
+        return cast("list[dict[str, Any]]", client.get("/v1/quarantine"))
+
+
+def _kept(paths: StatePaths, back: str | None) -> list[dict[str, Any]]:
+    if back is not None:
+        _put_back(paths, back)
+    with reading(paths) as ledger:
+        kept = [] if ledger is None else ledger.quarantined()
+    return [asdict(row) for row in kept]
 
 
 def _put_back(paths: StatePaths, gpu: str) -> None:
     if not paths.ledger.exists():
         fail(f"{gpu} is not quarantined")
+    now, who = Clock().wall(), getpass.getuser()
     try:
-        ledger = Ledger(paths.ledger)
-        known = ledger.put_back(gpu, now=Clock().wall())
-        ledger.close()
+        with closing(Ledger(paths.ledger)) as ledger, ledger.transaction():
+            known = ledger.put_back(gpu, now=now)
+            if known:
+                did = f"{gpu} out of quarantine"
+                JobBook(ledger).note(who=who, did=did, job=None, now=now)
     except LedgerError as error:
         fail(str(error), exit_code=1)
     if not known:

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import click
 
-from supervisor.cli.options import fail, json_option, state_option
-from supervisor.cli.records import reading
+from supervisor.cli.found import files_of, refuse_as_root
+from supervisor.cli.options import fail, json_option
+from supervisor.cli.reach import box_option
 from supervisor.core.units import format_size
-from supervisor.host.ledger import RunRow
+from supervisor.host.job_files import JobFiles
 from supervisor.host.snapshots import (
     SnapshotRow,
     at_rest,
@@ -17,9 +18,7 @@ from supervisor.host.snapshots import (
     export,
     list_snapshots,
 )
-from supervisor.host.status import paths_of
 from supervisor.wire.manifest import DURABLE
-from supervisor.wire.paths import StatePaths, memory_directory
 
 EXIT_DAMAGED = 1
 SUFFIXES = (".keras", ".weights.h5")
@@ -27,9 +26,9 @@ SUFFIXES = (".keras", ".weights.h5")
 
 @click.command()
 @json_option
-@state_option
+@box_option
 @click.argument("words", nargs=-1, metavar="[verify|export] JOB [STEP FILE]")
-def snapshots(*, as_json: bool, state_dir: Path, words: tuple[str, ...]) -> None:
+def snapshots(*, as_json: bool, state_dir: Path | None, words: tuple[str, ...]) -> None:
     r"""List the snapshots of JOB in memory and on disk.
 
     \b
@@ -43,12 +42,12 @@ def snapshots(*, as_json: bool, state_dir: Path, words: tuple[str, ...]) -> None
     """
     match words:
         case (job,):
-            _list(_found(state_dir, job)[1], as_json=as_json)
+            _list(_rows(files_of(state_dir, job)), as_json=as_json)
         case ("verify", job):
-            _verify(_found(state_dir, job)[1], as_json=as_json)
+            _verify(_rows(files_of(state_dir, job)), as_json=as_json)
         case ("export", job, step, file) if step.isdigit():
-            run, rows = _found(state_dir, job)
-            _export(run, rows, step=int(step), out=Path(file).absolute())
+            files = files_of(state_dir, job)
+            _export(files, step=int(step), out=Path(file).absolute())
         case _:
             fail(
                 "say `snapshots JOB`, `snapshots verify JOB` or"
@@ -56,20 +55,8 @@ def snapshots(*, as_json: bool, state_dir: Path, words: tuple[str, ...]) -> None
             )
 
 
-def _found(state_dir: Path, job: str) -> tuple[RunRow, list[SnapshotRow]]:
-    paths = StatePaths(state_dir.absolute())
-    with reading(paths) as ledger:
-        run = None if ledger is None else ledger.latest_run(job)
-    if run is None:
-        fail(f"there is no job {job!r} in {state_dir}; see `trainwarden status`")
-    durable = paths_of(run, paths).snapshots
-    return run, list_snapshots(durable, _memory_of(run))
-
-
-def _memory_of(run: RunRow) -> Path | None:
-    """Where the spec that the run began with puts its memory tier."""
-    parent = run.spec.get("snapshots", {}).get("memory")
-    return memory_directory(Path(parent), run.run_id) if parent else None
+def _rows(files: JobFiles) -> list[SnapshotRow]:
+    return list_snapshots(files.paths.snapshots, files.memory)
 
 
 def _list(rows: list[SnapshotRow], *, as_json: bool) -> None:
@@ -109,20 +96,22 @@ def _verify(rows: list[SnapshotRow], *, as_json: bool) -> None:
         raise SystemExit(EXIT_DAMAGED)
 
 
-def _export(run: RunRow, rows: list[SnapshotRow], *, step: int, out: Path) -> None:
+def _export(files: JobFiles, *, step: int, out: Path) -> None:
+    refuse_as_root(files, "run its interpreter")
+    rows = _rows(files)
     if not out.name.endswith(SUFFIXES):
         fail(f"{out.name} should end in {' or '.join(SUFFIXES)}")
     of_step = [row for row in rows if row.step == step]
     if not of_step:
         steps = ", ".join(str(row.step) for row in rows) or "none"
-        fail(f"{run.job!r} has no snapshot of step {step}; there are: {steps}")
+        fail(f"{files.job!r} has no snapshot of step {step}; there are: {steps}")
     # The one on disk if there is one: training does not write over it.
     chosen = min(of_step, key=lambda row: row.tier != DURABLE)
     try:
         with at_rest(chosen) as snapshot:
-            problem = export(snapshot, out, python=run.spec.get("python"))
+            problem = export(snapshot, out, python=files.spec.get("python"))
     except OSError as error:
         problem = f"the snapshot {chosen.snapshot} cannot be read: {error.strerror}"
     if problem is not None:
         fail(problem, exit_code=1)
-    click.echo(f"{out}: {run.job} after step {step}")
+    click.echo(f"{out}: {files.job} after step {step}")

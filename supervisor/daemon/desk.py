@@ -18,7 +18,8 @@ from supervisor.daemon.entries import (
     job_name,
 )
 from supervisor.host.clock import Clock
-from supervisor.host.ledger import Ledger
+from supervisor.host.job_files import JobFiles, job_files
+from supervisor.host.ledger import Ledger, QuarantineRow
 from supervisor.host.ledger_jobs import AuditRow, JobBook, JobRow, Wanted
 
 
@@ -206,6 +207,36 @@ class Desk:
                 detail=f"incident {incident}",
                 now=now,
             )
+
+    def files(self, caller: Caller, name: str) -> JobFiles:
+        """Where a job of one's own keeps its files; they are read with one's own rights."""
+        entry = self.entry(caller, name, Deed.OWN)
+        found = job_files(self.ledger, entry.name, self.box.starter.paths)
+        if found is None:
+            message = f"{name} has not begun yet"
+            raise UnknownError(message)
+        return found
+
+    def quarantined(self, caller: Caller) -> list[QuarantineRow]:
+        """The GPUs that are kept out of use for what they did."""
+        self._allow(caller, Deed.LOOK)
+        return self.ledger.quarantined()
+
+    def put_back(self, caller: Caller, gpu: str) -> None:
+        """A GPU is no longer kept out of use: the next job may have it."""
+        self._allow(caller, Deed.RULE)
+        now = self.clock.wall()
+        with self.ledger.transaction():
+            if not self.ledger.put_back(gpu, now=now):
+                message = f"{gpu} is not quarantined; see `trainwarden quarantine`"
+                raise UnknownError(message)
+            did = f"{gpu} out of quarantine"
+            self.book.note(who=caller.name, did=did, job=None, now=now)
+
+    def copy_of_ledger(self, caller: Caller) -> bytes:
+        """The whole ledger; everybody's specs stand in it."""
+        self._allow(caller, Deed.RULE)
+        return self.ledger.copied()
 
     def look(self, caller: Caller) -> None:
         """Raises BoxError: they may not even see what is there."""

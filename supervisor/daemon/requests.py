@@ -204,6 +204,24 @@ def _service(desk: Desk, asked: Asked) -> Response:
     return Response(body={})
 
 
+def _files(desk: Desk, asked: Asked) -> Response:
+    return Response(body=asdict(desk.files(asked.request.caller, asked.names["job"])))
+
+
+def _quarantine(desk: Desk, asked: Asked) -> Response:
+    kept = desk.quarantined(asked.request.caller)
+    return Response(body=[asdict(row) for row in kept])
+
+
+def _put_back(desk: Desk, asked: Asked) -> Response:
+    desk.put_back(asked.request.caller, asked.names["gpu"])
+    return Response(body={})
+
+
+def _ledger(desk: Desk, asked: Asked) -> Response:
+    return Response(body=desk.copy_of_ledger(asked.request.caller))
+
+
 def _audit(desk: Desk, asked: Asked) -> Response:
     return Response(body=[asdict(row) for row in desk.audit(asked.request.caller)])
 
@@ -240,6 +258,8 @@ ROUTES: tuple[Route, ...] = (
     _route("GET", "/v1/jobs/{job}", _job, "One job.", shape=_JOB),
     _route("GET", "/v1/jobs/{job}/logs", _logs, "A part of what an attempt printed.",
            query=Page, shape=shapes.BINARY, headers=_LOG_HEADERS),
+    _route("GET", "/v1/jobs/{job}/files", _files, "Where a job keeps its files.",
+           shape=shapes.named("Files")),
     _route("POST", "/v1/jobs/{job}/stop", _stop, "End a job.", body=Ending, success=202,
            shape=_JOB),
     _route("POST", "/v1/jobs/{job}/start", _start, "Begin or resume a job that ended.",
@@ -258,6 +278,12 @@ ROUTES: tuple[Route, ...] = (
            shape=shapes.named("Gpus")),
     _route("POST", "/v1/gpus/{gpu}/service", _service,
            "Take a GPU out of service, or back.", body=Service),
+    _route("GET", "/v1/quarantine", _quarantine,
+           "The GPUs that are kept out of use for what they did.",
+           shape=shapes.array(shapes.named("Quarantined"))),
+    _route("POST", "/v1/gpus/{gpu}/return", _put_back, "Out of quarantine."),
+    _route("GET", "/v1/ledger", _ledger, "A copy of the ledger: an SQLite file.",
+           shape=shapes.BINARY),
     _route("GET", "/v1/audit", _audit, "Who did what.",
            shape=shapes.array(shapes.named("Audit"))),
 )  # fmt: skip

@@ -7,7 +7,8 @@ from pydantic.json_schema import JsonSchemaMode
 
 from supervisor.core.gpu_picture import GpusShown
 from supervisor.core.status import JobStatus
-from supervisor.host.ledger import IncidentRow
+from supervisor.host.job_files import JobFiles
+from supervisor.host.ledger import IncidentRow, QuarantineRow
 from supervisor.host.ledger_jobs import AuditRow, Wanted
 
 Schema = dict[str, Any]
@@ -116,15 +117,21 @@ def components() -> Schema:
     incident, of_incident = of(IncidentRow)
     audit, of_audit = of(AuditRow)
     gpus, of_gpus = of(GpusShown)
+    files, of_files = of(JobFiles)
+    quarantined, of_quarantined = of(QuarantineRow)
     return {
         **its,
         **of_incident,
         **of_audit,
         **of_gpus,
+        **of_files,
+        **of_quarantined,
         "Job": one,
         "Box": box(),
         "Incident": incident,
         "Audit": audit,
         "Gpus": gpus,
+        "Files": files,
+        "Quarantined": quarantined,
         "Error": ERROR,
     }

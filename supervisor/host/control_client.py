@@ -19,6 +19,11 @@ class NoDaemonError(Exception):
 class RefusedError(Exception):
     """The daemon said no; the message is what it said."""
 
+    def __init__(self, message: str, *, status: int) -> None:
+        """``status``: of HTTP; 403: they may not, 404: there is no such thing."""
+        super().__init__(message)
+        self.status = status
+
 
 @dataclass(frozen=True, slots=True)
 class Client:
@@ -53,7 +58,7 @@ class Client:
         finally:
             connection.close()
         if response.status >= http.client.BAD_REQUEST:
-            raise RefusedError(_sentence(content))
+            raise RefusedError(_sentence(content), status=response.status)
         return content, dict(response.getheaders())
 
 

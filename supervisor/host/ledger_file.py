@@ -22,6 +22,9 @@ CACHE_KIB = 256
 """Of pages in our memory, for a daemon's lifetime; the kernel keeps the file's as well.
 SQLite's own default is 2,000 KiB."""
 
+MAX_COPY_BYTES = 256 * 1024 * 1024
+"""A larger ledger is not copied into memory."""
+
 T = TypeVar("T")
 
 
@@ -126,6 +129,21 @@ class LedgerFile:
             raise LedgerError(message) from error
         finally:
             partial.unlink(missing_ok=True)
+
+    def copied(self) -> bytes:
+        """The file as it is now, whole and consistent, made at once in memory.
+
+        Raises:
+            LedgerError: it cannot be read, or is larger than ``MAX_COPY_BYTES``.
+        """
+        with self._explained():
+            (size,) = self._connection.execute(
+                "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
+            ).fetchone()
+            if size <= MAX_COPY_BYTES:
+                return self._connection.serialize()
+        message = f"the ledger {self.path} has {size} bytes: copy it with --state-dir"
+        raise LedgerError(message)
 
     def rows(
         self, make: Callable[[sqlite3.Row], T], query: str, *values: object

@@ -1,0 +1,221 @@
+"""Commands that name no directory: the daemon of the box tells them where things are."""
+
+import contextlib
+import json
+import os
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from supervisor.cli.main import trainwarden
+from supervisor.core.access import Caller
+from supervisor.core.config import build_config
+from supervisor.core.effects import Quarantine
+from supervisor.daemon.compose import composed
+from supervisor.daemon.loop import Daemon
+from supervisor.daemon.quarters import user_name
+from supervisor.daemon.requests import answer
+from supervisor.host.control import Request, Response
+from supervisor.host.ledger import Ledger
+from supervisor.host.ledger_jobs import JobBook
+from supervisor.wire.paths import StatePaths
+from tests.support.boxes import until
+from tests.support.quick_attempts import Fate, QuickHouse, QuickLauncher
+
+GPUS = ("GPU-a", "GPU-b")
+
+
+@pytest.fixture
+def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The state directory that a command takes by itself, empty so far."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "home"))
+    return tmp_path / "home" / "trainwarden"
+
+
+@pytest.fixture
+def daemon(
+    tmp_path: Path, mine: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Daemon]:
+    """The daemon of the box; its attempts are no processes, and finish."""
+    del mine
+    state = tmp_path / "state"
+    config = build_config(f'state_dir = "{state}"\n[gpus]\nuse = {list(GPUS)}\n')
+    launcher = QuickLauncher(fate=lambda _: Fate())
+    house = QuickHouse(user=user_name(os.geteuid()), launcher=launcher)
+    monkeypatch.setenv("TRAINWARDEN_SOCKET", str(state / "control.sock"))
+    over = threading.Event()
+    with composed(config, house=house) as made:
+
+        def turns() -> None:
+            while not over.is_set():
+                made.turn()
+                time.sleep(0.01)
+
+        thread = threading.Thread(target=turns)
+        thread.start()
+        try:
+            yield made
+        finally:
+            over.set()
+            thread.join()
+
+
+def invoke(*words: str | Path) -> Result:
+    """Run the command in this process."""
+    return CliRunner().invoke(trainwarden, [str(word) for word in words])
+
+
+def told(*words: str | Path) -> Any:
+    """The JSON of a command that has to succeed."""
+    done = invoke(*words, "--json")
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+
+def finished(tmp_path: Path) -> None:
+    """A job ``train`` that has come to its end."""
+    script = tmp_path / "train.py"
+    script.touch()
+    assert invoke("submit", script).exit_code == 0
+    until(lambda: told("status")[0]["state"] == "finished")
+
+
+def kept_out(directory: Path, *gpus: str) -> None:
+    """GPUs that failed under an earlier run."""
+    with contextlib.closing(Ledger(StatePaths(directory).ledger)) as ledger:
+        run = ledger.begin_run(
+            run_id="r", job="old", script="s", script_hash="h", seed=1, spec={}, now=1.0
+        )
+        effect = Quarantine(gpus=gpus, attempt=1, because="Xid 79")
+        ledger.quarantine(run.id, effect, now=2.0)
+
+
+def asked(
+    daemon: Daemon, who: str, method: str, path: str, *groups: str, body: Any = None
+) -> Response:
+    """What somebody else gets."""
+    caller = Caller(uid=4711, name=who, groups=frozenset(groups))
+    request = Request(caller=caller, method=method, path=path, body=body or {})
+    return answer(daemon.desk, request)
+
+
+def test_the_files_of_a_job(daemon: Daemon, tmp_path: Path) -> None:
+    """They are found by its name alone."""
+    del daemon
+    finished(tmp_path)
+    (row,) = told("snapshots", "train")
+    assert row["step"] == 7
+    assert row["path"].startswith(str(tmp_path / "state" / "jobs" / "train" / "run-1"))
+    assert told("memory", "train")["attempt"] == 1
+
+
+def test_a_run_in_the_foreground_is_found_beside_a_daemon(
+    daemon: Daemon, mine: Path
+) -> None:
+    """It is none of the daemon's jobs; its own state directory knows it."""
+    del daemon
+    mine.mkdir(parents=True)
+    kept_out(mine, "GPU-z")
+    assert told("snapshots", "old") == []
+    unknown = invoke("snapshots", "no-such")
+    assert unknown.exit_code == 1
+    assert "there is no job 'no-such'" in unknown.output
+    named = invoke("snapshots", "--state-dir", mine.parent / "none", "old")
+    assert named.exit_code == 2
+
+
+def test_what_may_not_be_read_does_not_pass_for_empty(
+    daemon: Daemon, tmp_path: Path
+) -> None:
+    """The command says whose it is."""
+    finished(tmp_path)
+    run = Path(daemon.desk.files(daemon.caller, "train").directory)
+    run.rename(run.with_name("elsewhere"))
+    assert told("snapshots", "train") == []
+    run.touch()
+    refused = invoke("snapshots", "train")
+    assert refused.exit_code == 1
+    assert "for the job's user and for root" in refused.output
+
+
+def test_root_does_not_run_what_a_user_calls_python(
+    daemon: Daemon, tmp_path: Path
+) -> None:
+    """Whoever may choose the interpreter of a job would be root otherwise."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can give files away")
+    finished(tmp_path)
+    os.chown(daemon.desk.files(daemon.caller, "train").directory, 4711, 4711)
+    refused = invoke("snapshots", "export", "train", "7", tmp_path / "x.keras")
+    assert refused.exit_code == 1
+    assert "root does not run its interpreter" in refused.output
+
+
+def test_a_gpu_comes_back_through_the_daemon(daemon: Daemon, tmp_path: Path) -> None:
+    """At once, and it stands in the ledger who said so."""
+    kept_out(tmp_path / "state", *GPUS)
+    assert [row["gpu"] for row in told("quarantine")] == list(GPUS)
+    script = tmp_path / "train.py"
+    script.touch()
+    assert invoke("submit", "--gpu-count", "1", script).exit_code == 0
+    until(lambda: "0 are in service" in told("status")[0]["message"])
+    assert [row["gpu"] for row in told("quarantine", "--return", "GPU-a")] == ["GPU-b"]
+    until(lambda: told("status")[0]["state"] == "finished")
+    again = invoke("quarantine", "--return", "GPU-a")
+    assert again.exit_code == 1
+    assert "GPU-a is not quarantined" in again.output
+    did = [(row.who, row.did) for row in daemon.desk.book.audit()]
+    assert (user_name(os.geteuid()), "GPU-a out of quarantine") in did
+    assert sum("quarantine" in what for _, what in did) == 1
+
+
+def test_without_a_daemon_it_is_written_down_too(mine: Path) -> None:
+    """Who put a GPU back."""
+    mine.mkdir(parents=True)
+    kept_out(mine, "GPU-z")
+    assert told("quarantine", "--return", "GPU-z", "--state-dir", mine) == []
+    with contextlib.closing(Ledger(StatePaths(mine).ledger)) as ledger:
+        (row,) = JobBook(ledger).audit()
+    assert row.did == "GPU-z out of quarantine"
+    assert row.who
+
+
+def test_the_ledger_is_copied_through_the_daemon(
+    daemon: Daemon, tmp_path: Path
+) -> None:
+    """Whole, and for nobody else to read."""
+    del daemon
+    finished(tmp_path)
+    copy = tmp_path / "ledger.bak"
+    assert told("ledger", "backup", copy)["bytes"] == copy.stat().st_size
+    assert copy.stat().st_mode & 0o077 == 0
+    with contextlib.closing(Ledger(copy, read_only=True)) as ledger:
+        assert [job.name for job in JobBook(ledger).jobs()] == ["train"]
+    nowhere = invoke("ledger", "backup", tmp_path / "none" / "ledger.bak")
+    assert nowhere.exit_code == 1
+    assert "cannot be written" in nowhere.output
+
+
+def test_who_may_ask(daemon: Daemon, tmp_path: Path) -> None:
+    """One's own files, what is kept out of use; the rest is for who rules."""
+    finished(tmp_path)
+    kept_out(tmp_path / "state", "GPU-a")
+    owner, files = user_name(os.geteuid()), "/v1/jobs/train/files"
+    member, admin = "trainwarden", "trainwarden-admin"
+    assert asked(daemon, owner, "GET", files, member).body["attempt"] == 1
+    assert asked(daemon, "bob", "GET", files, member).status == 403
+    assert asked(daemon, "eve", "GET", files).status == 403
+    assert asked(daemon, "bob", "GET", "/v1/jobs/none/files", member).status == 404
+    assert asked(daemon, "eve", "GET", "/v1/quarantine").status == 403
+    assert len(asked(daemon, "bob", "GET", "/v1/quarantine", member).body) == 1
+    back = "/v1/gpus/GPU-a/return"
+    assert asked(daemon, "bob", "POST", back, member).status == 403
+    assert asked(daemon, "bob", "GET", "/v1/ledger", member).status == 403
+    assert asked(daemon, "ann", "GET", "/v1/ledger", admin).status == 200
+    assert asked(daemon, "ann", "POST", back, admin).status == 200
+    assert asked(daemon, "ann", "GET", "/v1/quarantine", admin).body == []
