@@ -18,7 +18,7 @@ from supervisor.wire.paths import StatePaths
 from tests.support.command import PATIENCE, Trainwarden
 
 SCRIPT = """
-import json, time
+import json, os, time
 import keras, numpy as np
 
 keras.utils.set_random_seed(3)
@@ -30,9 +30,13 @@ model.compile("adam", keras.losses.BinaryCrossentropy(from_logits=True))
 
 class Slow(keras.callbacks.Callback):
     def on_train_batch_end(self, batch, logs=None):
-        time.sleep(0.02)
+        time.sleep(0.02 * os.path.exists("wait"))
 
-model.fit(x, y, batch_size=32, epochs=12, callbacks=[Slow()], verbose=0)
+    def on_epoch_begin(self, epoch, logs=None):
+        while epoch == 59 and os.path.exists("wait"):
+            time.sleep(0.1)
+
+model.fit(x, y, batch_size=32, epochs=60, callbacks=[Slow()], verbose=0)
 json.dump([v.numpy().tolist() for v in model.variables], open("end.json", "w"))
 """
 
@@ -112,6 +116,8 @@ def test_full_from_one_moment_on(trainwarden: Trainwarden, tmp_path: Path) -> No
     expected = json.loads((whole.directory / "end.json").read_text())
     snapshots = StatePaths(trainwarden.state).run("train", 1).snapshots
     with mounted(snapshots, "16m"), mounted(tmp_path / "memory", "64m") as memory:
+        wait = trainwarden.directory / "wait"
+        wait.touch()
         running = trainwarden.start("run", "--spec", spec(trainwarden, memory))
         trainwarden.until(lambda s: (s["step"] or 0) > 30)
         hog = snapshots / "hog"
@@ -130,6 +136,7 @@ def test_full_from_one_moment_on(trainwarden: Trainwarden, tmp_path: Path) -> No
         assert durable
         assert all(row["whole"] for row in durable)
         hog.unlink()
+        wait.unlink()
         out, _ = running.communicate(timeout=PATIENCE)
         assert running.returncode == 0, out
         ended = until_incident(trainwarden, "ended", attempt=1)
