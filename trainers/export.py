@@ -89,7 +89,9 @@ def _fill(model: Any, names: list[str], stored: Any) -> None:
     optimizer = getattr(model, "optimizer", None)
     if optimizer is not None:
         optimizer.build(model.trainable_variables)
-        _assign("optimizer", optimizer.variables, groups["optimizer"])
+        # Those of the script's own optimizers follow: its class has them, no file can.
+        count = len(optimizer.variables)
+        _assign("optimizer", optimizer.variables, groups["optimizer"][:count])
 
 
 def _assign(what: str, variables: list[Any], arrays: list[Any]) -> None:

@@ -18,16 +18,21 @@ NAME = "model/json"
 
 MOST_BYTES = 16 * 1024 * 1024
 
-_known: "weakref.WeakKeyDictionary[Any, np.ndarray | None]" = (
+_known: "weakref.WeakKeyDictionary[Any, tuple[Any, np.ndarray | None]]" = (
     weakref.WeakKeyDictionary()
 )
 
 
 def tensors_of(model: Any) -> list[Tensor]:
-    """The description of ``model``, made once; none where it cannot be described."""
-    if model not in _known:
-        _known[model] = _describe(model)
-    described = _known[model]
+    """The description of ``model``, made once each time that it was compiled.
+
+    None where it cannot be described. ``compile`` gives it an optimizer of its own; that
+    is also when layers that were frozen since count as such.
+    """
+    optimizer = getattr(model, "optimizer", None)
+    if model not in _known or _known[model][0] is not optimizer:
+        _known[model] = optimizer, _describe(model)
+    _, described = _known[model]
     return [] if described is None else [of_array(NAME, described)]
 
 
