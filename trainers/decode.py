@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from trainers import tensors
-from trainers.encode import KIND, find
+from trainers.encode import KIND, PART, find
 
 DICTIONARIES = ("dict", "ordered", "counter", "default")
 
@@ -91,7 +91,8 @@ class Decoder:
             made = maker.get(kind, collections.Counter)(dict(pairs))
         if type(existing) is not type(made):
             return made
-        existing.clear()
+        if PART not in value:
+            existing.clear()
         existing.update(made)
         return existing
 

@@ -20,6 +20,8 @@ from trainers import own_objects, tensors
 
 KIND = "!"
 """The key that tells an encoded value from a dictionary."""
+PART = "part"
+"""Marks a dictionary of which only these entries are saved."""
 _MOST_DEEP = 32
 
 

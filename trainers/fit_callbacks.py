@@ -83,12 +83,37 @@ def _attributes(callback: Any, encoder: encode.Encoder) -> tuple[dict, list[str]
         try:
             attributes[name] = encoder.encode(value)
         except encode.UnencodableError as error:
-            if not isinstance(value, REFERENCES) and not _is_keras_own(callback):
-                missing.append(
-                    f"the callback {type(callback).__name__} keeps {error} in"
-                    f" {name}, which cannot be saved"
-                )
+            lost = [] if isinstance(value, REFERENCES) else [(name, str(error))]
+            if type(value) is dict:
+                attributes[name], lost = _entries(name, value, encoder)
+            if not _is_keras_own(callback):
+                missing += [
+                    f"{_called(callback)} keeps {what} in {where}, which cannot be saved"
+                    for where, what in lost
+                ]
     return attributes, missing
+
+
+def _entries(
+    name: str, value: dict[Any, Any], encoder: encode.Encoder
+) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+    """What can be saved of a dictionary; where in it the rest is, and what that is.
+
+    The rest stays as the script makes it again.
+    """
+    pairs, lost = [], []
+    for key, one in value.items():
+        try:
+            pairs.append(encoder.many((key, one), 0))
+        except encode.UnencodableError as error:
+            if not isinstance(one, REFERENCES):
+                lost.append((f"{name}[{key!r}]", str(error)))
+    return {encode.KIND: "dict", "v": pairs, encode.PART: True}, lost
+
+
+def _called(callback: Any) -> str:
+    own: str | None = getattr(type(callback), "trainwarden_called", None)
+    return own or f"the callback {type(callback).__name__}"
 
 
 def _is_keras_own(callback: Any) -> bool:

@@ -58,6 +58,8 @@ class State:
 class Kept:
     """What a script registered beside variables: given back in place."""
 
+    trainwarden_called = "the session"
+
     def __init__(self, parts: Mapping[str, Any]) -> None:
         self.kept: dict[str, Any] = {}
         self.step = 0
