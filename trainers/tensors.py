@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from trainers.parallel_copy import copy_all
+
 _LENGTH = struct.Struct("<Q")
 _ALIGNMENT = 64
 _GROUP_BYTES = 32 * 1024 * 1024
@@ -174,8 +176,9 @@ def _copy(group: Sequence[tuple[np.ndarray, Tensor]]) -> None:
         alike.setdefault(tensor.read_all, []).append((view, tensor))
     for read_all, members in alike.items():
         values = read_all([tensor.source for _, tensor in members])
-        for (view, _), value in zip(members, values, strict=True):
-            np.copyto(view, value, casting="no")
+        copy_all(
+            [(view, value) for (view, _), value in zip(members, values, strict=True)]
+        )
 
 
 def parse(content: memoryview) -> Mapping[str, np.ndarray]:
