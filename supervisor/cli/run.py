@@ -170,6 +170,19 @@ def _observing(spec: Spec, paths: StatePaths) -> Generator[Observer]:
         fail(str(error))
 
 
+def _kept_out(ledger: Ledger) -> dict[str, frozenset[str]]:
+    """The GPUs that failed and are not back yet; nothing where that cannot be told.
+    Without a daemon nobody takes one out of service."""
+    try:
+        kept = ledger.quarantined()
+    except LedgerError:
+        return {}
+    return {
+        "out_of_service": frozenset(),
+        "quarantine": frozenset(row.gpu for row in kept),
+    }
+
+
 def _foreground(job: Job, paths: StatePaths, observer: Observer, choice: Choice) -> int:
     with contextlib.closing(Ledger(paths.ledger)) as ledger:
         try:
@@ -181,7 +194,7 @@ def _foreground(job: Job, paths: StatePaths, observer: Observer, choice: Choice)
 
             def show(status: JobStatus) -> None:
                 shown.show(status)
-                observer.show([status])
+                observer.show([status], kept_out=lambda: _kept_out(ledger))
                 for sentence in observer.news():
                     shown.say(sentence)
 

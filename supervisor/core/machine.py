@@ -1,6 +1,6 @@
 """The machine as the exporter shows it: GPUs, processes, memory and disks, as values."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from supervisor.core.gpu import Gpu
@@ -10,6 +10,8 @@ COLLECTORS = ("host", "kernel_log", "nvml")
 """Who measures. ``kernel_log`` and ``nvml`` only where a GPU is to be expected."""
 FILESYSTEMS = ("state", "memory")
 """The state directory's, and the one that snapshots in memory lie in."""
+KEPT_OUT = ("out_of_service", "quarantine")
+"""Why a GPU is given to nobody: a person took it out, or it failed under a run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +73,11 @@ class Machine:
     """By one of ``FILESYSTEMS``."""
     collectors: Mapping[str, Collector] = field(default_factory=dict[str, Collector])
     """By one of ``COLLECTORS``."""
+    kept_out: Mapping[str, Collection[str]] = field(
+        default_factory=dict[str, Collection[str]]
+    )
+    """GPUs by one of ``KEPT_OUT``, by UUID, or by number where the driver was silent
+    then. One that is missing cannot be told now."""
 
 
 def process_memory(machine: Machine, gpu: Gpu) -> dict[str, int]:

@@ -80,6 +80,13 @@ def _held(machine: Machine) -> Iterator[Point]:
             yield (run, gpu.uuid), held
 
 
+def _kept_out(machine: Machine) -> Iterator[Point]:
+    for gpu in machine.gpus:
+        for because, those in machine.kept_out.items():
+            out = gpu.uuid in those or str(gpu.index) in those
+            yield (gpu.uuid, because), float(out)
+
+
 def _foreign(machine: Machine) -> Iterator[Point]:
     return (((gpu.uuid,), foreign_memory(machine, gpu)) for gpu in machine.gpus)
 
@@ -96,6 +103,13 @@ GPU_METRICS = (
         "gpu_lost",
         "1 if the GPU has fallen off the bus; its other series end then.",
         _gpu(lambda gpu: float(gpu.lost)),
+    ),
+    of_machine(
+        "gpu_kept_out",
+        "1 if the GPU is given to no run: it failed, or a person took it out of service.",
+        _kept_out,
+        labels=("gpu", "reason"),
+        source="ledger",
     ),
     of_machine(
         "gpu_memory_size",

@@ -217,6 +217,15 @@ class Box:
         for start in answer.starts:
             self._start(self.entries[start.job], start.gpus)
 
+    def kept_out(self) -> dict[str, frozenset[str]]:
+        """The GPUs that are given to nobody, as the exporter tells it; what cannot be
+        told now is left out."""
+        out = {"out_of_service": self.out_of_service}
+        with contextlib.suppress(LedgerError):
+            kept = self.starter.ledger.quarantined()
+            out["quarantine"] = frozenset(row.gpu for row in kept)
+        return out
+
     def _quarantined(self) -> frozenset[str]:
         """GPUs that failed under a run, until a person returns them."""
         try:

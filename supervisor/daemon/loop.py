@@ -101,7 +101,7 @@ class Daemon:
             return
         self.show_at = now + (SHOW_SECONDS if self.observer.whole else SOON_SECONDS)
         statuses = [entry.status() for entry in self.box.entries.values()]
-        self.observer.show(statuses)
+        self.observer.show(statuses, kept_out=self.box.kept_out)
         for sentence in self.observer.news():
             self.journal.say(sentence)
         self.notifier.send(WATCHDOG="1", STATUS=status_line(statuses, self.box))

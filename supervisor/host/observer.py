@@ -6,8 +6,8 @@ waits for a driver, a file system or a reader.
 """
 
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from supervisor.core.driver_word import DriverWord
@@ -34,6 +34,14 @@ UNKNOWN = (
 FIRST_NAMESPACE = 4026531836
 """Inode of the machine's own pid namespace (linux/proc_ns.h: PROC_PID_INIT_INO). In any
 other the driver's pids are not ours."""
+
+KeptOut = Callable[[], Mapping[str, Collection[str]]]
+"""GPUs by one of ``core.machine.KEPT_OUT``."""
+
+
+def _none_out() -> Mapping[str, Collection[str]]:
+    """Nobody says."""
+    return {}
 
 
 def gpu_expected(
@@ -173,9 +181,12 @@ class Observer:
             self._host.close()
             self.board.close()
 
-    def show(self, statuses: Iterable[JobStatus]) -> None:
+    def show(
+        self, statuses: Iterable[JobStatus], *, kept_out: KeptOut = _none_out
+    ) -> None:
         """Where the runs are now. One that is not among them is forgotten; one that
-        has ended keeps its series for a day."""
+        has ended keeps its series for a day. ``kept_out``: the GPUs that are given to
+        nobody, asked for only if there is an exporter."""
         if self.board is None:
             return
         now = self.clock.now()
@@ -187,7 +198,7 @@ class Observer:
         ]
         self._meters = {status.job: meter for meter, status in shown}
         lasting = [status for meter, status in shown if meter.shown(now)]
-        self.board.publish(lasting, self.machine())
+        self.board.publish(lasting, replace(self.machine(), kept_out=kept_out()))
 
     def machine(self) -> Machine:
         """What is known of the machine now."""

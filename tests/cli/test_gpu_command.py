@@ -1,6 +1,9 @@
 """``trainwarden gpu``, over real probes and a double of NVML."""
 
+import contextlib
+import socket
 from collections.abc import Callable, Iterator
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +42,13 @@ def seen(box: BoxUnderTest, wanted: Callable[[dict[str, Any]], object]) -> Any:
     return box.json("gpu")
 
 
+def scraped(port: int) -> str:
+    """What ``/metrics`` says now."""
+    with contextlib.closing(HTTPConnection("127.0.0.1", port, timeout=10)) as asked:
+        asked.request("GET", "/metrics")
+        return asked.getresponse().read().decode()
+
+
 def test_without_a_daemon(box: BoxUnderTest, nvml: FakeNvml) -> None:
     """The driver itself is asked."""
     del nvml
@@ -59,7 +69,11 @@ def test_without_a_daemon(box: BoxUnderTest, nvml: FakeNvml) -> None:
 
 
 def test_through_a_daemon(box: BoxUnderTest, nvml: FakeNvml) -> None:
-    """Which job was given which GPU, what is out of service, and Xids since it began."""
+    """Which job was given which GPU, what is out of service, and Xids since it began;
+    the exporter says as well who is given to nobody."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    box.config = f'[metrics]\nlisten = "127.0.0.1:{port}"\n'
     box.begin()
     seen(box, lambda shown: shown["answers"])
     script = box.script("import time; time.sleep(600)")
@@ -76,6 +90,13 @@ def test_through_a_daemon(box: BoxUnderTest, nvml: FakeNvml) -> None:
         False,
         79,
     )
+    out = 'trainwarden_gpu_kept_out{gpu="GPU-0000000%d-fake",reason="%s"} %.1f'
+    wanted = [
+        out % (0, "out_of_service", 0),
+        out % (1, "out_of_service", 1),
+        out % (1, "quarantine", 0),
+    ]
+    until(lambda: set(wanted) <= set(scraped(port).splitlines()))
 
 
 def test_no_gpus(

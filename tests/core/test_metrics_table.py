@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from supervisor.core.causes import Cause
 from supervisor.core.forecast import Resource
 from supervisor.core.gpu import Gpu
-from supervisor.core.machine import COLLECTORS, FILESYSTEMS, Machine
+from supervisor.core.machine import COLLECTORS, FILESYSTEMS, KEPT_OUT, Machine
 from supervisor.core.metrics_memory import RESOURCES, SOURCES, TIERS
 from supervisor.core.metrics_row import Distribution, Kind, Lifetime, Metric, Point
 from supervisor.core.metrics_run import BETWEEN, PHASES
@@ -112,16 +112,35 @@ def test_what_the_driver_does_not_tell() -> None:
 
 
 def test_a_lost_gpu_says_only_that() -> None:
-    """Of a GPU that fell off the bus nothing is told but that, and its Xids."""
+    """Of a GPU that fell off the bus nothing is told but that, its Xids, and whether it
+    is kept out of use."""
     (gpu,) = MACHINE.gpus
     lost = replace(MACHINE, gpus=(Gpu(uuid=gpu.uuid, lost=True),))
     told = {metric.family for metric in METRICS if gpu_rows(metric, lost)}
     assert told == {
         "trainwarden_gpu",
         "trainwarden_gpu_lost",
+        "trainwarden_gpu_kept_out",
         "trainwarden_gpu_xids",
         "trainwarden_gpu_last_xid",
     }
+
+
+def test_gpus_that_are_given_to_nobody() -> None:
+    """1 for the reason that keeps it out, by UUID or by number; 0 for a GPU in use; and
+    nothing where it cannot be told."""
+    name = "trainwarden_gpu_kept_out"
+    assert machine_points(name) == {
+        (BOARD, "out_of_service"): 0,
+        (BOARD, "quarantine"): 1,
+    }
+    numbered = replace(
+        MACHINE, kept_out={"quarantine": ("0",), "out_of_service": ("1",)}
+    )
+    assert machine_points(name, numbered) == machine_points(name)
+    returned = replace(MACHINE, kept_out={"quarantine": ()})
+    assert machine_points(name, returned) == {(BOARD, "quarantine"): 0}
+    assert machine_points(name, replace(MACHINE, kept_out={})) == {}
 
 
 def test_no_xid_yet() -> None:
@@ -143,6 +162,7 @@ def test_names_of_the_wire() -> None:
     assert {resource.value for resource in Resource} == set(RESOURCES)
     assert set(MACHINE.collectors) == set(COLLECTORS)
     assert set(MACHINE.spaces) == set(FILESYSTEMS)
+    assert set(MACHINE.kept_out) == set(KEPT_OUT)
 
 
 def test_an_estimate_is_labelled() -> None:

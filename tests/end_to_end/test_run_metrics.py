@@ -114,7 +114,7 @@ def test_a_run_on_gpus(
 ) -> None:
     """GPUs, host and run are in one clean scrape; memory is mapped to the run; where the
     allocator only counts, the driver's figures make an estimate of it; an Xid of its GPU
-    is the cause of its end, and the faulty GPU is named."""
+    is the cause of its end, and the faulty GPU is named and kept out of use."""
     script = trainwarden.script(ESTIMATES + SLEEPS)
     listen = f"127.0.0.1:{scraped.port}"
     trainwarden.start("run", "--metrics", listen, script)
@@ -163,8 +163,11 @@ def test_a_run_on_gpus(
 
     nvml.xid(0, 79)
     scraped.until(rf"trainwarden_gpu_xids_total{{{gpu}}}", lambda value: value == 1)
+    kept_out = rf'trainwarden_gpu_kept_out{{{gpu},reason="quarantine"}}'
+    scraped.until(kept_out, lambda value: value == 0)
     (trainwarden.directory / "crash").touch()
     first = first_incident(trainwarden)
+    scraped.until(kept_out, lambda value: value == 1)
     nvml.set({"0.processes": None})  # the driver gives back what the dead process held
     assert first["cause"] == "gpu_hardware", first
     assert "Xid (PCI:0000:30:00): 79" in str(first["because"])

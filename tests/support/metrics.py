@@ -131,4 +131,5 @@ MACHINE = Machine(
         "nvml": Collector(success=True, seconds=0.01),
         "kernel_log": Collector(success=False),
     },
+    kept_out={"out_of_service": (), "quarantine": (BOARD,)},
 )
