@@ -88,6 +88,9 @@ $(VENV)/.bench: $(VENV)/.installed
 	$(INSTALL) --group bench
 	@touch $@
 
+bench-diagnosis: $(VENV)/.installed # CORPUS=FILE: with cases of your own
+	$(BIN)/python -m tests.bench.diagnosis $(CORPUS)
+
 bench-exporter: $(VENV)/.bench
 systemd: $(VENV)/.installed ## a real systemd: 50 restarts and kills (needs root)
 	TRAINWARDEN_RESTARTS=50 $(BIN)/python -m pytest tests/operations/test_real_systemd.py
