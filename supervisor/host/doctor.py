@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from supervisor.core.units import format_size
-from supervisor.host import doctor_cuda, systemctl
+from supervisor.host import doctor_cuda, doctor_logind, systemctl
 from supervisor.host.doctor_line import Finding, Level
 
 SMALL_SHM = 1 << 30
@@ -40,32 +40,21 @@ def driver(version: str | None, devices: Iterable[str]) -> list[Finding]:
     return findings
 
 
-def shared_memory(size: int | None, logind: str) -> list[Finding]:
-    """The size of ``/dev/shm`` in bytes, and the text of ``logind.conf``."""
+def shared_memory(size: int | None, logind: Iterable[str]) -> list[Finding]:
+    """The size of ``/dev/shm`` in bytes, and what logind's files say, in its order."""
     about = "/dev/shm"  # noqa: S108  # its name
     if size is None:
         text = "there is none: no snapshots in memory"
         fix = 'set snapshots.memory = "off", or mount a tmpfs there'
         return [Finding(level=Level.PROBLEM, about=about, text=text, fix=fix)]
     little = size < SMALL_SHM
-    findings = [
-        Finding(
-            level=Level.WARNING if little else Level.OK,
-            about=about,
-            text=f"{format_size(size)}",
-            fix="two snapshots have to fit in: mount it larger" if little else "",
-        )
-    ]
-    if not re.search(r"^\s*RemoveIPC\s*=\s*(no|false|0|off)\b", logind, re.MULTILINE):
-        findings.append(
-            Finding(
-                level=Level.WARNING,
-                about="RemoveIPC",
-                text="logind removes what a user has in /dev/shm at their last logout",
-                fix="RemoveIPC=no in /etc/systemd/logind.conf; system users are spared",
-            )
-        )
-    return findings
+    finding = Finding(
+        level=Level.WARNING if little else Level.OK,
+        about=about,
+        text=f"{format_size(size)}",
+        fix="two snapshots have to fit in: mount it larger" if little else "",
+    )
+    return [finding, *doctor_logind.ipc(logind)]
 
 
 def limits(files: int, memlock: int) -> list[Finding]:
@@ -156,7 +145,7 @@ def examine(state: Path, *, python: str) -> list[Finding]:
         *driver(_text(Path("/proc/driver/nvidia/version")), _names(Path("/dev"))),
         *doctor_cuda.examine(python),
         compiler(shutil.which("g++")),
-        *shared_memory(_size(Path("/dev/shm")), _text(_LOGIND) or ""),  # noqa: S108  # only its size
+        *shared_memory(_size(Path("/dev/shm")), doctor_logind.texts()),  # noqa: S108  # only its size
         disk(state, _writable_bytes(state)),
         cgroups(
             _text(root / "cgroup.controllers"), version_1=(root / "memory").is_dir()
@@ -165,9 +154,6 @@ def examine(state: Path, *, python: str) -> list[Finding]:
         *limits(files, locked),
         service(booted=systemctl.booted()),
     ]
-
-
-_LOGIND = Path("/etc/systemd/logind.conf")
 
 
 def _text(path: Path) -> str | None:

@@ -39,9 +39,9 @@ def test_a_driver_without_its_device_node() -> None:
 
 def test_shared_memory() -> None:
     """Its size, and whether logind would empty it."""
-    kept = "[Login]\n#RemoveIPC=yes\nRemoveIPC=no\n"
+    kept = ["[Login]\n#RemoveIPC=yes\nRemoveIPC=no\n"]
     assert levels(shared_memory(8 << 30, kept)) == {"/dev/shm": Level.OK}  # noqa: S108
-    found = levels(shared_memory(64 << 20, "#RemoveIPC=no\n"))
+    found = levels(shared_memory(64 << 20, ["[Login]\n#RemoveIPC=no\n"]))
     assert set(found.values()) == {Level.WARNING}
     assert levels(shared_memory(None, kept)) == {"/dev/shm": Level.PROBLEM}  # noqa: S108
 
