@@ -27,6 +27,7 @@ from supervisor.wire.readings import RECENT, AllocatorReading, pack
 from trainers.attempt import Attempt
 from trainers.memory import allocator, answer, holders, native
 from trainers.memory.hold import Hold
+from trainers.memory.told import memo, once
 
 SHARE = 0.0004
 """Part of the time that readings may take, of the thousandth that is promised, ..."""
@@ -92,7 +93,8 @@ class Probe:
         """``limit_bytes``: what the supervisor set, if it did."""
         self._attempt = attempt
         self._limit = limit_bytes
-        self._native = native.of_process(attempt.notice)
+        told = once(memo(attempt.paths), attempt.notice)
+        self._native = native.of_process(told)
         self._due = 0.0
         self.glance_due = 0.0
         """When to glance next, by ``time.perf_counter``: asked after each step."""
