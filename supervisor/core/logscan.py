@@ -6,8 +6,8 @@ end of the log. A training log is long, repetitive and mostly healthy, so:
 
 - the first and the last part of a log are judged line by line;
 - between them only lines with one of ``SIGNS`` are: text that failure reports of all
-  these programs share, looked for with ``bytes.find``, the fastest search there is
-  without native code;
+  these programs share, looked for with the fastest search that there is on the machine
+  (``holds``);
 - a line whose shape (the line without its digits) was seen often is not judged again.
 
 Lines may be broken UTF-8, end with the file, or have no end: what is longer than
@@ -15,8 +15,9 @@ Lines may be broken UTF-8, end with the file, or have no end: what is longer tha
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from operator import contains
 
 from supervisor.core.allocator_log import DumpReader, LoggedFigures
 from supervisor.core.signatures import recognise
@@ -33,6 +34,16 @@ SIGNS = (
     b"No space left on device",
     b"terminate called after",
     b"egmentation fault",
+    b"NCCL WARN",
+    b"Check failed",
+    b"OOM when allocating",
+    b"NVRM: Xid",
+    b"oom-kill",
+    b"killed by signal",
+    b"Assertion `",
+    b"Dst tensor is not initialized",
+    b"Driver/library version mismatch",
+    b"ailed to allocate ",
 )
 """Long ones cost next to nothing: the search skips ahead by their length."""
 BLOCK = 256 * 1024
@@ -134,7 +145,9 @@ def _by_line(hit: Hit) -> tuple[int, str]:
 class LogScanner:
     """Scans one log. Feed it in order; ask for ``findings`` whenever you like."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, holds: Callable[[bytes, bytes], bool] = contains) -> None:
+        """``holds``: whether the first text holds the second, as fast as can be told."""
+        self._holds = holds
         self._pending = b""
         self._last: list[tuple[int, bytes]] = []
         """The last blocks, at least ``TAIL`` bytes, each with its first line."""
@@ -206,6 +219,8 @@ class LogScanner:
         """Judge the lines with a sign; whether one of them is about an allocation."""
         dump = False
         for sign in SIGNS:
+            if not self._holds(block, sign):
+                continue
             budget = max(SAMPLE, EFFORT - self._effort[sign])
             for start, end in _lines_with(block, sign):
                 line = block[start:end]

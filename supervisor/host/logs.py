@@ -6,6 +6,7 @@ from typing import BinaryIO
 
 from supervisor.core.logscan import LogFindings, LogScanner
 from supervisor.host.log_cap import LogCap, next_data, punch
+from supervisor.host.native_find import holds
 from supervisor.wire.files import open_regular
 
 CHUNK = 1024 * 1024
@@ -30,7 +31,7 @@ class LogFollower:
         self._path = path
         self._cap = cap or LogCap()
         self._punched_to = 0
-        self._scanner = LogScanner()
+        self._scanner = LogScanner(holds=holds)
         self._offset = 0
         self._identity: tuple[int, int] | None = None
 
@@ -87,7 +88,7 @@ class LogFollower:
 
 def scan_stream(stream: BinaryIO) -> LogFindings:
     """The findings of all that ``stream`` yields. Raises OSError."""
-    scanner = LogScanner()
+    scanner = LogScanner(holds=holds)
     while data := stream.read(CHUNK):
         scanner.feed(data)
     return scanner.findings()
@@ -104,7 +105,7 @@ def scan_file(path: Path, *, at_most_bytes: int = FAULT_BYTES) -> LogFindings:
     with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
         file.seek(max(size - at_most_bytes, 0))
-        scanner, left = LogScanner(), min(size, at_most_bytes)
+        scanner, left = LogScanner(holds=holds), min(size, at_most_bytes)
         while left and (data := file.read(min(CHUNK, left))):
             scanner.feed(data)
             left -= len(data)

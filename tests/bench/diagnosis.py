@@ -33,6 +33,7 @@ from supervisor.core.exits import parse_status, record_of
 from supervisor.core.logscan import SIGNS, LogScanner, scan
 from supervisor.core.signatures import SIGNATURES
 from supervisor.host.logs import LogFollower
+from supervisor.host.native_find import holds
 
 FEWEST_RIGHT = 0.97
 """Part of a corpus that has to be right."""
@@ -135,7 +136,7 @@ def cpu_seconds(work: Callable[[], object]) -> float:
 
 def feed(data: bytes) -> None:
     """Scan ``data`` as it would arrive: a MiB at a time."""
-    scanner = LogScanner()
+    scanner = LogScanner(holds=holds)
     for at in range(0, len(data), 1 << 20):
         scanner.feed(data[at : at + (1 << 20)])
     scanner.findings()

@@ -83,6 +83,46 @@ def test_a_line_in_the_middle_of_a_long_log_is_found_with_its_number() -> None:
     assert findings.dumps[0].line == number
 
 
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("a:1:2 [0] NCCL WARN Call to connect returned: refused", "nccl.warn"),
+        ("F x/launch.h:129] Check failed: count > 0 (0 vs. 0)", "process.aborted"),
+        ("OOM when allocating tensor with shape[1,270]", "tf.oom_when_allocating"),
+        ("NVRM: Xid (PCI:0000:01:00): 79, pid=1122", "driver.xid_hardware"),
+        ("java invoked oom-killer: gfp_mask=0xd0, order=0", "kernel.oom_kill"),
+        (
+            "DataLoader worker (pid 2) is killed by signal: Killed.",
+            "torch.worker_killed",
+        ),
+        (
+            "Loss.cu:250: block: [0,0,0], thread: [6,0,0] Assertion `t < n` failed.",
+            "cuda.index_assertion",
+        ),
+        ("Dst tensor is not initialized.", "tf.dst_not_initialized"),
+        ("NVML: Driver/library version mismatch", "version.driver"),
+        (
+            "failed to allocate request for 2.00GiB (2147483648B) on device",
+            "xla.allocation_failed",
+        ),
+    ],
+)
+def test_failures_that_are_no_exceptions_are_found_in_the_middle(
+    line: str, name: str
+) -> None:
+    """What drivers, kernels and native code say has signs of its own."""
+    data = long_log(size=3 * logscan.BLOCK, middle=line.encode() + b"\n")
+    assert [hit.signature for hit in scan(data).hits] == [name]
+
+
+def test_who_is_asked_whether_a_sign_is_there() -> None:
+    """Between head and tail no block is looked into that is said to hold no sign; head
+    and tail are read whatever is said."""
+    scanner = LogScanner(holds=lambda _block, _sign: False)
+    scanner.feed(long_log(size=4 * logscan.BLOCK, middle=OOM, end=b"MemoryError\n"))
+    assert [hit.text for hit in scanner.findings().hits] == ["MemoryError"]
+
+
 def test_of_each_signature_the_first_and_the_last_lines_are_kept() -> None:
     """Ten thousand complaints cost no more than a dozen."""
     lines = [b"ValueError: number %s\n" % bytes([97 + n % 26]) * 2 for n in range(60)]
