@@ -34,7 +34,7 @@ class LastingConsole(Console):
     def put(self, text: str) -> None:
         """Print ``text`` as it is."""
         with contextlib.suppress(OSError):
-            self.print(text, markup=False, highlight=False, soft_wrap=True)
+            self.print(text, markup=False, emoji=False, highlight=False, soft_wrap=True)
 
 
 class View(Protocol):

@@ -1,6 +1,7 @@
 """``trainwarden enable-user``: give a user of this box quarters for jobs. As root."""
 
 import grp
+import json
 import os
 import pwd
 import subprocess
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from supervisor.cli.options import fail
+from supervisor.cli.options import fail, json_option
 from supervisor.core.unit_names import USER_EXPECTED, is_user_name, template
 
 STATE = Path("/var/lib/trainwarden")
@@ -25,8 +26,9 @@ def template_text(text: str, user: str) -> str:
 
 
 @click.command("enable-user")
+@json_option
 @click.argument("name")
-def enable_user(*, name: str) -> None:
+def enable_user(*, as_json: bool, name: str) -> None:
     """Let the user NAME have jobs on this box. As root, once for each user.
 
     Installs the template of their attempts, makes their directories, and puts them into
@@ -52,13 +54,19 @@ def enable_user(*, name: str) -> None:
     # Only the daemon writes requests, only their user reads them.
     make(STATE / "requests" / name, daemon.pw_uid, user.pw_gid, 0o2750)
     # Only the user writes there; what is made there belongs to the daemon's group.
-    make(STATE / "users" / name, user.pw_uid, data, 0o2750)
-    (UNITS / template(name)).write_text(text)
+    place = STATE / "users" / name
+    make(place, user.pw_uid, data, 0o2750)
+    unit = UNITS / template(name)
+    unit.write_text(text)
     for command in (["usermod", "-aG", MEMBERS, name], ["systemctl", "daemon-reload"]):
-        done = subprocess.run(command, check=False)  # noqa: S603  # ours, no shell
+        done = subprocess.run(  # noqa: S603  # ours, no shell
+            command, check=False, stdout=sys.stderr
+        )
         if done.returncode:
             fail(f"{' '.join(command)} ended with {done.returncode}", exit_code=1)
-    click.echo(f"{name} may submit jobs; their groups count from their next login on")
+    told = {"user": name, "template": str(unit), "state_dir": str(place)}
+    text = f"{name} may submit jobs; their groups count from their next login on"
+    click.echo(json.dumps(told, indent=2) if as_json else text)
 
 
 def make(path: Path, uid: int, gid: int, mode: int) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import quote
 
 from supervisor.cli.options import default_state_directory, fail
-from supervisor.cli.reach import answering, asking
+from supervisor.cli.reach import answering, asking, directory_of
 from supervisor.cli.records import reading
 from supervisor.host.control_client import Client, RefusedError
 from supervisor.host.job_files import JobFiles, job_files
@@ -23,7 +23,7 @@ def files_of(state_dir: Path | None, job: str) -> JobFiles:
     where they are not the caller's to read."""
     client = answering(state_dir)
     if client is None:
-        where = state_dir or default_state_directory()
+        where = directory_of(state_dir)
         found = _stored(where, job)
         if found is None:
             fail(f"there is no job {job!r} in {where}; see `trainwarden status`")

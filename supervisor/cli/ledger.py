@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from supervisor.cli.options import default_state_directory, fail, json_option
-from supervisor.cli.reach import answering, asking, box_option
+from supervisor.cli.options import fail, json_option
+from supervisor.cli.reach import answering, asking, box_option, directory_of
 from supervisor.cli.records import reading
 from supervisor.host.ledger import LedgerError
 from supervisor.wire.paths import StatePaths
@@ -31,7 +31,7 @@ def backup(*, state_dir: Path | None, as_json: bool, file: Path) -> None:
     """
     client = answering(state_dir)
     if client is None:
-        _copy(StatePaths((state_dir or default_state_directory()).absolute()), file)
+        _copy(StatePaths(directory_of(state_dir).absolute()), file)
     else:
         with asking():
             content, _ = client.read("/v1/ledger")

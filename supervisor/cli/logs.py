@@ -1,14 +1,24 @@
 """``trainwarden logs``: what a job printed, from the daemon or from the files."""
 
+import json
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
+from typing import Protocol
 from urllib.parse import quote
 
 import click
+from typing_extensions import override
 
-from supervisor.cli.options import default_state_directory, fail
-from supervisor.cli.reach import answering, asking, box_option
+from supervisor.cli.options import fail, json_option
+from supervisor.cli.reach import (
+    answering,
+    asking,
+    box_option,
+    directory_of,
+    tell_gone,
+)
 from supervisor.cli.records import reading
 from supervisor.host.control_client import Client, RefusedError
 from supervisor.host.log_parts import PART_BYTES, read_part
@@ -16,29 +26,91 @@ from supervisor.host.status import paths_of
 from supervisor.wire.paths import StatePaths
 
 POLL_SECONDS = 0.3
+MOST_OF_A_LINE = 64 * 1024
+"""What is longer is told in pieces: some scripts never end a line."""
+
+
+class Out(Protocol):
+    """Where what was printed goes."""
+
+    def put(self, attempt: int, content: bytes) -> None:
+        """Some of it, as it came."""
+
+    def close(self) -> None:
+        """There is no more."""
+
+
+class Raw(Out):
+    """Byte for byte."""
+
+    @override
+    def put(self, attempt: int, content: bytes) -> None:
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+
+    @override
+    def close(self) -> None:
+        return None
+
+
+class Lines(Out):
+    """A JSON object for each line that an attempt printed."""
+
+    def __init__(self) -> None:
+        self._attempt = 0
+        self._rest = b""
+
+    @override
+    def put(self, attempt: int, content: bytes) -> None:
+        if attempt != self._attempt:
+            self.close()
+            self._attempt = attempt
+        *whole, self._rest = (self._rest + content).split(b"\n")
+        for line in whole:
+            self._tell(line)
+        if len(self._rest) > MOST_OF_A_LINE:
+            self.close()
+
+    @override
+    def close(self) -> None:
+        rest, self._rest = self._rest, b""
+        if rest:
+            self._tell(rest)
+
+    def _tell(self, line: bytes) -> None:
+        text = line.decode(errors="replace")
+        click.echo(json.dumps({"attempt": self._attempt, "text": text}))
 
 
 @click.command()
 @box_option
+@json_option
 @click.option("-f", "--follow", is_flag=True, help="Go on as it prints, to its end.")
 @click.option("--attempt", type=int, help="Of this attempt. Default: the newest.")
 @click.argument("job")
 def logs(
-    *, state_dir: Path | None, follow: bool, attempt: int | None, job: str
+    *,
+    state_dir: Path | None,
+    as_json: bool,
+    follow: bool,
+    attempt: int | None,
+    job: str,
 ) -> None:
     """Print what JOB printed: the end of its log, or with -f all that comes.
 
     Example: trainwarden logs -f digits
     """
     client = answering(state_dir)
-    if client is None:
-        _from_files(state_dir or default_state_directory(), job, attempt)
-    else:
-        _from_daemon(client, job, attempt, follow=follow)
+    with closing(Lines() if as_json else Raw()) as out:
+        if client is None:
+            tell_gone(state_dir)
+            _from_files(directory_of(state_dir), job, attempt, out)
+        else:
+            _from_daemon(client, job, attempt, out, follow=follow)
 
 
 def _from_daemon(
-    client: Client, job: str, attempt: int | None, *, follow: bool
+    client: Client, job: str, attempt: int | None, out: Out, *, follow: bool
 ) -> None:
     """Attempt after attempt, if it follows."""
     base, offset = f"/v1/jobs/{quote(job)}/logs", None
@@ -47,8 +119,8 @@ def _from_daemon(
             number = "" if attempt is None else f"attempt={attempt}&"
             part = "" if offset is None else f"offset={offset}"
             content, headers = client.read(f"{base}?{number}{part}")
-            _put(content)
             attempt = int(headers["Trainwarden-Attempt"])
+            out.put(attempt, content)
             offset = int(headers["Trainwarden-Offset"])
             ended = headers["Trainwarden-Ended"] == "true"
             if content and (follow or len(content) == PART_BYTES):
@@ -76,12 +148,7 @@ def _is_over(client: Client, job: str) -> bool:
     return state in {"finished", "drained", "gave_up"}
 
 
-def _put(content: bytes) -> None:
-    sys.stdout.buffer.write(content)
-    sys.stdout.buffer.flush()
-
-
-def _from_files(state_dir: Path, job: str, attempt: int | None) -> None:
+def _from_files(state_dir: Path, job: str, attempt: int | None, out: Out) -> None:
     paths = StatePaths(state_dir.absolute())
     with reading(paths) as ledger:
         run = None if ledger is None else ledger.latest_run(job)
@@ -93,4 +160,4 @@ def _from_files(state_dir: Path, job: str, attempt: int | None) -> None:
     if not 1 <= number <= newest:
         fail(f"{job} has had {newest} attempts, not {number}")
     _, content = read_part(paths_of(run, paths).attempt(number).output, None)
-    _put(content)
+    out.put(number, content)

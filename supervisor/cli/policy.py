@@ -10,8 +10,8 @@ from urllib.parse import quote
 
 import click
 
-from supervisor.cli.options import default_state_directory, fail, json_option
-from supervisor.cli.reach import answering, asking, box_option
+from supervisor.cli.options import fail, json_option
+from supervisor.cli.reach import answering, asking, box_option, directory_of
 from supervisor.cli.records import reading
 from supervisor.core.ladder import Terms
 from supervisor.core.ladder_text import ladders_json, ladders_text
@@ -73,7 +73,7 @@ def quarantine(*, back: str | None, as_json: bool, state_dir: Path | None) -> No
     """
     client = answering(state_dir)
     if client is None:
-        kept = _kept(StatePaths(state_dir or default_state_directory()), back)
+        kept = _kept(StatePaths(directory_of(state_dir)), back)
     else:
         kept = _kept_by(client, back)
     if as_json:

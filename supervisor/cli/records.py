@@ -12,9 +12,9 @@ from urllib.parse import quote
 
 import click
 
-from supervisor.cli.options import default_state_directory, fail, json_option
+from supervisor.cli.options import fail, json_option
 from supervisor.cli.progress import plan_line, progress_line
-from supervisor.cli.reach import answering, asking
+from supervisor.cli.reach import answering, asking, directory_of, tell_gone
 from supervisor.cli.reach import box_option as state_option
 from supervisor.core.explain import explain_incident, summarise_incident
 from supervisor.core.status import JobStatus, status_from_json, status_json
@@ -54,7 +54,8 @@ def status(*, as_json: bool, state_dir: Path | None) -> None:
     """
     client = answering(state_dir)
     if client is None:
-        found = _stored(state_dir or default_state_directory())
+        tell_gone(state_dir)
+        found = stored_jobs(directory_of(state_dir))
     else:
         with asking():
             box = client.get("/v1/status")
@@ -63,12 +64,13 @@ def status(*, as_json: bool, state_dir: Path | None) -> None:
     if as_json:
         click.echo(json.dumps(found, indent=2))
     elif not found:
-        click.echo(f"no job has run in {state_dir or default_state_directory()} yet")
+        click.echo(f"no job has run in {directory_of(state_dir)} yet")
     for item in [] if as_json else found:
         _tell(status_from_json(item))
 
 
-def _stored(state_dir: Path) -> list[dict[str, Any]]:
+def stored_jobs(state_dir: Path) -> list[dict[str, Any]]:
+    """What the files tell of every job, in the shape of ``status --json``."""
     paths = StatePaths(state_dir)
     with reading(paths) as ledger:
         now = Clock().now()
@@ -125,7 +127,7 @@ def _acknowledge(state_dir: Path | None, incident: int) -> None:
         with asking():
             client.post(f"/v1/incidents/{incident}/acknowledge", {})
         return
-    paths = StatePaths(state_dir or default_state_directory())
+    paths = StatePaths(directory_of(state_dir))
     with reading(paths):  # ends the command where there is nothing
         pass
     try:
@@ -145,7 +147,7 @@ def _incidents(state_dir: Path | None, job: str | None) -> list[dict[str, Any]]:
             if job is not None:
                 client.get(f"/v1/jobs/{quote(job)}")  # a wrong name is told
         return cast("list[dict[str, Any]]", found)
-    where = state_dir or default_state_directory()
+    where = directory_of(state_dir)
     with reading(StatePaths(where)) as ledger:
         rows = [] if ledger is None else ledger.incidents(job=job)
         known = job is None or (ledger is not None and ledger.latest_run(job))

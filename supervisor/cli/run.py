@@ -9,7 +9,8 @@ from pathlib import Path
 import click
 
 from supervisor.cli.console import LastingConsole, view
-from supervisor.cli.options import fail, state_option
+from supervisor.cli.json_lines import JsonView
+from supervisor.cli.options import fail, json_option, state_option
 from supervisor.cli.specs import gpu_list, name_of, read_spec
 from supervisor.cli.summary import summary
 from supervisor.core.spec import Spec
@@ -36,6 +37,7 @@ from supervisor.wire.seal import script_hash
 @click.command(context_settings={"allow_interspersed_args": False})
 @click.option("--name", help="Name of the job. Default: the script's, without .py.")
 @state_option
+@json_option
 @click.option("--cpu-memory", metavar="SIZE", help="Limit CPU tensors, e.g. 600MiB.")
 @click.option("--gpus", metavar="0,1", help="Indices or UUIDs of the GPUs to use.")
 @click.option(
@@ -68,6 +70,7 @@ def run(
     *,
     name: str | None,
     state_dir: Path,
+    as_json: bool,
     cpu_memory: str | None,
     gpus: str | None,
     snapshot_every: str | None,
@@ -103,7 +106,7 @@ def run(
     choice = Choice(fresh=fresh, accept_changes=accept_changes)
     paths = StatePaths(state_dir.absolute())
     with _state(paths, job.name), _observing(job.spec, paths) as observer:
-        raise SystemExit(_foreground(job, paths, observer, choice))
+        raise SystemExit(_foreground(job, paths, observer, choice, as_json=as_json))
 
 
 def _job(spec: Spec) -> Job:
@@ -183,14 +186,16 @@ def _kept_out(ledger: Ledger) -> dict[str, frozenset[str]]:
     }
 
 
-def _foreground(job: Job, paths: StatePaths, observer: Observer, choice: Choice) -> int:
+def _foreground(
+    job: Job, paths: StatePaths, observer: Observer, choice: Choice, *, as_json: bool
+) -> int:
     with contextlib.closing(Ledger(paths.ledger)) as ledger:
         try:
             begun = begin(job, paths, ledger, Clock(), choice)
         except StartRefusedError as error:
             fail(str(error))
         console = LastingConsole()
-        with view(console) as shown:
+        with JsonView(console) if as_json else view(console) as shown:
 
             def show(status: JobStatus) -> None:
                 shown.show(status)
@@ -213,5 +218,8 @@ def _foreground(job: Job, paths: StatePaths, observer: Observer, choice: Choice)
             settle(supervisor, begun)
             code = supervisor.supervise()
         incidents = ledger.incidents(run=begun.row.id)
-        console.put(summary(supervisor.status(), incidents, begun.paths, code=code))
+        if isinstance(shown, JsonView):
+            shown.end(supervisor.status(), incidents, code=code)
+        else:
+            console.put(summary(supervisor.status(), incidents, begun.paths, code=code))
     return code

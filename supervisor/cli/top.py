@@ -1,5 +1,6 @@
 """``trainwarden top``: all jobs, live."""
 
+import json
 import time
 from collections import defaultdict, deque
 from collections.abc import Sequence
@@ -11,8 +12,18 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from supervisor.cli.reach import asking, box_option, client_of
+from supervisor import __version__
+from supervisor.cli.options import json_option
+from supervisor.cli.reach import (
+    asking,
+    box_option,
+    client_of,
+    directory_of,
+    tell_gone,
+)
+from supervisor.cli.records import stored_jobs
 from supervisor.core.units import format_size
+from supervisor.host.control_client import NoDaemonError
 
 BARS = "▁▂▃▄▅▆▇█"
 KEPT = 24
@@ -45,11 +56,36 @@ class History:
                 known[job["job"]].append(float(job[name]))
 
 
-def table_of(box: dict[str, Any], history: History) -> Table:
-    """The whole picture."""
+def look(state_dir: Path | None) -> dict[str, Any]:
+    """The box as its daemon tells it, or its jobs as their files do: without a
+    ``launcher`` then, as nothing is started."""
+    try:
+        found: dict[str, Any] = client_of(state_dir).get("/v1/status")
+    except NoDaemonError:
+        return {
+            "version": __version__,
+            "launcher": None,
+            "paused_by": None,
+            "gpus": [],
+            "problems": [],
+            "jobs": stored_jobs(directory_of(state_dir)),
+        }
+    return found
+
+
+def title_of(box: dict[str, Any]) -> str:
+    """The line above the jobs."""
+    jobs = f"{len(box['jobs'])} jobs"
+    if box["launcher"] is None:
+        return f"{jobs}, no daemon runs"
     held = sum(gpu["job"] is not None for gpu in box["gpus"])
     paused = f", paused by {box['paused_by']}" if box["paused_by"] else ""
-    title = f"{len(box['jobs'])} jobs, {held} of {len(box['gpus'])} GPUs held{paused}"
+    return f"{jobs}, {held} of {len(box['gpus'])} GPUs held{paused}"
+
+
+def table_of(box: dict[str, Any], history: History) -> Table:
+    """The whole picture."""
+    title = title_of(box)
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     for name in ("job", "owner", "state", "try", "epoch", "step", "loss"):
         table.add_column(name, no_wrap=True)
@@ -67,7 +103,7 @@ def row_of(job: dict[str, Any], history: History) -> list[str]:
     loss, epoch = job.get("loss"), job.get("epoch")
     return [
         str(job["job"]),
-        str(job["owner"]),
+        str(job.get("owner") or ""),
         str(job["state"]),
         str(job["attempt"]),
         "" if epoch is None else f"{epoch + 1}/{job.get('epochs') or '?'}",
@@ -84,21 +120,34 @@ def row_of(job: dict[str, Any], history: History) -> list[str]:
 
 @click.command()
 @box_option
+@json_option
 @click.option("--every", default=1.0, show_default=True, help="Seconds.")
 @click.option("--times", type=int, help="Look so often, then end. Default: for ever.")
-def top(*, state_dir: Path | None, every: float, times: int | None) -> None:
-    """Watch all jobs of the daemon live; Ctrl-C ends it.
+def top(
+    *, state_dir: Path | None, as_json: bool, every: float, times: int | None
+) -> None:
+    """Watch all jobs live; Ctrl-C ends it. With --json: one look.
+
+    Asks the daemon; where none runs, the files of the state directory tell.
 
     Example: trainwarden top --every 2
     """
-    client, history, console = client_of(state_dir), History(), Console()
+    history, console = History(), Console()
+    with asking():
+        box = look(state_dir)
+    if box["launcher"] is None:
+        tell_gone(state_dir)
+    if as_json:
+        click.echo(json.dumps(box, indent=2))
+        return
     with asking(), Live(console=console, auto_refresh=False) as live:
         left = times
         try:
             while left is None or left > 0:
-                live.update(table_of(client.get("/v1/status"), history), refresh=True)
+                live.update(table_of(box, history), refresh=True)
                 left = None if left is None else left - 1
                 if left is None or left > 0:
                     time.sleep(every)
+                    box = look(state_dir)
         except KeyboardInterrupt:
             return

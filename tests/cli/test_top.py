@@ -21,7 +21,9 @@ def test_a_table_of_jobs() -> None:
     }  # fmt: skip
     queued = {"job": "later", "owner": "bob", "state": "queued", "attempt": 0}
     gpus = [{"gpu": "GPU-1", "job": "digits"}, {"gpu": "GPU-2", "job": None}]
-    box = {"jobs": [running, queued], "gpus": gpus, "paused_by": "root"}
+    box = {
+        "jobs": [running, queued], "gpus": gpus, "paused_by": "root", "launcher": "l",
+    }  # fmt: skip
     history = History()
     console = Console(width=120, record=True)
     for _ in range(KEPT + 5):

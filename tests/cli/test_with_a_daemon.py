@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from supervisor.cli import reach
 from supervisor.cli.main import trainwarden
 from supervisor.core.access import Caller
 from supervisor.core.config import build_config
 from supervisor.core.effects import Quarantine
+from supervisor.core.history import AttemptHistory
 from supervisor.daemon.compose import composed
 from supervisor.daemon.loop import Daemon
 from supervisor.daemon.quarters import user_name
@@ -114,6 +116,27 @@ def test_the_files_of_a_job(daemon: Daemon, tmp_path: Path) -> None:
     assert told("memory", "train")["attempt"] == 1
 
 
+def test_what_a_job_printed(daemon: Daemon, tmp_path: Path) -> None:
+    """As it came, or as JSON lines."""
+    finished(tmp_path)
+    files = daemon.desk.files(daemon.caller, "train").paths.attempt(1)
+    files.output.write_text("one\ntwo")
+    assert invoke("logs", "train").stdout == "one\ntwo"
+    lines = invoke("logs", "--json", "train").stdout.splitlines()
+    assert [json.loads(line)["text"] for line in lines] == ["one", "two"]
+    assert json.loads(lines[0])["attempt"] == 1
+
+
+def test_one_look_at_the_box(daemon: Daemon, tmp_path: Path) -> None:
+    """``top`` tells as JSON what it would draw."""
+    del daemon
+    finished(tmp_path)
+    told_of = told("top")
+    assert [gpu["gpu"] for gpu in told_of["gpus"]] == list(GPUS)
+    assert told_of["jobs"][0]["state"] == "finished"
+    assert told_of["launcher"]
+
+
 def test_a_run_in_the_foreground_is_found_beside_a_daemon(
     daemon: Daemon, mine: Path
 ) -> None:
@@ -199,6 +222,54 @@ def test_the_ledger_is_copied_through_the_daemon(
     nowhere = invoke("ledger", "backup", tmp_path / "none" / "ledger.bak")
     assert nowhere.exit_code == 1
     assert "cannot be written" in nowhere.output
+
+
+def test_a_daemon_that_is_gone(
+    tmp_path: Path, mine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What its files tell is shown, and that nobody looks after them; where there has
+    never been one, nobody misses it."""
+    monkeypatch.setattr(reach, "BOX_STATE", tmp_path / "box")
+    mine.mkdir(parents=True)
+    kept_out(mine, "GPU-z")
+    files = StatePaths(mine).run("old", 1).attempt(1)
+    files.root.mkdir(parents=True)
+    with contextlib.closing(Ledger(StatePaths(mine).ledger)) as ledger:
+        ledger.put_attempt(1, AttemptHistory(number=1, restored_step=0), now=1.0)
+    files.output.write_text("printed\n")
+    assert invoke("status").stderr == invoke("logs", "old").stderr == ""
+    (mine / "daemon.lock").touch()
+    for command, shown in (
+        (("status",), "old · interrupted"),
+        (("logs", "old"), "printed\n"),
+        (("top", "--times", "1"), "1 jobs, no daemon runs"),
+        (("top", "--json"), '"launcher": null'),
+    ):
+        done = invoke(*command)
+        assert done.exit_code == 0
+        assert shown in done.stdout
+        assert done.stderr == f"no daemon runs in {mine}: its files tell\n"
+
+
+def test_the_box_is_told_apart(
+    tmp_path: Path, mine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While its service is down, its files tell who may read them; anybody else sees
+    their own, and is told."""
+    box = tmp_path / "box"
+    monkeypatch.setattr(reach, "BOX_STATE", box)
+    monkeypatch.setattr(reach, "BOX", tmp_path / "control.sock")
+    box.mkdir()
+    mine.mkdir(parents=True)
+    (box / "daemon.lock").touch()
+    done = invoke("status")
+    assert done.stdout == f"no job has run in {mine} yet\n"
+    assert "the daemon of this box does not run" in done.stderr
+    kept_out(box, "GPU-z")
+    assert told("status")[0]["job"] == "old"
+    assert f"no daemon runs in {box}" in invoke("status").stderr
+    assert told("quarantine", "--return", "GPU-z") == []
+    assert reach.client_of(box).path == tmp_path / "control.sock"
 
 
 def test_who_may_ask(daemon: Daemon, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.operations.box_commands import check_no_command_needs_a_directory
 from tests.operations.box_gpus import (
     check_a_box_without_gpus_is_quiet,
     check_a_wedged_driver,
@@ -146,6 +147,7 @@ CHECKS: tuple[Callable[[Machine], None], ...] = (
     check_each_user_runs_as_themselves,
     check_nobody_touches_what_belongs_to_others,
     check_the_daemon_may_start_nothing_else,
+    check_no_command_needs_a_directory,
     check_the_launcher_keeps_the_contract,
     check_a_box_without_gpus_is_quiet,
     check_gpus_are_seen,

@@ -1,0 +1,51 @@
+"""``run --json``: a JSON object a line, in the shapes that README.md documents."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+from typing_extensions import override
+
+from supervisor.cli.console import PLAIN_SECONDS, LastingConsole, PlainView
+from supervisor.core.status import JobState, JobStatus, status_json
+from supervisor.host.ledger import IncidentRow
+
+INFORMATION = 6
+"""The usual priority of what is said; those of syslog(3): 4 is a warning."""
+
+
+class JsonView(PlainView):
+    """For programs: each line says when, and which of three events it is."""
+
+    def __init__(self, console: LastingConsole) -> None:
+        super().__init__(console)
+        self._console = console
+        self._stage: tuple[JobState, int] | None = None
+        self._told_at = datetime.min.replace(tzinfo=UTC)
+
+    @override
+    def say(self, text: str, *, level: int = INFORMATION) -> None:
+        """``said``: what a person would read."""
+        self._put("said", priority=int(level), text=text)
+
+    @override
+    def show(self, status: JobStatus) -> None:
+        """``status``: whenever the state or the attempt is another, and now and then."""
+        stage, now = (status.state, status.attempt), datetime.now(UTC)
+        due = (now - self._told_at).total_seconds() >= PLAIN_SECONDS
+        if due or stage != self._stage:
+            self._stage, self._told_at = stage, now
+            self._put("status", job=status_json(status))
+
+    def end(
+        self, status: JobStatus, incidents: Sequence[IncidentRow], *, code: int
+    ) -> None:
+        """``ended``: the last line. ``code``: what the command ends with."""
+        listed = [asdict(incident) for incident in incidents]
+        self._put("ended", code=code, job=status_json(status), incidents=listed)
+
+    def _put(self, event: str, **more: Any) -> None:
+        line = {"at": datetime.now(UTC).isoformat(), "event": event, **more}
+        self._console.put(json.dumps(line))
