@@ -3,8 +3,8 @@
 The checks are in the ``box_*`` modules beside this one, by what they are about.
 """
 
-import json
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -30,7 +30,8 @@ from tests.operations.box_people import (
     check_nobody_touches_what_belongs_to_others,
     check_the_daemon_may_start_nothing_else,
 )
-from tests.support.machine import OPT, Machine, boot, machine_in
+from tests.operations.box_power import check_a_shutdown_drains_and_the_next_boot_resumes
+from tests.support.machine import OPT, Machine, machine_in
 from tests.support.machine_jobs import finish, job, running, steps, submit
 
 JIT = """
@@ -124,24 +125,6 @@ def _rated(box: Machine) -> None:
         assert told.stdout + told.stderr == ""
 
 
-def check_a_shutdown_drains_and_the_next_boot_resumes(box: Machine) -> None:
-    """Nobody has to do anything: the job goes on where it was, and ends."""
-    submit(box, "night", steps=400)
-    running(box, "night")
-    exit_file = (
-        "/var/lib/trainwarden/users/alice/jobs/night/run-1/attempts/0001/exit.json"
-    )
-    box.power_off()
-    record = json.loads((box.root / exit_file.lstrip("/")).read_text())
-    assert (record["exit_code"], record["asked_to_stop"]) == (75, True)
-    again = boot(box.root, box.shared)
-    box.process, box.leader = again.process, again.leader
-    box.until(lambda: job(box, "night").get("state") == "finished")
-    assert job(box, "night")["attempt"] == 2
-    assert steps(box, "night") == list(range(400))
-    assert box.trainwarden("incidents", "night").stdout == "no incidents\n"
-
-
 CHECKS: tuple[Callable[[Machine], None], ...] = (
     check_the_service_tells_how_it_is,
     check_each_user_runs_as_themselves,
@@ -188,5 +171,8 @@ def test_a_box_with_systemd(tmp_path: Path, subtests: pytest.Subtests) -> None:
     with machine_in(tmp_path) as box:
         install(box)
         for check in chosen():
+            began = time.monotonic()
             with subtests.test(check.__name__):
                 check(box)
+            took = time.monotonic() - began
+            print(f"{check.__name__}: {took:.1f} s")  # noqa: T201  # for who makes it faster

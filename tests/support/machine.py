@@ -42,6 +42,10 @@ class Machine:
     leader: int
     """Its PID 1, as we number it."""
 
+    @property
+    def _environment(self) -> dict[str, str]:
+        return {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "HOME": "/"}
+
     def command(self, *words: str, user: str | None = None) -> list[str]:
         """A command line that runs inside, as root or as ``user``."""
         enter = ["nsenter", "--target", str(self.leader), "--all", "--"]
@@ -65,10 +69,18 @@ class Machine:
             timeout=PATIENCE,
             check=False,
             stdin=subprocess.DEVNULL,
-            env={"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "HOME": "/"},
+            env=self._environment,
         )
         assert not check or done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
         return done
+
+    def begin(self, *words: str, user: str | None = None) -> subprocess.Popen[bytes]:
+        """Start a command inside that is waited for later."""
+        return subprocess.Popen(
+            self.command(*words, user=user),
+            stdin=subprocess.DEVNULL,
+            env=self._environment,
+        )
 
     def kill(self, *pids: int) -> None:
         """SIGKILL to all of them at once; some may have gone with another by then."""
