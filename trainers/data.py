@@ -9,6 +9,7 @@ What each kind costs to take up in the middle, and what it promises:
 | ``PyDataset`` | ours | O(1): the rest of the indices |
 | ``tf.data`` | its own: iterated as often as before | reads what comes before, once |
 | generator | its own: replayed from its start | runs it up to the position |
+| loader (Grain, PyTorch) | its own: iterated anew each epoch | reads what comes before, once |
 
 **Arrays.** A script that set a global seed gets exactly the order it gets without
 supervision: Keras then draws one permutation and repeats it in every epoch. (So a
@@ -172,6 +173,21 @@ class GeneratorSource(Source):
     def first_batch(self) -> Any:
         """The batch that Keras peeked at."""
         return self.adapter._first_batches[0]
+
+
+class LoaderSource(Source):
+    """A loader of another library (Grain, PyTorch): each pass iterates it anew."""
+
+    kind = "loader"
+
+    def why_not_exact(self) -> str:
+        """Why bits cannot be promised."""
+        name = type(self.adapter).__name__.removesuffix("Adapter")
+        return (
+            f"the training data come from a loader of another library ({name}), whose"
+            " state cannot be saved: an epoch is iterated again from its start, which is"
+            " exact only if it yields the same batches again"
+        )
 
 
 class ArraySource(Source):
@@ -402,4 +418,6 @@ def source_of(iterator: Any, *, seed: int, fit: int) -> Source:
         return PyDatasetSource(iterator, seed=seed, fit=fit)
     if isinstance(adapter, seams.TFDatasetAdapter):
         return Source(iterator)
-    return GeneratorSource(iterator)
+    if isinstance(adapter, (seams.GeneratorDataAdapter, seams.PyDatasetAdapter)):
+        return GeneratorSource(iterator)
+    return LoaderSource(iterator)

@@ -75,6 +75,8 @@ TABLE = (
         " its own, mixed between epochs; two fits", kills=5),
     Row(name="generator", features="Python generator, replayed",
         told="Python generator"),
+    Row(name="loader", features="a loader of Grain, shuffled",
+        told="loader of another library"),
     Row(name="validation", memory=True, features="validation_data, _freq, _steps, _batch_size;"
         " repeated shuffled validation pipeline", kills=6),
     Row(name="validation_steps", features="validation_steps, shuffled repeated pipeline"
