@@ -20,7 +20,7 @@ from supervisor.core.start import Earlier, Start, decide_start
 from supervisor.core.status import JobStatus
 from supervisor.core.treatment import NOTHING, from_json
 from supervisor.directives import log_cap_of, memory_of, tiers_of
-from supervisor.host.attempts import Launcher, marked_processes
+from supervisor.host.attempts import Launcher, Name, marked_processes
 from supervisor.host.checkpoint_store import newest_step
 from supervisor.host.clock import Clock
 from supervisor.host.evidence import gather
@@ -200,18 +200,20 @@ def settle(supervisor: Supervisor, begun: Begun) -> None:
     last = supervisor.run.history.last
     if last is not None and last.cause is None:
         _await_end(begun.row, supervisor.say)
-        supervisor.adopt(end_of(begun, last.number))
+        supervisor.adopt(end_of(begun, last.number, launcher=supervisor.launcher))
 
 
-def end_of(begun: Begun, number: int) -> Exited:
-    """How an attempt ended that nobody watched to its end."""
+def end_of(begun: Begun, number: int, *, launcher: Launcher) -> Exited:
+    """How an attempt of ``launcher`` ended that nobody watched to its end."""
     files = begun.paths.attempt(number)
+    name = Name(run_id=begun.row.run_id, job=begun.row.job, number=number)
     return gather(
         files,
         telemetry=Telemetry(files),
         log=LogFollower(files.output, cap=log_cap_of(begun.job.spec)),
         limited=begun.job.spec.memory.cpu is not None,
         snapshots=tiers_of(begun.row, begun.job.spec, begun.paths),
+        unit=launcher.told(name, paths=files),
     )
 
 

@@ -53,7 +53,7 @@ from supervisor.directives import (
     tiers_of,
 )
 from supervisor.host.allocator_readings import completed
-from supervisor.host.attempts import Attempt, Launcher, LaunchError
+from supervisor.host.attempts import Attempt, Launcher, LaunchError, Name
 from supervisor.host.clock import Clock
 from supervisor.host.ending import Driver, Ending, NoDriver
 from supervisor.host.evidence import gather
@@ -316,6 +316,7 @@ class Supervisor:
             limited=self.spec.memory.cpu is not None,
             snapshots=tiers_of(self.row, self.spec, self.paths),
             oom_kills=watch.attempt.oom_kills(),
+            unit=self.launcher.told(self._name, paths=watch.attempt.paths),
         )
         page = watch.telemetry.page()
         if page is not None:
@@ -323,6 +324,11 @@ class Supervisor:
         self._watch = None
         exited = self.memory.close(exited)
         return self._ending_of(watch.close(exited, remains=self.remains))
+
+    @property
+    def _name(self) -> Name:
+        """Of the attempt that runs, or was the last to."""
+        return Name(run_id=self.row.run_id, job=self.row.job, number=self.run.attempt)
 
     def _ending_of(self, exited: Exited) -> Ending:
         return Ending(

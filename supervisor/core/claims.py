@@ -21,6 +21,7 @@ from supervisor.core.signatures_row import (
     Role,
     Where,
 )
+from supervisor.core.unit_end import OOM_KILL
 from supervisor.core.verdicts import Reason
 
 TYPED = EXCEPTION + 5
@@ -70,6 +71,8 @@ def claims_of(evidence: Evidence, *, outlived: bool = False) -> Iterator[Claim]:
     if evidence.cgroup_oom_kills:
         text = f"The cgroup counted {evidence.cgroup_oom_kills} OOM kill(s)."
         yield Claim(CAUSE + 10, 0, Cause.HOST_OOM, Reason(text, "cgroup"))
+    if evidence.unit is not None and evidence.unit.result == OOM_KILL:
+        yield Claim(CAUSE + 10, 0, Cause.HOST_OOM, exit_reasons(evidence)[0])
     if signal_in(evidence) in NATIVE:
         weight = EXCEPTION + (2 if signal_in(evidence) != SIGABRT else -10)
         yield Claim(weight, 0, Cause.NATIVE_CRASH, exit_reasons(evidence)[0])
@@ -174,10 +177,11 @@ def signal_in(evidence: Evidence) -> int | None:
 
 
 def exit_reasons(evidence: Evidence) -> list[Reason]:
-    """The exit status as a sentence; empty where it is not known."""
-    record = evidence.exit
+    """The exit status as a sentence, or what systemd says where nobody knows it; empty
+    where that says nothing either."""
+    record, unit = evidence.exit, evidence.unit
     if record is None:
-        return []
+        return [] if unit is None else [Reason(unit.sentence, "unit")]
     number = signal_in(evidence)
     if number is None:
         return [Reason(f"It ended with exit code {record.exit_code}.", "exit")]

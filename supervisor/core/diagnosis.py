@@ -11,7 +11,8 @@ The rules, each asked in this order; the first that answers decides:
    and the allocator's dump are weighed against each other (``claims``). The heavier
    sign wins, so that a root cause beats what it dragged along; among equals the first
    in time. What training outlived (progress went on after it) is no cause.
-6. The script left with a status of its own choice, or the exit status alone.
+6. The script left with a status of its own choice, or the exit status alone; where
+   nobody is left to tell that, what systemd says of the unit.
 7. Unknown, and the last line of the log is quoted.
 """
 
@@ -267,7 +268,9 @@ def _by_its_own_choice(evidence: Evidence) -> Diagnosis | None:
 
 def _by_exit(evidence: Evidence) -> Diagnosis | None:
     number = signal_in(evidence)
-    if number is None:
+    unit = None if evidence.exit is not None else evidence.unit
+    from_outside = unit is not None and unit.outside
+    if number is None and not from_outside:
         return None
     if number != SIGKILL:
         return _made(Cause.PREEMPTED, *exit_reasons(evidence))

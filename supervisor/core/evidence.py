@@ -6,6 +6,7 @@ from supervisor.core.allocator import MemoryFigures
 from supervisor.core.autopsy import NOTHING_FOUND, Findings
 from supervisor.core.logscan import NO_FINDINGS, LogFindings
 from supervisor.core.placement import GpuReading
+from supervisor.core.unit_end import UnitEnd
 from supervisor.wire.records import CrashReport, ExitRecord
 
 
@@ -27,6 +28,8 @@ class Evidence:
 
     exit: ExitRecord | None
     """None: no exit record was found (the shim died too)."""
+    unit: UnitEnd | None = None
+    """What systemd says of its unit, where there is no exit record and it does."""
     crash: CrashReport | None = None
     log: LogFindings = NO_FINDINGS
     fault: LogFindings = NO_FINDINGS

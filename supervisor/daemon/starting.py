@@ -124,7 +124,8 @@ class Starter:
         )
         if attempt is None:
             self.say(row.job, f"attempt {last.number} ended while no daemon watched")
-            supervisor.adopt(end_of(begun, last.number))
+            ended = end_of(begun, last.number, launcher=supervisor.launcher)
+            supervisor.adopt(ended)
         else:
             self.say(row.job, f"attempt {last.number} still runs: taken over")
             supervisor.take_over(attempt)

@@ -15,6 +15,7 @@ from typing import Protocol
 from typing_extensions import override
 
 from supervisor.core.spec import Spec
+from supervisor.core.unit_end import UnitEnd
 from supervisor.wire.directive import BATCH_ENVIRONMENT, ENVIRONMENT, MARKER, Directive
 from supervisor.wire.files import read_json
 from supervisor.wire.paths import AttemptPaths
@@ -138,6 +139,11 @@ class Launcher(Protocol):
 
     def adopt(self, name: Name, *, paths: AttemptPaths) -> Attempt | None:
         """The attempt again that an earlier supervisor started; None: it is over."""
+        ...
+
+    def told(self, name: Name, *, paths: AttemptPaths) -> UnitEnd | None:
+        """What somebody else says of the end of an attempt whose shim could not tell it;
+        None: nobody does."""
         ...
 
     def left(self, run_id: str, *, job: str) -> str | None:

@@ -9,6 +9,7 @@ from supervisor.core.autopsy import Findings
 from supervisor.core.events import Exited
 from supervisor.core.evidence import Evidence
 from supervisor.core.logscan import NO_FINDINGS, LogFindings
+from supervisor.core.unit_end import UnitEnd
 from supervisor.host.allocator_dump import read_first_map
 from supervisor.host.checkpoint_store import (
     age,
@@ -33,12 +34,14 @@ def gather(
     limited: bool,
     snapshots: Sequence[Path | None],
     oom_kills: int | None = None,
+    unit: UnitEnd | None = None,
 ) -> Exited:
     """What is known of the end of the attempt in ``files``, all processes gone.
 
     ``snapshots``: the tiers. ``limited``: the supervisor put the CPU allocator under a
     limit. ``oom_kills``: how many the kernel counted in the attempt's cgroup while it
-    ran, as far as we saw; the shim has seen it to its end.
+    ran, as far as we saw; the shim has seen it to its end. ``unit``: what systemd says, which
+    counts where there is no exit record.
     """
     telemetry.poll()
     log.poll()
@@ -47,6 +50,7 @@ def gather(
     memory_map = read_first_map(files.dumps)
     evidence = Evidence(
         exit=record,
+        unit=unit if record is None else None,
         crash=_read(files.crash, CrashReport),
         log=log.findings(),
         fault=_fault(files.fault),

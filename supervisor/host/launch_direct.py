@@ -14,6 +14,7 @@ from pathlib import Path
 from typing_extensions import override
 
 from supervisor.core.spec import Spec
+from supervisor.core.unit_end import UnitEnd
 from supervisor.host.attempts import (
     NOT_STARTED,
     SHIM,
@@ -148,6 +149,10 @@ class DirectLauncher(Launcher):
             shim.close()
             return None
         return DirectAttempt(files=paths, shim=shim, training=shimmed)
+
+    @override
+    def told(self, name: Name, *, paths: AttemptPaths) -> UnitEnd | None:
+        return None  # its parent, the shim, was the only witness
 
     @override
     def left(self, run_id: str, *, job: str) -> str | None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing_extensions import override
 
 from supervisor.core.spec import Spec
+from supervisor.core.unit_end import PROPERTIES, UnitEnd, unit_end
 from supervisor.core.unit_names import attempt_unit, attempt_units, is_attempt_of
 from supervisor.host import systemctl
 from supervisor.host.attempts import (
@@ -30,13 +31,16 @@ from supervisor.host.cgroup import oom_kills
 from supervisor.host.process import Neighbour
 from supervisor.host.systemctl import NoAnswerError, SystemdError
 from supervisor.wire.directive import Directive
-from supervisor.wire.files import write_json
+from supervisor.wire.files import read_json, write_json
 from supervisor.wire.paths import AttemptPaths
 from supervisor.wire.records import Shimmed
 
 OVER = frozenset({"inactive", "failed"})
 LOOK_SECONDS = 0.25
 """How often systemd is asked about a unit that has not told anything yet."""
+TOLD_SECONDS = 10.0
+"""Where the shim died without a record systemd is awaited, at most so long: it says what
+befell it a moment after we see that it is gone."""
 
 
 @dataclass(kw_only=True)
@@ -48,11 +52,16 @@ class SystemdAttempt(Filed):
     oom_kills_before: int | None = None
     oom_kills_seen: int | None = None
     look_at: float = 0.0
+    gone_since: float | None = None
+    """When the shim was first seen to be gone, in monotonic seconds."""
+    told: bool = False
+    """Whether somebody has said then how it ended, or nobody ever will."""
 
     @property
     @override
     def descriptor(self) -> int | None:
-        return None if self.shim is None else self.shim.descriptor
+        gone = self.gone_since is not None  # it would be ready for ever
+        return None if self.shim is None or gone else self.shim.descriptor
 
     @override
     def started(self) -> bool:
@@ -110,10 +119,24 @@ class SystemdAttempt(Filed):
         if self.training is None:
             return False
         if self.shim is None or self.shim.ended():
-            return True
+            self.told = self.told or self._told(self.training)
+            return self.told
         seen = oom_kills(self.training.shim_pid)
         self.oom_kills_seen = self.oom_kills_seen if seen is None else seen
         return False
+
+    def _told(self, shimmed: Shimmed) -> bool:
+        """Whether shim or systemd has said how it ended, or nobody ever will."""
+        now = time.monotonic()
+        if self.gone_since is None:
+            self.gone_since = now
+        late = now > self.gone_since + TOLD_SECONDS
+        if late or read_json(self.files.exit) is not None:
+            return True
+        if now < self.look_at:
+            return False
+        self.look_at = now + LOOK_SECONDS
+        return _end_of(self.unit, shimmed) is not None
 
     @override
     def ask_drain(self) -> None:
@@ -137,12 +160,6 @@ class SystemdAttempt(Filed):
 
     @override
     def oom_kills(self) -> int | None:
-        try:
-            result = systemctl.show(self.unit, "Result").get("Result")
-        except SystemdError:
-            result = None
-        if result == "oom-kill":
-            return 1
         if self.oom_kills_before is None or self.oom_kills_seen is None:
             return None
         return max(self.oom_kills_seen - self.oom_kills_before, 0)
@@ -224,6 +241,13 @@ class SystemdLauncher(Launcher):
         return attempt
 
     @override
+    def told(self, name: Name, *, paths: AttemptPaths) -> UnitEnd | None:
+        shimmed = read_shimmed(paths)
+        if shimmed is None or read_json(paths.exit) is not None:
+            return None
+        return _end_of(attempt_unit(self.user, name.job, name.number), shimmed)
+
+    @override
     def left(self, run_id: str, *, job: str) -> str | None:
         try:
             found = systemctl.units(attempt_units(self.user, job))
@@ -263,6 +287,14 @@ class SystemdLauncher(Launcher):
             systemctl.forget(unit)
         except SystemdError:
             return  # it was forgotten before
+
+
+def _end_of(unit: str, shimmed: Shimmed) -> UnitEnd | None:
+    """What systemd says of how ``unit`` ended; None: nothing, or not yet."""
+    try:
+        return unit_end(systemctl.show(unit, *PROPERTIES), main_pid=shimmed.shim_pid)
+    except SystemdError:
+        return None
 
 
 def _begin(unit: str) -> None:

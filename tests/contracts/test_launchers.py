@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from supervisor.core.spec import Spec
+from supervisor.core.unit_end import UnitEnd
 from supervisor.host.attempts import Attempt, Launcher, LaunchError, Name, read_shimmed
 from supervisor.host.launch_direct import DirectLauncher
 from supervisor.host.launch_systemd import SystemdLauncher
@@ -271,6 +272,30 @@ def test_a_shim_that_is_killed_takes_training_along(bench: Bench) -> None:
     until(lambda: not alive(made.attempt.pid))
     bench.until_nothing_is_left(made)
     assert bench.adopt(made) is None
+
+
+def test_who_else_tells_how_it_ended(bench: Bench) -> None:
+    """Of a shim that was killed systemd does, to whoever comes later, too; where the
+    shim has told it itself, nobody else is asked."""
+    systemd = isinstance(bench.launcher, SystemdLauncher)
+    hurt = bench.up(SLEEP)
+    assert _told(bench, hurt) is None
+    os.kill(hurt.shim_pid, signal.SIGKILL)
+    has_ended(hurt)
+    found = _told(bench, hurt)
+    assert (found is not None) == systemd
+    if found is not None:
+        assert (found.result, found.signal) == ("signal", signal.SIGKILL)
+    bench.until_nothing_is_left(hurt)
+    well = bench.start("raise SystemExit(3)")
+    has_ended(well)
+    assert _told(bench, well) is None
+
+
+def _told(bench: Bench, made: Launched) -> UnitEnd | None:
+    told = made.directive
+    name = Name(run_id=told.run_id, job=told.job, number=told.attempt)
+    return bench.launcher.told(name, paths=made.attempt.paths)
 
 
 def test_shim_and_training_killed_at_once(bench: Bench) -> None:

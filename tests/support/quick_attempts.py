@@ -10,6 +10,7 @@ from typing import Any
 from typing_extensions import override
 
 from supervisor.core.spec import Spec
+from supervisor.core.unit_end import UnitEnd
 from supervisor.daemon.entries import BoxError
 from supervisor.daemon.quarters import House, Quarters
 from supervisor.host.attempts import Attempt, Launcher, Name
@@ -187,6 +188,10 @@ class QuickLauncher(Launcher):
 
     @override
     def adopt(self, name: Name, *, paths: AttemptPaths) -> QuickAttempt | None:
+        return None
+
+    @override
+    def told(self, name: Name, *, paths: AttemptPaths) -> UnitEnd | None:
         return None
 
     @override
