@@ -12,6 +12,7 @@ from supervisor.core.backoff import BackOff
 from supervisor.core.events import Exited
 from supervisor.core.history import History
 from supervisor.core.ladder import Terms
+from supervisor.core.level import Teller
 from supervisor.core.lifecycle import Run
 from supervisor.core.liveness import Liveness
 from supervisor.core.policy import Policy
@@ -165,7 +166,7 @@ def supervisor_for(
     begun: Begun,
     *,
     launcher: Launcher,
-    say: Callable[[str], None],
+    say: Teller,
     show: Callable[[JobStatus], None],
     accept_changes: bool = False,
 ) -> Supervisor:
@@ -235,7 +236,7 @@ def policy_of(row: RunRow, spec: Spec) -> Policy:
     )
 
 
-def _await_end(row: RunRow, say: Callable[[str], None]) -> None:
+def _await_end(row: RunRow, say: Teller) -> None:
     """Wait for the attempt of a supervisor that died: its shim drains it now."""
     said = False
     while left := marked_processes(row.run_id):

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from supervisor.core.effects import Quarantine, RecordIncident, UpdateIncident
 from supervisor.core.history import AttemptHistory
+from supervisor.core.level import Level, Teller
 from supervisor.core.lifecycle import Run
 from supervisor.core.treatment import NOTHING
 from supervisor.host.clock import Clock
@@ -19,7 +20,7 @@ class Recorder:
     row: RunRow
     ledger: Ledger
     clock: Clock
-    say: Callable[[str], None]
+    say: Teller
     _unwritten: list[Callable[[], None]] = field(
         default_factory=list[Callable[[], None]]
     )
@@ -102,7 +103,8 @@ class Recorder:
                     write()
         except LedgerError as error:
             if not self.late:
-                self.say(f"{error}; training goes on, this is written down later")
+                said = f"{error}; training goes on, this is written down later"
+                self.say(said, level=Level.WARNING)
             self.late = True
             return
         self._unwritten.clear()

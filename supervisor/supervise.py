@@ -38,6 +38,7 @@ from supervisor.core.events import (
     Unkillable,
 )
 from supervisor.core.failures import mean_seconds_between_failures
+from supervisor.core.level import Level, Teller
 from supervisor.core.lifecycle import Run, step
 from supervisor.core.placement import GpuReading, by_uuid, named
 from supervisor.core.spec import Spec
@@ -97,7 +98,7 @@ class Supervisor:
     ledger: Ledger
     launcher: Launcher
     clock: Clock
-    say: Callable[[str], None]
+    say: Teller
     show: Callable[[JobStatus], None]
     accept_changes: bool = False
     """Go on although the training data changed."""
@@ -193,7 +194,7 @@ class Supervisor:
             finished=self.run.state is JobState.FINISHED,
         )
         if problem is not None:
-            self.say(problem)
+            self.say(problem, level=Level.WARNING)
 
     def resume_after(self, because: str) -> None:
         """The attempt is drained only to start again, as an earlier supervisor wanted:
@@ -375,8 +376,8 @@ class Supervisor:
                 self._ask(effect)
             case CheckGate(awaited=awaited):
                 self.post(self._gate(awaited))
-            case Say(text=text):
-                self.say(text)
+            case Say(text=text, level=level):
+                self.say(text, level=level)
             case End(exit_code=code):
                 self.exit_code = code
             case Quarantine() | RecordIncident() | UpdateIncident():
@@ -406,7 +407,7 @@ class Supervisor:
         if effect.happened is Happened.ENDED:
             self._incidents[effect.diagnosis.cause, effect.remedy.kind] += 1
         self.recorder.incident(effect)
-        self.say(incident_sentence(effect))
+        self.say(incident_sentence(effect), level=Level.WARNING)
 
     def _gate(self, awaited: Awaited | None) -> GateClear | GateHeld | Unkillable:
         gpus = self.gpus()

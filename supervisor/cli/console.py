@@ -12,7 +12,9 @@ from rich.text import Text
 from typing_extensions import override
 
 from supervisor.cli.progress import progress_line
+from supervisor.core.level import Level
 from supervisor.core.status import JobStatus
+from supervisor.host.journal import marked
 
 PLAIN_SECONDS = 10.0
 """How often progress is logged without a terminal."""
@@ -40,7 +42,7 @@ class LastingConsole(Console):
 class View(Protocol):
     """What the loop needs of a place to show things."""
 
-    def say(self, text: str) -> None:
+    def say(self, text: str, /, *, level: Level = Level.INFO) -> None:
         """Something happened."""
 
     def show(self, status: JobStatus) -> None:
@@ -78,10 +80,10 @@ class PlainView(View):
         return None
 
     @override
-    def say(self, text: str) -> None:
+    def say(self, text: str, /, *, level: Level = Level.INFO) -> None:
         """One line, at once."""
         stamp = datetime.now(UTC).strftime("%H:%M:%SZ")
-        self._console.put(f"{stamp} {text}")
+        self._console.put(marked(f"{stamp} {text}", level, descriptor=1))
 
     @override
     def show(self, status: JobStatus) -> None:

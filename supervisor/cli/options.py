@@ -6,12 +6,15 @@ from typing import NoReturn
 
 import click
 
+from supervisor.core.level import Level
+from supervisor.host.journal import marked
+
 EXIT_USAGE = 2
 
 
 def fail(message: str, *, exit_code: int = EXIT_USAGE) -> NoReturn:
     """End the command with one sentence and no traceback."""
-    click.echo(f"trainwarden: {message}", err=True)
+    click.echo(marked(f"trainwarden: {message}", Level.ERROR), err=True)
     raise SystemExit(exit_code)
 
 

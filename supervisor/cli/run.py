@@ -13,6 +13,7 @@ from supervisor.cli.json_lines import JsonView
 from supervisor.cli.options import fail, json_option, state_option
 from supervisor.cli.specs import gpu_list, name_of, read_spec
 from supervisor.cli.summary import summary
+from supervisor.core.level import Level
 from supervisor.core.spec import Spec
 from supervisor.core.start import StartRefusedError
 from supervisor.core.status import JobStatus
@@ -201,7 +202,7 @@ def _foreground(
                 shown.show(status)
                 observer.show([status], kept_out=lambda: _kept_out(ledger))
                 for sentence in observer.news():
-                    shown.say(sentence)
+                    shown.say(sentence, level=Level.WARNING)
 
             shown.say(begun.greeting)
             supervisor = supervisor_for(

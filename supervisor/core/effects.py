@@ -4,6 +4,7 @@ import enum
 from dataclasses import dataclass
 
 from supervisor.core.batching import Plan
+from supervisor.core.level import Level
 from supervisor.core.treatment import Awaited, Treatment
 from supervisor.core.verdicts import Diagnosis, Remedy
 
@@ -106,6 +107,7 @@ class Say:
     """Tell the person who watches."""
 
     text: str
+    level: Level = Level.INFO
 
 
 @dataclass(frozen=True, slots=True)

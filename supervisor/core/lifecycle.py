@@ -36,6 +36,7 @@ from supervisor.core.events import (
     Told,
     Unkillable,
 )
+from supervisor.core.level import Level
 from supervisor.core.lifecycle_end import (
     EXIT_DRAINED,
     EXIT_FINISHED,
@@ -142,14 +143,14 @@ def _spawn_failed(run: Run, event: Event, now: float) -> Step:
         often = "" if event.lasting else f", {tries} times in a row"
         message = f"gave up: attempts could not be started{often}: {event.because}"
         ended = replace(failed, state=JobState.GAVE_UP, message=message)
-        return ended, (Say(message), End(EXIT_GAVE_UP))
+        return ended, (Say(message, Level.ERROR), End(EXIT_GAVE_UP))
     wait = min(2.0 ** max(tries - 1, 0), LAUNCH_SECONDS_MOST)
     when = format_duration(wait)
     message = f"could not be started, next try in {when}: {event.because}"
     again = replace(
         failed, state=JobState.WAITING, deadline=now + wait, message=message
     )
-    return again, (Say(message),)
+    return again, (Say(message, Level.WARNING),)
 
 
 def _rows() -> tuple[Transition, ...]:

@@ -25,6 +25,7 @@ from supervisor.core.events import (
 from supervisor.core.evidence import Evidence
 from supervisor.core.examine import examined
 from supervisor.core.history import AttemptHistory
+from supervisor.core.level import Level
 from supervisor.core.liveness import look
 from supervisor.core.memory_news import planned, recycle
 from supervisor.core.policy import Verdict
@@ -83,7 +84,8 @@ def _hung(run: Run, because: str, now: float) -> Step:
         stacks_awaited=True,
         message=because,
     )
-    return killing, (Say(f"attempt {run.attempt} hangs: {because}"), TakeStacks())
+    said = Say(f"attempt {run.attempt} hangs: {because}", Level.WARNING)
+    return killing, (said, TakeStacks())
 
 
 def restart_due(run: Run, event: Event, now: float) -> Step:
@@ -146,7 +148,7 @@ def _kill(run: Run, because: str, now: float) -> Step:
     killing = replace(
         run, state=JobState.KILLING, deadline=now + KILL_SECONDS, message=because
     )
-    return killing, (Say(because), Kill(because))
+    return killing, (Say(because, Level.WARNING), Kill(because))
 
 
 def kill_now(run: Run, _event: Event, now: float) -> Step:
@@ -155,7 +157,7 @@ def kill_now(run: Run, _event: Event, now: float) -> Step:
         because = run.killed_because or run.message
         killing = replace(run, deadline=now + KILL_SECONDS, stacks_awaited=False)
         return killing, (Kill(because),)
-    said = () if run.message == REBOOT else (Say(REBOOT),)
+    said = () if run.message == REBOOT else (Say(REBOOT, Level.ERROR),)
     killing = replace(run, deadline=now + KILL_SECONDS, message=REBOOT)
     return killing, (*said, Kill(REBOOT))
 
@@ -184,7 +186,8 @@ def unkillable(run: Run, event: Event, now: float) -> Step:
         quarantined=run.quarantined.union(event.gpus),
         message=because,
     )
-    told = (*_quarantine(run, event.gpus, because), Say(because))
+    said = Say(because, Level.ERROR)
+    told = (*_quarantine(run, event.gpus, because), said)
     last = run.history.last
     if not alive and last is not None and last.cause is Cause.UNKILLABLE:
         return known, told  # the end of its attempt has that incident already
@@ -206,7 +209,8 @@ def _quarantine(run: Run, gpus: tuple[str, ...], because: str) -> tuple[Effect, 
     if not new:
         return ()
     listed = ", ".join(new)
-    said = Say(f"{listed}: quarantined until `trainwarden quarantine --return` it")
+    text = f"{listed}: quarantined until `trainwarden quarantine --return` it"
+    said = Say(text, Level.WARNING)
     return Quarantine(gpus=new, attempt=run.attempt, because=because), said
 
 
@@ -346,7 +350,8 @@ def _verdict(run: Run, evidence: Evidence, diagnosis: Diagnosis) -> Verdict:
 def _after_verdict(run: Run, remedy: Remedy, now: float) -> Step:
     if remedy.kind is RemedyKind.STOP:
         ended = replace(run, state=JobState.GAVE_UP, message=remedy.because)
-        return ended, (Say(f"gave up: {remedy.because}"), End(EXIT_GAVE_UP))
+        said = Say(f"gave up: {remedy.because}", Level.ERROR)
+        return ended, (said, End(EXIT_GAVE_UP))
     if remedy.kind is RemedyKind.NONE:
         return _end_drained(run, remedy.because)
     wait = remedy.wait_seconds

@@ -11,6 +11,7 @@ from typing import Any
 
 from supervisor.core.events import DrainRequested
 from supervisor.core.history import AttemptHistory
+from supervisor.core.level import Level, Teller
 from supervisor.core.queue import assign, takes_another_turn
 from supervisor.core.spec import SpecError, build_spec
 from supervisor.core.start import StartRefusedError
@@ -39,7 +40,7 @@ class Box:
     gpus: Callable[[], tuple[str, ...]]
     """The GPUs of this box, by UUID."""
     quota: int | None = None
-    say: Callable[[str], None]
+    say: Teller
     entries: dict[str, Entry] = field(default_factory=dict[str, Entry])
     paused_by: str | None = None
     out_of_service: frozenset[str] = frozenset()
@@ -56,7 +57,8 @@ class Box:
             try:
                 entry = Entry(row=row, spec=build_spec(row.spec))
             except SpecError as error:
-                self.say(f"the stored spec of {row.name} cannot be used: {error}")
+                text = f"the stored spec of {row.name} cannot be used: {error}"
+                self.say(text, level=Level.ERROR)
                 continue
             self.entries[row.name] = entry
             self._recall(entry)
@@ -135,7 +137,8 @@ class Box:
             supervisor.advance()
         except OSError as error:
             if entry.because != str(error):
-                self.starter.say(entry.name, f"cannot be looked after: {error}")
+                text = f"cannot be looked after: {error}"
+                self.starter.say(entry.name, text, level=Level.WARNING)
             entry.because = str(error)
 
     def _keep_room(self) -> None:
@@ -145,7 +148,8 @@ class Box:
             return
         if self._is_late():
             if self.ballast.drop():
-                self.say("the disk is full: its ballast is given up, training goes on")
+                text = "the disk is full: its ballast is given up, training goes on"
+                self.say(text, level=Level.WARNING)
         elif now >= self.ballast_at:
             self.ballast_at = now + BALLAST_SECONDS
             self.ballast.hold()
@@ -280,7 +284,8 @@ class Box:
             return
         entry.unlock()
         if entry.because != problem:
-            self.starter.say(entry.name, f"cannot start: {problem}")
+            text = f"cannot start: {problem}"
+            self.starter.say(entry.name, text, level=Level.ERROR)
         entry.because, entry.over = problem, True
         entry.ended = dataclasses.replace(entry.status(), message=problem)
 
@@ -290,7 +295,7 @@ class Box:
         what = "cannot start" if entry.left is None else "cannot be looked after"
         because = f"{what}, tried again and again: {problem}"
         if entry.because != because:
-            self.starter.say(entry.name, because)
+            self.starter.say(entry.name, because, level=Level.WARNING)
         entry.because = because
         wait = min(2.0**entry.tries, RETRY_SECONDS_MOST)
         entry.retry_at = self.starter.clock.now() + wait

@@ -71,7 +71,7 @@ def composed(
             ledger=ledger,
             clock=clock,
             house=house,
-            say=lambda job, text: journal.say(text, job=job),
+            say=journal.say_of,
             observer=observer,
         )
         box = Box(

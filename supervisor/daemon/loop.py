@@ -13,13 +13,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from supervisor.core.access import Caller
+from supervisor.core.level import Level
 from supervisor.core.status import JobState, JobStatus
 from supervisor.daemon import jobfiles
 from supervisor.daemon.box import Box
 from supervisor.daemon.desk import Desk
 from supervisor.daemon.requests import answer
 from supervisor.host.control import Mailbox
-from supervisor.host.journal import WARNING, Journal
+from supervisor.host.journal import Journal
 from supervisor.host.notify import Notifier
 from supervisor.host.observer import Observer
 
@@ -75,7 +76,7 @@ class Daemon:
         problems = jobfiles.reload(self.desk, self.jobs, caller=self.caller)
         self.box.problems = problems
         for problem in problems:
-            self.journal.say(problem, priority=WARNING)
+            self.journal.say(problem, level=Level.ERROR)
 
     def _announce_reload(self) -> None:
         now = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
@@ -103,7 +104,7 @@ class Daemon:
         statuses = [entry.status() for entry in self.box.entries.values()]
         self.observer.show(statuses, kept_out=self.box.kept_out)
         for sentence in self.observer.news():
-            self.journal.say(sentence)
+            self.journal.say(sentence, level=Level.WARNING)
         self.notifier.send(WATCHDOG="1", STATUS=status_line(statuses, self.box))
 
     @contextlib.contextmanager

@@ -2,11 +2,12 @@
 
 import os
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from supervisor.core.events import DrainRequested
+from supervisor.core.level import JobTeller
 from supervisor.core.spec import Spec
 from supervisor.core.start import Start
 from supervisor.core.status import JobState, JobStatus
@@ -43,8 +44,7 @@ class Starter:
     ledger: Ledger
     clock: Clock
     house: House
-    say: Callable[[str, str], None]
-    """About a job: its name, and a sentence."""
+    say: JobTeller
     observer: Observer
 
     def start(self, entry: Entry, gpus: tuple[str, ...]) -> Supervisor:
@@ -99,7 +99,7 @@ class Starter:
         supervisor = supervisor_for(
             begun,
             launcher=self.house.quarters(entry.row.owner).launcher,
-            say=lambda text: self.say(entry.name, text),
+            say=partial(self.say, entry.name),
             show=_unseen,
             accept_changes=accept_changes,
         )

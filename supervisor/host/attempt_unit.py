@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn, cast
 
+from supervisor.core.level import Level
+from supervisor.host.journal import marked
 from supervisor.wire.files import read_json, write_json
 from supervisor.wire.paths import AttemptPaths
 
@@ -25,14 +27,16 @@ def main(arguments: list[str]) -> NoReturn:
         sys.exit("usage: attempt_unit REQUEST.json")
     request = read_json(Path(arguments[0]))
     if request is None:
-        sys.exit(f"trainwarden: no request that could be read in {arguments[0]}")
+        said = f"trainwarden: no request that could be read in {arguments[0]}"
+        sys.exit(marked(said, Level.ERROR))
     try:
         if "directive" in request:
             prepare(request)
         become(request)
     except OSError as error:
         where = f": {error.filename}" if error.filename else ""
-        sys.stderr.write(f"trainwarden: {error.strerror}{where}\n")
+        said = marked(f"trainwarden: {error.strerror}{where}", Level.ERROR)
+        sys.stderr.write(f"{said}\n")
     sys.exit(EX_UNAVAILABLE)
 
 

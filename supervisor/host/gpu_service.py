@@ -24,11 +24,13 @@ from pathlib import Path
 from typing import Any
 
 from supervisor.core.gpu import GpuSample, Logged, Xid
+from supervisor.core.level import Level
 from supervisor.core.probe import Limits, Mode, Probe
 from supervisor.host.clock import Clock
 from supervisor.host.gpu_link import DRIVER
 from supervisor.host.gpu_readers import Readers, Welcome
 from supervisor.host.gpu_running import ChildSource, Running, probe_command
+from supervisor.host.journal import marked
 from supervisor.host.kernel import KernelLine, KernelLog
 from supervisor.host.notify import Notifier
 from supervisor.host.piped import wait_for
@@ -163,8 +165,8 @@ def _is_about_faults(line: KernelLine) -> bool:
 
 
 def _say(text: str) -> None:
-    """To the journal, which reads standard error of services."""
-    sys.stderr.write(f"{text}\n")
+    """To the journal, which reads standard error of services: nothing but troubles."""
+    sys.stderr.write(marked(text, Level.WARNING) + "\n")
     sys.stderr.flush()
 
 

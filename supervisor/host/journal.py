@@ -2,7 +2,8 @@
 
 The native protocol of systemd-journald: a datagram of ``NAME=value`` lines
 (https://systemd.io/JOURNAL_NATIVE_PROTOCOL/). ``journalctl TRAINWARDEN_JOB=digits``
-then finds all that was said about a job.
+then finds all that was said about a job. Whoever only prints marks lines for the
+journal as sd-daemon(3) says: ``<4>text``.
 """
 
 import os
@@ -12,9 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from supervisor.core.level import Level
+
 SOCKET = "/run/systemd/journal/socket"
-INFO, WARNING, ERROR = 6, 4, 3
-"""Priorities of syslog(3)."""
 
 
 def connected(environment: Mapping[str, str], descriptor: int = 2) -> bool:
@@ -26,6 +27,14 @@ def connected(environment: Mapping[str, str], descriptor: int = 2) -> bool:
     return environment.get("JOURNAL_STREAM") == f"{found.st_dev}:{found.st_ino}"
 
 
+def marked(text: str, level: Level, *, descriptor: int = 2) -> str:
+    """``text`` for a person, each line with its level where the journal reads what is
+    written to ``descriptor``."""
+    if not connected(os.environ, descriptor):
+        return text
+    return "\n".join(f"<{int(level)}>{line}" for line in text.split("\n"))
+
+
 @dataclass
 class Journal:
     """Says things. Never fails: nobody may be listening."""
@@ -33,23 +42,29 @@ class Journal:
     native: bool = field(default_factory=lambda: connected(os.environ))
     address: str = SOCKET
 
-    def say(self, text: str, *, job: str | None = None, priority: int = INFO) -> None:
+    def say(
+        self, text: str, /, *, job: str | None = None, level: Level = Level.INFO
+    ) -> None:
         """One line, about a job or about the daemon."""
         line = " ".join(text.split())[:4000]
-        if not (self.native and self._send(line, job, priority)):
+        if not (self.native and self._send(line, job, level)):
             stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
             about = "" if job is None else f"{job}: "
             try:
-                sys.stderr.write(f"{stamp} {about}{line}\n")
+                sys.stderr.write(marked(f"{stamp} {about}{line}", level) + "\n")
                 sys.stderr.flush()
             except OSError:
                 return
 
-    def _send(self, line: str, job: str | None, priority: int) -> bool:
+    def say_of(self, job: str, text: str, /, *, level: Level = Level.INFO) -> None:
+        """One line about a job."""
+        self.say(text, job=job, level=level)
+
+    def _send(self, line: str, job: str | None, level: Level) -> bool:
         about = "" if job is None else f"{job}: "
         fields = {
             "MESSAGE": f"{about}{line}",
-            "PRIORITY": str(priority),
+            "PRIORITY": str(int(level)),
             "SYSLOG_IDENTIFIER": "trainwarden",
             **({} if job is None else {"TRAINWARDEN_JOB": job}),
         }

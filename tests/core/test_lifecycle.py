@@ -30,6 +30,7 @@ from supervisor.core.events import (
     TimeIsUp,
 )
 from supervisor.core.evidence import Evidence
+from supervisor.core.level import Level
 from supervisor.core.lifecycle import LAUNCHES, TABLE, Run, diagram, step
 from supervisor.core.policy import Policy
 from supervisor.core.status import JobState
@@ -307,7 +308,7 @@ def test_a_launch_that_failed_is_tried_again_later_and_later() -> None:
     assert run.message == (
         f"gave up: attempts could not be started, {LAUNCHES} times in a row: no memory"
     )
-    assert effects[-2:] == [Say(run.message), End(1)]
+    assert effects[-2:] == [Say(run.message, Level.ERROR), End(1)]
 
 
 def test_an_attempt_that_starts_ends_the_row_of_launches_that_failed() -> None:

@@ -28,6 +28,7 @@ from supervisor.daemon.requests import ROUTES, answer
 from supervisor.daemon.starting import Starter
 from supervisor.host.clock import Clock
 from supervisor.host.control import Request
+from supervisor.host.journal import Journal
 from supervisor.host.ledger import Ledger
 from supervisor.host.ledger_jobs import JobBook
 from supervisor.host.observer import Observer
@@ -202,12 +203,10 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
             ledger=ledger,
             clock=Clock(),
             house=Alone(user="nobody-here"),
-            say=lambda _job, _text: None,
+            say=Journal().say_of,
             observer=Observer(places={}, gpus=None),
         )
-        box = Box(
-            book=JobBook(ledger), starter=starter, gpus=tuple, say=lambda _text: None
-        )
+        box = Box(book=JobBook(ledger), starter=starter, gpus=tuple, say=Journal().say)
         yield Desk(box=box, rules=Rules(members="m", admins="a", own_uid=1))
 
 

@@ -66,6 +66,9 @@ def check_kills_are_diagnosed_and_leave_nothing(box: Machine) -> None:
         ["pid"], ["shim"], ["pid", "shim"], ["pid", "daemon"], ["shim", "daemon"],
     )  # fmt: skip
     _struck(box, "hurt", fatal)
+    grave = box.says("journalctl", "-q", "-o", "cat", "-p", "4", "TRAINWARDEN_JOB=hurt")
+    assert "hurt: attempt 2 failed: preempted" in grave
+    assert "started, pid" not in grave
 
 
 def check_kills_with_the_probe(box: Machine) -> None:
