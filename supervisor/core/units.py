@@ -1,5 +1,6 @@
 """Sizes and durations as people write them, and back."""
 
+import math
 import re
 
 _SIZES = {
@@ -14,6 +15,11 @@ _DURATIONS = {
     "h": 3600.0, "hour": 3600.0, "hours": 3600.0,
     "d": 86400.0, "day": 86400.0, "days": 86400.0,
 }  # fmt: skip
+_TIMESPANS = {
+    "us": 1e-6, "ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0,
+    "w": 604800.0, "month": 2629800.0, "y": 31557600.0,
+}  # fmt: skip
+"""As systemd prints time spans: systemd.time(7)."""
 _QUANTITY = re.compile(r"\s*([0-9]{1,15}(?:\.[0-9]{1,9})?)\s*([A-Za-z]+)\s*")
 
 SIZE_EXPECTED = "a size such as 600MiB or 20GiB"
@@ -44,6 +50,16 @@ def parse_duration(text: str) -> float:
         message = f"expected {DURATION_EXPECTED}, got {text!r}"
         raise ValueError(message)
     return seconds
+
+
+def parse_timespan(text: str) -> float | None:
+    """``3min 20s``, as systemd prints it, in seconds (``infinity``: infinite); None: it
+    is no time span."""
+    if text == "infinity":
+        return math.inf
+    parts = [_quantity(part, _TIMESPANS) for part in text.split()]
+    known = [part for part in parts if part is not None]
+    return sum(known) if known and len(known) == len(parts) else None
 
 
 def format_size(size: float) -> str:

@@ -76,7 +76,7 @@ class Desk:
             if known.active:
                 message = f"{name} runs; stop it first, or choose another name"
                 raise BoxError(message)
-        self.box.starter.house.quarters(owner)
+        self._accommodate(owner, spec)
         self._put(
             caller,
             name,
@@ -87,6 +87,13 @@ class Desk:
             choice=choice,
         )
         return self.box.entries[name]
+
+    def _accommodate(self, owner: str, spec: Spec) -> None:
+        """Raises BoxError: jobs of ``owner`` cannot run here, or not as ``spec`` says."""
+        launcher = self.box.starter.house.quarters(owner).launcher
+        objection = launcher.objection(spec)
+        if objection is not None:
+            raise BoxError(objection)
 
     def _put(
         self,
@@ -118,6 +125,7 @@ class Desk:
     ) -> None:
         """Another spec for a job; what runs now goes on with the old one."""
         self._allow(caller, Deed.OWN, owner=entry.row.owner)
+        self._accommodate(entry.row.owner, spec)
         now = self.clock.wall()
         with self.ledger.transaction():
             self.book.respec(entry.name, tables)

@@ -137,6 +137,10 @@ class Launcher(Protocol):
         """
         ...
 
+    def objection(self, spec: Spec) -> str | None:
+        """Why attempts could not be as ``spec`` says, in a sentence; None: they can."""
+        ...
+
     def adopt(self, name: Name, *, paths: AttemptPaths) -> Attempt | None:
         """The attempt again that an earlier supervisor started; None: it is over."""
         ...

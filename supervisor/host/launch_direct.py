@@ -136,6 +136,10 @@ class DirectLauncher(Launcher):
         return [*shim, *alone, str(paths.root), "--", *training]
 
     @override
+    def objection(self, spec: Spec) -> str | None:
+        return None
+
+    @override
     def adopt(self, name: Name, *, paths: AttemptPaths) -> DirectAttempt | None:
         shimmed = read_shimmed(paths)
         pid = _newborn(name) if shimmed is None else shimmed.shim_pid

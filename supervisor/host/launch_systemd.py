@@ -13,7 +13,13 @@ from typing_extensions import override
 
 from supervisor.core.spec import Spec
 from supervisor.core.unit_end import PROPERTIES, UnitEnd, unit_end
-from supervisor.core.unit_names import attempt_unit, attempt_units, is_attempt_of
+from supervisor.core.unit_names import (
+    attempt_unit,
+    attempt_units,
+    is_attempt_of,
+    template,
+)
+from supervisor.core.units import format_duration, parse_timespan
 from supervisor.host import systemctl
 from supervisor.host.attempts import (
     NOT_STARTED,
@@ -220,6 +226,26 @@ class SystemdLauncher(Launcher):
             "environment": environment(spec, directive, paths, {}),
             "directive": directive.to_json(),
         }
+
+    @override
+    def objection(self, spec: Spec) -> str | None:
+        """A grace that systemd would cut short when the machine is shut down."""
+        try:
+            found = systemctl.show(
+                attempt_unit(self.user, "any", 0), "LoadState", "TimeoutStopUSec"
+            )
+        except SystemdError:
+            return None  # nothing is known: what cannot be asked is not refused
+        most = parse_timespan(found.get("TimeoutStopUSec", ""))
+        grace = spec.drain.grace
+        if found.get("LoadState") != "loaded" or most is None or grace <= most:
+            return None
+        unit = template(self.user)
+        return (
+            f"drain.grace is {format_duration(grace)}, and systemd ends what has not "
+            f"stopped after {format_duration(most)} (TimeoutStopSec of {unit}): ask "
+            f"for less, or have root raise that with: systemctl edit {unit}"
+        )
 
     @override
     def adopt(self, name: Name, *, paths: AttemptPaths) -> SystemdAttempt | None:

@@ -1,5 +1,7 @@
 """Sizes and durations as people write them."""
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +11,7 @@ from supervisor.core.units import (
     format_size,
     parse_duration,
     parse_size,
+    parse_timespan,
 )
 
 
@@ -32,6 +35,23 @@ def test_sizes(text: str, size: int) -> None:
 def test_durations(text: str, seconds: float) -> None:
     """Durations are seconds."""
     assert parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("3min", 180.0),
+        ("1h 1min 1.5s", 3661.5),
+        ("250ms", 0.25),
+        ("infinity", math.inf),
+        ("", None),
+        ("3min soon", None),
+        ("0", None),
+    ],
+)
+def test_time_spans_of_systemd(text: str, seconds: float | None) -> None:
+    """As ``systemctl show`` prints them; anything else is not known."""
+    assert parse_timespan(text) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "600", "MiB", "-1s", "0s", "0MiB", "5 parsec"])

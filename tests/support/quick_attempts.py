@@ -187,6 +187,10 @@ class QuickLauncher(Launcher):
         return attempt
 
     @override
+    def objection(self, spec: Spec) -> str | None:
+        return None
+
+    @override
     def adopt(self, name: Name, *, paths: AttemptPaths) -> QuickAttempt | None:
         return None
 
