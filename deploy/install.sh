@@ -15,8 +15,19 @@ fi
 
 install -D -m 644 trainwarden.sysusers.conf /etc/sysusers.d/trainwarden.conf
 install -D -m 644 trainwarden.tmpfiles.conf /etc/tmpfiles.d/trainwarden.conf
-install -D -m 644 50-trainwarden.rules /etc/polkit-1/rules.d/50-trainwarden.rules
+# Moved there: polkit reads rules as soon as they are there, and never again.
+rules=/etc/polkit-1/rules.d/50-trainwarden.rules
+install -D -m 644 50-trainwarden.rules "$rules.new"
+mv "$rules.new" "$rules"
 install -D -m 644 trainwarden-attempt.service.in /opt/trainwarden/share/trainwarden-attempt.service.in
+# What enable-user wrote, anew. What you changed with "systemctl edit" lies beside it,
+# and stays.
+for template in "$etc"/trainwarden-attempt-*@.service; do
+  [ -f "$template" ] || continue
+  user=${template##*/trainwarden-attempt-}
+  sed "s/@USER@/${user%@.service}/g" trainwarden-attempt.service.in |
+    install -m 644 /dev/stdin "$template"
+done
 install -m 644 trainwarden.service trainwarden-gpu.service trainwarden.slice \
   trainwarden-run@.service "$etc/"
 [ -e /etc/trainwarden/trainwarden.toml ] ||

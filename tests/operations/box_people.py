@@ -1,6 +1,6 @@
 """Who may do what on a box with systemd."""
 
-from tests.support.machine import Machine
+from tests.support.machine import OPT, Machine
 from tests.support.machine_jobs import finish, job, running, submit
 
 
@@ -41,6 +41,37 @@ def check_nobody_touches_what_belongs_to_others(box: Machine) -> None:
         assert box.run(*command, user="bob", check=False).returncode != 0
     assert job(box, "private")["state"] == "running"
     finish(box, "private")
+
+
+def check_an_upgrade_renews_the_templates(box: Machine) -> None:
+    """Installing again makes them what they are for a user who is enabled now, and
+    leaves alone what root changed beside them; jobs start after it as before it."""
+    units = box.root / "etc/systemd/system"
+    template = units / "trainwarden-attempt-alice@.service"
+    new = template.read_text()
+    template.write_text(new.replace("TimeoutStopSec=180", "TimeoutStopSec=5"))
+    beside = units / f"{template.name}.d"
+    beside.mkdir()
+    (beside / "override.conf").write_text("[Service]\nTimeoutStopSec=300\n")
+    box.run(f"{OPT}/src/deploy/install.sh", "--units-only")
+    assert template.read_text() == new
+    assert not list(units.glob("*@USER@*"))
+    assert _submitted_with(box, grace="4min") == ""
+    box.until(lambda: job(box, "patient").get("state") == "finished")
+    refused = _submitted_with(box, grace="6min")
+    assert "drain.grace is 6 min 00 s" in refused
+    assert f"after 5 min 00 s (TimeoutStopSec of {template.name})" in refused
+
+
+def _submitted_with(box: Machine, *, grace: str) -> str:
+    """What is said of a job with such a grace; empty: it was taken."""
+    (box.shared / "patient.py").write_text("")
+    spec = f'script = "/shared/patient.py"\n[drain]\ngrace = "{grace}"\n'
+    (box.shared / "patient.toml").write_text(spec)
+    submit = ("submit", "--spec", "/shared/patient.toml")
+    done = box.trainwarden(*submit, user="alice", check=False)
+    assert (done.returncode == 0) == (done.stderr == ""), done.stderr
+    return done.stderr
 
 
 def check_the_daemon_may_start_nothing_else(box: Machine) -> None:

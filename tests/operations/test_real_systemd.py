@@ -26,6 +26,7 @@ from tests.operations.box_kills import (
     check_training_does_not_notice_the_daemon,
 )
 from tests.operations.box_people import (
+    check_an_upgrade_renews_the_templates,
     check_each_user_runs_as_themselves,
     check_nobody_touches_what_belongs_to_others,
     check_the_daemon_may_start_nothing_else,
@@ -131,6 +132,7 @@ CHECKS: tuple[Callable[[Machine], None], ...] = (
     check_nobody_touches_what_belongs_to_others,
     check_the_daemon_may_start_nothing_else,
     check_no_command_needs_a_directory,
+    check_an_upgrade_renews_the_templates,
     check_the_launcher_keeps_the_contract,
     check_a_box_without_gpus_is_quiet,
     check_gpus_are_seen,
