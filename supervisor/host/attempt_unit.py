@@ -7,6 +7,7 @@ in a directory that only root hands out and only the daemon writes.
 """
 
 import os
+import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -46,8 +47,22 @@ def prepare(request: Mapping[str, Any]) -> None:
     paths = AttemptPaths(Path(directive["attempt_directory"]))
     snapshots = Path(directive["snapshot_directory"])
     snapshots.mkdir(parents=True, exist_ok=True, mode=0o750)
+    forget_earlier_runs(snapshots.parent)
     paths.dumps.mkdir(parents=True, exist_ok=True, mode=0o750)
     write_json(paths.directive, directive)
+
+
+def forget_earlier_runs(run: Path) -> None:
+    """A new run has begun: the snapshots of those before it are of no more use."""
+    for earlier in run.parent.glob("run-*"):
+        if 0 < _number(earlier) < _number(run):
+            shutil.rmtree(earlier / "snapshots", ignore_errors=True)
+
+
+def _number(run: Path) -> int:
+    """Of ``run-7`` 7; 0 of anything else."""
+    number = run.name.removeprefix("run-")
+    return int(number) if number.isdecimal() else 0
 
 
 def become(request: Mapping[str, Any]) -> None:

@@ -6,6 +6,7 @@ again and again by the loop.
 """
 
 import os
+import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from typing_extensions import override
 
 from supervisor.core.spec import Spec
 from supervisor.core.unit_end import UnitEnd
+from supervisor.host.log_cap import LogCap
 from supervisor.wire.directive import BATCH_ENVIRONMENT, ENVIRONMENT, MARKER, Directive
 from supervisor.wire.files import read_json
 from supervisor.wire.paths import AttemptPaths
@@ -167,6 +169,15 @@ def training_command(spec: Spec, paths: AttemptPaths, *, python: str) -> list[st
     """The command that trains; ``python`` where the spec names no interpreter."""
     launch_file = str(ROOT / "trainers" / "launch.py")
     return [spec.python or python, launch_file, str(paths.directive)]
+
+
+def detached_shim(spec: Spec, paths: AttemptPaths) -> list[str]:
+    """The shim of an attempt that may be without a supervisor for a while, up to the
+    command that it watches over."""
+    cap = LogCap.of(head=spec.logs.head, tail=spec.logs.tail)
+    log = f"--log={cap.head},{cap.tail},{cap.slack}"
+    python = [sys.executable, "-I", "-S"]
+    return [*python, str(SHIM), "--detached", log, str(paths.root), "--"]
 
 
 def environment(

@@ -22,6 +22,7 @@ from supervisor.host.attempts import (
     Launcher,
     LaunchError,
     Name,
+    detached_shim,
     environment,
     marked_processes,
     read_shimmed,
@@ -130,10 +131,11 @@ class DirectLauncher(Launcher):
 
     def command(self, spec: Spec, paths: AttemptPaths) -> list[str]:
         """The command that starts the shim, which starts the training."""
-        alone = ["--detached"] if self.detached else []
         training = training_command(spec, paths, python=sys.executable)
+        if self.detached:
+            return [*detached_shim(spec, paths), *training]
         shim = [sys.executable, "-I", "-S", str(SHIM)]
-        return [*shim, *alone, str(paths.root), "--", *training]
+        return [*shim, str(paths.root), "--", *training]
 
     @override
     def objection(self, spec: Spec) -> str | None:

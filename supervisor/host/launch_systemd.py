@@ -23,11 +23,11 @@ from supervisor.core.units import format_duration, parse_timespan
 from supervisor.host import systemctl
 from supervisor.host.attempts import (
     NOT_STARTED,
-    SHIM,
     Filed,
     Launcher,
     LaunchError,
     Name,
+    detached_shim,
     environment,
     read_shimmed,
     same_shim,
@@ -219,10 +219,9 @@ class SystemdLauncher(Launcher):
         self, spec: Spec, directive: Directive, paths: AttemptPaths
     ) -> dict[str, object]:
         training = training_command(spec, paths, python=sys.executable)
-        shim = [sys.executable, "-I", "-S", str(SHIM), "--detached", str(paths.root)]
         return {
             "directory": spec.working_directory or "/",
-            "command": [*shim, "--", *training],
+            "command": [*detached_shim(spec, paths), *training],
             "environment": environment(spec, directive, paths, {}),
             "directive": directive.to_json(),
         }

@@ -1,7 +1,7 @@
 """The shim: parent of one training process, and the one who knows how it ended.
 
 Run as a file by a bare interpreter:
-``python -I -S shim.py [--detached] ATTEMPT_DIR -- COMMAND…``.
+``python -I -S shim.py [--detached] [--log=HEAD,TAIL,SLACK] ATTEMPT_DIR -- COMMAND…``.
 It stays as small as Python allows, because one lives beside every training: it imports
 neither ``dataclasses`` nor ``pathlib`` nor ``subprocess``; ``records.ExitRecord`` is
 written field by field here, and a contract test holds the two together.
@@ -14,6 +14,8 @@ written field by field here, and a contract test holds the two together.
   code after it would not run before training ends. There SIGUSR1 becomes SIGKILL, and
   SIGUSR2 becomes SIGUSR1 (stacks, please): a daemon may not signal the processes of
   another user, but systemd signals us for it.
+- With ``--log`` it keeps the log small (``log_cap``, in bytes): a daemon may not write to
+  the files of another user, or may be stopped for a while.
 """
 # ruff: noqa: PTH104, PTH118, PTH123  # pathlib costs 1 MiB, see above
 
@@ -34,6 +36,11 @@ SWEEP_GRACE_SECONDS = 2.0
 SWEEP_SECONDS = 30.0
 """After this, what is left does not react to SIGKILL and is reported instead."""
 EXEC_FAILED = 127
+LOG_SECONDS = 5.0
+"""How often the log is looked at: so long a reader has at least for what is given up."""
+PAGE = 4096
+PUNCH_HOLE = 0x02 | 0x01
+"""From linux/falloc.h: FALLOC_FL_PUNCH_HOLE, which needs FALLOC_FL_KEEP_SIZE."""
 RECORD_BYTES = 4096
 """Set aside for the exit record at the start: a disk that training fills must not cost
 us how it ended."""
@@ -46,14 +53,14 @@ PASSED_ON = {
 
 def main(arguments: list[str]) -> None:
     """Run ``COMMAND`` for the attempt in ``ATTEMPT_DIR``; the exit status is 0."""
-    detached = arguments[:1] == ["--detached"]
-    arguments = arguments[detached:]
+    options = [word for word in arguments[:2] if word.startswith("--") and word != "--"]
+    arguments = arguments[len(options) :]
     directory, command = "".join(arguments[:1]), arguments[2:]
     if arguments[1:2] != ["--"] or not command:
-        sys.exit("usage: shim.py [--detached] ATTEMPT_DIR -- COMMAND...")
+        sys.exit("usage: shim.py [OPTIONS] ATTEMPT_DIR -- COMMAND...")
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    if not detached:
+    if "--detached" not in options:
         die_with_parent(libc, signal.SIGTERM)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the supervisor decides on Ctrl-C
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -62,7 +69,12 @@ def main(arguments: list[str]) -> None:
     kills_before = oom_kills()
     signals = set(PASSED_ON)
     signal.pthread_sigmask(signal.SIG_BLOCK, signals)
-    pid = spawn(libc, directory, command)
+    output = open_log(directory)
+    pid = spawn(libc, output, command)
+    for option in options:
+        if option.startswith("--log="):
+            head, tail, slack = map(int, option.removeprefix("--log=").split(","))
+            keep_small(libc, output, head=head, tail=tail, slack=slack)
     asked = forward_signals(pid)
     write(directory, "shimmed.json", introduction(pid))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
@@ -96,17 +108,45 @@ def die_with_parent(libc: ctypes.CDLL, number: int) -> None:
         os.kill(os.getpid(), number)
 
 
-def spawn(libc: ctypes.CDLL, directory: str, command: list[str]) -> int:
-    """Start ``command`` in a process group of its own; its pid."""
-    output = os.open(
-        os.path.join(directory, "output.log"),
-        os.O_WRONLY | os.O_CREAT | os.O_APPEND,
-        0o640,
-    )
+def open_log(directory: str) -> int:
+    """What training prints into."""
+    path = os.path.join(directory, "output.log")
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o640)
+
+
+def keep_small(
+    libc: ctypes.CDLL, log: int, *, head: int, tail: int, slack: int
+) -> None:
+    """From now on give the disk back what ``log`` has between ``head`` and ``tail``, and
+    has had for a while (``log_cap.LogCap`` says it with the eyes of a reader).
+
+    In a signal handler: all else we do is to wait, and waits go on after it.
+    """
+    libc.fallocate.argtypes = (
+        ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64
+    )  # fmt: skip
+    seen, done = 0, head
+
+    def look(_number: int, _frame: object) -> None:
+        nonlocal seen, done
+        size = os.fstat(log).st_size
+        end = (min(seen, size) - tail) // PAGE * PAGE
+        seen = size
+        if end - done < slack:
+            return
+        if libc.fallocate(log, PUNCH_HOLE, done, end - done) == 0:
+            done = end
+
+    signal.signal(signal.SIGALRM, look)
+    signal.setitimer(signal.ITIMER_REAL, LOG_SECONDS, LOG_SECONDS)
+
+
+def spawn(libc: ctypes.CDLL, output: int, command: list[str]) -> int:
+    """Start ``command``, printing into ``output``, in a process group of its own; its
+    pid."""
     nothing = os.open(os.devnull, os.O_RDONLY)
     pid = os.fork()
     if pid:
-        os.close(output)
         os.close(nothing)
         return pid
     try:

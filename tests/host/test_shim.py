@@ -16,6 +16,7 @@ from supervisor.host import shim
 from supervisor.wire.records import ExitRecord, Shimmed
 
 SHIM = [sys.executable, "-I", "-S", str(Path(shim.__file__))]
+ROOT = str(Path(__file__).parents[2])
 PATIENCE = 20.0
 
 
@@ -87,6 +88,46 @@ def test_a_command_that_does_not_exist(tmp_path: Path) -> None:
     record = run(tmp_path, str(tmp_path / "no-such-python"))
     assert record.exit_code == 127
     assert "cannot start" in (tmp_path / "output.log").read_text()
+
+
+def test_the_log_stays_small(tmp_path: Path) -> None:
+    """Its head, its tail and what is new stay on disk; offsets stay what they were; what
+    the program was not ready to give up it keeps; and how it ended is recorded."""
+    floods = (
+        "import pathlib, time\n"
+        "print('first', flush=True)\n"
+        "go = pathlib.Path('go')\n"
+        "while not go.exists():\n"
+        "    print('x' * 40000, flush=True); time.sleep(0.01)\n"
+        "print('last')\n"
+    )
+    caps = (
+        "import sys; from supervisor.host import shim; shim.LOG_SECONDS = 0.1; "
+        "shim.main(sys.argv[1:])"
+    )
+    log = tmp_path / "output.log"
+    options = ["--detached", "--log=4096,65536,65536"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", caps, *options, str(tmp_path), "--", sys.executable,
+         "-c", floods], cwd=tmp_path, env={**os.environ, "PYTHONPATH": ROOT},
+    )  # fmt: skip
+    deadline = time.monotonic() + PATIENCE
+    while not log.exists() or log.stat().st_size < 2 * taken(log) + (1 << 20):
+        assert time.monotonic() < deadline, "it never became small"
+        time.sleep(0.02)
+    (tmp_path / "go").touch()
+    assert process.wait(PATIENCE) == 0
+    assert exit_record(tmp_path).exit_code == 0
+    content = log.read_bytes()
+    assert content.startswith(b"first\nxxx")
+    assert content.endswith(b"x\nlast\n")
+    assert len(content.rstrip(b"\0")) == log.stat().st_size
+    assert b"\0" not in content[:4096] + content[-65536:]
+
+
+def taken(path: Path) -> int:
+    """Bytes on disk."""
+    return path.stat().st_blocks * 512
 
 
 def test_the_introduction_names_the_process(tmp_path: Path) -> None:

@@ -37,6 +37,7 @@ def check_training_does_not_notice_the_daemon(box: Machine) -> None:
     box.run("sh", "-c", f"printf '[Service]\\nWatchdogSec=3\\n' > {watchdog}")
     box.run("systemctl", "daemon-reload")
     box.run("systemctl", "restart", "trainwarden")
+    _chatter(box)
     submit(box, "steady")
     before = running(box, "steady")
     for number in range(RESTARTS):
@@ -58,6 +59,32 @@ def check_training_does_not_notice_the_daemon(box: Machine) -> None:
     assert done == list(range(len(done)))
     journal = box.says("journalctl", "--no-pager", "-u", "trainwarden.service")
     assert not re.search(r"left-over|Found left|remains running", journal)
+    _keeps_its_log_small(box)
+
+
+def _chatter(box: Machine) -> None:
+    """A job that prints more than it may keep, as a user whose log is not the daemon's."""
+    lines = (
+        "import time\nwhile True:\n    print('x' * 999, flush=True); time.sleep(0.01)\n"
+    )
+    (box.shared / "chatter.py").write_text(lines)
+    spec = 'script = "/shared/chatter.py"\n[logs]\nhead = "4KiB"\ntail = "64KiB"\n'
+    (box.shared / "chatter.toml").write_text(spec)
+    box.trainwarden("submit", "--spec", "/shared/chatter.toml", user="bob")
+
+
+def _keeps_its_log_small(box: Machine) -> None:
+    """By its shim: the middle of its log is given back, its end can be read."""
+    jobs = box.root / "var/lib/trainwarden/users/bob/jobs"
+    log = jobs / "chatter/run-1/attempts/0001/output.log"
+
+    def much_is_gone() -> bool:
+        found = log.stat()
+        return found.st_blocks * 512 < found.st_size - 128 * 1024
+
+    box.until(much_is_gone)
+    assert "xxx" in box.trainwarden("logs", "chatter", user="bob").stdout[-100:]
+    finish(box, "chatter")
 
 
 def check_kills_are_diagnosed_and_leave_nothing(box: Machine) -> None:
