@@ -168,7 +168,9 @@ class Supervisor:
             return ENDING_SECONDS
         left = TICK_SECONDS if deadline is None else deadline - self.clock.now()
         starting = self._watch is not None and not self._watch.started
-        return min(max(left, 0.0), STARTING_SECONDS if starting else TICK_SECONDS)
+        log = TICK_SECONDS if self._watch is None else self._watch.log_seconds
+        tick = STARTING_SECONDS if starting else min(TICK_SECONDS, log)
+        return min(max(left, 0.0), tick)
 
     def advance(self) -> None:
         """Take in what is new, and do what follows from it; never waits."""
@@ -288,7 +290,7 @@ class Supervisor:
     def _observe(self, watch: Watch) -> None:
         ended = watch.attempt.ended()  # asked first: all it wrote is read below
         self._inbox.extend(watch.telemetry.poll())
-        watch.log.poll()
+        watch.read_log(now=self.clock.now())
         if ended:
             self._ending = self._over(watch)
         else:

@@ -10,9 +10,10 @@ from supervisor.host.native_find import holds
 from supervisor.wire.files import open_regular
 
 CHUNK = 1024 * 1024
-POLL_BYTES = 64 * CHUNK
-"""Read at most in one poll: a log that grows faster than that must not hold the loop."""
-END_BYTES = 4 * POLL_BYTES
+POLL_BYTES = 16 * CHUNK
+"""Read at most in one poll, which takes 80 ms: a log that grows faster than that must not
+hold the loop. Whoever is behind reads on at once, and others have their turn between."""
+END_BYTES = 256 * CHUNK
 """Read at most of what an attempt left unread: its owner may still append to it."""
 FAULT_BYTES = 8 * CHUNK
 """Read at most of a small log such as faulthandler's, from its end."""

@@ -1,18 +1,31 @@
 """One attempt, watched: what it tells, how it looks, and how it is made to end."""
 
+import math
 from dataclasses import dataclass, replace
 
 from supervisor.core.events import Event, Exited, Looked, StacksTaken, Unkillable
 from supervisor.core.placement import GpuReading
 from supervisor.host.attempts import Attempt, read_shimmed
 from supervisor.host.log_cap import LogCap
-from supervisor.host.logs import LogFollower
+from supervisor.host.logs import POLL_BYTES, LogFollower
 from supervisor.host.proc import doomed, look_at
 from supervisor.host.remains import Remains, gpus_of
 from supervisor.host.stacks import Stacks
 from supervisor.host.telemetry import Telemetry
 from supervisor.wire.page import Page
 from supervisor.wire.records import Shimmed
+
+UNREAD_BYTES = 4 * 2**20
+"""So much of a log may be unread when its attempt ends: the decision waits for 20 ms of
+reading, and not for all that was written since the last look."""
+
+
+def read_again(new_bytes: int, *, seconds: float) -> float:
+    """When a log should be read again that had ``new_bytes`` after so many ``seconds``:
+    as soon as ``UNREAD_BYTES`` more are there if it goes on like that."""
+    if new_bytes >= POLL_BYTES:
+        return 0.0  # and more may be there already
+    return math.inf if not new_bytes else UNREAD_BYTES / new_bytes * seconds
 
 
 @dataclass(slots=True)
@@ -25,17 +38,26 @@ class Watch:
     started: bool = False
     page: Page | None = None
     """The newest that could be read."""
+    log_seconds: float = math.inf
+    """After these its log should be read again."""
     stacks_text: str = ""
     """The stacks of its threads, where they were taken."""
     _stacks: Stacks | None = None
     _killed_at: float | None = None
     _shimmed: Shimmed | None = None
+    _log_read_at: float = 0.0
 
     @classmethod
     def over(cls, attempt: Attempt, *, cap: LogCap) -> "Watch":
         """Begin to watch ``attempt``; ``cap``: of its log."""
         paths = attempt.paths
         return cls(attempt, Telemetry(paths), LogFollower(paths.output, cap=cap))
+
+    def read_log(self, *, now: float) -> None:
+        """Read on in its log; one that grows fast is read again soon (``read_again``)."""
+        new = self.log.poll()
+        self.log_seconds = read_again(new, seconds=now - self._log_read_at)
+        self._log_read_at = now
 
     def look(
         self, *, now: float, remains: Remains, host_seconds: float | None = None

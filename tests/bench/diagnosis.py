@@ -14,6 +14,7 @@ load on the machine should not count.
 
 # ruff: noqa: T201  # printing is the job
 
+import contextlib
 import functools
 import json
 import os
@@ -32,8 +33,10 @@ from supervisor.core.evidence import Evidence
 from supervisor.core.exits import parse_status, record_of
 from supervisor.core.logscan import SIGNS, LogScanner, scan
 from supervisor.core.signatures import SIGNATURES
+from supervisor.host.ledger import Ledger
 from supervisor.host.logs import LogFollower
 from supervisor.host.native_find import holds
+from supervisor.wire.paths import StatePaths
 
 FEWEST_RIGHT = 0.97
 """Part of a corpus that has to be right."""
@@ -217,6 +220,50 @@ def report_decision(directory: Path) -> None:
     print(f"the whole file at once: {whole:.2f} s")
 
 
+WRITES = """
+import sys, time
+sys.path.insert(0, {root!r})
+from tests.bench.diagnosis import training_log
+
+block = training_log(10**6)
+for _ in range({size} // len(block)):
+    sys.stdout.buffer.write(block)
+    sys.stdout.buffer.flush()
+    time.sleep({pause})
+raise ValueError("the end")
+"""
+
+
+def report_real_decision(directory: Path) -> None:
+    """Print how long after the end of a real run's process its incident was decided:
+    after 100 MB that came steadily, and after 100 MB at once."""
+    for pause in (0.02, 0.0):
+        place = directory / f"real-{pause}"
+        place.mkdir()
+        script = place / "train.py"
+        root = str(OWN.parents[2])
+        script.write_text(WRITES.format(root=root, size=LOG_BYTES, pause=pause))
+        command = [
+            sys.executable, "-c", "from supervisor.cli.entry import main; main()", "run",
+        ]  # fmt: skip
+        state = place / "state"
+        subprocess.run(
+            [*command, "--state-dir", str(state), str(script)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
+        record = json.loads(next(state.rglob("exit.json")).read_bytes())
+        with contextlib.closing(Ledger(StatePaths(state).ledger)) as ledger:
+            ((at,),) = ledger.rows(tuple, "SELECT at FROM incidents")
+        ended = record["ended_ns"] / 1e9 + time.time() - time.monotonic()
+        lasted = (record["ended_ns"] - record["started_ns"]) / 1e9
+        print(
+            f"a real run, {LOG_BYTES / 1e6 / lasted:.0f} MB/s of log: decided"
+            f" {1000 * (at - ended):.0f} ms after its process had ended"
+        )
+
+
 def report_corpora(paths: Sequence[Path]) -> list[str]:
     """Print how well the cases of each file are judged; the files that fail."""
     failed: list[str] = []
@@ -236,6 +283,7 @@ def main(named: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory() as directory:
         report_speed(Path(directory))
         report_decision(Path(directory))
+        report_real_decision(Path(directory))
     for name in failed:
         print(f"\nFAILED: {name}: less than 97 % right, or a false alarm")
     return int(bool(failed))

@@ -157,6 +157,32 @@ def test_a_launch_that_was_refused_at_shutdown_is_tried_after_the_boot(
         assert daemon.desk.ledger.incidents() == []
 
 
+def test_a_log_that_grows_fast_is_read_again_soon(tmp_path: Path) -> None:
+    """Little of it is unread when its attempt ends: it is read again when 4 MiB more may
+    be there, at once where more is there already, and a quiet one at the next tick."""
+    life = Life(directory=tmp_path, fate=Fate(looks=10**9))
+    with life.daemon() as daemon:
+        entry = submit(daemon)
+        life.until(daemon, lambda: life.launchers[0].made)
+        log = life.launchers[0].made[0].files.output
+
+        def waits(grown: int) -> float:
+            with log.open("ab") as file:
+                file.write(b"x\n" * (grown // 2))
+            life.clock.wind(0.25)
+            daemon.turn()
+            assert entry.supervisor is not None
+            return entry.supervisor.wait_seconds()
+
+        mib = 2**20
+        assert waits(0) == 0.5
+        assert waits(8 * mib) == pytest.approx(0.125)
+        assert waits(1 * mib) == 0.5
+        assert waits(24 * mib) == 0.0
+        assert waits(0) == pytest.approx(0.125)
+        assert waits(0) == 0.5
+
+
 def test_a_job_that_asks_for_no_gpu_gets_none(tmp_path: Path) -> None:
     """Those of the box are handed out by the queue, and within quotas."""
     life = Life(directory=tmp_path, config='[gpus]\nuse = ["GPU-a", "GPU-b"]')
