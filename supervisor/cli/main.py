@@ -32,6 +32,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "start": ("jobs", "Let a job go on that has ended."),
     "restart": ("jobs", "Drain a job and let it go on in a new process."),
     "drain": ("jobs", "Save the state of a job, or of all, and end it."),
+    "forget": ("forget", "Take a job that has ended off the list."),
     "pause": ("jobs", "Start nothing more on this box."),
     "resume": ("jobs", "Start jobs again."),
     "top": ("top", "Watch all jobs live."),

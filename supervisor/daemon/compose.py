@@ -82,7 +82,7 @@ def composed(
             say=journal.say,
             ballast=Ballast(paths.root / "ballast"),
         )
-        desk = Desk(box=box, rules=_rules(config))
+        desk = Desk(box=box, rules=_rules(config), jobs=Path(config.jobs))
         mailbox = held.enter_context(contextlib.closing(Mailbox()))
         box.load()
         control = ControlServer(Path(config.control), mailbox.ask)

@@ -4,6 +4,7 @@ What somebody asked for is written down before it is done, with who asked.
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from supervisor.core.access import Caller, Deed, Rules
@@ -37,6 +38,8 @@ class Desk:
 
     box: Box
     rules: Rules
+    jobs: Path | None = None
+    """Where job files lie."""
 
     @property
     def ledger(self) -> Ledger:
@@ -170,6 +173,23 @@ class Desk:
         entry.over, entry.again = False, entry.active
         self._ask_to_end(entry, caller, times=1)
         return entry
+
+    def forget(self, caller: Caller, name: str) -> None:
+        """Take a job off the list; its incidents stay, and its name is free."""
+        entry = self.entry(caller, name, Deed.OWN)
+        if entry.active:
+            message = f"{name} runs; stop it first"
+            raise BoxError(message)
+        source = entry.row.source
+        if source and self.jobs is not None and (self.jobs / source).exists():
+            message = f"{name} stands in the job file {source}: remove that first"
+            raise BoxError(message)
+        now = self.clock.wall()
+        with self.ledger.transaction():
+            self.ledger.forget(name, now=now)
+            self.book.forget(name)
+            self.book.note(who=caller.name, did="forget", job=name, now=now)
+        del self.box.entries[name]
 
     def drain(self, caller: Caller) -> list[Entry]:
         """Drain every job of the box."""

@@ -155,6 +155,11 @@ def _restart(desk: Desk, asked: Asked) -> Response:
     return Response(status=202, body=job_json(entry))
 
 
+def _forget(desk: Desk, asked: Asked) -> Response:
+    desk.forget(asked.request.caller, asked.names["job"])
+    return Response(body={})
+
+
 def _logs(desk: Desk, asked: Asked) -> Response:
     page = asked.query
     entry = desk.entry(asked.request.caller, asked.names["job"], Deed.OWN)
@@ -266,6 +271,8 @@ ROUTES: tuple[Route, ...] = (
            body=Beginning, success=202, shape=_JOB),
     _route("POST", "/v1/jobs/{job}/restart", _restart, "Drain a job; it goes on anew.",
            success=202, shape=_JOB),
+    _route("POST", "/v1/jobs/{job}/forget", _forget,
+           "Take a job that does not run off the list."),
     _route("GET", "/v1/incidents", _incidents, "What went wrong, of all jobs or one.",
            query=Narrowed, shape=shapes.array(shapes.named("Incident"))),
     _route("POST", "/v1/incidents/{incident}/acknowledge", _acknowledge,

@@ -159,21 +159,32 @@ class Ledger(LedgerFile):
         return done.rowcount == 1
 
     def latest_run(self, job: str) -> RunRow | None:
-        """The newest run of ``job``."""
+        """The newest run of ``job`` that is not forgotten."""
         rows = self.rows(
             run_of,
-            "SELECT * FROM runs WHERE job = ? ORDER BY number DESC LIMIT 1",
+            "SELECT * FROM runs WHERE job = ? AND forgotten_at IS NULL"
+            " ORDER BY number DESC LIMIT 1",
             job,
         )
         return rows[0] if rows else None
 
     def latest_runs(self) -> list[RunRow]:
-        """The newest run of every job, by name."""
+        """The newest run of every job that is not forgotten, by name."""
         return self.rows(
             run_of,
             "SELECT * FROM runs AS r WHERE number = (SELECT max(number) FROM runs"
-            " WHERE job = r.job) ORDER BY job",
+            " WHERE job = r.job) AND forgotten_at IS NULL ORDER BY job",
         )
+
+    def forget(self, job: str, *, now: float) -> bool:
+        """Take ``job`` off the list: the next of its name is another one. Its incidents
+        stay. False: there is none."""
+        with self.transaction() as connection:
+            done = connection.execute(
+                "UPDATE runs SET forgotten_at = ? WHERE job = ? AND forgotten_at IS NULL",
+                (now, job),
+            )
+        return done.rowcount > 0
 
     def attempts(self, run: int) -> tuple[AttemptHistory, ...]:
         """What is known of the attempts of a run, oldest first."""
@@ -209,7 +220,8 @@ class Ledger(LedgerFile):
             lambda row: ((Cause(row[0]), RemedyKind(row[1])), int(row[2])),
             "SELECT cause, json_extract(remedy, '$.kind') AS kind, count(*)"
             " FROM incidents JOIN runs ON runs.id = incidents.run"
-            " WHERE runs.job = ? AND happened = 'ended' GROUP BY cause, kind",
+            " WHERE runs.job = ? AND forgotten_at IS NULL AND happened = 'ended'"
+            " GROUP BY cause, kind",
             job,
         )
         return Counter(dict(found))

@@ -101,13 +101,25 @@ class LedgerFile:
                 f"(schema {version}, this one knows {len(MIGRATIONS)}): upgrade again"
             )
             raise LedgerError(message)
-        if read_only or version == len(MIGRATIONS):
+        if version == len(MIGRATIONS):
             return
+        if read_only:
+            self._read_a_copy()
         with self.transaction() as connection:
             for script in MIGRATIONS[self._version() :]:  # another may have been first
                 for statement in filter(str.strip, script.split(";")):
                     connection.execute(statement)
             connection.execute(f"PRAGMA user_version={len(MIGRATIONS)}")
+
+    def _read_a_copy(self) -> None:
+        """An older file is read as it will be after its migration, and stays as it is."""
+        copy = sqlite3.connect(
+            ":memory:", isolation_level=None, check_same_thread=False
+        )
+        copy.row_factory = sqlite3.Row
+        self._connection.backup(copy)
+        self._connection.close()
+        self._connection = copy
 
     def backup(self, target: Path) -> None:
         """Copy the ledger, whole and consistent, while it is in use.

@@ -115,6 +115,11 @@ class JobBook:
                 (name,),
             )
 
+    def forget(self, name: str) -> None:
+        """A job is none any more."""
+        with self._ledger.transaction() as connection:
+            connection.execute("DELETE FROM jobs WHERE name = ?", (name,))
+
     def jobs(self) -> list[JobRow]:
         """All jobs, in the order of their turns."""
         return self._ledger.rows(_job, "SELECT * FROM jobs ORDER BY turn")

@@ -116,5 +116,7 @@ MIGRATIONS = (
     """,
     # A restart, or a start that waits for its turn, is not forgotten with the daemon.
     "ALTER TABLE jobs ADD COLUMN again INTEGER NOT NULL DEFAULT 0",
+    # A job that somebody took off the list; its incidents stay.
+    "ALTER TABLE runs ADD COLUMN forgotten_at REAL",
 )
 """What leads from one schema version to the next; ``user_version`` counts them."""

@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +26,18 @@ from supervisor.daemon.requests import answer
 from supervisor.host.control import Request, Response
 from supervisor.host.ledger import Ledger
 from supervisor.host.ledger_jobs import JobBook
+from supervisor.host.lock import acquire
+from supervisor.wire.directive import Directive
 from supervisor.wire.paths import StatePaths
 from tests.support.boxes import until
 from tests.support.quick_attempts import Fate, QuickHouse, QuickLauncher
 
 GPUS = ("GPU-a", "GPU-b")
+
+
+def fate(directive: Directive) -> Fate:
+    """One job goes on until somebody ends it."""
+    return Fate(looks=10**9 if directive.job == "endless" else 1)
 
 
 @pytest.fixture
@@ -43,11 +51,11 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def daemon(
     tmp_path: Path, mine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Daemon]:
-    """The daemon of the box; its attempts are no processes, and finish."""
+    """The daemon of the box; its attempts are no processes."""
     del mine
     state = tmp_path / "state"
     config = build_config(f'state_dir = "{state}"\n[gpus]\nuse = {list(GPUS)}\n')
-    launcher = QuickLauncher(fate=lambda _: Fate())
+    launcher = QuickLauncher(fate=fate)
     house = QuickHouse(user=user_name(os.geteuid()), launcher=launcher)
     monkeypatch.setenv("TRAINWARDEN_SOCKET", str(state / "control.sock"))
     over = threading.Event()
@@ -222,6 +230,77 @@ def test_the_ledger_is_copied_through_the_daemon(
     nowhere = invoke("ledger", "backup", tmp_path / "none" / "ledger.bak")
     assert nowhere.exit_code == 1
     assert "cannot be written" in nowhere.output
+
+
+def test_a_job_is_forgotten(daemon: Daemon, tmp_path: Path) -> None:
+    """It is on no list, its name is free and its next run begins anew; what went wrong,
+    and who did it, stays. Its snapshots go only if that was said."""
+    finished(tmp_path)
+    files = daemon.desk.files(daemon.caller, "train").paths
+    assert told("forget", "train") == {"job": "train", "snapshots_removed": False}
+    assert told("status") == []
+    assert invoke("snapshots", "train").exit_code == 1
+    assert "there is no job" in invoke("forget", "train").output
+    assert any(files.snapshots.iterdir())
+    assert daemon.desk.book.audit()[-1].did == "forget"
+    with contextlib.closing(Ledger(daemon.desk.ledger.path, read_only=True)) as ledger:
+        assert ledger.latest_runs() == []
+    finished(tmp_path)
+    files = daemon.desk.files(daemon.caller, "train").paths
+    assert files.root.name == "run-2"
+    (attempt,) = (files.root / "attempts").iterdir()
+    assert attempt.name == "0001"
+    assert told("forget", "train", "--snapshots")["snapshots_removed"]
+    assert not files.snapshots.exists()
+
+
+def test_what_is_not_forgotten(daemon: Daemon, tmp_path: Path) -> None:
+    """What runs, what belongs to others, and what a job file would bring back."""
+    (tmp_path / "train.py").touch()
+    kept_out(tmp_path / "state", *GPUS)
+    assert invoke("submit", "--gpu-count", "1", tmp_path / "train.py").exit_code == 0
+    path, member = "/v1/jobs/train/forget", "trainwarden"
+    assert asked(daemon, "bob", "POST", path, member).status == 403
+    entry = daemon.box.entries["train"]
+    source, jobs = "train.toml", tmp_path / "state" / "jobs.d"
+    entry.row = replace(entry.row, source=source)
+    jobs.mkdir()
+    (jobs / source).touch()
+    in_file = invoke("forget", "train")
+    assert in_file.exit_code == 1
+    assert "stands in the job file train.toml" in in_file.output
+    (jobs / source).unlink()
+    assert invoke("forget", "train").exit_code == 0  # it waits for a GPU
+    assert told("status") == []
+
+
+def test_what_runs_is_not_forgotten(daemon: Daemon, tmp_path: Path) -> None:
+    """Not even by who may do everything."""
+    del daemon
+    (tmp_path / "endless.py").touch()
+    assert invoke("submit", tmp_path / "endless.py").exit_code == 0
+    until(lambda: told("status")[0]["state"] == "running")
+    refused = invoke("forget", "endless")
+    assert refused.exit_code == 1
+    assert "stop it first" in refused.output
+
+
+def test_a_run_in_the_foreground_is_forgotten(mine: Path) -> None:
+    """Unless somebody supervises it; what it went through stays."""
+    mine.mkdir(parents=True)
+    kept_out(mine, "GPU-z")
+    lock = StatePaths(mine).lock("old")
+    lock.parent.mkdir(parents=True)
+    held = acquire(lock)
+    assert held is not None
+    refused = invoke("forget", "old")
+    assert refused.exit_code == 1
+    assert "old runs" in refused.output
+    held.release()
+    assert told("forget", "old")["job"] == "old"
+    assert told("status") == []
+    assert invoke("forget", "old").exit_code == 2
+    assert told("quarantine")[0]["job"] == "old"
 
 
 def test_a_daemon_that_is_gone(

@@ -157,7 +157,8 @@ def test_an_attempt_may_end_after_it_could_not_save(ledger: Ledger) -> None:
 
 
 def test_incidents_of_the_first_schema_are_ends(tmp_path: Path) -> None:
-    """A ledger that an earlier version wrote is taken over with all it says."""
+    """A ledger that an earlier version wrote is taken over with all it says; who only
+    reads sees the same, and changes nothing."""
     path = tmp_path / "ledger.sqlite"
     old = sqlite3.connect(path)
     old.executescript(MIGRATIONS[0])
@@ -172,13 +173,32 @@ def test_incidents_of_the_first_schema_are_ends(tmp_path: Path) -> None:
     )
     old.commit()
     old.close()
+    before = path.read_bytes()
+    (seen,) = Ledger(path, read_only=True).incidents()
+    assert path.read_bytes() == before
     (found,) = Ledger(path).incidents()
+    assert seen == found
     assert (found.id, found.attempt, found.happened, found.lost_steps) == (
         4,
         2,
         "ended",
         3,
     )
+
+
+def test_a_forgotten_job(ledger: Ledger) -> None:
+    """It is on no list; the next of its name is another, with a count of its own and
+    another place for its files."""
+    run = begin(ledger)
+    other = begin(ledger, "other")
+    ledger.record_incident(run.id, incident(), now=1.0)
+    assert ledger.forget("digits", now=2.0)
+    assert not ledger.forget("digits", now=3.0)
+    assert [one.id for one in ledger.latest_runs()] == [other.id]
+    assert ledger.latest_run("digits") is None
+    assert len(ledger.incidents(job="digits")) == 1
+    assert begin(ledger).number == 2
+    assert ledger.counts("digits").total() == 0
 
 
 def test_two_connections_see_each_other(tmp_path: Path) -> None:
