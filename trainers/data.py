@@ -20,11 +20,18 @@ begun. Seeding the script globally instead would freeze its reshuffling.
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
 
-from trainers import data_fingerprint, data_pipelines, data_sizes, data_state
+from trainers import (
+    data_fingerprint,
+    data_pipelines,
+    data_random,
+    data_sizes,
+    data_state,
+)
 from trainers import seams_fit as seams
 from trainers.frameworks import deterministic_seed
 from trainers.tensors import Tensor
@@ -125,6 +132,10 @@ class Source:
         ``done``: the fit is over.
         """
         return [], []
+
+    def random_state(self) -> data_random.State | None:
+        """The global generators as they belong to this step; None: as they stand now."""
+        return None
 
     def begin(self) -> Any:
         """A new iterator over the data from their beginning."""
@@ -330,12 +341,18 @@ def _gather(inputs: Any, indices: Any) -> Any:
 class _Reordered:
     """A ``PyDataset`` whose batches come in our order, from where we stand."""
 
+    asking: Callable[[int], AbstractContextManager[None]] | None = None
+    """Around each question, with the number of the batch; not in worker processes."""
+
     def __init__(self, inner: Any) -> None:
         self.inner = inner
         self.order = np.arange(inner.num_batches)
 
     def __getitem__(self, index: int) -> Any:
-        return self.inner[int(self.order[index])]
+        if self.asking is None:
+            return self.inner[int(self.order[index])]
+        with self.asking(index):
+            return self.inner[int(self.order[index])]
 
     @property
     def num_batches(self) -> int:
@@ -366,6 +383,22 @@ class PyDatasetSource(Source):
         inner = self._reordered.inner
         whole = iterator.steps_per_epoch in (None, inner.num_batches)
         self._followed = data_state.Followed(inner, whole_passes=whole)
+        self._ahead = data_random.Ahead()
+        self._first = 0
+        if self.adapter.enqueuer is None:  # else nobody knows who draws when
+            self._reordered.asking = self._asking
+
+    def _asking(self, index: int) -> AbstractContextManager[None]:
+        return self._ahead.asked(self._first + index, trained=self.drawn)
+
+    def random_state(self) -> data_random.State | None:
+        """Before the batch that comes next was asked for, if asking changes them."""
+        return self._ahead.at(self.drawn)
+
+    def begin(self) -> Any:
+        """A new pass: nothing was asked for yet."""
+        self._ahead.begin()
+        return super().begin()
 
     def put_back(self, stored: Mapping[str, np.ndarray]) -> None:
         """Give the dataset's own attributes back."""
@@ -378,7 +411,10 @@ class PyDatasetSource(Source):
     def state(self, *, done: bool) -> tuple[list[Tensor], list[str]]:
         """The dataset's own attributes."""
         saved = self._followed.tensors(drawn=self.drawn > 0, done=done)
-        return saved, self._followed.why_not_exact()
+        told = self._followed.why_not_exact()
+        if self._ahead.shared:
+            told.append(data_random.SHARED.format(type(self._reordered.inner).__name__))
+        return saved, told
 
     def why_not_exact(self) -> str | None:
         """Why bits cannot be promised."""
@@ -396,6 +432,8 @@ class PyDatasetSource(Source):
         if self._shuffle:
             order = permutation(n, seed=self._seed, fit=self._fit, begun=begun)
         self._reordered.order = order[drawn:]
+        self._first = drawn
+        self._ahead.begin()
 
     def resume(self, *, begun: int, drawn: int) -> Any:
         """The rest of the ``begun``-th pass; ``prepare`` has set its order."""
@@ -404,7 +442,8 @@ class PyDatasetSource(Source):
 
     def first_batch(self) -> Any:
         """The batch at index 0."""
-        batch = self.adapter._standardize_batch(self._reordered.inner[0])
+        with data_random.untouched():
+            batch = self.adapter._standardize_batch(self._reordered.inner[0])
         return seams.tree.map_structure(tf.convert_to_tensor, batch)
 
 

@@ -414,7 +414,9 @@ class FitRun:
             "last_finite": self.loss_watch.last_finite,
         }
         callbacks = fit_callbacks.of_fit(self.callbacks, self.model)
-        state, tensors, told = fit_state.capture(self.model, callbacks, local)
+        state, tensors, told = fit_state.capture(
+            self.model, callbacks, local, of_data=self.source.random_state()
+        )
         of_data, why_not = self.source.state(done=fit_done)
         tensors += of_data
         for sentence in [*told, *why_not]:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from trainers import (
+    data_random,
     decode,
     encode,
     fit_build,
@@ -27,11 +28,10 @@ class MismatchError(Exception):
     """The model is not the one the snapshot was taken of; the text says where."""
 
 
-def _random_state() -> dict[str, Any]:
+def _random_state(of_data: data_random.State | None) -> dict[str, Any]:
     eager = seams.eager_random()
     return {
-        "python": random.getstate(),
-        "numpy": np.random.get_state(legacy=False),  # noqa: NPY002  # the global one
+        **(of_data or data_random.state()),
         "eager": None if eager is None else eager.getstate(),
         "keras": seams.keras_generator_state(),
         "hash_seed": os.environ.get("PYTHONHASHSEED"),
@@ -53,11 +53,16 @@ def _set_random_state(state: Mapping[str, Any]) -> list[str]:
 
 
 def capture(
-    model: Any, callbacks: list[Any], local: dict[str, Any]
+    model: Any,
+    callbacks: list[Any],
+    local: dict[str, Any],
+    *,
+    of_data: data_random.State | None = None,
 ) -> tuple[dict[str, Any], list[Tensor], list[str]]:
     """The state as JSON, its tensors (read when copied), and what is not in it.
 
-    ``local``: what ``fit`` itself knows (position, last logs).
+    ``local``: what ``fit`` itself knows (position, last logs). ``of_data``: the global
+    generators as they belong to this step, where data drew from them ahead of it.
     """
     variables, missing = fit_variables.storable(model)
     places = fit_variables.Places([variable for _, variable in variables])
@@ -66,7 +71,7 @@ def capture(
     state = {
         "variables": [one.name for one, _ in variables],
         "callbacks": states,
-        "random": encoder.encode(_random_state()),
+        "random": encoder.encode(_random_state(of_data)),
         "stop_training": bool(model.stop_training),
         "local": encoder.encode(local),
     }

@@ -129,6 +129,7 @@ class LoopRun(FitRun):
             batch=None,
             samples=None,
             put_back=lambda _stored: None,
+            random_state=lambda: None,
             state=lambda *, done: ([], []),  # noqa: ARG005  # as ``Source.state``
         )
         self.iterator = types.SimpleNamespace(

@@ -73,6 +73,8 @@ TABLE = (
         " and steps_per_epoch", ledger=SAME, told="with workers"),
     Row(name="py_dataset_own_order", features="PyDataset with an order and a generator of"
         " its own, mixed between epochs; two fits", kills=5),
+    Row(name="py_dataset_global_random", memory=True, features="PyDataset that augments"
+        " with np.random and random; two fits", kills=6),
     Row(name="generator", features="Python generator, replayed",
         told="Python generator"),
     Row(name="loader", features="a loader of Grain, shuffled",

@@ -1,9 +1,11 @@
 """A row a function: the kinds of data."""
 
+import random
+
 import keras
 import numpy as np
 import tensorflow as tf
-from prelude import BATCH, N, finish, glorot, make, samples, train
+from prelude import BATCH, WIDTH, N, finish, glorot, make, samples, train
 
 layers = keras.layers
 data = tf.data.Dataset
@@ -315,6 +317,24 @@ def py_dataset_own_order():
     train(model, mixed, epochs=3, shuffle=False)
     train(model, mixed, epochs=2, shuffle=False)
     kept = mixed.begun, mixed.recent, mixed.order.tolist(), mixed.rng.random()
+    finish(model, kept=kept)
+
+
+class Augmented(Numbers):
+    """Draws from the global generators as it is asked."""
+
+    def __getitem__(self, index):
+        x, y = super().__getitem__(index)
+        scales = np.random.uniform(0.5, 1.5, (len(x), WIDTH)) + random.random()
+        return np.concatenate([x[:, :WIDTH] * scales, x[:, WIDTH:]], 1), y
+
+
+def py_dataset_global_random():
+    seeded()
+    model = noisy()
+    train(model, Augmented(), epochs=3, shuffle=False)
+    kept = np.random.random(), random.random()
+    train(model, Augmented(), epochs=2, shuffle=False)
     finish(model, kept=kept)
 
 

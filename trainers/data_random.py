@@ -1,0 +1,109 @@
+"""Data that draw from the global generators of Python and NumPy as they are asked.
+
+Many a ``PyDataset`` augments its samples with ``np.random``. It is asked for batches
+ahead of training, so the generators stand further than the step of a snapshot; how far
+depends on timing. What belongs to a step is their state before the batch that comes next
+was asked for: it is kept for each batch that was asked for and not trained yet.
+"""
+
+import collections
+import random
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+LOOKED_AT = 32
+"""Batches of a pass after which it is taken for one that draws nothing: to look takes
+50 µs a batch."""
+
+SHARED = (
+    "the PyDataset {} draws from Python's or NumPy's global generator as it is asked for"
+    " batches, ahead of training, and something else draws from it as well: who comes"
+    " first depends on timing, so what is drawn after a restart may differ"
+)
+
+State = dict[str, Any]
+"""Of both generators, by the names that a snapshot has for them."""
+
+
+def state() -> State:
+    """How both global generators stand now."""
+    return {
+        "python": random.getstate(),
+        "numpy": np.random.get_state(legacy=False),  # noqa: NPY002  # the global one
+    }
+
+
+def same(one: State, other: State) -> bool:
+    """Whether nothing was drawn between the two."""
+    ours, theirs = one["numpy"], other["numpy"]
+    if ours["bit_generator"] != theirs["bit_generator"]:
+        return False
+    if "key" not in ours["state"]:  # another bit generator than the usual one
+        return one["python"] == other["python"] and repr(ours) == repr(theirs)
+    return (
+        one["python"] == other["python"]
+        and ours["state"]["pos"] == theirs["state"]["pos"]
+        and ours["has_gauss"] == theirs["has_gauss"]
+        and np.array_equal(ours["state"]["key"], theirs["state"]["key"])
+    )
+
+
+@contextmanager
+def untouched() -> Iterator[None]:
+    """What is drawn within is drawn again after it."""
+    before = state()
+    try:
+        yield
+    finally:
+        random.setstate(before["python"])
+        np.random.set_state(before["numpy"])  # noqa: NPY002  # the global one
+
+
+class Ahead:
+    """The generators as one pass over the data is asked for, batch by batch."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._before: collections.OrderedDict[int, State] = collections.OrderedDict()
+        self._after: State | None = None
+        self._looks = LOOKED_AT
+        self.draws = False
+        """Whether any batch has changed them."""
+        self.shared = False
+        """Whether they changed between two batches as well."""
+
+    def begin(self) -> None:
+        """A pass begins: nothing of it was asked for yet."""
+        with self._lock:
+            self._before.clear()
+            self._after, self._looks = None, LOOKED_AT
+
+    @contextmanager
+    def asked(self, number: int, *, trained: int) -> Iterator[None]:
+        """Around asking for batch ``number`` of the pass; ``trained`` were used up."""
+        if not self.draws and self._looks == 0:
+            yield
+            return
+        before = state()
+        with self._lock:
+            while self._before and next(iter(self._before)) < trained:
+                self._before.popitem(last=False)
+            self._before[number] = before
+        if self.draws and self._after is not None and not same(self._after, before):
+            self.shared = True
+        yield
+        if self._looks:
+            self._looks -= 1
+            self._after = state()
+            self.draws = self.draws or not same(before, self._after)
+        else:
+            self._after = None
+
+    def at(self, trained: int) -> State | None:
+        """How they stood before batch ``trained``; None: as they stand now."""
+        with self._lock:
+            return self._before.get(trained) if self.draws else None
