@@ -43,4 +43,11 @@ def check_no_command_needs_a_directory(box: Machine) -> None:
     assert "no daemon runs in /var/lib/trainwarden" in seen.stderr
     assert "looked-at" in [one["job"] for one in json.loads(seen.stdout)["jobs"]]
     box.run("systemctl", "start", "trainwarden")
+    refused = box.trainwarden("forget", "looked-at", user="alice", check=False)
+    assert "stop it first" in refused.stderr
     finish(box, "looked-at")
+    assert box.trainwarden("forget", "looked-at", user="bob", check=False).returncode
+    as_root = box.trainwarden("forget", "--snapshots", "looked-at", check=False)
+    assert "root does not remove its snapshots" in as_root.stderr
+    box.trainwarden("forget", "--snapshots", "looked-at", user="alice")
+    assert "looked-at" not in box.trainwarden("status").stdout
