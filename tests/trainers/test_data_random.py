@@ -29,7 +29,9 @@ def put(state: data_random.State | None) -> None:
     np.random.set_state(state["numpy"])  # noqa: NPY002  # the global one
 
 
-def asked(ahead: Ahead, numbers: range, *, trained: int = 0) -> list[object]:
+def asked(
+    ahead: Ahead, numbers: range, *, trained: int = 0
+) -> list[tuple[float, float]]:
     """What the batches ``numbers`` drew."""
     drawn = []
     for number in numbers:
