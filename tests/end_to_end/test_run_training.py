@@ -1,6 +1,8 @@
 """``run`` on real Keras scripts: real memory exhaustion, real kills, real resumes."""
 
+import importlib.util
 import json
+import math
 import os
 import re
 import signal
@@ -13,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.support.command import PATIENCE, Trainwarden
+from tests.support.memory_scripts import FRAGMENTING
 
 SEEDED = """
 import json, sys
@@ -207,22 +210,69 @@ def test_a_step_of_its_own_goes_on_with_smaller_batches_where_that_is_allowed(
 
 
 def test_metrics_are_served_while_it_runs(trainwarden: Trainwarden) -> None:
-    """``--metrics`` answers with the run's step and state, on the address given."""
-    script = trainwarden.script(SEEDED)
+    """``--metrics`` answers with the run's step and state, on the address given, and with
+    the fragmentation that TensorFlow's own dump has of the same step, within 1 %."""
+    script = trainwarden.script(FRAGMENTING)
     spec = trainwarden.directory / "job.toml"
     port = free_port()
     spec.write_text(
-        f'script = "{script}"\nargs = ["out.json"]\n'
-        f'[metrics]\nlisten = "127.0.0.1:{port}"\n'
+        f'script = "{script}"\nargs = ["400"]\nenvironment = {{WAIT = "1"}}\n'
+        f'[memory]\ncpu = "256MiB"\n[metrics]\nlisten = "127.0.0.1:{port}"\n'
     )
     process = trainwarden.start("run", "--spec", spec)
-    trainwarden.until(lambda s: (s["step"] or 0) > 5)
-    time.sleep(1.0)  # a sample is shown at the next tick
+    trainwarden.until(
+        lambda s: (s["step"] or 0) > 15 and s["allocator"]["source"] == "map"
+    )
+    asked = trainwarden.json("memory", "train", "--wait", str(PATIENCE))
+    answer, dump = dumped(trainwarden.state)
+    theirs = fragmentation_of(dump)
+    told = scraped_until(port, "trainwarden_allocator_fragmentation_ratio", theirs)
     body = fetch(port)
+    answer.unlink()  # training goes on
+    assert asked["live"]
+    assert theirs > 0.1
+    assert told == pytest.approx(theirs, rel=0.01)
+    assert told == pytest.approx(dump.stats.fragmentation_metric, rel=0.01)
     process.send_signal(signal.SIGTERM)
     assert process.wait(PATIENCE) == 75
     assert 'state="running"' in body
     assert "pid" not in body
+
+
+def dumped(state: Path) -> tuple[Path, Any]:
+    """The answer of the run that was asked, and its ``MemoryDump``, read by TensorFlow's
+    own description of it: without TensorFlow, which takes seconds to import."""
+    (answer,) = state.rglob("memory.json")
+    found = importlib.util.find_spec("tensorflow")
+    assert found is not None
+    assert found.origin is not None
+    path = Path(found.origin).parent / "core/protobuf/bfc_memory_map_pb2.py"
+    spec = importlib.util.spec_from_file_location("bfc_memory_map_pb2", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    content = answer.with_name("memory.map").read_bytes()
+    return answer, module.MemoryDump.FromString(content)
+
+
+def fragmentation_of(dump: Any) -> float:
+    """(free - largest free) / free, by its chunks."""
+    free: list[int] = [chunk.size for chunk in dump.chunk if not chunk.in_use]
+    return (sum(free) - max(free)) / sum(free)
+
+
+def scraped_until(port: int, name: str, wanted: float) -> float:
+    """The value of a metric as soon as it is near ``wanted``, or the last one that came:
+    a scrape shows the page of a moment ago."""
+    ends, value = time.monotonic() + 30.0, math.nan
+    while time.monotonic() < ends and value != pytest.approx(wanted, rel=0.01):
+        time.sleep(0.2)
+        (text,) = re.findall(
+            rf'^{name}{{run="train"}} (\S+)$', fetch(port), re.MULTILINE
+        )
+        value = float(text)
+    return value
 
 
 def free_port() -> int:

@@ -21,10 +21,19 @@ MIB = 2**20
 FRAGMENTING = (
     HEAD
     + """
+directive = os.environ.get("TRAINWARDEN_DIRECTIVE", "")
+answered = os.path.join(os.path.dirname(directive), "memory.json")
+
+
 class Holes(keras.callbacks.Callback):
     '''Keeps every other of some blocks: what was between them is free, in pieces.'''
     kept = []
     def on_train_batch_end(self, batch, logs=None):
+        ends = time.monotonic() + 60.0
+        while "WAIT" in os.environ and os.path.exists(answered):
+            time.sleep(0.02)  # the figures stay those of the step that was asked about
+            if time.monotonic() > ends:
+                del os.environ["WAIT"]
         if len(self.kept) < 40:
             blocks = [tf.zeros([MIB], tf.uint8) for _ in range(8)]
             self.kept += blocks[::2]
@@ -34,7 +43,8 @@ class Holes(keras.callbacks.Callback):
 model.fit(x, y, batch_size=16, epochs=int(sys.argv[1]), callbacks=[Holes()], verbose=0)
 """
 )
-"""Every step leaves four holes of 1 MiB, until there are 40."""
+"""Every step leaves four holes of 1 MiB, until there are 40. With WAIT it stands still
+once it has answered who asked for its map, until that answer is taken away."""
 
 ENDING = """
 weights = [w.tolist() for w in model.get_weights()]
