@@ -153,14 +153,27 @@ def with_lost(
 ) -> tuple[GpuSample, dict[str, Gpu]]:
     """``sample`` with every GPU of ``known`` that is missing in it marked as lost, and
     what is known from now on: a probe that starts anew cannot see what fell off."""
-    now = {gpu.uuid: gpu for gpu in sample.gpus}
+    now = tuple(_as_it_was(gpu, known) if gpu.lost else gpu for gpu in sample.gpus)
+    here = {gpu.uuid for gpu in now}
     gone = tuple(
-        Gpu(uuid=uuid, index=gpu.index, name=gpu.name, bus=gpu.bus, lost=True)
-        for uuid, gpu in known.items()
-        if uuid not in now
+        _as_it_was(Gpu(uuid=uuid, lost=True), known)
+        for uuid in known
+        if uuid not in here
     )
-    whole = replace(sample, gpus=sample.gpus + gone)
+    whole = replace(sample, gpus=now + gone)
     return whole, {gpu.uuid: gpu for gpu in whole.gpus}
+
+
+def _as_it_was(lost: Gpu, known: Mapping[str, Gpu]) -> Gpu:
+    """A lost GPU with its place and its MIG devices: they are lost with it."""
+    was = known.get(lost.uuid, lost)
+    return replace(
+        lost,
+        index=was.index,
+        name=was.name,
+        bus=was.bus,
+        mig=tuple(replace(part, memory=None) for part in was.mig),
+    )
 
 
 def short_bus(bus: str) -> str:

@@ -83,8 +83,9 @@ def _held(machine: Machine) -> Iterator[Point]:
 def _kept_out(machine: Machine) -> Iterator[Point]:
     for gpu in machine.gpus:
         for because, those in machine.kept_out.items():
-            out = gpu.uuid in those or str(gpu.index) in those
-            yield (gpu.uuid, because), float(out)
+            numbered = str(gpu.index) in those
+            for uuid in (gpu.uuid, *(part.uuid for part in gpu.mig)):
+                yield (uuid, because), float(uuid in those or numbered)
 
 
 def _foreign(machine: Machine) -> Iterator[Point]:

@@ -35,6 +35,8 @@ class GpuReading:
     reserved_bytes: int | None = None
     """By driver and firmware; None: older drivers count it as used."""
     processes: tuple[GpuProcess, ...] = ()
+    parts: tuple[str, ...] = ()
+    """UUIDs of the MIG devices that it is cut into: ``MIG-…``."""
 
 
 def names(reading: GpuReading) -> frozenset[int | str]:
@@ -50,6 +52,18 @@ def named(
         return tuple(reading.uuid for reading in readings)
     known = {name: reading.uuid for reading in readings for name in names(reading)}
     return tuple(known.get(gpu, str(gpu)) for gpu in wanted)
+
+
+def with_parts(gpu: str, readings: Sequence[GpuReading]) -> tuple[str, ...]:
+    """``gpu`` and the MIG devices that are part of it: what fails with it."""
+    parts = next((one.parts for one in readings if one.uuid == gpu), ())
+    return (gpu, *parts)
+
+
+def boards(gpus: Collection[str], readings: Sequence[GpuReading]) -> frozenset[str]:
+    """``gpus``, and the GPUs that any of them is a MIG device of."""
+    whole = (one.uuid for one in readings if any(part in gpus for part in one.parts))
+    return frozenset(gpus).union(whole)
 
 
 def by_uuid(wanted: Sequence[int | str] | None) -> bool:

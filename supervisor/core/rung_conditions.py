@@ -3,7 +3,7 @@
 from supervisor.core.autopsy import OomVerdict
 from supervisor.core.causes import Cause
 from supervisor.core.ladder import Case
-from supervisor.core.placement import named, tenants
+from supervisor.core.placement import named, tenants, with_parts
 
 NEAR_THE_LIMIT = 0.7
 """From this share of the allocator's limit on, a library's failure is for memory."""
@@ -15,13 +15,19 @@ SAME_STEP = 1
 
 
 def culprits(case: Case) -> tuple[str, ...]:
-    """The GPU that failed: as the driver names it, else the first one in use.
+    """The GPU that failed: as the driver names it, else the first one in use. With a GPU
+    all MIG devices fail that are part of it.
 
     None where the attempt is not known to have been on any: GPUs of a box that it did
     not touch must not be kept from everybody for what it printed.
     """
+    allowed = every_gpu(case)
+    failed = (with_parts(gpu, case.gpus) for gpu in case.evidence.faulty_gpus)
     named_by_driver = tuple(
-        g for g in case.evidence.faulty_gpus if g in every_gpu(case)
+        name
+        for names in failed
+        if any(one in allowed for one in names)
+        for name in names
     )
     if named_by_driver or not case.evidence.uses_gpu:
         return named_by_driver

@@ -15,7 +15,7 @@ from supervisor.core.faults import Faults, faults_of
 from supervisor.core.gpu import Gpu
 from supervisor.core.machine import Collector, Machine
 from supervisor.core.meter import Meter, metered
-from supervisor.core.placement import GpuProcess, GpuReading, named
+from supervisor.core.placement import GpuProcess, GpuReading, boards, named
 from supervisor.core.probe import REBOOT
 from supervisor.core.status import JobStatus
 from supervisor.host.board import Board
@@ -84,6 +84,7 @@ def _reading(gpu: Gpu) -> GpuReading:
             GpuProcess(process.pid, name_of(process.pid), process.bytes)
             for process in gpu.processes or ()
         ),
+        parts=tuple(part.uuid for part in gpu.mig),
     )
 
 
@@ -115,7 +116,8 @@ def used_by(
     known = () if view.sample is None else view.sample.gpus
     seen = {uuid for uuid, users in view.users.items() if users & set(pids)}
     if gpus is not None or not pids_are_ours():
-        return frozenset(seen.union(named(gpus, [_reading(gpu) for gpu in known])))
+        box = [_reading(gpu) for gpu in known]
+        return boards(seen.union(named(gpus, box)), box)
     return frozenset(seen.union(g.uuid for g in known if g.uuid not in view.users))
 
 

@@ -175,6 +175,10 @@ def test_a_gpu_that_is_missing_is_lost() -> None:
         ("GPU-1", False, "0000:3b:00"),
         ("GPU-2", True, "0000:5e:00"),
     ]
+    assert [part.uuid for part in sample.gpus[1].mig] == ["MIG-1"]
+    assert sample.gpus[1].mig[0].memory is None
+    silent = parsed(WHOLE, {"uuid": "GPU-2", "lost": True})
+    assert with_lost(silent, known)[0].gpus == sample.gpus
     sample, known = with_lost(both, known)
     assert not any(gpu.lost for gpu in sample.gpus)
     assert set(known) == {"GPU-1", "GPU-2"}

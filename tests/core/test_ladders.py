@@ -41,7 +41,7 @@ class Story:
         gpus: tuple[GpuReading, ...] = (),
         batch: int | None = 64,
         quarantined: frozenset[str] = frozenset(),
-        only: tuple[int, ...] | None = None,
+        only: tuple[int | str, ...] | None = None,
         allowed: frozenset[Allow] = frozenset(),
     ) -> None:
         self.cause, self.gpus, self.batch = cause, gpus, batch
@@ -283,6 +283,18 @@ def test_where_the_step_is_not_known_it_is_not_called_the_same() -> None:
     """Unknown is no number."""
     story = Story(Cause.CUDA_FAULT)
     assert story.rungs(2, step=None) == ["same_again", "again"]
+
+
+def test_with_a_broken_gpu_all_its_mig_devices_are_quarantined() -> None:
+    """Also those that other runs were given; not those of a GPU that this run was never
+    on. The next attempt is on a part of another GPU."""
+    parts = {0: ("MIG-1", "MIG-2"), 1: ("MIG-3",), 2: ("MIG-4",)}
+    box = tuple(replace(gpu(n), parts=uuids) for n, uuids in parts.items())
+    story = Story(Cause.GPU_HARDWARE, gpus=box, only=("MIG-1", "MIG-3"))
+    verdict = story.fail(faulty_gpus=("GPU-0", "GPU-2"))
+    assert verdict.quarantine == ("GPU-0", "MIG-1", "MIG-2")
+    assert verdict.remedy.kind is RemedyKind.ANOTHER_GPU
+    assert story.fail(faulty_gpus=("GPU-1",)).remedy.kind is RemedyKind.STOP
 
 
 def test_a_broken_gpu_is_quarantined_and_left() -> None:

@@ -5,12 +5,14 @@ from dataclasses import replace
 from supervisor.core.placement import (
     GpuProcess,
     GpuReading,
+    boards,
     by_uuid,
     holders,
     named,
     tenants,
     unnamed_bytes,
     usable,
+    with_parts,
 )
 
 FIRST = GpuReading(
@@ -33,6 +35,16 @@ def test_a_spec_may_name_a_gpu_by_index_or_uuid() -> None:
 def test_only_uuids_are_known_without_the_driver() -> None:
     """An index may be any GPU until it has spoken, and so may all of them."""
     assert by_uuid(("GPU-a", "MIG-b"))
+
+
+def test_a_gpu_and_its_mig_devices() -> None:
+    """What fails with a GPU, and which GPU a MIG device is part of."""
+    box = (replace(FIRST, parts=("MIG-1", "MIG-2")), SECOND)
+    assert with_parts("GPU-a", box) == ("GPU-a", "MIG-1", "MIG-2")
+    assert with_parts("GPU-b", box) == ("GPU-b",)
+    assert with_parts("GPU-z", box) == ("GPU-z",)
+    assert boards({"MIG-2"}, box) == {"MIG-2", "GPU-a"}
+    assert boards({"GPU-b"}, box) == {"GPU-b"}
     assert by_uuid(())
     assert not by_uuid(None)
     assert not by_uuid(("GPU-a", "1"))

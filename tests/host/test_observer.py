@@ -76,6 +76,19 @@ def test_readings(observer: Observer, nvml: FakeNvml) -> None:
     assert observer.readings()[0].uuid == "GPU-00000000-fake"
 
 
+def test_the_gpu_of_a_mig_device_is_that_of_its_run(
+    observer: Observer, nvml: FakeNvml
+) -> None:
+    """An Xid names the whole GPU: it concerns a run that was given a part of it."""
+    nvml.set({"1.mig": 1, "1.mig.2.uuid": "MIG-x", "1.mig.2.total": GIB})
+    until(lambda: any(one.parts == ("MIG-x",) for one in observer.readings()))
+    faults_of, others = observer.faults_of(["MIG-x"]), observer.faults_of(["MIG-y"])
+    nvml.xid(1, 79)
+    until(lambda: observer.gpus().xids.count("GPU-00000001-fake"))
+    assert faults_of(set()).gpus == ("GPU-00000001-fake",)
+    assert others(set()).gpus == ()
+
+
 def test_faults_of_one_attempt_after_another(
     observer: Observer, nvml: FakeNvml
 ) -> None:
