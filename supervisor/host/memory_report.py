@@ -1,5 +1,6 @@
 """The memory of a job, on request: its live map, or the one that an OOM left behind."""
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -39,11 +40,17 @@ def ask(files: AttemptPaths, *, seconds: float) -> Answer | None:
     Raises OSError where its directory may not be written to.
     """
     before = _answer(files)
-    files.memory_request.touch(mode=0o600)
+    _request(files.memory_request)
     found = _until(lambda: _newer(files, before), seconds)
     if found is None:
         files.memory_request.unlink(missing_ok=True)
     return found
+
+
+def _request(path: Path) -> None:
+    """Make the file; who asks may have more rights than whose directory it is."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    os.close(os.open(path, flags, 0o600))
 
 
 def _newer(files: AttemptPaths, before: Answer | None) -> Answer | None:

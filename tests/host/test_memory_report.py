@@ -150,6 +150,20 @@ def test_who_does_not_answer(files: AttemptPaths) -> None:
     assert report.figures.in_use_bytes == 8 * MIB
 
 
+@pytest.mark.parametrize("trap", ["a link", "a pipe"])
+def test_the_request_leads_nobody_astray(files: AttemptPaths, trap: str) -> None:
+    """Root may ask for somebody's job: a link in their directory makes no file of root's
+    elsewhere, and a pipe holds up nobody."""
+    elsewhere = files.root / "elsewhere"
+    if trap == "a link":
+        files.memory_request.symlink_to(elsewhere)
+    else:
+        os.mkfifo(files.memory_request)
+    with pytest.raises(OSError, match="memory-request"):
+        ask(files, seconds=0.2)
+    assert not elsewhere.exists()
+
+
 def test_an_old_answer_is_none(files: AttemptPaths) -> None:
     """What was answered before is not taken for the answer."""
     files.memory_answer.write_text(json.dumps(ANSWER.to_json()))
