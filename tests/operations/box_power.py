@@ -1,6 +1,7 @@
 """The power of a box with systemd goes off in order, and comes back."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 from tests.support.machine import OPT, Machine, boot
@@ -18,7 +19,8 @@ class Slowly(keras.callbacks.Callback):
     def on_train_batch_end(self, batch, logs=None):
         with open(out + ".steps", "a") as file:
             file.write(f"{batch}\\n")
-        if pathlib.Path(out + ".slow").exists(): time.sleep(0.1)
+        if pathlib.Path(out + ".slow").exists():
+            time.sleep(0.05 if int(self.model.optimizer.iterations) < 60 else 1.0)
 
 keras.utils.set_random_seed(7)
 rng = np.random.default_rng(7)
@@ -33,7 +35,7 @@ state = [*model.get_weights(), *(np.asarray(v) for v in model.optimizer.variable
 digests = [hashlib.sha256(part.tobytes()).hexdigest() for part in state]
 pathlib.Path(out + ".end").write_text(repr((digests, fitted.history)))
 """
-"""Writes every step down, as long as there is OUT.slow slowly, and at the end what
+"""Writes every step down, slowly as long as there is OUT.slow, and at the end what
 weights and optimizer are to the last bit, and the History."""
 
 
@@ -62,7 +64,8 @@ def check_a_shutdown_drains_and_the_next_boot_resumes(box: Machine) -> None:
     for name in ("night", "bits"):
         _finishes_in_its_second_attempt(box, name)
     assert steps(box, "night") == list(range(400))
-    assert _steps(box, "bits") == _steps(box, "calm") == list(range(25)) * 12
+    assert _steps(box, "calm") == list(range(25)) * 12
+    assert _steps(box, "bits") == _steps(box, "calm"), _events(box, "bits")
     assert (place / "bits.end").read_text() == (place / "calm.end").read_text()
 
 
@@ -79,9 +82,19 @@ def _steps(box: Machine, name: str) -> list[int]:
     return [int(word) for word in path.read_text().split()] if path.exists() else []
 
 
+def _attempts(box: Machine, name: str) -> Path:
+    """Where those of a job of alice's have their files."""
+    return box.root / f"var/lib/trainwarden/users/alice/jobs/{name}/run-1/attempts"
+
+
 def _exit_record(box: Machine, name: str) -> dict[str, Any]:
-    """How the first attempt of a job of alice's ended."""
-    users = box.root / "var/lib/trainwarden/users"
-    path = users / f"alice/jobs/{name}/run-1/attempts/0001/exit.json"
+    """How the first attempt of a job ended."""
+    path = _attempts(box, name) / "0001/exit.json"
     found: dict[str, Any] = json.loads(path.read_text())
     return found
+
+
+def _events(box: Machine, name: str) -> str:
+    """What its attempts have told, and the steps that were done."""
+    files = sorted(_attempts(box, name).glob("*/events.jsonl"))
+    return "\n".join([*(path.read_text() for path in files), str(_steps(box, name))])
