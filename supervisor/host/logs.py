@@ -78,7 +78,7 @@ class LogFollower:
             return
         try:
             descriptor = os.open(self._path, _WRITE)
-        except OSError:  # somebody else's file: its owner has to look after it
+        except OSError:  # somebody else's file: the shim looks after it
             return
         try:
             if punch(descriptor, *hole):
