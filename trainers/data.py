@@ -31,6 +31,7 @@ from trainers import (
     data_random,
     data_sizes,
     data_state,
+    seams_values,
 )
 from trainers import seams_fit as seams
 from trainers.frameworks import deterministic_seed
@@ -242,7 +243,7 @@ class ArraySource(Source):
 
     def _keras_order(self, seed: int) -> np.ndarray | None:
         """The order Keras repeats in each epoch of a seeded script; None without."""
-        if seams.global_seed() in (None, deterministic_seed(seed)):
+        if seams_values.global_seed() in (None, deterministic_seed(seed)):
             return None
         # A permutation of all does not depend on the batch; shuffled batches do.
         batch = self._batch if self._shuffle == "batch" else self._n

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from trainers import data_fingerprint, decode, encode, fit_callbacks
+from trainers import data_fingerprint, decode, encode, fit_callbacks, seams_values
 from trainers import seams_fit as seams
 from trainers.tensors import Tensor, of_array
 
@@ -82,7 +82,7 @@ def take(dataset: Any, *, places: Mapping[str, Any]) -> State:
             continue
         encoder = encode.Encoder(
             f"data/{len(saved):04d}/",
-            array_of=seams.framework_array,
+            array_of=seams_values.framework_array,
             refers=_refers,
         )
         try:
@@ -119,7 +119,7 @@ def put_back(dataset: Any, stored: Mapping[str, np.ndarray]) -> None:
     """Give ``dataset`` the state in a snapshot's tensors; nothing if they hold none."""
     if TEXT not in stored:
         return
-    decoder = decode.Decoder(stored, assign=seams.framework_value)
+    decoder = decode.Decoder(stored, assign=seams_values.framework_value)
     for name, value in json.loads(stored[TEXT].tobytes()).items():
         present = vars(dataset).get(name)
         setattr(dataset, name, decoder.decode(value, existing=present))

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from trainers import seams_fit as seams
+from trainers import seams_trace
 
 
 class UnbuildableError(Exception):
@@ -46,7 +47,7 @@ def build(
 def _ways(model: Any) -> list[Callable[[Any, Any], None]]:
     if seams.has_own_train_step(model):
         # A validation's step may have made more: compiled metrics, say.
-        first = [seams.trace_train, seams.trace_test, seams.build]
+        first = [seams_trace.trace_train, seams_trace.trace_test, seams.build]
     else:
-        first = [seams.build, seams.trace_train]
+        first = [seams.build, seams_trace.trace_train]
     return [*first, seams.build_inner_optimizers]

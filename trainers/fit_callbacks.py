@@ -12,7 +12,7 @@ import types
 from collections.abc import Iterable
 from typing import Any
 
-from trainers import decode, encode, fit_outside
+from trainers import decode, encode, fit_outside, seams_values
 from trainers import seams_fit as seams
 from trainers.fit_variables import Places
 
@@ -53,7 +53,7 @@ def encode_all(
     for index, callback in enumerate(callbacks):
         encoder = encode.Encoder(
             f"callback/{index}/",
-            array_of=seams.framework_array,
+            array_of=seams_values.framework_array,
             refers=lambda value: isinstance(value, REFERENCES),
             place_of=places.of,
         )
@@ -137,7 +137,7 @@ def decode_all(
     def assign(existing: Any, array: Any, kind: str) -> Any:
         # The model has its own values by now: these are none of them.
         free = None if places.of(existing) else existing
-        return seams.framework_value(free, array, kind)
+        return seams_values.framework_value(free, array, kind)
 
     decoder = decode.Decoder(stored, assign=assign, variable_at=places.variable_at)
     for index, callback in enumerate(callbacks):

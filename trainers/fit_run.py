@@ -23,6 +23,7 @@ from trainers import (
     fit_validation,
     frameworks,
     loss_watch,
+    seams_trace,
 )
 from trainers import seams_fit as seams
 from trainers.fit_report import Report
@@ -322,7 +323,7 @@ class FitRun:
             return
         if not self._looked_into:
             self._looked_into = True
-            if seams.traced_operations(self.model) & data_operations.RANDOM:
+            if seams_trace.traced_operations(self.model) & data_operations.RANDOM:
                 self.tell(HIDDEN_STATE)
             if self.microbatch is None:  # slices count in variables of their own
                 self.tell(fit_unsaved.why_not_exact(self.model))

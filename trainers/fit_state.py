@@ -19,8 +19,8 @@ from trainers import (
     fit_callbacks,
     fit_variables,
     model_description,
+    seams_values,
 )
-from trainers import seams_fit as seams
 from trainers.tensors import Tensor
 
 
@@ -29,11 +29,11 @@ class MismatchError(Exception):
 
 
 def _random_state(of_data: data_random.State | None) -> dict[str, Any]:
-    eager = seams.eager_random()
+    eager = seams_values.eager_random()
     return {
         **(of_data or data_random.state()),
         "eager": None if eager is None else eager.getstate(),
-        "keras": seams.keras_generator_state(),
+        "keras": seams_values.keras_generator_state(),
         "hash_seed": os.environ.get("PYTHONHASHSEED"),
     }
 
@@ -41,8 +41,8 @@ def _random_state(of_data: data_random.State | None) -> dict[str, Any]:
 def _set_random_state(state: Mapping[str, Any]) -> list[str]:
     random.setstate(state["python"])
     np.random.set_state(state["numpy"])  # noqa: NPY002  # the global state
-    seams.set_keras_generator_state(state["keras"])
-    eager = seams.eager_random()
+    seams_values.set_keras_generator_state(state["keras"])
+    eager = seams_values.eager_random()
     if (eager is None) != (state["eager"] is None):
         return ["TensorFlow's global seed was set before and is not now, or vice versa"]
     if eager is not None:
@@ -67,7 +67,7 @@ def capture(
     variables, missing = fit_variables.storable(model)
     places = fit_variables.Places([variable for _, variable in variables])
     states, callback_tensors, told = fit_callbacks.encode_all(callbacks, places)
-    encoder = encode.Encoder("other/", array_of=seams.framework_array)
+    encoder = encode.Encoder("other/", array_of=seams_values.framework_array)
     state = {
         "variables": [one.name for one, _ in variables],
         "callbacks": states,
@@ -86,7 +86,7 @@ def capture(
 
 def local_of(state: Mapping[str, Any], stored: Mapping[str, np.ndarray]) -> Any:
     """What ``fit`` itself knew."""
-    decoder = decode.Decoder(stored, assign=seams.framework_value)
+    decoder = decode.Decoder(stored, assign=seams_values.framework_value)
     return decoder.decode(state["local"])
 
 
@@ -126,11 +126,11 @@ def restore(
     if lost is not None:
         raise MismatchError(lost)
     for variable, array in pairs:
-        seams.assign(variable, array)
+        seams_values.assign(variable, array)
     places = fit_variables.Places([variable for variable, _ in pairs])
     told = fit_callbacks.decode_all(callbacks, state["callbacks"], stored, places)
     model.stop_training = state["stop_training"]
-    decoder = decode.Decoder(stored, assign=seams.framework_value)
+    decoder = decode.Decoder(stored, assign=seams_values.framework_value)
     return told + _set_random_state(decoder.decode(state["random"]))
 
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 from trainers import seams_fit as seams
+from trainers import seams_trace, seams_values
 
 tf = seams.tf
 
@@ -24,16 +25,16 @@ def why_not_exact(model: Any) -> str | None:
 
 def _held(model: Any) -> set[int]:
     """The handles of the variables that are saved."""
-    saved = [seams.tensor_of(variable) for _, variable in seams.listed(model)]
-    shared = seams.keras_generator_variable()
+    saved = [seams_values.tensor_of(variable) for _, variable in seams.listed(model)]
+    shared = seams_values.keras_generator_variable()
     return {id(one.handle) for one in [*saved, *shared] if hasattr(one, "handle")}
 
 
 def _changed(model: Any) -> set[int]:
     """The handles of the variables that the traced train function writes to."""
     found: set[int] = set()
-    for graph in seams.traced_graphs(model):
-        read_only = {id(graph.inputs[n]) for n in seams.read_only_inputs(graph)}
+    for graph in seams_trace.traced_graphs(model):
+        read_only = {id(graph.inputs[n]) for n in seams_trace.read_only_inputs(graph)}
         found |= {
             id(handle)
             for handle, placeholder in graph.captures

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from trainers import seams_fit as seams
+from trainers import seams_values
 from trainers.tensors import DTYPES, Tensor
 
 COMPLEX = "complex128"
@@ -70,7 +71,7 @@ def lost(model: Any) -> str | None:
     listed = seams.variables(model)
     known = _of(model, [variable for _, variable in listed])
     for (name, variable), one in zip(listed, known.described, strict=True):
-        kind = seams.tensor_of(variable).dtype
+        kind = seams_values.tensor_of(variable).dtype
         trains = getattr(variable, "trainable", False)
         if one is None and trains and (kind.is_floating or kind.is_complex):
             return f"the variable {name} is trained and cannot be given back"
@@ -97,7 +98,7 @@ class Places:
     @functools.cached_property
     def _known(self) -> dict[int, list[Any]]:
         inner = {
-            id(seams.tensor_of(one)): [index, True]
+            id(seams_values.tensor_of(one)): [index, True]
             for index, one in enumerate(self._variables)
         }
         return inner | {
@@ -112,7 +113,7 @@ class Places:
         """What ``of`` told the place of."""
         index, inner = place
         found = self._variables[index]
-        return seams.tensor_of(found) if inner else found
+        return seams_values.tensor_of(found) if inner else found
 
 
 def tensors_of(found: list[tuple[Described, Any]]) -> list[Tensor]:
@@ -123,14 +124,14 @@ def tensors_of(found: list[tuple[Described, Any]]) -> list[Tensor]:
             one.dtype,
             one.shape,
             variable,
-            _pairs_of if one.in_pairs else seams.arrays_of,
+            _pairs_of if one.in_pairs else seams_values.arrays_of,
         )
         for one, variable in found
     ]
 
 
 def _pairs_of(variables: Sequence[Any]) -> list[np.ndarray]:
-    return [one[..., None].view("float64") for one in seams.arrays_of(variables)]
+    return [one[..., None].view("float64") for one in seams_values.arrays_of(variables)]
 
 
 def tensor_name(index: int) -> str:
@@ -158,7 +159,7 @@ def _describe(model: Any) -> _Known:
 
 def _described(name: str, variable: Any, *, index: int) -> Described | str:
     """As what it is stored, or why it cannot be."""
-    inner = seams.tensor_of(variable)
+    inner = seams_values.tensor_of(variable)
     dtype, shape = _name_of(inner.dtype), inner.shape
     if not shape.is_fully_defined():
         return f"the variable {name} has no fixed shape, and is not saved"

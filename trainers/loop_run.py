@@ -15,6 +15,7 @@ from trainers import (
     fit_match,
     fit_state,
     frameworks,
+    seams_trace,
 )
 from trainers import seams_fit as seams
 from trainers.fit_run import FitRun
@@ -150,7 +151,7 @@ class LoopRun(FitRun):
     def after_step(self, next_step: int) -> None:
         """As in a ``fit``; the functions of the first step are looked into, too."""
         if not self._looked_into:
-            drawing = seams.functions_that_draw(data_operations.RANDOM)
+            drawing = seams_trace.functions_that_draw(data_operations.RANDOM)
             self.tell(HIDDEN.format(", ".join(drawing)) if drawing else None)
         super().after_step(next_step)
 

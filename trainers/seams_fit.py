@@ -26,15 +26,13 @@ lives, and why; ``self_test`` looks for each before the first step of a run.
 """
 
 import functools
-import gc
 import inspect
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
 import keras
-import numpy as np
 import tensorflow as tf
 from keras.src import tree
 from keras.src.backend.common import global_state
@@ -50,18 +48,13 @@ from keras.src.trainers.data_adapters.tf_dataset_adapter import TFDatasetAdapter
 from keras.src.trainers.epoch_iterator import EpochIterator
 from keras.src.trainers.trainer import Trainer
 from tensorflow.python.eager import context as eager_context
-from tensorflow.python.eager.execute import execute as eager_execute
 from tensorflow.python.framework import (
     auto_control_deps_utils,
-    func_graph,
     op_def_registry,
 )
 from tensorflow.python.framework.config import is_op_determinism_enabled
-from tensorflow.python.framework.ops import EagerTensor
 
-from trainers import seams_data
-
-READ_VARIABLES = "_ReadVariablesOp"
+from trainers import seams_data, seams_values
 
 LOOKED_AT: int = data_adapter_utils.NUM_BATCHES_FOR_TENSOR_SPEC
 """Batches that Keras takes from a generator before the first step."""
@@ -139,8 +132,8 @@ def self_test() -> list[str]:
         for owner, name in NAMES
         if not hasattr(owner, name)
     ]
-    if op_def_registry.get(READ_VARIABLES) is None:
-        wrong.append(f"the operation {READ_VARIABLES} is missing")
+    if op_def_registry.get(seams_values.READ_VARIABLES) is None:
+        wrong.append(f"the operation {seams_values.READ_VARIABLES} is missing")
     fit = inspect.unwrap(tf_trainer.TensorFlowTrainer.fit)
     if tuple(inspect.signature(fit).parameters) != FIT_PARAMETERS:
         wrong.append("the parameters of fit are others")
@@ -163,115 +156,6 @@ def replace_epoch_iterator(replacement: type) -> None:
 def trainer_module() -> ModuleType:
     """The module whose ``fit`` is supervised."""
     return tf_trainer
-
-
-# --- Values ----------------------------------------------------------------------
-
-
-def tensor_of(variable: Any) -> Any:
-    """The tf.Variable inside a Keras variable; a tf.Variable as it is."""
-    return variable._value if isinstance(variable, keras.Variable) else variable
-
-
-def array_of(variable: Any) -> np.ndarray:
-    """The variable's present value; see ``arrays_of``."""
-    return arrays_of([variable])[0]
-
-
-def arrays_of(variables: Sequence[Any]) -> list[np.ndarray]:
-    """The variables' present values, on a CPU without copying them.
-
-    An array is a view of the value, not of the variable: an assignment while it is held
-    makes TensorFlow allocate. Let go of them before the next step.
-
-    All on one device are read by one operation: 3 µs a variable, against 12 one by one
-    and ten times that by ``read_value``.
-    """
-    inner = [tensor_of(variable) for variable in variables]
-    values: list[Any] = [None] * len(inner)
-    places: dict[str | None, list[int]] = {}
-    for index, one in enumerate(inner):
-        handle = getattr(one, "handle", None)
-        places.setdefault(None if handle is None else handle.device, []).append(index)
-    for place, indices in places.items():
-        members = [inner[index] for index in indices]
-        read = (
-            [one.read_value() for one in members] if place is None else _read(members)
-        )
-        for index, value in zip(indices, read, strict=True):
-            values[index] = np.asarray(value._numpy())
-    return values
-
-
-def _read(members: Sequence[Any]) -> list[Any]:
-    """The values of variables that lie on one device, as eager tensors."""
-    context = eager_context.context()
-    return eager_execute(
-        READ_VARIABLES.encode(),
-        len(members),
-        inputs=[one.handle for one in members],
-        attrs=(
-            "N", len(members), "dtypes", [one.dtype.as_datatype_enum for one in members]
-        ),
-        ctx=context,
-    )  # fmt: skip
-
-
-def assign(variable: Any, array: np.ndarray) -> None:
-    """Give ``variable`` the value ``array`` (same shape and dtype)."""
-    tensor_of(variable).assign(array)
-
-
-def framework_array(value: Any) -> np.ndarray | None:
-    """The array of a tensor or variable; None for any other value."""
-    if isinstance(value, (keras.Variable, tf.Variable)):
-        return array_of(value)
-    if isinstance(value, tf.Tensor) and hasattr(value, "numpy"):
-        return np.asarray(value.numpy())
-    return None
-
-
-def framework_value(existing: Any, array: np.ndarray, kind: str) -> Any:
-    """``existing`` with the value ``array`` if it is such a variable, else a new value.
-
-    ``kind``: name of the type that was saved: a variable made in training is made anew.
-    """
-    if kind.endswith("Variable"):
-        if _takes(existing, array):
-            assign(existing, array)
-            return existing
-        maker = keras.Variable if kind.startswith("keras.") else tf.Variable
-        return maker(array)
-    # What a callback keeps needs no device memory before it is used: a script that
-    # keeps more and more of it would run out of it again at once.
-    with tf.device("CPU:0"):
-        place = eager_context.context().device_name
-        kind = tf.as_dtype(array.dtype).as_datatype_enum
-        # Not convert_to_tensor: it copies once more, to wherever that may lie.
-        return EagerTensor(_aligned_copy(array), place, kind)
-
-
-def _takes(value: Any, array: np.ndarray) -> bool:
-    """Whether ``value`` is a variable of the shape and dtype of ``array``."""
-    if not isinstance(value, (keras.Variable, tf.Variable)):
-        return False
-    inner = tensor_of(value)
-    same = inner.dtype == tf.as_dtype(array.dtype)
-    return bool(same and inner.shape.is_compatible_with(array.shape))
-
-
-ALIGNMENT = 64
-"""TensorFlow takes an array over as it is, without a copy into its own memory, if it
-begins at such an address (``EIGEN_MAX_ALIGN_BYTES``)."""
-
-
-def _aligned_copy(array: np.ndarray) -> np.ndarray:
-    """``array`` in memory of its own: that of a snapshot is written to again."""
-    room = np.empty(array.nbytes + ALIGNMENT, np.uint8)
-    start = -room.ctypes.data % ALIGNMENT
-    copy = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
-    copy[...] = array
-    return copy
 
 
 # --- The model -------------------------------------------------------------------
@@ -351,7 +235,7 @@ def listed(model: Any) -> list[tuple[str, Any]]:
     unique: dict[int, tuple[str, Any]] = {}
     for group, members in groups:
         for one in members:
-            unique.setdefault(id(tensor_of(one)), (group, one))
+            unique.setdefault(id(seams_values.tensor_of(one)), (group, one))
     return list(unique.values())
 
 
@@ -391,33 +275,10 @@ def has_own_train_step(model: Any) -> bool:
     return getattr(type(model), "train_step", keras_own) is not keras_own
 
 
-def trace_train(model: Any, element_spec: Any) -> None:
-    """Trace the train function for batches of ``element_spec``; no step is run.
-
-    The same trace is used by the first step. Raises what the script's step raises.
-    """
-    model.make_train_function()
-    _trace(model.train_function, model.train_step, element_spec)
-
-
-def trace_test(model: Any, element_spec: Any) -> None:
-    """Trace the function of the validation, as ``trace_train`` does that of a step."""
-    model.make_test_function()
-    _trace(model.test_function, model.test_step, element_spec)
-
-
-def _trace(function: Any, step: Any, element_spec: Any) -> None:
-    compiled = next(_compiled(function, set()), None)
-    if compiled is None:  # eager: traced once for this alone, as Keras would do it
-        tf.function(step, autograph=False).get_concrete_function(element_spec)
-    else:
-        compiled.get_concrete_function(tf.data.IteratorSpec(element_spec))
-
-
 def updates(model: Any) -> int | None:
     """Updates the optimizer made so far; None before it has a counter."""
     iterations = getattr(getattr(model, "optimizer", None), "iterations", None)
-    return None if iterations is None else int(array_of(iterations))
+    return None if iterations is None else int(seams_values.array_of(iterations))
 
 
 def why_device_not_exact() -> str | None:
@@ -455,94 +316,6 @@ def flush_summaries(board: Any) -> None:
     """Let a TensorBoard callback's writers write what they hold back."""
     for writer in getattr(board, "_writers", {}).values():
         writer.flush()
-
-
-def _compiled(function: Any, seen: set[int]) -> Iterator[Any]:
-    """The ``tf.function`` objects that ``function`` calls, through its closure."""
-    if id(function) in seen:
-        return
-    seen.add(id(function))
-    if hasattr(function, "_list_all_concrete_functions"):
-        yield function
-        return
-    for cell in getattr(function, "__closure__", None) or ():
-        if callable(cell.cell_contents):
-            yield from _compiled(cell.cell_contents, seen)
-
-
-def traced_graphs(model: Any) -> list[Any]:
-    """The graphs of the model's train function, as traced so far."""
-    return [
-        concrete.graph
-        for function in _compiled(model.train_function, set())
-        for concrete in function._list_all_concrete_functions()
-    ]
-
-
-def read_only_inputs(graph: Any) -> set[int]:
-    """The numbers of those inputs of a traced graph that are variables only read."""
-    return set(
-        auto_control_deps_utils.get_read_only_resource_input_indices_graph(graph)
-    )
-
-
-def traced_operations(model: Any) -> set[str]:
-    """Types of all operations in the model's train function, as traced so far."""
-    found: set[str] = set()
-    for traced in traced_graphs(model):
-        graph = traced.as_graph_def()
-        found |= {node.op for node in graph.node}
-        for inner in graph.library.function:
-            found |= {node.op for node in inner.node_def}
-    return found
-
-
-def functions_that_draw(operations: frozenset[str]) -> list[str]:
-    """Names of all functions traced so far that use one of ``operations``.
-
-    Those of tf.data are left out: what their pipelines promise is told elsewhere. Looks
-    through every object once (some 50 ms): to be asked once.
-    """
-    return [
-        thing.name
-        for thing in gc.get_objects()
-        if type(thing) is func_graph.FuncGraph
-        and not thing.name.startswith("Dataset")
-        and any(one.type in operations for one in thing.get_operations())
-    ]
-
-
-# --- Random state ----------------------------------------------------------------
-
-
-def global_seed() -> int | None:
-    """TensorFlow's global seed; None if the script set none."""
-    return eager_context.global_seed()
-
-
-def eager_random() -> Any | None:
-    """The ``random.Random`` that eager operation seeds are drawn from, if any."""
-    return getattr(eager_context.context(), "_rng", None)
-
-
-def keras_generator_variable() -> list[Any]:
-    """The variable (as a list of one) of Keras' global seed generator, if it exists."""
-    generator = global_state.get_global_attribute(seed_generator.GLOBAL_SEED_GENERATOR)
-    return [] if generator is None else [tensor_of(generator.state)]
-
-
-def keras_generator_state() -> np.ndarray | None:
-    """State (2,) of Keras' global seed generator; None if it does not exist."""
-    generator = global_state.get_global_attribute(seed_generator.GLOBAL_SEED_GENERATOR)
-    return None if generator is None else array_of(generator.state).copy()
-
-
-def set_keras_generator_state(state: np.ndarray | None) -> None:
-    """Put Keras' global seed generator into ``state``; None: let there be none."""
-    if state is None:
-        global_state.set_global_attribute(seed_generator.GLOBAL_SEED_GENERATOR, None)
-    else:
-        assign(seed_generator.global_seed_generator().state, state)
 
 
 __all__ = [

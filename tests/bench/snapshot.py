@@ -36,7 +36,7 @@ import numpy as np
 
 from supervisor.wire.directive import Directive
 from supervisor.wire.manifest import FORMAT, Manifest
-from trainers import fit_state, fit_supervised
+from trainers import fit_state, fit_supervised, seams_values
 from trainers import seams_fit as seams
 from trainers.attempt import Attempt
 from trainers.cadence import Cadence, Interval, SnapshotPlan
@@ -73,7 +73,7 @@ def whole(action: Callable[[], Any]) -> Timed:
 
 def plain_copy(model: Any) -> Timed:
     """NumPy arrays of the model's size into others, both touched before."""
-    source = [seams.array_of(variable).copy() for variable in model.variables]
+    source = [seams_values.array_of(variable).copy() for variable in model.variables]
     target = [array.copy() for array in source]
 
     def copy() -> None:
@@ -146,7 +146,7 @@ def orbax(model: Any, directory: Path) -> Timed | None:
 
     def timed() -> tuple[float, float]:
         began = time.perf_counter()
-        arrays = [seams.array_of(v).copy() for v in model.variables]
+        arrays = [seams_values.array_of(v).copy() for v in model.variables]
         values = {str(index): array for index, array in enumerate(arrays)}
         saver.save(directory / "orbax", args=ocp.args.StandardSave(values), force=True)
         stall = time.perf_counter() - began

@@ -22,7 +22,7 @@ import tensorflow as tf
 
 from supervisor.wire.memory import MOST, Kept, Variable
 from trainers import seams_fit as seams
-from trainers import seams_memory
+from trainers import seams_memory, seams_values
 from trainers.memory.native import Ops
 
 NAMED = 8
@@ -49,7 +49,7 @@ def variables_of(model: Any, ops: Ops | None) -> list[Variable]:
 
 
 def _variable(name: str, variable: Any, ops: Ops | None) -> Variable:
-    inner = seams.tensor_of(variable)
+    inner = seams_values.tensor_of(variable)
     size = math.prod(inner.shape) * inner.dtype.size
     address = None
     if ops is not None and size:
@@ -131,8 +131,8 @@ def kept(roots: list[Root]) -> list[Kept]:
     """The names that keep most arrays and tensors; each of those counts once."""
     held: dict[tuple[str, str], _Held] = {}
     seen = {id(held)}
-    waiting, until = deque(roots), time.monotonic() + MOST_SECONDS
-    while waiting and len(seen) < MOST_OBJECTS and time.monotonic() < until:
+    waiting, until = deque(roots), time.thread_time() + MOST_SECONDS
+    while waiting and len(seen) < MOST_OBJECTS and time.thread_time() < until:
         name, value = waiting.popleft()
         if id(value) in seen:
             continue
