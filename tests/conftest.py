@@ -1,11 +1,14 @@
 """What holds for every test, and the double of NVML that many look at."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+from tests.support import zygote as zygotes
 from tests.support.fake_nvml import FakeNvml, build
+from tests.support.zygote import Zygote
 
 settings.register_profile("trainwarden", deadline=None)  # no test asserts a time
 settings.load_profile("trainwarden")
@@ -31,3 +34,10 @@ def kernel(tmp_path: Path) -> Path:
     path = tmp_path / "kmsg"
     path.touch()
     return path
+
+
+@pytest.fixture(scope="session")
+def zygote() -> Iterator[Zygote]:
+    """A process that has imported TensorFlow, to fork attempts from."""
+    with zygotes.zygote() as process:
+        yield process

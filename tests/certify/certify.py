@@ -7,26 +7,24 @@ sample was seen twice or skipped. Prints the table; ends with 1 if a row does no
 
 import argparse
 import json
-import os
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Generator
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from supervisor.wire.events import EventReader, Kind
 from supervisor.wire.files import write_json
 from tests.certify import ledger
 from tests.certify.places import MOMENTS, Death, deaths, moment, reachable
 from tests.certify.table import SHORT, TABLE, Row
+from tests.support import zygote as zygotes
 from tests.support.attempts import Attempts
+from tests.support.zygote import Zygote
 
 HERE = Path(__file__).parent
 SHARED = Path("/dev/shm")  # noqa: S108  # what the memory tier is for
@@ -34,41 +32,6 @@ FEWEST = 3
 """Deaths that every row has to come through."""
 MEMORY_EVERY, DISK_EVERY = 2, 9
 """Steps between snapshots where there are two tiers."""
-
-
-@dataclass(frozen=True)
-class Zygote:
-    """Forks attempts from one process that has imported TensorFlow."""
-
-    orders: IO[str]
-    answers: IO[str]
-
-    def run(self, **order: Any) -> int:
-        """One attempt to its end: its exit code; negative: the signal."""
-        self.orders.write(json.dumps(order) + "\n")
-        self.orders.flush()
-        return os.waitstatus_to_exitcode(int(self.answers.readline()))
-
-
-@contextmanager
-def zygote() -> Generator[Zygote]:
-    """A process to fork from."""
-    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONHASHSEED": "0"}
-    with subprocess.Popen(
-        [sys.executable, str(HERE / "zygote.py")],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env=environment,
-    ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-        try:
-            yield Zygote(process.stdin, process.stdout)
-        finally:
-            process.stdin.close()
 
 
 @dataclass
@@ -260,10 +223,12 @@ def show(verdict: Verdict) -> None:
     sys.stdout.flush()
 
 
-def run_rows(rows: list[Row], *, seed: int, keep: Path | None = None) -> list[Verdict]:
+def run_rows(
+    rows: list[Row], parent: Zygote, *, seed: int, keep: Path | None = None
+) -> list[Verdict]:
     """Each of ``rows`` in turn, shown as it comes."""
     verdicts: list[Verdict] = []
-    with zygote() as parent, tempfile.TemporaryDirectory(prefix="certify-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="certify-") as scratch:
         for row in rows:
             directory = (keep or Path(scratch)) / row.name
             shutil.rmtree(directory, ignore_errors=True)
@@ -289,7 +254,8 @@ def main() -> int:
     rows = [row for row in TABLE if row.name in names]
     if asked.short:
         rows = short(rows)
-    verdicts = run_rows(rows, seed=asked.seed, keep=asked.keep)
+    with zygotes.zygote() as parent:
+        verdicts = run_rows(rows, parent, seed=asked.seed, keep=asked.keep)
     return summary(verdicts, wanted=len(names), whole=not (asked.rows or asked.short))
 
 

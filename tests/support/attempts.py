@@ -14,6 +14,7 @@ from supervisor.wire.files import read_json, write_json
 from supervisor.wire.page import Page, read_page
 from supervisor.wire.paths import AttemptPaths
 from supervisor.wire.records import CrashReport
+from tests.support.zygote import Zygote
 
 LAUNCH = Path(__file__).parents[2] / "trainers" / "launch.py"
 PATIENCE = 120.0
@@ -62,6 +63,8 @@ class Attempts:
     directory: Path
     options: dict[str, Any] = field(default_factory=dict[str, Any])
     count: int = 0
+    zygote: Zygote | None = None
+    """What ``run`` forks from: it saves the import of TensorFlow."""
 
     @property
     def snapshots(self) -> Path:
@@ -117,11 +120,7 @@ class Attempts:
         **changes: Any,
     ) -> tuple[subprocess.Popen[str], AttemptPaths]:
         """Start the next attempt; ``plain``: by Python alone, without us."""
-        self.count += 1
-        directive = self.directive(script, *args, **changes)
-        paths = AttemptPaths(Path(directive.attempt_directory))
-        paths.root.mkdir(parents=True)
-        write_json(paths.directive, directive.to_json())
+        paths = self._next(script, *args, **changes)
         supervised = [str(LAUNCH), str(paths.directive)]
         command = [str(script), *args] if plain else supervised
         process = subprocess.Popen(
@@ -135,8 +134,40 @@ class Attempts:
         )
         return process, paths
 
+    def _next(self, script: Path, *args: str, **changes: Any) -> AttemptPaths:
+        """The directory of the next attempt, with its directive."""
+        self.count += 1
+        directive = self.directive(script, *args, **changes)
+        paths = AttemptPaths(Path(directive.attempt_directory))
+        paths.root.mkdir(parents=True)
+        write_json(paths.directive, directive.to_json())
+        return paths
+
+    def _fork(
+        self,
+        script: Path,
+        *args: str,
+        environment: dict[str, str] | None = None,
+        plain: bool = False,
+        **changes: Any,
+    ) -> Outcome:
+        assert self.zygote is not None
+        paths = self._next(script, *args, **changes)
+        out, err = paths.root / "out.txt", paths.root / "err.txt"
+        supervised = {"launch": str(paths.directive)}
+        code = self.zygote.run(
+            **({"script": str(script), "args": args} if plain else supervised),
+            cwd=str(script.parent),
+            environment=environment or {},
+            output=str(out),
+            errors=str(err),
+        )
+        return Outcome(code, out.read_text(), err.read_text(), paths)
+
     def run(self, script: Path, *args: str, **options: Any) -> Outcome:
         """Run the next attempt to its end."""
+        if self.zygote is not None:
+            return self._fork(script, *args, **options)
         process, paths = self.start(script, *args, **options)
         out, err = process.communicate(timeout=PATIENCE)
         return Outcome(process.returncode, out, err, paths)

@@ -12,9 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from supervisor.wire.manifest import TENSORS
-from tests.certify.certify import Trial, zygote
+from tests.certify.certify import Trial
 from tests.certify.places import Death
 from tests.certify.table import TABLE
+from tests.support.zygote import Zygote
 
 STEPS = 7
 """Of an epoch of the row ``arrays_seeded``."""
@@ -28,30 +29,29 @@ SCENARIOS = (
 """Steps from one snapshot to the next, and where it is interrupted."""
 
 
-def test_interruptions_of_keras_own_tests(tmp_path: Path) -> None:
+def test_interruptions_of_keras_own_tests(tmp_path: Path, zygote: Zygote) -> None:
     """Whenever it is interrupted, by epoch or by step: the next run goes on, and ends
     with the same weights, optimizer and History."""
     row = next(row for row in TABLE if row.name == "arrays_seeded")
-    with zygote() as parent:
-        whole = Trial(parent, row, tmp_path / "whole")
-        assert whole.run(plain=True) == 0
-        for index, (every, place) in enumerate(SCENARIOS):
-            directory = tmp_path / f"scenario-{index}"
-            torn = Trial(parent, replace(row, every=every), directory)
-            assert torn.run(death=Death(where=place, how="RAISE")) == 1
-            assert torn.run() == 0, torn.output()
-            assert torn.result() == whole.result(), (place, every)
-        # The newest is spoilt: the one before it is used.
-        torn = Trial(parent, replace(row, every=STEPS), tmp_path / "spoilt")
-        assert torn.run(death=Death(where="epoch_end:0:2", how="RAISE")) == 1
-        *_, newest = sorted(torn.attempts.snapshots.glob("0*"))
-        (newest / TENSORS).write_bytes(b"0")
+    whole = Trial(zygote, row, tmp_path / "whole")
+    assert whole.run(plain=True) == 0
+    for index, (every, place) in enumerate(SCENARIOS):
+        directory = tmp_path / f"scenario-{index}"
+        torn = Trial(zygote, replace(row, every=every), directory)
+        assert torn.run(death=Death(where=place, how="RAISE")) == 1
         assert torn.run() == 0, torn.output()
-        assert any("damaged and set aside" in sentence for sentence in torn.told)
-        assert torn.result() == whole.result()
-        # What has ended is not trained again, whatever is done after it.
-        (torn.directory / "result.json").unlink()
-        (torn.directory / "ledger.jsonl").write_text("")
-        assert torn.run() == 0, torn.output()
-        assert torn.result() == whole.result()
-        assert torn.lines() == []
+        assert torn.result() == whole.result(), (place, every)
+    # The newest is spoilt: the one before it is used.
+    torn = Trial(zygote, replace(row, every=STEPS), tmp_path / "spoilt")
+    assert torn.run(death=Death(where="epoch_end:0:2", how="RAISE")) == 1
+    *_, newest = sorted(torn.attempts.snapshots.glob("0*"))
+    (newest / TENSORS).write_bytes(b"0")
+    assert torn.run() == 0, torn.output()
+    assert any("damaged and set aside" in sentence for sentence in torn.told)
+    assert torn.result() == whole.result()
+    # What has ended is not trained again, whatever is done after it.
+    (torn.directory / "result.json").unlink()
+    (torn.directory / "ledger.jsonl").write_text("")
+    assert torn.run() == 0, torn.output()
+    assert torn.result() == whole.result()
+    assert torn.lines() == []

@@ -2,12 +2,15 @@
 
 from tests.certify.certify import run_rows, short
 from tests.certify.table import SHORT, TABLE
+from tests.support.zygote import Zygote
 
 
-def test_killed_runs_end_as_if_they_had_not_been() -> None:
+def test_killed_runs_end_as_if_they_had_not_been(zygote: Zygote) -> None:
     """Arrays, a pipeline and a loop of its own, through seeded kills: the same bits, and
     each sample once."""
-    verdicts = run_rows(short([row for row in TABLE if row.name in SHORT]), seed=1)
+    verdicts = run_rows(
+        short([row for row in TABLE if row.name in SHORT]), zygote, seed=1
+    )
     assert {v.row.name: v.problems for v in verdicts} == {name: [] for name in SHORT}
     assert all(verdict.bits for verdict in verdicts)
     assert sum(len(verdict.deaths) for verdict in verdicts) >= 3 * len(SHORT)

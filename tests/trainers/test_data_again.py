@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
-from tests.certify.certify import Trial, zygote
+from tests.certify.certify import Trial
 from tests.certify.places import Death
 from tests.certify.table import TABLE
+from tests.support.zygote import Zygote
 from trainers import data_again, data_pipelines
 
 data = tf.data.Dataset
@@ -117,15 +118,16 @@ def test_a_loop_that_leaves_endless_data_is_told() -> None:
     assert asked([1]) is None
 
 
-def test_killed_in_the_second_fit_on_an_endless_pipeline(tmp_path: Path) -> None:
+def test_killed_in_the_second_fit_on_an_endless_pipeline(
+    tmp_path: Path, zygote: Zygote
+) -> None:
     """The first is given back, and the second goes on with the samples it had; told is
     that this was not promised."""
     row = next(row for row in TABLE if row.name == "tf_repeat_twice")
-    with zygote() as parent:
-        whole = Trial(parent, row, tmp_path / "whole")
-        assert whole.run(plain=True) == 0, whole.output()
-        torn = Trial(parent, row, tmp_path / "torn")
-        assert torn.run(death=Death(where="step:1:1:2", how="KILL")) == -signal.SIGKILL
-        assert torn.run() == 0, torn.output()
-        assert torn.result() == whole.result()
-        assert any("without coming to its end" in sentence for sentence in torn.told)
+    whole = Trial(zygote, row, tmp_path / "whole")
+    assert whole.run(plain=True) == 0, whole.output()
+    torn = Trial(zygote, row, tmp_path / "torn")
+    assert torn.run(death=Death(where="step:1:1:2", how="KILL")) == -signal.SIGKILL
+    assert torn.run() == 0, torn.output()
+    assert torn.result() == whole.result()
+    assert any("without coming to its end" in sentence for sentence in torn.told)

@@ -5,6 +5,7 @@ from pathlib import Path
 from supervisor.wire.events import Kind
 from supervisor.wire.page import Phase
 from tests.support.attempts import Attempts
+from tests.support.zygote import Zygote
 
 SCRIPT = """
 import os
@@ -26,10 +27,12 @@ model.fit(x, x[:, :1], batch_size=8, epochs=2, verbose=0, callbacks=[Die()])
 """
 
 
-def test_changed_data_are_refused_and_accepted_on_request(tmp_path: Path) -> None:
+def test_changed_data_are_refused_and_accepted_on_request(
+    tmp_path: Path, zygote: Zygote
+) -> None:
     """One value of one sample differs: refused with 78 before training, and where that
     is accepted, told. So is, once, that what is needed takes more than the quota."""
-    attempts = Attempts(tmp_path, {"snapshot_every_steps": 3})
+    attempts = Attempts(tmp_path, {"snapshot_every_steps": 3}, zygote=zygote)
     script = attempts.script(SCRIPT)
     assert attempts.run(script, environment={"DIE": "1"}).code == 9
     refused = attempts.run(script, environment={"CHANGED": "1"})

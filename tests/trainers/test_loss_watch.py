@@ -7,6 +7,7 @@ import pytest
 
 from supervisor.wire.events import Kind
 from tests.support.attempts import Attempts
+from tests.support.zygote import Zygote
 
 SCRIPT = """
 import json, sys
@@ -54,10 +55,10 @@ model.fit(x, y, batch_size=8, epochs=1, verbose=0)
 
 
 @pytest.fixture
-def attempts(tmp_path: Path) -> Attempts:
+def attempts(tmp_path: Path, zygote: Zygote) -> Attempts:
     """A run with a snapshot after every step."""
     options = {"snapshot_every_steps": 1, "snapshots_kept": 5, "watch_loss": True}
-    return Attempts(tmp_path / "run", options)
+    return Attempts(tmp_path / "run", options, zygote=zygote)
 
 
 def script(attempts: Attempts, after: str = "") -> Path:

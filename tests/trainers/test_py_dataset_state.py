@@ -11,14 +11,15 @@ import pytest
 
 from tests.certify.certify import run_rows, short
 from tests.certify.table import TABLE
+from tests.support.zygote import Zygote
 from trainers import data_state
 
 
-def test_an_order_of_its_own_goes_on_after_kills() -> None:
+def test_an_order_of_its_own_goes_on_after_kills(zygote: Zygote) -> None:
     """A dataset that mixes its indices between epochs, with Python's, NumPy's and its own
     generator, ends with the bits of plain Python, each sample once an epoch."""
     rows = [row for row in TABLE if row.name == "py_dataset_own_order"]
-    (verdict,) = run_rows(short(rows), seed=2)
+    (verdict,) = run_rows(short(rows), zygote, seed=2)
     assert verdict.problems == []
     assert verdict.bits
 

@@ -12,6 +12,7 @@ from supervisor.wire.events import Kind
 from supervisor.wire.manifest import TENSORS
 from supervisor.wire.page import Phase
 from tests.support.attempts import Attempts, Outcome, read_result
+from tests.support.zygote import Zygote
 
 COMMON = '''
 import collections, hashlib, json, os, random, signal, sys, threading
@@ -204,9 +205,9 @@ finish(weights=digest(model), history=[h.history, g.history],
 )
 
 
-def undisturbed(directory: Path, text: str, *, plain: bool) -> object:
+def undisturbed(zygote: Zygote, directory: Path, text: str, *, plain: bool) -> object:
     """What the script leaves behind if nothing happens; ``plain``: unsupervised."""
-    attempts = Attempts(directory, {"snapshot_every_steps": 4})
+    attempts = Attempts(directory, {"snapshot_every_steps": 4}, zygote=zygote)
     script = attempts.script(text)
     outcome = attempts.run(script, plain=plain)
     assert outcome.code == 0, outcome.err
@@ -223,12 +224,14 @@ def restored(outcome: Outcome) -> list[tuple[int, int]]:
     return [(r["fit"], r["step"]) for r in outcome.of(Kind.RESTORED)]
 
 
-def test_arrays_and_callbacks_through_five_deaths(tmp_path: Path) -> None:
+def test_arrays_and_callbacks_through_five_deaths(
+    tmp_path: Path, zygote: Zygote
+) -> None:
     """Killed in an epoch, in validation, at the end of an epoch, between two fits and
     in the second one: weights, optimizer, History, callbacks, random states, CSV rows
     are those of the script run by plain Python."""
-    expected = undisturbed(tmp_path / "whole", ARRAYS, plain=True)
-    attempts = Attempts(tmp_path / "torn", {"snapshot_every_steps": 3})
+    expected = undisturbed(zygote, tmp_path / "whole", ARRAYS, plain=True)
+    attempts = Attempts(tmp_path / "torn", {"snapshot_every_steps": 3}, zygote=zygote)
     script = attempts.script(ARRAYS)
     assert dying(attempts, script, "first:batch:5").code == -signal.SIGKILL
     two = dying(attempts, script, "first:test:5")  # validation of the second epoch
@@ -248,12 +251,14 @@ def test_arrays_and_callbacks_through_five_deaths(tmp_path: Path) -> None:
     assert read_result(attempts.directory / "result.json") == expected
 
 
-def test_unseeded_order_jit_and_several_steps_per_execution(tmp_path: Path) -> None:
+def test_unseeded_order_jit_and_several_steps_per_execution(
+    tmp_path: Path, zygote: Zygote
+) -> None:
     """Without a seed the order is the job's own: new each time the data begin, and
     the same after a kill and after an exception; a user's BackupAndRestore changes
     nothing; the newest snapshot is damaged, so the one before it is used."""
-    expected = undisturbed(tmp_path / "whole", UNSEEDED, plain=False)
-    attempts = Attempts(tmp_path / "torn", {"snapshot_every_steps": 4})
+    expected = undisturbed(zygote, tmp_path / "whole", UNSEEDED, plain=False)
+    attempts = Attempts(tmp_path / "torn", {"snapshot_every_steps": 4}, zygote=zygote)
     script = attempts.script(UNSEEDED)
     one = dying(attempts, script, "only:batch:8", "RAISE")
     assert (one.code, one.crash.exception) == (1, "RuntimeError")
@@ -275,11 +280,13 @@ def test_unseeded_order_jit_and_several_steps_per_execution(tmp_path: Path) -> N
     assert len(set(trail)) == len(trail)
 
 
-def test_pipelines_own_train_step_and_datasets_by_index(tmp_path: Path) -> None:
+def test_pipelines_own_train_step_and_datasets_by_index(
+    tmp_path: Path, zygote: Zygote
+) -> None:
     """A shuffled tf.data pipeline shared by training and validation, a model with its
     own step, optimizers and variables, and a PyDataset that is shuffled."""
-    expected = undisturbed(tmp_path / "whole", PIPELINE, plain=False)
-    attempts = Attempts(tmp_path / "torn", {"snapshot_every_steps": 3})
+    expected = undisturbed(zygote, tmp_path / "whole", PIPELINE, plain=False)
+    attempts = Attempts(tmp_path / "torn", {"snapshot_every_steps": 3}, zygote=zygote)
     script = attempts.script(PIPELINE)
     dying(attempts, script, "only:batch:13")
     dying(attempts, script, "only:test:5")

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from supervisor.wire.events import Kind
 from tests.support.attempts import Attempts, read_result
+from tests.support.zygote import Zygote
 
 SCRIPT = '''
 import json, os, signal, threading
@@ -90,19 +91,20 @@ def promises(attempts: Attempts, *, outside: str, **more: str) -> tuple[int, lis
 
 def test_generators_raw_variables_and_the_optimizer_of_a_model_inside(
     tmp_path: Path,
+    zygote: Zygote,
 ) -> None:
     """They go on where they were, and bits are promised; a variable that only the
     script has is told of, and only that."""
-    whole = Attempts(tmp_path / "whole")
+    whole = Attempts(tmp_path / "whole", zygote=zygote)
     undisturbed = whole.run(
         whole.script(SCRIPT), plain=True, environment={"OUTSIDE": "0"}
     )
     assert undisturbed.code == 0, undisturbed.err
-    torn = Attempts(tmp_path / "torn", {"snapshot_every_steps": 3})
+    torn = Attempts(tmp_path / "torn", {"snapshot_every_steps": 3}, zygote=zygote)
     assert promises(torn, outside="0", DIE="8") == (-signal.SIGKILL, [])
     assert promises(torn, outside="0") == (0, [])
     expected = read_result(whole.directory / "result.json")
     assert read_result(torn.directory / "result.json") == expected
-    code, told = promises(Attempts(tmp_path / "outside"), outside="1")
+    code, told = promises(Attempts(tmp_path / "outside", zygote=zygote), outside="1")
     assert code == 0
     assert ["variables (1)" in one for one in told] == [True], told

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from supervisor.wire.events import Kind
 from tests.support.attempts import Attempts, read_result
+from tests.support.zygote import Zygote
 
 SCRIPT = '''
 import hashlib, json, os, random, signal, threading
@@ -123,13 +124,15 @@ with open("result.json", "w") as file:
 '''
 
 
-def test_a_vae_without_call_and_a_gan_with_two_optimizers(tmp_path: Path) -> None:
+def test_a_vae_without_call_and_a_gan_with_two_optimizers(
+    tmp_path: Path, zygote: Zygote
+) -> None:
     """Each killed in the middle, and the first also given back whole: the end is that
     of plain Python, and the step was traced no more often than there."""
-    whole = Attempts(tmp_path / "whole")
+    whole = Attempts(tmp_path / "whole", zygote=zygote)
     undisturbed = whole.run(whole.script(SCRIPT), plain=True)
     assert undisturbed.code == 0, undisturbed.err
-    torn = Attempts(tmp_path / "torn", {"snapshot_every_steps": 3})
+    torn = Attempts(tmp_path / "torn", {"snapshot_every_steps": 3}, zygote=zygote)
     script = torn.script(SCRIPT)
     one = torn.run(script, environment={"DIE": "vae:8"})
     two = torn.run(script, environment={"DIE": "gan:9"})

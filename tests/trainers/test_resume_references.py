@@ -8,6 +8,7 @@ import signal
 from pathlib import Path
 
 from tests.support.attempts import Attempts, read_result
+from tests.support.zygote import Zygote
 
 SCRIPT = '''
 import json, os, signal, threading
@@ -71,13 +72,13 @@ with open("result.json", "w") as file:
 '''
 
 
-def test_an_average_of_the_weights_goes_on(tmp_path: Path) -> None:
+def test_an_average_of_the_weights_goes_on(tmp_path: Path, zygote: Zygote) -> None:
     """Lists, tuples and dictionaries of variables: the same values as undisturbed, and
     the same variables as the model's and as the functions that change them."""
-    whole = Attempts(tmp_path / "whole")
+    whole = Attempts(tmp_path / "whole", zygote=zygote)
     undisturbed = whole.run(whole.script(SCRIPT), plain=True)
     assert undisturbed.code == 0, undisturbed.err
-    torn = Attempts(tmp_path / "torn", {"snapshot_every_steps": 3})
+    torn = Attempts(tmp_path / "torn", {"snapshot_every_steps": 3}, zygote=zygote)
     script = torn.script(SCRIPT)
     one = torn.run(script, environment={"DIE": "8"})
     last = torn.run(script)

@@ -5,8 +5,8 @@ Importing takes longer than a row's training. Nothing of TensorFlow has run in h
 attempt is a real one, with its own pid, killed by a real SIGKILL.
 
 One JSON object a line on standard input: ``{"launch": DIRECTIVE}`` or ``{"script":
-PATH, "args": […]}`` with ``cwd``, ``environment`` and ``output`` (a path for what it
-prints). One line back: its wait status.
+PATH, "args": […]}`` with ``cwd``, ``environment``, ``output`` and, where they are to be
+apart, ``errors`` (paths for what it prints). One line back: its wait status.
 """
 
 import importlib
@@ -22,9 +22,9 @@ ROOT = Path(__file__).parents[2]
 
 def become(order: dict[str, Any]) -> None:
     """In the child: be what was ordered."""
-    out = os.open(order["output"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    os.dup2(out, 1)
-    os.dup2(out, 2)
+    for stream, name in ((1, "output"), (2, "errors")):
+        path = order.get(name, order["output"])
+        os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), stream)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.environ.update(order["environment"])
     os.chdir(order["cwd"])

@@ -1,0 +1,52 @@
+"""Forks attempts from one process that has imported TensorFlow (see its own file)."""
+
+import json
+import os
+import select
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+PROCESS = Path(__file__).with_name("zygote_process.py")
+PATIENCE = 600.0
+
+
+@dataclass(frozen=True)
+class Zygote:
+    """A process to fork from."""
+
+    orders: IO[str]
+    answers: IO[str]
+
+    def run(self, **order: Any) -> int:
+        """One attempt to its end: its exit code; negative: the signal."""
+        self.orders.write(json.dumps(order) + "\n")
+        self.orders.flush()
+        # One line an attempt: nothing is left in the buffer of the one before.
+        assert select.select([self.answers], [], [], PATIENCE)[0], order
+        return os.waitstatus_to_exitcode(int(self.answers.readline()))
+
+
+@contextmanager
+def zygote() -> Generator[Zygote]:
+    """Start one, and end it."""
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONHASHSEED": "0"}
+    with subprocess.Popen(
+        [sys.executable, str(PROCESS)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=environment,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        try:
+            yield Zygote(process.stdin, process.stdout)
+        finally:
+            process.stdin.close()
