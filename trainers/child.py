@@ -14,7 +14,14 @@ from typing import Any
 from supervisor.wire.directive import EXIT_REFUSED, Directive
 from supervisor.wire.events import Kind
 from supervisor.wire.page import Phase
-from trainers import crash_report, drain, frameworks, isolation, kept_script
+from trainers import (
+    crash_report,
+    drain,
+    frameworks,
+    isolation,
+    kept_modules,
+    kept_script,
+)
 from trainers.attempt import Attempt, make_current
 
 
@@ -46,6 +53,7 @@ def run(attempt: Attempt) -> int:
         attempt.script, told = kept_script.read(attempt.directive)
         if told is not None:
             attempt.notice(told)
+        kept_modules.install(attempt.directive, attempt.notice)
         execute(attempt.directive.script, attempt.directive.args, attempt.script)
     except SystemExit as stop:
         code = exit_code(stop)

@@ -2,8 +2,8 @@
 
 People edit a script while it trains. A restart in the night must go on with what began,
 or it would end as neither of the two. A person who starts the run again is asked
-(``--accept-changes``), and then the script counts as it is now. Modules that the script
-imports are not kept.
+(``--accept-changes``), and then the script counts as it is now. ``kept_modules`` does
+the same for what it imports.
 """
 
 import contextlib
@@ -14,6 +14,7 @@ from pathlib import Path
 from supervisor.wire.directive import Directive
 from supervisor.wire.files import open_regular, write_atomically
 from supervisor.wire.seal import script_hash
+from trainers.kept_modules import show_as_kept
 
 CHANGED = (
     "{script} was changed after the run began: this attempt runs it as it was then (to"
@@ -37,14 +38,19 @@ def read(directive: Directive) -> tuple[bytes, str | None]:
     except OSError:
         if kept is None:
             raise
-        return kept, CHANGED.format(script=directive.script)
+        return _as_kept(directive, kept)
     wanted = directive.script_hash
     if not wanted or script_hash(content, directive.args) == wanted:
         _keep(content, directive)
         return content, None
     if kept is None:
         return content, CHANGED_AND_LOST.format(script=directive.script)
-    return kept, CHANGED.format(script=directive.script)
+    return _as_kept(directive, kept)
+
+
+def _as_kept(directive: Directive, content: bytes) -> tuple[bytes, str]:
+    show_as_kept(directive.script, content)
+    return content, CHANGED.format(script=directive.script)
 
 
 def _kept(directive: Directive) -> bytes | None:

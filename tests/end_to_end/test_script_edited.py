@@ -1,6 +1,7 @@
-"""A script that is edited while it runs: the run ends as it began."""
+"""A script, or what it imports, is edited while it runs: the run ends as it began."""
 
 import os
+import shutil
 import signal
 
 import pytest
@@ -8,8 +9,12 @@ import pytest
 from tests.support.command import PATIENCE, Trainwarden
 
 SCRIPT = """
-import pathlib, time
-print("as it began", flush=True)
+import inspect, pathlib, time
+
+def said():
+    return "as it began"
+
+print(said() if "began" in inspect.getsource(said) else "another source", flush=True)
 while not pathlib.Path("go").exists():
     time.sleep(0.05)
 """
@@ -39,6 +44,57 @@ def test_a_restart_goes_on_with_what_began(
         again = trainwarden("run", script)
         assert again.returncode == 0, again.stderr
         assert trainwarden("logs", "train").stdout == "as it is now\n"
+
+
+IMPORTING = """
+import inspect, pathlib, time
+import parts.deep
+from parts import beside
+
+for said in (parts.deep.said, beside.said):
+    print(said(), "began" in inspect.getsource(said), flush=True)
+while not pathlib.Path("go").exists():
+    time.sleep(0.05)
+"""
+MODULE = """
+def said():
+    return "as it {}"
+"""
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_what_it_imports_is_kept_as_well(
+    trainwarden: Trainwarden, *, gone: bool
+) -> None:
+    """A package and a module in it, edited or removed; ``--accept-changes`` takes up
+    what is there."""
+    package = trainwarden.directory / "parts"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    modules = [package / "deep.py", package / "beside.py"]
+    for module in modules:
+        module.write_text(MODULE.format("began"))
+    script = trainwarden.script(IMPORTING)
+    process = trainwarden.start("run", script)
+    first = trainwarden.until(lambda status: status["pid"])
+    before = "as it began True\n" * 2
+    wait_for(trainwarden, before)
+    for module in modules:
+        module.write_text(MODULE.format("is now"))
+    if gone:
+        shutil.rmtree(package)
+    os.kill(first["pid"], signal.SIGKILL)
+    trainwarden.until(lambda status: status["pid"] and status["attempt"] == 2)
+    wait_for(trainwarden, before)
+    process.send_signal(signal.SIGTERM)
+    output, _ = process.communicate(timeout=PATIENCE)
+    assert output.count("was changed after the run began") >= 2, output
+    (trainwarden.directory / "go").touch()
+    if not gone:
+        again = trainwarden("run", "--accept-changes", script)
+        assert again.returncode == 0, again.stderr
+        assert "is taken up as it is now" in again.stdout
+        assert trainwarden("logs", "train").stdout == "as it is now False\n" * 2
 
 
 def wait_for(trainwarden: Trainwarden, text: str) -> None:
