@@ -120,7 +120,7 @@ def test_killed_and_drained_is_bit_identical_to_undisturbed(
     (incident,) = incidents
     assert incident["cause"] == "preempted"
     assert incident["failed_step"] >= 25
-    assert incident["restored_step"] % 10 == 0
+    assert incident["restored_step"] >= 20  # on disk; in memory it may be any
     assert incident["lost_steps"] == incident["failed_step"] - incident["restored_step"]
     assert incident["lost_steps"] < 20
     assert incident["downtime_seconds"] > 0
