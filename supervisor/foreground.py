@@ -17,7 +17,7 @@ from supervisor.core.lifecycle import Run
 from supervisor.core.liveness import Liveness
 from supervisor.core.policy import Policy
 from supervisor.core.spec import Spec
-from supervisor.core.start import Earlier, Start, decide_start
+from supervisor.core.start import Earlier, Start, decide_modules, decide_start
 from supervisor.core.status import JobStatus
 from supervisor.core.treatment import NOTHING, from_json
 from supervisor.directives import log_cap_of, memory_of, tiers_of
@@ -31,6 +31,7 @@ from supervisor.host.memory_tier import sweep
 from supervisor.host.status import paths_of
 from supervisor.host.telemetry import Telemetry
 from supervisor.supervise import Supervisor
+from supervisor.wire.directive import Changed
 from supervisor.wire.paths import RunPaths, StatePaths
 
 SETTLE_SECONDS = 0.2
@@ -53,6 +54,8 @@ class Choice:
 
     fresh: bool = False
     accept_changes: bool = False
+    person: bool = False
+    """Somebody waits for an answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +69,8 @@ class Begun:
     clock: Clock
     start: Start
     greeting: str
+    modules: Changed = Changed.AS_KEPT
+    """What the first attempt does about those that changed."""
 
 
 def begin(
@@ -87,8 +92,9 @@ def begin(
         LedgerError, OSError: it cannot be written down.
     """
     latest = ledger.latest_run(job.name)
+    earlier = None if latest is None else _earlier(latest, paths, job.spec)
     start = decide_start(
-        None if latest is None else _earlier(latest, paths, job.spec),
+        earlier,
         job=job.name,
         script=str(job.script),
         script_hash=job.script_hash,
@@ -121,6 +127,9 @@ def begin(
         clock=clock,
         start=start,
         greeting=_greeting(job, row, run_paths, start),
+        modules=decide_modules(
+            earlier, start, person=choice.person, accept_changes=choice.accept_changes
+        ),
     )
 
 
@@ -193,6 +202,7 @@ def supervisor_for(
         say=say,
         show=show,
         accept_changes=accept_changes,
+        changed_modules=begun.modules,
     )
 
 

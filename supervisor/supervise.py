@@ -65,7 +65,7 @@ from supervisor.host.status import RunFacts, earlier_page, job_status, summed
 from supervisor.host.watching import Watch
 from supervisor.recording import Recorder
 from supervisor.signals import wakeups
-from supervisor.wire.directive import Directive
+from supervisor.wire.directive import Changed, Directive
 from supervisor.wire.page import Page
 from supervisor.wire.paths import RunPaths
 
@@ -102,6 +102,8 @@ class Supervisor:
     show: Callable[[JobStatus], None]
     accept_changes: bool = False
     """Go on although the training data changed."""
+    changed_modules: Changed = Changed.AS_KEPT
+    """For the next attempt alone: those after it import what it did."""
     gpus: Callable[[], tuple[GpuReading, ...]] = _no_gpus
     """The GPUs of the box as they are now; it never waits for the driver."""
     faults: Driver = field(default_factory=NoDriver)
@@ -471,4 +473,7 @@ class Supervisor:
             gpus=self.gpus(),
             quarantined=self.run.quarantined,
         )
-        return replace(directive, accept_changes=self.accept_changes)
+        modules, self.changed_modules = self.changed_modules, Changed.AS_KEPT
+        return replace(
+            directive, accept_changes=self.accept_changes, changed_modules=modules
+        )

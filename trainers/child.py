@@ -4,6 +4,7 @@ Nothing of TensorFlow or Keras is imported here before the script does it.
 """
 
 import builtins
+import functools
 import signal
 import sys
 import traceback
@@ -53,7 +54,11 @@ def run(attempt: Attempt) -> int:
         attempt.script, told = kept_script.read(attempt.directive)
         if told is not None:
             attempt.notice(told)
-        kept_modules.install(attempt.directive, attempt.notice)
+        kept_modules.install(
+            attempt.directive,
+            tell=attempt.notice,
+            refuse=functools.partial(frameworks.refuse, attempt),
+        )
         execute(attempt.directive.script, attempt.directive.args, attempt.script)
     except SystemExit as stop:
         code = exit_code(stop)

@@ -19,7 +19,7 @@ from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
 from types import ModuleType
 
-from supervisor.wire.directive import Directive
+from supervisor.wire.directive import Changed, Directive
 from supervisor.wire.files import open_regular
 from trainers import isolation
 
@@ -28,16 +28,25 @@ CHANGED = (
     " take up the changes, end the run and start it again with --accept-changes)"
 )
 TAKEN_UP = "{path} was changed since the last attempt, and is taken up as it is now"
+REFUSED = (
+    "{path}, which the script imports, was changed since the run began, so the run would"
+    " not end as it began: --accept-changes goes on with the new one, --fresh begins anew"
+)
 INSTALLED = ("/site-packages/", "/dist-packages/")
 """Directories of what is installed, also in a virtual environment beside the script."""
 
 
-def install(directive: Directive, tell: Callable[[str], None]) -> None:
-    """Stand before all other finders; ``tell`` is given sentences for a person."""
+def install(
+    directive: Directive, *, tell: Callable[[str], None], refuse: Callable[[str], None]
+) -> None:
+    """Stand before all other finders.
+
+    ``tell`` is given sentences for a person; ``refuse`` one with which training ends.
+    """
     if directive.kept_script:
         place = Path(directive.kept_script).with_name("modules")
-        kept = Kept(place, accept_changes=directive.accept_changes)
-        sys.meta_path.insert(0, Finder(kept, tell))
+        rule = Changed(directive.changed_modules)
+        sys.meta_path.insert(0, Finder(Kept(place), rule, tell=tell, refuse=refuse))
 
 
 def show_as_kept(path: str, content: bytes) -> None:
@@ -53,8 +62,8 @@ class Kept:
     A name holds the hash of the content: what a loss of power left half is none.
     """
 
-    def __init__(self, place: Path, *, accept_changes: bool) -> None:
-        self._place, self.accept_changes = place, accept_changes
+    def __init__(self, place: Path) -> None:
+        self._place = place
         self._copies: dict[str, Path] = {}
         for copy in place.glob("*-*"):
             self._copies[copy.name.partition("-")[0]] = copy
@@ -105,8 +114,16 @@ class Loader(SourceFileLoader):
 class Finder:
     """Finds what the others find, and of that which was changed its copy."""
 
-    def __init__(self, kept: Kept, tell: Callable[[str], None]) -> None:
-        self._kept, self._tell = kept, tell
+    def __init__(
+        self,
+        kept: Kept,
+        rule: Changed,
+        *,
+        tell: Callable[[str], None],
+        refuse: Callable[[str], None],
+    ) -> None:
+        self._kept, self._rule = kept, rule
+        self._tell, self._refuse = tell, refuse
         directories = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib")}
         self._installed = tuple(os.path.join(one, "") for one in directories)
 
@@ -152,7 +169,9 @@ class Finder:
             kept = self._kept.of(path)
             if kept == content:
                 return
-            if kept is not None and not self._kept.accept_changes:
+            if kept is not None and self._rule is Changed.REFUSED:
+                self._refuse(REFUSED.format(path=path))
+            if kept is not None and self._rule is Changed.AS_KEPT:
                 self._load_kept(spec, path, kept)
                 return
             self._kept.keep(path, content)
@@ -169,9 +188,11 @@ class Finder:
     def _removed(self, name: str, path: Sequence[str] | None) -> ModuleSpec | None:
         """A module whose file is gone, of which there is a copy."""
         for place in _places(name, sys.path if path is None else path):
-            content = None if self._kept.accept_changes else self._kept.of(place)
+            content = None if self._rule is Changed.AS_IT_IS else self._kept.of(place)
             if content is None:
                 continue
+            if self._rule is Changed.REFUSED:
+                self._refuse(REFUSED.format(path=place))
             package = place.name == "__init__.py"
             spec = importlib.util.spec_from_file_location(
                 name,

@@ -104,7 +104,7 @@ def run(
         "metrics": {"listen": metrics},
     }
     job = _job(read_spec(spec_file, given))
-    choice = Choice(fresh=fresh, accept_changes=accept_changes)
+    choice = Choice(fresh=fresh, accept_changes=accept_changes, person=True)
     paths = StatePaths(state_dir.absolute())
     with _state(paths, job.name), _observing(job.spec, paths) as observer:
         raise SystemExit(_foreground(job, paths, observer, choice, as_json=as_json))

@@ -4,6 +4,7 @@ import enum
 from dataclasses import dataclass
 
 from supervisor.core.status import JobState
+from supervisor.wire.directive import Changed
 
 
 class Start(enum.Enum):
@@ -64,3 +65,17 @@ def decide_start(
         )
         raise StartRefusedError(message)
     return Start.RESUME
+
+
+def decide_modules(
+    earlier: Earlier | None, start: Start, *, person: bool, accept_changes: bool
+) -> Changed:
+    """What the first attempt does about modules that changed since the run began; later
+    ones import what it did. ``person``: somebody waits for an answer.
+    """
+    if earlier is None or start is Start.FRESH:
+        return Changed.AS_KEPT  # nothing was kept yet
+    asked = person or earlier.state is JobState.GAVE_UP
+    if accept_changes or (asked and not earlier.has_snapshot):
+        return Changed.AS_IT_IS
+    return Changed.REFUSED if person else Changed.AS_KEPT

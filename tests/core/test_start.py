@@ -2,8 +2,15 @@
 
 import pytest
 
-from supervisor.core.start import Earlier, Start, StartRefusedError, decide_start
+from supervisor.core.start import (
+    Earlier,
+    Start,
+    StartRefusedError,
+    decide_modules,
+    decide_start,
+)
 from supervisor.core.status import JobState
+from supervisor.wire.directive import Changed
 
 
 def earlier(
@@ -68,3 +75,37 @@ def test_a_changed_script_is_told_and_refused_unless_allowed() -> None:
 def test_a_changed_script_without_a_snapshot_begins_anew() -> None:
     """A script that was mended before its first snapshot has nothing to contradict."""
     assert decide(earlier(script_hash="2", has_snapshot=False)) is Start.FRESH
+
+
+def modules(
+    before: Earlier | None,
+    start: Start = Start.RESUME,
+    *,
+    person: bool = True,
+    accept: bool = False,
+) -> Changed:
+    """What is decided about modules that changed."""
+    return decide_modules(before, start, person=person, accept_changes=accept)
+
+
+def test_changed_modules_are_refused_unless_allowed() -> None:
+    """As the script is, where somebody can decide; in the night they stay as they were."""
+    assert modules(earlier()) is Changed.REFUSED
+    assert modules(earlier(), accept=True) is Changed.AS_IT_IS
+    assert modules(earlier(), person=False) is Changed.AS_KEPT
+    assert modules(earlier(JobState.GAVE_UP), person=False) is Changed.AS_KEPT
+
+
+def test_modules_mended_before_the_first_snapshot_are_taken_up() -> None:
+    """Nothing was saved that could contradict them."""
+    before = earlier(JobState.GAVE_UP, has_snapshot=False)
+    assert modules(before) is Changed.AS_IT_IS
+    assert modules(before, person=False) is Changed.AS_IT_IS
+    running = earlier(JobState.RUNNING, has_snapshot=False)
+    assert modules(running, person=False) is Changed.AS_KEPT
+
+
+def test_a_new_run_has_kept_no_modules() -> None:
+    """It keeps those that it begins with."""
+    assert modules(None, Start.FRESH, accept=True) is Changed.AS_KEPT
+    assert modules(earlier(), Start.FRESH, accept=True) is Changed.AS_KEPT

@@ -66,8 +66,8 @@ def said():
 def test_what_it_imports_is_kept_as_well(
     trainwarden: Trainwarden, *, gone: bool
 ) -> None:
-    """A package and a module in it, edited or removed; ``--accept-changes`` takes up
-    what is there."""
+    """A package and a module in it, edited or removed. Who starts the run again before
+    anything was saved gets what is there."""
     package = trainwarden.directory / "parts"
     package.mkdir()
     (package / "__init__.py").touch()
@@ -91,7 +91,7 @@ def test_what_it_imports_is_kept_as_well(
     assert output.count("was changed after the run began") >= 2, output
     (trainwarden.directory / "go").touch()
     if not gone:
-        again = trainwarden("run", "--accept-changes", script)
+        again = trainwarden("run", script)
         assert again.returncode == 0, again.stderr
         assert "is taken up as it is now" in again.stdout
         assert trainwarden("logs", "train").stdout == "as it is now False\n" * 2
