@@ -31,7 +31,7 @@ from supervisor.host.memory_tier import sweep
 from supervisor.host.status import paths_of
 from supervisor.host.telemetry import Telemetry
 from supervisor.supervise import Supervisor
-from supervisor.wire.directive import Changed
+from supervisor.wire.changed import Changed
 from supervisor.wire.paths import RunPaths, StatePaths
 
 SETTLE_SECONDS = 0.2

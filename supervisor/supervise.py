@@ -65,7 +65,8 @@ from supervisor.host.status import RunFacts, earlier_page, job_status, summed
 from supervisor.host.watching import Watch
 from supervisor.recording import Recorder
 from supervisor.signals import wakeups
-from supervisor.wire.directive import Changed, Directive
+from supervisor.wire.changed import Changed
+from supervisor.wire.directive import Directive
 from supervisor.wire.page import Page
 from supervisor.wire.paths import RunPaths
 

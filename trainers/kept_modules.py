@@ -19,7 +19,8 @@ from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
 from types import ModuleType
 
-from supervisor.wire.directive import Changed, Directive
+from supervisor.wire.changed import Changed
+from supervisor.wire.directive import Directive
 from supervisor.wire.files import open_regular
 from trainers import isolation
 

@@ -4,7 +4,7 @@ import enum
 from dataclasses import dataclass
 
 from supervisor.core.status import JobState
-from supervisor.wire.directive import Changed
+from supervisor.wire.changed import Changed
 
 
 class Start(enum.Enum):

@@ -1,10 +1,10 @@
 """The directive: what the supervisor asks of one attempt, written before it starts."""
 
-import enum
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Self
 
+from supervisor.wire.changed import Changed
 from supervisor.wire.files import read_json
 
 ENVIRONMENT = "TRAINWARDEN_DIRECTIVE"
@@ -24,17 +24,6 @@ EXIT_DRAINED = 75
 
 EXIT_REFUSED = 78
 """EX_CONFIG of sysexits.h: training refused before it started; see the events."""
-
-
-class Changed(enum.StrEnum):
-    """What to do about a module of the script's own that changed since it was kept."""
-
-    AS_KEPT = "as_kept"
-    """Import it as it was: nobody is there to ask."""
-    AS_IT_IS = "as_it_is"
-    """Take it up: a person said so, or nothing was saved that it could contradict."""
-    REFUSED = "refused"
-    """End before training, with a sentence: a person is there, and has to decide."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +81,7 @@ class Directive:
     kept_script: str = ""
     """Where the training side keeps it as it was; empty: nowhere."""
     changed_modules: str = Changed.AS_KEPT
-    """One of ``Changed``."""
+    """What to do about them: one of ``Changed``."""
     accept_changes: bool = False
     """Go on although the training data are not those of the snapshot."""
     variables: dict[str, str] = field(default_factory=dict[str, str])

@@ -10,7 +10,7 @@ from supervisor.core.start import (
     decide_start,
 )
 from supervisor.core.status import JobState
-from supervisor.wire.directive import Changed
+from supervisor.wire.changed import Changed
 
 
 def earlier(

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.wire.directive import EXIT_REFUSED, Changed
+from supervisor.wire.changed import Changed
+from supervisor.wire.directive import EXIT_REFUSED
 from supervisor.wire.events import Kind
 from tests.support.attempts import Attempts, Outcome
 
