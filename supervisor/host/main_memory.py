@@ -1,8 +1,8 @@
 """How far training may grow in main memory: its cgroup, its spec, the machine.
 
 Documentation: proc(5) for ``/proc/meminfo``; Linux ``admin-guide/cgroup-v2.rst``
-(``memory.stat``: ``file``) and ``admin-guide/cgroup-v1/memory.rst`` (``cache``) for
-what the kernel can take back before it kills; proc(5) for ``smaps_rollup``.
+(``memory.stat``: ``file``, which includes ``shmem``) and
+``admin-guide/cgroup-v1/memory.rst`` (``cache``, ``shmem``) for what the kernel can take back before it kills; proc(5) for ``smaps_rollup``.
 """
 
 import os
@@ -72,7 +72,11 @@ def parse_available(text: str) -> int | None:
 
 
 def _in_cgroup(pid: int, *, rss: int, root: Path) -> int | None:
-    """The limit, less what others in there hold and the kernel cannot take back."""
+    """What it holds, and what is left before the kernel has nothing to take back.
+
+    That may be above the limit: pages of libraries are resident, and the kernel can take
+    them back, or has charged them to whoever read them first.
+    """
     membership = _text(Path(f"/proc/{pid}/cgroup"))
     for events in event_files(membership, root=root):
         group, second = events.parent, events.name == "memory.events"
@@ -81,15 +85,21 @@ def _in_cgroup(pid: int, *, rss: int, root: Path) -> int | None:
         )
         limit = _number(group / ("memory.max" if second else "memory.limit_in_bytes"))
         if used is not None and limit is not None and limit < NO_LIMIT_BYTES:
-            others = used - _reclaimable(_text(group / "memory.stat")) - rss
-            return max(limit - max(others, 0), 0)
+            room = limit - used + _reclaimable(_text(group / "memory.stat"))
+            return max(rss + room, 0)
     return None
 
 
 def _reclaimable(stat: str) -> int:
-    """What is cached of files, by the name that this version of cgroups has for it."""
-    found = (parse_field(stat, field) for field in ("file", "total_cache", "cache"))
-    return next((one for one in found if one is not None), 0)
+    """What is cached of files, by the names that this version of cgroups has for it;
+    less those in a tmpfs, such as snapshots: they are nowhere else."""
+    for cached, in_tmpfs in (
+        ("file", "shmem"), ("total_cache", "total_shmem"), ("cache", "shmem")
+    ):  # fmt: skip
+        found = parse_field(stat, cached)
+        if found is not None:
+            return max(found - (parse_field(stat, in_tmpfs) or 0), 0)
+    return 0
 
 
 def parse_field(text: str, field: str) -> int | None:

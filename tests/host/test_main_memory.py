@@ -34,18 +34,33 @@ def test_the_smallest_counts(tmp_path: Path) -> None:
     assert nothing is None
 
 
-def test_others_in_the_cgroup_count_and_the_cache_does_not(tmp_path: Path) -> None:
-    """A limit of 1000: 300 of others, 200 of cache, and 100 of our own."""
-    group = tmp_path / "memory"
-    group.mkdir()
+def of_cgroup(root: Path, *, rss: int, stat: str) -> int | None:
+    """The capacity in a cgroup with a limit of 1000, of which 600 are charged."""
+    group = root / "memory"
+    group.mkdir(exist_ok=True)
     (group / "memory.usage_in_bytes").write_text("600\n")
     (group / "memory.limit_in_bytes").write_text("1000\n")
     (group / "memory.oom_control").write_text("oom_kill 0\n")
-    (group / "memory.stat").write_text("total_cache 200\n")
-    found = capacity(
-        os.getpid(), rss=100, limit=None, root=tmp_path, meminfo=tmp_path / "none"
-    )
-    assert found == 1000 - 300
+    (group / "memory.stat").write_text(stat)
+    nowhere = root / "none"
+    return capacity(os.getpid(), rss=rss, limit=None, root=root, meminfo=nowhere)
+
+
+def test_others_in_the_cgroup_count_and_the_cache_does_not(tmp_path: Path) -> None:
+    """300 of others, 200 of cache, and 100 of our own."""
+    assert of_cgroup(tmp_path, rss=100, stat="total_cache 200\n") == 1000 - 300
+
+
+def test_pages_of_libraries_do_not_fill_a_cgroup(tmp_path: Path) -> None:
+    """700 are resident, of which the kernel could take 300 back: there is room for 600
+    more, not for 300."""
+    assert of_cgroup(tmp_path, rss=700, stat="total_cache 200\n") == 700 + 600
+
+
+def test_what_lies_in_a_tmpfs_is_no_cache(tmp_path: Path) -> None:
+    """Of 200 that the kernel calls cache 150 are snapshots in memory."""
+    stat = "total_cache 200\ntotal_shmem 150\n"
+    assert of_cgroup(tmp_path, rss=100, stat=stat) == 100 + 1000 - 600 + 50
 
 
 ROLLUP = """\
