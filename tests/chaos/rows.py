@@ -36,6 +36,8 @@ class Crash:
     """A regular expression that has to match in the reasons of the diagnosis."""
     many: bool = False
     """Such incidents may follow one another."""
+    maybe: bool = False
+    """It may be missing: a warning that the fault is faster than."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

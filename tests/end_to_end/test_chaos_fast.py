@@ -61,5 +61,9 @@ def test_the_driver_sees_what_is_wrong() -> None:
         [*three, incident("native_crash", "stop", "other words")],
     ):
         assert unexpected((again, stop), wrong), wrong
+    warning = Crash("host_oom", "go_on", maybe=True)
+    assert unexpected((warning, stop), [last]) == []
+    assert unexpected((warning, stop), [incident("host_oom", "go_on"), last]) == []
+    assert unexpected((warning, stop), [incident("host_oom", "go_on")])
     assert unexpected((), []) == []
     assert unexpected((), [last])
