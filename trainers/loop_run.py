@@ -87,6 +87,10 @@ class PythonSource(data.Source):
         """Why bits cannot be promised."""
         return PYTHON_DATA
 
+    def _iterate(self, dataset: Any) -> Any:
+        """A batch of Python's own has no size that could be known."""
+        return iter(dataset)
+
     def resume(self, *, begun: int, drawn: int) -> Any:
         """Draws what comes before, once."""
         self.begun, self.drawn = begun, drawn

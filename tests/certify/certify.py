@@ -108,8 +108,10 @@ class Trial:
         return code
 
     def places(self) -> set[str]:
-        """The places that the last attempt passed."""
+        """The places that the last attempt passed; none if it failed before them."""
         path = self.directory / f"trail-{self.attempts.count}"
+        if not path.exists():
+            return set()
         return set(path.read_text().splitlines())
 
     def output(self) -> str:

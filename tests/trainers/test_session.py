@@ -6,6 +6,7 @@
 import numpy as np
 import pytest
 
+from trainers import loop_run
 from trainers.session import session
 
 
@@ -35,3 +36,10 @@ def test_values_that_cannot_be_given_back_in_place_are_not_taken(value: object) 
     """The sentence names them, and what to do."""
     with pytest.raises(TypeError, match=r"best is a \w+, .*run\.kept"):
         session(best=value)
+
+
+def test_batches_from_python_are_drawn_as_they_are() -> None:
+    """From their beginning, and in the middle of a pass."""
+    source = loop_run.source_of([(1, 2), (3, 4), (5, 6)])
+    assert list(source.begin()) == [(1, 2), (3, 4), (5, 6)]
+    assert list(source.resume(begun=1, drawn=2)) == [(5, 6)]
