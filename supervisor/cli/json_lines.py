@@ -9,11 +9,9 @@ from typing import Any
 from typing_extensions import override
 
 from supervisor.cli.console import PLAIN_SECONDS, LastingConsole, PlainView
+from supervisor.core.level import Level
 from supervisor.core.status import JobState, JobStatus, status_json
 from supervisor.host.ledger import IncidentRow
-
-INFORMATION = 6
-"""The usual priority of what is said; those of syslog(3): 4 is a warning."""
 
 
 class JsonView(PlainView):
@@ -21,12 +19,11 @@ class JsonView(PlainView):
 
     def __init__(self, console: LastingConsole) -> None:
         super().__init__(console)
-        self._console = console
         self._stage: tuple[JobState, int] | None = None
         self._told_at = datetime.min.replace(tzinfo=UTC)
 
     @override
-    def say(self, text: str, *, level: int = INFORMATION) -> None:
+    def say(self, text: str, /, *, level: Level = Level.INFO) -> None:
         """``said``: what a person would read."""
         self._put("said", priority=int(level), text=text)
 

@@ -11,6 +11,7 @@ import pytest
 from supervisor.cli.console import LastingConsole
 from supervisor.cli.json_lines import JsonView
 from supervisor.cli.logs import MOST_OF_A_LINE, Lines
+from supervisor.core.level import Level
 from supervisor.core.status import JobState, JobStatus
 from tests.support.command import Trainwarden
 
@@ -56,7 +57,7 @@ def test_a_run_as_lines() -> None:
     running = JobStatus(job="digits", state=JobState.RUNNING, attempt=1, step=1)
     text = "[bold]:ok: a\tb\n" + "long " * 50
     with JsonView(LastingConsole(file=out, force_terminal=True)) as view:
-        view.say(text, level=4)
+        view.say(text, level=Level.WARNING)
         view.show(running)
         view.show(replace(running, step=2))
         view.show(replace(running, attempt=2))
