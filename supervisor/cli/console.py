@@ -2,9 +2,10 @@
 
 import contextlib
 import os
+from collections.abc import Callable, Generator
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Protocol, Self
+from typing import IO, Protocol, Self, cast
 
 from rich.console import Console
 from rich.live import Live
@@ -15,6 +16,7 @@ from supervisor.cli.progress import progress_line
 from supervisor.core.level import Level
 from supervisor.core.status import JobStatus
 from supervisor.host.journal import marked
+from supervisor.host.unhurried import Unhurried, left_out
 
 PLAIN_SECONDS = 10.0
 """How often progress is logged without a terminal."""
@@ -37,6 +39,18 @@ class LastingConsole(Console):
         """Print ``text`` as it is."""
         with contextlib.suppress(OSError):
             self.print(text, markup=False, emoji=False, highlight=False, soft_wrap=True)
+
+
+@contextlib.contextmanager
+def lasting(*, gap: Callable[[], str] = left_out) -> Generator[LastingConsole]:
+    """A console on standard output that never holds up who writes to it; at the end it
+    waits until all is read."""
+    out = Unhurried(1, gap=gap)
+    try:
+        yield LastingConsole(file=cast("IO[str]", out))
+    finally:
+        with contextlib.suppress(OSError):
+            out.finish()
 
 
 class View(Protocol):

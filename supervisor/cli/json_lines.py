@@ -12,6 +12,7 @@ from supervisor.cli.console import PLAIN_SECONDS, LastingConsole, PlainView
 from supervisor.core.level import Level
 from supervisor.core.status import JobState, JobStatus, status_json
 from supervisor.host.ledger import IncidentRow
+from supervisor.host.unhurried import GAP
 
 
 class JsonView(PlainView):
@@ -44,5 +45,13 @@ class JsonView(PlainView):
         self._put("ended", code=code, job=status_json(status), incidents=listed)
 
     def _put(self, event: str, **more: Any) -> None:
-        line = {"at": datetime.now(UTC).isoformat(), "event": event, **more}
-        self._console.put(json.dumps(line))
+        self._console.put(_line(event, **more))
+
+
+def left_out() -> str:
+    """Said where nobody read for so long that lines are missing."""
+    return _line("said", priority=int(Level.WARNING), text=GAP)
+
+
+def _line(event: str, **more: Any) -> str:
+    return json.dumps({"at": datetime.now(UTC).isoformat(), "event": event, **more})

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import click
 
-from supervisor.cli.console import LastingConsole, view
+from supervisor.cli import json_lines
+from supervisor.cli.console import LastingConsole, View, lasting, view
 from supervisor.cli.json_lines import JsonView
 from supervisor.cli.options import fail, json_option, state_option
 from supervisor.cli.specs import gpu_list, name_of, read_spec
@@ -30,6 +31,7 @@ from supervisor.host.launch_direct import DirectLauncher
 from supervisor.host.ledger import Ledger, LedgerError
 from supervisor.host.lock import Lock, acquire, holder
 from supervisor.host.observer import Observer
+from supervisor.host.unhurried import left_out
 from supervisor.observing import observing
 from supervisor.wire.paths import StatePaths
 from supervisor.wire.seal import script_hash
@@ -106,8 +108,14 @@ def run(
     job = _job(read_spec(spec_file, given))
     choice = Choice(fresh=fresh, accept_changes=accept_changes, person=True)
     paths = StatePaths(state_dir.absolute())
-    with _state(paths, job.name), _observing(job.spec, paths) as observer:
-        raise SystemExit(_foreground(job, paths, observer, choice, as_json=as_json))
+    with (
+        lasting(gap=json_lines.left_out if as_json else left_out) as console,
+        _state(paths, job.name),
+        _observing(job.spec, paths) as observer,
+    ):
+        shown = JsonView(console) if as_json else view(console)
+        code = _foreground(job, paths, observer, choice, console=console, shown=shown)
+        raise SystemExit(code)
 
 
 def _job(spec: Spec) -> Job:
@@ -188,15 +196,20 @@ def _kept_out(ledger: Ledger) -> dict[str, frozenset[str]]:
 
 
 def _foreground(
-    job: Job, paths: StatePaths, observer: Observer, choice: Choice, *, as_json: bool
+    job: Job,
+    paths: StatePaths,
+    observer: Observer,
+    choice: Choice,
+    *,
+    console: LastingConsole,
+    shown: View,
 ) -> int:
     with contextlib.closing(Ledger(paths.ledger)) as ledger:
         try:
             begun = begin(job, paths, ledger, Clock(), choice)
         except StartRefusedError as error:
             fail(str(error))
-        console = LastingConsole()
-        with JsonView(console) if as_json else view(console) as shown:
+        with shown:
 
             def show(status: JobStatus) -> None:
                 shown.show(status)

@@ -15,6 +15,7 @@ restarted has missed them. No call of the driver is made in this process, so it 
 always be ended. On a machine without the driver it ends at once, and well.
 """
 
+import contextlib
 import json
 import os
 import sys
@@ -34,12 +35,14 @@ from supervisor.host.journal import marked
 from supervisor.host.kernel import KernelLine, KernelLog
 from supervisor.host.notify import Notifier
 from supervisor.host.piped import wait_for
+from supervisor.host.unhurried import Unhurried
 
 ABOUT = ("NVRM: ", "Killed process")
 """Of the kernel log only what is evidence about an attempt: Xids, and OOM kills."""
 KEPT = 256
 """Xids and kernel lines that are told again."""
 TURN_SECONDS = 1.0
+_ERRORS = Unhurried(2)
 
 
 class GpuService:
@@ -166,8 +169,8 @@ def _is_about_faults(line: KernelLine) -> bool:
 
 def _say(text: str) -> None:
     """To the journal, which reads standard error of services: nothing but troubles."""
-    sys.stderr.write(marked(text, Level.WARNING) + "\n")
-    sys.stderr.flush()
+    with contextlib.suppress(OSError):
+        _ERRORS.write(marked(text, Level.WARNING) + "\n")
 
 
 def main() -> None:

@@ -6,14 +6,15 @@ then finds all that was said about a job. Whoever only prints marks lines for th
 journal as sd-daemon(3) says: ``<4>text``.
 """
 
+import contextlib
 import os
 import socket
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from supervisor.core.level import Level
+from supervisor.host.unhurried import Unhurried
 
 SOCKET = "/run/systemd/journal/socket"
 
@@ -37,10 +38,12 @@ def marked(text: str, level: Level, *, descriptor: int = 2) -> str:
 
 @dataclass
 class Journal:
-    """Says things. Never fails: nobody may be listening."""
+    """Says things. Never fails, and never waits: nobody may be listening."""
 
     native: bool = field(default_factory=lambda: connected(os.environ))
     address: str = SOCKET
+    plain: Unhurried = field(default_factory=lambda: Unhurried(2))
+    """Where lines go that do not go to the journal as datagrams."""
 
     def say(
         self, text: str, /, *, job: str | None = None, level: Level = Level.INFO
@@ -50,11 +53,8 @@ class Journal:
         if not (self.native and self._send(line, job, level)):
             stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
             about = "" if job is None else f"{job}: "
-            try:
-                sys.stderr.write(marked(f"{stamp} {about}{line}", level) + "\n")
-                sys.stderr.flush()
-            except OSError:
-                return
+            with contextlib.suppress(OSError):
+                self.plain.write(marked(f"{stamp} {about}{line}", level) + "\n")
 
     def say_of(self, job: str, text: str, /, *, level: Level = Level.INFO) -> None:
         """One line about a job."""

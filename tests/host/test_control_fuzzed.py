@@ -32,14 +32,14 @@ class Fuzzed:
         config.write_text(
             f'state_dir = "{self.state}"\n[gpus]\nuse = ["GPU-a", "GPU-b"]\n'
         )
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.quick_daemon", str(config)],
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        self.said = ""
+        self.log = directory / "daemon.log"
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "tests.support.quick_daemon", str(config)],
+                cwd=ROOT,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
 
     def answers(self) -> bool:
         """Whether it does."""
@@ -53,8 +53,8 @@ class Fuzzed:
         """End it; what it said."""
         if self.process.poll() is None:
             self.process.terminate()
-        said, _ = self.process.communicate(timeout=PATIENCE)
-        return said
+        self.process.wait(timeout=PATIENCE)
+        return self.log.read_text()
 
 
 @pytest.fixture
