@@ -8,7 +8,6 @@ from supervisor.wire.events import Kind
 from supervisor.wire.page import Phase
 from trainers import (
     crash_report,
-    data,
     data_again,
     data_pipelines,
     data_state,
@@ -237,4 +236,4 @@ def _element_spec(arguments: dict[str, Any], model: Any) -> Any:
     return iterator._distributed_dataset.element_spec
 
 
-__all__ = ["data", "fit", "give_back", "session_of", "train"]
+__all__ = ["fit", "give_back", "session_of", "train"]

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from trainers import (
-    data,
     data_again,
     data_fingerprint,
     data_operations,
     data_pipelines,
     data_sizes,
+    data_source,
     fit_match,
     fit_state,
     frameworks,
@@ -69,7 +69,7 @@ class Kept:
         """By the loops that ended: a pipeline's signature → iterators made, used."""
 
 
-class PythonSource(data.Source):
+class PythonSource(data_source.Source):
     """Anything that can be iterated again."""
 
     kind = "iterable"
@@ -97,11 +97,11 @@ class PythonSource(data.Source):
         return itertools.islice(iter(self.dataset), drawn, None)
 
 
-def source_of(dataset: Any) -> data.Source:
+def source_of(dataset: Any) -> data_source.Source:
     """The source for what a loop iterates."""
     held = types.SimpleNamespace(data_adapter=None, _distributed_dataset=dataset)
     if isinstance(dataset, seams.tf.data.Dataset):
-        return data.Source(held)
+        return data_source.Source(held)
     held._distributed_dataset = types.SimpleNamespace(  # noqa: SLF001  # our own
         options=lambda: types.SimpleNamespace(deterministic=None)
     )
@@ -141,7 +141,7 @@ class LoopRun(FitRun):
             _steps_seen=0, _num_batches=None, num_batches=None, steps_per_execution=1
         )
         self._resumed: dict[str, Any] | None = self._local
-        self._sources: dict[int, data.Source] = {}
+        self._sources: dict[int, data_source.Source] = {}
         self._data: dict[int, Any] = {}
 
     def start(self) -> int:
@@ -179,7 +179,7 @@ class LoopRun(FitRun):
             self.after_step(self.next_step + 1)
         self._publish_position()
 
-    def _source(self, dataset: Any) -> data.Source:
+    def _source(self, dataset: Any) -> data_source.Source:
         known = self._sources.get(id(dataset))
         if known is None:
             known = self._sources[id(dataset)] = source_of(dataset)
@@ -204,7 +204,7 @@ class LoopRun(FitRun):
     def finish(self) -> None:
         """The loop is over: count what it iterated, and keep its end state."""
         for key, source in self._sources.items():
-            if source.kind == data.Source.kind:
+            if source.kind == data_source.Source.kind:
                 name = data_pipelines.signature(self._data[key])
                 made, used = self.kept.iterated.get(name, [0, 0])
                 total = [made + source.begun, used + source.used + (source.drawn > 0)]
