@@ -37,6 +37,12 @@ def state() -> State:
     }
 
 
+def put_back(kept: State) -> None:
+    """Let both global generators stand as they stood."""
+    random.setstate(kept["python"])
+    np.random.set_state(kept["numpy"])  # noqa: NPY002  # the global one
+
+
 def same(one: State, other: State) -> bool:
     """Whether nothing was drawn between the two."""
     ours, theirs = one["numpy"], other["numpy"]
@@ -59,8 +65,7 @@ def untouched() -> Iterator[None]:
     try:
         yield
     finally:
-        random.setstate(before["python"])
-        np.random.set_state(before["numpy"])  # noqa: NPY002  # the global one
+        put_back(before)
 
 
 class Ahead:

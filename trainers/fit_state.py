@@ -5,7 +5,6 @@ variables (the last batch logs: without them an epoch resumed at its end has no 
 """
 
 import os
-import random
 from collections.abc import Mapping
 from typing import Any
 
@@ -38,9 +37,8 @@ def _random_state(of_data: data_random.State | None) -> dict[str, Any]:
     }
 
 
-def _set_random_state(state: Mapping[str, Any]) -> list[str]:
-    random.setstate(state["python"])
-    np.random.set_state(state["numpy"])  # noqa: NPY002  # the global state
+def _set_random_state(state: dict[str, Any]) -> list[str]:
+    data_random.put_back(state)
     seams_values.set_keras_generator_state(state["keras"])
     eager = seams_values.eager_random()
     if (eager is None) != (state["eager"] is None):

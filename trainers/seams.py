@@ -8,12 +8,10 @@ Supported: TensorFlow 2.21, Keras 3.15.
 # ruff: noqa: SLF001  # private names are what this module is for
 
 import contextlib
-import random
 from collections.abc import Iterator
 from typing import Any
 
 import keras
-import numpy as np
 import tensorflow as tf
 from keras.src import backend as keras_backend
 from keras.src.backend.common import global_state
@@ -22,6 +20,8 @@ from keras.src.random.seed_generator import GLOBAL_SEED_GENERATOR
 from keras.src.trainers.trainer import Trainer
 from tensorflow.python.client import device_lib
 from tensorflow.python.eager import context as eager_context
+
+from trainers import data_random
 
 
 def takes_training(model: Any) -> bool:
@@ -155,17 +155,15 @@ def narrow_variables(model: Any) -> set[int]:
 @contextlib.contextmanager
 def random_states_kept() -> Iterator[None]:
     """Put the random states of Python, NumPy, TensorFlow and Keras back at the end."""
-    python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002  # global
     context = eager_context.context()
     eager = getattr(context, "_rng", None)
     eager_state = None if eager is None else eager.getstate()
     shared = global_state.get_global_attribute(GLOBAL_SEED_GENERATOR)
     shared_state = None if shared is None else keras.ops.convert_to_numpy(shared.state)
     try:
-        yield
+        with data_random.untouched():
+            yield
     finally:
-        random.setstate(python)
-        np.random.set_state(numpy)  # noqa: NPY002  # the global state is the point
         if eager is not None:
             eager.setstate(eager_state)
         if shared is not None:

@@ -25,8 +25,7 @@ def draw() -> tuple[float, float]:
 def put(state: data_random.State | None) -> None:
     """Let both stand so."""
     assert state is not None
-    random.setstate(state["python"])
-    np.random.set_state(state["numpy"])  # noqa: NPY002  # the global one
+    data_random.put_back(state)
 
 
 def asked(
