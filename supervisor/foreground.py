@@ -176,7 +176,7 @@ def supervisor_for(
     *,
     launcher: Launcher,
     say: Teller,
-    show: Callable[[JobStatus], None],
+    show: Callable[[JobStatus], None] | None,
     accept_changes: bool = False,
 ) -> Supervisor:
     """What drives the run; it does not know yet what its last supervisor left undone."""

@@ -100,7 +100,8 @@ class Supervisor:
     launcher: Launcher
     clock: Clock
     say: Teller
-    show: Callable[[JobStatus], None]
+    show: Callable[[JobStatus], None] | None
+    """Told how things are after each ``advance``; None: who wants to know asks."""
     accept_changes: bool = False
     """Go on although the training data changed."""
     changed_modules: Changed = Changed.AS_KEPT
@@ -180,7 +181,8 @@ class Supervisor:
         self._listen()
         while self._inbox and self.exit_code is None:
             self._happen(self._inbox.popleft())
-        self.show(self.status())
+        if self.show is not None:
+            self.show(self.status())
 
     def finish(self) -> None:
         """After the last ``advance``: the run has ended, and leaves nothing behind."""
@@ -246,8 +248,7 @@ class Supervisor:
             tiers=NO_SNAPSHOTS if watch is None else watch.telemetry.view.tiers,
             forecast_seconds=self.memory.seconds_left(),
         )
-        page = None if watch is None else watch.telemetry.page()
-        page = self._beside_driver(page)
+        page = None if watch is None else self._beside_driver(watch.page)
         earlier = self._earlier
         if page is None:
             page, earlier = earlier, None

@@ -10,7 +10,7 @@ from supervisor.core.events import DrainRequested
 from supervisor.core.level import JobTeller
 from supervisor.core.spec import Spec
 from supervisor.core.start import Start
-from supervisor.core.status import JobState, JobStatus
+from supervisor.core.status import JobState
 from supervisor.daemon.entries import Entry
 from supervisor.daemon.quarters import House
 from supervisor.foreground import (
@@ -100,7 +100,7 @@ class Starter:
             begun,
             launcher=self.house.quarters(entry.row.owner).launcher,
             say=partial(self.say, entry.name),
-            show=_unseen,
+            show=None,  # the loop asks when it wants to know
             accept_changes=accept_changes,
         )
         supervisor.gpus = self.observer.readings
@@ -149,10 +149,6 @@ def _began(paths: AttemptPaths) -> float | None:
         return None
     awake, booted = map(time.clock_gettime, (time.CLOCK_MONOTONIC, time.CLOCK_BOOTTIME))
     return shimmed.started_ticks / os.sysconf("SC_CLK_TCK") + awake - booted
-
-
-def _unseen(_status: JobStatus) -> None:
-    """The loop asks for the status when it wants one."""
 
 
 def with_gpus(spec: Spec, gpus: tuple[int | str, ...]) -> Spec:

@@ -8,21 +8,15 @@ Documentation: Linux ``admin-guide/cgroup-v2.rst`` (``memory.current``, ``memory
 from pathlib import Path
 
 from supervisor.core.machine import CgroupMemory
+from supervisor.host.kernel_files import read_kernel
 
 ROOT = Path("/sys/fs/cgroup")
 
 
 def oom_kills(pid: int | str = "self", *, root: Path = ROOT) -> int | None:
     """OOM kills counted in the memory cgroup of ``pid`` so far; None: not readable."""
-    try:
-        membership = Path(f"/proc/{pid}/cgroup").read_text()
-    except OSError:
-        return None
-    for path in event_files(membership, root=root):
-        try:
-            count = parse_oom_kills(path.read_text())
-        except OSError:
-            continue
+    for path in event_files(read_kernel(f"/proc/{pid}/cgroup"), root=root):
+        count = parse_oom_kills(read_kernel(path))
         if count is not None:
             return count
     return None
@@ -76,11 +70,7 @@ NO_LIMIT_BYTES = 2**62
 
 def read_memory(pid: int, *, root: Path = ROOT) -> CgroupMemory | None:
     """The memory cgroup of ``pid``; None: there is none that can be read."""
-    try:
-        membership = Path(f"/proc/{pid}/cgroup").read_text()
-    except OSError:
-        return None
-    for events in event_files(membership, root=root):
+    for events in event_files(read_kernel(f"/proc/{pid}/cgroup"), root=root):
         found = _memory(
             events.parent, version=2 if events.name == "memory.events" else 1
         )
@@ -91,26 +81,19 @@ def read_memory(pid: int, *, root: Path = ROOT) -> CgroupMemory | None:
 
 def _memory(group: Path, *, version: int) -> CgroupMemory:
     if version == 2:
-        events = _text(group / "memory.events")
+        events = read_kernel(group / "memory.events")
         return CgroupMemory(
-            used_bytes=_number(_text(group / "memory.current")),
-            limit_bytes=_limit(_text(group / "memory.max")),
+            used_bytes=_number(read_kernel(group / "memory.current")),
+            limit_bytes=_limit(read_kernel(group / "memory.max")),
             oom_kills=parse_oom_kills(events),
             refusals=parse_field(events, "max"),
         )
     return CgroupMemory(
-        used_bytes=_number(_text(group / "memory.usage_in_bytes")),
-        limit_bytes=_limit(_text(group / "memory.limit_in_bytes")),
-        oom_kills=parse_oom_kills(_text(group / "memory.oom_control")),
-        refusals=_number(_text(group / "memory.failcnt")),
+        used_bytes=_number(read_kernel(group / "memory.usage_in_bytes")),
+        limit_bytes=_limit(read_kernel(group / "memory.limit_in_bytes")),
+        oom_kills=parse_oom_kills(read_kernel(group / "memory.oom_control")),
+        refusals=_number(read_kernel(group / "memory.failcnt")),
     )
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text()
-    except OSError:
-        return ""
 
 
 def _number(text: str) -> int | None:

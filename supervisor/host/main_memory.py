@@ -7,9 +7,12 @@ Documentation: proc(5) for ``/proc/meminfo``; Linux ``admin-guide/cgroup-v2.rst`
 
 import os
 from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from supervisor.host.cgroup import ROOT, event_files
+from supervisor.host.kernel_files import read_kernel
 
 MEMINFO = Path("/proc/meminfo")
 NO_LIMIT_BYTES = 2**62
@@ -23,7 +26,7 @@ def capacity(
 
     ``limit``: the spec's, for the attempt. All in bytes.
     """
-    available = parse_available(_text(meminfo))
+    available = parse_available(read_kernel(meminfo))
     found = [
         limit,
         _in_cgroup(pid, rss=rss, root=root),
@@ -42,10 +45,12 @@ def private_bytes(pids: Iterable[int]) -> int:
 
 
 def _private(process: Path) -> int:
-    rollup = _text(process / "smaps_rollup")  # our own processes', or all for root
+    rollup = read_kernel(
+        process / "smaps_rollup"
+    )  # our own processes', or all for root
     if rollup:
         return parse_private(rollup)
-    _, resident, shared, *_ = [*_text(process / "statm").split(), "0", "0", "0"]
+    _, resident, shared, *_ = [*read_kernel(process / "statm").split(), "0", "0", "0"]
     return (int(resident) - int(shared)) * os.sysconf("SC_PAGE_SIZE")
 
 
@@ -77,17 +82,37 @@ def _in_cgroup(pid: int, *, rss: int, root: Path) -> int | None:
     That may be above the limit: pages of libraries are resident, and the kernel can take
     them back, or has charged them to whoever read them first.
     """
-    membership = _text(Path(f"/proc/{pid}/cgroup"))
-    for events in event_files(membership, root=root):
-        group, second = events.parent, events.name == "memory.events"
-        used = _number(
-            group / ("memory.current" if second else "memory.usage_in_bytes")
-        )
-        limit = _number(group / ("memory.max" if second else "memory.limit_in_bytes"))
-        if used is not None and limit is not None and limit < NO_LIMIT_BYTES:
-            room = limit - used + _reclaimable(_text(group / "memory.stat"))
-            return max(rss + room, 0)
+    for group in _groups(read_kernel(f"/proc/{pid}/cgroup"), root):
+        limit = _number(read_kernel(group.limit))
+        if limit is None or limit >= NO_LIMIT_BYTES:
+            continue
+        used = _number(read_kernel(group.used))
+        if used is not None:
+            left = limit - used + _reclaimable(read_kernel(group.stat))
+            return max(rss + left, 0)
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """The files of a cgroup."""
+
+    limit: str
+    used: str
+    stat: str
+
+
+@lru_cache(maxsize=64)
+def _groups(membership: str, root: Path) -> tuple[_Group, ...]:
+    """Those that ``membership`` (``/proc/PID/cgroup``) names."""
+    found: list[_Group] = []
+    for events in event_files(membership, root=root):
+        second = events.name == "memory.events"
+        limit = "memory.max" if second else "memory.limit_in_bytes"
+        used = "memory.current" if second else "memory.usage_in_bytes"
+        names = (limit, used, "memory.stat")
+        found.append(_Group(*(str(events.with_name(name)) for name in names)))
+    return tuple(found)
 
 
 def _reclaimable(stat: str) -> int:
@@ -111,14 +136,6 @@ def parse_field(text: str, field: str) -> int | None:
     return None
 
 
-def _number(path: Path) -> int | None:
+def _number(text: str) -> int | None:
     """None for "max", too: that is no limit."""
-    text = _text(path).strip()
-    return int(text) if text.isdigit() else None
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text()
-    except OSError:
-        return ""
+    return int(text) if text.strip().isdigit() else None

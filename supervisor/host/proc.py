@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from supervisor.core.liveness import Look
+from supervisor.host.kernel_files import read_kernel
 from supervisor.wire.page import Page, Phase
 
 PROC = Path("/proc")
@@ -27,13 +28,12 @@ class Stat:
 
 def stat(pid: int) -> Stat | None:
     """What the kernel says of ``pid``."""
-    try:
-        text = (PROC / str(pid) / "stat").read_bytes()
-    except OSError:
+    text = read_kernel(f"{PROC}/{pid}/stat")
+    if not text:
         return None
-    fields = text.rpartition(b")")[2].split()  # from field 3 on: the name may be odd
+    fields = text.rpartition(")")[2].split()  # from field 3 on: the name may be odd
     return Stat(
-        state=fields[0].decode(),
+        state=fields[0],
         cpu_seconds=(int(fields[11]) + int(fields[12])) / _TICKS,
         started_ticks=int(fields[19]),
     )
@@ -41,10 +41,7 @@ def stat(pid: int) -> Stat | None:
 
 def name_of(pid: int) -> str:
     """Its command name; ``?`` where it may not be read."""
-    try:
-        return (PROC / str(pid) / "comm").read_text(errors="replace").strip()
-    except OSError:
-        return "?"
+    return read_kernel(f"{PROC}/{pid}/comm").strip() or "?"
 
 
 def descendants(pid: int) -> dict[int, int]:
@@ -66,11 +63,13 @@ def descendants(pid: int) -> dict[int, int]:
 def _children(pid: int) -> list[int]:
     """Each thread has the children that it started."""
     found: list[int] = []
+    tasks = f"{PROC}/{pid}/task"
     try:
-        for thread in (PROC / str(pid) / "task").iterdir():
-            found += [int(c) for c in (thread / "children").read_text().split()]
+        threads = os.listdir(tasks)  # noqa: PTH208  # hundreds, and as text
     except OSError:
         return found
+    for thread in threads:
+        found += map(int, read_kernel(f"{tasks}/{thread}/children").split())
     return found
 
 
@@ -82,12 +81,8 @@ def doomed(pid: int) -> bool:
     known = stat(pid)
     if known is None or known.state != "D":
         return False
-    try:
-        status = (PROC / str(pid) / "status").read_text()
-    except OSError:
-        return False
     pending = 0
-    for line in status.splitlines():
+    for line in read_kernel(f"{PROC}/{pid}/status").splitlines():
         key, _, value = line.partition(":")
         if key in {"SigPnd", "ShdPnd"}:
             pending |= int(value, 16)

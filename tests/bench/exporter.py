@@ -3,7 +3,7 @@
 ``make bench-exporter``, or ``python -m tests.bench.exporter [--seconds 60]``
 
 The GPUs are eight of NVML's double (``tests/support/fake_nvml.py``): the cost of a real
-driver comes on top, for both. Two measurements, one after the other:
+driver comes on top, for both. Three measurements, one after the other:
 
 - 64 jobs and 8 GPUs: how long a scrape takes, and how late the loop that publishes once
   a second gets to run (a thread that wants to run every 5 ms notes how late it is). A
@@ -11,6 +11,7 @@ driver comes on top, for both. Two measurements, one after the other:
 - 8 jobs (real processes) and 8 GPUs at 1 Hz, scraped once a second: memory (PSS) and
   processor time of the probe, of a process that holds the exporter and nothing else, and
   of nvitop-exporter at the same time.
+- The same of a daemon that supervises 8 real trainings (``exporter_trial``).
 """
 
 # ruff: noqa: T201  # printing is the job
@@ -24,10 +25,9 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from http.client import HTTPConnection
 from pathlib import Path
 
 import psutil
@@ -37,14 +37,21 @@ from supervisor.core.status import JobStatus
 from supervisor.host.board import Board
 from supervisor.host.http import serve
 from supervisor.host.observer import Observer
+from tests.bench.exporter_trial import report_daemon
 from tests.support.fake_nvml import FakeNvml, build
 from tests.support.metrics import DIGITS
+from tests.support.scraped import (
+    answers,
+    nvitop,
+    quantile,
+    report_uses,
+    scrape,
+    until,
+)
 
 GPUS = 8
 LATE_EVERY = 0.005
 SCRAPES = 400
-ACCEPT = "application/openmetrics-text;version=1.0.0,text/plain;q=0.5"
-READY_SECONDS = 60.0
 
 
 def statuses(jobs: int, pids: list[int], second: int) -> Iterator[JobStatus]:
@@ -157,60 +164,6 @@ def exporter(
             process.communicate()
 
 
-@contextmanager
-def nvitop(nvml: FakeNvml) -> Generator[tuple[subprocess.Popen[bytes], int]]:
-    """nvitop-exporter on the same library, at 1 Hz."""
-    program = Path(sys.executable).with_name("nvitop-exporter")
-    if not program.exists():
-        sys.exit("nvitop-exporter is not installed: make bench-exporter installs it")
-    port = 19_481
-    command = [str(program), "--port", str(port), "--interval", "1"]
-    process = subprocess.Popen(
-        command,
-        env=nvml.environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        yield process, port
-    finally:
-        process.terminate()
-        process.wait(30)
-
-
-def scrape(port: int) -> tuple[float, int]:
-    """How long a scrape takes, in seconds, and its size (compressed)."""
-    began = time.monotonic()
-    connection = HTTPConnection("127.0.0.1", port, timeout=30)
-    headers = {"Accept": ACCEPT, "Accept-Encoding": "gzip"}
-    connection.request("GET", "/metrics", headers=headers)
-    size = len(connection.getresponse().read())
-    connection.close()
-    return time.monotonic() - began, size
-
-
-def until(ready: Callable[[], bool]) -> None:
-    """Wait for it."""
-    ends = time.monotonic() + READY_SECONDS
-    while not ready():
-        if time.monotonic() > ends:
-            sys.exit("it did not get ready")
-        time.sleep(0.1)
-
-
-def answers(port: int) -> bool:
-    """Whether somebody serves there with something to say."""
-    try:
-        return scrape(port)[1] > 1000
-    except OSError:
-        return False
-
-
-def quantile(values: list[float], part: float) -> float:
-    """The value below which ``part`` of them lie."""
-    return sorted(values)[min(int(part * len(values)), len(values) - 1)]
-
-
 def report_scrapes(nvml: FakeNvml, pids: list[int], *, jobs: int) -> None:
     """Scrape time and lateness of the loop."""
     with idle() as bare, exporter(jobs, pids, nvml, watch=True) as (process, port):
@@ -236,20 +189,6 @@ def report_scrapes(nvml: FakeNvml, pids: list[int], *, jobs: int) -> None:
         print(f"   max {1e3 * max(turns):6.2f}   of {len(turns)} turns")
 
 
-@dataclass
-class Use:
-    """Processor time so far, and memory now."""
-
-    cpu: float
-    pss: int
-
-    @classmethod
-    def of(cls, process: psutil.Process) -> "Use":
-        """Of one process."""
-        times = process.cpu_times()
-        return cls(times.user + times.system, process.memory_full_info().pss)
-
-
 def report_use(nvml: FakeNvml, pids: list[int], *, seconds: float) -> None:
     """Memory and processor time of all three, at the same time."""
     with (
@@ -257,28 +196,14 @@ def report_use(nvml: FakeNvml, pids: list[int], *, seconds: float) -> None:
         nvitop(nvml) as (theirs, their_port),
     ):
         until(lambda: answers(port) and answers(their_port))
-        time.sleep(5.0)
         us = psutil.Process(ours.pid)
         (probe,) = us.children()
         watched = {"probe": probe, "exporter": us}
         watched["nvitop-exporter"] = psutil.Process(theirs.pid)
-        before = {name: Use.of(process) for name, process in watched.items()}
-        began = time.monotonic()
-        times: dict[int, list[float]] = {port: [], their_port: []}
-        while time.monotonic() - began < seconds:
-            for one, taken in times.items():
-                taken.append(scrape(one)[0])
-            time.sleep(1.0)
-        passed = time.monotonic() - began
-        after = {name: Use.of(process) for name, process in watched.items()}
-        sizes = {one: scrape(one)[1] for one in times}
-    print(f"\n{len(pids)} jobs, {GPUS} GPUs, 1 Hz, scraped at 1 Hz for {passed:.0f} s")
-    for name, use in after.items():
-        part = (use.cpu - before[name].cpu) / passed
-        print(f"  {name:16} PSS {use.pss / 2**20:5.1f} MiB   CPU {part:6.2%} of a core")
-    for name, one in (("ours", port), ("nvitop-exporter", their_port)):
-        p99 = 1e3 * quantile(times[one], 0.99)
-        print(f"  scrape of {name:16} p99 {p99:6.2f} ms, {sizes[one]} bytes")
+        print(f"\n{len(pids)} jobs that only sleep, {GPUS} GPUs, an exporter alone")
+        report_uses(
+            watched, {"ours": port, "nvitop-exporter": their_port}, seconds=seconds
+        )
 
 
 @contextmanager
@@ -297,7 +222,7 @@ def processes(count: int) -> Generator[list[int]]:
 
 
 def main() -> None:
-    """Both measurements."""
+    """All three measurements."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--jobs", type=int, default=64)
@@ -325,6 +250,7 @@ def main() -> None:
         print(f"load of the machine before: {os.getloadavg()[0]:.1f}")
         report_scrapes(nvml, pids, jobs=given.jobs)
         report_use(nvml, pids, seconds=given.seconds)
+        report_daemon(nvml, Path(directory), jobs=8, seconds=given.seconds)
 
 
 if __name__ == "__main__":

@@ -25,6 +25,8 @@ class BoxUnderTest:
 
     directory: Path
     config: str = ""
+    environment: dict[str, str] | None = None
+    """Of the daemon; None: ours."""
     daemons: list[subprocess.Popen[str]] = field(
         default_factory=list[subprocess.Popen[str]]
     )
@@ -46,6 +48,7 @@ class BoxUnderTest:
         daemon = subprocess.Popen(
             [COMMAND, "daemon", "--config", str(config)],
             cwd=self.directory,
+            env=self.environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
