@@ -89,8 +89,9 @@ class Trainwarden:
 
 
 def marked(directory: Path) -> list[int]:
-    """Processes whose attempt lies below ``directory``."""
-    wanted = f"TRAINWARDEN_DIRECTIVE={directory}".encode()
+    """Processes whose attempt lies below ``directory``: not in one whose name only
+    begins like it, which a test beside this one may have."""
+    wanted = f"TRAINWARDEN_DIRECTIVE={directory}/".encode()
     found: list[int] = []
     for process in Path("/proc").iterdir():
         if process.name.isdigit() and int(process.name) != os.getpid():
