@@ -1,29 +1,13 @@
-"""A row a function: the kinds of data."""
-
-import random
+"""A row a function: arrays and pipelines."""
 
 import keras
 import numpy as np
 import tensorflow as tf
-from prelude import BATCH, WIDTH, N, finish, glorot, make, samples, train
+from ingredients import BATCH, N, glorot, make, noisy, pipeline, samples, seeded
+from prelude import finish, train
 
 layers = keras.layers
 data = tf.data.Dataset
-
-
-def seeded():
-    keras.utils.set_random_seed(7)
-    return samples()
-
-
-def noisy(**options):
-    return make(
-        layers.Dense(8, "relu"),
-        layers.BatchNormalization(),
-        layers.GaussianNoise(0.1),
-        layers.Dropout(0.3),
-        **options,
-    )
 
 
 def arrays_seeded():
@@ -79,10 +63,6 @@ def arrays_steps_per_epoch():
     model = noisy()
     train(model, x, y, batch_size=BATCH, epochs=6, steps_per_epoch=5, initial_epoch=1)
     finish(model)
-
-
-def pipeline(x, y):
-    return data.from_tensor_slices((x, y))
 
 
 def tf_shuffle():
@@ -251,131 +231,6 @@ def tf_random_layer():
     finish(model)
 
 
-class Numbers(keras.utils.PyDataset):
-    """Batches by index."""
-
-    def __init__(self, **options):
-        super().__init__(**options)
-        self.x, self.y = samples()
-
-    def __len__(self):
-        return 8
-
-    def __getitem__(self, index):
-        part = slice(index * BATCH, (index + 1) * BATCH)
-        return self.x[part], self.y[part]
-
-
-def py_dataset():
-    seeded()
-    model = noisy()
-    train(model, Numbers(), epochs=4, validation_data=Numbers())
-    finish(model)
-
-
-def py_dataset_workers():
-    seeded()
-    model = noisy()
-    train(model, Numbers(workers=3, max_queue_size=4), epochs=4)
-    finish(model)
-
-
-def py_dataset_unshuffled():
-    seeded()
-    model = noisy()
-    train(model, Numbers(), epochs=3, shuffle=False)
-    train(model, Numbers(workers=2), epochs=2, shuffle=False, steps_per_epoch=5)
-    finish(model)
-
-
-class Mixed(Numbers):
-    """Keeps an order of its own, and mixes it before and after each epoch."""
-
-    def __init__(self, **options):
-        super().__init__(**options)
-        self.order = np.arange(N)
-        self.rng = np.random.default_rng(4)
-        self.begun, self.recent = 0, []
-
-    def on_epoch_begin(self):
-        self.begun += 1
-        self.rng.shuffle(self.order)
-
-    def on_epoch_end(self):
-        np.random.shuffle(self.order)
-        self.recent.append(int(self.order[0]))
-
-    def __getitem__(self, index):
-        part = self.order[index * BATCH : (index + 1) * BATCH]
-        return self.x[part], self.y[part]
-
-
-def py_dataset_own_order():
-    seeded()
-    model = noisy()
-    mixed = Mixed()
-    train(model, mixed, epochs=3, shuffle=False)
-    train(model, mixed, epochs=2, shuffle=False)
-    kept = mixed.begun, mixed.recent, mixed.order.tolist(), mixed.rng.random()
-    finish(model, kept=kept)
-
-
-class Augmented(Numbers):
-    """Draws from the global generators as it is asked."""
-
-    def __getitem__(self, index):
-        x, y = super().__getitem__(index)
-        scales = np.random.uniform(0.5, 1.5, (len(x), WIDTH)) + random.random()
-        return np.concatenate([x[:, :WIDTH] * scales, x[:, WIDTH:]], 1), y
-
-
-def py_dataset_global_random():
-    seeded()
-    model = noisy()
-    train(model, Augmented(), epochs=3, shuffle=False)
-    kept = np.random.random(), random.random()
-    train(model, Augmented(), epochs=2, shuffle=False)
-    finish(model, kept=kept)
-
-
-def generator():
-    x, y = seeded()
-    model = noisy()
-
-    def batches():
-        rng = np.random.default_rng(1)
-        while True:
-            order = rng.permutation(N)
-            for start in range(0, N, BATCH):
-                part = order[start : start + BATCH]
-                yield x[part], y[part]
-
-    train(model, batches(), epochs=4, steps_per_epoch=8)
-    finish(model)
-
-
-class Rows:
-    """Samples by number, as Grain reads them."""
-
-    def __init__(self, x, y):
-        self.x, self.y = x, y
-
-    def __len__(self):
-        return len(self.x)
-
-    def __getitem__(self, index):
-        return self.x[index], self.y[index]
-
-
-def loader():
-    import grain
-
-    rows = grain.MapDataset.source(Rows(*seeded())).seed(4).shuffle()
-    model = noisy()
-    train(model, rows.batch(BATCH), epochs=4)
-    finish(model)
-
-
 def tf_chained():
     x, y = seeded()
     model = noisy()
@@ -389,58 +244,5 @@ def tf_chained():
         both.map(lambda a, b: b).batch(BATCH).prefetch(2),
         epochs=2,
         validation_data=whole.take(30).batch(10),
-    )
-    finish(model)
-
-
-def validation_steps():
-    x, y = seeded()
-    model = noisy()
-    held = pipeline(x, y).shuffle(N).repeat().batch(10)
-    train(
-        model,
-        x,
-        y,
-        batch_size=BATCH,
-        epochs=4,
-        validation_data=held,
-        validation_steps=4,
-    )
-    train(
-        model,
-        x,
-        y,
-        batch_size=BATCH,
-        epochs=3,
-        validation_data=(x[:50], y[:50]),
-        validation_steps=3,
-        validation_batch_size=7,
-    )
-    finish(model)
-
-
-def validation():
-    x, y = seeded()
-    model = noisy()
-    train(
-        model,
-        x,
-        y,
-        batch_size=BATCH,
-        epochs=5,
-        validation_data=(x[:50], y[:50]),
-        validation_freq=2,
-        validation_steps=3,
-        validation_batch_size=7,
-    )
-    held = pipeline(x, y).shuffle(N).repeat().batch(10)
-    train(
-        model,
-        x,
-        y,
-        batch_size=BATCH,
-        epochs=3,
-        validation_data=held,
-        validation_steps=4,
     )
     finish(model)

@@ -1,8 +1,7 @@
-"""What every row's script shares: data with ids, a ledger, places to die at.
+"""What every row's script shares: places to die at, a ledger, the result.
 
-Plain user code: it runs with and without supervision. The id of a sample is the last
-column of its features. A ``Ledger`` layer counts ids in the train step itself, so the
-count is part of the model; beside it each step writes its ids to a file, which knows
+Plain user code: it runs with and without supervision. The ids that a ``Ledger`` layer
+counts are part of the model; beside it each step writes its ids to a file, which knows
 nothing of snapshots.
 """
 
@@ -18,76 +17,12 @@ import time
 import keras
 import numpy as np
 import tensorflow as tf
+from ingredients import Ledger
 
-N, WIDTH, BATCH = 96, 5, 12
 DIE, HOW = os.environ.get("DIE"), os.environ.get("HOW", "KILL")
 AT_LATEST = os.environ.get("AT_LATEST")
 DELAY = float(os.environ.get("DELAY", "0"))
 ATTEMPT = int(os.environ.get("ATTEMPT", "0"))
-
-
-def samples(n=N, seed=0):
-    """Features (n, WIDTH + 1), the last column the id, and classes (n,)."""
-    x = np.random.default_rng(seed).normal(size=(n, WIDTH)).astype("float32")
-    y = (x.sum(1) > 0).astype("int32")
-    return np.concatenate([x, np.arange(n, dtype="float32")[:, None]], 1), y
-
-
-@keras.saving.register_keras_serializable()
-class Ledger(keras.layers.Layer):
-    """Counts the ids it sees in training and takes them out of the features."""
-
-    def __init__(self, n=N, **kwargs):
-        super().__init__(dtype="float32", **kwargs)
-        self.n = n
-
-    def build(self, _shape):
-        kinds = {"initializer": "zeros", "trainable": False}
-        self.seen = self.add_weight(
-            shape=(self.n,), dtype="int32", name="seen", **kinds
-        )
-        self.steps = self.add_weight(shape=(), dtype="int32", name="steps", **kinds)
-
-    def call(self, inputs, training=False):
-        if training:
-            ids = tf.cast(inputs[:, -1:], tf.int32)
-            ones = tf.ones_like(ids[:, 0])
-            self.seen.assign(tf.tensor_scatter_nd_add(self.seen.value, ids, ones))
-            # Hangs on the data: a call that finds none left is no step.
-            self.steps.assign_add(1 + 0 * ids[0, 0])
-        return inputs[:, :-1]
-
-    def compute_output_shape(self, shape):
-        return (*shape[:-1], shape[-1] - 1)
-
-
-def glorot():
-    return keras.initializers.GlorotUniform(3)
-
-
-def make(*layers, optimizer=None, jit=False, **options):
-    """A compiled classifier that begins with a Ledger."""
-    middle = layers or (keras.layers.Dense(8, "relu", kernel_initializer=glorot()),)
-    model = keras.Sequential(
-        [
-            keras.Input((WIDTH + 1,)),
-            Ledger(),
-            *middle,
-            keras.layers.Dense(2, kernel_initializer=glorot()),
-        ]
-    )
-    compiled(model, optimizer=optimizer, jit=jit, **options)
-    return model
-
-
-def compiled(model, *, optimizer=None, jit=False, **options):
-    model.compile(
-        optimizer or keras.optimizers.Adam(0.01),
-        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-        metrics=["accuracy"],
-        jit_compile=jit,
-        **options,
-    )
 
 
 # --- places ----------------------------------------------------------------------
