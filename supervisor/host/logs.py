@@ -38,13 +38,22 @@ class LogFollower:
 
     def poll(self, *, at_most_bytes: int = POLL_BYTES) -> int:
         """Read on; the number of bytes that were new. A missing log is an empty one."""
-        return self._poll(at_most_bytes)
+        return 0 if self._is_unchanged() else self._poll(at_most_bytes)
 
     def findings(self, *, at_most_bytes: int = END_BYTES) -> LogFindings:
         """What the log says up to its present end: reads the rest first, or the last
         ``at_most_bytes`` of it."""
         self._poll(at_most_bytes, newest=True)
         return self._scanner.findings()
+
+    def _is_unchanged(self) -> bool:
+        """Whether it is the file that was read, and read to its end."""
+        try:
+            status = os.stat(self._path, follow_symlinks=False)  # noqa: PTH116  # often
+        except OSError:
+            return True
+        there = (status.st_dev, status.st_ino), status.st_size
+        return there == (self._identity, self._offset)
 
     def _poll(self, at_most: int, *, newest: bool = False) -> int:
         try:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from supervisor.wire.files import open_regular
+from supervisor.wire.files import regular
 from supervisor.wire.readings import INTEGERS
 
 MAGIC = b"TWPAGE\0\3"
@@ -230,15 +230,20 @@ def read_page(path: Path, *, tries: int = 20) -> Page | None:
     or may not be ours.
     """
     try:
-        with open_regular(path) as file:
-            for _ in range(tries):
-                content = os.pread(file.fileno(), PAGE_BYTES, 0)
-                if os.pread(file.fileno(), _HEADER.size, 0) == content[: _HEADER.size]:
-                    page = parse(content)
-                    if page is not None:
-                        return page
+        descriptor = regular(path)
     except OSError:
         return None
+    try:
+        for _ in range(tries):
+            content = os.pread(descriptor, PAGE_BYTES, 0)
+            if os.pread(descriptor, _HEADER.size, 0) == content[: _HEADER.size]:
+                page = parse(content)
+                if page is not None:
+                    return page
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
     return None
 
 
