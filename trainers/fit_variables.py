@@ -117,7 +117,11 @@ class Places:
 
 
 def tensors_of(found: list[tuple[Described, Any]]) -> list[Tensor]:
-    """Tensors to store, read when they are copied."""
+    """Tensors to store, read when training stops for them.
+
+    A value that was read lasts: TensorFlow changes no tensor. An update of the variable
+    goes to new memory for as long as the old one is held.
+    """
     return [
         Tensor(
             one.tensor,
@@ -125,6 +129,7 @@ def tensors_of(found: list[tuple[Described, Any]]) -> list[Tensor]:
             one.shape,
             variable,
             _pairs_of if one.in_pairs else seams_values.arrays_of,
+            lasting=True,
         )
         for one, variable in found
     ]

@@ -26,14 +26,14 @@ MOST_THREADS = 4
 """Memory is full with a few: https://www.cs.virginia.edu/stream/ has the measure."""
 
 
-def copy_all(pairs: Sequence[Pair]) -> None:
-    """Copy each pair's second array into its first.
+def copy_all(pairs: Sequence[Pair], *, most_threads: int = MOST_THREADS) -> None:
+    """Copy each pair's second array into its first, by at most so many threads.
 
     Raises:
         TypeError, ValueError: one has another dtype or shape than its place.
     """
     nbytes = sum(to.nbytes for to, _ in pairs)
-    helpers = min(_cores(), MOST_THREADS, nbytes // BYTES_PER_THREAD) - 1
+    helpers = min(_cores(), most_threads, nbytes // BYTES_PER_THREAD) - 1
     if helpers < 1:
         _copy(collections.deque(pairs))
         return

@@ -1,8 +1,9 @@
-"""Saving beside the training: it waits for one copy, a thread does the rest.
+"""Saving beside the training: it waits for one copy at most, a thread does the rest.
 
 The copy is made into a slot of the memory tier, or into memory of our own where there is
-no such tier. A thread hashes it, lets the slot be a snapshot, and writes it to disk if
-that was asked for. While it writes, the next snapshot may go into the other slot.
+no such tier. A thread copies what may be copied later (``Image.fill``), hashes it, lets
+the slot be a snapshot, and writes it to disk if that was asked for. While it writes, the
+next snapshot may go into the other slot.
 """
 
 import threading
@@ -14,6 +15,7 @@ from typing import Protocol
 from supervisor.wire.manifest import DURABLE, MEMORY, Manifest
 from supervisor.wire.seal import hash_of
 from trainers import snapshot
+from trainers.parallel_copy import Pair, copy_all
 from trainers.snapshot_memory import MemoryTier, NoMemoryTierError, Slot
 from trainers.tensors import Image, Tensor, layout_of
 
@@ -47,7 +49,8 @@ class Saved:
     nbytes: int
     tier: str = DURABLE
     busy_seconds: float = 0.0
-    """Processor time of the thread without the interpreter's lock: hashing, writing."""
+    """Of the thread's processor time, without the interpreter's lock: copying, hashing,
+    writing."""
     held_seconds: float = 0.0
     """Processor time with it: training may have waited for that long."""
 
@@ -57,6 +60,8 @@ class _Job:
     """One snapshot on its way."""
 
     image: Image
+    left: list[Pair]
+    """To be copied into the image."""
     slot: Slot | None
     manifest: Manifest
     tensors: Sequence[Tensor]
@@ -142,10 +147,10 @@ class Saver:
         slot = self._take(tensors)
         image = self._own_image(tensors) if slot is None else slot.image
         assert image is not None  # noqa: S101  # a slot that was taken has one
-        image.fill(tensors)
+        left = image.fill(tensors)
         stall = time.perf_counter() - began
         job = _Job(
-            image, slot, manifest, tensors, durable or slot is None, stall, began
+            image, left, slot, manifest, tensors, durable or slot is None, stall, began
         )
         job.thread = threading.Thread(target=self._keep, args=(job,), name=THREAD)
         self._sealing = job
@@ -221,6 +226,8 @@ class Saver:
 
     def _seal(self, job: _Job) -> None:
         began = time.thread_time()
+        copy_all(job.left, most_threads=1)  # the other cores are training's again
+        job.left.clear()
         digest = hash_of(job.image.content)
         job.hashing_seconds = time.thread_time() - began
         job.manifest = replace(

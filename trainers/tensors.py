@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from trainers.parallel_copy import copy_all
+from trainers.parallel_copy import Pair, copy_all
 
 _LENGTH = struct.Struct("<Q")
 _ALIGNMENT = 64
@@ -51,6 +51,8 @@ class Tensor(NamedTuple):
     read_all: ReadAll
     """Returns the array (shape ``shape``) of each source; called in the training thread
     for all tensors that share it at once, which is many times as fast."""
+    lasting: bool = False
+    """What ``read_all`` returns stays as it is, whatever becomes of the source."""
 
     def read(self) -> Any:
         """The present value."""
@@ -153,33 +155,43 @@ class Image:
             for view, tensor in zip(views, ordered, strict=True)
         ]
 
-    def fill(self, tensors: Sequence[Tensor]) -> None:
-        """Copy the present values in: all that the training thread waits for.
+    def fill(self, tensors: Sequence[Tensor]) -> list[Pair]:
+        """Read the present values and copy them in: all that training waits for.
 
         Some are read, then those are copied: in turn, reading one was four times as
         slow as the copy of the one before had emptied the caches. Not all at once:
         values of a GPU are copies in the host's memory until they are let go.
+
+        Returns what is left to be copied (by ``copy_all``), beside training: the last
+        of them, at most 32 MiB of ``lasting`` values. They keep their memory until then.
         """
         group: list[tuple[np.ndarray, Tensor]] = []
         nbytes = 0
         for view, index in zip(self._views, self._order, strict=True):
-            group.append((view, tensors[index]))
-            nbytes += view.nbytes
-            if nbytes >= _GROUP_BYTES:
+            if nbytes + view.nbytes > _GROUP_BYTES:
                 _copy(group)
                 group, nbytes = [], 0
-        _copy(group)
+            group.append((view, tensors[index]))
+            nbytes += view.nbytes
+        return _copy(group, but_lasting=nbytes <= _GROUP_BYTES)
 
 
-def _copy(group: Sequence[tuple[np.ndarray, Tensor]]) -> None:
+def _copy(
+    group: Sequence[tuple[np.ndarray, Tensor]], *, but_lasting: bool = False
+) -> list[Pair]:
+    """Read all of ``group`` and copy it; returns what is left to be copied."""
     alike: dict[ReadAll, list[tuple[np.ndarray, Tensor]]] = {}
     for view, tensor in group:
         alike.setdefault(tensor.read_all, []).append((view, tensor))
+    now: list[Pair] = []
+    later: list[Pair] = []
     for read_all, members in alike.items():
         values = read_all([tensor.source for _, tensor in members])
-        copy_all(
-            [(view, value) for (view, _), value in zip(members, values, strict=True)]
-        )
+        for (view, tensor), value in zip(members, values, strict=True):
+            left = but_lasting and tensor.lasting
+            (later if left else now).append((view, value))
+    copy_all(now)
+    return later
 
 
 def parse(content: memoryview) -> Mapping[str, np.ndarray]:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import tempfile
 import threading
+import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -104,6 +105,23 @@ def values(run: Run, entry: Entry) -> float:
     """What the tensors of a snapshot hold; verified."""
     taken = run.memory.load(entry) if entry.tier == MEMORY else run.store.load(entry)
     return float(taken.tensors["a"][-1])
+
+
+def test_lasting_values_are_copied_aside_and_let_go_of(run: Run) -> None:
+    """The snapshot is whole with them, in both tiers; their memory is free again."""
+    held: list[weakref.ref[np.ndarray]] = []
+
+    def read(_sources: Sequence[object]) -> list[np.ndarray]:
+        array = np.full(5000, 7, np.float32)
+        held.append(weakref.ref(array))
+        return [array]
+
+    tensor = Tensor("a", "float32", (5000,), None, read, lasting=True)
+    run.saver.save([tensor], manifest(1, 1), began=0.0, durable=True)
+    run.saver.wait()
+    assert [one.tier for one in run.told] == [MEMORY, DURABLE]
+    assert [values(run, one.entry) for one in run.told if one.entry] == [7.0, 7.0]
+    assert held[0]() is None
 
 
 def test_two_slots_in_turn(run: Run) -> None:
