@@ -11,6 +11,7 @@ The map, in the order of the flow (imports run from left to right only)::
 - ``supervisor.wire``: the formats that outlive a process: what the supervisor tells
   a training process and what that process leaves behind. Standard library only.
 - ``supervisor.supervise``: one run. Next event or deadline → step → effects;
+  ``following`` its attempt, the ``gate`` before the next, and ``showing`` how it stands;
   ``directives``, ``recording`` and ``signals`` are its tools.
 - ``supervisor.foreground``: a job, its ledger row, and the loop over it.
 - ``supervisor.daemon``: many jobs of many users in one loop, and what may be asked of it.

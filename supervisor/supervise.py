@@ -27,55 +27,32 @@ from supervisor.core.effects import (
     UpdateIncident,
 )
 from supervisor.core.events import (
-    DriverStuck,
     Event,
     Exited,
-    GateClear,
-    GateHeld,
-    Spawned,
     SpawnFailed,
     TimeIsUp,
-    Unkillable,
 )
 from supervisor.core.failures import mean_seconds_between_failures
 from supervisor.core.level import Level, Teller
 from supervisor.core.lifecycle import Run, step
-from supervisor.core.placement import GpuReading, by_uuid, named
+from supervisor.core.placement import GpuReading
 from supervisor.core.spec import Spec
 from supervisor.core.status import JobState, JobStatus
-from supervisor.core.tiers import NO_SNAPSHOTS
-from supervisor.core.treatment import Awaited, Treatment
+from supervisor.core.treatment import Treatment
 from supervisor.core.verdicts import RemedyKind
-from supervisor.directives import (
-    incident_sentence,
-    log_cap_of,
-    make_directive,
-    memory_of,
-    tiers_of,
-)
-from supervisor.host.allocator_readings import completed
-from supervisor.host.attempts import Attempt, Launcher, LaunchError, Name
+from supervisor.directives import incident_sentence, make_directive, memory_of
+from supervisor.following import Devices, Following
+from supervisor.gate import gate
+from supervisor.host.attempts import Attempt, Launcher, LaunchError
 from supervisor.host.clock import Clock
-from supervisor.host.ending import Driver, Ending, NoDriver
-from supervisor.host.evidence import gather
+from supervisor.host.ending import Driver, NoDriver
 from supervisor.host.ledger import Ledger, RunRow
-from supervisor.host.memory_watch import MemoryWatch, ask_who_holds
-from supervisor.host.remains import Remains
-from supervisor.host.status import RunFacts, earlier_page, job_status, summed
-from supervisor.host.watching import Watch
 from supervisor.recording import Recorder
+from supervisor.showing import status_of
 from supervisor.signals import wakeups
 from supervisor.wire.changed import Changed
 from supervisor.wire.directive import Directive
-from supervisor.wire.page import Page
 from supervisor.wire.paths import RunPaths
-
-TICK_SECONDS = 0.5
-"""How often telemetry is read and shown while nothing else happens."""
-STARTING_SECONDS = 0.01
-"""How often an attempt that is being started is looked at."""
-ENDING_SECONDS = 0.05
-"""How often the word of the GPU driver is looked for that an attempt's end waits for."""
 
 
 def _not_stuck() -> str | None:
@@ -117,14 +94,8 @@ class Supervisor:
     exit_code: int | None = None
     """What the command ends with; None while the run goes on."""
     recorder: Recorder = field(init=False)
-    remains: Remains = field(init=False)
-    memory: MemoryWatch = field(init=False)
-    _watch: Watch | None = None
-    _ending: Ending | None = None
-    """Of an attempt whose processes are gone, until all is known of it."""
+    _following: Following = field(init=False)
     _inbox: deque[Event] = field(default_factory=deque[Event])
-    _earlier: Page | None = None
-    """Those of the attempts that ended, as one."""
     _incidents: Counter[tuple[Cause, RemedyKind]] = field(
         default_factory=Counter[tuple[Cause, RemedyKind]]
     )
@@ -133,8 +104,20 @@ class Supervisor:
         self.recorder = Recorder(
             row=self.row, ledger=self.ledger, clock=self.clock, say=self.say
         )
-        self.remains = Remains(run_id=self.row.run_id)
-        self.memory = MemoryWatch.of(self.spec)
+        self._following = Following(
+            row=self.row,
+            spec=self.spec,
+            paths=self.paths,
+            launcher=self.launcher,
+            clock=self.clock,
+            post=self.post,
+        )
+
+    @property
+    def _devices(self) -> Devices:
+        return Devices(
+            gpus=self.gpus, faults=self.faults, stuck=self.stuck, silent=self.silent
+        )
 
     def supervise(self) -> int:
         """Run until the end, in the foreground; the exit code of the command."""
@@ -152,7 +135,7 @@ class Supervisor:
     def begin(self) -> None:
         """Before the first ``advance``: what earlier attempts left."""
         self._incidents = self.ledger.counts(self.row.job)
-        self._earlier = earlier_page(self.paths, self.run.attempt + 1)
+        self._following.begin(self.run)
 
     def post(self, event: Event) -> None:
         """Something happened outside, such as a signal: taken in by ``advance``."""
@@ -160,21 +143,17 @@ class Supervisor:
 
     def descriptors(self) -> list[int]:
         """What becomes readable when ``advance`` has something to do."""
-        known = None if self._watch is None else self._watch.attempt.descriptor
-        return [] if known is None else [known]
+        return self._following.descriptors
 
     def wait_seconds(self) -> float:
         """How long ``advance`` may be put off while no descriptor is readable."""
         if self._inbox:
             return 0.0
+        tick = self._following.tick_seconds
         deadline = self.run.deadline
-        if self._ending is not None:
-            return ENDING_SECONDS
-        left = TICK_SECONDS if deadline is None else deadline - self.clock.now()
-        starting = self._watch is not None and not self._watch.started
-        log = TICK_SECONDS if self._watch is None else self._watch.log_seconds
-        tick = STARTING_SECONDS if starting else min(TICK_SECONDS, log)
-        return min(max(left, 0.0), tick)
+        if self._following.over or deadline is None:
+            return tick
+        return min(max(deadline - self.clock.now(), 0.0), tick)
 
     def advance(self) -> None:
         """Take in what is new, and do what follows from it; never waits."""
@@ -210,7 +189,7 @@ class Supervisor:
 
     def take_over(self, attempt: Attempt) -> None:
         """Begin with an attempt that an earlier supervisor started and that still runs."""
-        self._watch = Watch.over(attempt, cap=log_cap_of(self.spec))
+        self._following.start(attempt)
         launching = replace(self.run, state=JobState.LAUNCHING, deadline=None)
         self.run = replace(launching, message=f"attempt {self.run.attempt}")
 
@@ -230,128 +209,22 @@ class Supervisor:
             self.recorder.attempt(history.attempts[-1])
         else:
             self.run = replace(before, state=JobState.RUNNING, deadline=None)
-            self._ending = self._ending_of(exited)
+            self._following.adopt(exited, self._devices)
 
     def status(self) -> JobStatus:
         """What to show right now."""
-        watch = self._watch
-        facts = RunFacts(
-            job=self.row.job,
-            state=self.run.state,
-            attempt=self.run.attempt,
-            message=self.run.message,
-            incidents=self._incidents,
-            batch=self.run.history.batch,
-            treatment=self.run.treatment,
-            promise=None if watch is None else watch.telemetry.view.promise,
-            snapshot_plan=None if watch is None else watch.telemetry.view.snapshot_plan,
-            tiers=NO_SNAPSHOTS if watch is None else watch.telemetry.view.tiers,
-            forecast_seconds=self.memory.seconds_left(),
+        return status_of(
+            self.run, self._following, self._devices, incidents=self._incidents
         )
-        page = None if watch is None else self._beside_driver(watch.page)
-        earlier = self._earlier
-        if page is None:
-            page, earlier = earlier, None
-        return job_status(
-            facts,
-            page,
-            pid=None if watch is None else watch.attempt.pid,
-            now=self.clock.now(),
-            earlier=earlier,
-        )
-
-    def _beside_driver(self, page: Page | None) -> Page | None:
-        """``page``, its memory as the allocator's counts and the driver tell it together
-        where its map cannot be read."""
-        if self.spec.memory.cpu is not None:
-            return page
-        out = self.run.quarantined.union(self.run.treatment.avoid)
-        return completed(page, self.spec.gpus, gpus=self.gpus, out=out)
 
     def _listen(self) -> None:
         """News of the attempt, its end, and the deadline."""
-        if self._watch is not None:
-            self._follow(self._watch)
-        if self._ending is not None:
-            self._await(self._ending)
+        self._following.look(self.run, self._devices)
         self.recorder.flush()
         deadline = self.run.deadline
-        over = self._ending is not None  # it has ended: nothing is overdue any more
+        over = self._following.over  # it has ended: nothing is overdue any more
         if deadline is not None and not over and self.clock.now() >= deadline:
             self.post(TimeIsUp())
-
-    def _follow(self, watch: Watch) -> None:
-        try:
-            if not watch.started and watch.attempt.started():
-                watch.started = True
-                self.post(Spawned(watch.attempt.pid or 0))
-        except LaunchError as error:
-            self._watch = None
-            self.post(SpawnFailed(str(error), lasting=error.lasting))
-        if watch.started:
-            self._observe(watch)
-
-    def _observe(self, watch: Watch) -> None:
-        ended = watch.attempt.ended()  # asked first: all it wrote is read below
-        self._inbox.extend(watch.telemetry.poll())
-        watch.read_log(now=self.clock.now())
-        if ended:
-            self._ending = self._over(watch)
-        else:
-            stuck = self.stuck()
-            if stuck is not None:
-                self.post(DriverStuck(stuck))
-            now = self.clock.now()
-            left = self.memory.host_seconds_left
-            looked = watch.look(now=now, remains=self.remains, host_seconds=left)
-            self._inbox.extend(looked)
-            seen = self.memory.look(
-                attempt=self.run.attempt,
-                pid=watch.attempt.pid,
-                page=self._beside_driver(watch.page),
-                now=now,
-                tree=self.remains.pids,
-            )
-            self._inbox.extend(seen)
-
-    def _over(self, watch: Watch) -> Ending:
-        """All processes of the attempt are gone: what its files tell."""
-        exited = gather(
-            watch.attempt.paths,
-            telemetry=watch.telemetry,
-            log=watch.log,
-            limited=self.spec.memory.cpu is not None,
-            snapshots=tiers_of(self.row, self.spec, self.paths),
-            oom_kills=watch.attempt.oom_kills(),
-            unit=self.launcher.told(self._name, paths=watch.attempt.paths),
-        )
-        page = watch.telemetry.page()
-        if page is not None:
-            self._earlier = summed(self._earlier, page)
-        self._watch = None
-        exited = self.memory.close(exited)
-        return self._ending_of(watch.close(exited, remains=self.remains))
-
-    @property
-    def _name(self) -> Name:
-        """Of the attempt that runs, or was the last to."""
-        return Name(run_id=self.row.run_id, job=self.row.job, number=self.run.attempt)
-
-    def _ending_of(self, exited: Exited) -> Ending:
-        return Ending(
-            exited=exited,
-            at=self.clock.now(),
-            driver=self.faults,
-            gpus=self.gpus,
-            pids=self.remains.pids,
-        )
-
-    def _await(self, ending: Ending) -> None:
-        """What driver and kernel have to say of the end may come a moment later."""
-        exited = ending.known(now=self.clock.now())
-        if exited is not None:
-            self._ending = None
-            self.post(exited)
 
     def _happen(self, event: Event) -> None:
         before = self.run
@@ -379,9 +252,13 @@ class Supervisor:
             case Launch(number=number, treatment=treatment):
                 self._launch(number, treatment)
             case AskDrain() | Kill() | TakeStacks():
-                self._ask(effect)
+                self._following.ask(effect, self.run, self._devices)
             case CheckGate(awaited=awaited):
-                self.post(self._gate(awaited))
+                kept = self.recorder.quarantined()
+                found = gate(
+                    self._following, self.run, self._devices, kept=kept, awaited=awaited
+                )
+                self.post(found)
             case Say(text=text, level=level):
                 self.say(text, level=level)
             case End(exit_code=code):
@@ -389,70 +266,11 @@ class Supervisor:
             case Quarantine() | RecordIncident() | UpdateIncident():
                 return  # written down before
 
-    def _ask(self, effect: AskDrain | Kill | TakeStacks) -> None:
-        watch = self._watch
-        if watch is None:
-            return  # it ended a moment ago: the exit is on its way
-        match effect:
-            case AskDrain():
-                if self.run.averts is not None:
-                    ask_who_holds(watch.attempt.paths)
-                watch.attempt.ask_drain()
-            case TakeStacks():
-                watch.take_stacks(now=self.clock.now())
-            case Kill():
-                stuck = watch.kill(
-                    self.gpus(),
-                    now=self.clock.now(),
-                    patience_seconds=self.spec.drain.unkillable,
-                )
-                if stuck is not None:
-                    self.post(stuck)
-
     def _record(self, effect: RecordIncident) -> None:
         if effect.happened is Happened.ENDED:
             self._incidents[effect.diagnosis.cause, effect.remedy.kind] += 1
         self.recorder.incident(effect)
         self.say(incident_sentence(effect), level=Level.WARNING)
-
-    def _gate(self, awaited: Awaited | None) -> GateClear | GateHeld | Unkillable:
-        gpus = self.gpus()
-        kept = self.recorder.quarantined()
-        quarantined = self.run.quarantined if kept is None else kept
-        out = quarantined.union(self.run.treatment.avoid)
-        wanted = named(self.spec.gpus, gpus)
-        found = self.remains.gate(
-            now=self.clock.now(),
-            gpus=gpus,
-            visible=[gpu for gpu in wanted if gpu not in out],
-            awaited=awaited,
-            disk=self.paths.snapshots,
-        )
-        if not isinstance(found, GateClear):
-            return found
-        if wanted and out.issuperset(wanted):
-            return GateHeld(
-                f"every GPU of this run is quarantined: {', '.join(wanted)}"
-            )
-        blind = self._blind(gpus, out)
-        if blind is not None:
-            return GateHeld(blind)
-        left = self.launcher.left(self.row.run_id, job=self.row.job)
-        return GateClear(kept) if left is None else GateHeld(left)
-
-    def _blind(self, gpus: tuple[GpuReading, ...], out: frozenset[str]) -> str | None:
-        """Why it cannot be told which GPUs are not those that must be left out."""
-        if gpus or not out or by_uuid(self.spec.gpus) or self.spec.memory.cpu:
-            return None
-        because = self.silent()
-        return None if because is None else f"{', '.join(sorted(out))}: {because}"
-
-    def _between_failures(self) -> float:
-        """Mean seconds from one failure of this run to the next."""
-        seconds = sum(self._earlier.phase_seconds) if self._earlier else 0.0
-        return mean_seconds_between_failures(
-            seconds=seconds, failures=self.run.history.failures
-        )
 
     def _launch(self, number: int, treatment: Treatment) -> None:
         directive = self._directive(number, treatment)
@@ -462,16 +280,19 @@ class Supervisor:
         except LaunchError as error:
             self.post(SpawnFailed(str(error), lasting=error.lasting))
         else:
-            self._watch = Watch.over(attempt, cap=log_cap_of(self.spec))
+            self._following.start(attempt)
 
     def _directive(self, number: int, treatment: Treatment) -> Directive:
+        between_failures = mean_seconds_between_failures(
+            seconds=self._following.spent_seconds, failures=self.run.history.failures
+        )
         directive = make_directive(
             self.row,
             self.spec,
             self.paths,
             number,
             treatment,
-            between_failures=self._between_failures(),
+            between_failures=between_failures,
             gpus=self.gpus(),
             quarantined=self.run.quarantined,
         )

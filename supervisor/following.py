@@ -1,0 +1,221 @@
+"""The attempt of a run, followed: from its start until all is known of its end.
+
+What is new becomes events, in the order in which it is seen; what follows from them is
+decided elsewhere. Nobody waits here.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from supervisor.core.effects import AskDrain, Kill, TakeStacks
+from supervisor.core.events import DriverStuck, Event, Exited, Spawned, SpawnFailed
+from supervisor.core.lifecycle import Run
+from supervisor.core.placement import GpuReading
+from supervisor.core.spec import Spec
+from supervisor.directives import log_cap_of, tiers_of
+from supervisor.host.allocator_readings import completed
+from supervisor.host.attempts import Attempt, Launcher, LaunchError, Name
+from supervisor.host.clock import Clock
+from supervisor.host.ending import Driver, Ending
+from supervisor.host.evidence import gather
+from supervisor.host.ledger import RunRow
+from supervisor.host.memory_watch import MemoryWatch, ask_who_holds
+from supervisor.host.remains import Remains
+from supervisor.host.status import earlier_page, summed
+from supervisor.host.watching import Watch
+from supervisor.wire.page import Page
+from supervisor.wire.paths import RunPaths
+
+TICK_SECONDS = 0.5
+"""How often telemetry is read and shown while nothing else happens."""
+STARTING_SECONDS = 0.01
+"""How often an attempt that is being started is looked at."""
+ENDING_SECONDS = 0.05
+"""How often the word of the GPU driver is looked for that an attempt's end waits for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Devices:
+    """What a run asks about the GPUs of the box and their driver."""
+
+    gpus: Callable[[], tuple[GpuReading, ...]]
+    faults: Driver
+    stuck: Callable[[], str | None]
+    silent: Callable[[], str | None]
+
+
+@dataclass(kw_only=True)
+class Following:
+    """The attempts of one run, one after the other."""
+
+    row: RunRow
+    spec: Spec
+    paths: RunPaths
+    launcher: Launcher
+    clock: Clock
+    post: Callable[[Event], None]
+    """Told what is new."""
+    remains: Remains = field(init=False)
+    memory: MemoryWatch = field(init=False)
+    watch: Watch | None = None
+    """Of the attempt that runs; None: there is none."""
+    earlier: Page | None = None
+    """Those of the attempts that ended, as one."""
+    _ending: Ending | None = None
+    """Of an attempt whose processes are gone, until all is known of it."""
+
+    def __post_init__(self) -> None:
+        self.remains = Remains(run_id=self.row.run_id)
+        self.memory = MemoryWatch.of(self.spec)
+
+    def begin(self, run: Run) -> None:
+        """Before the first look: what earlier attempts left."""
+        self.earlier = earlier_page(self.paths, run.attempt + 1)
+
+    def start(self, attempt: Attempt) -> None:
+        """Follow ``attempt``, which was launched or is taken over."""
+        self.watch = Watch.over(attempt, cap=log_cap_of(self.spec))
+
+    def adopt(self, exited: Exited, devices: Devices) -> None:
+        """The attempt of an earlier supervisor has ended, as its files tell it."""
+        self._ending = self._ending_of(exited, devices)
+
+    @property
+    def over(self) -> bool:
+        """The attempt has ended, but not all is known of that."""
+        return self._ending is not None
+
+    @property
+    def spent_seconds(self) -> float:
+        """In the phases of the attempts that ended."""
+        return sum(self.earlier.phase_seconds) if self.earlier else 0.0
+
+    @property
+    def descriptors(self) -> list[int]:
+        """What becomes readable when there is something to see."""
+        known = None if self.watch is None else self.watch.attempt.descriptor
+        return [] if known is None else [known]
+
+    @property
+    def tick_seconds(self) -> float:
+        """After how long to look again while no descriptor is readable."""
+        if self.over:
+            return ENDING_SECONDS
+        if self.watch is None:
+            return TICK_SECONDS
+        if not self.watch.started:
+            return STARTING_SECONDS
+        return min(TICK_SECONDS, self.watch.log_seconds)
+
+    def look(self, run: Run, devices: Devices) -> None:
+        """Post the news of the attempt, and of its end."""
+        if self.watch is not None:
+            self._follow(self.watch, run, devices)
+        if self._ending is not None:
+            self._await(self._ending)
+
+    def _follow(self, watch: Watch, run: Run, devices: Devices) -> None:
+        try:
+            if not watch.started and watch.attempt.started():
+                watch.started = True
+                self.post(Spawned(watch.attempt.pid or 0))
+        except LaunchError as error:
+            self.watch = None
+            self.post(SpawnFailed(str(error), lasting=error.lasting))
+        if watch.started:
+            self._observe(watch, run, devices)
+
+    def _observe(self, watch: Watch, run: Run, devices: Devices) -> None:
+        ended = watch.attempt.ended()  # asked first: all it wrote is read below
+        self._post_all(watch.telemetry.poll())
+        watch.read_log(now=self.clock.now())
+        if ended:
+            self._ending = self._ended(watch, run, devices)
+        else:
+            stuck = devices.stuck()
+            if stuck is not None:
+                self.post(DriverStuck(stuck))
+            now = self.clock.now()
+            left = self.memory.host_seconds_left
+            looked = watch.look(now=now, remains=self.remains, host_seconds=left)
+            self._post_all(looked)
+            seen = self.memory.look(
+                attempt=run.attempt,
+                pid=watch.attempt.pid,
+                page=self.beside_driver(watch.page, run, devices),
+                now=now,
+                tree=self.remains.pids,
+            )
+            self._post_all(seen)
+
+    def _post_all(self, events: list[Event]) -> None:
+        for event in events:
+            self.post(event)
+
+    def beside_driver(
+        self, page: Page | None, run: Run, devices: Devices
+    ) -> Page | None:
+        """``page``, its memory as the allocator's counts and the driver tell it together
+        where its map cannot be read."""
+        if self.spec.memory.cpu is not None:
+            return page
+        out = run.quarantined.union(run.treatment.avoid)
+        return completed(page, self.spec.gpus, gpus=devices.gpus, out=out)
+
+    def _ended(self, watch: Watch, run: Run, devices: Devices) -> Ending:
+        """All processes of the attempt are gone: what its files tell."""
+        name = Name(run_id=self.row.run_id, job=self.row.job, number=run.attempt)
+        exited = gather(
+            watch.attempt.paths,
+            telemetry=watch.telemetry,
+            log=watch.log,
+            limited=self.spec.memory.cpu is not None,
+            snapshots=tiers_of(self.row, self.spec, self.paths),
+            oom_kills=watch.attempt.oom_kills(),
+            unit=self.launcher.told(name, paths=watch.attempt.paths),
+        )
+        page = watch.telemetry.page()
+        if page is not None:
+            self.earlier = summed(self.earlier, page)
+        self.watch = None
+        exited = self.memory.close(exited)
+        return self._ending_of(watch.close(exited, remains=self.remains), devices)
+
+    def _ending_of(self, exited: Exited, devices: Devices) -> Ending:
+        return Ending(
+            exited=exited,
+            at=self.clock.now(),
+            driver=devices.faults,
+            gpus=devices.gpus,
+            pids=self.remains.pids,
+        )
+
+    def _await(self, ending: Ending) -> None:
+        """What driver and kernel have to say of the end may come a moment later."""
+        exited = ending.known(now=self.clock.now())
+        if exited is not None:
+            self._ending = None
+            self.post(exited)
+
+    def ask(
+        self, effect: AskDrain | Kill | TakeStacks, run: Run, devices: Devices
+    ) -> None:
+        """Make the attempt end, or tell what it does."""
+        watch = self.watch
+        if watch is None:
+            return  # it ended a moment ago: the exit is on its way
+        match effect:
+            case AskDrain():
+                if run.averts is not None:
+                    ask_who_holds(watch.attempt.paths)
+                watch.attempt.ask_drain()
+            case TakeStacks():
+                watch.take_stacks(now=self.clock.now())
+            case Kill():
+                stuck = watch.kill(
+                    devices.gpus(),
+                    now=self.clock.now(),
+                    patience_seconds=self.spec.drain.unkillable,
+                )
+                if stuck is not None:
+                    self.post(stuck)
