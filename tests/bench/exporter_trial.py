@@ -6,6 +6,7 @@ from pathlib import Path
 
 import psutil
 
+from supervisor.core.status import JobState
 from tests.support.boxes import BoxUnderTest, box_in
 from tests.support.fake_nvml import FakeNvml
 from tests.support.scraped import answers, nvitop, report_uses, until
@@ -46,6 +47,9 @@ def report_daemon(
             {"ours": PORT, "nvitop-exporter": their_port},
             seconds=seconds,
         )
+        for number in range(jobs):  # each gives its memory tier back
+            box.do("stop", f"job-{number}")
+            box.until(lambda job: JobState(job["state"]).ended, f"job-{number}")
 
 
 def _begun(box: BoxUnderTest, nvml: FakeNvml) -> int:
