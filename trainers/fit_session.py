@@ -66,6 +66,7 @@ class Session:
             refused=self._without_memory,
             beyond_quota=self._beyond_quota,
             pinned=set(self.plan.in_memory),
+            beside=directive.memory_limit_bytes is None,
         )
         self.cadence = cadence_of(directive, memory=self.memory is not None)
         self._measured = Measured(cores=len(os.sched_getaffinity(0)))

@@ -91,6 +91,9 @@ class Saver:
     """Told how many bytes have to stay although they are more than the quota."""
     pinned: set[str] = field(default_factory=set)
     """Names in memory that are still to be restored from."""
+    beside: bool = True
+    """Whether values may be held while training goes on: not in an allocator that has
+    a limit, where a snapshot must not be what fills it."""
     _retired: MemoryTier | None = None
     _own: Image | None = None
     _sealing: _Job | None = None
@@ -148,6 +151,9 @@ class Saver:
         image = self._own_image(tensors) if slot is None else slot.image
         assert image is not None  # noqa: S101  # a slot that was taken has one
         left = image.fill(tensors)
+        if not self.beside:
+            copy_all(left)
+            left = []
         stall = time.perf_counter() - began
         job = _Job(
             image, left, slot, manifest, tensors, durable or slot is None, stall, began

@@ -20,7 +20,8 @@ from typing_extensions import override
 from supervisor.wire.files import read_json
 from supervisor.wire.manifest import DURABLE, FORMAT, MANIFEST, MEMORY, TENSORS
 from supervisor.wire.manifest import Manifest as TheManifest
-from trainers import resume, tensors
+from trainers import resume, saver, tensors
+from trainers.parallel_copy import Pair, copy_all
 from trainers.saver import Saved, Saver
 from trainers.snapshot import Entry, Store
 from trainers.snapshot_memory import MemoryTier, NoMemoryTierError, Slot
@@ -122,6 +123,33 @@ def test_lasting_values_are_copied_aside_and_let_go_of(run: Run) -> None:
     assert [one.tier for one in run.told] == [MEMORY, DURABLE]
     assert [values(run, one.entry) for one in run.told if one.entry] == [7.0, 7.0]
     assert held[0]() is None
+
+
+def test_nothing_is_held_where_an_allocator_has_a_limit(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A snapshot must not be what fills it: what was read is free when training goes on."""
+    held: list[weakref.ref[np.ndarray]] = []
+    saving = threading.Event()
+
+    def read(_sources: Sequence[object]) -> list[np.ndarray]:
+        array = np.full(5000, 7, np.float32)
+        held.append(weakref.ref(array))
+        return [array]
+
+    def copy_later(pairs: Sequence[Pair], *, most_threads: int = 1) -> None:
+        aside = threading.current_thread() is not threading.main_thread()
+        assert not aside or saving.wait(60)
+        copy_all(pairs, most_threads=most_threads)
+
+    run.saver.beside = False
+    tensor = Tensor("a", "float32", (5000,), None, read, lasting=True)
+    monkeypatch.setattr(saver, "copy_all", copy_later)
+    run.saver.save([tensor], manifest(1, 1), began=0.0, durable=True)
+    assert held[0]() is None
+    saving.set()
+    run.saver.wait()
+    assert [values(run, one.entry) for one in run.told if one.entry] == [7.0, 7.0]
 
 
 def test_two_slots_in_turn(run: Run) -> None:
