@@ -26,8 +26,10 @@ from supervisor.host.watching import Watch
 from supervisor.wire.page import Page
 from supervisor.wire.paths import RunPaths
 
-TICK_SECONDS = 0.5
-"""How often telemetry is read and shown while nothing else happens."""
+TICK_SECONDS = 1.0
+"""How often telemetry is read while nothing else happens."""
+SHOWN_SECONDS = 0.5
+"""... where somebody is shown it."""
 STARTING_SECONDS = 0.01
 """How often an attempt that is being started is looked at."""
 ENDING_SECONDS = 0.05
@@ -55,6 +57,8 @@ class Following:
     clock: Clock
     post: Callable[[Event], None]
     """Told what is new."""
+    usual_seconds: float
+    """After how long to look again while nothing happens."""
     remains: Remains = field(init=False)
     memory: MemoryWatch = field(init=False)
     watch: Watch | None = None
@@ -102,10 +106,10 @@ class Following:
         if self.over:
             return ENDING_SECONDS
         if self.watch is None:
-            return TICK_SECONDS
+            return self.usual_seconds
         if not self.watch.started:
             return STARTING_SECONDS
-        return min(TICK_SECONDS, self.watch.log_seconds)
+        return min(self.usual_seconds, self.watch.log_seconds)
 
     def look(self, run: Run, devices: Devices) -> None:
         """Post the news of the attempt, and of its end."""

@@ -41,7 +41,7 @@ from supervisor.core.status import JobState, JobStatus
 from supervisor.core.treatment import Treatment
 from supervisor.core.verdicts import RemedyKind
 from supervisor.directives import incident_sentence, make_directive, memory_of
-from supervisor.following import Devices, Following
+from supervisor.following import SHOWN_SECONDS, TICK_SECONDS, Devices, Following
 from supervisor.gate import gate
 from supervisor.host.attempts import Attempt, Launcher, LaunchError
 from supervisor.host.clock import Clock
@@ -111,6 +111,7 @@ class Supervisor:
             launcher=self.launcher,
             clock=self.clock,
             post=self.post,
+            usual_seconds=TICK_SECONDS if self.show is None else SHOWN_SECONDS,
         )
 
     @property

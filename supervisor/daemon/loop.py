@@ -98,8 +98,8 @@ class Daemon:
 
     def _show(self) -> None:
         now = self.box.starter.clock.now()
-        if now < self.show_at:
-            return
+        if now < self.show_at - RUSH_SECONDS:
+            return  # or as good as due: not another turn for that
         self.show_at = now + (SHOW_SECONDS if self.observer.whole else SOON_SECONDS)
         statuses = [entry.status() for entry in self.box.entries.values()]
         self.observer.show(statuses, kept_out=self.box.kept_out)
