@@ -20,6 +20,7 @@ from supervisor.daemon.desk import Choice
 from supervisor.daemon.entries import BoxError, Entry
 from supervisor.daemon.loop import Daemon
 from supervisor.daemon.quarters import user_name
+from supervisor.following import TICK_SECONDS
 from supervisor.host.attempts import LaunchError
 from supervisor.host.ledger import LedgerError
 from supervisor.host.observer import Observer
@@ -175,12 +176,12 @@ def test_a_log_that_grows_fast_is_read_again_soon(tmp_path: Path) -> None:
             return entry.supervisor.wait_seconds()
 
         mib = 2**20
-        assert waits(0) == 0.5
+        assert waits(0) == TICK_SECONDS
         assert waits(8 * mib) == pytest.approx(0.125)
-        assert waits(1 * mib) == 0.5
+        assert waits(mib // 2) == TICK_SECONDS
         assert waits(24 * mib) == 0.0
         assert waits(0) == pytest.approx(0.125)
-        assert waits(0) == 0.5
+        assert waits(0) == TICK_SECONDS
 
 
 def test_a_job_that_asks_for_no_gpu_gets_none(tmp_path: Path) -> None:
