@@ -1,16 +1,18 @@
 """Signals in the training process.
 
 SIGTERM asks for a drain: at the next step boundary the state is saved and the process
-ends with 75. Outside of ``fit`` nothing would be lost, so it ends at once. A second
-SIGTERM ends it at once wherever it is. SIGINT is the supervisor's: it forwards it as
-SIGTERM. Once the script has ended SIGTERM changes nothing. SIGUSR1 writes the stacks of
-all threads into the fault log.
+ends with 75. Outside of ``fit`` nothing would be lost, so it ends at once. A SIGTERM that
+comes later than ``SAME_SECONDS`` after the first ends it at once wherever it is. SIGINT is
+the supervisor's: it forwards it as SIGTERM. Once the script has ended SIGTERM changes
+nothing. SIGUSR1 writes the stacks of all threads into the fault log.
 """
 
 import faulthandler
+import math
 import os
 import signal
 import sys
+import time
 from typing import NoReturn
 
 from supervisor.wire.directive import EXIT_DRAINED
@@ -20,6 +22,11 @@ from trainers.attempt import Attempt
 NOTHING_TRAINED = (
     "ended on request before any supervised fit began: the next run starts over"
 )
+
+SAME_SECONDS = 2.0
+"""So long after the first, a SIGTERM is the same request, come by another way: a parent
+that dies sends it once for each of its threads (PR_SET_PDEATHSIG of prctl(2) is about the
+thread), and Slurm sends it to every process of a job."""
 
 
 def leave(attempt: Attempt, *, step: int | None, snapshot: str | None) -> NoReturn:
@@ -40,15 +47,18 @@ def leave(attempt: Attempt, *, step: int | None, snapshot: str | None) -> NoRetu
 def install(attempt: Attempt) -> None:
     """Set the handlers of this process; children that are forked get the defaults."""
 
-    ours = os.getpid()
+    ours, asked_at = os.getpid(), -math.inf
 
     def on_term(_number: int, _frame: object) -> None:
+        nonlocal asked_at
         # A signal may find a child before ``forget`` ran in it: it drains nothing.
-        if attempt.drain_requested or os.getpid() != ours:
+        same = time.monotonic() - asked_at < SAME_SECONDS
+        if os.getpid() != ours or (attempt.drain_requested and not same):
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             os.kill(os.getpid(), signal.SIGTERM)
+        if attempt.drain_requested:
             return
-        attempt.drain_requested = True
+        attempt.drain_requested, asked_at = True, time.monotonic()
         if attempt.running_fit is not None:
             return  # the next step boundary sees the flag
         if attempt.steps_here is None:

@@ -73,6 +73,9 @@ class Stuck(keras.callbacks.Callback):
             settle()
             os.kill(os.getpid(), signal.SIGTERM)  # asks for a drain
             time.sleep(0.2)
+            os.kill(os.getpid(), signal.SIGTERM)  # the same request, by another way
+            time.sleep(2.2)
+            print("still there", flush=True)
             os.kill(os.getpid(), signal.SIGTERM)  # and this one does not wait
             time.sleep(60)
 
@@ -100,6 +103,7 @@ def test_what_goes_wrong_is_told_and_training_goes_on(tmp_path: Path) -> None:
     script = attempts.script(SCRIPT)
     outcome = attempts.run(script, environment=allocator)
     assert outcome.code == -signal.SIGTERM, outcome.err
+    assert outcome.out.endswith("still there\n")
     failed = outcome.of(Kind.SNAPSHOT_FAILED)
     assert [record["step"] for record in failed] == [4]
     assert failed[0]["errno"] is not None
