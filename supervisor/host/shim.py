@@ -79,6 +79,8 @@ def main(arguments: list[str]) -> None:
     write(directory, "shimmed.json", introduction(pid))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
     status, usage = wait_for(pid)
+    # Python gives its handlers up before it ends: an alarm then would end us by a signal.
+    signal.setitimer(signal.ITIMER_REAL, 0.0)
     ended = time.monotonic_ns()
     swept, left = sweep()
     by_signal = os.WIFSIGNALED(status)
