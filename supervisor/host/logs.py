@@ -49,7 +49,7 @@ class LogFollower:
     def _is_unchanged(self) -> bool:
         """Whether it is the file that was read, and read to its end."""
         try:
-            status = os.stat(self._path, follow_symlinks=False)  # noqa: PTH116  # often
+            status = self._path.stat(follow_symlinks=False)
         except OSError:
             return True
         there = (status.st_dev, status.st_ino), status.st_size
