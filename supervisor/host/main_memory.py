@@ -11,12 +11,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from supervisor.host.cgroup import ROOT, event_files
+from supervisor.host.cgroup import NO_LIMIT_BYTES, ROOT, event_files, parse_field
 from supervisor.host.kernel_files import read_kernel
 
 MEMINFO = Path("/proc/meminfo")
-NO_LIMIT_BYTES = 2**62
-"""Version 1 writes the largest multiple of a page where there is no limit."""
 
 
 def capacity(
@@ -125,15 +123,6 @@ def _reclaimable(stat: str) -> int:
         if found is not None:
             return max(found - (parse_field(stat, in_tmpfs) or 0), 0)
     return 0
-
-
-def parse_field(text: str, field: str) -> int | None:
-    """The count after ``field``; None where there is no such line."""
-    for line in text.splitlines():
-        name, _, value = line.partition(" ")
-        if name == field and value.strip().isdigit():
-            return int(value)
-    return None
 
 
 def _number(text: str) -> int | None:
