@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from supervisor.core.metrics_row import Kind, Lifetime, Metric, Point, Value, one
+from supervisor.core.metrics_row import Kind, Lifetime, Metric, Points, Value
 from supervisor.core.status import AllocatorStatus, JobStatus, TierStatus
 
 TIERS = ("memory", "durable")
@@ -17,30 +17,36 @@ def _snapshot_step(status: JobStatus) -> Value:
     return status.snapshot.step if status.snapshot else None
 
 
-def _tier(get: Callable[[TierStatus], Value]) -> Callable[[JobStatus], list[Point]]:
-    def read(status: JobStatus) -> list[Point]:
-        known = {tier: status.tiers.get(tier, TierStatus()) for tier in TIERS}
-        return [((tier,), get(one)) for tier, one in known.items()]
+_NONE = TierStatus()
 
-    return read
+
+def _tier(get: Callable[[TierStatus], Value]) -> Callable[[JobStatus], Points]:
+    return lambda status: tuple(
+        ((tier,), get(status.tiers.get(tier, _NONE))) for tier in TIERS
+    )
 
 
 def _allocator(
     get: Callable[[AllocatorStatus], Value],
-) -> Callable[[JobStatus], list[Point]]:
-    return one(lambda status: get(status.allocator) if status.allocator else None)
+) -> Callable[[JobStatus], Value]:
+    return lambda status: get(status.allocator) if status.allocator else None
 
 
-def _source(status: JobStatus) -> list[Point]:
+_SOURCES = {
+    now: tuple(((source,), float(source == now)) for source in SOURCES)
+    for now in SOURCES
+}
+
+
+def _source(status: JobStatus) -> Points:
     if status.allocator is None or status.allocator.source is None:
-        return []
-    now = status.allocator.source
-    return [((source,), float(source == now)) for source in SOURCES]
+        return ()
+    return _SOURCES[status.allocator.source]
 
 
-def _forecast(status: JobStatus) -> list[Point]:
+def _forecast(status: JobStatus) -> Points:
     seconds = status.forecast_seconds
-    return [((resource,), seconds.get(resource)) for resource in RESOURCES]
+    return tuple(((resource,), seconds.get(resource)) for resource in RESOURCES)
 
 
 MEMORY_METRICS: tuple[Metric, ...] = (
@@ -51,7 +57,7 @@ MEMORY_METRICS: tuple[Metric, ...] = (
         lifetime=Lifetime.ATTEMPT,
         help="The most that the framework's allocator may take.",
         source="allocator, or an estimate",
-        read=one(lambda status: status.memory_limit_bytes),
+        value=lambda status: status.memory_limit_bytes,
     ),
     Metric(
         name="allocator_in_use",
@@ -60,7 +66,7 @@ MEMORY_METRICS: tuple[Metric, ...] = (
         lifetime=Lifetime.ATTEMPT,
         help="Handed out by the framework's allocator.",
         source="allocator",
-        read=one(lambda status: status.memory_in_use_bytes),
+        value=lambda status: status.memory_in_use_bytes,
     ),
     Metric(
         name="allocator_peak",
@@ -69,7 +75,7 @@ MEMORY_METRICS: tuple[Metric, ...] = (
         lifetime=Lifetime.ATTEMPT,
         help="The most that was handed out at once in this attempt.",
         source="allocator",
-        read=one(lambda status: status.memory_peak_bytes),
+        value=lambda status: status.memory_peak_bytes,
     ),
     Metric(
         name="allocator_pool",
@@ -78,7 +84,7 @@ MEMORY_METRICS: tuple[Metric, ...] = (
         lifetime=Lifetime.ATTEMPT,
         help="Taken from the device by the framework's allocator so far.",
         source="allocator map, or an estimate",
-        read=_allocator(lambda known: known.pool_bytes),
+        value=_allocator(lambda known: known.pool_bytes),
     ),
     Metric(
         name="allocator_largest_free",
@@ -87,7 +93,7 @@ MEMORY_METRICS: tuple[Metric, ...] = (
         lifetime=Lifetime.ATTEMPT,
         help="The largest free block inside the allocator's pool.",
         source="allocator map",
-        read=_allocator(lambda known: known.largest_free_bytes),
+        value=_allocator(lambda known: known.largest_free_bytes),
     ),
     Metric(
         name="allocator_largest_allocatable",
@@ -96,7 +102,7 @@ MEMORY_METRICS: tuple[Metric, ...] = (
         lifetime=Lifetime.ATTEMPT,
         help="The largest tensor that would fit now: a free block, or room to grow.",
         source="allocator map, or an estimate",
-        read=_allocator(lambda known: known.largest_allocatable_bytes),
+        value=_allocator(lambda known: known.largest_allocatable_bytes),
     ),
     Metric(
         name="allocator_fragmentation",
@@ -105,7 +111,7 @@ MEMORY_METRICS: tuple[Metric, ...] = (
         lifetime=Lifetime.ATTEMPT,
         help="Part of the pool's free memory that is not in its largest free block.",
         source="allocator map",
-        read=_allocator(lambda known: known.fragmentation),
+        value=_allocator(lambda known: known.fragmentation),
     ),
     Metric(
         name="allocator_source",
@@ -133,14 +139,14 @@ MEMORY_METRICS: tuple[Metric, ...] = (
         lifetime=Lifetime.ATTEMPT,
         help="Main memory that the training process has resident.",
         source="telemetry page",
-        read=one(lambda status: status.host_rss_bytes),
+        value=lambda status: status.host_rss_bytes,
     ),
     Metric(
         name="snapshot_step",
         kind=Kind.GAUGE,
         help="Step of the newest whole snapshot.",
         source="snapshots",
-        read=one(_snapshot_step),
+        value=_snapshot_step,
     ),
     Metric(
         name="snapshots",

@@ -42,6 +42,7 @@ Value = float | Distribution | None
 """None: not known, so not exported."""
 Point = tuple[tuple[str, ...], Value]
 """Values of the labels (of a run: those after ``run``), and the value."""
+Points = tuple[Point, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,11 +57,13 @@ class Metric:
     unit: str = ""
     labels: tuple[str, ...] = ("run",)
     lifetime: Lifetime = Lifetime.RUN
-    read: Callable[[JobStatus], Iterable[Point]] | None = None
-    """Of a run; the points are without its name."""
+    value: Callable[[JobStatus], Value] | None = None
+    """Of a run, where there is no label but ``run``."""
+    read: Callable[[JobStatus], Points] | None = None
+    """Of a run, where there are more; the points are without its name."""
     read_machine: Callable[[Machine], Iterable[Point]] | None = None
-    """Of the machine; the points have every label. Neither: about the exporter itself,
-    filled in by it."""
+    """Of the machine; the points have every label. None of them: about the exporter
+    itself, filled in by it."""
 
     @property
     def family(self) -> str:
@@ -72,13 +75,22 @@ class Metric:
         """The names that a query can use."""
         return tuple(self.family + suffix for suffix in _SUFFIXES[self.kind])
 
+    @property
+    def of_run(self) -> bool:
+        """Whether it is about runs."""
+        return self.value is not None or self.read is not None
+
+    def told(self, status: JobStatus) -> Value | Points:
+        """What ``value`` or ``read`` says of a run; None: nothing, or it has ended."""
+        if self.lifetime is Lifetime.ATTEMPT and status.pid is None:
+            return None
+        if self.value is not None:
+            return self.value(status)
+        return None if self.read is None else self.read(status)
+
     def points(self, status: JobStatus) -> list[Point]:
         """What to export of ``status``: nothing unknown, nothing that has ended."""
-        if self.read is None:
-            return []
-        if self.lifetime is Lifetime.ATTEMPT and status.pid is None:
-            return []
-        return [point for point in self.read(status) if point[1] is not None]
+        return listed(self.told(status))
 
     def machine_points(self, machine: Machine) -> list[Point]:
         """What to export of ``machine``."""
@@ -95,9 +107,10 @@ _SUFFIXES = {
 }
 
 
-def one(get: Callable[[JobStatus], Value]) -> Callable[[JobStatus], list[Point]]:
-    """The reader of a metric with no label but ``run``."""
-    return lambda status: [((), get(status))]
+def listed(told: Value | Points) -> list[Point]:
+    """What was ``told`` of a run as points: nothing that is unknown."""
+    points = told if isinstance(told, tuple) else (((), told),)
+    return [point for point in points if point[1] is not None]
 
 
 ReadMachine = Callable[[Machine], Iterable[Point]]

@@ -1,14 +1,15 @@
 """The metrics of a run: its state, its attempts and its progress."""
 
+from functools import lru_cache
+
 from supervisor.core.causes import Cause
 from supervisor.core.metrics_row import (
     Distribution,
     Kind,
     Lifetime,
     Metric,
-    Point,
+    Points,
     Value,
-    one,
 )
 from supervisor.core.status import JobState, JobStatus
 
@@ -21,27 +22,41 @@ BETWEEN = ("waiting", "down")
 """Without a training process: back-off and gate, and while one is started."""
 
 
-def _states(status: JobStatus) -> list[Point]:
-    return [((state.value,), float(state is status.state)) for state in JobState]
+_STATES = {
+    now: tuple(((state.value,), float(state is now)) for state in JobState)
+    for now in JobState
+}
+_CURRENT_PHASES = {
+    now: tuple(((phase,), float(phase == now)) for phase in PHASES) for now in PHASES
+}
+# Made beforehand: they are asked for once a second, and seldom change.
 
 
-def _current_phase(status: JobStatus) -> list[Point]:
-    if status.phase is None:
-        return []
-    return [((phase,), float(phase == status.phase)) for phase in PHASES]
+def _states(status: JobStatus) -> Points:
+    return _STATES[status.state]
 
 
-def _phase_seconds(status: JobStatus) -> list[Point]:
+def _current_phase(status: JobStatus) -> Points:
+    return () if status.phase is None else _CURRENT_PHASES[status.phase]
+
+
+def _phase_seconds(status: JobStatus) -> Points:
     seconds = status.phase_seconds
-    return [((phase,), seconds.get(phase, 0.0)) for phase in (*PHASES, *BETWEEN)]
+    return tuple(((phase,), seconds.get(phase, 0.0)) for phase in (*PHASES, *BETWEEN))
 
 
-def _restarts(status: JobStatus) -> list[Point]:
-    return [((cause.value,), status.restarts.get(cause, 0)) for cause in Cause]
+def _restarts(status: JobStatus) -> Points:
+    return _by_cause(tuple(status.restarts.items()))
 
 
-def _incidents(status: JobStatus) -> list[Point]:
-    return [((cause.value,), status.incidents.get(cause, 0)) for cause in Cause]
+def _incidents(status: JobStatus) -> Points:
+    return _by_cause(tuple(status.incidents.items()))
+
+
+@lru_cache(maxsize=256)
+def _by_cause(counts: tuple[tuple[Cause, int], ...]) -> Points:
+    known = dict(counts)
+    return tuple(((cause.value,), known.get(cause, 0)) for cause in Cause)
 
 
 def _step_durations(status: JobStatus) -> Value:
@@ -69,7 +84,7 @@ RUN_METRICS: tuple[Metric, ...] = (
         kind=Kind.COUNTER,
         help="Training processes started for this run.",
         source="supervisor",
-        read=one(lambda status: status.attempt),
+        value=lambda status: status.attempt,
     ),
     Metric(
         name="restarts",
@@ -112,42 +127,42 @@ RUN_METRICS: tuple[Metric, ...] = (
         lifetime=Lifetime.ATTEMPT,
         help="Time since the training process last gave a sign of life.",
         source="telemetry page",
-        read=one(lambda status: status.heartbeat_age_seconds),
+        value=lambda status: status.heartbeat_age_seconds,
     ),
     Metric(
         name="epoch",
         kind=Kind.GAUGE,
         help="The epoch in progress, counted from 0 as Keras does.",
         source="telemetry page",
-        read=one(lambda status: status.epoch),
+        value=lambda status: status.epoch,
     ),
     Metric(
         name="epochs_planned",
         kind=Kind.GAUGE,
         help="Epochs that the current fit asks for.",
         source="telemetry page",
-        read=one(lambda status: status.epochs),
+        value=lambda status: status.epochs,
     ),
     Metric(
         name="step",
         kind=Kind.GAUGE,
         help="Steps done since the run began; goes back when a snapshot is restored.",
         source="telemetry page",
-        read=one(lambda status: status.step),
+        value=lambda status: status.step,
     ),
     Metric(
         name="steps_per_epoch",
         kind=Kind.GAUGE,
         help="Steps in one epoch of the current fit.",
         source="telemetry page",
-        read=one(lambda status: status.steps_per_epoch),
+        value=lambda status: status.steps_per_epoch,
     ),
     Metric(
         name="samples",
         kind=Kind.GAUGE,
         help="Samples seen since the run began; goes back as the step does.",
         source="telemetry page",
-        read=one(lambda status: status.samples),
+        value=lambda status: status.samples,
     ),
     Metric(
         name="loss",
@@ -155,7 +170,7 @@ RUN_METRICS: tuple[Metric, ...] = (
         lifetime=Lifetime.ATTEMPT,
         help="The training loss as Keras shows it: the mean over the epoch so far.",
         source="telemetry page",
-        read=one(lambda status: status.loss),
+        value=lambda status: status.loss,
     ),
     Metric(
         name="step_duration",
@@ -163,7 +178,7 @@ RUN_METRICS: tuple[Metric, ...] = (
         unit="seconds",
         help="Time of each step, steps done again after a restore included.",
         source="telemetry page",
-        read=one(_step_durations),
+        value=_step_durations,
     ),
     Metric(
         name="effective_batch",
@@ -171,14 +186,14 @@ RUN_METRICS: tuple[Metric, ...] = (
         unit="samples",
         help="Samples in one update of the weights.",
         source="telemetry page",
-        read=one(lambda status: status.effective_batch),
+        value=lambda status: status.effective_batch,
     ),
     Metric(
         name="microbatch_slices",
         kind=Kind.GAUGE,
         help="Slices in which a batch is worked through; 1: whole.",
         source="telemetry page",
-        read=one(lambda status: status.slices),
+        value=lambda status: status.slices,
     ),
     Metric(
         name="microbatch",
@@ -186,6 +201,6 @@ RUN_METRICS: tuple[Metric, ...] = (
         unit="samples",
         help="Samples in one slice.",
         source="telemetry page",
-        read=one(lambda status: status.slice_size),
+        value=lambda status: status.slice_size,
     ),
 )

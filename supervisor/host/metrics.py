@@ -7,7 +7,7 @@ change. It comes to the same bytes as the library's own encoders, in a tenth of 
 
 import platform
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from itertools import accumulate
@@ -26,7 +26,15 @@ from typing_extensions import override
 
 import supervisor
 from supervisor.core.machine import Machine
-from supervisor.core.metrics_row import Distribution, Kind, Metric, Point, Value
+from supervisor.core.metrics_row import (
+    Distribution,
+    Kind,
+    Metric,
+    Point,
+    Points,
+    Value,
+    listed,
+)
 from supervisor.core.metrics_table import METRICS
 from supervisor.core.status import JobStatus
 from supervisor.wire.page import STEP_BUCKETS_SECONDS
@@ -63,32 +71,33 @@ def points_of(metric: Metric, scene: Scene) -> tuple[Point, ...]:
     """Everything that ``metric`` says about ``scene``, with every label."""
     if metric.name in ABOUT_US:
         return ((ABOUT_US[metric.name], 1.0),)
-    of_runs = (
+    if not metric.of_run:
+        return tuple(metric.machine_points(scene.machine))
+    return tuple(
         ((status.job, *labels), value)
         for status in scene.statuses
         for labels, value in metric.points(status)
     )
-    return (*of_runs, *metric.machine_points(scene.machine))
 
 
 class Encoder:
     """One text format. How names and labels are written is asked of the library once
-    for each series; after that only the numbers are written anew."""
+    for each series; after that only the numbers are written anew, of those runs where
+    they changed."""
 
     def __init__(self, *, openmetrics: bool) -> None:
         self._encode = _encode_openmetrics if openmetrics else generate_latest
         self._end = _END if openmetrics else b""
-        self._before: dict[str, tuple[tuple[Point, ...], str]] = {}
-        self._heads: dict[str, str] = {}
-        self._series: dict[str, dict[tuple[str, ...], tuple[str, ...]]] = {}
+        self._rows: list[_Row] = []
 
     def encode(self, scene: Scene, *, pause_seconds: float = 0.0) -> bytes:
         """The whole answer to a scrape. ``pause_seconds``: after each ``SPELL_SECONDS``
         of work, in which other threads get the interpreter without having to wait."""
+        self._rows = self._rows or [_Row(metric, self._whole) for metric in METRICS]
         parts: list[str] = []
         begun = time.monotonic()
-        for metric in METRICS:
-            parts.append(self._family(metric, points_of(metric, scene)))
+        for row in self._rows:
+            parts.append(row.written(scene))
             if pause_seconds and time.monotonic() - begun >= SPELL_SECONDS:
                 time.sleep(pause_seconds)
                 begun = time.monotonic()
@@ -97,49 +106,83 @@ class Encoder:
     @property
     def remembered(self) -> int:
         """Of how many series it knows how they are written."""
-        return sum(len(series) for series in self._series.values())
-
-    def _family(self, metric: Metric, points: tuple[Point, ...]) -> str:
-        key = metric.samples[0]
-        points_before, encoded = self._before.get(key, (None, ""))
-        if points_before != points:
-            encoded = self._numbers(metric, points)
-            self._before[key] = (points, encoded)
-        return encoded
-
-    def _numbers(self, metric: Metric, points: tuple[Point, ...]) -> str:
-        key = metric.samples[0]
-        if key not in self._heads:
-            self._heads[key] = self._whole(metric, ())
-        known = self._series.get(key, {})
-        # Only what is there now is remembered: series that ended leave nothing behind.
-        series = {
-            labels: known.get(labels) or self._begin(metric, labels, value)
-            for labels, value in points
-        }
-        self._series[key] = series
-        lines = [
-            f"{begun}{_written(number)}\n"
-            for labels, value in points
-            for begun, number in zip(series[labels], _numbers(value), strict=True)
-        ]
-        return self._heads[key] + "".join(lines)
-
-    def _begin(
-        self, metric: Metric, labels: tuple[str, ...], value: Value
-    ) -> tuple[str, ...]:
-        """The lines of a series, each up to its number."""
-        head, whole = (
-            self._heads[metric.samples[0]],
-            self._whole(metric, ((labels, value),)),
-        )
-        lines = whole.removeprefix(head).split("\n")[:-1]
-        return tuple(f"{line.rpartition(' ')[0]} " for line in lines)
+        return sum(row.remembered for row in self._rows)
 
     def _whole(self, metric: Metric, points: Sequence[Point]) -> str:
         """As the library writes it."""
         whole = self._encode(_One(family(metric, points)))
         return whole.removesuffix(self._end).decode()
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """What a metric said last of a run, or of all that is no run."""
+
+    told: Value | Points = None
+    text: str = ""
+    lines: Mapping[tuple[str, ...], tuple[str, ...]] = field(
+        default_factory=dict[tuple[str, ...], tuple[str, ...]]
+    )
+    """Those of each series, up to their numbers."""
+
+
+NOTHING_SAID = _Said()
+
+
+class _Row:
+    """One metric, as it was written last."""
+
+    def __init__(
+        self, metric: Metric, whole: Callable[[Metric, Sequence[Point]], str]
+    ) -> None:
+        self._metric = metric
+        self._whole = whole
+        self._head = whole(metric, ())
+        self._said: dict[str, _Said] = {}
+        """By run; of all that is no run, by no name."""
+
+    @property
+    def remembered(self) -> int:
+        """Of how many series it knows how they are written."""
+        return sum(len(said.lines) for said in self._said.values())
+
+    def written(self, scene: Scene) -> str:
+        """All that it says about ``scene``."""
+        if self._metric.of_run:
+            tell = self._metric.told
+            told = {status.job: tell(status) for status in scene.statuses}
+        else:
+            told = {"": points_of(self._metric, scene)}
+        # Only what is there now is remembered: series that ended leave nothing behind.
+        before = self._said
+        self._said = now = {
+            run: said
+            if (said := before.get(run, NOTHING_SAID)).told == value
+            else self._renewed(said, run, value)
+            for run, value in told.items()
+        }
+        return self._head + "".join([said.text for said in now.values()])
+
+    def _renewed(self, before: _Said, run: str, told: Value | Points) -> _Said:
+        """With other numbers than ``before``, or other series."""
+        name = (run,) if self._metric.of_run else ()
+        points = [((*name, *labels), value) for labels, value in listed(told)]
+        lines = {
+            labels: before.lines.get(labels) or self._begin(labels, value)
+            for labels, value in points
+        }
+        text = "".join(
+            f"{begun}{_written(number)}\n"
+            for labels, value in points
+            for begun, number in zip(lines[labels], _numbers(value), strict=True)
+        )
+        return _Said(told, text, lines)
+
+    def _begin(self, labels: tuple[str, ...], value: Value) -> tuple[str, ...]:
+        """The lines of a series, each up to its number."""
+        whole = self._whole(self._metric, ((labels, value),))
+        lines = whole.removeprefix(self._head).split("\n")[:-1]
+        return tuple(f"{line.rpartition(' ')[0]} " for line in lines)
 
 
 def _numbers(value: Value) -> tuple[float, ...]:

@@ -51,8 +51,9 @@ def test_names(metric: Metric) -> None:
 @pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.family)
 def test_labels(metric: Metric) -> None:
     """A row about a run has the label run first; none has job, pid or instance."""
-    assert metric.read is None or metric.labels[0] == "run"
-    assert metric.read is None or metric.read_machine is None
+    assert not metric.of_run or metric.labels[0] == "run"
+    assert (metric.value is not None) == (metric.of_run and len(metric.labels) == 1)
+    assert (metric.value, metric.read, metric.read_machine).count(None) >= 2
     assert not {"job", "pid", "instance"} & set(metric.labels)
     assert metric.help.endswith(".")
 
@@ -61,7 +62,7 @@ def test_labels(metric: Metric) -> None:
 def test_what_is_known_fills_every_row(metric: Metric) -> None:
     """Each row finds its value where everything is known, with all its labels."""
     of_run, of_machine = metric.points(DIGITS), metric.machine_points(MACHINE)
-    assert bool(of_run) == (metric.read is not None)
+    assert bool(of_run) == metric.of_run
     assert bool(of_machine) == (metric.read_machine is not None)
     assert {len(labels) for labels, _ in of_run} <= {len(metric.labels) - 1}
     assert {len(labels) for labels, _ in of_machine} <= {len(metric.labels)}
