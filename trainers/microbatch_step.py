@@ -20,7 +20,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from trainers import seams, slicing
+from trainers import seams, slicing, wide_sums
 from trainers.microbatch_loss import Rule, Rules, compare, predict
 from trainers.microbatch_state import Cuts, Kept, Sums, differentiable
 
@@ -57,7 +57,8 @@ class SlicedStep:
         self._own_loss = seams.own_compute_loss(model)
         self._jit = bool(model.jit_compile) and not model.run_eagerly
         self._narrow = seams.narrow_variables(model)
-        self._known: list[int] = []
+        self._products = wide_sums.products_pay_here()
+        self._terms: list[tuple[int, wide_sums.Term]] = []
         self._structure: Any = None
         self._slice_gradients = self._compiled(self._gradients_of_slice)
         self._slice_predictions = self._compiled(self._predictions_of_slice)
@@ -247,25 +248,36 @@ class SlicedStep:
         }
 
     def _only_known(self, gradients: list[Any]) -> list[Any]:
-        self._known = [at for at, one in enumerate(gradients) if one is not None]
-        return [gradients[at] for at in self._known]
+        """What is to be added up over slices; noted is whose gradient it makes up."""
+        self._terms = [
+            (at, term)
+            for at, gradient in enumerate(gradients)
+            if gradient is not None
+            for term in wide_sums.terms(gradient, products=self._products)
+        ]
+        return [term.tensor for _, term in self._terms]
 
     # --- gradients ---
 
-    def _finished(self, gradients: list[Any]) -> list[Any]:
+    def _finished(self, sums: list[Any]) -> list[Any]:
         """One a variable, as the optimizer expects them; None where there is none."""
-        finished: list[Any] = [None] * len(self._model.trainable_weights)
-        for at, gradient in zip(self._known, gradients, strict=True):
-            finished[at] = self._finish(gradient, self._model.trainable_weights[at])
-        return finished
+        weights = self._model.trainable_weights
+        finished: list[Any] = [None] * len(weights)
+        for (at, term), total in zip(self._terms, sums, strict=True):
+            mine = term.finished(self._overflown(total, weights[at]))
+            finished[at] = mine if finished[at] is None else finished[at] + mine
+        return [
+            None if one is None else tf.cast(one, weight.dtype)
+            for one, weight in zip(finished, weights, strict=True)
+        ]
 
-    def _finish(self, gradient: Any, variable: Any) -> Any:
+    def _overflown(self, total: Any, variable: Any) -> Any:
         # In one piece this gradient would have been summed in float16: where that
         # overflows, the loss scaler must see it, or its clock would differ.
-        if id(variable) in self._narrow and tf.is_tensor(gradient):
-            over = tf.abs(gradient) >= FLOAT16_OVERFLOW
-            gradient = tf.where(over, gradient * float("inf"), gradient)
-        return tf.cast(gradient, variable.dtype)
+        if id(variable) in self._narrow and tf.is_tensor(total):
+            over = tf.abs(total) >= FLOAT16_OVERFLOW
+            total = tf.where(over, total * float("inf"), total)
+        return total
 
     # --- metrics and logs ---
 

@@ -1,6 +1,7 @@
 """What slices cost and save: peak memory and step time, jit off and on.
 
-``python -m tests.bench.microbatch [--batch 256] [--steps 6]``
+``python -m tests.bench.microbatch [--batch 256] [--steps 6]
+[--precision mixed_float16]``
 
 A convolution model is trained in this process under TensorFlow's BFC allocator,
 without a limit that matters. k = 1 is Keras' own train step. All variants of one
@@ -98,6 +99,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--batch", type=int, default=256)
     parser.add_argument("--steps", type=int, default=6)
+    parser.add_argument("--precision", default="float32", help="Keras' dtype policy")
     given = parser.parse_args()
     os.environ["TF_CPU_ALLOCATOR_USE_BFC"] = "1"
     os.environ["TF_CPU_BFC_MEM_LIMIT_IN_MB"] = str(LIMIT_MIB)
@@ -105,6 +107,9 @@ def main() -> None:
     from trainers.memory import pool
 
     pool.in_one_piece(LIMIT_MIB * 2**20)
+    import keras
+
+    keras.config.set_dtype_policy(given.precision)
     print("jit  slices  peak MiB  of k=1  ms a step  of k=1")
     for jit in (False, True):
         variants = measure(jit=jit, batch=given.batch, steps=given.steps)
