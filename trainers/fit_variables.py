@@ -128,15 +128,16 @@ def tensors_of(found: list[tuple[Described, Any]]) -> list[Tensor]:
             one.dtype,
             one.shape,
             variable,
-            _pairs_of if one.in_pairs else seams_values.arrays_of,
+            seams_values.values_of,
             lasting=True,
+            array_of=_pairs_of if one.in_pairs else seams_values.array_of_value,
         )
         for one, variable in found
     ]
 
 
-def _pairs_of(variables: Sequence[Any]) -> list[np.ndarray]:
-    return [one[..., None].view("float64") for one in seams_values.arrays_of(variables)]
+def _pairs_of(value: Any) -> np.ndarray:
+    return seams_values.array_of_value(value)[..., None].view("float64")
 
 
 def tensor_name(index: int) -> str:

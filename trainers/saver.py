@@ -1,23 +1,25 @@
 """Saving beside the training: it waits for one copy at most, a thread does the rest.
 
 The copy is made into a slot of the memory tier, or into memory of our own where there is
-no such tier. A thread copies what may be copied later (``Image.fill``), hashes it, lets
-the slot be a snapshot, and writes it to disk if that was asked for. While it writes, the
-next snapshot may go into the other slot.
+no such tier. Of a small state the training thread takes the values alone (``held``): it
+is a thread that finds their place and copies them. Of a larger one that thread copies
+what may be copied later (``Image.fill``). It hashes the copy, lets the slot be a
+snapshot, and writes it to disk if that was asked for. While it writes, the next snapshot
+may go into the other slot.
 """
 
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from supervisor.wire.manifest import DURABLE, MEMORY, Manifest
 from supervisor.wire.seal import hash_of
 from trainers import snapshot
 from trainers.parallel_copy import Pair, copy_all
 from trainers.snapshot_memory import MemoryTier, NoMemoryTierError, Slot
-from trainers.tensors import Image, Tensor, layout_of
+from trainers.tensors import Image, Tensor, held, layout_of
 
 THREAD = "trainwarden-saver"
 
@@ -59,15 +61,18 @@ class Saved:
 class _Job:
     """One snapshot on its way."""
 
-    image: Image
-    left: list[Pair]
-    """To be copied into the image."""
-    slot: Slot | None
     manifest: Manifest
     tensors: Sequence[Tensor]
     durable: bool
-    stall: float
     began: float
+    values: list[Any] | None
+    """Those of the tensors, held; None: they are in the image, but for what is left."""
+    left: list[Pair] = field(default_factory=list[Pair])
+    """To be copied into the image."""
+    image: Image | None = None
+    """None: it has no memory yet."""
+    slot: Slot | None = None
+    stall: float = 0.0
     sealed: threading.Event = field(default_factory=threading.Event)
     """The next copy may be made."""
     thread: threading.Thread | None = None
@@ -147,23 +152,20 @@ class Saver:
         self._wait_for_memory()
         if durable or self.memory is None:
             self._wait_for_disk()
-        slot = self._take(tensors)
-        image = self._own_image(tensors) if slot is None else slot.image
-        assert image is not None  # noqa: S101  # a slot that was taken has one
-        left = image.fill(tensors)
+        values = held(tensors) if self.beside else None
+        job = _Job(manifest, tensors, durable, began, values)
+        if values is None:
+            job.left = self._place(job).fill(tensors)
         if not self.beside:
-            copy_all(left)
-            left = []
-        stall = time.perf_counter() - began
-        job = _Job(
-            image, left, slot, manifest, tensors, durable or slot is None, stall, began
-        )
+            copy_all(job.left)
+            job.left = []
+        job.stall = time.perf_counter() - began
         job.thread = threading.Thread(target=self._keep, args=(job,), name=THREAD)
         self._sealing = job
         if job.durable:
             self._writing = job
         job.thread.start()
-        return stall
+        return job.stall
 
     # --- in the training thread ----------------------------------------------------
 
@@ -174,6 +176,7 @@ class Saver:
             self._sealing.sealed.wait()
 
     def _wait_for_disk(self) -> None:
+        """Until the durable snapshot before this one is on disk, or has failed."""
         if self._writing is not None and self._writing.thread is not None:
             self._writing.thread.join()
 
@@ -192,18 +195,30 @@ class Saver:
                 return True  # told when it is taken
         return self._own is not None and self._own.layout == layout_of(tensors)
 
+    # --- in either -----------------------------------------------------------------
+
+    def _place(self, job: _Job) -> Image:
+        """Give ``job`` its memory: a slot, or our own. Raises OSError: there is none."""
+        job.slot = self._take(job.tensors)
+        if job.slot is None:
+            if self._writing is not job:
+                self._wait_for_disk()  # our own image is written from, too
+            job.durable, self._writing = True, job
+            job.image = self._own_image(job.tensors)
+        else:
+            job.image = job.slot.image
+        assert job.image is not None  # noqa: S101  # a slot that was taken has one
+        return job.image
+
     def _take(self, tensors: Sequence[Tensor]) -> Slot | None:
         """A slot in memory; None: there is none to be had, now or any more."""
         if self.memory is None:
             return None
         try:
-            slot = self.memory.take(tensors, never=self._never())
+            return self.memory.take(tensors, never=self._never())
         except NoMemoryTierError as error:
             self._without_memory(error)
-            slot = None
-        if slot is None:
-            self._wait_for_disk()  # our own image is written from, too
-        return slot
+            return None
 
     def _without_memory(self, error: NoMemoryTierError) -> None:
         """What lies in memory stays until a newer one is on disk."""
@@ -220,24 +235,37 @@ class Saver:
 
     def _prepare(self, tensors: Sequence[Tensor]) -> None:
         if self._take(tensors) is None:
+            self._wait_for_disk()
             self._own_image(tensors)
 
     def _keep(self, job: _Job) -> None:
         try:
-            self._seal(job)
-            if job.durable:
-                self._commit(job, DURABLE, self._on_disk)
+            image = self._placed(job)
+            if image is not None:
+                self._seal(job, image)
+                if job.durable:
+                    self._commit(job, DURABLE, lambda job: self._on_disk(job, image))
         finally:
             job.sealed.set()
 
-    def _seal(self, job: _Job) -> None:
+    def _placed(self, job: _Job) -> Image | None:
+        """The memory of ``job``; None: there is none to copy into, which was told."""
+        try:
+            return job.image or self._place(job)
+        except OSError as error:
+            self._tell(job, DURABLE, None, error)
+            return None
+
+    def _seal(self, job: _Job, image: Image) -> None:
+        if job.values is not None:
+            job.left, job.values = image.pairs(job.tensors, job.values), None
         began = time.thread_time()
         copy_all(job.left, most_threads=1)  # the other cores are training's again
         job.left.clear()
-        digest = hash_of(job.image.content)
+        digest = hash_of(image.content)
         job.hashing_seconds = time.thread_time() - began
         job.manifest = replace(
-            job.manifest, tensors_bytes=job.image.nbytes, tensors_hash=digest
+            job.manifest, tensors_bytes=image.nbytes, tensors_hash=digest
         )
         if job.slot is not None and self.memory is not None:
             error = self._commit(job, MEMORY, self._in_memory(self.memory, job.slot))
@@ -271,8 +299,8 @@ class Saver:
         except OSError:
             return  # told when it is taken
 
-    def _on_disk(self, job: _Job) -> snapshot.Entry:
-        entry = self.sink.commit(job.image.content, job.manifest)
+    def _on_disk(self, job: _Job, image: Image) -> snapshot.Entry:
+        entry = self.sink.commit(image.content, job.manifest)
         if self._retired is not None and job.slot is None:
             self._retired.close()
             self._retired = None
@@ -291,6 +319,12 @@ class Saver:
             entry = commit(job)
         except OSError as caught:
             error = caught
+        self._tell(job, tier, entry, error)
+        return error
+
+    def _tell(
+        self, job: _Job, tier: str, entry: snapshot.Entry | None, error: OSError | None
+    ) -> None:
         used = time.thread_time()
         taken, job.told_seconds = used - job.told_seconds, used
         busy = job.hashing_seconds if tier == MEMORY else taken
@@ -301,13 +335,12 @@ class Saver:
                 error,
                 stall_seconds=job.stall,
                 seconds=time.perf_counter() - job.began,
-                nbytes=job.image.nbytes,
+                nbytes=0 if job.image is None else job.image.nbytes,
                 tier=tier,
                 busy_seconds=busy,
                 held_seconds=taken - busy,
             )
         )
-        return error
 
 
 def _alive(thread: threading.Thread | None) -> bool:

@@ -34,24 +34,46 @@ def arrays_of(variables: Sequence[Any]) -> list[np.ndarray]:
 
     An array is a view of the value, not of the variable: it stays as it is, and an
     assignment while it is held makes TensorFlow allocate. Let go of them soon.
+    """
+    return [array_of_value(value) for value in values_of(variables)]
+
+
+def array_of_value(value: Any) -> np.ndarray:
+    """The array of what ``values_of`` gave, in any thread: on a CPU a view of it."""
+    return value if isinstance(value, np.ndarray) else np.asarray(value._numpy())
+
+
+def values_of(variables: Sequence[Any]) -> list[Any]:
+    """The variables' present values, as ``arrays_of``, but for what can be done later.
+
+    They are tensors where those lie in main memory, else arrays: what is held must not
+    take memory of a GPU beside a step.
 
     All on one device are read by one operation: 3 µs a variable, against 12 one by one
     and ten times that by ``read_value``.
     """
     inner = [tensor_of(variable) for variable in variables]
-    values: list[Any] = [None] * len(inner)
     places: dict[str | None, list[int]] = {}
     for index, one in enumerate(inner):
         handle = getattr(one, "handle", None)
         places.setdefault(None if handle is None else handle.device, []).append(index)
+    if len(places) == 1:
+        return _values_at(next(iter(places)), inner)
+    values: list[Any] = [None] * len(inner)
     for place, indices in places.items():
-        members = [inner[index] for index in indices]
-        read = (
-            [one.read_value() for one in members] if place is None else _read(members)
-        )
+        read = _values_at(place, [inner[index] for index in indices])
         for index, value in zip(indices, read, strict=True):
-            values[index] = np.asarray(value._numpy())
+            values[index] = value
     return values
+
+
+def _values_at(place: str | None, members: Sequence[Any]) -> list[Any]:
+    """The values of variables on the device ``place``; None: they name none."""
+    if place is None:
+        return [np.asarray(one.read_value()._numpy()) for one in members]
+    read = _read(members)
+    in_main_memory = "device:CPU:" in place
+    return read if in_main_memory else [np.asarray(one._numpy()) for one in read]
 
 
 def _read(members: Sequence[Any]) -> list[Any]:

@@ -6,6 +6,7 @@ Written by us because the training thread copies straight into the image of the 
 data follow each other without holes, ``data_offsets`` count from the header's end.
 """
 
+import functools
 import json
 import math
 import mmap
@@ -20,6 +21,8 @@ from trainers.parallel_copy import Pair, copy_all
 _LENGTH = struct.Struct("<Q")
 _ALIGNMENT = 64
 _GROUP_BYTES = 32 * 1024 * 1024
+_COPIED_TWICE_BYTES = 64 * 1024
+"""Of values that do not last: so few are copied aside rather than into their place."""
 
 DTYPES = {
     "float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16",
@@ -35,6 +38,11 @@ class DamagedTensorsError(Exception):
 
 
 ReadAll = Callable[[Sequence[Any]], Sequence[Any]]
+ArrayOf = Callable[[Any], Any]
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
 
 
 class Tensor(NamedTuple):
@@ -49,24 +57,26 @@ class Tensor(NamedTuple):
     shape: tuple[int, ...]
     source: Any
     read_all: ReadAll
-    """Returns the array (shape ``shape``) of each source; called in the training thread
-    for all tensors that share it at once, which is many times as fast."""
+    """Returns the value of each source; called in the training thread for all tensors
+    that share it at once, which is many times as fast."""
     lasting: bool = False
     """What ``read_all`` returns stays as it is, whatever becomes of the source."""
+    array_of: ArrayOf = _as_it_is
+    """Returns the array (shape ``shape``) of a value that was read, in any thread."""
 
     def read(self) -> Any:
-        """The present value."""
-        return self.read_all([self.source])[0]
+        """The present value, as an array."""
+        return self.array_of(self.read_all([self.source])[0])
 
     @property
     def nbytes(self) -> int:
         """Size of the data in bytes."""
-        return math.prod(self.shape) * numpy_dtype(self.dtype).itemsize
+        return _nbytes(self.dtype, self.shape)
 
     @property
     def layout(self) -> tuple[str, str, tuple[int, ...]]:
         """What decides where the tensor lies in the image."""
-        return self.name, self.dtype, self.shape
+        return self[:3]
 
 
 def of_array(name: str, array: np.ndarray) -> Tensor:
@@ -87,6 +97,11 @@ def numpy_dtype(name: str) -> np.dtype:
 
         found: np.dtype = np.dtype(getattr(ml_dtypes, name))
         return found
+
+
+@functools.cache
+def _nbytes(dtype: str, shape: tuple[int, ...]) -> int:
+    return math.prod(shape) * numpy_dtype(dtype).itemsize
 
 
 def _header(tensors: Sequence[Tensor]) -> bytes:
@@ -175,21 +190,53 @@ class Image:
             nbytes += view.nbytes
         return _copy(group, but_lasting=nbytes <= _GROUP_BYTES)
 
+    def pairs(self, tensors: Sequence[Tensor], values: Sequence[Any]) -> list[Pair]:
+        """Where each of ``values`` goes, and its array; they are as ``held`` gave them."""
+        return [
+            (view, tensors[index].array_of(values[index]))
+            for view, index in zip(self._views, self._order, strict=True)
+        ]
+
+
+def held(tensors: Sequence[Tensor]) -> list[Any] | None:
+    """The present values, to be copied beside training: it waits for no copy of them.
+
+    They keep their memory until they are let go of. None: they are more than 32 MiB, or
+    too many of them do not last, and would be copied twice.
+    """
+    lasting = sum(tensor.nbytes for tensor in tensors if tensor.lasting)
+    others = sum(tensor.nbytes for tensor in tensors if not tensor.lasting)
+    if lasting > _GROUP_BYTES or others > _COPIED_TWICE_BYTES:
+        return None
+    return [
+        value if tensor.lasting else np.array(tensor.array_of(value))
+        for tensor, value in zip(tensors, _read(tensors), strict=True)
+    ]
+
+
+def _read(tensors: Sequence[Tensor]) -> list[Any]:
+    """The value of each, read together with those of its kind."""
+    alike: dict[ReadAll, list[int]] = {}
+    for index, tensor in enumerate(tensors):
+        alike.setdefault(tensor.read_all, []).append(index)
+    values: list[Any] = [None] * len(tensors)
+    for read_all, indices in alike.items():
+        read = read_all([tensors[index].source for index in indices])
+        for index, value in zip(indices, read, strict=True):
+            values[index] = value
+    return values
+
 
 def _copy(
     group: Sequence[tuple[np.ndarray, Tensor]], *, but_lasting: bool = False
 ) -> list[Pair]:
     """Read all of ``group`` and copy it; returns what is left to be copied."""
-    alike: dict[ReadAll, list[tuple[np.ndarray, Tensor]]] = {}
-    for view, tensor in group:
-        alike.setdefault(tensor.read_all, []).append((view, tensor))
     now: list[Pair] = []
     later: list[Pair] = []
-    for read_all, members in alike.items():
-        values = read_all([tensor.source for _, tensor in members])
-        for (view, tensor), value in zip(members, values, strict=True):
-            left = but_lasting and tensor.lasting
-            (later if left else now).append((view, value))
+    values = _read([tensor for _, tensor in group])
+    for (view, tensor), value in zip(group, values, strict=True):
+        left = but_lasting and tensor.lasting
+        (later if left else now).append((view, tensor.array_of(value)))
     copy_all(now)
     return later
 

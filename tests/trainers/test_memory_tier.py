@@ -1,5 +1,6 @@
 """The memory tier: two slots in a tmpfs that survive the process, whole or nameless."""
 
+import errno
 import multiprocessing
 import os
 import shutil
@@ -152,6 +153,26 @@ def test_nothing_is_held_where_an_allocator_has_a_limit(
     assert [values(run, one.entry) for one in run.told if one.entry] == [7.0, 7.0]
 
 
+def test_no_memory_to_copy_into_is_told(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where it is found out beside training, that goes on; so does the next snapshot."""
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOMEM, "no memory")
+
+    run.saver.memory = None
+    with monkeypatch.context() as patched:
+        patched.setattr(saver, "Image", full)
+        run.save(1)
+    assert [(one.entry, one.tier, one.nbytes) for one in run.told] == [
+        (None, DURABLE, 0)
+    ]
+    assert run.told[0].error is not None
+    run.save(2)
+    assert [entry.step for entry in run.store.entries()] == [2]
+
+
 def test_two_slots_in_turn(run: Run) -> None:
     """Memory holds the two newest; its files are the same all the time."""
     for step in (1, 2):
@@ -233,13 +254,14 @@ def _fill_and_die(directory: Path, tmpfs: Path, where: str) -> None:
     run.save(1, durable=True)
     run.save(2)
 
-    def die(_sources: Sequence[object]) -> list[np.ndarray]:
+    def die(_value: object) -> np.ndarray:
         os.kill(os.getpid(), signal.SIGKILL)
         raise AssertionError
 
-    if where == "copy":
+    if where.startswith("copy"):
+        run.saver.beside = where == "copy aside"
         first, second = content(3)
-        third = [first, Tensor("b", second.dtype, second.shape, None, die)]
+        third = [first, second._replace(lasting=True, array_of=die)]
     else:
         third = content(3)
         run.saver.memory = Dying(tmpfs / "run", job="job", durable=run.store.directory)
@@ -247,7 +269,7 @@ def _fill_and_die(directory: Path, tmpfs: Path, where: str) -> None:
     run.saver.wait()
 
 
-@pytest.mark.parametrize("where", ["copy", "hash"])
+@pytest.mark.parametrize("where", ["copy", "copy aside", "hash"])
 def test_slot_in_flight_is_never_whole(where: str, tmp_path: Path, tmpfs: Path) -> None:
     """Killed in the copy, or before it was sealed: the other slot is what is left."""
     context = multiprocessing.get_context("fork")

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from trainers import fit_variables, seams_values, tensors
 from trainers.parallel_copy import copy_all
-from trainers.tensors import Image
+from trainers.tensors import Image, held
 
 
 def model_with(optimizer: str, *, jit: bool) -> Any:
@@ -29,8 +29,15 @@ def model_with(optimizer: str, *, jit: bool) -> Any:
     return model
 
 
-@pytest.mark.parametrize(("optimizer", "jit"), [("sgd", False), ("adam", True)])
-def test_steps_leave_what_was_read(optimizer: str, jit: bool) -> None:  # noqa: FBT001  # a parameter
+@pytest.mark.parametrize(
+    ("optimizer", "jit", "all_held"),
+    [("sgd", False, False), ("adam", True, True), ("adam", False, True)],
+)
+def test_steps_leave_what_was_read(  # the flags are parameters
+    optimizer: str,
+    jit: bool,  # noqa: FBT001
+    all_held: bool,  # noqa: FBT001
+) -> None:
     """A snapshot that is copied after three steps holds the state of before them."""
     model = model_with(optimizer, jit=jit)
     x, y = np.arange(32, dtype=np.int32).reshape(8, 4) % 16, np.ones((8, 1))
@@ -38,11 +45,12 @@ def test_steps_leave_what_was_read(optimizer: str, jit: bool) -> None:  # noqa: 
     listed = fit_variables.tensors_of(fit_variables.storable(model)[0])
     before = [np.array(tensor.read()) for tensor in listed]
     image = Image(listed)
-    left = image.fill(listed)
-    assert len(left) == len(listed)
+    values = held(listed) if all_held else None
+    left = [] if values is not None else image.fill(listed)
+    assert len(values or left) == len(listed)
     for _ in range(3):
         model.train_on_batch(x, y)
-    copy_all(left)
+    copy_all(left if values is None else image.pairs(listed, values))
     stored = tensors.parse(image.content)
     for tensor, value in zip(listed, before, strict=True):
         assert np.array_equal(stored[tensor.name], value), tensor.name
@@ -76,8 +84,36 @@ def test_arrays_of_the_script_are_copied_at_once() -> None:
     listed = [tensors.of_array("a", array)]
     image = Image(listed)
     assert image.fill(listed) == []
+    values = held(listed)
+    assert values is not None
     array += 1
     assert tensors.parse(image.content)["a"].tolist() == [1, 1, 1]
+    copy_all(image.pairs(listed, values))
+    assert tensors.parse(image.content)["a"].tolist() == [1, 1, 1]
+
+
+def test_nothing_large_is_held() -> None:
+    """Neither a large state, nor arrays of the script that would be copied twice."""
+
+    def holds(nbytes: int, *, lasting: bool) -> bool:
+        tensor = tensors.of_array("a", np.zeros(nbytes, np.uint8))
+        return held([tensor._replace(lasting=lasting)]) is not None
+
+    assert holds(2**25, lasting=True)
+    assert not holds(2**25 + 1, lasting=True)
+    assert holds(2**16, lasting=False)
+    assert not holds(2**16 + 1, lasting=False)
+
+
+def test_values_of_a_device_are_not_held_there() -> None:
+    """A step may need all of a GPU's memory: its values are copied to ours at once."""
+    members = [tf.Variable([1.0]), tf.Variable([2])]
+    read = seams_values._values_at("/device:GPU:0", members)  # noqa: SLF001  # none is here
+    first, second = read
+    assert isinstance(first, np.ndarray)
+    assert (first.tolist(), second.tolist()) == ([1.0], [2])
+    held_here = seams_values.values_of(members)
+    assert all(isinstance(one, tf.Tensor) for one in held_here)
 
 
 def test_only_the_last_values_are_held(monkeypatch: pytest.MonkeyPatch) -> None:
