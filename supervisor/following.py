@@ -148,7 +148,7 @@ class Following:
                 pid=watch.attempt.pid,
                 page=self.beside_driver(watch.page, run, devices),
                 now=now,
-                tree=self.remains.pids,
+                tree=watch.of_training(self.remains),
             )
             self._post_all(seen)
 

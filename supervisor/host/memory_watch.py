@@ -23,6 +23,10 @@ HOST_SECONDS = 1.0
 """How often main memory of the training process is looked at."""
 TREE_SECONDS = 5.0
 """... and that of its workers, which costs more: the kernel walks their pages."""
+ROOM_SECONDS = 5.0
+"""... and what it may grow to, as long as it is far from that."""
+FAR = 0.5
+"""Up to this part of what it may grow to it is far from that."""
 FORECAST_SECONDS = 10.0
 """How often a forecast is made while nothing is nearly full."""
 NEARLY = 0.8
@@ -51,6 +55,9 @@ class MemoryWatch:
     _host_at: float = -math.inf
     _tree_at: float = -math.inf
     _tree_bytes: int = 0
+    _room_at: float = -math.inf
+    _room: int | None = None
+    """What main memory may grow to, as last looked at; None: not known."""
     _forecast_at: float = 0.0
     _warned: set[Resource] = field(default_factory=set[Resource])
 
@@ -74,7 +81,7 @@ class MemoryWatch:
     ) -> list[Event]:
         """Take in the newest page; what follows from it.
 
-        ``tree``: the processes of the attempt, such as workers that read its data.
+        ``tree``: the processes of training, such as workers that read its data.
         """
         if attempt != self._attempt:
             self._begin(attempt)
@@ -94,6 +101,7 @@ class MemoryWatch:
         self._attempt, self._watch, self.forecasts = attempt, Watch(), []
         self._first_step, self._device_ns, self._recent_ns = None, None, 0
         self._tree_at, self._tree_bytes = -math.inf, 0
+        self._room_at = -math.inf
 
     def _of_allocator(self, page: Page, now: float) -> list[Reading]:
         """What is new since the last look, oldest first."""
@@ -124,8 +132,16 @@ class MemoryWatch:
             self._tree_at = now
             self._tree_bytes = private_bytes(tree - {pid})
         held = rss + self._tree_bytes
-        most = capacity(pid, rss=held, limit=self.host_limit)
-        return [Reading(at=now, step=page.step or 0, rss=held, host_limit=most)]
+        if self._room_is_due(held, now):
+            self._room_at = now
+            self._room = capacity(pid, rss=held, limit=self.host_limit)
+        return [Reading(at=now, step=page.step or 0, rss=held, host_limit=self._room)]
+
+    def _room_is_due(self, held: int, now: float) -> bool:
+        """What training takes is no longer available, so what it may grow to stays as
+        it is, unless others take some: that is looked at seldom while it is far away."""
+        far = self._room is not None and held < FAR * self._room
+        return not far or now - self._room_at >= ROOM_SECONDS
 
     def _forget_if_sliced_anew(self, page: Page) -> None:
         """Slices of another size need other memory: that is no trend."""

@@ -44,18 +44,18 @@ def name_of(pid: int) -> str:
     return read_kernel(f"{PROC}/{pid}/comm").strip() or "?"
 
 
-def descendants(pid: int) -> dict[int, int]:
-    """``pid`` and all that came of it: {pid: start in clock ticks}.
+def descendants(pid: int) -> dict[int, Stat]:
+    """``pid`` and all that came of it.
 
     What happens meanwhile may be missed: who asks again finds it then.
     """
-    found: dict[int, int] = {}
+    found: dict[int, Stat] = {}
     waiting = [pid]
     while waiting:
         one = waiting.pop()
         known = stat(one)
         if known is not None and one not in found:
-            found[one] = known.started_ticks
+            found[one] = known
             waiting += _children(one)
     return found
 

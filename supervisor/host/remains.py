@@ -58,10 +58,11 @@ class Remains:
             return
         self._looked_at = now
         tree = descendants(root)
-        there = {pid: ticks for pid, ticks in self.known.items() if _is(pid, ticks)}
-        self.known = {**there, **tree}
-        seen = [stat(pid) for pid in tree]
-        self.work_seconds = sum(one.cpu_seconds for one in seen if one is not None)
+        others = [one for one in self.known.items() if one[0] not in tree]
+        there = {pid: ticks for pid, ticks in others if _is(pid, ticks)}
+        seen = {pid: one.started_ticks for pid, one in tree.items()}
+        self.known = {**there, **seen}
+        self.work_seconds = sum(one.cpu_seconds for one in tree.values())
 
     def left(self) -> dict[int, str]:
         """Who still is there: {pid: command name}."""

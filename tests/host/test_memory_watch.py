@@ -176,6 +176,24 @@ def test_the_host_counts_against_its_limit() -> None:
     assert high.level.part == pytest.approx(0.95)
 
 
+@pytest.mark.parametrize(
+    ("rss", "seconds"), [(400, [10.0]), (600, [6.0])], ids=["far", "near"]
+)
+def test_room_is_looked_at_seldom_while_there_is_much(
+    rss: int, seconds: list[float]
+) -> None:
+    """Who takes half of what it may grow to, or more, is told at the next look that it
+    may grow to less by now; who takes less, within five seconds."""
+    memory, told = watch(), list[float]()
+    memory.host_limit = 1000
+    page = page_at(1, in_use=1, host_rss_bytes=rss)
+    for now in (5.0, 6.0, 7.0, 8.0, 9.0, 10.0):
+        events = memory.look(attempt=1, pid=os.getpid(), page=page, now=now)
+        told += [now for event in events if isinstance(event, MemoryHigh)]
+        memory.host_limit = rss + 10
+    assert told == seconds
+
+
 def test_the_end_is_told_how_it_grew() -> None:
     """The autopsy gets the forecasts of the attempt."""
     memory = watch(restart_below="off")
