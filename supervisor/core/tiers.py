@@ -1,7 +1,7 @@
 """What the records of an attempt say about its snapshots, tier by tier."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from supervisor.core.status import TierStatus
 
@@ -31,20 +31,16 @@ class Tiers:
 NO_SNAPSHOTS = Tiers(snapshots={}, failures={}, newest={})
 
 
-def fold(tiers: Tiers, taken: Taken) -> Tiers:
-    """``tiers`` with one more record."""
-    name = taken.tier
-    if taken.failed:
-        return replace(tiers, failures=_more(tiers.failures, name))
-    return replace(
-        tiers,
-        snapshots=_more(tiers.snapshots, name),
-        newest={**tiers.newest, name: taken},
-    )
-
-
-def _more(counts: Mapping[str, int], name: str) -> dict[str, int]:
-    return {**counts, name: counts.get(name, 0) + 1}
+def fold(tiers: Tiers, records: Iterable[Taken]) -> Tiers:
+    """``tiers`` with more records."""
+    snapshots, failures = dict(tiers.snapshots), dict(tiers.failures)
+    newest = dict(tiers.newest)
+    for taken in records:
+        counts = failures if taken.failed else snapshots
+        counts[taken.tier] = counts.get(taken.tier, 0) + 1
+        if not taken.failed:
+            newest[taken.tier] = taken
+    return Tiers(snapshots=snapshots, failures=failures, newest=newest)
 
 
 def tier_statuses(tiers: Tiers, *, now: float) -> dict[str, TierStatus]:
@@ -54,14 +50,13 @@ def tier_statuses(tiers: Tiers, *, now: float) -> dict[str, TierStatus]:
 
 
 def _status(tiers: Tiers, name: str, now: float) -> TierStatus:
-    counted = TierStatus(
-        snapshots=tiers.snapshots.get(name, 0), failures=tiers.failures.get(name, 0)
-    )
+    counted, failed = tiers.snapshots.get(name, 0), tiers.failures.get(name, 0)
     newest = tiers.newest.get(name)
     if newest is None:
-        return counted
-    return replace(
-        counted,
+        return TierStatus(snapshots=counted, failures=failed)
+    return TierStatus(
+        snapshots=counted,
+        failures=failed,
         age_seconds=max(now - newest.ns / 1e9, 0.0),
         size_bytes=newest.size_bytes,
         seconds=newest.seconds,

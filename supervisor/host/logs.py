@@ -35,6 +35,8 @@ class LogFollower:
         self._scanner = LogScanner(holds=holds)
         self._offset = 0
         self._identity: tuple[int, int] | None = None
+        self.size_bytes: int | None = None
+        """As it was at the last ``poll``; None: there was none."""
 
     def poll(self, *, at_most_bytes: int = POLL_BYTES) -> int:
         """Read on; the number of bytes that were new. A missing log is an empty one."""
@@ -51,7 +53,9 @@ class LogFollower:
         try:
             status = self._path.stat(follow_symlinks=False)
         except OSError:
+            self.size_bytes = None
             return True
+        self.size_bytes = status.st_size
         there = (status.st_dev, status.st_ino), status.st_size
         return there == (self._identity, self._offset)
 

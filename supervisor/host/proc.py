@@ -99,11 +99,12 @@ def look_at(
     page: Page | None,
     *,
     work_seconds: float | None = None,
-    output: Path | None = None,
+    output_bytes: int | None = None,
 ) -> Look:
     """How training looks right now, by the kernel and by its own page.
 
-    ``work_seconds``: processor time of all its processes; ``output``: its log.
+    ``work_seconds``: processor time of all its processes; ``output_bytes``: its log's
+    size.
     """
     known = None if pid is None else stat(pid)
     seen = page or Page()
@@ -123,13 +124,6 @@ def look_at(
         state=None if known is None else known.state,
         cpu_seconds=None if known is None else known.cpu_seconds,
         work_seconds=work_seconds,
-        output_bytes=None if output is None else _size(output),
+        output_bytes=output_bytes,
         slept_seconds=slept_seconds(),
     )
-
-
-def _size(path: Path) -> int | None:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return None

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from supervisor.core.causes import Cause
 from supervisor.core.status import (
@@ -84,7 +84,14 @@ def job_status(
 ) -> JobStatus:
     """What to show of a run; ``now`` in monotonic seconds, ``earlier``: the pages of the
     attempts before, ``summed``."""
-    base = JobStatus(
+    reached: dict[str, Any] = {"effective_batch": facts.batch}
+    if page is not None:
+        reached |= _reached(page, summed(earlier, page), now=now)
+        reached["effective_batch"] = page.effective_batch or facts.batch
+    if page is not None and pid is not None:
+        reached |= _living(page, now=now)
+        reached["forecast_seconds"] = facts.forecast_seconds
+    return JobStatus(
         job=facts.job,
         state=facts.state,
         attempt=facts.attempt,
@@ -94,60 +101,59 @@ def job_status(
         snapshot_plan=facts.snapshot_plan,
         treatment=described(facts.treatment),
         tiers=tier_statuses(facts.tiers, now=now),
-        effective_batch=facts.batch,
         incidents=by_cause(facts.incidents),
         restarts=by_cause(facts.incidents, restarts=True),
+        **reached,
     )
-    if page is None:
-        return base
-    whole = summed(earlier, page)
-    live = pid is not None
-    return replace(
-        base,
-        phase=_phase(page),
-        epoch=page.epoch,
-        epochs=page.epochs,
-        step=page.step,
-        step_in_epoch=page.step_in_epoch,
-        steps_per_epoch=page.steps_per_epoch,
-        samples=page.samples,
-        loss=page.loss,
-        step_seconds=page.step_seconds,
-        effective_batch=page.effective_batch or facts.batch,
-        slices=page.slices,
-        slice_size=page.slice_size,
-        snapshot=_snapshot(page, now),
-        memory_limit_bytes=page.memory_limit_bytes,
-        memory_in_use_bytes=page.memory_in_use_bytes if live else None,
-        memory_peak_bytes=page.memory_peak_bytes,
-        allocator=_allocator(page) if live else None,
-        forecast_seconds=facts.forecast_seconds if live else {},
-        host_rss_bytes=page.host_rss_bytes if live else None,
-        heartbeat_age_seconds=_age(page.heartbeat_ns, now) if live else None,
-        step_counts=whole.step_counts,
-        step_seconds_sum=whole.step_seconds_sum or 0.0,
-        phase_seconds={
-            phase.name.lower(): whole.phase_seconds[phase] for phase in Phase
-        },
-    )
+
+
+_PHASES = {int(phase): phase.name.lower() for phase in Phase}
+_SOURCES = {int(source): source.name.lower() for source in MemorySource}
+
+
+def _reached(page: Page, whole: Page, *, now: float) -> dict[str, Any]:
+    """What stays when the training process has ended; ``whole``: all attempts."""
+    return {
+        "phase": None if page.phase is None else _PHASES.get(page.phase),
+        "epoch": page.epoch,
+        "epochs": page.epochs,
+        "step": page.step,
+        "step_in_epoch": page.step_in_epoch,
+        "steps_per_epoch": page.steps_per_epoch,
+        "samples": page.samples,
+        "loss": page.loss,
+        "step_seconds": page.step_seconds,
+        "slices": page.slices,
+        "slice_size": page.slice_size,
+        "snapshot": _snapshot(page, now),
+        "memory_limit_bytes": page.memory_limit_bytes,
+        "memory_peak_bytes": page.memory_peak_bytes,
+        "step_counts": whole.step_counts,
+        "step_seconds_sum": whole.step_seconds_sum or 0.0,
+        "phase_seconds": dict(zip(_PHASES.values(), whole.phase_seconds, strict=True)),
+    }
+
+
+def _living(page: Page, *, now: float) -> dict[str, Any]:
+    """What is told of a training process that is there."""
+    return {
+        "memory_in_use_bytes": page.memory_in_use_bytes,
+        "allocator": _allocator(page),
+        "host_rss_bytes": page.host_rss_bytes,
+        "heartbeat_age_seconds": _age(page.heartbeat_ns, now),
+    }
 
 
 def _allocator(page: Page) -> AllocatorStatus | None:
     if page.memory_source is None:
         return None
-    names = {int(source): source.name.lower() for source in MemorySource}
     return AllocatorStatus(
         pool_bytes=page.memory_pool_bytes,
         largest_free_bytes=page.memory_largest_free_bytes,
         largest_allocatable_bytes=page.memory_largest_allocatable_bytes,
         fragmentation=page.memory_fragmentation,
-        source=names.get(page.memory_source),
+        source=_SOURCES.get(page.memory_source),
     )
-
-
-def _phase(page: Page) -> str | None:
-    known = {int(phase): phase.name.lower() for phase in Phase}
-    return None if page.phase is None else known.get(page.phase)
 
 
 def _age(ns: int | None, now: float) -> float | None:

@@ -1,6 +1,6 @@
 """What a training process tells: its events folded into one view, beside its page."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -63,18 +63,21 @@ def _non_finite(record: Record) -> NonFinite:
     )
 
 
-def fold(view: AttemptView, record: Record) -> AttemptView:
-    """``view`` with one more record."""
-    taken = _taken(record)
-    if taken is not None:
-        return replace(view, tiers=fold_tiers(view.tiers, taken))
-    change = _FOLDS.get(record.kind)
-    return view if change is None else replace(view, **change(record))
+def fold(view: AttemptView, records: Sequence[Record]) -> AttemptView:
+    """``view`` with more records; those of snapshots, which are most, all at once."""
+    taken = [_taken(record) for record in records if record.kind in _TAKEN]
+    changes: dict[str, Any] = {"tiers": fold_tiers(view.tiers, taken)} if taken else {}
+    for record in records:
+        change = _FOLDS.get(record.kind)
+        if change is not None:
+            changes |= change(record)
+    return replace(view, **changes) if changes else view
 
 
-def _taken(record: Record) -> Taken | None:
-    if record.kind not in {Kind.SNAPSHOT, Kind.SNAPSHOT_FAILED}:
-        return None
+_TAKEN = frozenset({Kind.SNAPSHOT, Kind.SNAPSHOT_FAILED})
+
+
+def _taken(record: Record) -> Taken:
     return Taken(
         tier=_text(record, "tier") or DURABLE,
         ns=record.ns,
@@ -177,18 +180,16 @@ class Telemetry:
     """The page and the event file of one attempt."""
 
     def __init__(self, paths: AttemptPaths) -> None:
-        self._paths = paths
+        self._page = paths.page
         self._reader = EventReader(paths.events)
         self.view = AttemptView()
 
     def poll(self) -> list[Event]:
         """Take in new records; what the core should hear of them."""
-        news: list[Event] = []
-        for record in self._reader.poll():
-            self.view = fold(self.view, record)
-            news += heard(record)
-        return news
+        records = self._reader.poll()
+        self.view = fold(self.view, records)
+        return [event for record in records for event in heard(record)]
 
     def page(self) -> Page | None:
         """Where the attempt is; None: it has not said yet."""
-        return read_page(self._paths.page)
+        return read_page(self._page)

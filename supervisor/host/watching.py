@@ -71,7 +71,7 @@ class Watch:
     def look(
         self, *, now: float, remains: Remains, host_seconds: float | None = None
     ) -> list[Event]:
-        """How it looks at ``now`` (monotonic seconds).
+        """How it looks at ``now`` (monotonic seconds), its log read before.
 
         ``host_seconds``: until main memory runs out, by the forecast.
         """
@@ -83,7 +83,7 @@ class Watch:
             self.attempt.pid,
             self.page,
             work_seconds=remains.work_seconds,
-            output=self.attempt.paths.output,
+            output_bytes=self.log.size_bytes,
         )
         found: list[Event] = [Looked(seen, rss, host_seconds)]
         if self._stacks is not None and self._stacks.taken(now=now):

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from supervisor.wire.files import open_regular, size_of
+from supervisor.wire.files import regular, size_of
 
 MAX_LINE_BYTES = 1024 * 1024
 """Longer lines are no records of ours."""
@@ -130,14 +130,14 @@ class EventReader:
     def poll(self, *, at_most_bytes: int = 4 * MAX_LINE_BYTES) -> list[Record]:
         """The next records; at most ``at_most_bytes`` are read in one call."""
         try:
-            if size_of(self._path) <= self._offset:
+            new = size_of(self._path) - self._offset
+            if new <= 0:
                 return []
-            with open_regular(self._path) as file:
-                new = os.fstat(file.fileno()).st_size - self._offset
-                if new <= 0:
-                    return []
-                file.seek(self._offset)
-                content = file.read(min(new, at_most_bytes))
+            descriptor = regular(self._path)
+            try:
+                content = os.pread(descriptor, min(new, at_most_bytes), self._offset)
+            finally:
+                os.close(descriptor)
         except OSError:
             return []
         whole = content.rfind(b"\n") + 1

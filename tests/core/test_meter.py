@@ -84,16 +84,16 @@ def test_counters_never_go_back(story: list[tuple[bool, dict[str, int]]]) -> Non
 
 def test_tiers_are_folded() -> None:
     """Each tier is counted by itself, and its newest whole snapshot is remembered."""
-    tiers = NO_SNAPSHOTS
-    for taken in (
+    records = (
         Taken(tier="memory", ns=10**9, size_bytes=5, seconds=0.1, stall_seconds=0.01),
         Taken(
             tier="memory", ns=3 * 10**9, size_bytes=6, seconds=0.2, stall_seconds=0.02
         ),
         Taken(tier="memory", ns=4 * 10**9, failed=True),
         Taken(tier="durable", ns=4 * 10**9, failed=True),
-    ):
-        tiers = fold(tiers, taken)
+    )
+    tiers = fold(NO_SNAPSHOTS, records)
+    assert tiers == fold(fold(NO_SNAPSHOTS, records[:2]), records[2:])
     assert tier_statuses(tiers, now=5.0) == {
         "memory": TierStatus(
             snapshots=2,

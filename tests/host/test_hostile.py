@@ -162,7 +162,7 @@ def test_event_lines(line: bytes) -> None:
     """A line is a record, or it is none; records of any content are folded in."""
     record = parse_line(line)
     if record is not None:
-        view = fold(AttemptView(), record)
+        view = fold(AttemptView(), [record])
         learned(record)
         json.dumps(status_json(_status(view, None)), allow_nan=False)
 

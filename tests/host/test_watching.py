@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+from supervisor.core.events import Looked
 from supervisor.host.attempts import boot_id
 from supervisor.host.launch_direct import DirectAttempt
 from supervisor.host.log_cap import LogCap
@@ -14,6 +15,27 @@ from supervisor.wire.paths import AttemptPaths
 from tests.support.holding import holding
 
 
+def watch_in(directory: Path) -> Watch:
+    """Of an attempt there, whose shim is this process."""
+    shim = Neighbour.of(os.getpid())
+    attempt = DirectAttempt(files=AttemptPaths(directory), shim=shim)
+    return Watch.over(attempt, cap=LogCap())
+
+
+def test_what_it_writes_to_its_log_is_seen(tmp_path: Path) -> None:
+    """A look tells how much there is, of the log as it was read in the same turn."""
+    watch, told = watch_in(tmp_path), list[int | None]()
+    for text in (None, "a line\n", "a longer line\n"):
+        if text is not None:
+            watch.attempt.paths.output.write_text(text)
+        watch.read_log(now=1.0)
+        looked, *_ = watch.look(now=1.0, remains=Remains(run_id="test-watching"))
+        assert isinstance(looked, Looked)
+        told.append(looked.look.output_bytes)
+    watch.attempt.close()
+    assert told == [None, 7, 14]
+
+
 def test_the_shim_is_no_process_of_training(tmp_path: Path) -> None:
     """Of the tree below the shim all but the shim itself are training's."""
     shim = os.getpid()
@@ -23,10 +45,8 @@ def test_the_shim_is_no_process_of_training(tmp_path: Path) -> None:
             "started_ticks": 1, "boot_id": boot_id(),
         }  # fmt: skip
         write_json(tmp_path / "shimmed.json", record)
-        attempt = DirectAttempt(files=AttemptPaths(tmp_path), shim=Neighbour.of(shim))
-        remains = Remains(run_id="test-watching")
-        watch = Watch.over(attempt, cap=LogCap())
+        remains, watch = Remains(run_id="test-watching"), watch_in(tmp_path)
         watch.look(now=1.0, remains=remains)
-        attempt.close()
+        watch.attempt.close()
     assert remains.pids >= {shim, training.pid}
     assert watch.of_training(remains) == remains.pids - {shim}
