@@ -8,6 +8,7 @@ snapshot, and writes it to disk if that was asked for. While it writes, the next
 may go into the other slot.
 """
 
+import functools
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -16,7 +17,8 @@ from typing import Any, Protocol
 
 from supervisor.wire.manifest import DURABLE, MEMORY, Manifest
 from supervisor.wire.seal import hash_of
-from trainers import snapshot
+from trainers import lasting_threads, snapshot
+from trainers.lasting_threads import Work
 from trainers.parallel_copy import Pair, copy_all
 from trainers.snapshot_memory import MemoryTier, NoMemoryTierError, Slot
 from trainers.tensors import Image, Tensor, held, layout_of
@@ -75,7 +77,7 @@ class _Job:
     stall: float = 0.0
     sealed: threading.Event = field(default_factory=threading.Event)
     """The next copy may be made."""
-    thread: threading.Thread | None = None
+    work: Work | None = None
     hashing_seconds: float = 0.0
     told_seconds: float = 0.0
 
@@ -103,7 +105,7 @@ class Saver:
     _own: Image | None = None
     _sealing: _Job | None = None
     _writing: _Job | None = None
-    _preparing: threading.Thread | None = None
+    _preparing: Work | None = None
 
     @property
     def busy(self) -> bool:
@@ -115,13 +117,13 @@ class Saver:
     @property
     def writing(self) -> bool:
         """Whether a durable snapshot is in flight."""
-        return self._writing is not None and _alive(self._writing.thread)
+        return self._writing is not None and _alive(self._writing.work)
 
     def wait(self) -> None:
         """Until no snapshot is in flight in any tier."""
-        for thread in (self._preparing, *map(_thread, (self._sealing, self._writing))):
-            if thread is not None:
-                thread.join()
+        for work in (self._preparing, *map(_work, (self._sealing, self._writing))):
+            if work is not None:
+                work.wait()
 
     def prepared(self, tensors: Sequence[Tensor]) -> bool:
         """Whether a copy of ``tensors`` has its memory; if not, it is made, aside.
@@ -130,10 +132,9 @@ class Saver:
         """
         if self._fits(tensors):
             return True
-        self._preparing = threading.Thread(
-            target=self._prepare, args=(tensors,), name=THREAD
+        self._preparing = lasting_threads.start(
+            functools.partial(self._prepare, tensors), name=THREAD
         )
-        self._preparing.start()
         return False
 
     def save(
@@ -160,30 +161,31 @@ class Saver:
             copy_all(job.left)
             job.left = []
         job.stall = time.perf_counter() - began
-        job.thread = threading.Thread(target=self._keep, args=(job,), name=THREAD)
         self._sealing = job
         if job.durable:
             self._writing = job
-        job.thread.start()
+        job.work = lasting_threads.start(
+            functools.partial(self._keep, job), name=THREAD
+        )
         return job.stall
 
     # --- in the training thread ----------------------------------------------------
 
     def _wait_for_memory(self) -> None:
         if self._preparing is not None:
-            self._preparing.join()
+            self._preparing.wait()
         if self._sealing is not None:
             self._sealing.sealed.wait()
 
     def _wait_for_disk(self) -> None:
         """Until the durable snapshot before this one is on disk, or has failed."""
-        if self._writing is not None and self._writing.thread is not None:
-            self._writing.thread.join()
+        if self._writing is not None and self._writing.work is not None:
+            self._writing.work.wait()
 
     def _never(self) -> frozenset[str]:
         """Names in memory that must stay: restored from, or being written to disk."""
         job = self._writing
-        writing = job is not None and _alive(job.thread) and job.slot is not None
+        writing = job is not None and _alive(job.work) and job.slot is not None
         names = {job.slot.path.name} if writing and job and job.slot else set()
         return frozenset(self.pinned | names)
 
@@ -239,6 +241,7 @@ class Saver:
             self._own_image(tensors)
 
     def _keep(self, job: _Job) -> None:
+        job.told_seconds = time.thread_time()  # the thread did other work before
         try:
             image = self._placed(job)
             if image is not None:
@@ -343,9 +346,9 @@ class Saver:
         )
 
 
-def _alive(thread: threading.Thread | None) -> bool:
-    return thread is not None and thread.is_alive()
+def _alive(work: Work | None) -> bool:
+    return work is not None and work.is_alive
 
 
-def _thread(job: _Job | None) -> threading.Thread | None:
-    return None if job is None else job.thread
+def _work(job: _Job | None) -> Work | None:
+    return None if job is None else job.work

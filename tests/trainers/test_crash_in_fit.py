@@ -28,7 +28,7 @@ def make():
 def settle():
     for thread in threading.enumerate():
         if thread.name == "trainwarden-saver":
-            thread.join()
+            thread._target.__self__.wait()  # it lives on: for its work
 
 class FullDisk(keras.callbacks.Callback):
     # no file can grow beyond 200 kB during the third and fourth step

@@ -15,17 +15,16 @@ from tests.support.attempts import Attempts, Outcome, read_result
 from tests.support.zygote import Zygote
 
 COMMON = '''
-import collections, hashlib, json, os, random, signal, sys, threading
+import collections, hashlib, json, os, random, signal, sys
 import numpy as np
 import keras
 import tensorflow as tf
+from trainers import attempt
 
 def die(where):
     """What the test asked to happen at this place, e.g. ``batch:12:KILL``."""
     if os.environ.get("DIE") == where:
-        for thread in threading.enumerate():  # so that the test knows what was saved
-            if thread.name == "trainwarden-saver":
-                thread.join()
+        attempt.current().wait_for_saver()  # so that the test knows what was saved
         kind = os.environ.get("HOW", "KILL")
         if kind == "RAISE":
             raise RuntimeError("the disk went away")

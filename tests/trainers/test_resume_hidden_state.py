@@ -8,10 +8,11 @@ from tests.support.attempts import Attempts, read_result
 from tests.support.zygote import Zygote
 
 SCRIPT = '''
-import json, os, signal, threading
+import json, os, signal
 import numpy as np
 import keras
 import tensorflow as tf
+from trainers import attempt
 
 class Die(keras.callbacks.Callback):
     def __init__(self):
@@ -21,9 +22,7 @@ class Die(keras.callbacks.Callback):
         self.count += 1
         self.losses.append(float(logs["loss"]))
         if os.environ.get("DIE") == str(self.count):
-            for thread in threading.enumerate():
-                if thread.name == "trainwarden-saver":
-                    thread.join()
+            attempt.current().wait_for_saver()
             os.kill(os.getpid(), signal.SIGKILL)
 
 class Noise(keras.layers.Layer):

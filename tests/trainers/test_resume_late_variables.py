@@ -12,10 +12,11 @@ from tests.support.attempts import Attempts, read_result
 from tests.support.zygote import Zygote
 
 SCRIPT = '''
-import hashlib, json, os, random, signal, threading
+import hashlib, json, os, random, signal
 import numpy as np
 import keras
 import tensorflow as tf
+from trainers import attempt
 
 layers = keras.layers
 
@@ -28,9 +29,7 @@ class Die(keras.callbacks.Callback):
         self.count += 1
         self.losses.append({name: float(value) for name, value in logs.items()})
         if os.environ.get("DIE") == f"{self.name}:{self.count}":
-            for thread in threading.enumerate():
-                if thread.name == "trainwarden-saver":
-                    thread.join()
+            attempt.current().wait_for_saver()
             os.kill(os.getpid(), signal.SIGKILL)
 
 def digest(variables):

@@ -11,10 +11,11 @@ from tests.support.attempts import Attempts, read_result
 from tests.support.zygote import Zygote
 
 SCRIPT = '''
-import json, os, signal, threading
+import json, os, signal
 import numpy as np
 import keras
 import tensorflow as tf
+from trainers import attempt
 
 def value(variables):
     return [np.asarray(one).tolist() for one in variables]
@@ -45,9 +46,7 @@ class Ema(keras.callbacks.Callback):
         self.count += 1
         self.turn = [self.weights[self.count % len(self.weights)]]
         if os.environ.get("DIE") == str(self.count):
-            for thread in threading.enumerate():
-                if thread.name == "trainwarden-saver":
-                    thread.join()
+            attempt.current().wait_for_saver()
             os.kill(os.getpid(), signal.SIGKILL)
 
 keras.utils.set_random_seed(7)
