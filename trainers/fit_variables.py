@@ -24,13 +24,14 @@ class Described(NamedTuple):
 
     name: str
     """For people, and to find it again in a model that was made anew."""
-    tensor: str
-    """Name of its tensor."""
-    dtype: str
-    """NumPy's name of it."""
-    shape: tuple[int, ...]
-    """Of the tensor."""
+    stored: Tensor
+    """Its tensor, which finds the variable without keeping it alive."""
     in_pairs: bool = False
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the tensor."""
+        return self.stored.shape
 
     def value(self, array: np.ndarray) -> np.ndarray:
         """What the variable is given, of its tensor."""
@@ -122,18 +123,11 @@ def tensors_of(found: list[tuple[Described, Any]]) -> list[Tensor]:
     A value that was read lasts: TensorFlow changes no tensor. An update of the variable
     goes to new memory for as long as the old one is held.
     """
-    return [
-        Tensor(
-            one.tensor,
-            one.dtype,
-            one.shape,
-            variable,
-            seams_values.values_of,
-            lasting=True,
-            array_of=_pairs_of if one.in_pairs else seams_values.array_of_value,
-        )
-        for one, variable in found
-    ]
+    return [one.stored for one, _ in found]
+
+
+def _values_of(variables: Sequence["weakref.ref[Any]"]) -> list[Any]:
+    return seams_values.values_of([known() for known in variables])
 
 
 def _pairs_of(value: Any) -> np.ndarray:
@@ -169,9 +163,16 @@ def _described(name: str, variable: Any, *, index: int) -> Described | str:
     dtype, shape = _name_of(inner.dtype), inner.shape
     if not shape.is_fully_defined():
         return f"the variable {name} has no fixed shape, and is not saved"
-    if dtype == COMPLEX:
-        pairs = (*shape, 2)
-        return Described(name, tensor_name(index), "float64", pairs, in_pairs=True)
-    if dtype not in DTYPES:
+    in_pairs = dtype == COMPLEX
+    if not in_pairs and dtype not in DTYPES:
         return f"the variable {name} has the type {dtype}, which is not saved"
-    return Described(name, tensor_name(index), dtype, tuple(shape))
+    stored = Tensor(
+        tensor_name(index),
+        "float64" if in_pairs else dtype,
+        (*shape, 2) if in_pairs else tuple(shape),
+        weakref.ref(variable),
+        _values_of,
+        lasting=True,
+        array_of=_pairs_of if in_pairs else seams_values.array_of_value,
+    )
+    return Described(name, stored, in_pairs=in_pairs)

@@ -204,9 +204,10 @@ def held(tensors: Sequence[Tensor]) -> list[Any] | None:
     They keep their memory until they are let go of. None: they are more than 32 MiB, or
     too many of them do not last, and would be copied twice.
     """
-    lasting = sum(tensor.nbytes for tensor in tensors if tensor.lasting)
-    others = sum(tensor.nbytes for tensor in tensors if not tensor.lasting)
-    if lasting > _GROUP_BYTES or others > _COPIED_TWICE_BYTES:
+    nbytes = {True: 0, False: 0}
+    for tensor in tensors:
+        nbytes[tensor.lasting] += _nbytes(tensor.dtype, tensor.shape)
+    if nbytes[True] > _GROUP_BYTES or nbytes[False] > _COPIED_TWICE_BYTES:
         return None
     return [
         value if tensor.lasting else np.array(tensor.array_of(value))

@@ -1,11 +1,14 @@
 """The variables of a model in a snapshot: which are stored, and what becomes of others."""
 
+import gc
+import weakref
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from trainers import fit_state
+from trainers import fit_state, fit_variables, seams_fit
 
 
 def holding(variable: tf.Variable) -> keras.Model:
@@ -54,3 +57,30 @@ def test_text_that_is_not_stored_does_not_hinder() -> None:
     told = through_a_snapshot(holding(tf.Variable(["here"])), anew)
     assert ["not saved" in one for one in told] == [True]
     assert anew.extra.numpy().tolist() == [b"there"]
+
+
+def test_what_is_kept_of_a_variable_does_not_keep_it() -> None:
+    """A model that is gone takes no memory, whatever was known of it."""
+    model = holding(tf.Variable(tf.ones(3)))
+    found = weakref.ref(model.extra)
+    stored = fit_variables.tensors_of(fit_variables.storable(model)[0])
+    assert [1.0, 1.0, 1.0] in [one.read().tolist() for one in stored]
+    again = fit_variables.tensors_of(fit_variables.storable(model)[0])
+    assert all(one is two for one, two in zip(stored, again, strict=True))
+    del model
+    gc.collect()
+    assert found() is None
+
+
+def test_no_state_is_in_what_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look into all that Keras keeps in a model finds nothing more."""
+    inner = keras.Sequential([keras.Input((2,)), keras.layers.BatchNormalization()])
+    inner.compile("adam", "mse")
+    model = keras.Sequential([keras.Input((2,)), inner, keras.layers.Dropout(0.5)])
+    model.compile("adam", "mse", metrics=["mae"])
+    model.held = [keras.metrics.Mean(), tf.Variable(1.0)]
+    model.train_on_batch(np.ones((4, 2)), np.ones((4, 2)))
+    found = [id(one) for _, one in seams_fit.listed(model)]
+    monkeypatch.setattr(seams_fit, "NO_STATE_IN", frozenset())
+    assert [id(one) for _, one in seams_fit.listed(model)] == found
+    assert len(found) > 10
