@@ -36,7 +36,8 @@ STEPS_ON_THE_WAY = 2
 """... or this many, as long as the next one is far larger anyway."""
 
 FAR = 1.5
-"""So many times."""
+"""So many times. Steps differ by a few percent: a line through nearer sizes than these
+says more about that than about the size."""
 
 START_PART = 32
 """The first slice is this part of the smallest that is known to fail."""
@@ -49,7 +50,8 @@ SAFE_PART = 0.93
 follow: the pool gets more crowded, and less tidy."""
 
 TIGHT_PART = 0.98
-"""A slice that turns out to need more than this part of the limit is too large."""
+"""A slice that turns out to need more than this part of the limit is too large, and one
+that by no means needs more may be tried, if it should need no more than the safe part."""
 
 BELOW_FAILED = 0.9
 """No slice is larger than this part of one that failed: what fails once by little
@@ -145,9 +147,12 @@ def first_trial(*, batch: int, ceiling: int | None) -> int:
     return max(1, below // START_PART)
 
 
-def largest(need: Need, *, limit_bytes: int) -> int:
-    """The slice that certainly fits, as far as ``need`` tells; may be below it, or 0."""
-    room = max(0.0, SAFE_PART * limit_bytes - need.between)
+def largest(need: Need, *, limit_bytes: int, part: float = SAFE_PART) -> int:
+    """The slice that certainly needs no more than ``part`` of the limit.
+
+    As far as ``need`` tells; may be below it, or 0.
+    """
+    room = max(0.0, part * limit_bytes - need.between)
     return int(need.size * room / max(1, need.added))
 
 
@@ -161,8 +166,8 @@ def next_trial(
 ) -> int | None:
     """The next larger slice to try; None: the one of ``need`` is the last.
 
-    ``before``: the size measured before it, None if it is the first. ``ceiling``: a size
-    that failed, None if none did. Sizes are samples a slice.
+    ``before``: one measured before it (``far_below``), None if it is the first.
+    ``ceiling``: a size that failed, None if none did. Sizes are samples a slice.
 
     Only fewer slices save time, so where one slice less is out of reach the climb ends:
     every trial near the limit is a danger. The line through two sizes promises too
@@ -174,12 +179,21 @@ def next_trial(
     promised = _promised(need, before, fewer)
     if number == 1 or fewer > most or promised > SAFE_PART * limit_bytes:
         return None
-    reach = largest(need, limit_bytes=limit_bytes)
-    aim = min(most, reach, GROWTH * need.size)
+    aim = min(most, largest(need, limit_bytes=limit_bytes), GROWTH * need.size)
     if aim >= fewer:
         return balanced(batch=batch, size=aim)
+    tight = largest(need, limit_bytes=limit_bytes, part=TIGHT_PART)
+    if before is not None and min(tight, GROWTH * need.size) >= fewer:
+        return fewer
     calm = need.highest <= CALM_PART * limit_bytes
     return aim if calm and aim >= need.size * CLOSE and aim > need.size else None
+
+
+def far_below(size: int, sizes: Sequence[Need]) -> Need | None:
+    """The largest of ``sizes`` that is far below ``size``, or the smallest of them."""
+    below = sorted((one for one in sizes if one.size < size), key=lambda one: one.size)
+    far = [one for one in below if one.size * FAR <= size]
+    return next(iter([*far[-1:], *below]), None)
 
 
 def has_place(need: Need, size: int, *, free_bytes: int | None) -> bool:
@@ -284,10 +298,9 @@ class Climb:
             return
         sizes = needs(self._readings)
         need = next(one for one in sizes if one.size == size)
-        smaller = [one for one in sizes if one.size < size]
         trial = next_trial(
             need,
-            before=max(smaller, key=lambda one: one.size, default=None),
+            before=far_below(size, sizes),
             batch=self._batch,
             ceiling=self._ceiling,
             limit_bytes=self._limit_bytes,

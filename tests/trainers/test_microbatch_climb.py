@@ -10,6 +10,7 @@ from trainers.calibrate import (
     CALM_PART,
     Need,
     Readings,
+    far_below,
     first_trial,
     has_place,
     largest,
@@ -38,17 +39,20 @@ def climbed(
     between: int = BETWEEN,
 ) -> list[int]:
     """The sizes tried where a slice adds as many bytes; the last is settled with."""
-    tried, before = [first_trial(batch=batch, ceiling=ceiling)], None
+    tried, found = [first_trial(batch=batch, ceiling=ceiling)], list[Need]()
     while True:
         size = tried[-1]
-        need = need_of(size, int(added(size)), between=between)
+        found.append(need_of(size, int(added(size)), between=between))
         following = next_trial(
-            need, before=before, batch=batch, ceiling=ceiling, limit_bytes=LIMIT
+            found[-1],
+            before=far_below(size, found),
+            batch=batch,
+            ceiling=ceiling,
+            limit_bytes=LIMIT,
         )
         if following is None:
             return tried
         tried.append(following)
-        before = need
 
 
 def test_the_climb_ends_with_the_fewest_slices_that_fit() -> None:
@@ -73,6 +77,35 @@ def test_near_the_limit_nothing_is_tried_only_to_know_more() -> None:
         need = need_of(43, 185_000_000, between=50_000_000, highest=highest)
         known = {"batch": 128, "ceiling": 128, "limit_bytes": 300_000_000}
         assert next_trial(need, before=before, **known) == following
+
+
+def test_one_slice_less_is_tried_where_it_fits_at_the_worst() -> None:
+    """2048 samples add at most 100 MB, which 175 MB hold, and more likely 88 MB.
+
+    Measured: an mlp in 180 MiB, whose 2048 fit and which stayed with 1366. Without a
+    line that says so, or where it too says more, nothing is tried so near the limit.
+    """
+    limit, known = 180_000_000, {"batch": 4096, "ceiling": 4096}
+    need = need_of(1366, 66_900_000, between=67_800_000, highest=160_000_000)
+    for before, following in (
+        (need_of(512, 40_100_000, between=67_800_000), 2048),
+        (need_of(512, 20_000_000, between=67_800_000), None),
+        (None, None),
+    ):
+        trial = next_trial(need, before=before, **known, limit_bytes=limit)
+        assert trial == following
+    beyond = need_of(1366, 73_000_000, between=67_800_000, highest=160_000_000)
+    before = need_of(512, 66_000_000, between=67_800_000)
+    assert next_trial(beyond, before=before, **known, limit_bytes=limit) is None
+
+
+def test_a_line_is_drawn_through_sizes_that_are_far_apart() -> None:
+    """Where there are none, through those that are as far apart as can be."""
+    small, middle, large = (need_of(size, 1) for size in (512, 1024, 1366))
+    assert far_below(1366, [large, small, middle]) == small
+    assert far_below(2100, [large, small, middle]) == large
+    assert far_below(1366, [middle, large]) == middle
+    assert far_below(512, [small]) is None
 
 
 def test_a_large_constant_is_found_out_on_the_way() -> None:
