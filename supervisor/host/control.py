@@ -10,7 +10,6 @@ import json
 import os
 import queue
 import socketserver
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ from urllib.parse import parse_qsl, urlsplit
 from typing_extensions import override
 
 from supervisor.core.access import Caller
+from supervisor.host.attending import Attending
 from supervisor.host.control_limits import Room, TimedReader, turn_away
 from supervisor.host.control_peer import peer_ids, peer_of
 
@@ -101,22 +101,14 @@ class ControlServer:
         """Listen at ``path``, replacing what a dead daemon left. Raises OSError."""
         path.unlink(missing_ok=True)
         self._path = path
-        self._server = _Server(str(path), ask)
+        server = _Server(str(path), ask)
         # Everybody may connect: who may do what is decided by who they are.
         path.chmod(0o666)
-        self._thread = threading.Thread(
-            target=self._server.serve_forever,
-            kwargs={"poll_interval": 0.25},  # how long close() may take
-            name="control",
-            daemon=True,
-        )
-        self._thread.start()
+        self._attending = Attending(server, name="control")
 
     def close(self) -> None:
         """Stop serving."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        self._attending.close()
         self._path.unlink(missing_ok=True)
 
 

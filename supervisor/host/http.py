@@ -10,7 +10,6 @@ import re
 import socket
 import socketserver
 import ssl
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -23,6 +22,7 @@ from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST
 from typing_extensions import override
 
 from supervisor.core.address import Address
+from supervisor.host.attending import Attending
 from supervisor.host.board import Form
 
 Source = Callable[[Form], bytes | None]
@@ -100,25 +100,17 @@ class Server:
             )
             raise ServeError(message) from error
         try:
-            self._http = _HTTP(address, source, context)
+            http = _HTTP(address, source, context)
         except OSError as error:
             reason = error.strerror or str(error)
             message = f"cannot serve metrics on {address}: {reason}"
             raise ServeError(message) from error
-        self.address = Address(address.host, self._http.server_address[1])
-        self._thread = threading.Thread(
-            target=self._http.serve_forever,
-            kwargs={"poll_interval": 0.25},  # how long close() may take
-            name="metrics-http",
-            daemon=True,
-        )
-        self._thread.start()
+        self.address = Address(address.host, http.server_address[1])
+        self._attending = Attending(http, name="metrics-http")
 
     def close(self) -> None:
         """Stop listening; requests under way are left to their time limit."""
-        self._http.shutdown()
-        self._http.server_close()
-        self._thread.join()
+        self._attending.close()
 
     def __enter__(self) -> Self:
         return self
