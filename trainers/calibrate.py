@@ -39,6 +39,9 @@ FAR = 1.5
 """So many times. Steps differ by a few percent: a line through nearer sizes than these
 says more about that than about the size."""
 
+STEPS_IN_DOUBT = 12
+"""So many if one slice less fits at the worst, and nothing but the line rules it out."""
+
 START_PART = 32
 """The first slice is this part of the smallest that is known to fail."""
 
@@ -173,20 +176,25 @@ def next_trial(
     every trial near the limit is a danger. The line through two sizes promises too
     much (see above), so what it rules out is ruled out.
     """
-    number = count(batch=batch, size=need.size)
-    fewer = -(-batch // max(1, number - 1))
-    most = _most(batch=batch, ceiling=ceiling)
-    promised = _promised(need, before, fewer)
-    if number == 1 or fewer > most or promised > SAFE_PART * limit_bytes:
+    fewer, most = _one_less(need.size, batch), _most(batch=batch, ceiling=ceiling)
+    promised = _promised(need, before, fewer or need.size)
+    if fewer is None or fewer > most or promised > SAFE_PART * limit_bytes:
         return None
     aim = min(most, largest(need, limit_bytes=limit_bytes), GROWTH * need.size)
     if aim >= fewer:
         return balanced(batch=batch, size=aim)
-    tight = largest(need, limit_bytes=limit_bytes, part=TIGHT_PART)
-    if before is not None and min(tight, GROWTH * need.size) >= fewer:
+    if before is not None and _fits_at_worst(need, fewer, limit_bytes):
         return fewer
     calm = need.highest <= CALM_PART * limit_bytes
     return aim if calm and aim >= need.size * CLOSE and aim > need.size else None
+
+
+def in_doubt(need: Need, *, batch: int, ceiling: int | None, limit_bytes: int) -> bool:
+    """Whether one slice less fits at the worst: only the line could rule it out."""
+    fewer = _one_less(need.size, batch)
+    if fewer is None or fewer > _most(batch=batch, ceiling=ceiling):
+        return False
+    return _fits_at_worst(need, fewer, limit_bytes)
 
 
 def far_below(size: int, sizes: Sequence[Need]) -> Need | None:
@@ -205,6 +213,17 @@ def has_place(need: Need, size: int, *, free_bytes: int | None) -> bool:
     if need.request is None or free_bytes is None:
         return True
     return need.request * size <= free_bytes * need.size
+
+
+def _one_less(size: int, batch: int) -> int | None:
+    """The size that makes one slice less than ``size``; None: it is one already."""
+    number = count(batch=batch, size=size)
+    return None if number == 1 else -(-batch // (number - 1))
+
+
+def _fits_at_worst(need: Need, size: int, limit_bytes: int) -> bool:
+    tight = largest(need, limit_bytes=limit_bytes, part=TIGHT_PART)
+    return size <= min(tight, GROWTH * need.size)
 
 
 def _promised(need: Need, before: Need | None, size: int) -> float:
@@ -305,8 +324,7 @@ class Climb:
             ceiling=self._ceiling,
             limit_bytes=self._limit_bytes,
         )
-        far = trial is not None and trial >= FAR * size
-        if not far and steps_seen < STEPS:
+        if steps_seen < self._enough(need, trial):
             return
         if trial is not None and not has_place(need, trial, free_bytes=free_bytes):
             if steps_seen < STEPS_FOR_A_PLACE:
@@ -320,6 +338,18 @@ class Climb:
             self._use(final, f"measured at {len(sizes)} sizes")
         else:
             self._use(trial, "being measured")
+
+    def _enough(self, need: Need, trial: int | None) -> int:
+        """How many steps have to be seen for ``trial`` to be what follows."""
+        if trial is not None:
+            return STEPS_ON_THE_WAY if trial >= FAR * need.size else STEPS
+        doubtful = in_doubt(
+            need,
+            batch=self._batch,
+            ceiling=self._ceiling,
+            limit_bytes=self._limit_bytes,
+        )
+        return STEPS_IN_DOUBT if doubtful else STEPS
 
     def _use(self, size: int, why: str) -> None:
         self._on_trial(size, why)

@@ -13,6 +13,7 @@ from trainers.calibrate import (
     far_below,
     first_trial,
     has_place,
+    in_doubt,
     largest,
     needs,
     next_trial,
@@ -94,9 +95,13 @@ def test_one_slice_less_is_tried_where_it_fits_at_the_worst() -> None:
     ):
         trial = next_trial(need, before=before, **known, limit_bytes=limit)
         assert trial == following
+        assert in_doubt(need, **known, limit_bytes=limit)
     beyond = need_of(1366, 73_000_000, between=67_800_000, highest=160_000_000)
     before = need_of(512, 66_000_000, between=67_800_000)
     assert next_trial(beyond, before=before, **known, limit_bytes=limit) is None
+    assert not in_doubt(beyond, **known, limit_bytes=limit)
+    assert not in_doubt(need, batch=1366, ceiling=None, limit_bytes=limit)
+    assert not in_doubt(need, batch=4096, ceiling=2048, limit_bytes=limit)
 
 
 def test_a_line_is_drawn_through_sizes_that_are_far_apart() -> None:
