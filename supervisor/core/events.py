@@ -78,7 +78,7 @@ class Exited:
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """A look at the attempt, twice a second."""
+    """A look at the attempt, once or twice a second."""
 
     look: Look
     rss_bytes: int | None = None

@@ -34,7 +34,7 @@ FEWEST = 8
 MOST = 32
 """Readings that a trend is computed from: 496 pairs take 0.2 ms."""
 SURE = 0.999
-"""From this confidence on a trend is believed: it is asked for twice a second."""
+"""From this confidence on a trend is believed: it is asked for at each look."""
 STILL = 0.5
 """The newest third grows at least at this part of the whole trend, or it settles."""
 NEWEST = 3
