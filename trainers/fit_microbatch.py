@@ -39,6 +39,9 @@ def prepare(run: Any) -> Any:
             report=run.attempt.say,
             reduce=directive.reduce,
             hopeless=run.session.step == 0 and run.taken is None,
+            # Where we lowered the precision, memory is what is short, and there is no
+            # whole batch in that precision to agree with.
+            wide_products=directive.precision is None,
         )
     except module.MicrobatchRefusedError as error:
         frameworks.refuse(run.attempt, str(error))

@@ -67,6 +67,7 @@ def prepare(
     report: Report,
     hopeless: bool = False,
     reduce: str | None = None,
+    wide_products: bool = True,
 ) -> Prepared:
     """Slice the batches of the ``fit`` that is about to make its train function.
 
@@ -79,6 +80,8 @@ def prepare(
     cannot be sliced is refused, and told is which would fit. ``reduce``: for a
     ``train_step`` of the script's own each batch may become several smaller ones, with
     the learning rate by this rule (``reduced_step``); None: it may not.
+    ``wide_products``: kernels in half precision may take float32 copies, to agree with
+    whole batches (``wide_sums``).
 
     Without a size and without ``calibrate``, nothing is touched.
 
@@ -104,7 +107,7 @@ def prepare(
     way = (
         _reducing(model, str(reduce))
         if reduces
-        else _slicing(model, batch, slice_ceiling or total)
+        else _slicing(model, batch, slice_ceiling or total, products=wide_products)
     )
     if way.deviations and not allow_inexact:
         reasons = "; ".join(way.deviations)
@@ -164,14 +167,16 @@ class _Way:
     """Makes the step, of the variables ``size`` and ``seen``."""
 
 
-def _slicing(model: Any, batch: Any, ceiling: int) -> _Way:
+def _slicing(model: Any, batch: Any, ceiling: int, *, products: bool) -> _Way:
     samples = max(2, min(exactness.SAMPLES, ceiling // 4))
     findings = exactness.examine(model, batch, samples=samples)
     return _Way(
         mode="two_pass" if findings.rules.two_pass else "exact",
         deviations=findings.deviations,
-        rules=findings.rules,
-        step=functools.partial(SlicedStep, model, rules=findings.rules),
+        rules=(findings.rules, products),
+        step=functools.partial(
+            SlicedStep, model, rules=findings.rules, wide_products=products
+        ),
     )
 
 

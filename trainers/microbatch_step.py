@@ -45,10 +45,17 @@ class SlicedStep:
     """Takes the place of ``model.train_step``. One instance serves one ``fit``."""
 
     def __init__(
-        self, model: Any, *, size: tf.Variable, seen: tf.Variable, rules: Rules
+        self,
+        model: Any,
+        *,
+        size: tf.Variable,
+        seen: tf.Variable,
+        rules: Rules,
+        wide_products: bool = True,
     ) -> None:
         """``size``: samples a slice, may change between steps; ``seen``: is set to
         the size of the largest batch since somebody set it to 0. Both int32 scalars.
+        ``wide_products``: whether kernels, too, may be summed in float32.
         """
         self._model = model
         self._seen = seen
@@ -57,7 +64,7 @@ class SlicedStep:
         self._own_loss = seams.own_compute_loss(model)
         self._jit = bool(model.jit_compile) and not model.run_eagerly
         self._narrow = seams.narrow_variables(model)
-        self._products = wide_sums.products_pay_here()
+        self._products = wide_products and wide_sums.products_pay_here()
         self._terms: list[tuple[int, wide_sums.Term]] = []
         self._structure: Any = None
         self._slice_gradients = self._compiled(self._gradients_of_slice)

@@ -19,13 +19,16 @@ import tensorflow as tf
 from keras import layers
 
 from tests.trainers.sliced_models import (
+    BATCH,
     LABELS,
     SAMPLES,
     SERIES,
     X,
     differences,
+    prepare,
     trained,
 )
+from trainers import seams_trace
 
 IMAGES = np.random.default_rng(3).normal(size=(SAMPLES, 8, 8, 3)).astype("float32")
 
@@ -125,3 +128,23 @@ def test_the_loss_scaler_takes_the_same_steps() -> None:
         sliced.optimizer.dynamic_scale.numpy() == whole.optimizer.dynamic_scale.numpy()
     )
     assert max(differences(whole, sliced)) <= 1e-4
+
+
+@pytest.mark.parametrize("wide", [True, False])
+def test_float32_copies_are_only_made_where_memory_is_not_what_precision_is_for(
+    *, wide: bool
+) -> None:
+    """A run whose precision was lowered to save memory must not spend it on copies."""
+    model = in_half(dense, keras.optimizers.SGD(0.05))
+    prepared, _ = prepare(model, X, LABELS, wide_products=wide)
+    model.fit(X, LABELS, batch_size=BATCH, verbose=0, shuffle=False)
+    products = {
+        node.attr["T"].type
+        for graph in seams_trace.traced_graphs(model)
+        for function in graph.as_graph_def().library.function
+        for node in function.node_def
+        if node.op == "MatMul"
+    }
+    prepared.restore()
+    half, single = tf.float16.as_datatype_enum, tf.float32.as_datatype_enum
+    assert products == ({half, single} if wide else {half})
