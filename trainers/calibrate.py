@@ -54,7 +54,11 @@ follow: the pool gets more crowded, and less tidy."""
 
 TIGHT_PART = 0.98
 """A slice that turns out to need more than this part of the limit is too large, and one
-that by no means needs more may be tried, if it should need no more than the safe part."""
+that by no means needs more may be tried, if it is likely to need less."""
+
+LIKELY_PART = 0.95
+"""That much: what the line through two sizes may promise. Twelve steps of one size still
+leave it uncertain by a hundredth."""
 
 BELOW_FAILED = 0.9
 """No slice is larger than this part of one that failed: what fails once by little
@@ -178,7 +182,7 @@ def next_trial(
     """
     fewer, most = _one_less(need.size, batch), _most(batch=batch, ceiling=ceiling)
     promised = _promised(need, before, fewer or need.size)
-    if fewer is None or fewer > most or promised > SAFE_PART * limit_bytes:
+    if fewer is None or fewer > most or promised > LIKELY_PART * limit_bytes:
         return None
     aim = min(most, largest(need, limit_bytes=limit_bytes), GROWTH * need.size)
     if aim >= fewer:
