@@ -1,103 +1,15 @@
 """Every cause has its ladder, and every rung its condition."""
 
-from dataclasses import replace
-from typing import Any
-
 import pytest
 
 from supervisor.core.allocator import MemoryFigures
-from supervisor.core.autopsy import NOTHING_FOUND, Autopsy, OomVerdict, autopsy_of
-from supervisor.core.backoff import BackOff
 from supervisor.core.causes import Cause
-from supervisor.core.evidence import Evidence, NonFinite
-from supervisor.core.history import AttemptHistory, History
-from supervisor.core.ladder import Allow, Terms
+from supervisor.core.evidence import NonFinite
+from supervisor.core.ladder import Allow
 from supervisor.core.ladders import LADDERS
-from supervisor.core.placement import GpuProcess, GpuReading
-from supervisor.core.policy import Policy, Verdict
-from supervisor.core.treatment import MIXED, NOTHING, Awaited, Detour, Treatment
-from supervisor.core.verdicts import Diagnosis, Reason, RemedyKind
-
-GIB = 1 << 30
-BACK_OFF = BackOff(first_seconds=1.0, most_seconds=60.0)
-
-
-def gpu(index: int, *processes: GpuProcess) -> GpuReading:
-    """A GPU of this box."""
-    uuid = f"GPU-{index}"
-    return GpuReading(uuid=uuid, index=index, total_bytes=16 * GIB, processes=processes)
-
-
-TENANT = GpuProcess(99, "blender", 8 * GIB)
-
-
-class Story:
-    """A run that fails again and again, and what is done each time."""
-
-    def __init__(
-        self,
-        cause: Cause,
-        *,
-        gpus: tuple[GpuReading, ...] = (),
-        batch: int | None = 64,
-        quarantined: frozenset[str] = frozenset(),
-        only: tuple[int | str, ...] | None = None,
-        allowed: frozenset[Allow] = frozenset(),
-    ) -> None:
-        self.cause, self.gpus, self.batch = cause, gpus, batch
-        self.policy = Policy(
-            run_id="r",
-            without_progress=3,
-            back_off=BACK_OFF,
-            allow_inexact=True,
-            terms=Terms(gpus=only, allowed=allowed),
-        )
-        self.history, self.treatment = History(), NOTHING
-        self.quarantined = quarantined
-
-    def fail(
-        self,
-        *,
-        step: int | None = 10,
-        snapshot: int | None = 0,
-        memory: MemoryFigures | None = None,
-        rss: int | None = None,
-        autopsy: Autopsy | None = None,
-        **evidence: Any,
-    ) -> Verdict:
-        """One more attempt that ends for the cause."""
-        number = len(self.history.attempts) + 1
-        last = AttemptHistory(
-            number=number,
-            cause=self.cause,
-            last_step=step,
-            restored_step=snapshot,
-            snapshot_step=snapshot,
-            batch=self.batch,
-            rss_bytes=rss,
-        )
-        self.history = replace(self.history, attempts=(*self.history.attempts, last))
-        reason = Reason("record 17 is corrupt", "x")
-        known: dict[str, Any] = {"steps_done": 5, "gpus": self.gpus, **evidence}
-        verdict = self.policy.decide(
-            Diagnosis(
-                cause=self.cause, because=(reason,), memory=memory, autopsy=autopsy
-            ),
-            Evidence(exit=None, **known),
-            self.history,
-            self.treatment,
-            quarantined=self.quarantined,
-        )
-        self.treatment = verdict.treatment
-        self.history = self.history.updated(
-            remedy=verdict.remedy.kind, rung=verdict.rung
-        )
-        self.quarantined |= set(verdict.quarantine)
-        return verdict
-
-    def rungs(self, times: int, **fields: Any) -> list[str | None]:
-        """The rungs of so many failures without progress."""
-        return [self.fail(**fields).rung for _ in range(times)]
+from supervisor.core.treatment import MIXED, Awaited, Detour
+from supervisor.core.verdicts import RemedyKind
+from tests.support.stories import GIB, Story
 
 
 def test_every_cause_has_a_ladder_whose_rungs_have_names_of_their_own() -> None:
@@ -198,61 +110,6 @@ def test_a_single_sample_can_still_be_computed_in_16_bits() -> None:
     assert story.rungs(2) == ["mixed_precision", None]
 
 
-def test_out_of_memory_with_a_tenant_on_the_gpu() -> None:
-    """Wait for it; then another GPU if one is free; only then the slices."""
-    story = Story(Cause.DEVICE_OOM, gpus=(gpu(0, TENANT), gpu(1)))
-    waiting = story.fail()
-    assert waiting.remedy.kind is RemedyKind.WAIT
-    assert "blender (pid 99)" in waiting.remedy.because
-    assert waiting.treatment.awaited == Awaited(
-        tenants_gone=True, patience_seconds=1800.0
-    )
-    moved = story.fail()
-    assert moved.remedy.kind is RemedyKind.ANOTHER_GPU
-    assert moved.treatment.avoid == ("GPU-0",)
-
-
-def test_more_than_the_gpu_has_is_not_waited_for() -> None:
-    """Nobody can make room for that by going."""
-    story = Story(Cause.DEVICE_OOM, gpus=(gpu(0, TENANT),))
-    memory = MemoryFigures(limit_bytes=GIB, requested_bytes=2 * GIB)
-    found = autopsy_of(story.cause, memory, NOTHING_FOUND)
-    assert found is not None
-    assert found.verdict is OomVerdict.OVERSIZE
-    assert story.fail(memory=memory, autopsy=found).rung == "planned"
-
-
-def test_a_gpu_with_a_tenant_of_its_own_is_no_way_out() -> None:
-    """From one crowded GPU to another: then rather smaller slices."""
-    crowded = Story(Cause.DEVICE_OOM, gpus=(gpu(0, TENANT), gpu(1, TENANT)))
-    assert crowded.rungs(2) == ["wait", "smaller"]
-    alone = Story(Cause.CUDNN_INIT, gpus=(gpu(0, TENANT),))
-    assert alone.rungs(2) == ["wait", "smaller"]
-
-
-def test_our_own_processes_are_no_tenants() -> None:
-    """What the dead attempt still holds is the gate's business."""
-    story = Story(Cause.DEVICE_OOM, gpus=(gpu(0, TENANT),))
-    assert story.fail(own_pids=frozenset({99})).rung == "planned"
-
-
-def test_a_run_on_the_cpu_waits_for_nobody_on_a_gpu() -> None:
-    """It ran out under the limit that we set."""
-    story = Story(Cause.DEVICE_OOM, gpus=(gpu(0, TENANT),))
-    assert story.fail(limited=True).rung == "planned"
-
-
-def test_a_run_that_was_never_on_a_gpu_takes_none_from_others() -> None:
-    """A worker that hangs in a file system, or a line about ECC in its output."""
-    for cause in (Cause.UNKILLABLE, Cause.GPU_HARDWARE):
-        story = Story(cause, gpus=(gpu(0), gpu(1)))
-        assert story.fail(uses_gpu=False).quarantine == ()
-        assert story.fail().quarantine == ("GPU-0",)
-        named = story.fail(uses_gpu=False, faulty_gpus=("GPU-1",))
-        assert named.quarantine == ("GPU-1",)
-    assert Story(Cause.UNKILLABLE, gpus=(gpu(0),)).fail(uses_gpu=False).rung == "again"
-
-
 def test_fragmentation_under_our_own_limit_has_no_allocator_to_switch_to() -> None:
     """cuda_malloc_async is for GPUs."""
     story = Story(Cause.DEVICE_OOM_FRAGMENTATION)
@@ -269,53 +126,10 @@ def test_cublas_far_from_the_limit_is_a_fault() -> None:
     assert Story(Cause.CUBLAS).fail(memory=unknown).rung == "growth"
 
 
-def test_a_fault_that_moves_about_is_the_gpus() -> None:
-    """Not the same step: determinism would not help, another GPU may."""
-    story = Story(Cause.CUDA_FAULT, gpus=(gpu(0), gpu(1)))
-    assert story.fail(step=10).rung == "same_again"
-    verdict = story.fail(step=40)
-    assert verdict.remedy.kind is RemedyKind.ANOTHER_GPU
-    assert "GPU-1 takes its place" in verdict.remedy.because
-    assert verdict.quarantine == ()
-
-
 def test_where_the_step_is_not_known_it_is_not_called_the_same() -> None:
     """Unknown is no number."""
     story = Story(Cause.CUDA_FAULT)
     assert story.rungs(2, step=None) == ["same_again", "again"]
-
-
-def test_with_a_broken_gpu_all_its_mig_devices_are_quarantined() -> None:
-    """Also those that other runs were given; not those of a GPU that this run was never
-    on. The next attempt is on a part of another GPU."""
-    parts = {0: ("MIG-1", "MIG-2"), 1: ("MIG-3",), 2: ("MIG-4",)}
-    box = tuple(replace(gpu(n), parts=uuids) for n, uuids in parts.items())
-    story = Story(Cause.GPU_HARDWARE, gpus=box, only=("MIG-1", "MIG-3"))
-    verdict = story.fail(faulty_gpus=("GPU-0", "GPU-2"))
-    assert verdict.quarantine == ("GPU-0", "MIG-1", "MIG-2")
-    assert verdict.remedy.kind is RemedyKind.ANOTHER_GPU
-    assert story.fail(faulty_gpus=("GPU-1",)).remedy.kind is RemedyKind.STOP
-
-
-def test_a_broken_gpu_is_quarantined_and_left() -> None:
-    """The one that the driver names, else the first in use."""
-    story = Story(Cause.GPU_HARDWARE, gpus=(gpu(0), gpu(1), gpu(2)))
-    first = story.fail(faulty_gpus=("GPU-1", "GPU-elsewhere"))
-    assert first.quarantine == ("GPU-1",)
-    assert first.remedy.kind is RemedyKind.ANOTHER_GPU
-    second = story.fail()
-    assert second.quarantine == ("GPU-0",)
-    last = story.fail()
-    assert last.quarantine == ("GPU-2",)
-    assert last.remedy.kind is RemedyKind.STOP
-    assert "quarantine --return" in last.remedy.because
-
-
-def test_a_run_stays_on_the_gpus_that_its_spec_names() -> None:
-    """Others of the box may belong to other jobs."""
-    story = Story(Cause.GPU_HARDWARE, gpus=(gpu(0), gpu(1), gpu(2)), only=(2, 1))
-    assert story.fail().treatment.avoid == ("GPU-2",)
-    assert story.fail().remedy.kind is RemedyKind.STOP
 
 
 def test_a_leak_is_met_with_planned_restarts() -> None:
@@ -415,33 +229,3 @@ def test_a_full_disk_waits_for_twice_the_newest_snapshot() -> None:
     assert big.treatment.awaited == Awaited(room_bytes=2 * GIB)
     small = Story(Cause.DISK_FULL).fail()
     assert small.treatment.awaited == Awaited(room_bytes=64 << 20)
-
-
-def test_an_unkillable_process_costs_its_gpu() -> None:
-    """With a GPU it is quarantined and another used; without one only restarted."""
-    story = Story(Cause.UNKILLABLE, gpus=(gpu(0), gpu(1)))
-    verdict = story.fail()
-    assert verdict.quarantine == ("GPU-0",)
-    assert verdict.remedy.kind is RemedyKind.ANOTHER_GPU
-    alone = Story(Cause.UNKILLABLE, gpus=(gpu(0),)).fail()
-    assert alone.remedy.kind is RemedyKind.STOP
-    assert "reboot" in alone.remedy.because
-
-
-def test_a_quarantined_gpu_is_never_chosen() -> None:
-    """Whoever quarantined it."""
-    story = Story(
-        Cause.GPU_HARDWARE,
-        gpus=(gpu(0), gpu(1)),
-        quarantined=frozenset({"GPU-1"}),
-    )
-    assert story.fail().remedy.kind is RemedyKind.STOP
-
-
-def test_avoiding_adds_up() -> None:
-    """A GPU that was left is not come back to."""
-    story = Story(Cause.CUDA_FAULT, gpus=(gpu(0), gpu(1), gpu(2)))
-    story.treatment = Treatment(avoid=("GPU-0",))
-    story.fail(step=1)
-    verdict = story.fail(step=50)
-    assert verdict.treatment.avoid == ("GPU-0", "GPU-1")

@@ -1,11 +1,7 @@
-"""The life of a run: every rule of the table's own docstring, and its properties."""
+"""The life of a run: every rule of the table's own docstring."""
 
 from dataclasses import replace
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-from supervisor.core.backoff import BackOff
 from supervisor.core.causes import Cause
 from supervisor.core.effects import (
     AskDrain,
@@ -20,8 +16,6 @@ from supervisor.core.effects import (
 )
 from supervisor.core.events import (
     DrainRequested,
-    Event,
-    Exited,
     GateClear,
     GateHeld,
     Learned,
@@ -29,100 +23,21 @@ from supervisor.core.events import (
     SpawnFailed,
     TimeIsUp,
 )
-from supervisor.core.evidence import Evidence
 from supervisor.core.level import Level
-from supervisor.core.lifecycle import LAUNCHES, TABLE, Run, diagram, step
-from supervisor.core.policy import Policy
+from supervisor.core.lifecycle import LAUNCHES, TABLE, diagram
 from supervisor.core.status import JobState
 from supervisor.core.treatment import NOTHING
 from supervisor.core.verdicts import RemedyKind
-from supervisor.wire.records import CrashReport, ExitRecord
-
-POLICY = Policy(
-    run_id="r",
-    without_progress=3,
-    back_off=BackOff(first_seconds=1.0, most_seconds=60.0),
-    allow_inexact=True,
+from tests.support.lives import (
+    drained,
+    finished,
+    fresh,
+    happen,
+    killed,
+    kinds,
+    out_of_memory,
+    running,
 )
-
-
-def fresh() -> Run:
-    """A run that was just begun."""
-    return Run(policy=POLICY, grace_seconds=60.0)
-
-
-def exit_record(*, code: int | None = None, signal: int | None = None) -> ExitRecord:
-    """How a process ended."""
-    return ExitRecord(
-        pid=1,
-        exit_code=code,
-        signal=signal,
-        core_dumped=False,
-        max_rss_bytes=1,
-        user_seconds=0.0,
-        system_seconds=0.0,
-        started_ns=0,
-        ended_ns=1,
-        asked_to_stop=False,
-        swept=0,
-        unkillable=(),
-    )
-
-
-def oom_report(steps_done: int | None) -> CrashReport:
-    """TensorFlow's exception for exhausted memory."""
-    return CrashReport(
-        exception="tensorflow.python.framework.errors_impl.ResourceExhaustedError",
-        message="OOM when allocating tensor with shape[512,64,64,32]",
-        traceback="Traceback (most recent call last):",
-        steps_done=steps_done,
-        in_fit=True,
-    )
-
-
-def killed(last: int | None = 10, snapshot: int | None = 8) -> Exited:
-    """Killed from outside."""
-    evidence = Evidence(exit=exit_record(signal=9), steps_done=last)
-    return Exited(evidence=evidence, last_step=last, snapshot_step=snapshot)
-
-
-def out_of_memory(last: int | None = 0, snapshot: int | None = 0) -> Exited:
-    """Out of device memory, under our limit."""
-    evidence = Evidence(
-        exit=exit_record(code=1), crash=oom_report(last), steps_done=last, limited=True
-    )
-    return Exited(evidence=evidence, last_step=last, snapshot_step=snapshot)
-
-
-def finished() -> Exited:
-    """A clean end."""
-    evidence = Evidence(exit=exit_record(code=0), finished=True)
-    return Exited(evidence=evidence, last_step=20, snapshot_step=20)
-
-
-def drained() -> Exited:
-    """An end on request, with the state saved."""
-    evidence = Evidence(exit=exit_record(code=75), drained=True)
-    return Exited(evidence=evidence, last_step=12, snapshot_step=12)
-
-
-def happen(run: Run, *events: Event, now: float = 100.0) -> tuple[Run, list[Effect]]:
-    """``run`` after ``events``, and all effects on the way."""
-    effects: list[Effect] = []
-    for event in events:
-        run, done = step(run, event, now=now)
-        effects += done
-    return run, effects
-
-
-def running(*events: Event) -> tuple[Run, list[Effect]]:
-    """A run whose next attempt was started, and then ``events``."""
-    return happen(fresh(), TimeIsUp(), GateClear(), Spawned(7), *events)
-
-
-def kinds(effects: list[Effect]) -> list[type]:
-    """Their types, talk left out."""
-    return [type(effect) for effect in effects if not isinstance(effect, Say)]
 
 
 def test_from_start_to_finish() -> None:
@@ -346,83 +261,3 @@ def test_the_diagram_shows_every_state() -> None:
     states |= {target for row in TABLE.values() for target in row.targets}
     assert all(f"{state}" in text for state in states)
     assert text.startswith("stateDiagram-v2\n    [*] --> waiting\n")
-
-
-STEPS = st.none() | st.integers(0, 50)
-EVENTS = st.one_of(
-    st.builds(Spawned, st.integers(1, 99)),
-    st.just(SpawnFailed("x")),
-    st.builds(
-        Learned,
-        batch=st.none() | st.integers(1, 600),
-        slice_size=st.none() | st.integers(1, 600),
-        restored_step=STEPS,
-        first_step=STEPS,
-        snapshot_step=STEPS,
-    ),
-    st.builds(killed, STEPS, STEPS),
-    st.builds(out_of_memory, STEPS, STEPS),
-    st.just(finished()),
-    st.just(drained()),
-    st.just(DrainRequested("SIGTERM")),
-    st.just(TimeIsUp()),
-    st.just(GateClear()),
-    st.just(GateHeld("pid 1")),
-)
-
-
-@settings(max_examples=300)
-@given(st.lists(EVENTS, max_size=60))
-def test_no_sequence_of_events_breaks_the_rules(events: list[Event]) -> None:
-    """One attempt at a time, targets as the table says, and an end is the end."""
-    run, alive, now = fresh(), False, 0.0
-    for event in events:
-        now += 1.0
-        before = run
-        run, effects = step(run, event, now=now)
-        row = TABLE.get((before.state, type(event)))
-        if row is None:
-            assert (run, effects) == (before, ())
-            continue
-        assert run.state in row.targets
-        launches = [effect for effect in effects if isinstance(effect, Launch)]
-        assert not (launches and alive)
-        alive = (alive or bool(launches)) and not isinstance(
-            event, Exited | SpawnFailed
-        )
-        assert any(isinstance(effect, End) for effect in effects) == run.state.ended
-
-
-@settings(max_examples=100)
-@given(st.lists(st.sampled_from(["kill", "oom"]), min_size=60, max_size=60))
-def test_without_progress_every_run_gives_up(ends: list[str]) -> None:
-    """No mix of causes restarts a run for ever when no snapshot gets newer."""
-    run, _ = happen(fresh(), TimeIsUp())
-    for number, end in enumerate(ends):
-        exited = killed(5, 0) if end == "kill" else out_of_memory(5, 0)
-        run, _ = happen(
-            run,
-            GateClear(),
-            Spawned(number + 1),
-            Learned(batch=512),
-            exited,
-            TimeIsUp(),
-        )
-        if run.state.ended:
-            break
-    assert run.state is JobState.GAVE_UP
-    assert run.attempt <= 10
-
-
-@settings(max_examples=100)
-@given(st.lists(st.booleans(), min_size=30, max_size=60))
-def test_with_progress_a_run_never_gives_up(kill: list[bool]) -> None:
-    """A crash a day for a year is no reason to stop a run that moves on."""
-    run, _ = happen(fresh(), TimeIsUp())
-    for number, by_kill in enumerate(kill):
-        step_now = 10 * (number + 1)
-        exited = (
-            killed(step_now, step_now) if by_kill else killed(step_now + 3, step_now)
-        )
-        run, _ = happen(run, GateClear(), Spawned(1), exited, TimeIsUp())
-        assert run.state is JobState.WAITING

@@ -1,11 +1,12 @@
 """The life of a run, driven by hand: what several tests of the core share."""
 
 from supervisor.core.backoff import BackOff
-from supervisor.core.effects import Effect
+from supervisor.core.effects import Effect, Say
 from supervisor.core.events import Event, Exited, GateClear, Spawned, TimeIsUp
 from supervisor.core.evidence import Evidence
 from supervisor.core.lifecycle import Run, step
 from supervisor.core.policy import Policy
+from supervisor.wire.records import CrashReport, ExitRecord
 
 POLICY = Policy(
     run_id="r",
@@ -15,9 +16,63 @@ POLICY = Policy(
 )
 
 
+def fresh() -> Run:
+    """A run that was just begun."""
+    return Run(policy=POLICY, grace_seconds=60.0)
+
+
+def exit_record(*, code: int | None = None, signal: int | None = None) -> ExitRecord:
+    """How a process ended."""
+    return ExitRecord(
+        pid=1,
+        exit_code=code,
+        signal=signal,
+        core_dumped=False,
+        max_rss_bytes=1,
+        user_seconds=0.0,
+        system_seconds=0.0,
+        started_ns=0,
+        ended_ns=1,
+        asked_to_stop=False,
+        swept=0,
+        unkillable=(),
+    )
+
+
+def oom_report(steps_done: int | None) -> CrashReport:
+    """TensorFlow's exception for exhausted memory."""
+    return CrashReport(
+        exception="tensorflow.python.framework.errors_impl.ResourceExhaustedError",
+        message="OOM when allocating tensor with shape[512,64,64,32]",
+        traceback="Traceback (most recent call last):",
+        steps_done=steps_done,
+        in_fit=True,
+    )
+
+
+def killed(last: int | None = 10, snapshot: int | None = 8) -> Exited:
+    """Killed from outside."""
+    evidence = Evidence(exit=exit_record(signal=9), steps_done=last)
+    return Exited(evidence=evidence, last_step=last, snapshot_step=snapshot)
+
+
+def out_of_memory(last: int | None = 0, snapshot: int | None = 0) -> Exited:
+    """Out of device memory, under our limit."""
+    evidence = Evidence(
+        exit=exit_record(code=1), crash=oom_report(last), steps_done=last, limited=True
+    )
+    return Exited(evidence=evidence, last_step=last, snapshot_step=snapshot)
+
+
+def finished() -> Exited:
+    """A clean end."""
+    evidence = Evidence(exit=exit_record(code=0), finished=True)
+    return Exited(evidence=evidence, last_step=20, snapshot_step=20)
+
+
 def drained() -> Exited:
-    """An end on request, with the state saved at step 12."""
-    evidence = Evidence(exit=None, drained=True)
+    """An end on request, with the state saved."""
+    evidence = Evidence(exit=exit_record(code=75), drained=True)
     return Exited(evidence=evidence, last_step=12, snapshot_step=12)
 
 
@@ -31,6 +86,10 @@ def happen(run: Run, *events: Event, now: float = 100.0) -> tuple[Run, list[Effe
 
 
 def running(*events: Event) -> tuple[Run, list[Effect]]:
-    """A run whose first attempt was started, and then ``events``."""
-    fresh = Run(policy=POLICY, grace_seconds=60.0)
-    return happen(fresh, TimeIsUp(), GateClear(), Spawned(7), *events)
+    """A run whose next attempt was started, and then ``events``."""
+    return happen(fresh(), TimeIsUp(), GateClear(), Spawned(7), *events)
+
+
+def kinds(effects: list[Effect]) -> list[type]:
+    """Their types, talk left out."""
+    return [type(effect) for effect in effects if not isinstance(effect, Say)]

@@ -1,0 +1,97 @@
+"""Runs that fail again and again, as the remedies see them."""
+
+from dataclasses import replace
+from typing import Any
+
+from supervisor.core.allocator import MemoryFigures
+from supervisor.core.autopsy import Autopsy
+from supervisor.core.backoff import BackOff
+from supervisor.core.causes import Cause
+from supervisor.core.evidence import Evidence
+from supervisor.core.history import AttemptHistory, History
+from supervisor.core.ladder import Allow, Terms
+from supervisor.core.placement import GpuProcess, GpuReading
+from supervisor.core.policy import Policy, Verdict
+from supervisor.core.treatment import NOTHING
+from supervisor.core.verdicts import Diagnosis, Reason
+
+GIB = 1 << 30
+BACK_OFF = BackOff(first_seconds=1.0, most_seconds=60.0)
+
+
+def gpu(index: int, *processes: GpuProcess) -> GpuReading:
+    """A GPU of this box."""
+    uuid = f"GPU-{index}"
+    return GpuReading(uuid=uuid, index=index, total_bytes=16 * GIB, processes=processes)
+
+
+TENANT = GpuProcess(99, "blender", 8 * GIB)
+
+
+class Story:
+    """A run that fails again and again, and what is done each time."""
+
+    def __init__(
+        self,
+        cause: Cause,
+        *,
+        gpus: tuple[GpuReading, ...] = (),
+        batch: int | None = 64,
+        quarantined: frozenset[str] = frozenset(),
+        only: tuple[int | str, ...] | None = None,
+        allowed: frozenset[Allow] = frozenset(),
+    ) -> None:
+        self.cause, self.gpus, self.batch = cause, gpus, batch
+        self.policy = Policy(
+            run_id="r",
+            without_progress=3,
+            back_off=BACK_OFF,
+            allow_inexact=True,
+            terms=Terms(gpus=only, allowed=allowed),
+        )
+        self.history, self.treatment = History(), NOTHING
+        self.quarantined = quarantined
+
+    def fail(
+        self,
+        *,
+        step: int | None = 10,
+        snapshot: int | None = 0,
+        memory: MemoryFigures | None = None,
+        rss: int | None = None,
+        autopsy: Autopsy | None = None,
+        **evidence: Any,
+    ) -> Verdict:
+        """One more attempt that ends for the cause."""
+        number = len(self.history.attempts) + 1
+        last = AttemptHistory(
+            number=number,
+            cause=self.cause,
+            last_step=step,
+            restored_step=snapshot,
+            snapshot_step=snapshot,
+            batch=self.batch,
+            rss_bytes=rss,
+        )
+        self.history = replace(self.history, attempts=(*self.history.attempts, last))
+        reason = Reason("record 17 is corrupt", "x")
+        known: dict[str, Any] = {"steps_done": 5, "gpus": self.gpus, **evidence}
+        verdict = self.policy.decide(
+            Diagnosis(
+                cause=self.cause, because=(reason,), memory=memory, autopsy=autopsy
+            ),
+            Evidence(exit=None, **known),
+            self.history,
+            self.treatment,
+            quarantined=self.quarantined,
+        )
+        self.treatment = verdict.treatment
+        self.history = self.history.updated(
+            remedy=verdict.remedy.kind, rung=verdict.rung
+        )
+        self.quarantined |= set(verdict.quarantine)
+        return verdict
+
+    def rungs(self, times: int, **fields: Any) -> list[str | None]:
+        """The rungs of so many failures without progress."""
+        return [self.fail(**fields).rung for _ in range(times)]
