@@ -19,28 +19,14 @@ finds a place in one piece. Once there, the block finds its own place again.
 """
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
-
-import tensorflow as tf
 
 from supervisor.wire.slices import balanced, count
-from trainers.memory import allocator
-from trainers.memory.native import Figures
-
-STEPS = 4
-"""Each size is measured over this many steps ..."""
-
-STEPS_ON_THE_WAY = 2
-"""... or this many, as long as the next one is far larger anyway."""
 
 FAR = 1.5
-"""So many times. Steps differ by a few percent: a line through nearer sizes than these
-says more about that than about the size."""
-
-STEPS_IN_DOUBT = 12
-"""So many if one slice less fits at the worst, and nothing but the line rules it out."""
+"""A size so many times another one is far from it. Steps differ by a few percent: a line
+through nearer sizes says more about that than about the size."""
 
 START_PART = 32
 """The first slice is this part of the smallest that is known to fail."""
@@ -57,8 +43,8 @@ TIGHT_PART = 0.98
 that by no means needs more may be tried, if it is likely to need less."""
 
 LIKELY_PART = 0.95
-"""That much: what the line through two sizes may promise. Twelve steps of one size still
-leave it uncertain by a hundredth."""
+"""That much, by the line through two sizes: medians of a few steps make it uncertain,
+and where this holds the worst is bounded anyway."""
 
 BELOW_FAILED = 0.9
 """No slice is larger than this part of one that failed: what fails once by little
@@ -74,8 +60,8 @@ CLOSE = 1.03
 LARGE_PIECE = 0.25
 """Of what a step adds. Measured, an mlp: without XLA 0.15 at most, with it 0.42."""
 
-STEPS_FOR_A_PLACE = 16
-"""So many steps a size waits for a free block that holds its largest request."""
+ONE_PIECE = 0.9
+"""Of what a step adds. Measured, a transformer with XLA: 0.98."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +103,21 @@ class Need:
         """
         return self.request is not None and LARGE_PIECE * self.added > self.request
 
+    @property
+    def in_one_piece(self) -> bool:
+        """Whether what a step adds is known to be one block, and hardly more.
+
+        Then all there is to know is whether that finds a place (``has_place``).
+        """
+        return self.request is not None and self.request >= ONE_PIECE * self.added
+
+    @property
+    def likely_part(self) -> float:
+        """Of the limit: what may be used where the line says that no more is needed."""
+        if self.in_one_piece:
+            return TIGHT_PART
+        return LIKELY_PART if self.in_pieces else SAFE_PART
+
 
 def needs(readings: Mapping[int, Sequence[Readings]]) -> list[Need]:
     """What each size (samples a slice) needs, by the readings of its steps.
@@ -126,8 +127,9 @@ def needs(readings: Mapping[int, Sequence[Readings]]) -> list[Need]:
     to run at once, and where memory is short operations wait: the extremes do not count.
 
     Nor does what nobody asked for. The allocator may hand out a free block whole, up to
-    twice what was asked for, and one of XLA's is most of the pool: so no size counts for
-    more than the one before it allows (see above), whatever its steps took.
+    twice what was asked for, and one of XLA's is most of the pool: so what one step got
+    more than another of that size is taken off, and no size counts for more than the one
+    before it allows (see above), whatever its steps took.
     """
     between = max(one.between for steps in readings.values() for one in steps)
     found: list[Need] = []
@@ -138,13 +140,25 @@ def needs(readings: Mapping[int, Sequence[Readings]]) -> list[Need]:
 
 
 def _need(size: int, steps: Sequence[Readings], between: int) -> Need:
-    return Need(
+    need = Need(
         size=size,
         between=between,
         added=int(statistics.median(one.peak - one.between for one in steps)),
         highest=max(one.peak for one in steps),
         request=max((one.request for one in steps if one.request), default=None),
     )
+    return need if need.in_pieces else replace(need, added=_added_in_one_piece(steps))
+
+
+def _added_in_one_piece(steps: Sequence[Readings]) -> int:
+    """The median of what steps added, without what their largest block had to spare."""
+    known = [one.request for one in steps if one.request is not None]
+    least = min(known, default=0)
+
+    def added(one: Readings) -> int:
+        return one.peak - one.between - max(0, (one.request or least) - least)
+
+    return int(statistics.median(map(added, steps)))
 
 
 def _no_more_than_asked(need: Need, before: Need) -> Need:
@@ -193,7 +207,7 @@ def next_trial(
     """
     fewer, most = _one_less(need.size, batch), _most(batch=batch, ceiling=ceiling)
     promised = _promised(need, before, fewer or need.size)
-    likely = (LIKELY_PART if need.in_pieces else SAFE_PART) * limit_bytes
+    likely = need.likely_part * limit_bytes
     if fewer is None or fewer > most or promised > likely:
         return None
     aim = min(most, largest(need, limit_bytes=limit_bytes), GROWTH * need.size)
@@ -208,7 +222,7 @@ def next_trial(
 def in_doubt(need: Need, *, batch: int, ceiling: int | None, limit_bytes: int) -> bool:
     """Whether one slice less fits at the worst: only the line could rule it out.
 
-    Never where a step asks for one large piece: there the worst is not known.
+    Never where a step asks for a few large pieces: there the worst is not known.
     """
     fewer = _one_less(need.size, batch)
     if fewer is None or fewer > _most(batch=batch, ceiling=ceiling):
@@ -242,7 +256,8 @@ def _one_less(size: int, batch: int) -> int | None:
 
 def _fits_at_worst(need: Need, size: int, limit_bytes: int) -> bool:
     tight = largest(need, limit_bytes=limit_bytes, part=TIGHT_PART)
-    return need.in_pieces and size <= min(tight, GROWTH * need.size)
+    bounded = need.in_pieces or need.in_one_piece
+    return bounded and size <= min(tight, GROWTH * need.size)
 
 
 def _promised(need: Need, before: Need | None, size: int) -> float:
@@ -265,111 +280,3 @@ def _most(*, batch: int, ceiling: int | None) -> int:
     if ceiling is None:
         return batch
     return max(1, min(batch, ceiling - 1, int(ceiling * BELOW_FAILED)))
-
-
-class Climb:
-    """Runs the trials between the steps of one ``fit``."""
-
-    def __init__(
-        self,
-        *,
-        size: tf.Variable,
-        seen: tf.Variable,
-        batch: int,
-        ceiling: int | None,
-        limit_bytes: int,
-        steps_a_call: int,
-        on_trial: Callable[[int, str], None],
-        on_peak: Callable[[int, int], None],
-        figures: Callable[[], Figures | None] = lambda: None,
-    ) -> None:
-        """``size`` and ``seen``: as in ``microbatch_step.SlicedStep``;
-        ``steps_a_call``: Keras' ``steps_per_execution``. ``on_trial``
-        hears of a new size and why, before it is used; ``on_peak`` of a size and its
-        peak in bytes. ``figures``: what the allocator's map says."""
-        self._size = size
-        self._seen = seen
-        self._batch = batch
-        self._ceiling = ceiling
-        self._limit_bytes = limit_bytes
-        self._on_trial = on_trial
-        self._on_peak = on_peak
-        self._steps_a_call = steps_a_call
-        self._figures = figures
-        self._before_bytes = 0
-        self._readings: dict[int, list[Readings]] = {}
-        self.done = False
-
-    def before_step(self) -> None:
-        """Start measuring."""
-        self._seen.assign(0)
-        allocator.reset_peak()
-        reading = allocator.read()
-        self._before_bytes = 0 if reading is None else reading.current_bytes
-
-    def after_step(self, logs: Any) -> None:
-        """Note the peak, and choose the size of the next step."""
-        for value in tf.nest.flatten(logs):
-            value.numpy()  # waits until the step is over, where steps are asynchronous
-        reading, figures = allocator.read(), self._figures()
-        if reading is None or int(self._seen.numpy()) < self._batch:
-            return  # a short batch says nothing about a whole one
-        size = int(self._size.numpy())
-        steps = self._readings.setdefault(size, [])
-        steps.append(
-            Readings(
-                before=self._before_bytes,
-                peak=reading.peak_bytes,
-                after=reading.current_bytes,
-                request=None if figures is None else figures.largest_request,
-            )
-        )
-        free = None if figures is None else figures.largest_allocatable
-        self._settle_or_climb(
-            size, steps_seen=len(steps) * self._steps_a_call, free_bytes=free
-        )
-
-    def _settle_or_climb(
-        self, size: int, *, steps_seen: int, free_bytes: int | None
-    ) -> None:
-        if steps_seen < STEPS_ON_THE_WAY:
-            return
-        sizes = needs(self._readings)
-        need = next(one for one in sizes if one.size == size)
-        trial = next_trial(
-            need,
-            before=far_below(size, sizes),
-            batch=self._batch,
-            ceiling=self._ceiling,
-            limit_bytes=self._limit_bytes,
-        )
-        if steps_seen < self._enough(need, trial):
-            return
-        if trial is not None and not has_place(need, trial, free_bytes=free_bytes):
-            if steps_seen < STEPS_FOR_A_PLACE:
-                return
-            trial = None
-        self._on_peak(size, max(one.peak for one in self._readings[size]))
-        if trial is None:
-            self.done = True
-            final = settled(sizes, limit_bytes=self._limit_bytes)
-            final = balanced(batch=self._batch, size=final)
-            self._use(final, f"measured at {len(sizes)} sizes")
-        else:
-            self._use(trial, "being measured")
-
-    def _enough(self, need: Need, trial: int | None) -> int:
-        """How many steps have to be seen for ``trial`` to be what follows."""
-        if trial is not None:
-            return STEPS_ON_THE_WAY if trial >= FAR * need.size else STEPS
-        doubtful = in_doubt(
-            need,
-            batch=self._batch,
-            ceiling=self._ceiling,
-            limit_bytes=self._limit_bytes,
-        )
-        return STEPS_IN_DOUBT if doubtful else STEPS
-
-    def _use(self, size: int, why: str) -> None:
-        self._on_trial(size, why)
-        self._size.assign(size)

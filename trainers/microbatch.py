@@ -4,7 +4,6 @@ Steps, schedules, callbacks, data order and the optimizer's variables stay what 
 were, so a snapshot taken with one number of slices restores with any other.
 """
 
-import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,10 +13,11 @@ import tensorflow as tf
 
 from supervisor.wire.events import Kind
 from supervisor.wire.slices import balanced, count
-from trainers import calibrate as calibration
-from trainers import exactness, own_step, reduced_step, seams, sliceable, slicing
+from trainers import own_step, seams, sliceable, slicing
+from trainers.calibrate import first_trial
+from trainers.climb import Climb
 from trainers.memory import allocator, native
-from trainers.microbatch_step import SlicedStep
+from trainers.microbatch_way import Way, way_of
 
 PEAK_NEWS = 1.02
 """A peak is reported again once it is this many times the last one reported."""
@@ -94,32 +94,24 @@ def prepare(
     data = first_batch()
     batch = keras.utils.unpack_x_y_sample_weight(data)
     limit = memory_limit_bytes or seams.gpu_limit_bytes()
-    reduces = reduce is not None and seams.own_train_step(model)
-    obstacle = sliceable.obstacle(model, batch, own_step_too=reduces)
+    rule = reduce if seams.own_train_step(model) else None
+    obstacle = sliceable.obstacle(model, batch, own_step_too=rule is not None)
     if obstacle is not None:
         if hopeless and slice_ceiling is not None:
-            raise _too_large(
-                model, data, slice_ceiling, obstacle=obstacle, limit_bytes=limit
-            )
+            raise _too_large(model, data, slice_ceiling, limit=limit, why=obstacle)
         report(Kind.NOTICE, sentence=f"The batch is not sliced: {obstacle}.")
         return Prepared()
     total = int(slicing.leaves(batch[0])[0].shape[0])
-    way = (
-        _reducing(model, str(reduce))
-        if reduces
-        else _slicing(model, batch, slice_ceiling or total, products=wide_products)
-    )
-    if way.deviations and not allow_inexact:
-        reasons = "; ".join(way.deviations)
-        message = f"Slices would change the result, which the spec forbids: {reasons}."
-        raise MicrobatchRefusedError(message)
+    ceiling = slice_ceiling or total
+    way = way_of(model, batch, rule=rule, ceiling=ceiling, products=wide_products)
+    if not allow_inexact:
+        _refuse_deviations(way)
     climbs = calibrate and limit is not None and allocator.read() is not None
-    size = _first_size(total, slice_size, slice_ceiling, climbs=climbs)
     return _Installation(
         model=model,
         batch=total,
         way=way,
-        size=size,
+        size=_first_size(total, slice_size, slice_ceiling, climbs=climbs),
         ceiling=slice_ceiling,
         limit_bytes=limit,
         climbs=climbs,
@@ -127,11 +119,18 @@ def prepare(
     ).install()
 
 
+def _refuse_deviations(way: Way) -> None:
+    if way.deviations:
+        reasons = "; ".join(way.deviations)
+        message = f"Slices would change the result, which the spec forbids: {reasons}."
+        raise MicrobatchRefusedError(message)
+
+
 def _too_large(
-    model: Any, data: Any, failed: int, *, obstacle: str, limit_bytes: int | None
+    model: Any, data: Any, failed: int, *, limit: int | None, why: str
 ) -> MicrobatchRefusedError:
     """What a person has to know, who must choose another batch."""
-    fits = own_step.fitting(model, data, failed=failed, limit_bytes=limit_bytes)
+    fits = own_step.fitting(model, data, failed=failed, limit_bytes=limit)
     way = (
         "take a smaller batch in the script"
         if fits is None
@@ -140,7 +139,7 @@ def _too_large(
     allow = "; microbatch.reduce in the spec lets the supervisor do so"
     return MicrobatchRefusedError(
         f"a batch of {failed} samples does not fit into memory and is not sliced, as"
-        f" {obstacle}; {way} (which changes what is computed: you may want another"
+        f" {why}; {way} (which changes what is computed: you may want another"
         f" learning rate){allow if seams.own_train_step(model) else ''}"
     )
 
@@ -149,44 +148,10 @@ def _first_size(
     batch: int, wanted: int | None, ceiling: int | None, *, climbs: bool
 ) -> int:
     if climbs:
-        return calibration.first_trial(batch=batch, ceiling=ceiling)
+        return first_trial(batch=batch, ceiling=ceiling)
     if wanted is None:
         wanted = (batch if ceiling is None else min(ceiling, batch)) // 2
     return balanced(batch=batch, size=wanted)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Way:
-    """How a model's batch is worked through."""
-
-    mode: str
-    deviations: tuple[str, ...]
-    rules: Any
-    """What the step is made by, and has to be made again for when it changes."""
-    step: Callable[..., Any]
-    """Makes the step, of the variables ``size`` and ``seen``."""
-
-
-def _slicing(model: Any, batch: Any, ceiling: int, *, products: bool) -> _Way:
-    samples = max(2, min(exactness.SAMPLES, ceiling // 4))
-    findings = exactness.examine(model, batch, samples=samples)
-    return _Way(
-        mode="two_pass" if findings.rules.two_pass else "exact",
-        deviations=findings.deviations,
-        rules=(findings.rules, products),
-        step=functools.partial(
-            SlicedStep, model, rules=findings.rules, wide_products=products
-        ),
-    )
-
-
-def _reducing(model: Any, rule: str) -> _Way:
-    return _Way(
-        mode="reduce",
-        deviations=reduced_step.deviations(model, rule),
-        rules=rule,
-        step=functools.partial(reduced_step.ReducedStep, model, rule=rule),
-    )
 
 
 _KEPT = "_trainwarden_sliced"
@@ -201,14 +166,14 @@ class _Installation:
 
     model: Any
     batch: int
-    way: _Way
+    way: Way
     size: int
     ceiling: int | None
     limit_bytes: int | None
     climbs: bool
     report: Report
     _reported_peak: int = 0
-    _climb: calibration.Climb | None = None
+    _climb: Climb | None = None
 
     def install(self) -> Prepared:
         """Change the model, and report it."""
@@ -264,9 +229,9 @@ class _Installation:
 
     # --- reports ---
 
-    def _new_climb(self) -> calibration.Climb:
+    def _new_climb(self) -> Climb:
         assert self.limit_bytes is not None  # noqa: S101  # climbs only with a limit
-        return calibration.Climb(
+        return Climb(
             size=self._made.size,
             seen=self._made.seen,
             batch=self.batch,

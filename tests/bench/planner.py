@@ -17,8 +17,9 @@ their restarts, follow from ``best``.
 
 ``--quick`` only tries the smallest size that shares the batch out evenly and is more
 than a tenth above the planned one. If that fails in one of 3 trainings, or is the whole
-batch, the planned one is within a tenth of the best (``<`` that size; else ``>``). It
-takes it as given that the whole batch fails.
+batch, the planned one is within a tenth of the best (``<`` that size; else ``>``, with
+the least part of the limit that one of the three had in use at its peak: near 1, its
+operations wait for each other's memory). It takes it as given that the whole batch fails.
 """
 
 # ruff: noqa: T201  # printing is the job
@@ -91,14 +92,30 @@ class Case:
         lines = done.stdout.decode().splitlines()
         return [json.loads(line) for line in lines if line.startswith("{")]
 
+    def used(self, plan: str) -> float | None:
+        """The part of the limit that was in use in that training; None: it failed."""
+        events = self.trial(plan)
+        if not events or events[-1]["kind"] != "finished":
+            return None
+        return int(str(events[-1]["peak"])) / (self.limit_mib * 2**20)
+
     def fits(self, plan: str) -> bool:
         """Whether that training came to its end."""
-        events = self.trial(plan)
-        return bool(events) and events[-1]["kind"] == "finished"
+        return self.used(plan) is not None
 
     def always_fits(self, size: int, *, tries: int = TRIES) -> bool:
         """Whether ``tries`` trainings with that slice came to their ends."""
-        return all(self.fits(str(size)) for _ in range(tries))
+        return self.always_used(size, tries=tries) is not None
+
+    def always_used(self, size: int, *, tries: int = TRIES) -> float | None:
+        """The least part of the limit that one of ``tries`` used; None: one failed."""
+        least = 1.0
+        for _ in range(tries):
+            used = self.used(str(size))
+            if used is None:
+                return None
+            least = min(least, used)
+        return least
 
 
 @dataclass(frozen=True)
@@ -185,9 +202,11 @@ def row(case: Case, *, quick: bool) -> str:
     start = f"{head} {batch:6} {plan.size:8} {plan.restarts:9}"
     if quick:
         over = next_even(plan.size, batch=batch)
-        within = over >= batch or not case.always_fits(over)
-        met = plan.ok and plan.restarts == 1 and within
-        return f"{start} {'<' if within else '>'}{over:5}{'' if met else '   missed'}"
+        used = None if over >= batch else case.always_used(over)
+        met = plan.ok and plan.restarts == 1 and used is None
+        much = "" if used is None else f" uses {used:.3f} of the limit"
+        sign = "<" if used is None else ">"
+        return f"{start} {sign}{over:5}{'' if met else '   missed'}{much}"
     largest = best(case, near=plan.size, batch=batch)
     half, nine = (
         "{:5} in {:2}".format(*by_factor(factor, batch=batch, largest=largest))

@@ -86,7 +86,7 @@ def main() -> None:
     import keras
 
     from trainers import microbatch
-    from trainers.memory import native, pool
+    from trainers.memory import allocator, native, pool
 
     limit_bytes = int(limit) * 2**20
     if plan != "whole":  # as in an attempt that may work in slices
@@ -107,7 +107,8 @@ def main() -> None:
         report=report,
     )
     model.fit(x, y, batch_size=batch, epochs=EPOCHS, verbose=0)
-    report("finished", size=prepared.size)
+    reading = allocator.read()
+    report("finished", size=prepared.size, peak=reading and reading.peak_bytes)
 
 
 if __name__ == "__main__":

@@ -11,8 +11,8 @@ from supervisor.host.evidence import gather
 from supervisor.host.logs import LogFollower
 from supervisor.host.telemetry import Telemetry
 from supervisor.wire.files import write_json
-from supervisor.wire.records import ExitRecord
 from tests.support.attempts import Attempts, Outcome
+from tests.support.lives import exit_record
 from tests.support.memory_scripts import OUT_OF_MEMORY
 
 LIMIT = 128 * 2**20
@@ -47,19 +47,8 @@ def diagnosed(outcome: Outcome) -> Diagnosis:
     paths = outcome.paths
     paths.output.write_text(outcome.err)
     code = outcome.code
-    record = ExitRecord(
-        pid=1,
-        exit_code=None if code < 0 else code,
-        signal=-code if code < 0 else None,
-        core_dumped=False,
-        max_rss_bytes=1,
-        user_seconds=0.0,
-        system_seconds=0.0,
-        started_ns=0,
-        ended_ns=1,
-        asked_to_stop=False,
-        swept=0,
-        unkillable=(),
+    record = exit_record(
+        code=None if code < 0 else code, signal=-code if code < 0 else None
     )
     write_json(paths.exit, record.to_json())
     exited = gather(
