@@ -3,6 +3,7 @@
 import os
 import time
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from trainers.cadence import Cadence, Due, Interval, Measured, SnapshotPlan
 from trainers.saver import Saved, Saver
 from trainers.snapshot import Snapshot, Store
 from trainers.snapshot_memory import MemoryTier, NoMemoryTierError
+from trainers.snapshot_news import SnapshotNews
 from trainers.tensors import Tensor
 
 LATER_TRY = (
@@ -69,6 +71,7 @@ class Session:
             beside=directive.memory_limit_bytes is None,
         )
         self.cadence = cadence_of(directive, memory=self.memory is not None)
+        self._news = SnapshotNews(partial(attempt.say, Kind.SNAPSHOT))
         self._measured = Measured(cores=len(os.sched_getaffinity(0)))
         self._told_plan: SnapshotPlan | None = None
         self._told_quota = False
@@ -243,15 +246,7 @@ class Session:
             return
         self._measure(saved)
         self._publish(manifest, saved.entry.name, saved.tier)
-        self.attempt.say(
-            Kind.SNAPSHOT,
-            snapshot=saved.entry.name,
-            tier=saved.tier,
-            step=manifest.step,
-            bytes=saved.nbytes,
-            stall_seconds=saved.stall_seconds,
-            seconds=saved.seconds,
-        )
+        self._news.taken(saved, now=time.monotonic())
 
     def _measure(self, saved: Saved) -> None:
         stall, busy = saved.stall_seconds + saved.held_seconds, saved.busy_seconds

@@ -149,15 +149,14 @@ class LoopRun(FitRun):
         self.restore()
         return self.epoch
 
-    def _wrap(self) -> None:
-        """There is no train function to stand around."""
+    def _follow(self) -> None:
+        """There is no train function to hear of."""
 
-    def after_step(self, next_step: int) -> None:
-        """As in a ``fit``; the functions of the first step are looked into, too."""
-        if not self._looked_into:
-            drawing = seams_trace.functions_that_draw(data_operations.RANDOM)
-            self.tell(HIDDEN.format(", ".join(drawing)) if drawing else None)
-        super().after_step(next_step)
+    def _look_into(self) -> None:
+        """There is no telling which functions are the step's: all are looked into."""
+        drawing = seams_trace.functions_that_draw(data_operations.RANDOM)
+        self.promise.tell(HIDDEN.format(", ".join(drawing)) if drawing else None)
+        super()._look_into()
 
     def batches(self, dataset: Any) -> Iterator[Any]:
         """The batches of this epoch that are left."""
@@ -177,7 +176,7 @@ class LoopRun(FitRun):
             self.kept.step += 1
             self._executed(self.logs)
             self.after_step(self.next_step + 1)
-        self._publish_position()
+        self.publish_position()
 
     def _source(self, dataset: Any) -> data_source.Source:
         known = self._sources.get(id(dataset))
@@ -212,10 +211,10 @@ class LoopRun(FitRun):
         super().finish()
 
     def _began(self) -> None:
-        self._fingerprint = self.source.fingerprint()
+        self.fingerprint = self.source.fingerprint()
         if self._resumed is not None:
             before = self._local.get("data") or {}
-            fit_match.check_data(self.attempt, before, self._fingerprint)
+            fit_match.check_data(self.attempt, before, self.fingerprint)
         self.report.fit_began(
             fit=self.session.fit_number,
             epochs=self.epochs,
@@ -223,11 +222,10 @@ class LoopRun(FitRun):
             batch=self.source.batch,
         )
         self.source.tell_batch = self.report.batch_known
-        self.tell(self.source.why_not_exact())
-        self.tell(data_again.loop_why_not_exact(self.source.dataset))
-        self.tell(seams.why_device_not_exact())
-        if not self._told:
-            self.report.promise(None)
+        self.promise.tell(self.source.why_not_exact())
+        self.promise.tell(data_again.loop_why_not_exact(self.source.dataset))
+        self.promise.tell(seams.why_device_not_exact())
+        self.promise.give()
         self.report.measure(self._slicing, jit=False)
 
     def next_epoch(self, epoch: int) -> None:

@@ -48,7 +48,9 @@ class Kind:
     """``epoch``, ``step``, ``logs``: {name: number}."""
     SNAPSHOT = "snapshot"
     """``snapshot`` (directory name), ``tier`` (``memory``, ``durable``), ``step,
-    bytes, stall_seconds, seconds``: once for each tier that has it."""
+    bytes, stall_seconds, seconds``: once for each tier that has it, but for those in
+    memory that follow each other closely: the newest of these, and ``snapshots``, how
+    many they are."""
     SNAPSHOT_FAILED = "snapshot_failed"
     """``step``, ``tier``, ``because``, ``errno`` (null: none): of a tier that has no
     room at all for snapshots too."""
