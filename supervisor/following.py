@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from supervisor.core.effects import AskDrain, Kill, TakeStacks
 from supervisor.core.events import DriverStuck, Event, Exited, Spawned, SpawnFailed
 from supervisor.core.lifecycle import Run
-from supervisor.core.placement import GpuReading
 from supervisor.core.spec import Spec
 from supervisor.directives import log_cap_of, tiers_of
 from supervisor.host.allocator_readings import completed
 from supervisor.host.attempts import Attempt, Launcher, LaunchError, Name
 from supervisor.host.clock import Clock
-from supervisor.host.ending import Driver, Ending
+from supervisor.host.devices import Devices
+from supervisor.host.ending import Ending
 from supervisor.host.evidence import gather
 from supervisor.host.ledger import RunRow
 from supervisor.host.memory_watch import MemoryWatch, ask_who_holds
@@ -34,16 +34,6 @@ STARTING_SECONDS = 0.01
 """How often an attempt that is being started is looked at."""
 ENDING_SECONDS = 0.05
 """How often the word of the GPU driver is looked for that an attempt's end waits for."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Devices:
-    """What a run asks about the GPUs of the box and their driver."""
-
-    gpus: Callable[[], tuple[GpuReading, ...]]
-    faults: Driver
-    stuck: Callable[[], str | None]
-    silent: Callable[[], str | None]
 
 
 @dataclass(kw_only=True)
@@ -73,8 +63,10 @@ class Following:
         self.memory = MemoryWatch.of(self.spec)
 
     def begin(self, run: Run) -> None:
-        """Before the first look: what earlier attempts left."""
-        self.earlier = earlier_page(self.paths, run.attempt + 1)
+        """Before the first look, after ``start`` of one that is taken over: what earlier
+        attempts left. One that is followed tells of itself."""
+        ended = run.attempt if self.watch is None else run.attempt - 1
+        self.earlier = earlier_page(self.paths, ended + 1)
 
     def start(self, attempt: Attempt) -> None:
         """Follow ``attempt``, which was launched or is taken over."""

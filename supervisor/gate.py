@@ -5,7 +5,8 @@ from supervisor.core.lifecycle import Run
 from supervisor.core.placement import GpuReading, by_uuid, named
 from supervisor.core.spec import Spec
 from supervisor.core.treatment import Awaited
-from supervisor.following import Devices, Following
+from supervisor.following import Following
+from supervisor.host.devices import Devices
 
 
 def gate(

@@ -12,6 +12,11 @@ from supervisor.core.treatment import NOTHING
 from supervisor.host.clock import Clock
 from supervisor.host.ledger import Ledger, LedgerError, RunRow
 
+SNAPSHOT_SECONDS = 60.0
+"""How long the news of a newer snapshot may wait to be written down: that waits for the
+disk, and everybody whom the loop serves with it. How far an attempt came is asked of its
+snapshots themselves, once it has ended."""
+
 
 @dataclass(kw_only=True)
 class Recorder:
@@ -25,22 +30,35 @@ class Recorder:
         default_factory=list[Callable[[], None]]
     )
     _open: bool = False
+    _newer: AttemptHistory | None = None
+    """The attempt, where nothing but its newest snapshot is still to be written down."""
+    _newer_due: float = 0.0
     late: bool = False
     """The ledger could not be written the last time."""
 
     def changes(self, before: Run, run: Run) -> None:
         """Write down what a step changed."""
-        last = run.history.last
-        if last is not None and last != before.history.last:
-            self.attempt(last)
+        last, known = run.history.last, before.history.last
+        if last is not None and last is not known and last != known:
+            if known is not None and last.only_saved_since(known):
+                self._put_off(last)
+            else:
+                self.attempt(last)
         stored = (run.state, run.message, run.treatment)
         if stored != (before.state, before.message, before.treatment):
             self._state(run)
 
     def attempt(self, attempt: AttemptHistory) -> None:
         """What is known of an attempt."""
+        self._newer = None
         wall = self.clock.wall()
         self._put(lambda: self.ledger.put_attempt(self.row.id, attempt, now=wall))
+
+    def _put_off(self, attempt: AttemptHistory) -> None:
+        """It has a newer snapshot, and that is all."""
+        if self._newer is None:
+            self._newer_due = self.clock.now() + SNAPSHOT_SECONDS
+        self._newer = attempt
 
     def _state(self, run: Run) -> None:
         treatment = None if run.treatment == NOTHING else run.treatment.to_json()
@@ -95,6 +113,8 @@ class Recorder:
 
     def flush(self) -> None:
         """Write what is due, in order; a full disk delays it, and loses nothing."""
+        if self._newer is not None and self.clock.now() >= self._newer_due:
+            self.attempt(self._newer)
         if not self._unwritten:
             return
         try:

@@ -7,7 +7,8 @@ from supervisor.core.lifecycle import Run
 from supervisor.core.status import JobStatus
 from supervisor.core.tiers import NO_SNAPSHOTS
 from supervisor.core.verdicts import RemedyKind
-from supervisor.following import Devices, Following
+from supervisor.following import Following
+from supervisor.host.devices import Devices
 from supervisor.host.status import RunFacts, job_status
 
 

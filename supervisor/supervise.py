@@ -35,17 +35,16 @@ from supervisor.core.events import (
 from supervisor.core.failures import mean_seconds_between_failures
 from supervisor.core.level import Level, Teller
 from supervisor.core.lifecycle import Run, step
-from supervisor.core.placement import GpuReading
 from supervisor.core.spec import Spec
 from supervisor.core.status import JobState, JobStatus
 from supervisor.core.treatment import Treatment
 from supervisor.core.verdicts import RemedyKind
 from supervisor.directives import incident_sentence, make_directive, memory_of
-from supervisor.following import SHOWN_SECONDS, TICK_SECONDS, Devices, Following
+from supervisor.following import SHOWN_SECONDS, TICK_SECONDS, Following
 from supervisor.gate import gate
 from supervisor.host.attempts import Attempt, Launcher, LaunchError
 from supervisor.host.clock import Clock
-from supervisor.host.ending import Driver, NoDriver
+from supervisor.host.devices import NOBODY_ASKS, Devices
 from supervisor.host.ledger import Ledger, RunRow
 from supervisor.recording import Recorder
 from supervisor.showing import status_of
@@ -53,16 +52,6 @@ from supervisor.signals import wakeups
 from supervisor.wire.changed import Changed
 from supervisor.wire.directive import Directive
 from supervisor.wire.paths import RunPaths
-
-
-def _not_stuck() -> str | None:
-    """Nobody asks the driver."""
-    return None
-
-
-def _no_gpus() -> tuple[GpuReading, ...]:
-    """Nothing is known of the GPUs of the box."""
-    return ()
 
 
 @dataclass(kw_only=True)
@@ -83,14 +72,7 @@ class Supervisor:
     """Go on although the training data changed."""
     changed_modules: Changed = Changed.AS_KEPT
     """For the next attempt alone: those after it import what it did."""
-    gpus: Callable[[], tuple[GpuReading, ...]] = _no_gpus
-    """The GPUs of the box as they are now; it never waits for the driver."""
-    faults: Driver = field(default_factory=NoDriver)
-    """What befell an attempt and its GPUs."""
-    stuck: Callable[[], str | None] = _not_stuck
-    """Why the GPU driver will not answer before a reboot; None: it does."""
-    silent: Callable[[], str | None] = _not_stuck
-    """Why nothing is known of the GPUs of the box; None: something is, or it has none."""
+    devices: Devices = NOBODY_ASKS
     exit_code: int | None = None
     """What the command ends with; None while the run goes on."""
     recorder: Recorder = field(init=False)
@@ -112,12 +94,6 @@ class Supervisor:
             clock=self.clock,
             post=self.post,
             usual_seconds=TICK_SECONDS if self.show is None else SHOWN_SECONDS,
-        )
-
-    @property
-    def _devices(self) -> Devices:
-        return Devices(
-            gpus=self.gpus, faults=self.faults, stuck=self.stuck, silent=self.silent
         )
 
     def supervise(self) -> int:
@@ -210,17 +186,17 @@ class Supervisor:
             self.recorder.attempt(history.attempts[-1])
         else:
             self.run = replace(before, state=JobState.RUNNING, deadline=None)
-            self._following.adopt(exited, self._devices)
+            self._following.adopt(exited, self.devices)
 
     def status(self) -> JobStatus:
         """What to show right now."""
         return status_of(
-            self.run, self._following, self._devices, incidents=self._incidents
+            self.run, self._following, self.devices, incidents=self._incidents
         )
 
     def _listen(self) -> None:
         """News of the attempt, its end, and the deadline."""
-        self._following.look(self.run, self._devices)
+        self._following.look(self.run, self.devices)
         self.recorder.flush()
         deadline = self.run.deadline
         over = self._following.over  # it has ended: nothing is overdue any more
@@ -253,11 +229,11 @@ class Supervisor:
             case Launch(number=number, treatment=treatment):
                 self._launch(number, treatment)
             case AskDrain() | Kill() | TakeStacks():
-                self._following.ask(effect, self.run, self._devices)
+                self._following.ask(effect, self.run, self.devices)
             case CheckGate(awaited=awaited):
                 kept = self.recorder.quarantined()
                 found = gate(
-                    self._following, self.run, self._devices, kept=kept, awaited=awaited
+                    self._following, self.run, self.devices, kept=kept, awaited=awaited
                 )
                 self.post(found)
             case Say(text=text, level=level):
@@ -294,7 +270,7 @@ class Supervisor:
             number,
             treatment,
             between_failures=between_failures,
-            gpus=self.gpus(),
+            gpus=self.devices.gpus(),
             quarantined=self.run.quarantined,
         )
         modules, self.changed_modules = self.changed_modules, Changed.AS_KEPT

@@ -10,6 +10,7 @@ from supervisor.core.spec import SpecError
 from supervisor.daemon.compose import DaemonError, composed
 from supervisor.host.http import ServeError
 from supervisor.host.ledger import LedgerError
+from supervisor.host.settled import settle
 
 DEFAULT = Path("/etc/trainwarden/trainwarden.toml")
 
@@ -34,6 +35,7 @@ def daemon(*, file: Path | None) -> None:
     """
     try:
         with composed(configuration(file)) as made:
+            settle()
             made.run()
     except (DaemonError, LedgerError, ServeError) as error:
         fail(str(error), exit_code=1)

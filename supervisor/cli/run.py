@@ -225,10 +225,7 @@ def _foreground(
                 show=show,
                 accept_changes=choice.accept_changes,
             )
-            supervisor.gpus = observer.readings
-            supervisor.faults = observer.faults_of(job.spec.gpus)
-            supervisor.stuck = observer.stuck
-            supervisor.silent = observer.silent
+            supervisor.devices = observer.devices_of(job.spec.gpus)
             settle(supervisor, begun)
             code = supervisor.supervise()
         incidents = ledger.incidents(run=begun.row.id)

@@ -37,6 +37,10 @@ MOST_TEXT = 96
 MOST_LINE = 1024
 """Of a line of the kernel log (printk's own limit: LOG_LINE_MAX, kernel/printk)."""
 
+_ECC_NAMES = {
+    (span, kind): f"{span}_{kind}" for span in ECC_SPANS for kind in ECC_KINDS
+}
+
 T = TypeVar("T")
 
 
@@ -127,11 +131,7 @@ def _ecc(value: object) -> dict[tuple[str, str], int]:
     if not isinstance(value, dict):
         return {}
     counts = cast("dict[str, Any]", value)
-    known = {
-        (span, kind): _count(counts, f"{span}_{kind}")
-        for span in ECC_SPANS
-        for kind in ECC_KINDS
-    }
+    known = {key: _count(counts, name) for key, name in _ECC_NAMES.items()}
     return {key: count for key, count in known.items() if count is not None}
 
 
@@ -219,9 +219,9 @@ def _all(
 
 def _number(value: Mapping[str, Any], name: str) -> float | None:
     found = value.get(name)
-    if type(found) not in {int, float} or not math.isfinite(cast("float", found)):
-        return None
-    return float(cast("float", found))
+    if type(found) is float or type(found) is int:
+        return float(found) if math.isfinite(found) else None
+    return None
 
 
 def _between(

@@ -52,6 +52,11 @@ class AttemptHistory:
     rhythms: tuple[Rhythm, ...] = ()
     """How long it took from one sign of progress to the next, by phase."""
 
+    def only_saved_since(self, before: "AttemptHistory") -> bool:
+        """Whether it is as it was ``before``, but for a newer snapshot than it had."""
+        had = before.snapshot_step
+        return had is not None and replace(self, snapshot_step=had) == before
+
 
 Rungs = Counter[tuple[Cause, str]]
 """How often each rung was used, by the cause it was used for."""

@@ -178,10 +178,12 @@ class Liveness:
 
     def _known(self, phase: str) -> Rhythm | None:
         """Before the first plain step the one that was compiled is all there is."""
-        both = [r for r in (self.learned.get(phase), self.seen.get(phase)) if r]
-        if not both and PHASES.get(phase) == "step":
+        learned, seen = self.learned.get(phase), self.seen.get(phase)
+        if learned is None and seen is None and PHASES.get(phase) == "step":
             return self._known("compiling")
-        return together(both).get(both[0].phase) if both else None
+        if learned is None or seen is None:  # asked for at each look, and seldom both
+            return learned or seen
+        return together((learned, seen))[seen.phase]
 
     def deadline(self, phase: str) -> float | None:
         """How long progress may take in ``phase``; None: for ever."""

@@ -49,12 +49,9 @@ def metered(meter: Meter, status: JobStatus, *, now: float) -> tuple[Meter, JobS
         seconds[name] = seconds.get(name, 0.0) + passed
     newer = status.attempt != meter.attempt
     earlier = _older(meter.tiers if newer else meter.earlier, passed)
-    names = earlier.keys() | status.tiers.keys()
-    none = TierStatus()
-    tiers = {
-        name: _together(earlier.get(name, none), status.tiers.get(name, none))
-        for name in names
-    }
+    tiers = dict(status.tiers)
+    for name, tier in earlier.items():
+        tiers[name] = _together(tier, tiers.get(name, _NONE))
     after = Meter(
         seen=now,
         state=status.state,
@@ -82,6 +79,9 @@ def _older(tiers: Mapping[str, TierStatus], seconds: float) -> dict[str, TierSta
         else replace(tier, age_seconds=tier.age_seconds + seconds)
         for name, tier in tiers.items()
     }
+
+
+_NONE = TierStatus()
 
 
 def _together(earlier: TierStatus, now: TierStatus) -> TierStatus:

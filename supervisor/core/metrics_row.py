@@ -64,6 +64,9 @@ class Metric:
     read_machine: Callable[[Machine], Iterable[Point]] | None = None
     """Of the machine; the points have every label. None of them: about the exporter
     itself, filled in by it."""
+    part: Callable[[Machine], object] | None = None
+    """The only thing of the machine that ``read_machine`` looks at: as long as it is the
+    same object, there is nothing new to read. None: it looks at more than one."""
 
     @property
     def family(self) -> str:
@@ -109,8 +112,9 @@ _SUFFIXES = {
 
 def listed(told: Value | Points) -> list[Point]:
     """What was ``told`` of a run as points: nothing that is unknown."""
-    points = told if isinstance(told, tuple) else (((), told),)
-    return [point for point in points if point[1] is not None]
+    if isinstance(told, tuple):
+        return [point for point in told if point[1] is not None]
+    return [] if told is None else [((), told)]
 
 
 ReadMachine = Callable[[Machine], Iterable[Point]]
@@ -126,6 +130,7 @@ def of_machine(
     labels: tuple[str, ...] = ("gpu",),
     lifetime: Lifetime = Lifetime.DEVICE,
     source: str = "NVML",
+    part: Callable[[Machine], object] | None = None,
 ) -> Metric:
     """A row about the machine."""
     return Metric(
@@ -137,4 +142,5 @@ def of_machine(
         labels=labels,
         lifetime=lifetime,
         read_machine=read,
+        part=part,
     )

@@ -4,7 +4,7 @@ Kept are a count and the longest few, which is all that a high quantile needs.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 KEPT = 16
 QUANTILE = 0.99
@@ -22,9 +22,10 @@ class Rhythm:
 
     def with_time(self, seconds: float) -> "Rhythm":
         """One time more."""
-        return replace(
-            self, count=self.count + 1, longest=_longest([*self.longest, seconds])
-        )
+        longest = self.longest
+        if len(longest) < KEPT or seconds > longest[-1]:
+            longest = _longest([*longest, seconds])
+        return Rhythm(phase=self.phase, count=self.count + 1, longest=longest)
 
     @property
     def usual(self) -> float | None:

@@ -17,6 +17,8 @@ class Taken:
     seconds: float | None = None
     stall_seconds: float | None = None
     failed: bool = False
+    count: int = 1
+    """It is the newest of so many."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +39,7 @@ def fold(tiers: Tiers, records: Iterable[Taken]) -> Tiers:
     newest = dict(tiers.newest)
     for taken in records:
         counts = failures if taken.failed else snapshots
-        counts[taken.tier] = counts.get(taken.tier, 0) + 1
+        counts[taken.tier] = counts.get(taken.tier, 0) + taken.count
         if not taken.failed:
             newest[taken.tier] = taken
     return Tiers(snapshots=snapshots, failures=failures, newest=newest)

@@ -49,11 +49,7 @@ def composed(
     _private(paths.root)
     journal, notifier = Journal(), Notifier.of(os.environ)
     with contextlib.ExitStack() as held:
-        lock = acquire(paths.root / "daemon.lock")
-        if lock is None:
-            message = f"another daemon has the state directory {paths.root}"
-            raise DaemonError(message)
-        held.callback(lock.release)
+        held.enter_context(_alone(paths.root))
         ledger = held.enter_context(contextlib.closing(Ledger(paths.ledger)))
         systemd = _is_service()
         house = house or house_of(config.launcher, paths.root, systemd=systemd)
@@ -97,6 +93,23 @@ def composed(
             notifier=notifier,
             journal=journal,
         )
+
+
+@contextlib.contextmanager
+def _alone(root: Path) -> Generator[None]:
+    """The only daemon of the state directory ``root``, for as long as it lasts.
+
+    Raises:
+        DaemonError: there is another.
+    """
+    lock = acquire(root / "daemon.lock")
+    if lock is None:
+        message = f"another daemon has the state directory {root}"
+        raise DaemonError(message)
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def _gpus_of(

@@ -103,10 +103,7 @@ class Starter:
             show=None,  # the loop asks when it wants to know
             accept_changes=accept_changes,
         )
-        supervisor.gpus = self.observer.readings
-        supervisor.faults = self.observer.faults_of(begun.job.spec.gpus)
-        supervisor.stuck = self.observer.stuck
-        supervisor.silent = self.observer.silent
+        supervisor.devices = self.observer.devices_of(begun.job.spec.gpus)
         return supervisor
 
     def _take_up(self, supervisor: Supervisor, begun: Begun) -> None:
@@ -119,7 +116,7 @@ class Starter:
         paths = begun.paths.attempt(last.number)
         attempt = supervisor.launcher.adopt(name, paths=paths)
         # The probe's service remembers what the driver said since it began.
-        supervisor.faults = self.observer.faults_of(
+        supervisor.devices = self.observer.devices_of(
             begun.job.spec.gpus, since=_began(paths)
         )
         if attempt is None:

@@ -5,6 +5,7 @@ Documentation: Linux ``admin-guide/cgroup-v2.rst`` (``memory.current``, ``memory
 ``memory.limit_in_bytes``, ``memory.failcnt``, ``memory.oom_control``).
 """
 
+from functools import lru_cache
 from pathlib import Path
 
 from supervisor.core.machine import CgroupMemory
@@ -22,7 +23,8 @@ def oom_kills(pid: int | str = "self", *, root: Path = ROOT) -> int | None:
     return None
 
 
-def event_files(membership: str, *, root: Path) -> list[Path]:
+@lru_cache(maxsize=64)
+def event_files(membership: str, *, root: Path) -> tuple[Path, ...]:
     """The files that may count OOM kills, by the text of ``/proc/PID/cgroup``.
 
     A container often sees its own cgroup as the root, so that is tried as well.
@@ -41,7 +43,7 @@ def event_files(membership: str, *, root: Path) -> list[Path]:
         else:
             continue
         files += [base / below / name, base / name]
-    return files
+    return tuple(files)
 
 
 def parse_oom_kills(text: str) -> int | None:

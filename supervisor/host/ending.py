@@ -4,7 +4,7 @@ Its processes are gone and its files are read; only the GPU driver may still hav
 something to say (``core.driver_word``). Nobody waits here: ``known`` is asked again.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -17,11 +17,11 @@ from supervisor.core.placement import GpuReading
 class Driver(Protocol):
     """Who listens to the GPU driver and the kernel; it never waits for them."""
 
-    def word(self, pids: frozenset[int]) -> DriverWord:
+    def word(self, pids: Collection[int]) -> DriverWord:
         """What is to be expected about the attempt that had these processes."""
         ...
 
-    def __call__(self, pids: frozenset[int]) -> Faults:
+    def __call__(self, pids: Collection[int]) -> Faults:
         """What befell these processes and their GPUs since the last attempt ended."""
         ...
 
@@ -29,12 +29,12 @@ class Driver(Protocol):
 class NoDriver:
     """Nobody listens."""
 
-    def word(self, pids: frozenset[int]) -> DriverWord:
+    def word(self, pids: Collection[int]) -> DriverWord:
         """Nothing is to be expected."""
         del pids
         return NO_WORD
 
-    def __call__(self, pids: frozenset[int]) -> Faults:
+    def __call__(self, pids: Collection[int]) -> Faults:
         """Nothing was heard."""
         del pids
         return Faults()

@@ -20,6 +20,7 @@ from supervisor.core.probe import REBOOT
 from supervisor.core.status import JobStatus
 from supervisor.host.board import Board
 from supervisor.host.clock import Clock
+from supervisor.host.devices import Devices
 from supervisor.host.gpu import GpuView, GpuWatch
 from supervisor.host.gpu_link import DRIVER
 from supervisor.host.host_watch import HostView, HostWatch
@@ -239,13 +240,18 @@ class Observer:
         known = view.absent or view.fresh(self.clock.now()) is not None
         return None if known else UNKNOWN
 
-    def faults_of(
+    def devices_of(
         self, gpus: Sequence[int | str] | None, *, since: float | None = None
-    ) -> FaultsOf:
-        """To be asked at the end of each attempt of a run with these GPUs. ``since``:
-        when the one that runs now began (monotonic seconds); None: none runs yet."""
+    ) -> Devices:
+        """What a run with these GPUs asks. ``since``: when its attempt that runs now
+        began (monotonic seconds), whose end its faults are asked at; None: none runs."""
         begun = self.clock.now() if since is None else since
-        return FaultsOf(self, gpus, begun, self.lost())
+        return Devices(
+            gpus=self.readings,
+            faults=FaultsOf(self, gpus, begun, self.lost()),
+            stuck=self.stuck,
+            silent=self.silent,
+        )
 
     def lost(self) -> frozenset[str]:
         """The GPUs that have fallen off the bus, by UUID."""

@@ -65,16 +65,21 @@ def _non_finite(record: Record) -> NonFinite:
 
 def fold(view: AttemptView, records: Sequence[Record]) -> AttemptView:
     """``view`` with more records; those of snapshots, which are most, all at once."""
-    taken = [_taken(record) for record in records if record.kind in _TAKEN]
-    changes: dict[str, Any] = {"tiers": fold_tiers(view.tiers, taken)} if taken else {}
+    taken: list[Taken] = []
+    changes: dict[str, Any] = {}
     for record in records:
-        change = _FOLDS.get(record.kind)
-        if change is not None:
+        if record.kind in _TAKEN:
+            taken.append(_taken(record))
+        elif (change := _FOLDS.get(record.kind)) is not None:
             changes |= change(record)
+    if taken:
+        changes["tiers"] = fold_tiers(view.tiers, taken)
     return replace(view, **changes) if changes else view
 
 
 _TAKEN = frozenset({Kind.SNAPSHOT, Kind.SNAPSHOT_FAILED})
+MOST_AT_ONCE = 1_000_000
+"""Snapshots one record may stand for: who says more was not asked by us."""
 
 
 def _taken(record: Record) -> Taken:
@@ -85,6 +90,7 @@ def _taken(record: Record) -> Taken:
         seconds=_seconds(record, "seconds"),
         stall_seconds=_seconds(record, "stall_seconds"),
         failed=record.kind == Kind.SNAPSHOT_FAILED,
+        count=min(max(_integer(record, "snapshots") or 1, 1), MOST_AT_ONCE),
     )
 
 
@@ -150,12 +156,11 @@ def heard(record: Record) -> list[Event]:
     lesson = learned(record)
     if lesson is not None:
         return [lesson]
-    sentence = _text(record, "sentence")
     match record.kind:
         case Kind.NOTICE:
-            return [Told(sentence)]
+            return [Told(_text(record, "sentence"))]
         case Kind.PROMISE if record.fields.get("bits") is False:
-            return [Told(f"{UNPROMISED}: {sentence}")]
+            return [Told(f"{UNPROMISED}: {_text(record, 'sentence')}")]
         case Kind.SNAPSHOT_FAILED:
             return [_failed(record)]
         case _:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from supervisor.core.machine import TreeUse
 from supervisor.host.cgroup import read_memory
+from supervisor.host.kernel_files import read_kernel
 
 PROC = Path("/proc")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -37,9 +38,9 @@ class Stat:
     resident_bytes: int
 
 
-def parse_stat(text: bytes) -> Stat | None:
+def parse_stat(text: str) -> Stat | None:
     """What stands in ``/proc/PID/stat``; None: nothing whole."""
-    fields = text.rpartition(b")")[2].split()  # the name before it may hold anything
+    fields = text.rpartition(")")[2].split()  # the name before it may hold anything
     try:
         ticks = sum(int(field) for field in fields[11:15])
         return Stat(
@@ -55,16 +56,13 @@ def parse_stat(text: bytes) -> Stat | None:
 
 def read_stat(pid: int) -> Stat | None:
     """Of a process that is there; None: it is gone."""
-    try:
-        return parse_stat((PROC / str(pid) / "stat").read_bytes())
-    except OSError:
-        return None
+    return parse_stat(read_kernel(f"{PROC}/{pid}/stat"))
 
 
 def open_files(pid: int) -> int | None:
     """None: it is gone, or somebody else's."""
     try:
-        return len(os.listdir(PROC / str(pid) / "fd"))  # noqa: PTH208  # names suffice  # counted, not used
+        return len(os.listdir(f"{PROC}/{pid}/fd"))  # noqa: PTH208  # names suffice  # counted, not used
     except OSError:
         return None
 

@@ -128,6 +128,7 @@ class Page:
 
 _INTEGERS = tuple(field.name for field in fields(Page) if field.type == int | None)
 _FLOATS = tuple(field.name for field in fields(Page) if field.type == float | None)
+_NAMES = (*_INTEGERS, *_FLOATS)
 _COUNTS = len(Page().step_counts)
 _BODY = struct.Struct(
     f"<{len(_INTEGERS)}q{len(_FLOATS)}d{_COUNTS}q{len(Phase)}d{INTEGERS}q"
@@ -154,19 +155,16 @@ def decode(body: bytes) -> Page:
     counts_at = floats_at + len(_FLOATS)
     phases_at = counts_at + _COUNTS
     recent_at = phases_at + len(Phase)
-    known: dict[str, Any] = {
-        name: None if value == _UNKNOWN else value
-        for name, value in zip(_INTEGERS, values[:floats_at], strict=True)
-    }
-    known |= {
-        name: None if math.isnan(value) else value
-        for name, value in zip(_FLOATS, values[floats_at:counts_at], strict=True)
-    }
+    known = [None if value == _UNKNOWN else value for value in values[:floats_at]]
+    known += [
+        value if value == value else None  # noqa: PLR0124  # NaN alone is not
+        for value in values[floats_at:counts_at]
+    ]
     return Page(
-        **known,
-        step_counts=tuple(values[counts_at:phases_at]),
-        phase_seconds=tuple(values[phases_at:recent_at]),
-        memory_recent=tuple(values[recent_at:]),
+        **dict(zip(_NAMES, known, strict=True)),
+        step_counts=values[counts_at:phases_at],
+        phase_seconds=values[phases_at:recent_at],
+        memory_recent=values[recent_at:],
     )
 
 

@@ -46,9 +46,10 @@ def pack(readings: Sequence[AllocatorReading]) -> tuple[int, ...]:
 
 def unpack(integers: Sequence[int], *, after_ns: int) -> list[AllocatorReading]:
     """Those that are newer than ``after_ns``, oldest first, whatever lies there."""
-    rows = (integers[at : at + _WIDTH] for at in range(0, len(integers), _WIDTH))
-    whole = (row for row in rows if len(row) == _WIDTH and row[0] > max(after_ns, 0))
-    return sorted((_reading(row) for row in whole), key=attrgetter("ns"))
+    known = max(after_ns, 0)
+    begins = range(0, len(integers) - _WIDTH + 1, _WIDTH)
+    newer = [integers[at : at + _WIDTH] for at in begins if integers[at] > known]
+    return sorted(map(_reading, newer), key=attrgetter("ns"))
 
 
 def _reading(row: Sequence[int]) -> AllocatorReading:

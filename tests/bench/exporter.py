@@ -37,6 +37,7 @@ from supervisor.core.status import JobStatus
 from supervisor.host.board import Board
 from supervisor.host.http import serve
 from supervisor.host.observer import Observer
+from supervisor.host.settled import settle
 from tests.bench.exporter_trial import report_daemon
 from tests.support.fake_nvml import FakeNvml, build
 from tests.support.metrics import DIGITS
@@ -98,6 +99,7 @@ def exporting(jobs: int, pids: list[int], *, watch: bool) -> None:
     threading.Thread(target=_await_end, args=(ended,), daemon=True).start()
     with serve(Address("127.0.0.1", 0), board.read) as server:
         observer.start()
+        settle()
         print(json.dumps({"port": server.address.port}), flush=True)
         if watch:
             watcher.start()

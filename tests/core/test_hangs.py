@@ -42,7 +42,7 @@ from supervisor.core.policy import Policy
 from supervisor.core.status import JobState
 from supervisor.core.treatment import Awaited, Detour, Treatment
 from supervisor.core.verdicts import RemedyKind
-from supervisor.wire.records import ExitRecord
+from tests.support.lives import exit_record
 
 XID = "NVRM: Xid (PCI:0000:3b:00): 79, pid=7, GPU has fallen off the bus.\n"
 STILL = Look(heartbeat_ns=1, phase="training", progress=(1,), state="S")
@@ -87,19 +87,9 @@ def ended(
     *, signal: int | None = None, code: int | None = None, **evidence: object
 ) -> Exited:
     """An attempt that is over, at step 9 with a snapshot of step 8."""
-    record = ExitRecord(
-        pid=1,
-        exit_code=code,
-        signal=signal,
-        core_dumped=False,
-        max_rss_bytes=1,
-        user_seconds=0.0,
-        system_seconds=0.0,
-        started_ns=0,
-        ended_ns=1,
+    record = replace(
+        exit_record(code=code, signal=signal),
         asked_to_stop=bool(evidence.get("stop_requested")),
-        swept=0,
-        unkillable=(),
     )
     known = Evidence(exit=record, **evidence)  # type: ignore[arg-type]  # by name
     return Exited(evidence=known, last_step=9, snapshot_step=8, rss_bytes=100)

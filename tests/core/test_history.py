@@ -26,6 +26,15 @@ def history(*ends: tuple[Cause, int | None], since: int = 1) -> History:
     )
 
 
+def test_a_newer_snapshot_alone_is_told_from_other_news() -> None:
+    """Only a snapshot after an earlier one, with all else as it was, is one."""
+    before = AttemptHistory(number=1, snapshot_step=10, batch=64)
+    assert replace(before, snapshot_step=20).only_saved_since(before)
+    assert not replace(before, snapshot_step=20, batch=32).only_saved_since(before)
+    assert not replace(before, number=2).only_saved_since(before)
+    assert not before.only_saved_since(replace(before, snapshot_step=None))
+
+
 def test_the_first_failure_is_no_restart() -> None:
     """Nothing was tried yet, so nothing was in vain."""
     assert history((OOM, 0)).fruitless(OOM) == 0

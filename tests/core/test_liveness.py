@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from supervisor.core.liveness import (
     LONGEST_LOOK,
     PHASES,
+    TWICE_FACTOR,
     Deadlines,
     Hang,
     Liveness,
@@ -264,3 +265,14 @@ def test_rhythms_of_attempts_add_up() -> None:
     assert together([one, other])["training"] == Rhythm(
         phase="training", count=3, longest=(3.0, 2.0, 1.0)
     )
+
+
+def test_what_earlier_attempts_took_and_this_one_took_counts_together() -> None:
+    """Each once: it is reached twice what the one reached and the other nearly did."""
+    earlier = {"training": Rhythm(phase="training", count=2, longest=(9.0, 1.0))}
+    now = {"training": Rhythm(phase="training", count=1, longest=(4.0,))}
+    deadlines = Deadlines(step=0.1, factor=0.0)
+    for learned, seen in ((earlier, now), (now, earlier)):
+        liveness = Liveness(deadlines=deadlines, learned=learned, seen=seen)
+        assert liveness.usual("training") == 9.0
+        assert liveness.deadline("training") == TWICE_FACTOR * 4.0

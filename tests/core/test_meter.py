@@ -83,11 +83,17 @@ def test_counters_never_go_back(story: list[tuple[bool, dict[str, int]]]) -> Non
 
 
 def test_tiers_are_folded() -> None:
-    """Each tier is counted by itself, and its newest whole snapshot is remembered."""
+    """Each tier is counted by itself, and its newest whole snapshot is remembered; a
+    record may be that of several."""
     records = (
         Taken(tier="memory", ns=10**9, size_bytes=5, seconds=0.1, stall_seconds=0.01),
         Taken(
-            tier="memory", ns=3 * 10**9, size_bytes=6, seconds=0.2, stall_seconds=0.02
+            tier="memory",
+            ns=3 * 10**9,
+            size_bytes=6,
+            seconds=0.2,
+            stall_seconds=0.02,
+            count=4,
         ),
         Taken(tier="memory", ns=4 * 10**9, failed=True),
         Taken(tier="durable", ns=4 * 10**9, failed=True),
@@ -96,7 +102,7 @@ def test_tiers_are_folded() -> None:
     assert tiers == fold(fold(NO_SNAPSHOTS, records[:2]), records[2:])
     assert tier_statuses(tiers, now=5.0) == {
         "memory": TierStatus(
-            snapshots=2,
+            snapshots=5,
             failures=1,
             age_seconds=2.0,
             size_bytes=6,

@@ -5,7 +5,7 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
@@ -75,13 +75,13 @@ class Scraped:
         finally:
             connection.close()
 
-    def until(self, pattern: str, wanted: Callable[[float], bool]) -> str:
-        """The first scrape in which a sample like ``pattern`` has a wanted value."""
+    def until(self, pattern: str, wanted: float) -> str:
+        """The first scrape in which a sample like ``pattern`` has the value wanted."""
         sample = re.compile(rf"^{pattern} (\S+)$", re.MULTILINE)
         ends, text = time.monotonic() + PATIENCE, ""
         while time.monotonic() < ends:
             text = self.text()
-            if any(wanted(float(value)) for value in sample.findall(text)):
+            if wanted in map(float, sample.findall(text)):
                 return text
             time.sleep(0.1)
         pytest.fail(f"never came: {pattern} in\n{text}")
@@ -96,6 +96,21 @@ def first_incident(trainwarden: Trainwarden) -> dict[str, Any]:
         time.sleep(0.2)
         found = trainwarden.json("incidents")
     return found[0]
+
+
+def assert_clean(text: str) -> None:
+    """promtool, where there is one, has nothing to say, and every sample is known."""
+    promtool = shutil.which("promtool")
+    checked = subprocess.run(
+        [promtool or "true", "check", "metrics"],
+        input=text.encode(),
+        check=False,
+        capture_output=True,
+        timeout=60,
+    )
+    assert (checked.returncode, checked.stdout, checked.stderr) == (0, b"", b"")
+    known = {name for metric in METRICS for name in metric.samples}
+    assert set(re.findall(r"^(trainwarden_\w+?)(?:{| )", text, re.MULTILINE)) <= known
 
 
 @pytest.fixture
@@ -122,15 +137,10 @@ def test_a_run_on_gpus(
     nvml.set({"0.processes": f"{pid}:{5 * GIB}:4294967295,1:{GIB}:4294967295"})
     gpu = r'gpu="GPU-00000000-fake"'
     scraped.until(
-        rf'trainwarden_gpu_process_memory_bytes{{{gpu},run="train"}}',
-        lambda value: value == 5 * GIB,
+        rf'trainwarden_gpu_process_memory_bytes{{{gpu},run="train"}}', 5 * GIB
     )
-    text = scraped.until(
-        r'trainwarden_processes{run="train"}', lambda value: value == 2
-    )
-    scraped.until(
-        rf"trainwarden_gpu_foreign_memory_bytes{{{gpu}}}", lambda value: value == GIB
-    )
+    text = scraped.until(r'trainwarden_processes{run="train"}', 2)
+    scraped.until(rf"trainwarden_gpu_foreign_memory_bytes{{{gpu}}}", GIB)
     for sample in (
         'trainwarden_collector_success{collector="nvml"} 1.0',
         'trainwarden_collector_success{collector="host"} 1.0',
@@ -138,36 +148,18 @@ def test_a_run_on_gpus(
     ):
         assert f"\n{sample}\n" in text
     assert "trainwarden_filesystem_free_bytes" in text
-    scraped.until(
-        r'trainwarden_allocator_pool_bytes{run="train"}', lambda value: value == 5 * GIB
-    )
-    scraped.until(
-        r'trainwarden_allocator_limit_bytes{run="train"}',
-        lambda value: value == 140 * GIB,
-    )
-    scraped.until(
-        r'trainwarden_allocator_source{run="train",source="estimate"}',
-        lambda value: value == 1,
-    )
-    promtool = shutil.which("promtool")
-    checked = subprocess.run(
-        [promtool or "true", "check", "metrics"],
-        input=text.encode(),
-        check=False,
-        capture_output=True,
-        timeout=60,
-    )
-    assert (checked.returncode, checked.stdout, checked.stderr) == (0, b"", b"")
-    known = {name for metric in METRICS for name in metric.samples}
-    assert set(re.findall(r"^(trainwarden_\w+?)(?:{| )", text, re.MULTILINE)) <= known
+    scraped.until(r'trainwarden_allocator_pool_bytes{run="train"}', 5 * GIB)
+    scraped.until(r'trainwarden_allocator_limit_bytes{run="train"}', 140 * GIB)
+    scraped.until(r'trainwarden_allocator_source{run="train",source="estimate"}', 1)
+    assert_clean(text)
 
     nvml.xid(0, 79)
-    scraped.until(rf"trainwarden_gpu_xids_total{{{gpu}}}", lambda value: value == 1)
+    scraped.until(rf"trainwarden_gpu_xids_total{{{gpu}}}", 1)
     kept_out = rf'trainwarden_gpu_kept_out{{{gpu},reason="quarantine"}}'
-    scraped.until(kept_out, lambda value: value == 0)
+    scraped.until(kept_out, 0)
     (trainwarden.directory / "crash").touch()
     first = first_incident(trainwarden)
-    scraped.until(kept_out, lambda value: value == 1)
+    scraped.until(kept_out, 1)
     nvml.set({"0.processes": None})  # the driver gives back what the dead process held
     assert first["cause"] == "gpu_hardware", first
     assert "Xid (PCI:0000:30:00): 79" in str(first["because"])
@@ -182,7 +174,7 @@ def test_a_driver_that_needs_a_reboot(
     script = trainwarden.script("import time; time.sleep(600)")
     process = trainwarden.start("run", "--metrics", f"127.0.0.1:{scraped.port}", script)
     collector = r'trainwarden_collector_success{collector="nvml"}'
-    scraped.until(collector, lambda value: value == 1)
+    scraped.until(collector, 1)
     (probe,) = (
         child
         for child in psutil.Process(process.pid).children()
@@ -190,12 +182,12 @@ def test_a_driver_that_needs_a_reboot(
     )
     with frozen(probe.pid):
         incident = first_incident(trainwarden)
-        text = scraped.until(collector, lambda value: value == 0)
+        text = scraped.until(collector, 0)
         assert 'trainwarden_run_state{run="train",state="running"} 1.0' in text
         assert incident["remedy"]["kind"] == "go_on"
         told = trainwarden("explain", str(incident["id"])).stdout
         assert "reboot" in told.lower()
-    scraped.until(collector, lambda value: value == 1)
+    scraped.until(collector, 1)
 
 
 def test_where_no_gpu_is_expected(trainwarden: Trainwarden, scraped: Scraped) -> None:
@@ -205,10 +197,8 @@ def test_where_no_gpu_is_expected(trainwarden: Trainwarden, scraped: Scraped) ->
     script = trainwarden.script("import time; time.sleep(600)")
     listen = f"127.0.0.1:{scraped.port}"
     trainwarden.start("run", "--metrics", listen, script)
-    scraped.until(r'trainwarden_processes{run="train"}', lambda value: value == 1)
-    text = scraped.until(
-        r'trainwarden_collector_success{collector="host"}', lambda value: value == 1
-    )
+    scraped.until(r'trainwarden_processes{run="train"}', 1)
+    text = scraped.until(r'trainwarden_collector_success{collector="host"}', 1)
     assert not re.search('gpu="|collector="nvml"', text)
 
 
@@ -219,6 +209,4 @@ def test_where_a_gpu_is_expected(trainwarden: Trainwarden, scraped: Scraped) -> 
     script = trainwarden.script("import time; time.sleep(600)")
     listen = f"127.0.0.1:{scraped.port}"
     trainwarden.start("run", "--gpus", "0", "--metrics", listen, script)
-    scraped.until(
-        r'trainwarden_collector_success{collector="nvml"}', lambda value: value == 0
-    )
+    scraped.until(r'trainwarden_collector_success{collector="nvml"}', 0)

@@ -109,7 +109,7 @@ def test_killed_and_drained_is_bit_identical_to_undisturbed(
     process = trainwarden.start(*command)
     hit = trainwarden.until(lambda s: (s["step"] or 0) >= 25, job="hit")
     os.kill(hit["pid"], signal.SIGKILL)
-    trainwarden.until(lambda s: s["attempt"] == 2 and (s["step"] or 0) >= 70, job="hit")
+    trainwarden.until(lambda s: s["attempt"] == 2 and (s["step"] or 0) >= 45, job="hit")
     process.send_signal(signal.SIGTERM)
     assert process.wait(PATIENCE) == 75
     assert trainwarden(*command).returncode == 0

@@ -59,7 +59,7 @@ def ending(observer: Observer, *pids: int, exited: Exited = ABORTED) -> Ending:
     return Ending(
         exited=exited,
         at=time.monotonic(),
-        driver=observer.faults_of(None),
+        driver=observer.devices_of(None).faults,
         gpus=observer.readings,
         pids=frozenset(pids),
     )

@@ -144,8 +144,8 @@ def test_what_ended_is_not_there(family: Family) -> None:
     assert trees.look({}, now=0.0) == {}
 
 
-@pytest.mark.parametrize("text", [b"", b"1 (a) S 1", b"1 (a) S x" + b" 0" * 40])
-def test_a_stat_that_is_none(text: bytes) -> None:
+@pytest.mark.parametrize("text", ["", "1 (a) S 1", "1 (a) S x" + " 0" * 40])
+def test_a_stat_that_is_none(text: str) -> None:
     """A file that was cut off, or is none, says nothing."""
     assert parse_stat(text) is None
 
@@ -153,8 +153,7 @@ def test_a_stat_that_is_none(text: bytes) -> None:
 def test_names_may_hold_anything() -> None:
     """The fields begin after the last bracket."""
     text = (
-        b"7 (a) R 1 (b)) S 42 0 0 0 0 0 0 0 0 0 100 50 7 3 0 0 9 0 1234 0 10"
-        + b" 0" * 30
+        "7 (a) R 1 (b)) S 42 0 0 0 0 0 0 0 0 0 100 50 7 3 0 0 9 0 1234 0 10" + " 0" * 30
     )
     stat = parse_stat(text)
     assert stat is not None

@@ -82,7 +82,10 @@ def test_the_gpu_of_a_mig_device_is_that_of_its_run(
     """An Xid names the whole GPU: it concerns a run that was given a part of it."""
     nvml.set({"1.mig": 1, "1.mig.2.uuid": "MIG-x", "1.mig.2.total": GIB})
     until(lambda: any(one.parts == ("MIG-x",) for one in observer.readings()))
-    faults_of, others = observer.faults_of(["MIG-x"]), observer.faults_of(["MIG-y"])
+    faults_of, others = (
+        observer.devices_of(["MIG-x"]).faults,
+        observer.devices_of(["MIG-y"]).faults,
+    )
     nvml.xid(1, 79)
     until(lambda: observer.gpus().xids.count("GPU-00000001-fake"))
     assert faults_of(set()).gpus == ("GPU-00000001-fake",)
@@ -93,7 +96,7 @@ def test_faults_of_one_attempt_after_another(
     observer: Observer, nvml: FakeNvml
 ) -> None:
     """Each attempt hears of its own Xids only, and of none that came before it."""
-    faults_of = observer.faults_of(None)
+    faults_of = observer.devices_of(None).faults
     until(observer.readings)
     nvml.xid(0, 31)
     nvml.xid(1, 79)
@@ -111,7 +114,7 @@ def test_faults_of_one_attempt_after_another(
 def test_gpus_that_the_spec_names(observer: Observer, nvml: FakeNvml) -> None:
     """A run that was never seen on a GPU hears of those that its spec names."""
     until(observer.readings)
-    faults_of = observer.faults_of([1])
+    faults_of = observer.devices_of([1]).faults
     nvml.xid(1, 79)
     until(lambda: observer.machine().xids.count("GPU-00000001-fake"))
     assert faults_of(set()).gpus == ("GPU-00000001-fake",)

@@ -1,25 +1,59 @@
 """One attempt, watched: which processes are whose."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from supervisor.core.events import Looked
+from supervisor.core.spec import build_spec
+from supervisor.following import TICK_SECONDS, Following
 from supervisor.host.attempts import boot_id
-from supervisor.host.launch_direct import DirectAttempt
+from supervisor.host.clock import Clock
+from supervisor.host.launch_direct import DirectAttempt, DirectLauncher
+from supervisor.host.ledger import Ledger
 from supervisor.host.log_cap import LogCap
 from supervisor.host.process import Neighbour
 from supervisor.host.remains import Remains
 from supervisor.host.watching import Watch
 from supervisor.wire.files import write_json
-from supervisor.wire.paths import AttemptPaths
+from supervisor.wire.page import PageWriter
+from supervisor.wire.paths import AttemptPaths, RunPaths
 from tests.support.holding import holding
+from tests.support.lives import fresh
+
+
+def attempt_in(paths: AttemptPaths) -> DirectAttempt:
+    """One whose shim is this process."""
+    return DirectAttempt(files=paths, shim=Neighbour.of(os.getpid()))
 
 
 def watch_in(directory: Path) -> Watch:
-    """Of an attempt there, whose shim is this process."""
-    shim = Neighbour.of(os.getpid())
-    attempt = DirectAttempt(files=AttemptPaths(directory), shim=shim)
-    return Watch.over(attempt, cap=LogCap())
+    """Of an attempt there."""
+    return Watch.over(attempt_in(AttemptPaths(directory)), cap=LogCap())
+
+
+def following_of(paths: RunPaths, ledger: Ledger) -> Following:
+    """Who follows the attempts of a run there."""
+    row = ledger.begin_run(
+        run_id="a-1",
+        job="a",
+        script="/a/train.py",
+        script_hash="1",
+        seed=1,
+        spec={"script": "train.py"},
+        now=1.0,
+    )
+    return Following(
+        row=row,
+        spec=build_spec(row.spec),
+        paths=paths,
+        launcher=DirectLauncher(),
+        clock=Clock(),
+        post=lambda _event: None,
+        usual_seconds=TICK_SECONDS,
+    )
 
 
 def test_what_it_writes_to_its_log_is_seen(tmp_path: Path) -> None:
@@ -50,3 +84,25 @@ def test_the_shim_is_no_process_of_training(tmp_path: Path) -> None:
         watch.attempt.close()
     assert remains.pids >= {shim, training.pid}
     assert watch.of_training(remains) == remains.pids - {shim}
+
+
+@pytest.mark.parametrize("lives", [True, False])
+def test_an_attempt_that_is_taken_over_is_no_earlier_one(
+    tmp_path: Path, *, lives: bool
+) -> None:
+    """What the attempt that goes on has counted is told once; one that has ended is
+    among the earlier ones."""
+    paths = RunPaths(tmp_path)
+    ledger = Ledger(tmp_path / "ledger.sqlite")
+    for number in (1, 2):
+        paths.attempt(number).root.mkdir(parents=True)
+        PageWriter(paths.attempt(number).page).set(step_counts=(number,) + (0,) * 11)
+    following = following_of(paths, ledger)
+    if lives:
+        following.start(attempt_in(paths.attempt(2)))
+    following.begin(replace(fresh(), attempt=2))
+    if following.watch is not None:
+        following.watch.attempt.close()
+    ledger.close()
+    assert following.earlier is not None
+    assert following.earlier.step_counts[0] == (1 if lives else 3)
