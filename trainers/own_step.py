@@ -6,13 +6,12 @@ optimizers), so the batch is not worked through in slices, nor made smaller unas
 person be told of a size.
 """
 
-import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import tensorflow as tf
 
-from trainers import calibrate, seams, slicing
+from trainers import calibrate, climb, seams, slicing
 from trainers.memory import allocator
 
 
@@ -26,10 +25,7 @@ def fitting(
     """
     if limit_bytes is None or not seams.own_train_step(model):
         return None
-    tried: list[calibrate.Need] = []
-    # Whatever goes wrong in here, what was measured before it holds.
-    with contextlib.suppress(Exception):
-        tried.extend(_climb(model, batch, failed=failed, limit_bytes=limit_bytes))
+    tried = list(_climb(model, batch, failed=failed, limit_bytes=limit_bytes))
     return calibrate.settled(tried, limit_bytes=limit_bytes) if tried else None
 
 
@@ -41,6 +37,8 @@ def _climb(
     size: int | None = calibrate.first_trial(batch=failed, ceiling=failed)
     while size is not None:
         readings = _readings(step, slicing.cut(batch, 0, size))
+        if not readings:
+            return  # what was measured before holds
         (need,) = calibrate.needs({size: readings})
         yield need
         size = calibrate.next_trial(
@@ -60,16 +58,19 @@ def _compiled(model: Any) -> Callable[[Any], Any]:
 
 
 def _readings(step: Callable[[Any], Any], data: Any) -> list[calibrate.Readings]:
-    """The pool around some steps; the first, which traces, is left out."""
+    """The pool around some steps; the first, which traces, is left out.
+
+    None at all: a step failed, or nothing can be measured.
+    """
     readings: list[calibrate.Readings] = []
-    for _ in range(1 + calibrate.STEPS_ON_THE_WAY):
+    for _ in range(1 + climb.STEPS_ON_THE_WAY):
         allocator.reset_peak()
         before = allocator.read()
-        for value in tf.nest.flatten(step(data)):
-            value.numpy()  # waits until the step is over
+        if not _done(step, data):
+            return []
         after = allocator.read()
         if before is None or after is None:
-            return []  # nothing can be measured, and there is no need to tell
+            return []
         readings.append(
             calibrate.Readings(
                 before=before.current_bytes,
@@ -78,3 +79,13 @@ def _readings(step: Callable[[Any], Any], data: Any) -> list[calibrate.Readings]
             )
         )
     return readings[1:]
+
+
+def _done(step: Callable[[Any], Any], data: Any) -> bool:
+    """Whether the step came to its end."""
+    try:
+        for value in tf.nest.flatten(step(data)):
+            value.numpy()  # waits until the step is over
+    except Exception:  # noqa: BLE001  # the script's own code, short of memory
+        return False
+    return True
