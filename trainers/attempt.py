@@ -9,6 +9,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,8 @@ class Attempt:
         self._ticked = 0
         self._step_sum = 0.0
         self._step_smoothed: float | None = None
+        self.fault_file: FileIO | None = None
+        """Kept open: ``faulthandler`` keeps only its descriptor."""
         self.drain_requested = False
         self.script: bytes | None = None
         """What is run, which may not be what the file holds now; None: not yet read."""

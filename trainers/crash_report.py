@@ -17,7 +17,9 @@ MAX_TEXT = 256 * 1024
 """Characters of a message or traceback that are kept: head and tail."""
 
 
-def _linked(report: traceback.TracebackException) -> Iterator[object]:
+def _linked(
+    report: traceback.TracebackException,
+) -> Iterator[traceback.TracebackException]:
     """``report`` and every exception it tells of."""
     waiting: list[traceback.TracebackException | None] = [report]
     while waiting:

@@ -4,6 +4,7 @@
 from typing import Any
 
 import numpy as np
+from typing_extensions import override
 
 from trainers import data_fingerprint, data_order
 from trainers import seams_fit as seams
@@ -33,24 +34,29 @@ class ArraySource(Source):
         self.dataset = self._make_dataset()
 
     @property
+    @override
     def batch(self) -> int:
         """Samples a step."""
         return self._batch
 
     @property
+    @override
     def samples(self) -> int:
         """Samples in the arrays."""
         return self._n
 
     @property
+    @override
     def element_spec(self) -> Any:
         """Shapes and dtypes of a batch, as Keras' own pipeline has them."""
         return self._spec
 
+    @override
     def fingerprint(self) -> data_fingerprint.Fingerprint:
         """Shapes, dtypes and some of the rows."""
         return {"kind": self.kind, **data_fingerprint.of_arrays(self.adapter._inputs)}
 
+    @override
     def why_not_exact(self) -> None:
         """Arrays are exact."""
         return
@@ -73,10 +79,12 @@ class ArraySource(Source):
             return mixed
         return data_order.within_batches(mixed, batch=self._batch)
 
+    @override
     def begin(self) -> Any:
         """An iterator over a new permutation."""
         return self._from(begun=self.begun + 1, drawn=0)
 
+    @override
     def resume(self, *, begun: int, drawn: int) -> Any:
         """An iterator over the rest of the ``begun``-th permutation."""
         return self._from(begun=begun, drawn=drawn)
@@ -87,6 +95,7 @@ class ArraySource(Source):
         self._order = self.order(begun)[drawn * self._batch :]
         return iter(self.dataset)
 
+    @override
     def first_batch(self) -> Any:
         """The first samples, in their own order."""
         inputs = self._sliceable()

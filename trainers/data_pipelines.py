@@ -16,6 +16,7 @@ import itertools
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any
 
 from trainers import seams_data as seams
@@ -228,7 +229,7 @@ def own_seed(job_seed: int, *, place: str, count: int) -> int:
 
 def _place() -> str:
     """Module and line of the code that makes a dataset, TensorFlow's own left out."""
-    frame = sys._getframe(2)  # noqa: SLF001  # as the standard library does
+    frame: FrameType | None = sys._getframe(2)  # noqa: SLF001  # as the standard library does
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
         if module.partition(".")[0] not in ("tensorflow", "trainers"):

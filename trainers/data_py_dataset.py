@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
+from typing_extensions import override
 
 from trainers import data_random, data_state
 from trainers import seams_fit as seams
@@ -69,23 +70,28 @@ class PyDatasetSource(Source):
     def _asking(self, index: int) -> AbstractContextManager[None]:
         return self._ahead.asked(self._first + index, trained=self.drawn)
 
+    @override
     def random_state(self) -> data_random.State | None:
         """Before the batch that comes next was asked for, if asking changes them."""
         return self._ahead.at(self.drawn)
 
+    @override
     def begin(self) -> Any:
         """A new pass: nothing was asked for yet."""
         self._ahead.begin()
         return super().begin()
 
+    @override
     def put_back(self, stored: Mapping[str, np.ndarray]) -> None:
         """Give the dataset's own attributes back."""
         self._followed.put_back(stored)
 
+    @override
     def pass_began(self) -> None:
         """Keep the attributes with which this pass began."""
         self._followed.pass_began()
 
+    @override
     def state(self, *, done: bool) -> tuple[list[Tensor], list[str]]:
         """The dataset's own attributes."""
         saved = self._followed.tensors(drawn=self.drawn > 0, done=done)
@@ -94,6 +100,7 @@ class PyDatasetSource(Source):
             told.append(data_random.SHARED.format(type(self._reordered.inner).__name__))
         return saved, told
 
+    @override
     def why_not_exact(self) -> str | None:
         """Why bits cannot be promised."""
         if self.adapter.enqueuer is None:
@@ -103,6 +110,7 @@ class PyDatasetSource(Source):
             " are neither repeated nor skipped, but may differ if they are random"
         )
 
+    @override
     def prepare(self, *, begun: int, drawn: int) -> None:
         """Set the order of the pass that comes next."""
         n = self._reordered.inner.num_batches
@@ -113,11 +121,13 @@ class PyDatasetSource(Source):
         self._first = drawn
         self._ahead.begin()
 
+    @override
     def resume(self, *, begun: int, drawn: int) -> Any:
         """The rest of the ``begun``-th pass; ``prepare`` has set its order."""
         self.begun, self.drawn = begun, drawn
         return self._iterate(self.dataset)
 
+    @override
     def first_batch(self) -> Any:
         """The batch at index 0."""
         with data_random.untouched():

@@ -64,7 +64,7 @@ def telling(dataset: Any, tell: Callable[[int], None]) -> Any:
 def size_of(batch: Any) -> int | None:
     """Samples in a batch that was drawn: the first dimension of its first array."""
     for leaf in tf.nest.flatten(batch):
-        shape = getattr(leaf, "shape", ())
+        shape: Any = getattr(leaf, "shape", ())
         if len(shape) > 0:
             return int(shape[0])
     return None

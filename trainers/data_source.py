@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+from typing_extensions import override
 
 from trainers import data_fingerprint, data_pipelines, data_random, data_sizes
 from trainers import seams_fit as seams
@@ -136,6 +137,7 @@ class GeneratorSource(Source):
 
     kind = "generator"
 
+    @override
     def why_not_exact(self) -> str:
         """Why bits cannot be promised."""
         return (
@@ -144,11 +146,13 @@ class GeneratorSource(Source):
             " the same batches again"
         )
 
+    @override
     def begin(self) -> Any:
         """The generator goes on where it is: Keras never starts one again."""
         self.begun += 1
         return self._iterate(self.dataset)
 
+    @override
     def first_batch(self) -> Any:
         """The batch that Keras peeked at."""
         return self.adapter._first_batches[0]
@@ -159,6 +163,7 @@ class LoaderSource(Source):
 
     kind = "loader"
 
+    @override
     def why_not_exact(self) -> str:
         """Why bits cannot be promised."""
         name = type(self.adapter).__name__.removesuffix("Adapter")

@@ -29,7 +29,7 @@ def lower_rate(session: Any, model: Any) -> None:
     if factor == 1.0 or attempt.rate_lowered:
         return
     attempt.rate_lowered = True
-    rate = getattr(model.optimizer, "_learning_rate", None)
+    rate: Any = getattr(model.optimizer, "_learning_rate", None)
     if not hasattr(rate, "assign"):
         attempt.notice("the learning rate follows a schedule: it was not lowered")
         return

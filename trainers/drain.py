@@ -87,6 +87,6 @@ def over() -> None:
 def watch_faults(attempt: Attempt) -> None:
     """Stacks on a fatal signal, and on SIGUSR1. Raises OSError."""
     file = attempt.paths.fault.open("ab", buffering=0)
-    attempt.fault_file = file  # faulthandler keeps only the descriptor
+    attempt.fault_file = file
     faulthandler.enable(file=file, all_threads=True)
     faulthandler.register(signal.SIGUSR1, file=file, all_threads=True)

@@ -60,7 +60,7 @@ def encode_all(
         attributes, missing = _attributes(callback, encoder)
         outside, changed = fit_outside.encode_all(callback, encoder)
         missing += changed
-        state = {
+        state: dict[str, Any] = {
             "type": encode.type_name(callback),
             "attributes": attributes,
             "outside": outside,
@@ -75,7 +75,9 @@ def encode_all(
     return states, tensors, told
 
 
-def _attributes(callback: Any, encoder: encode.Encoder) -> tuple[dict, list[str]]:
+def _attributes(
+    callback: Any, encoder: encode.Encoder
+) -> tuple[dict[str, Any], list[str]]:
     attributes, missing = {}, []
     for name, value in vars(callback).items():
         if name in NOT_STATE:

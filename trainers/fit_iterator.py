@@ -11,7 +11,7 @@ from typing import Any
 
 from trainers import seams_fit as seams
 
-_Base = seams.trainer_module().TFEpochIterator
+_Base: Any = seams.trainer_module().TFEpochIterator
 
 _adopt: list[Callable[[Any], Any]] = []
 """Asked by each new iterator who it belongs to; the newest ``fit`` is the last."""

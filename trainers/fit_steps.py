@@ -30,9 +30,10 @@ class Steps:
             executed(logs)
             return logs
 
-        train_function._trainwarden = self
-        train_function._trainwarden_inner = inner
-        self._model.train_function = train_function
+        around: Any = train_function
+        around._trainwarden = self
+        around._trainwarden_inner = inner
+        self._model.train_function = around
 
     def leave(self) -> None:
         """Give the model its train function back."""

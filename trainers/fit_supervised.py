@@ -4,6 +4,8 @@
 import inspect
 from typing import Any
 
+import keras
+
 from supervisor.wire.events import Kind
 from supervisor.wire.page import Phase
 from trainers import (
@@ -23,8 +25,7 @@ from trainers import seams_fit as seams
 from trainers.attempt import Attempt, nothing_lost
 from trainers.fit_run import FitRun
 from trainers.fit_session import Session
-
-keras = seams.keras
+from trainers.snapshot import Snapshot
 
 NESTED = "a fit inside a fit is not saved on its own: it is trained again with its step"
 DISTRIBUTED = (
@@ -44,20 +45,20 @@ class Follower(keras.callbacks.Callback):
         super().__init__()
         self._trainwarden = run
 
-    def on_train_begin(self, logs=None):  # noqa: ARG002  # Keras' signature
+    def on_train_begin(self, logs: Any = None) -> None:  # noqa: ARG002  # Keras' signature
         self._trainwarden.train_begins()
 
-    def on_epoch_begin(self, epoch, logs=None):  # noqa: ARG002  # Keras' signature
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:  # noqa: ARG002  # Keras' signature
         self._trainwarden.epoch_begins(epoch)
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         run = self._trainwarden
         run.report.epoch_ended(epoch=epoch, step=run.session.step, logs=logs)
 
-    def on_test_begin(self, logs=None):  # noqa: ARG002  # Keras' signature
+    def on_test_begin(self, logs: Any = None) -> None:  # noqa: ARG002  # Keras' signature
         self._trainwarden.attempt.enter(Phase.VALIDATING)
 
-    def on_test_end(self, logs=None):  # noqa: ARG002  # Keras' signature
+    def on_test_end(self, logs: Any = None) -> None:  # noqa: ARG002  # Keras' signature
         self._trainwarden.evaluated()
 
 
@@ -77,7 +78,13 @@ def session_of(attempt: Attempt) -> Session:
     return attempt.session
 
 
-def fit(attempt: Attempt, original: Any, model: Any, args: tuple, kwargs: dict) -> Any:
+def fit(
+    attempt: Attempt,
+    original: Any,
+    model: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Any:
     """Train ``model`` as ``original`` does; returns its History."""
     session = session_of(attempt)
     attempt.lost = nothing_lost
@@ -90,8 +97,9 @@ def fit(attempt: Attempt, original: Any, model: Any, args: tuple, kwargs: dict) 
     bound.apply_defaults()
     arguments = dict(bound.arguments)
     del arguments["self"]
-    if session.end_of(session.fit_number) is not None:
-        return give_back(session, model, arguments)
+    end = session.end_of(session.fit_number)
+    if end is not None:
+        return give_back(session, end, model, arguments)
     return train(session, original, model, arguments)
 
 
@@ -169,10 +177,11 @@ def _remove(callbacks: Any, follower: Follower) -> None:
         callbacks.callbacks.remove(follower)
 
 
-def give_back(session: Session, model: Any, arguments: dict[str, Any]) -> Any:
-    """A ``fit`` that an earlier attempt finished: its end state, and its History."""
+def give_back(
+    session: Session, end: Snapshot, model: Any, arguments: dict[str, Any]
+) -> Any:
+    """A ``fit`` that an earlier attempt finished: its ``end`` state, and its History."""
     attempt = session.attempt
-    end = session.end_of(session.fit_number)
     local = fit_state.local_of(end.manifest.state, end.tensors)
     before = attempt.enter(Phase.RESTORING)
     _, given = _with_follower(arguments["callbacks"])

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping
 from importlib import metadata
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 from supervisor.wire.directive import EXIT_REFUSED, Directive
 from supervisor.wire.events import Kind
@@ -27,7 +27,7 @@ OTHER_BACKENDS = {
 }
 
 
-def refuse(attempt: Attempt, sentence: str) -> None:
+def refuse(attempt: Attempt, sentence: str) -> NoReturn:
     """End before training starts, with the reason. Raises SystemExit(78)."""
     attempt.say(Kind.REFUSED, sentence=sentence)
     sys.stderr.write(f"trainwarden: {sentence}\n")

@@ -5,6 +5,8 @@ import types
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from typing_extensions import override
+
 from trainers import (
     data_again,
     data_fingerprint,
@@ -75,22 +77,27 @@ class PythonSource(data_source.Source):
     kind = "iterable"
 
     @property
+    @override
     def element_spec(self) -> None:
         """Not known before the first batch."""
         return
 
+    @override
     def fingerprint(self) -> data_fingerprint.Fingerprint:
         """Only the kind: looking would draw."""
         return {"kind": self.kind}
 
+    @override
     def why_not_exact(self) -> str:
         """Why bits cannot be promised."""
         return PYTHON_DATA
 
+    @override
     def _iterate(self, dataset: Any) -> Any:
         """A batch of Python's own has no size that could be known."""
         return iter(dataset)
 
+    @override
     def resume(self, *, begun: int, drawn: int) -> Any:
         """Draws what comes before, once."""
         self.begun, self.drawn = begun, drawn
@@ -149,9 +156,11 @@ class LoopRun(FitRun):
         self.restore()
         return self.epoch
 
+    @override
     def _follow(self) -> None:
         """There is no train function to hear of."""
 
+    @override
     def _look_into(self) -> None:
         """There is no telling which functions are the step's: all are looked into."""
         drawing = seams_trace.functions_that_draw(data_operations.RANDOM)
@@ -200,6 +209,7 @@ class LoopRun(FitRun):
             data_pipelines.replay(dataset, made=made - made_here, used=used - used_here)
         self._here[name] = [made, used]
 
+    @override
     def finish(self) -> None:
         """The loop is over: count what it iterated, and keep its end state."""
         for key, source in self._sources.items():

@@ -192,7 +192,8 @@ def _inside(model: Any) -> Iterator[Any]:
     """
     layers = getattr(model, "_flatten_layers", None)
     for layer in () if layers is None else layers(include_self=False):
-        is_own, is_model = _sort_of(type(layer))
+        kind: type = type(layer)  # undeclared, mypy takes it for unhashable
+        is_own, is_model = _sort_of(kind)
         if is_own:
             yield from _attributes(layer)
         elif is_model:
@@ -237,7 +238,8 @@ def listed(model: Any) -> list[tuple[str, Any]]:
     optimizers, metrics = [getattr(model, "optimizer", None)], list(model.metrics)
     own = []
     for value in itertools.chain(_attributes(model), _inside(model)):
-        if not _is_state(type(value)):
+        kind: type = type(value)  # as in ``_inside``
+        if not _is_state(kind):
             continue
         if isinstance(value, keras.optimizers.Optimizer):
             optimizers.append(value)

@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import Any
 
+from typing_extensions import override
+
 from supervisor.wire.page import Phase
 from supervisor.wire.slices import balanced
 from trainers import crash_report, fit_supervised, loop_run, slicing
@@ -37,16 +39,19 @@ class SupervisedRun(Run):
         self._here: dict[str, list[int]] = {}
 
     @property
-    def kept(self) -> dict[str, Any]:  # type: ignore[explicit-override]  # typing.override came with 3.12
+    @override
+    def kept(self) -> dict[str, Any]:
         """Values of the script's own that are part of the state."""
         return self._state_kept.kept
 
     @property
-    def step(self) -> int:  # type: ignore[explicit-override]  # as above
+    @override
+    def step(self) -> int:
         """Steps done in this session, those of earlier attempts included."""
         return self._state_kept.step
 
-    def epochs(self, count: int) -> Iterator[int]:  # type: ignore[explicit-override]  # as above
+    @override
+    def epochs(self, count: int) -> Iterator[int]:
         """The epochs that are left of ``count``; none where an earlier attempt
         finished them."""
         self._finish()
@@ -80,7 +85,8 @@ class SupervisedRun(Run):
                 epoch=self.epoch, step=self._session.step, logs=loop.logs
             )
 
-    def batches(self, data: Any) -> Iterator[Any]:  # type: ignore[explicit-override]  # as above
+    @override
+    def batches(self, data: Any) -> Iterator[Any]:
         """The batches that are left of this epoch."""
         if self._loop is None:
             if self._attempt.running_fit is None:
@@ -92,12 +98,14 @@ class SupervisedRun(Run):
         self._passed = True
         yield from self._loop.batches(data)
 
-    def log(self, **values: Any) -> None:  # type: ignore[explicit-override]  # as above
+    @override
+    def log(self, **values: Any) -> None:
         """Tell of the step: read now and then."""
         if self._loop is not None:
             self._loop.logs = {**(self._loop.logs or {}), **values}
 
-    def slices(self, *tensors: Any) -> Iterator[tuple[tuple[Any, ...], float]]:  # type: ignore[explicit-override]  # as above
+    @override
+    def slices(self, *tensors: Any) -> Iterator[tuple[tuple[Any, ...], float]]:
         """The batch in slices of the size that the supervisor asks for."""
         size = self._attempt.directive.slice_size
         total = len(slicing.leaves(tensors)[0])
@@ -122,7 +130,8 @@ class SupervisedRun(Run):
         self._attempt.running_fit = None
         self._attempt.enter(Phase.BETWEEN)
 
-    def __exit__(  # type: ignore[explicit-override]  # as above
+    @override
+    def __exit__(
         self,
         kind: type[BaseException] | None,
         error: BaseException | None,

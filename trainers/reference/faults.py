@@ -7,6 +7,7 @@ says: the command line of whoever commits them.
 
 import argparse
 import ctypes
+import functools
 import json
 import mmap
 import os
@@ -421,5 +422,5 @@ FAULTS: dict[str, Fault] = {
     "fragment": fragment,
     "one-tensor-too-many": one_tensor_too_many,
     "lose-the-loss": lose_the_loss,
-    **{f"recorded-{name}": (lambda name=name: replay(name)) for name in RECORDED},
+    **{f"recorded-{name}": functools.partial(replay, name) for name in RECORDED},
 }
