@@ -18,7 +18,7 @@ from supervisor.host.kernel_files import read_kernel
 PROC = Path("/proc")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 TICKS = os.sysconf("SC_CLK_TCK")
-PROPORTIONAL_SECONDS = 30.0
+PROPORTIONAL_SECONDS = 60.0
 """From one look at proportional memory to the next, at least: the kernel walks every
 page for it, and holds the lock that the process's own mappings need."""
 PROPORTIONAL_SHARE = 1e-4

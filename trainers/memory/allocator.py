@@ -1,8 +1,9 @@
 """Readings of TensorFlow's allocator: in use now, and the peak since the last reset.
 
 The figures count whole chunks, as the allocator hands them out, so they are what
-stands against its limit. On the CPU they exist only under the BFC allocator
-(``TF_CPU_ALLOCATOR_USE_BFC=1``); there a peak can be reset as on a GPU.
+stands against its limit. On the CPU they exist under the BFC allocator
+(``TF_CPU_ALLOCATOR_USE_BFC=1``), where a peak can be reset as on a GPU, and under
+oneDNN's, which TensorFlow takes by itself on some processors (AVX-512).
 """
 
 from dataclasses import dataclass
