@@ -131,6 +131,8 @@ class DrainRequested:
 
     by: str
     """Such as ``SIGTERM`` or ``Ctrl-C``."""
+    at_once: bool = False
+    """What was saved is enough: nothing is waited for."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,6 +104,8 @@ def restart_due(run: Run, event: Event, now: float) -> Step:
 def drain(run: Run, event: Event, now: float) -> Step:
     """Ask for a snapshot and the end."""
     assert isinstance(event, DrainRequested)  # noqa: S101  # by the table
+    if event.at_once:
+        return _end_at_once(run, event, now)
     message = (
         f"{event.by}: saving a snapshot at the next step, then ending "
         f"(at most {format_duration(run.grace_seconds)})"
@@ -127,10 +129,18 @@ def drain_at_rest(run: Run, event: Event, _now: float) -> Step:
 def drain_again(run: Run, event: Event, now: float) -> Step:
     """The second request does not wait; of a planned restart it only is the first."""
     assert isinstance(event, DrainRequested)  # noqa: S101  # by the table
+    if event.at_once:
+        return _end_at_once(run, event, now)
     if run.resuming is not None:
         message = f"{event.by}: ending after the snapshot"
         return replace(run, drain_by=event.by, resuming=None, message=message), ()
     return _kill(run, f"{event.by} again: ending at once", now)
+
+
+def _end_at_once(run: Run, event: DrainRequested, now: float) -> Step:
+    """Whoever wants that may have given up on a snapshot, or on a planned restart."""
+    asked = replace(run, drain_by=event.by, resuming=None)
+    return _kill(asked, f"{event.by}: ending at once, at the newest snapshot", now)
 
 
 def note_drain(run: Run, event: Event, _now: float) -> Step:
@@ -220,7 +230,13 @@ def _quarantine(run: Run, gpus: tuple[str, ...], because: str) -> tuple[Effect, 
 def exited(run: Run, event: Event, now: float) -> Step:
     """The attempt is over."""
     assert isinstance(event, Exited)  # noqa: S101  # by the table
-    evidence = replace(event.evidence, killed_because=run.killed_because)
+    told = event.evidence
+    killed = run.state is JobState.KILLING and run.drain_by is not None
+    evidence = replace(
+        told,
+        killed_because=run.killed_because,
+        stop_requested=told.stop_requested or killed,
+    )
     if run.killed_because is not None and evidence.script_exit_code == 0:
         evidence = replace(evidence, finished=True)  # it hung behind its own end
     diagnosis = examined(diagnose(evidence), evidence, wanted=run.policy.terms.gpus)
@@ -342,7 +358,7 @@ def _verdict(run: Run, evidence: Evidence, diagnosis: Diagnosis) -> Verdict:
     )
     if run.drain_by is None:
         return verdict
-    because = "the run was asked to end; run it again to resume"
+    because = "the run was asked to end"
     remedy = Remedy(kind=RemedyKind.NONE, because=because)
     return replace(verdict, remedy=remedy, treatment=run.treatment, rung=None)
 

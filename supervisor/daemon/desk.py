@@ -153,7 +153,7 @@ class Desk:
         entry = self.entry(caller, name, Deed.OWN)
         self._want(caller, entry, Wanted.STOP, "drain" if drain else "stop")
         entry.again = False
-        self._ask_to_end(entry, caller, times=1 if drain else 2)
+        self._ask_to_end(entry, caller, at_once=not drain)
         return entry
 
     def start(self, caller: Caller, name: str, choice: Choice) -> Entry:
@@ -171,7 +171,7 @@ class Desk:
         entry = self.entry(caller, name, Deed.OWN)
         self._want(caller, entry, Wanted.RUN, "restart")
         entry.over, entry.again = False, entry.active
-        self._ask_to_end(entry, caller, times=1)
+        self._ask_to_end(entry, caller)
         return entry
 
     def forget(self, caller: Caller, name: str) -> None:
@@ -304,7 +304,9 @@ class Desk:
             self.book.set(name, value)
             self.book.note(who=caller.name, did=did, job=None, now=self.clock.wall())
 
-    def _ask_to_end(self, entry: Entry, caller: Caller, *, times: int) -> None:
+    def _ask_to_end(
+        self, entry: Entry, caller: Caller, *, at_once: bool = False
+    ) -> None:
         if entry.supervisor is not None:
-            for _ in range(times):
-                entry.supervisor.post(DrainRequested(f"a request of {caller.name}"))
+            asked = DrainRequested(f"a request of {caller.name}", at_once=at_once)
+            entry.supervisor.post(asked)

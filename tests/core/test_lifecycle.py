@@ -19,6 +19,7 @@ from supervisor.core.events import (
     GateClear,
     GateHeld,
     Learned,
+    RestartDue,
     Spawned,
     SpawnFailed,
     TimeIsUp,
@@ -172,6 +173,20 @@ def test_asking_twice_ends_at_once() -> None:
     run, effects = running(DrainRequested("Ctrl-C"), DrainRequested("Ctrl-C"))
     assert run.state is JobState.KILLING
     assert kinds(effects)[-1] is Kill
+
+
+def test_what_ends_at_once_asks_for_nothing() -> None:
+    """Neither of a run, nor of one that is saving: it is killed, and has ended."""
+    now = DrainRequested("a request of ada", at_once=True)
+    for before in ((), (DrainRequested("SIGTERM"),), (RestartDue("memory grows"),)):
+        run, _ = running(*before)
+        run, effects = happen(run, now)
+        assert run.state is JobState.KILLING
+        assert [type(effect) for effect in effects] == [Say, Kill]
+        ended, effects = happen(run, killed())
+        assert (ended.state, effects[-1]) == (JobState.DRAINED, End(75))
+        (record,) = [one for one in effects if isinstance(one, RecordIncident)]
+        assert record.diagnosis.because[0].text.startswith("It was asked to end")
 
 
 def test_a_drain_between_attempts() -> None:

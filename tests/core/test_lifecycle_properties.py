@@ -35,7 +35,7 @@ EVENTS = st.one_of(
     st.builds(out_of_memory, STEPS, STEPS),
     st.just(finished()),
     st.just(drained()),
-    st.just(DrainRequested("SIGTERM")),
+    st.builds(DrainRequested, st.just("SIGTERM"), at_once=st.booleans()),
     st.just(TimeIsUp()),
     st.just(GateClear()),
     st.just(GateHeld("pid 1")),
