@@ -165,10 +165,10 @@ def _sweep_memory(spec: Spec, row: RunRow) -> None:
 
 def _greeting(job: Job, row: RunRow, paths: RunPaths, start: Start) -> str:
     if start is Start.FRESH:
-        return f"{job.name}: new run of {job.script}, kept in {paths.root}"
+        return f"new run of {job.script}, kept in {paths.root}"
     step = newest_step(*tiers_of(row, job.spec, paths))
     where = f"from the snapshot at step {step}" if step else "without a snapshot"
-    return f"{job.name}: resuming {job.script} {where}"
+    return f"resuming {job.script} {where}"
 
 
 def supervisor_for(

@@ -135,10 +135,14 @@ class Supervisor:
     def advance(self) -> None:
         """Take in what is new, and do what follows from it; never waits."""
         self._listen()
-        while self._inbox and self.exit_code is None:
-            self._happen(self._inbox.popleft())
+        self.heed()
         if self.show is not None:
             self.show(self.status())
+
+    def heed(self) -> None:
+        """Do what follows from what was posted; never waits."""
+        while self._inbox and self.exit_code is None:
+            self._happen(self._inbox.popleft())
 
     def finish(self) -> None:
         """After the last ``advance``: the run has ended, and leaves nothing behind."""

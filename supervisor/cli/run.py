@@ -217,7 +217,7 @@ def _foreground(
                 for sentence in observer.news():
                     shown.say(sentence, level=Level.WARNING)
 
-            shown.say(begun.greeting)
+            shown.say(f"{job.name}: {begun.greeting}")
             supervisor = supervisor_for(
                 begun,
                 launcher=DirectLauncher(),

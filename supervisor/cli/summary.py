@@ -5,7 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from supervisor.core.explain import summarise_incident
-from supervisor.core.lifecycle import EXIT_FINISHED, EXIT_GAVE_UP
+from supervisor.core.lifecycle import EXIT_DRAINED, EXIT_FINISHED, EXIT_GAVE_UP
 from supervisor.core.status import JobStatus
 from supervisor.host.ledger import IncidentRow
 from supervisor.wire.files import read_json
@@ -25,6 +25,8 @@ def summary(
     if code == EXIT_FINISHED:
         many = f"{status.attempt} attempts" if status.attempt > 1 else "one attempt"
         lines[0] = f"{status.job}: finished in {many}"
+    if code == EXIT_DRAINED:
+        lines[0] += "; run the same command again to resume"
     if incidents:
         lines += ["  incidents (trainwarden explain ID tells more):"]
         lines += [f"    {summarise_incident(asdict(item))}" for item in incidents]

@@ -381,5 +381,4 @@ def _end_drained(run: Run, message: str) -> Step:
     ended = replace(
         run, state=JobState.DRAINED, deadline=None, message=message, drain_by=None
     )
-    said = Say(f"{message}; run the same command again to resume")
-    return ended, (said, End(EXIT_DRAINED))
+    return ended, (Say(message), End(EXIT_DRAINED))

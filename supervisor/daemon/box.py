@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from supervisor.core.events import DrainRequested
+from supervisor.core.events import DrainRequested, Event
 from supervisor.core.history import AttemptHistory
 from supervisor.core.level import Level, Teller
 from supervisor.core.queue import assign, takes_another_turn
@@ -125,16 +125,23 @@ class Box:
             if entry.left is not None and self._is_due(entry):
                 self._take_up(entry, entry.left)
             if entry.supervisor is not None:
-                self._advance(entry, entry.supervisor)
+                self._attempted(entry, entry.supervisor.advance)
                 if _is_over(entry.supervisor):
                     self._end(entry)
         self._start_some()
         self._keep_room()
 
-    def _advance(self, entry: Entry, supervisor: Supervisor) -> None:
+    def ask(self, entry: Entry, event: Event) -> None:
+        """Something is asked of the run of a job, if it runs: what follows is begun when
+        this returns, so that whoever asked can be told."""
+        if entry.supervisor is not None:
+            entry.supervisor.post(event)
+            self._attempted(entry, entry.supervisor.heed)
+
+    def _attempted(self, entry: Entry, do: Callable[[], None]) -> None:
         """One run that meets a bad disk must not end the daemon of all."""
         try:
-            supervisor.advance()
+            do()
         except OSError as error:
             if entry.because != str(error):
                 text = f"cannot be looked after: {error}"
@@ -192,6 +199,8 @@ class Box:
             with contextlib.suppress(LedgerError):
                 self._note_begun(entry)
         entry.over, entry.again = finished or not entry.again, False
+        if entry.over and run.state is JobState.DRAINED:
+            self.starter.say(entry.name, f"trainwarden start {entry.name} resumes it")
         entry.unlock()
 
     def _start_some(self) -> None:

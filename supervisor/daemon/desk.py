@@ -307,6 +307,5 @@ class Desk:
     def _ask_to_end(
         self, entry: Entry, caller: Caller, *, at_once: bool = False
     ) -> None:
-        if entry.supervisor is not None:
-            asked = DrainRequested(f"a request of {caller.name}", at_once=at_once)
-            entry.supervisor.post(asked)
+        asked = DrainRequested(f"a request of {caller.name}", at_once=at_once)
+        self.box.ask(entry, asked)

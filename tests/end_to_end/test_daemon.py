@@ -108,9 +108,9 @@ def test_stop_drain_and_start(box: BoxUnderTest) -> None:
     daemon = box.begin()
     box.do("submit", box.script(WAITS))
     box.until(lambda job: job["pid"])
-    box.do("drain", "train")
+    assert "train: draining: " in box.do("drain", "train")
     box.until(lambda job: job["state"] == "drained")
-    box.end(daemon)
+    assert "trainwarden start train resumes it" in box.end(daemon)
     box.begin()
     assert box.job()["state"] == "drained"
     box.do("start", "train")
@@ -143,14 +143,17 @@ def test_a_restart_goes_on_under_the_next_daemon(box: BoxUnderTest) -> None:
 
 
 def test_stop_does_not_wait_for_a_deaf_script(box: BoxUnderTest) -> None:
-    """Without --drain a job ends at once."""
-    box.begin()
+    """Without --drain a job ends at once, and nothing else is said to whoever asked."""
+    daemon = box.begin()
     deaf = "import signal; signal.signal(15, signal.SIG_IGN)\n"
     box.do("submit", box.script(deaf + WAITS))
     box.until(lambda job: job["pid"])
     until(lambda: b"up" in box.client.read("/v1/jobs/train/logs")[0])
-    box.do("stop", "train")
+    told = box.do("stop", "train")
+    assert "train: killing: a request of " in told
+    assert "ending at once, at the newest snapshot" in told
     box.until(lambda job: job["state"] == "drained")
+    assert "saving a snapshot" not in box.end(daemon)
 
 
 def test_job_files(box: BoxUnderTest) -> None:
