@@ -1,0 +1,78 @@
+"""A run whose attempts hang, and what happens to it."""
+
+from dataclasses import replace
+
+from supervisor.core.backoff import BackOff
+from supervisor.core.effects import (
+    Effect,
+)
+from supervisor.core.events import (
+    Event,
+    Exited,
+    GateClear,
+    Learned,
+    Looked,
+    Spawned,
+    TimeIsUp,
+)
+from supervisor.core.evidence import Evidence
+from supervisor.core.lifecycle import Run, step
+from supervisor.core.liveness import Deadlines, Liveness, Look
+from supervisor.core.policy import Policy
+from supervisor.core.status import JobState
+from tests.support.lives import exit_record
+
+STILL = Look(heartbeat_ns=1, phase="training", progress=(1,), state="S")
+
+
+def fresh(**fields: object) -> Run:
+    """A run whose steps may take ten seconds."""
+    policy = Policy(
+        run_id="r",
+        without_progress=3,
+        back_off=BackOff(first_seconds=1.0, most_seconds=60.0),
+        allow_inexact=True,
+    )
+    made = Run(
+        policy=policy,
+        grace_seconds=60.0,
+        liveness=Liveness(deadlines=Deadlines(silent=None, step=10.0)),
+    )
+    return replace(made, **fields)  # type: ignore[arg-type]  # by name
+
+
+def happen(run: Run, *events: Event, now: float = 0.0) -> tuple[Run, list[Effect]]:
+    """``run`` after ``events``, a second apart."""
+    effects: list[Effect] = []
+    for number, event in enumerate(events):
+        run, done = step(run, event, now=now + number)
+        effects += done
+    return run, effects
+
+
+def running(run: Run | None = None, *, restored: int | None = 5) -> Run:
+    """An attempt that trains."""
+    news = Learned(restored_step=restored)
+    started, _ = happen(
+        run or fresh(), TimeIsUp(), GateClear(), Spawned(7), Looked(STILL), news
+    )
+    assert started.state is JobState.RUNNING
+    return started
+
+
+def ended(
+    *, signal: int | None = None, code: int | None = None, **evidence: object
+) -> Exited:
+    """An attempt that is over, at step 9 with a snapshot of step 8."""
+    record = replace(
+        exit_record(code=code, signal=signal),
+        asked_to_stop=bool(evidence.get("stop_requested")),
+    )
+    known = Evidence(exit=record, **evidence)  # type: ignore[arg-type]  # by name
+    return Exited(evidence=known, last_step=9, snapshot_step=8, rss_bytes=100)
+
+
+def hung() -> tuple[Run, list[Effect]]:
+    """Looks without progress until it hangs."""
+    looks = [Looked(replace(STILL, heartbeat_ns=beat)) for beat in range(14)]
+    return happen(running(), *looks, now=5.0)
