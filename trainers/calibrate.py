@@ -94,6 +94,8 @@ class Need:
     """The highest peak of all its steps."""
     request: int | None = None
     """The largest that a step asks for in one piece; None: not known."""
+    least: int | None = None
+    """The smallest block that was given to a step for that: no other had less to spare."""
 
     @property
     def in_pieces(self) -> bool:
@@ -109,7 +111,7 @@ class Need:
 
         Then all there is to know is whether that finds a place (``has_place``).
         """
-        return self.request is not None and self.request >= ONE_PIECE * self.added
+        return self.least is not None and self.least >= ONE_PIECE * self.added
 
     @property
     def likely_part(self) -> float:
@@ -140,20 +142,24 @@ def needs(readings: Mapping[int, Sequence[Readings]]) -> list[Need]:
 
 
 def _need(size: int, steps: Sequence[Readings], between: int) -> Need:
+    given = [one.request for one in steps if one.request]
+    least = min(given, default=None)
     need = Need(
         size=size,
         between=between,
         added=int(statistics.median(one.peak - one.between for one in steps)),
         highest=max(one.peak for one in steps),
-        request=max((one.request for one in steps if one.request), default=None),
+        request=max(given, default=None),
+        least=least,
     )
-    return need if need.in_pieces else replace(need, added=_added_in_one_piece(steps))
+    if need.in_pieces or least is None:
+        return need
+    return replace(need, added=_added_in_one_piece(steps, least))
 
 
-def _added_in_one_piece(steps: Sequence[Readings]) -> int:
-    """The median of what steps added, without what their largest block had to spare."""
-    known = [one.request for one in steps if one.request is not None]
-    least = min(known, default=0)
+def _added_in_one_piece(steps: Sequence[Readings], least: int) -> int:
+    """The median of what steps added, without what their largest block had to spare
+    over the ``least``."""
 
     def added(one: Readings) -> int:
         return one.peak - one.between - max(0, (one.request or least) - least)
@@ -170,6 +176,7 @@ def _no_more_than_asked(need: Need, before: Need) -> Need:
         need,
         added=most(need.added, before.added),
         request=most(need.request or 0, before.request or 0) if known else need.request,
+        least=most(need.least or 0, before.least or 0) if known else need.least,
     )
 
 

@@ -21,11 +21,13 @@ class SinceSaved:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self.begin()
+        self._any = self._durable = session.step, time.monotonic()
 
-    def begin(self) -> None:
-        """The state is that of a snapshot, or of the beginning."""
-        self._any = self._durable = self._session.step, time.monotonic()
+    def restored(self) -> None:
+        """The state is that of a snapshot: one in memory may be newer than the disk's."""
+        now = time.monotonic()
+        self._any = self._session.step, now
+        self._durable = self._session.durable_step(), now
 
     def saved(self, *, durable: bool) -> None:
         """A snapshot was taken."""

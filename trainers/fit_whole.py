@@ -75,7 +75,7 @@ def give_back(run: Any, taken: Snapshot, local: dict[str, Any]) -> None:
     for sentence in told:
         run.attempt.notice(sentence)
     run.session.restored(taken, seconds=time.perf_counter() - began)
-    run.since.begin()
+    run.since.restored()
     run.publish_position()
     run.attempt.enter(before)
 

@@ -36,7 +36,7 @@ def _climb(
     step = _compiled(model)
     size: int | None = calibrate.first_trial(batch=failed, ceiling=failed)
     while size is not None:
-        readings = _readings(step, slicing.cut(batch, 0, size))
+        readings = _readings(step, batch, size)
         if not readings:
             return  # what was measured before holds
         (need,) = calibrate.needs({size: readings})
@@ -57,8 +57,11 @@ def _compiled(model: Any) -> Callable[[Any], Any]:
     )
 
 
-def _readings(step: Callable[[Any], Any], data: Any) -> list[calibrate.Readings]:
-    """The pool around some steps; the first, which traces, is left out.
+def _readings(
+    step: Callable[[Any], Any], batch: Any, size: int
+) -> list[calibrate.Readings]:
+    """The pool around some steps of ``size`` samples; the first, which traces, is left
+    out.
 
     None at all: a step failed, or nothing can be measured.
     """
@@ -66,7 +69,7 @@ def _readings(step: Callable[[Any], Any], data: Any) -> list[calibrate.Readings]
     for _ in range(1 + climb.STEPS_ON_THE_WAY):
         allocator.reset_peak()
         before = allocator.read()
-        if not _done(step, data):
+        if not _done(step, batch, size):
             return []
         after = allocator.read()
         if before is None or after is None:
@@ -81,11 +84,11 @@ def _readings(step: Callable[[Any], Any], data: Any) -> list[calibrate.Readings]
     return readings[1:]
 
 
-def _done(step: Callable[[Any], Any], data: Any) -> bool:
+def _done(step: Callable[[Any], Any], batch: Any, size: int) -> bool:
     """Whether the step came to its end."""
     try:
-        for value in tf.nest.flatten(step(data)):
+        for value in tf.nest.flatten(step(slicing.cut(batch, 0, size))):
             value.numpy()  # waits until the step is over
-    except Exception:  # noqa: BLE001  # the script's own code, short of memory
+    except Exception:  # noqa: BLE001  # the script's code and data, short of memory
         return False
     return True

@@ -34,7 +34,14 @@ def need_of(
 ) -> Need:
     """What a size needs; each of its steps came as near to the limit, or ``highest``."""
     peak = between + added if highest is None else highest
-    return Need(size=size, between=between, added=added, highest=peak, request=request)
+    return Need(
+        size=size,
+        between=between,
+        added=added,
+        highest=peak,
+        request=request,
+        least=request,
+    )
 
 
 def climbed(
@@ -291,6 +298,17 @@ def test_a_size_waits_for_a_place_in_one_piece() -> None:
     assert has_place(need, 171, free_bytes=None)
     blind = Need(size=128, between=30, added=170, highest=200)
     assert has_place(blind, 171, free_bytes=1)
+
+
+def test_a_block_that_was_too_large_once_is_not_all_that_a_step_adds() -> None:
+    """What it had to spare counts neither for the step nor for the block."""
+    steps = [
+        Readings(before=0, peak=55 + given, after=0, request=given)
+        for given in (45, 90, 45, 45)
+    ]
+    (need,) = needs({8: steps})
+    assert (need.added, need.request) == (100, 90)
+    assert not need.in_one_piece
 
 
 def test_the_largest_request_of_any_step_counts() -> None:
