@@ -72,7 +72,7 @@ def test_who_crashes_often_is_saved_on_disk_all_the_same(attempts: Attempts) -> 
     script = attempts.script(SCRIPT)
 
     def dies(at: int, *, newest: int) -> Outcome:
-        durable = f"{attempts.snapshots}/*{newest}-*"
+        durable = f"{attempts.snapshots}/*{newest}-*[0-9]"
         return attempts.run(script, str(at), durable, snapshot_every_steps=20)
 
     assert dies(28, newest=20).code == 9
@@ -84,7 +84,7 @@ def test_who_crashes_often_is_saved_on_disk_all_the_same(attempts: Attempts) -> 
 def test_a_drain_saves_what_only_memory_has(attempts: Attempts) -> None:
     """In a validation, at the very step of the snapshot in memory."""
     script = attempts.script(SCRIPT)
-    newest = f"{attempts.options['memory_directory']}/*60-*"
+    newest = f"{attempts.options['memory_directory']}/*60-*[0-9]"
     assert attempts.run(script, "die", newest, snapshot_every_steps=50).code == 9
     drained = attempts.run(script, "drain", "", snapshot_every_steps=50)
     tier, step = restored(drained)
