@@ -9,6 +9,7 @@ from supervisor.core.explain import UNSAVED
 from supervisor.core.placement import GpuReading, named, usable
 from supervisor.core.spec import Spec
 from supervisor.core.treatment import NOTHING, Treatment, variables
+from supervisor.core.units import shortened
 from supervisor.host.ledger import RunRow
 from supervisor.host.log_cap import LogCap
 from supervisor.wire.directive import Directive
@@ -117,7 +118,7 @@ def incident_sentence(effect: RecordIncident) -> str:
     """An incident as one line for the log."""
     at = "" if effect.failed_step is None else f" at step {effect.failed_step}"
     reasons = effect.diagnosis.because
-    because = f": {reasons[0].text.strip()[:200]}" if reasons else ""
+    because = f": {shortened(reasons[0].text, 300)}" if reasons else ""
     unsaved = UNSAVED.get(effect.happened)
     if unsaved is not None:
         return f"attempt {effect.attempt}{at}: {unsaved}{because}; it trains on"

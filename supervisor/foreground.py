@@ -17,7 +17,13 @@ from supervisor.core.lifecycle import Run
 from supervisor.core.liveness import Liveness
 from supervisor.core.policy import Policy
 from supervisor.core.spec import Spec
-from supervisor.core.start import Earlier, Start, decide_modules, decide_start
+from supervisor.core.start import (
+    Earlier,
+    Start,
+    StartRefusedError,
+    decide_modules,
+    decide_start,
+)
 from supervisor.core.status import JobStatus
 from supervisor.core.treatment import NOTHING, from_json
 from supervisor.directives import log_cap_of, memory_of, tiers_of
@@ -26,6 +32,7 @@ from supervisor.host.checkpoint_store import newest_step
 from supervisor.host.clock import Clock
 from supervisor.host.evidence import gather
 from supervisor.host.ledger import Ledger, RunRow
+from supervisor.host.ledger_jobs import JobBook
 from supervisor.host.logs import LogFollower
 from supervisor.host.memory_tier import sweep
 from supervisor.host.status import paths_of
@@ -204,6 +211,25 @@ def supervisor_for(
         accept_changes=accept_changes,
         changed_modules=begun.modules,
     )
+
+
+def refuse_if_it_trains(job: str, ledger: Ledger) -> None:
+    """An attempt that a daemon left behind trains on, and ends for nobody here.
+
+    Raises:
+        StartRefusedError: that is so.
+    """
+    latest = ledger.latest_run(job)
+    if latest is None or latest.state.ended or not JobBook(ledger).knows(job):
+        return
+    left = marked_processes(latest.run_id)
+    if left:
+        pids = ", ".join(map(str, left))
+        message = (
+            f"{job} still trains (process {pids}), though its daemon is gone: start the "
+            "daemon, which takes it over, or choose another name with --name"
+        )
+        raise StartRefusedError(message)
 
 
 def settle(supervisor: Supervisor, begun: Begun) -> None:

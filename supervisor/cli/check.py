@@ -22,7 +22,7 @@ from supervisor.host.doctor_line import Finding, Level
     "your virtual environment, else ours.",
 )
 def check(*, as_json: bool, state_dir: Path, python: str | None) -> None:
-    r"""Look at this machine: each line is OK, a warning or a problem with its fix.
+    """Look at this machine: each line is OK, a warning or a problem with its fix.
 
     Ends with 1 if there is a problem.
 
@@ -30,7 +30,7 @@ def check(*, as_json: bool, state_dir: Path, python: str | None) -> None:
     Examples:
       trainwarden check
       trainwarden check --python /srv/venv/bin/python
-    """
+    """  # noqa: D301  # \b is click's mark, not a backslash
     venv = os.environ.get("VIRTUAL_ENV")
     usual = f"{venv}/bin/python" if venv else sys.executable
     found = examine(state_dir.absolute(), python=python or usual)

@@ -23,7 +23,7 @@ DEFAULT = Path("/etc/trainwarden/trainwarden.toml")
     help=f"The configuration. Default: {DEFAULT}, if it is there.",
 )
 def daemon(*, file: Path | None) -> None:
-    r"""Run the daemon of this box: jobs from jobs.d and from submit.
+    """Run the daemon of this box: jobs from jobs.d and from submit.
 
     Under systemd each attempt is a unit of its own; elsewhere it is a process that
     outlives the daemon. Ending the daemon never ends training: the next one goes on.
@@ -32,7 +32,7 @@ def daemon(*, file: Path | None) -> None:
     Examples:
       trainwarden daemon --config trainwarden.toml
       trainwarden submit -- train.py --epochs 10
-    """
+    """  # noqa: D301  # \b is click's mark, not a backslash
     try:
         with composed(configuration(file)) as made:
             settle()

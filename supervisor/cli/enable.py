@@ -41,6 +41,8 @@ def enable_user(*, as_json: bool, name: str) -> None:
     if os.geteuid() != 0:
         fail("only root may do that", exit_code=1)
     source = Path(sys.prefix) / "share" / "trainwarden-attempt.service.in"
+    if not _exists(name):
+        fail(f"there is no user {name!r} on this machine", exit_code=1)
     try:
         user, daemon = pwd.getpwnam(name), pwd.getpwnam(DAEMON)
         data = grp.getgrnam(DATA).gr_gid
@@ -74,3 +76,11 @@ def make(path: Path, uid: int, gid: int, mode: int) -> None:
     path.mkdir(exist_ok=True, parents=True)
     os.chown(path, uid, gid, follow_symlinks=False)
     path.chmod(mode)
+
+
+def _exists(name: str) -> bool:
+    try:
+        pwd.getpwnam(name)
+    except KeyError:
+        return False
+    return True

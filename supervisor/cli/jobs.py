@@ -58,7 +58,7 @@ def submit(
     script: str | None,
     args: tuple[str, ...],
 ) -> None:
-    r"""Hand SCRIPT to the daemon, which runs it to its end, through crashes and reboots.
+    """Hand SCRIPT to the daemon, which runs it to its end, through crashes and reboots.
 
     It runs as you, in the directory you are in, with the Python of your virtual
     environment if one is active. Of your environment it gets what --spec says.
@@ -68,7 +68,7 @@ def submit(
       trainwarden submit -- train.py --epochs 10
       trainwarden submit --gpu-count 2 --priority 5 train.py
       trainwarden submit --spec job.toml
-    """
+    """  # noqa: D301  # \b is click's mark, not a backslash
     given = {
         "name": name,
         "script": script,

@@ -7,13 +7,14 @@ or a socket, and what drives a run takes longer to import than that.
 import importlib
 from collections.abc import Mapping
 from importlib import metadata
+from pathlib import Path
 
 import click
 from typing_extensions import override
 
 from supervisor import __version__
 from supervisor.cli.collision import conflicting_distribution
-from supervisor.cli.options import fail
+from supervisor.cli.options import EXIT_INTERRUPTED, fail
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "run": ("run", "Run a script to its end, in the foreground."),
@@ -78,7 +79,28 @@ def main() -> None:
     conflict = conflicting_distribution(_installed("supervisor"))
     if conflict is not None:
         fail(conflict)
-    trainwarden()
+    try:
+        code = trainwarden.main(standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except click.Abort:
+        click.echo("interrupted", err=True)
+        code = EXIT_INTERRUPTED
+    except FileNotFoundError:
+        if _is_somewhere():
+            raise
+        fail("the directory that you are in is gone: change to one that exists")
+    raise SystemExit(code)
+
+
+def _is_somewhere() -> bool:
+    """Whether the working directory exists."""
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _installed(name: str) -> list[str]:

@@ -10,6 +10,8 @@ from supervisor.core.level import Level
 from supervisor.host.journal import marked
 
 EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130
+"""Ctrl-C before anything had begun: 128 and the number of SIGINT, as shells have it."""
 
 
 def fail(message: str, *, exit_code: int = EXIT_USAGE) -> NoReturn:

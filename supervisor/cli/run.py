@@ -22,6 +22,7 @@ from supervisor.foreground import (
     Choice,
     Job,
     begin,
+    refuse_if_it_trains,
     settle,
     supervisor_for,
 )
@@ -84,7 +85,7 @@ def run(
     script: str | None,
     args: tuple[str, ...],
 ) -> None:
-    r"""Run SCRIPT to its end, through crashes.
+    """Run SCRIPT to its end, through crashes.
 
     The script needs no change. After a crash the cause is named, a remedy chosen, and
     training goes on from the newest snapshot. SIGTERM or Ctrl-C saves a snapshot and
@@ -95,7 +96,7 @@ def run(
       trainwarden run train.py --epochs 10
       trainwarden run --cpu-memory 600MiB train.py
       trainwarden run --spec job.toml
-    """
+    """  # noqa: D301  # \b is click's mark, not a backslash
     given = {
         "name": name,
         "script": script,
@@ -206,6 +207,7 @@ def _foreground(
 ) -> int:
     with contextlib.closing(Ledger(paths.ledger)) as ledger:
         try:
+            refuse_if_it_trains(job.name, ledger)
             begun = begin(job, paths, ledger, Clock(), choice)
         except StartRefusedError as error:
             fail(str(error))

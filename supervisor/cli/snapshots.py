@@ -29,7 +29,7 @@ SUFFIXES = (".keras", ".weights.h5")
 @box_option
 @click.argument("words", nargs=-1, metavar="[verify|export] JOB [STEP FILE]")
 def snapshots(*, as_json: bool, state_dir: Path | None, words: tuple[str, ...]) -> None:
-    r"""List the snapshots of JOB in memory and on disk.
+    """List the snapshots of JOB in memory and on disk.
 
     \b
       trainwarden snapshots JOB                     list them
@@ -39,7 +39,7 @@ def snapshots(*, as_json: bool, state_dir: Path | None, words: tuple[str, ...]) 
     verify ends with 1 if one is damaged.
 
     Example: trainwarden snapshots export digits 1200 digits.keras
-    """
+    """  # noqa: D301  # \b is click's mark, not a backslash
     match words:
         case (job,):
             _list(_rows(files_of(state_dir, job)), as_json=as_json)

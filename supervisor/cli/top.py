@@ -121,7 +121,13 @@ def row_of(job: dict[str, Any], history: History) -> list[str]:
 @click.command()
 @box_option
 @json_option
-@click.option("--every", default=1.0, show_default=True, help="Seconds.")
+@click.option(
+    "--every",
+    type=click.FloatRange(min=0.1),
+    default=1.0,
+    show_default=True,
+    help="Seconds.",
+)
 @click.option("--times", type=int, help="Look so often, then end. Default: for ever.")
 def top(
     *, state_dir: Path | None, as_json: bool, every: float, times: int | None

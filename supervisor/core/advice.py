@@ -64,8 +64,8 @@ ADVICE: dict[Cause, str] = {
         "saved before is lost."
     ),
     Cause.USER_ERROR: (
-        "The script's own error: a restart would end the same way. Its traceback "
-        "says where."
+        "The script's own error: a restart would end the same way. Its traceback, "
+        "or the end of its log, says where."
     ),
     Cause.STALLED: (
         "The process lived on without progress. The stacks of its threads tell what "

@@ -49,6 +49,7 @@ _KILLED_FROM_OUTSIDE = frozenset(
 )
 """SIGKILL comes from outside: an exception, or an allocation that failed and was
 caught, in the log of a process of ours that ended so was not its end."""
+_MEMORY_WORDS = "does not fit into memory"
 _VERSION_WORDS = re.compile(r"\bversions?\b|\bsupported\b|\d+\.\d+", re.IGNORECASE)
 
 
@@ -83,6 +84,8 @@ def _refused(evidence: Evidence) -> Diagnosis | None:
         return None
     versions = _VERSION_WORDS.search(evidence.refused)
     cause = Cause.VERSION_MISMATCH if versions else Cause.USER_ERROR
+    if _MEMORY_WORDS in evidence.refused:
+        cause = Cause.DEVICE_OOM
     return _made(cause, Reason(evidence.refused, "refused"))
 
 

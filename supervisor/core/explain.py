@@ -7,7 +7,8 @@ from typing import Any
 from supervisor.core.causes import Cause
 from supervisor.core.effects import Happened
 from supervisor.core.explain_memory import autopsy_paragraph
-from supervisor.core.units import format_duration, format_size
+from supervisor.core.units import format_duration, format_size, shortened
+from supervisor.core.verdicts import RemedyKind
 
 HEADLINES: Mapping[Cause, str] = {
     Cause.NONE: "it ended without a failure",
@@ -85,7 +86,7 @@ def explain_incident(incident: Mapping[str, Any]) -> str:
         _remedy(incident),
         _outcome(incident),
         " ".join(f"Note: {text}." for text in incident.get("deviations") or ()),
-        incident.get("advice") or "",
+        _advice(incident),
     ]
     return "\n\n".join(
         "\n".join(_wrap(line) for line in text.splitlines())
@@ -104,6 +105,15 @@ def _what(incident: Mapping[str, Any], headline: str) -> str:
         return f"{who} was ended on purpose{at}, its state saved: {averted}."
     memory = _memory(incident.get("memory"))
     return f"{who} ended{_at_step(incident)}: {headline}.{memory}"
+
+
+def _advice(incident: Mapping[str, Any]) -> str:
+    """Where the run stopped for a reason of its own, that says what to do."""
+    refused = any(one.get("signature") == "refused" for one in incident["because"])
+    stopped = incident["remedy"]["kind"] == RemedyKind.STOP
+    if refused or (stopped and incident["cause"] == Cause.DEVICE_OOM):
+        return ""
+    return incident.get("advice") or ""
 
 
 def _wrap(line: str) -> str:
@@ -146,7 +156,7 @@ def _evidence(reasons: list[Mapping[str, Any]]) -> str:
     lines = ["How we know:"]
     for reason in reasons[:6]:
         where = "" if reason.get("line") is None else f"log line {reason['line']}: "
-        lines.append(f"  {where}{str(reason['text']).strip()[:300]}")
+        lines.append(f"  {where}{shortened(str(reason['text']), 300)}")
     return "\n".join(lines)
 
 

@@ -32,7 +32,7 @@ from supervisor.core.policy import Verdict
 from supervisor.core.run import OpenIncident, Run, Step
 from supervisor.core.status import JobState
 from supervisor.core.treatment import Treatment
-from supervisor.core.units import format_duration
+from supervisor.core.units import format_duration, shortened
 from supervisor.core.verdicts import Diagnosis, Reason, Remedy, RemedyKind
 
 EXIT_FINISHED = 0
@@ -134,12 +134,13 @@ def drain_again(run: Run, event: Event, now: float) -> Step:
     if run.resuming is not None:
         message = f"{event.by}: ending after the snapshot"
         return replace(run, drain_by=event.by, resuming=None, message=message), ()
-    return _kill(run, f"{event.by} again: ending at once", now)
+    asked = replace(run, forgone=True)
+    return _kill(asked, f"{event.by} again: ending at once", now)
 
 
 def _end_at_once(run: Run, event: DrainRequested, now: float) -> Step:
     """Whoever wants that may have given up on a snapshot, or on a planned restart."""
-    asked = replace(run, drain_by=event.by, resuming=None)
+    asked = replace(run, drain_by=event.by, forgone=True, resuming=None)
     return _kill(asked, f"{event.by}: ending at once, at the newest snapshot", now)
 
 
@@ -256,6 +257,7 @@ def exited(run: Run, event: Event, now: float) -> Step:
         gate_holds=0,
         killed_because=None,
         stacks_awaited=False,
+        forgone=False,
         resuming=None,
         averts=None,
     )
@@ -266,7 +268,26 @@ def exited(run: Run, event: Event, now: float) -> Step:
         return _planned(over, run.resuming, run.averts, evidence, now)
     if evidence.drained:
         return _end_drained(over, _where_drained(event.last_step))
+    if _as_asked(run, event, diagnosis):
+        return _end_drained(over, _where_ended(event))
     return _failed(over, evidence, diagnosis, now)
+
+
+def _as_asked(run: Run, event: Exited, diagnosis: Diagnosis) -> bool:
+    """Whether it ended because somebody wanted that, and no more is lost than they knew:
+    no incident, as a drain is none. A snapshot that did not come in time is one."""
+    asked = run.drain_by is not None and diagnosis.cause is Cause.PREEMPTED
+    return asked and (run.forgone or event.last_step in {None, event.snapshot_step})
+
+
+def _where_ended(event: Exited) -> str:
+    if event.last_step is None:
+        return "ended before the first step"
+    saved = event.snapshot_step
+    newest = (
+        "there is no snapshot" if saved is None else f"the newest snapshot: {saved}"
+    )
+    return f"ended at step {event.last_step}; {newest}"
 
 
 def _past_the_detour(treatment: Treatment, last: AttemptHistory | None) -> Treatment:
@@ -344,7 +365,7 @@ def _failed(run: Run, evidence: Evidence, diagnosis: Diagnosis, now: float) -> S
 
 def _first_reason(diagnosis: Diagnosis) -> str:
     reasons = [*diagnosis.because, Reason(str(Cause(diagnosis.cause)), "cause")]
-    return reasons[0].text.strip()[:300]
+    return shortened(reasons[0].text, 300)
 
 
 def _verdict(run: Run, evidence: Evidence, diagnosis: Diagnosis) -> Verdict:

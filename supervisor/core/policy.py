@@ -17,6 +17,7 @@ from supervisor.core.ladders import ladder_for
 from supervisor.core.observing import FOR_MEMORY
 from supervisor.core.rung_conditions import culprits
 from supervisor.core.treatment import Treatment, changes
+from supervisor.core.units import shortened
 from supervisor.core.verdicts import Diagnosis, Remedy, RemedyKind
 
 OVERALL_FACTOR = 3
@@ -155,5 +156,5 @@ def _nothing_left(case: Case, ladder: Ladder) -> str:
     if cause in FOR_MEMORY and case.history.batch is None:
         return OUTSIDE_OF_STEPS
     if cause is Cause.DATA_ERROR and case.diagnosis.because:
-        return f"{ladder.stop}: {case.diagnosis.because[0].text.strip()[:200]}"
+        return f"{ladder.stop}: {shortened(case.diagnosis.because[0].text, 200)}"
     return ladder.stop

@@ -38,6 +38,8 @@ class Run:
     """Monotonic seconds at which ``TimeIsUp`` is due; None: nothing is awaited."""
     drain_by: str | None = None
     """Who asked for the end, if anybody did."""
+    forgone: bool = False
+    """They want it at once: what is not saved yet is done again, if ever."""
     resuming: str | None = None
     """Why the attempt is drained only to start again; None: it is not."""
     averts: Diagnosis | None = None

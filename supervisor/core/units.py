@@ -83,3 +83,12 @@ def format_duration(seconds: float) -> str:
     if whole < 86400:
         return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
     return f"{whole // 86400} d {whole % 86400 // 3600} h"
+
+
+def shortened(text: str, most: int) -> str:
+    """``text`` in at most so many characters, ended at a word where it is too long."""
+    whole = text.strip()
+    if len(whole) <= most:
+        return whole
+    cut = whole[: most - 2]
+    return f"{cut.rpartition(' ')[0] or cut} …"

@@ -162,6 +162,9 @@ class Desk:
         if entry.active and entry.row.wanted is Wanted.RUN:
             message = f"{name} runs already"
             raise BoxError(message)
+        if entry.finished and not choice.fresh:
+            message = f"{name} has finished; trainwarden start --fresh begins it anew"
+            raise BoxError(message)
         self._want(caller, entry, Wanted.RUN, "start", choice)
         entry.again, entry.over, entry.retry_at = entry.active, False, 0.0
         return entry
@@ -169,6 +172,9 @@ class Desk:
     def restart(self, caller: Caller, name: str) -> Entry:
         """Drain a job and let it go on in a new process."""
         entry = self.entry(caller, name, Deed.OWN)
+        if entry.finished:
+            message = f"{name} has finished; trainwarden start --fresh begins it anew"
+            raise BoxError(message)
         self._want(caller, entry, Wanted.RUN, "restart")
         entry.over, entry.again = False, entry.active
         self._ask_to_end(entry, caller)

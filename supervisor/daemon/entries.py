@@ -60,6 +60,12 @@ class Entry:
         return self.supervisor is not None or self.left is not None
 
     @property
+    def finished(self) -> bool:
+        """Whether its last run came to its end: there is nothing to go on with."""
+        ended = None if self.active or self.waits else self.ended
+        return ended is not None and ended.state is JobState.FINISHED
+
+    @property
     def waits(self) -> bool:
         """Whether it should run and does not."""
         idle = not self.active and not self.over

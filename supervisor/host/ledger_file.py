@@ -130,6 +130,7 @@ class LedgerFile:
         partial = target.with_name(f".{target.name}.partial")
         partial.unlink(missing_ok=True)
         try:
+            partial.touch(0o600, exist_ok=False)  # SQLite would blame the ledger
             with (
                 self._explained(),
                 contextlib.closing(sqlite3.connect(partial)) as copy,

@@ -120,6 +120,11 @@ class JobBook:
         with self._ledger.transaction() as connection:
             connection.execute("DELETE FROM jobs WHERE name = ?", (name,))
 
+    def knows(self, name: str) -> bool:
+        """Whether a daemon looks after a job of that name."""
+        query = "SELECT name FROM jobs WHERE name = ?"
+        return bool(self._ledger.rows(lambda row: row, query, name))
+
     def jobs(self) -> list[JobRow]:
         """All jobs, in the order of their turns."""
         return self._ledger.rows(_job, "SELECT * FROM jobs ORDER BY turn")

@@ -19,11 +19,14 @@ from supervisor.core.treatment import NOTHING, Treatment, described, from_json
 from supervisor.core.verdicts import RemedyKind
 from supervisor.host.attempts import read_shimmed, same_process
 from supervisor.host.ledger import Ledger, RunRow
+from supervisor.host.ledger_jobs import JobBook
 from supervisor.host.lock import is_locked
 from supervisor.host.telemetry import Telemetry
 from supervisor.wire.page import MemorySource, Page, Phase
 from supervisor.wire.paths import RunPaths, StatePaths
 
+GONE = "its supervisor is gone; run the same command again to resume"
+DAEMON_GONE = "its daemon is gone, and training goes on; the next daemon takes it over"
 RESTARTS = {kind for kind in RemedyKind if kind.restarts}
 Number = TypeVar("Number", int, float)
 Incidents = Mapping[tuple[Cause, RemedyKind], int]
@@ -178,10 +181,11 @@ def stored_status(
     supervised = is_locked(paths.lock(run.job))
     state, message = run.state, run.message
     if not state.ended and not supervised:
-        state = JobState.INTERRUPTED
-        message = "its supervisor is gone; run the same command again to resume"
+        state, message = JobState.INTERRUPTED, GONE
     shimmed = read_shimmed(files) if not state.ended else None
     alive = shimmed is not None and same_process(shimmed)
+    if alive and message == GONE and JobBook(ledger).knows(run.job):
+        message = DAEMON_GONE
     telemetry = Telemetry(files)
     telemetry.poll()
     facts = RunFacts(

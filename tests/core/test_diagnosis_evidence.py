@@ -48,6 +48,8 @@ def test_refusals_are_told_apart() -> None:
     refused = Evidence(exit=ours(1), refused="Keras 9.1 is not supported.")
     assert cause(refused) is Cause.VERSION_MISMATCH
     assert cause(replace(refused, refused="fit in a thread")) is Cause.USER_ERROR
+    full = "a batch of 8 samples does not fit into memory and is not sliced"
+    assert cause(replace(refused, refused=full)) is Cause.DEVICE_OOM
 
 
 def test_a_drain_is_a_preemption_unless_training_was_done() -> None:

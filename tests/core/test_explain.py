@@ -46,6 +46,17 @@ def test_little_known() -> None:
     assert line.endswith("[device_oom] → stop")
 
 
+def test_advice_does_not_contradict_what_was_said() -> None:
+    """A run that stopped for want of memory, or was refused, says itself what to do."""
+    advice = "Work through the batch in smaller slices."
+    going_on = {"kind": "microbatch", "changes": {}, "because": "it does not fit"}
+    refused = [{"line": None, "text": "no such Keras", "signature": "refused"}]
+    assert advice in explain_incident(incident(advice=advice, remedy=going_on))
+    assert advice in explain_incident(incident(advice=advice, cause="data_error"))
+    for told in ({}, {"cause": "user_error", "because": refused}):
+        assert advice not in explain_incident(incident(advice=advice, **told))
+
+
 def test_all_known() -> None:
     """Figures, lines, the change, what was lost, and what deviates are all there."""
     told = incident(

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from supervisor.core.causes import Cause
 from supervisor.core.effects import (
     AskDrain,
@@ -185,8 +187,37 @@ def test_what_ends_at_once_asks_for_nothing() -> None:
         assert [type(effect) for effect in effects] == [Say, Kill]
         ended, effects = happen(run, killed())
         assert (ended.state, effects[-1]) == (JobState.DRAINED, End(75))
-        (record,) = [one for one in effects if isinstance(one, RecordIncident)]
-        assert record.diagnosis.because[0].text.startswith("It was asked to end")
+        assert ended.message == "ended at step 10; the newest snapshot: 8"
+        assert not [one for one in effects if isinstance(one, RecordIncident)]
+
+
+@pytest.mark.parametrize(
+    ("last", "saved", "told"),
+    [
+        (None, None, "ended before the first step"),
+        (None, 8, "ended before the first step"),
+        (8, 8, "ended at step 8; the newest snapshot: 8"),
+        (10, 8, None),
+        (10, None, None),
+    ],
+)
+def test_an_end_that_was_asked_for_is_an_incident_where_it_lost_something(
+    last: int | None, saved: int | None, told: str | None
+) -> None:
+    """As where the time to save ran out; not where there was nothing to save yet."""
+    run, _ = running(DrainRequested("SIGTERM"), TimeIsUp())
+    run, effects = happen(run, killed(last, saved))
+    assert run.state is JobState.DRAINED
+    assert told in {None, run.message}
+    recorded = [one for one in effects if isinstance(one, RecordIncident)]
+    assert len(recorded) == (told is None)
+
+
+def test_what_is_given_up_at_once_may_never_have_been_saved() -> None:
+    """That is said too."""
+    run, _ = running(DrainRequested("a request of ada", at_once=True))
+    run, _ = happen(run, killed(10, None))
+    assert run.message == "ended at step 10; there is no snapshot"
 
 
 def test_a_drain_between_attempts() -> None:

@@ -12,7 +12,23 @@ from supervisor.core.units import (
     parse_duration,
     parse_size,
     parse_timespan,
+    shortened,
 )
+
+
+@given(st.text(), st.integers(min_value=3, max_value=40))
+def test_what_is_too_long_is_cut(text: str, most: int) -> None:
+    """It begins as it did, fits, and says that there was more."""
+    cut = shortened(text, most)
+    assert len(cut) <= most
+    assert cut == text.strip() or cut.endswith(" …")
+    assert text.strip().startswith(cut.removesuffix(" …"))
+
+
+def test_words_stay_whole() -> None:
+    """As long as there are any."""
+    assert shortened("one two three", 10) == "one two …"
+    assert shortened("onetwothree", 10) == "onetwoth …"
 
 
 @pytest.mark.parametrize(

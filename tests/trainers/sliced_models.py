@@ -7,7 +7,6 @@ import keras
 import numpy as np
 from keras import layers
 
-from supervisor.wire.events import Kind
 from trainers import microbatch
 
 BATCH, SAMPLES, SIZE = 50, 430, 13
@@ -33,8 +32,7 @@ def first_of(structure: Any) -> Any:
 def prepare(
     model: Any, x: Any, y: Any, weight: Any = None, **wanted: Any
 ) -> tuple[microbatch.Prepared, Events]:
-    """``microbatch.prepare`` for a test, and the events it reported: peaks left out,
-    which some allocators tell and some do not."""
+    """``microbatch.prepare`` for a test, and the events it reported."""
     events: Events = []
     data = (x, y) if weight is None else (x, y, weight)
     settings: dict[str, Any] = {
@@ -44,16 +42,11 @@ def prepare(
         "memory_limit_bytes": None,
         "allow_inexact": False,
     }
-
-    def report(kind: str, **fields: Any) -> None:
-        if kind != Kind.PEAK:
-            events.append((kind, fields))
-
     prepared = microbatch.prepare(
         model,
         **{**settings, **wanted},
         first_batch=lambda: first_of(data),
-        report=report,
+        report=lambda kind, **fields: events.append((kind, fields)),
     )
     return prepared, events
 

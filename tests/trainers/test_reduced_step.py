@@ -8,7 +8,6 @@ import pytest
 import tensorflow as tf
 from keras import layers
 
-from supervisor.wire.events import Kind
 from trainers import microbatch, reduced_step
 
 BATCH, SIZE, SAMPLES = 48, 16, 120
@@ -57,22 +56,16 @@ def contrast(rate: Any = 0.05, *, jit: bool = False) -> Contrast:
 def reduced(
     model: Contrast, rule: str | None, **wanted: Any
 ) -> tuple[microbatch.Prepared, list[dict[str, Any]]]:
-    """The model with its batches made smaller, and what was reported of that: peaks
-    left out, which some allocators tell and some do not."""
+    """The model with its batches made smaller, and what was reported of that."""
     told: list[dict[str, Any]] = []
     settings: dict[str, Any] = {"slice_size": SIZE, "allow_inexact": True, **wanted}
-
-    def report(kind: str, **fields: Any) -> None:
-        if kind != Kind.PEAK:
-            told.append({"kind": kind, **fields})
-
     prepared = microbatch.prepare(
         model,
         calibrate=False,
         slice_ceiling=None,
         memory_limit_bytes=None,
         first_batch=lambda: (X[:BATCH], Y[:BATCH]),
-        report=report,
+        report=lambda kind, **fields: told.append({"kind": kind, **fields}),
         reduce=rule,
         **settings,
     )

@@ -1,14 +1,20 @@
 """Readings of TensorFlow's allocator: in use now, and the peak since the last reset.
 
 The figures count whole chunks, as the allocator hands them out, so they are what
-stands against its limit. On the CPU they exist under the BFC allocator
-(``TF_CPU_ALLOCATOR_USE_BFC=1``), where a peak can be reset as on a GPU, and under
-oneDNN's, which TensorFlow takes by itself on some processors (AVX-512).
+stands against its limit. On the CPU they are asked of the BFC allocator alone
+(``TF_CPU_ALLOCATOR_USE_BFC=1``), whose peak can be reset as on a GPU. The allocator
+that TensorFlow takes by itself with oneDNN, on some processors, answers too, but counts
+no small tensors: a small model would need 0 bytes.
 """
 
+import os
 from dataclasses import dataclass
 
 import tensorflow as tf
+
+BFC_ON_CPU = "TF_CPU_ALLOCATOR_USE_BFC"
+TRUE = frozenset({"1", "true"})
+"""How TensorFlow reads it (tsl/util/env_var.cc)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,8 +33,11 @@ def device() -> str:
 
 def read() -> Reading | None:
     """The allocator now; None where it keeps no figures (a plain CPU allocator)."""
+    name = device()
+    if name.startswith("CPU") and os.environ.get(BFC_ON_CPU, "").lower() not in TRUE:
+        return None
     try:
-        return counts(device())
+        return counts(name)
     except (ValueError, RuntimeError, tf.errors.OpError):
         return None
 
