@@ -120,6 +120,39 @@ def test_stop_drain_and_start(box: BoxUnderTest) -> None:
     assert box.json("incidents") == []
 
 
+def test_what_has_finished_is_not_trained_anew_unasked(box: BoxUnderTest) -> None:
+    """Its snapshots would go: whoever wants that says so."""
+    box.begin()
+    (box.directory / "go").touch()
+    box.do("submit", box.script(WAITS))
+    box.until(lambda job: job["state"] == "finished")
+    for verb in ("start", "restart"):
+        refused = box.command(verb, "train")
+        assert refused.returncode != 0
+        assert "train has finished; trainwarden start --fresh" in refused.stderr
+    assert box.job()["state"] == "finished"
+    box.do("start", "--fresh", "train")
+    box.until(lambda job: job["state"] == "finished")
+
+
+def test_a_job_without_its_daemon_trains_on(box: BoxUnderTest) -> None:
+    """That is said, and nobody else takes it up or waits for it."""
+    daemon = box.begin()
+    script = box.script(WAITS)
+    box.do("submit", script)
+    pid = box.until(lambda job: job["pid"])["pid"]
+    box.end(daemon, signal.SIGKILL)
+    (status,) = box.json("status")
+    assert (status["state"], status["pid"]) == ("interrupted", pid)
+    assert "training goes on; the next daemon takes it over" in status["message"]
+    refused = box.command("run", script)
+    assert refused.returncode == 2
+    assert "train still trains (process " in refused.stderr
+    box.begin()
+    (box.directory / "go").touch()
+    assert box.until(lambda job: job["state"] == "finished")["attempt"] == 1
+
+
 def test_a_restart_goes_on_under_the_next_daemon(box: BoxUnderTest) -> None:
     """One that was asked for while a daemon ends is not forgotten, and happens once."""
     daemon = box.begin()

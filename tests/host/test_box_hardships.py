@@ -330,7 +330,7 @@ def test_a_start_that_waits_is_not_forgotten_with_the_daemon(tmp_path: Path) -> 
         entries = [submit(daemon, name) for name in ("one", "two")]
         life.until(daemon, lambda: all(entry.over for entry in entries))
         daemon.desk.pause(me(), paused=True)
-        daemon.desk.start(me(), "one", Choice())
+        daemon.desk.start(me(), "one", Choice(fresh=True))
         submit(daemon, "two")
     with life.daemon() as daemon:
         waiting = {name: entry.waits for name, entry in daemon.box.entries.items()}
