@@ -112,8 +112,12 @@ def main(arguments: list[str]) -> int:
     _expose()
     try:
         export(source, out)
-    except (NotExportedError, OSError) as error:
+    except NotExportedError as error:
         sys.stderr.write(f"{error}\n")
+        return 1
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        sys.stderr.write(f"{where}{error.strerror or error}\n")
         return 1
     return 0
 

@@ -83,7 +83,8 @@ def asking() -> Generator[None]:
     try:
         yield
     except NoDaemonError as error:
-        fail(f"{error}: is it running? See systemctl status trainwarden", exit_code=1)
+        way = "start it with trainwarden daemon, or see systemctl status trainwarden"
+        fail(f"{error}: is it running? If not, {way}", exit_code=1)
     except RefusedError as error:
         fail(str(error), exit_code=1)
 

@@ -119,7 +119,11 @@ def compiler(path: str | None) -> Finding:
 def clock(*, synchronised: bool | None) -> Finding:
     """Whether the kernel's clock is kept right."""
     if synchronised is None or synchronised:
-        text = "kept by a time service" if synchronised else "not known"
+        text = (
+            "kept by a time service"
+            if synchronised
+            else "whether a time service keeps it cannot be told here"
+        )
         return Finding(level=Level.OK, about="clock", text=text)
     text = "no time service keeps it: times of incidents may be wrong"
     fix = "systemctl enable --now systemd-timesyncd (or chrony)"
