@@ -49,7 +49,11 @@ def test_little_known() -> None:
 def test_advice_does_not_contradict_what_was_said() -> None:
     """A run that stopped for want of memory, or was refused, says itself what to do."""
     advice = "Work through the batch in smaller slices."
-    going_on = {"kind": "microbatch", "changes": {}, "because": "it does not fit"}
+    going_on: dict[str, Any] = {
+        "kind": "microbatch",
+        "changes": {},
+        "because": "it does not fit",
+    }
     refused = [{"line": None, "text": "no such Keras", "signature": "refused"}]
     assert advice in explain_incident(incident(advice=advice, remedy=going_on))
     assert advice in explain_incident(incident(advice=advice, cause="data_error"))
