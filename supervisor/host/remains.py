@@ -25,12 +25,7 @@ from supervisor.host.process import Neighbour
 GRACE_SECONDS = 2.0
 """From SIGTERM to SIGKILL."""
 TREE_SECONDS = 5.0
-"""How often the processes of an attempt are looked at while it lives."""
-TREE_SECONDS_MOST = 10.0
-"""... and how often those that are new are looked for, at least: each thread of each
-process may have started some, so that costs more. After any was found, and with a new
-attempt, as often as the others. A stranger on the GPU is told from a new worker of
-ours by this alone, so it is not longer."""
+"""How often the tree of an attempt is looked at while it lives."""
 PRUNED = ("abandoned", "quarantine")
 """Directories beside the snapshots: kept for a look, and the first to go."""
 
@@ -46,13 +41,10 @@ class Remains:
     """The processes that were seen: {pid: start in clock ticks}. Those of this attempt
     that ended while it went on are forgotten: a loader may start thousands."""
     work_seconds: float = 0.0
-    """Processor time of those that live, as last looked at."""
+    """Processor time of the attempt's living processes, as last looked at."""
     _asked: dict[int, float] = field(default_factory=dict[int, float])
     _told: frozenset[int] = frozenset()
     _looked_at: float | None = None
-    _root: int | None = None
-    _search_at: float = 0.0
-    _search_seconds: float = TREE_SECONDS
 
     @property
     def pids(self) -> frozenset[int]:
@@ -65,25 +57,12 @@ class Remains:
         if root is None or not due:
             return
         self._looked_at = now
-        if root != self._root or now >= self._search_at:
-            self._search(root, now=now)
-        seen = {pid: stat(pid) for pid in self.known}
-        living = {
-            pid: one
-            for pid, one in seen.items()
-            if one is not None and self.known[pid] in {0, one.started_ticks}
-        }
-        self.known = {pid: one.started_ticks for pid, one in living.items()}
-        self.work_seconds = sum(one.cpu_seconds for one in living.values())
-
-    def _search(self, root: int, *, now: float) -> None:
-        """Find what came of ``root`` since the last time."""
-        tree = {pid: one.started_ticks for pid, one in descendants(root).items()}
-        changed = root != self._root or not tree.items() <= self.known.items()
-        usual = TREE_SECONDS if changed else 2 * self._search_seconds
-        self._root, self._search_seconds = root, min(usual, TREE_SECONDS_MOST)
-        self._search_at = now + self._search_seconds
-        self.known.update(tree)
+        tree = descendants(root)
+        others = [one for one in self.known.items() if one[0] not in tree]
+        there = {pid: ticks for pid, ticks in others if _is(pid, ticks)}
+        seen = {pid: one.started_ticks for pid, one in tree.items()}
+        self.known = {**there, **seen}
+        self.work_seconds = sum(one.cpu_seconds for one in tree.values())
 
     def left(self) -> dict[int, str]:
         """Who still is there: {pid: command name}."""

@@ -14,7 +14,7 @@ from supervisor.core.events import GateClear, GateHeld, Unkillable
 from supervisor.core.placement import GpuProcess, GpuReading
 from supervisor.core.treatment import Awaited
 from supervisor.host.proc import descendants, doomed, slept_seconds, stat
-from supervisor.host.remains import TREE_SECONDS, Remains, room
+from supervisor.host.remains import Remains, room
 from supervisor.wire.directive import MARKER
 
 PATIENCE = 60.0
@@ -153,34 +153,6 @@ def test_the_tree_is_looked_at_now_and_then() -> None:
     remains.known.clear()
     remains.follow(os.getpid(), now=2.0)
     assert remains.pids == frozenset()
-
-
-def test_new_processes_are_searched_for_less_often_while_there_are_none(
-    started: list[subprocess.Popen[str]],
-) -> None:
-    """Who does not change is searched after 5, then every 10 seconds; a new child is found
-    at the latest then, another attempt's processes at once, and how much is worked is
-    known as before."""
-    remains, found = Remains(run_id="test-remains-11"), list[float]()
-    remains.follow(os.getpid(), now=0.0)
-    worker: subprocess.Popen[str] | None = None
-    for now in range(5, 65, 5):
-        remains.follow(os.getpid(), now=now)
-        if now == 35:  # it was searched at 5, 15, 25 and 35
-            worker = python(started, SLEEP)
-        if worker is not None and worker.pid in remains.pids:
-            found.append(now)
-    assert found == [45, 50, 55, 60]
-    assert worker is not None
-    other = Remains(run_id="test-remains-12")
-    other.follow(worker.pid, now=0.0)
-    other.follow(os.getpid(), now=TREE_SECONDS)
-    assert os.getpid() in other.pids
-    worked, ends = remains.work_seconds, time.process_time() + 0.5
-    while time.process_time() < ends:
-        pass
-    remains.follow(os.getpid(), now=65.0)
-    assert remains.work_seconds > worked
 
 
 def gpu(*processes: GpuProcess) -> GpuReading:
