@@ -41,10 +41,12 @@ def enable_user(*, as_json: bool, name: str) -> None:
     if os.geteuid() != 0:
         fail("only root may do that", exit_code=1)
     source = Path(sys.prefix) / "share" / "trainwarden-attempt.service.in"
-    if not _exists(name):
+    try:
+        user = pwd.getpwnam(name)
+    except KeyError:
         fail(f"there is no user {name!r} on this machine", exit_code=1)
     try:
-        user, daemon = pwd.getpwnam(name), pwd.getpwnam(DAEMON)
+        daemon = pwd.getpwnam(DAEMON)
         data = grp.getgrnam(DATA).gr_gid
         text = template_text(source.read_text(), name)
     except KeyError as error:
@@ -76,11 +78,3 @@ def make(path: Path, uid: int, gid: int, mode: int) -> None:
     path.mkdir(exist_ok=True, parents=True)
     os.chown(path, uid, gid, follow_symlinks=False)
     path.chmod(mode)
-
-
-def _exists(name: str) -> bool:
-    try:
-        pwd.getpwnam(name)
-    except KeyError:
-        return False
-    return True

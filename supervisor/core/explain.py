@@ -108,7 +108,7 @@ def _what(incident: Mapping[str, Any], headline: str) -> str:
 
 
 def _advice(incident: Mapping[str, Any]) -> str:
-    """Where the run stopped for a reason of its own, that says what to do."""
+    """None where the reason to stop says itself what to do: both might contradict."""
     refused = any(one.get("signature") == "refused" for one in incident["because"])
     stopped = incident["remedy"]["kind"] == RemedyKind.STOP
     if refused or (stopped and incident["cause"] == Cause.DEVICE_OOM):

@@ -37,17 +37,18 @@ from supervisor.core.events import (
     Unkillable,
 )
 from supervisor.core.level import Level
-from supervisor.core.lifecycle_end import (
-    EXIT_DRAINED,
-    EXIT_FINISHED,
-    EXIT_GAVE_UP,
-)
 from supervisor.core.lifecycle_news import (
     driver_stuck,
     learned,
     memory_high,
     told,
     unsaved,
+)
+from supervisor.core.lifecycle_over import (
+    EXIT_DRAINED,
+    EXIT_FINISHED,
+    EXIT_GAVE_UP,
+    exited,
 )
 from supervisor.core.regrow import regrown
 from supervisor.core.run import Run, Step, Transition
@@ -176,18 +177,18 @@ def _rows() -> tuple[Transition, ...]:
         (s.RUNNING, DriverStuck, (s.RUNNING,), driver_stuck, "GPU driver hangs"),
         (s.RUNNING, RestartDue, (s.DRAINING,), end.restart_due, "planned restart"),
         (s.RUNNING, DrainRequested, (s.DRAINING, s.KILLING), end.drain, "asked to end"),
-        (s.RUNNING, Exited, over, end.exited, ended),
+        (s.RUNNING, Exited, over, exited, ended),
         (s.DRAINING, Learned, (s.DRAINING,), learned, "news"),
         (s.DRAINING, Told, (s.DRAINING,), told, "a sentence"),
         (s.DRAINING, SnapshotFailed, (s.DRAINING,), unsaved, "not saved"),
         (s.DRAINING, DrainRequested, (s.DRAINING, s.KILLING), end.drain_again, "asked again"),
         (s.DRAINING, TimeIsUp, (s.KILLING,), end.grace_over, "grace over"),
-        (s.DRAINING, Exited, over, end.exited, ended),
+        (s.DRAINING, Exited, over, exited, ended),
         (s.KILLING, StacksTaken, (s.KILLING,), end.stacks_taken, "stacks are there"),
         (s.KILLING, TimeIsUp, (s.KILLING,), end.kill_now, "still there"),
         (s.KILLING, Unkillable, (s.KILLING,), end.unkillable, "D state"),
         (s.KILLING, DrainRequested, (s.KILLING,), end.note_drain, "asked to end: noted"),
-        (s.KILLING, Exited, over, end.exited, ended),
+        (s.KILLING, Exited, over, exited, ended),
     )  # fmt: skip
     return tuple(
         Transition(source=a, event=b, targets=c, act=d, label=e)

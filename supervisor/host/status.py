@@ -180,12 +180,12 @@ def stored_status(
     files = run_paths.attempt(number)
     supervised = is_locked(paths.lock(run.job))
     state, message = run.state, run.message
-    if not state.ended and not supervised:
-        state, message = JobState.INTERRUPTED, GONE
+    gone = not state.ended and not supervised
     shimmed = read_shimmed(files) if not state.ended else None
     alive = shimmed is not None and same_process(shimmed)
-    if alive and message == GONE and JobBook(ledger).knows(run.job):
-        message = DAEMON_GONE
+    if gone:
+        trains_on = alive and JobBook(ledger).knows(run.job)
+        state, message = JobState.INTERRUPTED, DAEMON_GONE if trains_on else GONE
     telemetry = Telemetry(files)
     telemetry.poll()
     facts = RunFacts(

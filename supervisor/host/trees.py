@@ -62,7 +62,7 @@ def read_stat(pid: int) -> Stat | None:
 def open_files(pid: int) -> int | None:
     """None: it is gone, or somebody else's."""
     try:
-        return len(os.listdir(f"{PROC}/{pid}/fd"))  # noqa: PTH208  # names suffice  # counted, not used
+        return len(os.listdir(f"{PROC}/{pid}/fd"))  # noqa: PTH208  # counted, not used
     except OSError:
         return None
 

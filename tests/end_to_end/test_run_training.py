@@ -171,7 +171,7 @@ def test_a_batch_that_cannot_be_sliced_ends_with_one_that_fits(
     failed = trainwarden("run", "--cpu-memory", "128MiB", script, "256")
     assert failed.returncode == 1, failed.stdout + failed.stderr
     last = trainwarden.json("incidents")[-1]
-    assert last["remedy"]["kind"] == "stop"
+    assert (last["cause"], last["remedy"]["kind"]) == ("device_oom", "stop")
     told = re.search(
         r"Own has a train_step of its own; about (\d+) samples would fit",
         last["remedy"]["because"],
