@@ -1,21 +1,26 @@
 """A small HTTP server for ``/metrics``: it hands out bytes that are ready.
 
-Each request has a thread of its own and a time limit, so that a slow reader holds up
-nobody. It listens on loopback unless told otherwise; it speaks TLS if it is given a
-certificate (and asks readers for theirs if it is given an authority), and leaves
+Each connection has a thread of its own and time limits, so that a slow reader holds up
+nobody; it is kept between scrapes, as Prometheus does on its side: a connection costs
+more than an answer. It listens on loopback unless told otherwise; it speaks TLS if it is
+given a certificate (and asks readers for theirs if it is given an authority), and leaves
 passwords to a proxy.
 """
 
+import contextlib
+import ipaddress
 import re
 import socket
 import socketserver
 import ssl
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import BufferedReader
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import ClassVar, Self, cast
 
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, choose_encoder
 from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST
@@ -30,7 +35,11 @@ Source = Callable[[Form], bytes | None]
 
 _ZERO = re.compile(r"q=0(\.0*)?")
 REQUEST_SECONDS = 10.0
-"""How long one request may take, from its first byte to its last."""
+"""How long we wait for a reader within a request, each time."""
+KEPT_SECONDS = 75.0
+"""... and from one request to the next: more than Prometheus' usual minute."""
+MOST_KEPT = 16
+"""So many connections are kept; whoever comes beyond that is answered, and left."""
 
 
 class ServeError(RuntimeError):
@@ -106,11 +115,14 @@ class Server:
             message = f"cannot serve metrics on {address}: {reason}"
             raise ServeError(message) from error
         self.address = Address(address.host, http.server_address[1])
+        self._kept = http.kept
         self._attending = Attending(http, name="metrics-http")
 
     def close(self) -> None:
-        """Stop listening; requests under way are left to their time limit."""
+        """Stop listening, and end what was kept; other requests under way are left to
+        their time limit."""
         self._attending.close()
+        self._kept.close()
 
     def __enter__(self) -> Self:
         return self
@@ -122,6 +134,37 @@ class Server:
 def serve(address: Address, source: Source, *, tls: Tls | None = None) -> Server:
     """Serve what ``source`` holds. Raises ServeError."""
     return Server(address, source, tls=tls)
+
+
+class _Kept:
+    """The connections that stay open from one request to the next."""
+
+    def __init__(self) -> None:
+        self._open: set[socket.socket] = set()
+        self._changing = threading.Lock()
+        self._closed = False
+
+    @contextlib.contextmanager
+    def keeping(self, connection: socket.socket) -> Generator[bool]:
+        """Whether ``connection`` may stay open, for as long as it is served."""
+        with self._changing:
+            kept = not self._closed and len(self._open) < MOST_KEPT
+            if kept:
+                self._open.add(connection)
+        try:
+            yield kept
+        finally:
+            with self._changing:
+                self._open.discard(connection)
+
+    def close(self) -> None:
+        """End all of them: whoever waits on one for a request meets its end."""
+        with self._changing:
+            self._closed = True
+            for connection in self._open:
+                with contextlib.suppress(OSError):  # its reader was faster
+                    # Not TLS' own, which is not for another thread to do.
+                    socket.socket.shutdown(connection, socket.SHUT_RDWR)
 
 
 class _HTTP(ThreadingHTTPServer):
@@ -137,6 +180,7 @@ class _HTTP(ThreadingHTTPServer):
         self.address_family, _, _, _, where = found[0]
         self.source = source
         self.context = context
+        self.kept = _Kept()
         super().__init__((str(where[0]), int(where[1])), _Handler)
 
     @override
@@ -165,7 +209,30 @@ class _Handler(BaseHTTPRequestHandler):
     server: _HTTP  # type: ignore[mutable-override]  # nobody else makes handlers
     server_version = "trainwarden"
     sys_version = ""
+    protocol_version = "HTTP/1.1"
     timeout: ClassVar[float | None] = REQUEST_SECONDS
+    # Headers and body are two writes: the second must not wait until the first arrived.
+    disable_nagle_algorithm = True
+    _kept = False
+
+    @override
+    def handle(self) -> None:
+        """One request after the other, as long as the next one comes soon."""
+        with self.server.kept.keeping(self.connection) as self._kept:
+            self.close_connection = True
+            self.handle_one_request()
+            while not self.close_connection and self._goes_on():
+                self.handle_one_request()
+
+    def _goes_on(self) -> bool:
+        """Wait for the next request: whether one comes."""
+        self.connection.settimeout(KEPT_SECONDS)
+        try:
+            return bool(cast("BufferedReader", self.rfile).peek(1))
+        except OSError:
+            return False
+        finally:
+            self.connection.settimeout(REQUEST_SECONDS)
 
     def do_GET(self) -> None:
         """Answer with status, headers and body."""
@@ -180,6 +247,7 @@ class _Handler(BaseHTTPRequestHandler):
         form = wanted(
             accept=self.headers.get("Accept", ""),
             encodings=self.headers.get("Accept-Encoding", ""),
+            reader=str(self.client_address[0]),
         )
         status, content_type, body = answer_to(path, form, self.server.source)
         self.send_response(status)
@@ -189,18 +257,34 @@ class _Handler(BaseHTTPRequestHandler):
             if form.gzipped:
                 self.send_header("Content-Encoding", "gzip")
         self.send_header("Content-Length", str(len(body)))
+        if not self._kept or self._has_a_body():
+            self.send_header("Connection", "close")
         self.end_headers()
         return body
+
+    def _has_a_body(self) -> bool:
+        """Nobody reads it, so it must not be taken for the next request."""
+        return "Content-Length" in self.headers or "Transfer-Encoding" in self.headers
 
     @override
     def log_message(self, format: str, *args: object) -> None:
         """Scrapes are not worth a line."""
 
 
-def wanted(*, accept: str, encodings: str) -> Form:
-    """The form that a reader asks for: OpenMetrics and gzip where it takes them."""
+def wanted(*, accept: str, encodings: str, reader: str) -> Form:
+    """The form that a reader asks for: OpenMetrics and gzip where it takes them.
+
+    ``reader``: its address. Nothing is compressed for this machine itself: there is no
+    network to spare, and it costs both sides processor time.
+    """
     openmetrics = choose_encoder(accept)[1].startswith("application/openmetrics-text")
-    return Form(openmetrics=openmetrics, gzipped=takes_gzip(encodings))
+    gzipped = takes_gzip(encodings) and not is_near(reader)
+    return Form(openmetrics=openmetrics, gzipped=gzipped)
+
+
+def is_near(address: str) -> bool:
+    """Whether a reader with that address is on this machine, by the address alone."""
+    return ipaddress.ip_address(address.partition("%")[0]).is_loopback
 
 
 def takes_gzip(encodings: str) -> bool:

@@ -42,11 +42,11 @@ from tests.bench.exporter_trial import report_daemon
 from tests.support.fake_nvml import FakeNvml, build
 from tests.support.metrics import DIGITS
 from tests.support.scraped import (
+    Scraper,
     answers,
     nvitop,
     quantile,
     report_uses,
-    scrape,
     until,
 )
 
@@ -171,16 +171,16 @@ def report_scrapes(nvml: FakeNvml, pids: list[int], *, jobs: int) -> None:
     with idle() as bare, exporter(jobs, pids, nvml, watch=True) as (process, port):
         until(lambda: answers(port))
         time.sleep(3.0)
-        times, size = [], 0
+        times, size, scraper = [], 0, Scraper(port)
         for _ in range(SCRAPES):
-            took, size = scrape(port)
+            took, size = scraper.scrape()
             times.append(took)
             time.sleep(0.05)
         told, _ = process.communicate()
         told_idle, _ = bare.communicate()
     found = json.loads(told)
     late, shows = found["late"], found["shows"]
-    print(f"\n{jobs} jobs, {GPUS} GPUs; {SCRAPES} scrapes of {size} bytes (gzip), ms")
+    print(f"\n{jobs} jobs, {GPUS} GPUs; {SCRAPES} scrapes of {size} bytes, ms")
     print(f"  scrape   p50 {1e3 * statistics.median(times):6.2f}", end="")
     print(f"   p99 {1e3 * quantile(times, 0.99):6.2f}   max {1e3 * max(times):6.2f}")
     print(f"  publish  p50 {1e3 * statistics.median(shows):6.2f}", end="")

@@ -1,5 +1,6 @@
 """The server behind ``--metrics``, asked over a real socket."""
 
+import contextlib
 import gzip
 import shutil
 import socket
@@ -13,12 +14,22 @@ from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from supervisor.core.address import Address
 from supervisor.core.status import JobState, JobStatus
 from supervisor.host.board import Board, Form
-from supervisor.host.http import ServeError, Server, Tls, serve, takes_gzip
+from supervisor.host.http import (
+    MOST_KEPT,
+    ServeError,
+    Server,
+    Tls,
+    is_near,
+    serve,
+    takes_gzip,
+    wanted,
+)
 from supervisor.host.metrics import render
 
 STATUS = JobStatus(job="a", state=JobState.RUNNING, attempt=1)
@@ -153,17 +164,131 @@ def test_where_it_cannot_listen(server: Server, host: str, reason: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_gzip_where_accepted(server: Server) -> None:
-    """A Prometheus server gets its answer compressed, as it asks."""
+GZIP = {"Accept-Encoding": "gzip"}
+
+
+def test_gzip_for_another_machine(board: Board) -> None:
+    """A Prometheus server elsewhere gets its answer compressed, as it asks; one on this
+    machine does not, whatever it asks."""
+    with serve(Address("0.0.0.0", 0), board.read) as server:  # noqa: S104  # on purpose
+        port = server.address.port
+        for host, encoding in (("127.0.0.1", None), (address_of_ours(), "gzip")):
+            connection = HTTPConnection(host, port, timeout=10)
+            connection.request("GET", "/metrics", headers=GZIP)
+            answer = connection.getresponse()
+            assert answer.headers["Content-Encoding"] == encoding
+            assert answer.headers["Vary"] == "Accept, Accept-Encoding"
+            body = answer.read()
+            assert (gzip.decompress(body) if encoding else body) == render([STATUS])
+            connection.close()
+
+
+def address_of_ours() -> str:
+    """An address of this machine that is not its loopback."""
+    for addresses in psutil.net_if_addrs().values():
+        for one in addresses:
+            if one.family == socket.AF_INET and not is_near(one.address):
+                return one.address
+    pytest.skip("this machine has no address but its loopback")
+
+
+@pytest.mark.parametrize(
+    ("reader", "near"),
+    [
+        ("127.0.0.1", True),
+        ("127.8.8.8", True),
+        ("::1", True),
+        ("10.0.0.1", False),
+        ("fe80::1%eth0", False),
+    ],
+)
+def test_who_is_near(*, reader: str, near: bool) -> None:
+    """Whoever asks from the loopback."""
+    assert is_near(reader) is near
+    form = wanted(accept="", encodings="gzip", reader=reader)
+    assert form == Form(gzipped=not near)
+
+
+def test_a_connection_is_kept(server: Server) -> None:
+    """Scrapes after each other, on one connection."""
     connection = HTTPConnection(str(server.address), timeout=10)
-    try:
-        connection.request("GET", "/metrics", headers={"Accept-Encoding": "gzip"})
+    connection.connect()
+    kept = connection.sock
+    for _ in range(3):
+        connection.request("GET", "/metrics")
+        assert connection.getresponse().read() == render([STATUS])
+        assert connection.sock is kept
+    connection.close()
+
+
+def test_requests_at_once(server: Server) -> None:
+    """Two that come together are both answered, in order; then it is closed, as asked."""
+    where = (server.address.host, server.address.port)
+    with socket.create_connection(where, timeout=10) as connection:
+        connection.sendall(
+            b"GET /-/healthy HTTP/1.1\r\n\r\n"
+            b"GET /-/ready HTTP/1.1\r\nConnection: close\r\n\r\n"
+        )
+        with connection.makefile("rb") as file:
+            said = file.read()
+    assert said.count(b"HTTP/1.1 200") == 2
+    assert said.index(b"\r\n\r\nhealthy\n") < said.index(b"\r\n\r\nready\n")
+
+
+def test_a_body_is_not_a_request(server: Server) -> None:
+    """What comes after a request that nobody reads is not answered as another."""
+    where = (server.address.host, server.address.port)
+    inner = b"GET /-/ready HTTP/1.1\r\n\r\n"
+    with socket.create_connection(where, timeout=10) as connection:
+        connection.sendall(
+            b"GET /-/healthy HTTP/1.1\r\nContent-Length: %d\r\n\r\n%s"
+            % (len(inner), inner)
+        )
+        connection.shutdown(socket.SHUT_WR)
+        said = b""
+        with contextlib.suppress(ConnectionResetError):  # it leaves with this unread
+            while chunk := connection.recv(4096):
+                said += chunk
+    assert said.count(b"HTTP/1.1 200") == 1
+    assert b"Connection: close" in said
+
+
+def test_not_too_many_are_kept(server: Server) -> None:
+    """Whoever comes beyond ``MOST_KEPT`` is answered all the same, and not kept; where
+    one has left there is room again."""
+
+    def kept(connection: HTTPConnection) -> bool:
+        connection.request("GET", "/-/healthy")
         answer = connection.getresponse()
-        assert answer.headers["Content-Encoding"] == "gzip"
-        assert answer.headers["Vary"] == "Accept, Accept-Encoding"
-        assert gzip.decompress(answer.read()) == render([STATUS])
-    finally:
-        connection.close()
+        assert answer.read() == b"healthy\n"
+        return not answer.will_close
+
+    with contextlib.ExitStack() as stack:
+
+        def another() -> HTTPConnection:
+            connection = HTTPConnection(str(server.address), timeout=10)
+            stack.callback(connection.close)
+            return connection
+
+        first = another()
+        assert kept(first)
+        assert all(kept(another()) for _ in range(MOST_KEPT - 1))
+        assert not kept(another())
+        first.close()
+        ends = time.monotonic() + 30
+        while not kept(another()):
+            assert time.monotonic() < ends
+            time.sleep(0.01)
+
+
+def test_closing_ends_what_is_kept(board: Board) -> None:
+    """Nobody is told of yesterday by a server that has closed."""
+    with serve(FREE, board.read) as server:
+        connection = HTTPConnection(str(server.address), timeout=10)
+        connection.request("GET", "/-/healthy")
+        assert connection.getresponse().read() == b"healthy\n"
+    assert connection.sock.recv(1) == b""
+    connection.close()
 
 
 @pytest.mark.parametrize(

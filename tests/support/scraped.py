@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from http.client import HTTPConnection
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
 import psutil
@@ -40,15 +40,27 @@ def nvitop(nvml: FakeNvml) -> Generator[tuple[subprocess.Popen[bytes], int]]:
         process.wait(30)
 
 
-def scrape(port: int) -> tuple[float, int]:
-    """How long a scrape takes, in seconds, and its size (compressed)."""
-    began = time.monotonic()
-    connection = HTTPConnection("127.0.0.1", port, timeout=30)
-    headers = {"Accept": ACCEPT, "Accept-Encoding": "gzip"}
-    connection.request("GET", "/metrics", headers=headers)
-    size = len(connection.getresponse().read())
-    connection.close()
-    return time.monotonic() - began, size
+class Scraper:
+    """Scrapes one address again and again, as Prometheus does: compressed if that is
+    offered, and on one connection, where that is kept."""
+
+    def __init__(self, port: int) -> None:
+        self._connection = HTTPConnection("127.0.0.1", port, timeout=30)
+
+    def scrape(self) -> tuple[float, int]:
+        """How long it takes, in seconds, and the size of the answer, as it was sent.
+
+        Raises OSError, HTTPException.
+        """
+        began = time.monotonic()
+        headers = {"Accept": ACCEPT, "Accept-Encoding": "gzip"}
+        try:
+            self._connection.request("GET", "/metrics", headers=headers)
+            size = len(self._connection.getresponse().read())
+        except (OSError, HTTPException):
+            self._connection.close()
+            raise
+        return time.monotonic() - began, size
 
 
 def until(ready: Callable[[], bool]) -> None:
@@ -63,7 +75,7 @@ def until(ready: Callable[[], bool]) -> None:
 def answers(port: int) -> bool:
     """Whether somebody serves there with something to say."""
     try:
-        return scrape(port)[1] > 1000
+        return Scraper(port).scrape()[1] > 1000
     except OSError:
         return False
 
@@ -94,10 +106,11 @@ def report_uses(
     time.sleep(5.0)  # what is done once is over
     before = {name: Use.of(process) for name, process in watched.items()}
     began = time.monotonic()
+    scrapers = {name: Scraper(port) for name, port in ports.items()}
     times: dict[str, list[float]] = {name: [] for name in ports}
     while time.monotonic() - began < seconds:
-        for name, port in ports.items():
-            times[name].append(scrape(port)[0])
+        for name, scraper in scrapers.items():
+            times[name].append(scraper.scrape()[0])
         time.sleep(1.0)
     passed = time.monotonic() - began
     print(f"  1 Hz, scraped at 1 Hz for {passed:.0f} s")
@@ -105,6 +118,6 @@ def report_uses(
         use = Use.of(process)
         part = (use.cpu - before[name].cpu) / passed
         print(f"  {name:16} PSS {use.pss / 2**20:5.1f} MiB   CPU {part:6.2%} of a core")
-    for name, port in ports.items():
+    for name, scraper in scrapers.items():
         p99 = 1e3 * quantile(times[name], 0.99)
-        print(f"  scrape of {name:16} p99 {p99:6.2f} ms, {scrape(port)[1]} bytes")
+        print(f"  scrape of {name:16} p99 {p99:6.2f} ms, {scraper.scrape()[1]} bytes")
