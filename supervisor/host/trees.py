@@ -7,7 +7,7 @@ only what belongs to attempts.
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,6 +21,10 @@ TICKS = os.sysconf("SC_CLK_TCK")
 PROPORTIONAL_SECONDS = 60.0
 """From one look at proportional memory to the next, at least: the kernel walks every
 page for it, and holds the lock that the process's own mappings need."""
+UNCHANGED_SECONDS = 600.0
+"""... as long as resident memory is about what it was then."""
+CHANGED = 0.05
+"""Beyond this part of it, resident memory is not what it was."""
 PROPORTIONAL_SHARE = 1e-4
 """Of the time may be spent on it."""
 
@@ -75,6 +79,25 @@ def parse_proportional(text: str) -> int | None:
     return None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proportional:
+    """A look at proportional memory. Times are monotonic seconds."""
+
+    size_bytes: int | None
+    """None: the kernel does not say."""
+    resident_bytes: int
+    """At that time."""
+    at: float
+    next_at: float
+    """Not before that again, for what it costs."""
+
+    def is_due(self, *, resident_bytes: int, now: float) -> bool:
+        """Whether to look again."""
+        changed = abs(resident_bytes - self.resident_bytes)
+        alike = changed <= CHANGED * self.resident_bytes
+        return now >= self.next_at and (not alike or now - self.at >= UNCHANGED_SECONDS)
+
+
 @dataclass(slots=True)
 class _Tree:
     """One attempt."""
@@ -85,8 +108,7 @@ class _Tree:
     cpu_before: float = 0.0
     """Of attempts before this one."""
     cpu: float = 0.0
-    proportional: int | None = None
-    proportional_due: float = 0.0
+    proportional: Proportional | None = None
 
 
 class Trees:
@@ -161,9 +183,13 @@ class Trees:
         tree.cpu = max(tree.cpu, sum(stat.cpu_seconds for stat in living.values()))
         files = [open_files(pid) for pid in living]
         known = [count for count in files if count is not None]
+        resident = sum(stat.resident_bytes for stat in living.values())
+        last = tree.proportional
+        if last is None or last.is_due(resident_bytes=resident, now=now):
+            last = tree.proportional = _proportional(living, resident, now=now)
         return TreeUse(
-            resident_bytes=sum(stat.resident_bytes for stat in living.values()),
-            proportional_bytes=_proportional(tree, living, now=now),
+            resident_bytes=resident,
+            proportional_bytes=last.size_bytes,
             cpu_seconds=tree.cpu_before + tree.cpu,
             processes=len(living),
             threads=sum(stat.threads for stat in living.values()),
@@ -173,18 +199,19 @@ class Trees:
 
 
 def _proportional(
-    tree: _Tree, living: Mapping[int, object], *, now: float
-) -> int | None:
-    if now < tree.proportional_due:
-        return tree.proportional
+    living: Iterable[int], resident_bytes: int, *, now: float
+) -> Proportional:
     began = time.monotonic()
     try:
         texts = [(PROC / str(pid) / "smaps_rollup").read_text() for pid in living]
     except OSError:
-        tree.proportional = None
+        size = None
     else:
-        parts = [parse_proportional(text) for text in texts]
-        tree.proportional = sum(part or 0 for part in parts)
+        size = sum(parse_proportional(text) or 0 for text in texts)
     cost = time.monotonic() - began
-    tree.proportional_due = now + max(PROPORTIONAL_SECONDS, cost / PROPORTIONAL_SHARE)
-    return tree.proportional
+    return Proportional(
+        size_bytes=size,
+        resident_bytes=resident_bytes,
+        at=now,
+        next_at=now + max(PROPORTIONAL_SECONDS, cost / PROPORTIONAL_SHARE),
+    )

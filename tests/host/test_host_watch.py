@@ -14,7 +14,7 @@ import pytest
 from supervisor.core.machine import CgroupMemory, TreeUse
 from supervisor.host.cgroup import read_memory
 from supervisor.host.host_watch import HostView, HostWatch, read_space
-from supervisor.host.trees import PROPORTIONAL_SECONDS, Trees, parse_stat
+from supervisor.host.trees import PROPORTIONAL_SECONDS, Proportional, Trees, parse_stat
 
 DEADLINE_SECONDS = 60.0
 FAMILY = (
@@ -131,6 +131,26 @@ def test_proportional_memory_is_measured_seldom(family: Family) -> None:
     assert use_of(trees, family.pid, now=1.0).proportional_bytes == first
     due = 1e6 + PROPORTIONAL_SECONDS
     assert use_of(trees, family.pid, now=due).proportional_bytes != first
+
+
+@pytest.mark.parametrize(
+    ("resident_bytes", "now", "due"),
+    [
+        (1000, 160.0, False),
+        (1049, 160.0, False),
+        (1051, 160.0, True),
+        (949, 160.0, True),
+        (5000, 149.0, False),
+        (1000, 699.0, False),
+        (1000, 700.0, True),
+    ],
+)
+def test_when_proportional_memory_is_due(
+    *, resident_bytes: int, now: float, due: bool
+) -> None:
+    """Where resident memory has changed, not too soon; in any case in the end."""
+    last = Proportional(size_bytes=900, resident_bytes=1000, at=100.0, next_at=150.0)
+    assert last.is_due(resident_bytes=resident_bytes, now=now) is due
 
 
 def test_what_ended_is_not_there(family: Family) -> None:
