@@ -12,7 +12,7 @@ from supervisor.core.treatment import NOTHING
 from supervisor.host.clock import Clock
 from supervisor.host.ledger import Ledger, LedgerError, RunRow
 
-SNAPSHOT_SECONDS = 60.0
+SNAPSHOT_SECONDS = 300.0
 """How long the news of a newer snapshot may wait to be written down: that waits for the
 disk, and everybody whom the loop serves with it. How far an attempt came is asked of its
 snapshots themselves, once it has ended."""
