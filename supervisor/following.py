@@ -53,6 +53,8 @@ class Following:
     memory: MemoryWatch = field(init=False)
     watch: Watch | None = None
     """Of the attempt that runs; None: there is none."""
+    _taken_over: bool = False
+    """An earlier supervisor had started it."""
     earlier: Page | None = None
     """Those of the attempts that ended, as one."""
     _ending: Ending | None = None
@@ -68,9 +70,10 @@ class Following:
         ended = run.attempt if self.watch is None else run.attempt - 1
         self.earlier = earlier_page(self.paths, ended + 1)
 
-    def start(self, attempt: Attempt) -> None:
+    def start(self, attempt: Attempt, *, taken_over: bool = False) -> None:
         """Follow ``attempt``, which was launched or is taken over."""
         self.watch = Watch.over(attempt, cap=log_cap_of(self.spec))
+        self._taken_over = taken_over
 
     def adopt(self, exited: Exited, devices: Devices) -> None:
         """The attempt of an earlier supervisor has ended, as its files tell it."""
@@ -114,7 +117,8 @@ class Following:
         try:
             if not watch.started and watch.attempt.started():
                 watch.started = True
-                self.post(Spawned(watch.attempt.pid or 0))
+                pid = watch.attempt.pid or 0
+                self.post(Spawned(pid, taken_over=self._taken_over))
         except LaunchError as error:
             self.watch = None
             self.post(SpawnFailed(str(error), lasting=error.lasting))

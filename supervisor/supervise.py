@@ -170,7 +170,7 @@ class Supervisor:
 
     def take_over(self, attempt: Attempt) -> None:
         """Begin with an attempt that an earlier supervisor started and that still runs."""
-        self._following.start(attempt)
+        self._following.start(attempt, taken_over=True)
         launching = replace(self.run, state=JobState.LAUNCHING, deadline=None)
         self.run = replace(launching, message=f"attempt {self.run.attempt}")
 

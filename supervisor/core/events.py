@@ -13,6 +13,8 @@ class Spawned:
     """The shim has started training."""
 
     pid: int
+    taken_over: bool = False
+    """An earlier supervisor had it do so."""
 
 
 @dataclass(frozen=True, slots=True)

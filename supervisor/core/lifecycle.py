@@ -128,9 +128,12 @@ def _hangs(run: Run) -> int:
 def _spawned(run: Run, event: Event, now: float) -> Step:
     assert isinstance(event, Spawned)  # noqa: S101  # by the table
     running = replace(run, state=JobState.RUNNING, message=f"attempt {run.attempt}")
+    begun = "still runs: taken over" if event.taken_over else "started"
+    said = Say(f"attempt {run.attempt} {begun}, pid {event.pid}")
     if run.drain_by is not None:  # asked for while the attempt was being started
-        return end.drain(running, DrainRequested(run.drain_by), now)
-    return running, (Say(f"attempt {run.attempt} started, pid {event.pid}"),)
+        draining, effects = end.drain(running, DrainRequested(run.drain_by), now)
+        return draining, (said, *effects)
+    return running, (said,)
 
 
 def _spawn_failed(run: Run, event: Event, now: float) -> Step:

@@ -124,7 +124,6 @@ class Starter:
             ended = end_of(begun, last.number, launcher=supervisor.launcher)
             supervisor.adopt(ended)
         else:
-            self.say(row.job, f"attempt {last.number} still runs: taken over")
             supervisor.take_over(attempt)
 
     def was_ended_by_the_machine(self, run: RunRow) -> bool:

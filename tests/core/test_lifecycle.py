@@ -51,6 +51,18 @@ def test_from_start_to_finish() -> None:
     assert run.state is JobState.FINISHED
 
 
+def test_what_is_taken_over_is_not_started() -> None:
+    """An attempt that an earlier supervisor started is told as what it is; also where
+    it is to end."""
+    run, _ = happen(fresh(), TimeIsUp(), GateClear())
+    said = Say("attempt 1 still runs: taken over, pid 7")
+    assert happen(run, Spawned(7, taken_over=True))[1] == [said]
+    ending, _ = happen(run, DrainRequested("SIGTERM"))
+    _, effects = happen(ending, Spawned(7, taken_over=True))
+    assert effects[0] == said
+    assert AskDrain() in effects
+
+
 def test_a_held_gate_is_looked_at_again_and_told_once() -> None:
     """While something is left of the last attempt no other starts."""
     run, effects = happen(
