@@ -3,12 +3,13 @@
 import contextlib
 import os
 from collections.abc import Generator
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
 import click
 
-from supervisor.cli.options import default_state_directory, fail
+from supervisor.cli.options import EXIT_USAGE, default_state_directory, fail
 from supervisor.host.control_client import Client, NoDaemonError, RefusedError
 from supervisor.wire.paths import StatePaths
 
@@ -86,7 +87,8 @@ def asking() -> Generator[None]:
         way = "start it with trainwarden daemon, or see systemctl status trainwarden"
         fail(f"{error}: is it running? If not, {way}", exit_code=1)
     except RefusedError as error:
-        fail(str(error), exit_code=1)
+        unknown = error.status == HTTPStatus.NOT_FOUND
+        fail(str(error), exit_code=EXIT_USAGE if unknown else 1)
 
 
 def post(state_dir: Path | None, place: str, body: dict[str, Any]) -> Any:

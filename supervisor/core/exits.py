@@ -11,6 +11,8 @@ SIGNALS = {
     25: "SIGXFSZ", 31: "SIGSYS",
 }  # fmt: skip
 """Numbers of Linux on x86-64 and arm64 (``asm-generic/signal.h``)."""
+MOST_CODE, MOST_SIGNAL = 255, 64
+"""Of an exit status, which has a byte (wait(2)), and of signals (signal(7))."""
 SIGKILL = 9
 SIGABRT = 6
 NATIVE = frozenset({4, 5, 6, 7, 8, 11, 31})
@@ -45,6 +47,8 @@ def parse_status(text: str) -> tuple[int | None, int | None] | None:
         number = numbers.get(match["name"])
         return None if number is None else (None, number)
     code = int(match["code"])
+    if not -MOST_SIGNAL <= code <= MOST_CODE:
+        return None
     if match["signal"] and int(match["signal"]):
         second = int(match["signal"])
         return (None, second) if second in SIGNALS else (second, None)

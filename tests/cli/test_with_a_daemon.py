@@ -154,7 +154,7 @@ def test_a_run_in_the_foreground_is_found_beside_a_daemon(
     kept_out(mine, "GPU-z")
     assert told("snapshots", "old") == []
     unknown = invoke("snapshots", "no-such")
-    assert unknown.exit_code == 1
+    assert unknown.exit_code == 2  # as without a daemon
     assert "there is no job 'no-such'" in unknown.output
     named = invoke("snapshots", "--state-dir", mine.parent / "none", "old")
     assert named.exit_code == 2
@@ -198,7 +198,7 @@ def test_a_gpu_comes_back_through_the_daemon(daemon: Daemon, tmp_path: Path) -> 
     assert [row["gpu"] for row in told("quarantine", "--return", "GPU-a")] == ["GPU-b"]
     until(lambda: told("status")[0]["state"] == "finished")
     again = invoke("quarantine", "--return", "GPU-a")
-    assert again.exit_code == 1
+    assert again.exit_code == 2
     assert "GPU-a is not quarantined" in again.output
     did = [(row.who, row.did) for row in daemon.desk.book.audit()]
     assert (user_name(os.geteuid()), "GPU-a out of quarantine") in did
@@ -239,7 +239,7 @@ def test_a_job_is_forgotten(daemon: Daemon, tmp_path: Path) -> None:
     files = daemon.desk.files(daemon.caller, "train").paths
     assert told("forget", "train") == {"job": "train", "snapshots_removed": False}
     assert told("status") == []
-    assert invoke("snapshots", "train").exit_code == 1
+    assert invoke("snapshots", "train").exit_code == 2
     assert "there is no job" in invoke("forget", "train").output
     assert any(files.snapshots.iterdir())
     assert daemon.desk.book.audit()[-1].did == "forget"

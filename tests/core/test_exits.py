@@ -17,6 +17,10 @@ from supervisor.core.exits import parse_status, signal_name
         ("2:0", (2, None)),
         ("SIGNOT", None),
         ("soon", None),
+        ("255", (255, None)),
+        ("256", None),
+        ("-64", (None, 64)),
+        ("-65", None),
     ],
 )
 def test_exit_statuses_as_people_write_them(
