@@ -5,6 +5,7 @@ Keras is whole: here it is still in the middle of its own import.
 """
 
 import functools
+import os
 import sys
 from collections.abc import Mapping
 from importlib import metadata
@@ -25,6 +26,9 @@ OTHER_BACKENDS = {
     "keras.src.backend.openvino.trainer": "OpenVINO",
     "tf_keras.src.engine.training": "legacy Keras 2",
 }
+NO_GPU = frozenset({"", "-1", "NoDevFiles"})
+"""``CUDA_VISIBLE_DEVICES`` of who wants none (CUDA C++ Programming Guide, environment
+variables; the last is Slurm's)."""
 
 
 def refuse(attempt: Attempt, sentence: str) -> NoReturn:
@@ -88,6 +92,9 @@ def _tensorflow(attempt: Attempt, tf: ModuleType) -> None:
     """Before any op runs: memory of the GPUs, and determinism where asked for."""
     directive = attempt.directive
     gpus = tf.config.list_physical_devices("GPU")
+    missed = None if gpus or on_cpu(directive) else missing(os.environ)
+    if missed is not None:
+        attempt.notice(missed)
     for gpu in gpus:
         if directive.gpu_memory_limit_bytes is not None:
             limit = max(1, directive.gpu_memory_limit_bytes // 2**20)
@@ -106,6 +113,23 @@ def _tensorflow(attempt: Attempt, tf: ModuleType) -> None:
         # takes the place of this one.
         tf.random.set_seed(deterministic_seed(directive.seed))
         tf.config.experimental.enable_op_determinism()
+
+
+def on_cpu(directive: Directive) -> bool:
+    """Whether training is under a limit on the CPU: no GPU is wanted then."""
+    return directive.memory_limit_bytes is not None
+
+
+def missing(environment: Mapping[str, str]) -> str | None:
+    """What to say where TensorFlow sees no GPU: nothing, unless one was asked for."""
+    asked = environment.get("CUDA_VISIBLE_DEVICES", "")
+    if asked in NO_GPU:
+        return None
+    return (
+        f"GPU {asked} was asked for, and TensorFlow sees none: training is on the CPU."
+        " Does nvidia-smi list it? TensorFlow also needs the CUDA libraries, which"
+        " pip install 'tensorflow[and-cuda]' brings"
+    )
 
 
 def sliced(directive: Directive) -> bool:

@@ -32,6 +32,32 @@ def wait_for(path: Path) -> None:
         time.sleep(0.01)
 
 
+NO_GPU_HERE = """
+import tensorflow as tf
+print(tf.config.list_physical_devices("GPU"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("asked", "limit", "told"),
+    [("4095", None, 1), ("-1", None, 0), ("", None, 0), ("4095", 2**30, 0)],
+)
+def test_a_gpu_that_is_not_there(
+    attempts: Attempts, asked: str, limit: int | None, told: int
+) -> None:
+    """Days on the CPU where a GPU was asked for: that is said before they begin."""
+    outcome = run(
+        attempts,
+        NO_GPU_HERE,
+        environment={"CUDA_VISIBLE_DEVICES": asked},
+        memory_limit_bytes=limit,
+    )
+    assert outcome.out == "[]\n", outcome.err
+    notices = [notice["sentence"] for notice in outcome.of(Kind.NOTICE)]
+    assert len(notices) == told
+    assert all("GPU 4095 was asked for" in one for one in notices)
+
+
 AS_PYTHON = """
 import json, sys, __main__
 print(json.dumps({
