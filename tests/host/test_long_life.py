@@ -25,10 +25,18 @@ def held(life: LongLife, attempts: int) -> tuple[int, int]:
     board = life.daemon.observer.board
     assert board is not None
     board.render(Form())
-    gc.collect()
-    found = gc.get_objects()
-    objects = sum(not isinstance(one, weakref.ReferenceType) for one in found)
-    return objects, board.remembered(Form())
+    return tracked(), board.remembered(Form())
+
+
+def tracked() -> int:
+    """Objects that the collector follows. A tuple of what it need not follow is left
+    out by one collection, a tuple of such tuples by the next."""
+    before, found = -1, 0
+    while found != before:
+        gc.collect()
+        before = found
+        found = sum(not isinstance(o, weakref.ReferenceType) for o in gc.get_objects())
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
