@@ -1,9 +1,12 @@
 """``make demo``: a training run ends well, through an out-of-memory crash and a kill.
 
 An ordinary Keras script (``trainers/reference/digits.py``) is run with a limit on its
-memory that its batch does not fit in. In the middle of an epoch of the second attempt
+memory that its batch does not fit in. In the middle of an epoch of the next attempt
 the training process is killed with SIGKILL. This driver only starts ``trainwarden``,
 kills, looks, and tells; everything it says is read back from what the run recorded.
+
+On a machine that is busy with other things the slices that were measured may turn out
+too large by chance: then memory runs out once more, and the kill comes an attempt later.
 """
 
 import json
@@ -28,6 +31,9 @@ LIMIT_SECONDS = 420.0
 SCRIPT = Path(__file__).parents[2] / "trainers" / "reference" / "digits.py"
 TRAINWARDEN = str(Path(sys.executable).with_name("trainwarden"))
 
+EXPECTED = (["device_oom", "preempted"], ["device_oom", "device_oom", "preempted"])
+"""The causes of the incidents: the second where the machine is busy."""
+
 Json = dict[str, Any]
 
 
@@ -47,7 +53,7 @@ class Outcome:
 
 
 def ripe_for_the_kill(status: Json) -> bool:
-    """Attempt 2, in the middle of an epoch, with work done since a snapshot.
+    """In slices, in the middle of an epoch, with work done since a snapshot.
 
     Not in the first two epochs: there the size of the slices is still being measured.
     """
@@ -55,7 +61,7 @@ def ripe_for_the_kill(status: Json) -> bool:
         status.get(key) for key in ("step", "step_in_epoch", "steps_per_epoch")
     )
     snapshot = status.get("snapshot")
-    if status["attempt"] != 2 or status["state"] != "running" or not status["pid"]:
+    if status["attempt"] < 2 or status["state"] != "running" or not status["pid"]:
         return False
     if step is None or inside is None or of is None or snapshot is None:
         return False
@@ -74,17 +80,20 @@ def problems(outcome: Outcome) -> list[str]:
     """Everything in ``outcome`` that is not as promised."""
     found: list[str] = []
     causes = [incident["cause"] for incident in outcome.incidents]
-    if causes != ["device_oom", "preempted"]:
+    if causes not in EXPECTED:
         return [f"the incidents are {causes}, not device_oom and preempted"]
-    oom, kill = outcome.incidents
-    if oom["remedy"]["kind"] != "microbatch":
-        found.append(f"the remedy for the first is {oom['remedy']['kind']}")
+    *ooms, kill = outcome.incidents
+    found += [
+        f"the remedy for incident {oom['id']} is {oom['remedy']['kind']}"
+        for oom in ooms
+        if oom["remedy"]["kind"] != "microbatch"
+    ]
     found += [
         f"the steps of incident {incident['id']} do not add up"
-        for incident in (oom, kill)
+        for incident in outcome.incidents
         if incident["failed_step"] - incident["restored_step"] != incident["lost_steps"]
     ]
-    if oom["restored_step"] != 0:
+    if ooms[0]["restored_step"] != 0:
         found.append("the first crash was before any step, yet steps were restored")
     seen = outcome.killed_at
     if kill["failed_step"] < seen["step"]:
@@ -100,27 +109,41 @@ def problems(outcome: Outcome) -> list[str]:
 
 def summary(outcome: Outcome, *, state: Path) -> str:
     """What happened, in plain language."""
-    oom, kill = outcome.incidents
-    slices = "; ".join(_change(*item) for item in oom["remedy"]["changes"].items())
+    *ooms, kill = outcome.incidents
+    told = "".join(_out_of_memory(oom) for oom in ooms)
     epoch = outcome.killed_at["epoch"] + 1
+    explained = "".join(
+        f"  .venv/bin/trainwarden explain {one['id']} --state-dir {state}\n"
+        for one in outcome.incidents
+    )
     return f"""
 The script ran to its end in {outcome.seconds:.0f} s, with a test accuracy of \
 {outcome.accuracy:.1%}, although:
 
-1. Attempt 1 ran out of memory: its batch did not fit in {CPU_MEMORY}.
-   Diagnosis: {oom["cause"]}. Remedy: {oom["remedy"]["kind"]} ({slices}).
-   Lost: {oom["lost_steps"]} steps.
-2. Attempt 2 was killed with SIGKILL in the middle of epoch {epoch}, by this demo.
+{told}\
+{kill["attempt"]}. Attempt {kill["attempt"]} was killed with SIGKILL in the middle of \
+epoch {epoch}, by this demo.
    Diagnosis: {kill["cause"]}. Remedy: {kill["remedy"]["kind"]}.
-   It had done {kill["failed_step"]} steps; attempt 3 went on from the snapshot of \
-step {kill["restored_step"]}.
+   It had done {kill["failed_step"]} steps; the next attempt went on from the snapshot \
+of step {kill["restored_step"]}.
    Lost: {kill["lost_steps"]} steps, and {kill["downtime_seconds"]:.0f} s.
 
 Where to look next:
-  .venv/bin/trainwarden explain {oom["id"]} --state-dir {state}
-  .venv/bin/trainwarden explain {kill["id"]} --state-dir {state}
+{explained}\
   .venv/bin/trainwarden incidents --json --state-dir {state}
   .venv/bin/trainwarden run YOUR_SCRIPT.py
+"""
+
+
+def _out_of_memory(oom: Json) -> str:
+    """One crash for want of memory, in plain language."""
+    number, remedy = oom["attempt"], oom["remedy"]
+    slices = "; ".join(_change(*item) for item in remedy["changes"].items())
+    what = "its batch" if number == 1 else "its slices"
+    return f"""\
+{number}. Attempt {number} ran out of memory: {what} did not fit in {CPU_MEMORY}.
+   Diagnosis: {oom["cause"]}. Remedy: {remedy["kind"]} ({slices}).
+   Lost: {oom["lost_steps"]} steps.
 """
 
 
@@ -166,7 +189,7 @@ def kill_once_ripe(run: subprocess.Popen[bytes], state: Path, until: float) -> J
                 sys.stdout.write(f"demo: killed the training process {status['pid']}\n")
                 sys.stdout.flush()
                 return status
-    message = "attempt 2 never was in the middle of an epoch"
+    message = "no attempt in slices ever was in the middle of an epoch"
     raise DemoError(message)
 
 
@@ -194,14 +217,12 @@ def play(state: Path) -> Outcome:
     if accuracy is None:
         message = f"attempt {status['attempt']} ended without a test accuracy"
         raise DemoError(message)
-    if status["attempt"] != 3:
-        message = f"it took {status['attempt']} attempts instead of 3"
+    incidents = ask("incidents", state=state)
+    if status["attempt"] != len(incidents) + 1:
+        message = f"it took {status['attempt']} attempts for {len(incidents)} incidents"
         raise DemoError(message)
     return Outcome(
-        seconds=seconds,
-        killed_at=killed_at,
-        incidents=ask("incidents", state=state),
-        accuracy=accuracy,
+        seconds=seconds, killed_at=killed_at, incidents=incidents, accuracy=accuracy
     )
 
 

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.end_to_end.demo import EXPECTED
+
 DEMO = Path(__file__).with_name("demo.py")
 TRAINWARDEN = str(Path(sys.executable).with_name("trainwarden"))
 
@@ -32,4 +34,4 @@ def test_the_demo(tmp_path: Path) -> None:
         timeout=60,
     )
     causes = [incident["cause"] for incident in json.loads(again.stdout)]
-    assert causes == ["device_oom", "preempted"]
+    assert causes in EXPECTED
