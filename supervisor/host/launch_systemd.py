@@ -100,11 +100,9 @@ class SystemdAttempt(Filed):
             return False
         self.look_at = now + LOOK_SECONDS
         try:
-            found = systemctl.show(self.unit, "ActiveState", "Job")
+            return _rests(self.unit)
         except SystemdError:
             return now > self.give_up_at
-        queued = found.get("Job", "0") not in {"", "0"}
-        return found.get("ActiveState") in OVER and not queued
 
     def _why_not(self) -> LaunchError:
         try:
@@ -251,17 +249,17 @@ class SystemdLauncher(Launcher):
         unit = attempt_unit(self.user, name.job, name.number)
         attempt = SystemdAttempt(unit=unit, files=paths)
         try:
-            active = systemctl.show(unit, "ActiveState").get("ActiveState")
+            rests: bool | None = _rests(unit)
         except SystemdError:
-            active = None
-        if active in OVER:
+            rests = None
+        if rests:
             return None
         try:
             attempt.started()
         except LaunchError:
             return None
         shimmed = attempt.training
-        if shimmed is not None and attempt.shim is None and active is None:
+        if shimmed is not None and attempt.shim is None and rests is None:
             return None
         return attempt
 
@@ -312,6 +310,17 @@ class SystemdLauncher(Launcher):
             systemctl.forget(unit)
         except SystemdError:
             return  # it was forgotten before
+
+
+def _rests(unit: str) -> bool:
+    """Whether ``unit`` has ended, or was never begun, and nothing waits to begin it.
+
+    Raises:
+        SystemdError: systemd does not say.
+    """
+    found = systemctl.show(unit, "ActiveState", "Job")
+    queued = found.get("Job", "0") not in {"", "0"}
+    return found.get("ActiveState") in OVER and not queued
 
 
 def _end_of(unit: str, shimmed: Shimmed) -> UnitEnd | None:

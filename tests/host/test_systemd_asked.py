@@ -107,6 +107,31 @@ def test_systemd_is_awaited_where_the_shim_said_nothing(
     assert told == UnitEnd(result="oom-kill", signal=9)
 
 
+@pytest.mark.parametrize(
+    ("active", "job", "there"),
+    [
+        ("inactive", 7, True),
+        ("inactive", 0, False),
+        ("failed", 0, False),
+        ("activating", 7, True),
+    ],
+)
+def test_what_waits_to_begin_is_taken_over(
+    launcher: SystemdLauncher,
+    answers: Answers,
+    tmp_path: Path,
+    active: str,
+    *,
+    job: int,
+    there: bool,
+) -> None:
+    """The daemon before asked for it and was killed at once: to take it for an attempt
+    that is over would let another begin beside it."""
+    answers(ActiveState=active, Job=job)
+    found = launcher.adopt(NAME, paths=AttemptPaths(tmp_path / "attempt"))
+    assert (found is not None) is there
+
+
 def test_where_the_shim_has_spoken_systemd_is_not_asked(
     launcher: SystemdLauncher, answers: Answers, attempt: AttemptPaths
 ) -> None:
