@@ -20,6 +20,7 @@ from supervisor.host.ending import Ending
 from supervisor.host.evidence import gather
 from supervisor.host.ledger import RunRow
 from supervisor.host.memory_watch import MemoryWatch, ask_who_holds
+from supervisor.host.population import Population
 from supervisor.host.remains import Remains
 from supervisor.host.status import earlier_page, summed
 from supervisor.host.watching import Watch
@@ -49,6 +50,7 @@ class Following:
     """Told what is new."""
     usual_seconds: float
     """After how long to look again while nothing happens."""
+    population: Population
     remains: Remains = field(init=False)
     memory: MemoryWatch = field(init=False)
     watch: Watch | None = None
@@ -61,7 +63,7 @@ class Following:
     """Of an attempt whose processes are gone, until all is known of it."""
 
     def __post_init__(self) -> None:
-        self.remains = Remains(run_id=self.row.run_id)
+        self.remains = Remains(run_id=self.row.run_id, population=self.population)
         self.memory = MemoryWatch.of(self.spec)
 
     def begin(self, run: Run) -> None:

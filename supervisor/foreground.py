@@ -35,6 +35,7 @@ from supervisor.host.ledger import Ledger, RunRow
 from supervisor.host.ledger_jobs import JobBook
 from supervisor.host.logs import LogFollower
 from supervisor.host.memory_tier import sweep
+from supervisor.host.population import Population
 from supervisor.host.status import paths_of
 from supervisor.host.telemetry import Telemetry
 from supervisor.supervise import Supervisor
@@ -185,8 +186,12 @@ def supervisor_for(
     say: Teller,
     show: Callable[[JobStatus], None] | None,
     accept_changes: bool = False,
+    population: Population | None = None,
 ) -> Supervisor:
-    """What drives the run; it does not know yet what its last supervisor left undone."""
+    """What drives the run; it does not know yet what its last supervisor left undone.
+
+    ``population``: of the machine, where several runs share one.
+    """
     attempts = begun.ledger.attempts(begun.row.id)
     row, spec = begun.row, begun.job.spec
     run = Run(
@@ -210,6 +215,7 @@ def supervisor_for(
         show=show,
         accept_changes=accept_changes,
         changed_modules=begun.modules,
+        population=population or Population(),
     )
 
 

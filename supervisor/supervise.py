@@ -46,6 +46,7 @@ from supervisor.host.attempts import Attempt, Launcher, LaunchError
 from supervisor.host.clock import Clock
 from supervisor.host.devices import NOBODY_ASKS, Devices
 from supervisor.host.ledger import Ledger, RunRow
+from supervisor.host.population import Population
 from supervisor.recording import Recorder
 from supervisor.showing import status_of
 from supervisor.signals import wakeups
@@ -73,6 +74,8 @@ class Supervisor:
     changed_modules: Changed = Changed.AS_KEPT
     """For the next attempt alone: those after it import what it did."""
     devices: Devices = NOBODY_ASKS
+    population: Population = field(default_factory=Population)
+    """Of the machine; one for all runs of a daemon."""
     exit_code: int | None = None
     """What the command ends with; None while the run goes on."""
     recorder: Recorder = field(init=False)
@@ -93,6 +96,7 @@ class Supervisor:
             launcher=self.launcher,
             clock=self.clock,
             post=self.post,
+            population=self.population,
             usual_seconds=TICK_SECONDS if self.show is None else SHOWN_SECONDS,
         )
 

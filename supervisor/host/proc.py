@@ -11,6 +11,7 @@ from supervisor.host.kernel_files import read_kernel
 from supervisor.wire.page import Page, Phase
 
 PROC = Path("/proc")
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PHASES = {int(phase): phase.name.lower() for phase in Phase}
 
@@ -21,56 +22,42 @@ class Stat:
 
     state: str
     """``R``, ``S``, ``D`` (cannot be woken), ``T``, ``t`` (stopped), ``Z`` (zombie)."""
+    parent: int
     cpu_seconds: float
     """Of all its threads."""
+    ended_cpu_seconds: float
+    """Of its children that ended and were waited for."""
+    threads: int
     started_ticks: int
+    """Since boot: with the pid, which process this is."""
+    resident_bytes: int
 
 
 def stat(pid: int) -> Stat | None:
     """What the kernel says of ``pid``."""
-    text = read_kernel(f"{PROC}/{pid}/stat")
-    if not text:
-        return None
+    return parse_stat(read_kernel(f"{PROC}/{pid}/stat"))
+
+
+def parse_stat(text: str) -> Stat | None:
+    """What stands in ``/proc/PID/stat``; None: nothing whole."""
     fields = text.rpartition(")")[2].split()  # from field 3 on: the name may be odd
-    return Stat(
-        state=fields[0],
-        cpu_seconds=(int(fields[11]) + int(fields[12])) / _TICKS,
-        started_ticks=int(fields[19]),
-    )
+    try:
+        return Stat(
+            state=fields[0],
+            parent=int(fields[1]),
+            cpu_seconds=(int(fields[11]) + int(fields[12])) / _TICKS,
+            ended_cpu_seconds=(int(fields[13]) + int(fields[14])) / _TICKS,
+            threads=int(fields[17]),
+            started_ticks=int(fields[19]),
+            resident_bytes=int(fields[21]) * PAGE_BYTES,
+        )
+    except (IndexError, ValueError):
+        return None
 
 
 def name_of(pid: int) -> str:
     """Its command name; ``?`` where it may not be read."""
     return read_kernel(f"{PROC}/{pid}/comm").strip() or "?"
-
-
-def descendants(pid: int) -> dict[int, Stat]:
-    """``pid`` and all that came of it.
-
-    What happens meanwhile may be missed: who asks again finds it then.
-    """
-    found: dict[int, Stat] = {}
-    waiting = [pid]
-    while waiting:
-        one = waiting.pop()
-        known = stat(one)
-        if known is not None and one not in found:
-            found[one] = known
-            waiting += _children(one)
-    return found
-
-
-def _children(pid: int) -> list[int]:
-    """Each thread has the children that it started."""
-    found: list[int] = []
-    tasks = f"{PROC}/{pid}/task"
-    try:
-        threads = os.listdir(tasks)  # noqa: PTH208  # hundreds, and as text
-    except OSError:
-        return found
-    for thread in threads:
-        found += map(int, read_kernel(f"{tasks}/{thread}/children").split())
-    return found
 
 
 def doomed(pid: int) -> bool:

@@ -19,7 +19,8 @@ from supervisor.core.placement import GpuReading, holders, tenants
 from supervisor.core.treatment import Awaited
 from supervisor.core.units import format_size
 from supervisor.host.attempts import marked_processes
-from supervisor.host.proc import descendants, doomed, name_of, stat
+from supervisor.host.population import Population
+from supervisor.host.proc import doomed, name_of, stat
 from supervisor.host.process import Neighbour
 
 GRACE_SECONDS = 2.0
@@ -37,6 +38,7 @@ class Remains:
     """The processes of one run."""
 
     run_id: str
+    population: Population = field(default_factory=Population)
     known: dict[int, int] = field(default_factory=dict[int, int])
     """The processes that were seen: {pid: start in clock ticks}. Those of this attempt
     that ended while it went on are forgotten: a loader may start thousands."""
@@ -53,16 +55,20 @@ class Remains:
 
     def follow(self, root: int | None, *, now: float) -> None:
         """Look at the tree below ``root``, now and then."""
-        due = self._looked_at is None or now - self._looked_at >= TREE_SECONDS
-        if root is None or not due:
+        if root is None or not self._is_due(now):
             return
         self._looked_at = now
-        tree = descendants(root)
+        tree = self.population.families({root: None}, now=now)
         others = [one for one in self.known.items() if one[0] not in tree]
         there = {pid: ticks for pid, ticks in others if _is(pid, ticks)}
         seen = {pid: one.started_ticks for pid, one in tree.items()}
         self.known = {**there, **seen}
         self.work_seconds = sum(one.cpu_seconds for one in tree.values())
+
+    def _is_due(self, now: float) -> bool:
+        """At the same times for all runs: they share the population."""
+        last = self._looked_at
+        return last is None or now // TREE_SECONDS > last // TREE_SECONDS
 
     def left(self) -> dict[int, str]:
         """Who still is there: {pid: command name}."""

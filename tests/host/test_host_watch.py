@@ -14,7 +14,8 @@ import pytest
 from supervisor.core.machine import CgroupMemory, TreeUse
 from supervisor.host.cgroup import read_memory
 from supervisor.host.host_watch import HostView, HostWatch, read_space
-from supervisor.host.trees import PROPORTIONAL_SECONDS, Proportional, Trees, parse_stat
+from supervisor.host.proc import parse_stat
+from supervisor.host.trees import PROPORTIONAL_SECONDS, Proportional, Trees
 
 DEADLINE_SECONDS = 60.0
 FAMILY = (
@@ -177,8 +178,9 @@ def test_names_may_hold_anything() -> None:
     )
     stat = parse_stat(text)
     assert stat is not None
-    assert (stat.parent, stat.threads, stat.started) == (42, 9, 1234)
-    assert stat.cpu_seconds == 160 / os.sysconf("SC_CLK_TCK")
+    assert (stat.parent, stat.threads, stat.started_ticks) == (42, 9, 1234)
+    ticks = os.sysconf("SC_CLK_TCK")
+    assert (stat.cpu_seconds, stat.ended_cpu_seconds) == (150 / ticks, 10 / ticks)
 
 
 def test_version_2(tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ import pytest
 from supervisor.core.events import GateClear, GateHeld, Unkillable
 from supervisor.core.placement import GpuProcess, GpuReading
 from supervisor.core.treatment import Awaited
-from supervisor.host.proc import descendants, doomed, slept_seconds, stat
+from supervisor.host.population import Population
+from supervisor.host.proc import doomed, slept_seconds, stat
 from supervisor.host.remains import Remains, room
 from supervisor.wire.directive import MARKER
 
@@ -212,9 +213,9 @@ def test_room_is_awaited_and_made(tmp_path: Path) -> None:
     assert room(tmp_path / "missing", wanted=1) == 0
 
 
-def test_the_tree_of_a_process_that_is_gone_is_empty() -> None:
+def test_a_process_that_is_gone_is_nothing() -> None:
     """Whatever disappears while it is looked at is no error."""
-    assert descendants(4194300) == {}
+    assert Population().families({4194300: None}, now=0.0) == {}
     assert stat(4194300) is None
     assert not doomed(4194300)
     assert not doomed(os.getpid())

@@ -14,6 +14,7 @@ from supervisor.host.clock import Clock
 from supervisor.host.launch_direct import DirectAttempt, DirectLauncher
 from supervisor.host.ledger import Ledger
 from supervisor.host.log_cap import LogCap
+from supervisor.host.population import Population
 from supervisor.host.process import Neighbour
 from supervisor.host.remains import Remains
 from supervisor.host.watching import Watch
@@ -46,6 +47,7 @@ def following_of(paths: RunPaths, ledger: Ledger) -> Following:
         now=1.0,
     )
     return Following(
+        population=Population(),
         row=row,
         spec=build_spec(row.spec),
         paths=paths,

@@ -1,0 +1,138 @@
+"""Who came of whom: real processes."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from supervisor.host.population import FRESH_SECONDS, Population
+from supervisor.host.proc import stat
+
+FAMILY = """
+import os, subprocess, sys, threading
+SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]
+BETWEEN = (
+    f"import subprocess, sys; print(subprocess.Popen({SLEEP}).pid, flush=True);"
+    "sys.stdin.read()"
+)
+# A thread has the child, and that a child of its own.
+def start():
+    global child
+    child = subprocess.Popen(
+        [sys.executable, "-c", BETWEEN], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        text=True,
+    )
+    print(child.pid, child.stdout.readline().strip(), flush=True)
+    threading.Event().wait()
+threading.Thread(target=start, daemon=True).start()
+input()
+child.stdin.close()
+child.wait()
+print("ended", flush=True)
+input()
+"""
+
+
+@dataclass(frozen=True)
+class Family:
+    """A process, a child of one of its threads, and a child of that."""
+
+    process: subprocess.Popen[str]
+    child: int
+    grandchild: int
+
+    @property
+    def pid(self) -> int:
+        """Of the oldest."""
+        return self.process.pid
+
+    def lose_the_child(self) -> None:
+        """It ends, and is waited for."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        assert self.process.stdout.readline() == "ended\n"
+
+
+@pytest.fixture
+def family() -> Iterator[Family]:
+    """Ended with the test."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", FAMILY],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    child, grandchild = map(int, process.stdout.readline().split())
+    yield Family(process, child, grandchild)
+    os.kill(grandchild, 9)
+    process.kill()
+    process.communicate()
+
+
+def ticks(pid: int) -> int:
+    """When it started."""
+    seen = stat(pid)
+    assert seen is not None
+    return seen.started_ticks
+
+
+def test_a_family(family: Family) -> None:
+    """All that came of a process, whichever thread started it."""
+    found = Population().families({family.pid: None}, now=0.0)
+    assert set(found) == {family.pid, family.child, family.grandchild}
+    assert found[family.grandchild].parent == family.child
+    assert found[family.child].started_ticks == ticks(family.child)
+
+
+def test_what_is_new_is_seen_a_moment_later(family: Family) -> None:
+    """Who is there is asked once for all that ask at the same time."""
+    population = Population()
+    alone = {os.getpid(): None}
+    known = population.families(alone, now=0.0)
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=-1) as new:
+        now = FRESH_SECONDS / 2
+        assert population.families(alone, now=now).keys() == known.keys()
+        found = population.families(alone, now=FRESH_SECONDS).keys()
+        assert {new.pid, family.grandchild} <= found
+    later = population.families(alone, now=2 * FRESH_SECONDS).keys()
+    assert new.pid not in later
+
+
+def test_whose_parent_ended(family: Family) -> None:
+    """It is somebody else's child, and must be asked for."""
+    population = Population()
+    population.families({}, now=0.0)
+    family.lose_the_child()
+    roots: dict[int, int | None] = {family.pid: None}
+    for now in (0.0, FRESH_SECONDS):
+        assert set(population.families(roots, now=now)) == {family.pid}
+    roots[family.grandchild] = None
+    assert set(population.families(roots, now=9.0)) == {family.pid, family.grandchild}
+
+
+def test_whose_parent_ended_is_found_with_its_next(family: Family) -> None:
+    """Who was known as a child of one that ended is asked again."""
+    population = Population()
+    population.families({}, now=0.0)
+    family.lose_the_child()
+    orphan = stat(family.grandchild)
+    assert orphan is not None
+    heirs = population.families({orphan.parent: None}, now=FRESH_SECONDS)
+    assert family.grandchild in heirs
+
+
+def test_pids_come_back(family: Family) -> None:
+    """One that is another process now is nobody's: neither a root that started at
+    another time nor a child that says that it is another's."""
+    population = Population()
+    started = ticks(family.pid)
+    assert population.families({family.pid: started + 1}, now=0.0) == {}
+    assert family.child in population.families({family.pid: started}, now=0.0)
+    mistaken = Population(_children={os.getpid(): [family.child]}, _counted_at=0.0)
+    assert set(mistaken.families({os.getpid(): None}, now=0.0)) == {os.getpid()}
