@@ -20,7 +20,7 @@ from supervisor.core.explain import explain_incident, summarise_incident
 from supervisor.core.status import JobStatus, status_from_json, status_json
 from supervisor.host.clock import Clock
 from supervisor.host.ledger import IncidentRow, Ledger, LedgerError
-from supervisor.host.status import stored_status
+from supervisor.host.status import stored_statuses
 from supervisor.wire.paths import StatePaths
 
 
@@ -74,8 +74,7 @@ def stored_jobs(state_dir: Path) -> list[dict[str, Any]]:
     paths = StatePaths(state_dir)
     with reading(paths) as ledger:
         now = Clock().now()
-        runs = [] if ledger is None else ledger.latest_runs()
-        found = [stored_status(ledger, run, paths, now=now) for run in runs if ledger]
+        found = [] if ledger is None else stored_statuses(ledger, paths, now=now)
     return [status_json(item) for item in found]
 
 

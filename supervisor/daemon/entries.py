@@ -10,6 +10,7 @@ from supervisor.core.status import JobState, JobStatus
 from supervisor.host.ledger import RunRow
 from supervisor.host.ledger_jobs import JobRow, Wanted
 from supervisor.host.lock import Lock
+from supervisor.host.status import never_begun
 from supervisor.supervise import Supervisor
 
 
@@ -107,7 +108,7 @@ class Entry:
             )
         if self.ended is not None:
             return self.ended
-        message = f"stopped; trainwarden start {self.name} begins or resumes it"
+        message = never_begun(self.name)
         return JobStatus(
             job=self.name, state=JobState.DRAINED, attempt=0, message=message
         )

@@ -19,7 +19,7 @@ from supervisor.core.treatment import NOTHING, Treatment, described, from_json
 from supervisor.core.verdicts import RemedyKind
 from supervisor.host.attempts import read_shimmed, same_process
 from supervisor.host.ledger import Ledger, RunRow
-from supervisor.host.ledger_jobs import JobBook
+from supervisor.host.ledger_jobs import JobBook, JobRow, Wanted
 from supervisor.host.lock import is_locked
 from supervisor.host.telemetry import Telemetry
 from supervisor.wire.page import MemorySource, Page, Phase
@@ -27,6 +27,7 @@ from supervisor.wire.paths import RunPaths, StatePaths
 
 GONE = "its supervisor is gone; run the same command again to resume"
 DAEMON_GONE = "its daemon is gone, and training goes on; the next daemon takes it over"
+NO_DAEMON = "waits for its daemon, which does not run"
 RESTARTS = {kind for kind in RemedyKind if kind.restarts}
 Number = TypeVar("Number", int, float)
 Incidents = Mapping[tuple[Cause, RemedyKind], int]
@@ -168,6 +169,30 @@ def _snapshot(page: Page, now: float) -> SnapshotStatus | None:
     if page.snapshot_step is None or age is None:
         return None
     return SnapshotStatus(step=page.snapshot_step, age_seconds=age)
+
+
+def stored_statuses(
+    ledger: Ledger, paths: StatePaths, *, now: float
+) -> list[JobStatus]:
+    """The status of every job as the files tell it: of those that ran, by name, then of
+    those that wait for a daemon to begin them, in turn."""
+    ran = [stored_status(ledger, run, paths, now=now) for run in ledger.latest_runs()]
+    known = {status.job for status in ran}
+    jobs = [row for row in JobBook(ledger).jobs() if row.name not in known]
+    return ran + [_never_begun(row) for row in jobs]
+
+
+def _never_begun(row: JobRow) -> JobStatus:
+    if row.wanted is Wanted.RUN:
+        state, message = JobState.QUEUED, NO_DAEMON
+    else:
+        state, message = JobState.DRAINED, never_begun(row.name)
+    return JobStatus(job=row.name, state=state, attempt=0, message=message)
+
+
+def never_begun(job: str) -> str:
+    """What to say of a job that was stopped before it ran."""
+    return f"stopped; trainwarden start {job} begins or resumes it"
 
 
 def stored_status(

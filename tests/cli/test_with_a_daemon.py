@@ -25,7 +25,7 @@ from supervisor.daemon.quarters import user_name
 from supervisor.daemon.requests import answer
 from supervisor.host.control import Request, Response
 from supervisor.host.ledger import Ledger
-from supervisor.host.ledger_jobs import JobBook
+from supervisor.host.ledger_jobs import JobBook, Wanted
 from supervisor.host.lock import acquire
 from supervisor.wire.directive import Directive
 from supervisor.wire.paths import StatePaths
@@ -328,6 +328,22 @@ def test_a_daemon_that_is_gone(
         assert done.exit_code == 0
         assert shown in done.stdout
         assert done.stderr == f"no daemon runs in {mine}: its files tell\n"
+
+
+def test_what_a_daemon_that_is_gone_has_not_begun(mine: Path) -> None:
+    """Jobs that wait for their turn are not lost, and are shown after those that ran."""
+    mine.mkdir(parents=True)
+    kept_out(mine, "GPU-z")
+    with contextlib.closing(Ledger(StatePaths(mine).ledger)) as ledger:
+        book = JobBook(ledger)
+        for name in ("old", "first", "second"):
+            book.put(name, owner="alice", spec={}, source=None, now=1.0)
+        book.want("second", Wanted.STOP)
+    shown = [(one["job"], one["state"], one["attempt"]) for one in told("status")]
+    assert shown == [
+        ("old", "interrupted", 0), ("first", "queued", 0), ("second", "drained", 0)
+    ]  # fmt: skip
+    assert "waits for its daemon" in invoke("status").stdout
 
 
 def test_the_box_is_told_apart(
