@@ -14,15 +14,14 @@ from supervisor.core.forecast import (
 )
 from supervisor.core.memory_news import foreseen, sentence
 from supervisor.core.spec import Spec
-from supervisor.host.main_memory import capacity, private_bytes
+from supervisor.host.main_memory import capacity
+from supervisor.host.worker_memory import WorkerMemory
 from supervisor.wire.page import Page, Phase
 from supervisor.wire.paths import AttemptPaths
 from supervisor.wire.readings import AllocatorReading, unpack
 
 HOST_SECONDS = 1.0
 """How often main memory of the training process is looked at."""
-TREE_SECONDS = 5.0
-"""... and that of its workers, which costs more: the kernel walks their pages."""
 ROOM_SECONDS = 5.0
 """... and what it may grow to, as long as it is far from that."""
 FAR = 0.5
@@ -53,8 +52,7 @@ class MemoryWatch:
     _device_ns: int | None = None
     _recent_ns: int = 0
     _host_at: float = -math.inf
-    _tree_at: float = -math.inf
-    _tree_bytes: int = 0
+    _workers: WorkerMemory = field(default_factory=WorkerMemory)
     _room_at: float = -math.inf
     _room: int | None = None
     """What main memory may grow to, as last looked at; None: not known."""
@@ -100,7 +98,7 @@ class MemoryWatch:
     def _begin(self, attempt: int) -> None:
         self._attempt, self._watch, self.forecasts = attempt, Watch(), []
         self._first_step, self._device_ns, self._recent_ns = None, None, 0
-        self._tree_at, self._tree_bytes = -math.inf, 0
+        self._workers = WorkerMemory()
         self._room_at = -math.inf
 
     def _of_allocator(self, page: Page, now: float) -> list[Reading]:
@@ -128,10 +126,10 @@ class MemoryWatch:
         if pid is None or rss is None or now - self._host_at < HOST_SECONDS:
             return []
         self._host_at = now
-        if now - self._tree_at >= TREE_SECONDS:
-            self._tree_at = now
-            self._tree_bytes = private_bytes(tree - {pid})
-        held = rss + self._tree_bytes
+        workers = self._workers.of(tree - {pid}, now=now)
+        if workers is None:
+            return []  # a sum without them would seem to grow when they are known
+        held = rss + workers
         if self._room_is_due(held, now):
             self._room_at = now
             self._room = capacity(pid, rss=held, limit=self.host_limit)
