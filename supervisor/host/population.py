@@ -6,6 +6,7 @@ milliseconds. Here every process is asked for its parent, once, when it is new, 
 runs together.
 """
 
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,6 +15,10 @@ from supervisor.host.proc import PROC, Stat, stat
 
 FRESH_SECONDS = 1.0
 """Who was there so long ago at most is who is there: runs are looked at together."""
+STALE_SECONDS = 60.0
+"""What is known since longer ago is asked again: pids come back."""
+PARTS = 12
+"""At each count one of so many parts is asked again, whoever it was."""
 
 
 @dataclass(slots=True)
@@ -23,6 +28,7 @@ class Population:
     _parents: dict[int, int] = field(default_factory=dict[int, int])
     _children: dict[int, list[int]] = field(default_factory=dict[int, list[int]])
     _counted_at: float | None = None
+    _counts: int = 0
 
     def families(
         self, roots: Mapping[int, int | None], *, now: float
@@ -34,7 +40,10 @@ class Population:
         finds it then. Whose parent has ended is somebody else's child (of init, or of a
         subreaper: prctl(2)); who is to be kept in sight then must be asked for.
         """
-        if self._counted_at is None or now - self._counted_at >= FRESH_SECONDS:
+        last = -math.inf if self._counted_at is None else self._counted_at
+        if now - last >= FRESH_SECONDS or not self._parents.keys() >= roots.keys():
+            if now - last >= STALE_SECONDS:
+                self._parents.clear()
             self._count()
             self._counted_at = now
         found: dict[int, Stat] = {}
@@ -53,17 +62,20 @@ class Population:
             found[pid] = seen
             for child in self._children.get(pid, ()):
                 known = stat(child)
-                # Pids come back: a child is who says so itself.
-                if known is not None and known.parent == pid:
+                # Pids come back, and orphans have another parent: the child tells. One
+                # whose parent is a zombie, say, is the subreaper's, and of the family.
+                if known is not None and (known.parent == pid or known.parent in found):
                     waiting.append((child, known))
 
     def _count(self) -> None:
-        """Ask whoever is new, and whoever's parent has ended."""
+        """Ask whoever is new, whoever's parent has ended, and a part of the others."""
+        self._counts += 1
+        again = self._counts % PARTS
         there = {int(name) for name in os.listdir(PROC) if name.isdigit()}  # noqa: PTH208  # many
         parents: dict[int, int] = {}
         for pid in there:
             parent = self._parents.get(pid)
-            if parent is None or parent not in there:
+            if parent is None or parent not in there or pid % PARTS == again:
                 known = stat(pid)
                 if known is None:
                     continue

@@ -1,6 +1,7 @@
 """Who came of whom: real processes."""
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -8,7 +9,12 @@ from dataclasses import dataclass
 
 import pytest
 
-from supervisor.host.population import FRESH_SECONDS, Population
+from supervisor.host.population import (
+    FRESH_SECONDS,
+    PARTS,
+    STALE_SECONDS,
+    Population,
+)
 from supervisor.host.proc import stat
 
 FAMILY = """
@@ -33,6 +39,29 @@ child.stdin.close()
 child.wait()
 print("ended", flush=True)
 input()
+"""
+ZOMBIE = """
+import ctypes, os, subprocess, sys
+ctypes.CDLL(None).prctl(36, 1)  # PR_SET_CHILD_SUBREAPER
+ORPHAN = (
+    "import subprocess, sys; sys.stdin.readline();"
+    "late = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']);"
+    "print(late.pid, flush=True); late.wait()"
+)
+BETWEEN = (
+    "import os, subprocess, sys;"
+    f"one = subprocess.Popen([sys.executable, '-c', {ORPHAN!r}], stdin=int(sys.argv[1]));"
+    "print(os.getpid(), one.pid, flush=True); sys.stdin.readline(); os._exit(0)"
+)
+reader, writer = os.pipe()
+between = subprocess.Popen(
+    [sys.executable, "-c", BETWEEN, str(reader)], stdin=subprocess.PIPE, pass_fds=[reader]
+)
+sys.stdin.readline()
+between.stdin.close()  # it ends, and is not waited for
+os.waitid(os.P_PID, between.pid, os.WEXITED | os.WNOWAIT)
+os.write(writer, b"\\n")
+sys.stdin.read()
 """
 
 
@@ -127,6 +156,45 @@ def test_whose_parent_ended_is_found_with_its_next(family: Family) -> None:
     assert family.grandchild in heirs
 
 
+def test_an_orphan_of_a_zombie_stays_in_the_family() -> None:
+    """Its parent has ended and nobody has waited for that; the subreaper has it, as a
+    shim is one (prctl(2)), and what it starts later is found as well."""
+    with subprocess.Popen(
+        [sys.executable, "-c", ZOMBIE],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as shim:
+        assert shim.stdin is not None
+        assert shim.stdout is not None
+        parent, orphan = map(int, shim.stdout.readline().split())
+        population, shims = Population(), {shim.pid: None}
+        assert {parent, orphan} <= population.families(shims, now=0.0).keys()
+        shim.stdin.write("\n")
+        shim.stdin.flush()
+        late = int(shim.stdout.readline())
+        for now in (FRESH_SECONDS, 2 * FRESH_SECONDS):
+            found = population.families(shims, now=now)
+            assert found[parent].state == "Z"
+            assert {orphan, late} <= found.keys()
+        os.kill(late, signal.SIGKILL)
+        os.kill(orphan, signal.SIGKILL)
+        shim.stdin.close()
+
+
+def test_what_is_known_is_asked_again(family: Family) -> None:
+    """A pid may be another process since: one part at each count, all after a while."""
+    for seconds, counts in ((FRESH_SECONDS, PARTS), (STALE_SECONDS, 1)):
+        population = Population(
+            _parents={family.pid: 1, family.child: 1, 1: 0}, _counted_at=0.0
+        )
+        roots = {family.pid: None}
+        assert set(population.families(roots, now=0.0)) == {family.pid}
+        whole = {family.pid, family.child, family.grandchild}
+        times = [(count + 1) * seconds for count in range(counts)]
+        assert set([population.families(roots, now=now) for now in times][-1]) == whole
+
+
 def test_pids_come_back(family: Family) -> None:
     """One that is another process now is nobody's: neither a root that started at
     another time nor a child that says that it is another's."""
@@ -134,5 +202,9 @@ def test_pids_come_back(family: Family) -> None:
     started = ticks(family.pid)
     assert population.families({family.pid: started + 1}, now=0.0) == {}
     assert family.child in population.families({family.pid: started}, now=0.0)
-    mistaken = Population(_children={os.getpid(): [family.child]}, _counted_at=0.0)
+    mistaken = Population(
+        _parents={os.getpid(): 1},
+        _children={os.getpid(): [family.child]},
+        _counted_at=0.0,
+    )
     assert set(mistaken.families({os.getpid(): None}, now=0.0)) == {os.getpid()}
