@@ -119,8 +119,7 @@ class Server:
         self._attending = Attending(http, name="metrics-http")
 
     def close(self) -> None:
-        """Stop listening, and end what was kept; other requests under way are left to
-        their time limit."""
+        """Stop listening; requests under way are left to their time limit."""
         self._attending.close()
         self._kept.close()
 
@@ -140,28 +139,40 @@ class _Kept:
     """The connections that stay open from one request to the next."""
 
     def __init__(self) -> None:
-        self._open: set[socket.socket] = set()
+        self._count = 0
+        self._waiting: set[socket.socket] = set()
         self._changing = threading.Lock()
         self._closed = False
 
     @contextlib.contextmanager
-    def keeping(self, connection: socket.socket) -> Generator[bool]:
-        """Whether ``connection`` may stay open, for as long as it is served."""
+    def keeping(self) -> Generator[bool]:
+        """Whether one more may stay open, for as long as it is served."""
         with self._changing:
-            kept = not self._closed and len(self._open) < MOST_KEPT
-            if kept:
-                self._open.add(connection)
+            kept = self._count < MOST_KEPT
+            self._count += kept
         try:
             yield kept
         finally:
             with self._changing:
-                self._open.discard(connection)
+                self._count -= kept
+
+    @contextlib.contextmanager
+    def waiting(self, connection: socket.socket) -> Generator[bool]:
+        """Whether to wait for the next request on ``connection``; done so in here."""
+        with self._changing:
+            if not self._closed:
+                self._waiting.add(connection)
+        try:
+            yield not self._closed
+        finally:
+            with self._changing:
+                self._waiting.discard(connection)
 
     def close(self) -> None:
-        """End all of them: whoever waits on one for a request meets its end."""
+        """End those that wait; the others end with the answer that is under way."""
         with self._changing:
             self._closed = True
-            for connection in self._open:
+            for connection in self._waiting:
                 with contextlib.suppress(OSError):  # its reader was faster
                     # Not TLS' own, which is not for another thread to do.
                     socket.socket.shutdown(connection, socket.SHUT_RDWR)
@@ -218,7 +229,7 @@ class _Handler(BaseHTTPRequestHandler):
     @override
     def handle(self) -> None:
         """One request after the other, as long as the next one comes soon."""
-        with self.server.kept.keeping(self.connection) as self._kept:
+        with self.server.kept.keeping() as self._kept:
             self.close_connection = True
             self.handle_one_request()
             while not self.close_connection and self._goes_on():
@@ -228,7 +239,8 @@ class _Handler(BaseHTTPRequestHandler):
         """Wait for the next request: whether one comes."""
         self.connection.settimeout(KEPT_SECONDS)
         try:
-            return bool(cast("BufferedReader", self.rfile).peek(1))
+            with self.server.kept.waiting(self.connection) as wanted:
+                return wanted and bool(cast("BufferedReader", self.rfile).peek(1))
         except OSError:
             return False
         finally:
@@ -257,14 +269,16 @@ class _Handler(BaseHTTPRequestHandler):
             if form.gzipped:
                 self.send_header("Content-Encoding", "gzip")
         self.send_header("Content-Length", str(len(body)))
-        if not self._kept or self._has_a_body():
+        if not self._may_go_on():
             self.send_header("Connection", "close")
         self.end_headers()
         return body
 
-    def _has_a_body(self) -> bool:
-        """Nobody reads it, so it must not be taken for the next request."""
-        return "Content-Length" in self.headers or "Transfer-Encoding" in self.headers
+    def _may_go_on(self) -> bool:
+        """Not after a body: nobody reads it, and it must not be taken for the next
+        request. Not with HTTP/1.0, which would have to be told."""
+        body = "Content-Length" in self.headers or "Transfer-Encoding" in self.headers
+        return self._kept and not body and self.request_version == "HTTP/1.1"
 
     @override
     def log_message(self, format: str, *args: object) -> None:
@@ -284,7 +298,9 @@ def wanted(*, accept: str, encodings: str, reader: str) -> Form:
 
 def is_near(address: str) -> bool:
     """Whether a reader with that address is on this machine, by the address alone."""
-    return ipaddress.ip_address(address.partition("%")[0]).is_loopback
+    found = ipaddress.ip_address(address.partition("%")[0])
+    mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
+    return (mapped or found).is_loopback
 
 
 def takes_gzip(encodings: str) -> bool:

@@ -198,6 +198,8 @@ def address_of_ours() -> str:
         ("127.0.0.1", True),
         ("127.8.8.8", True),
         ("::1", True),
+        ("::ffff:127.0.0.1", True),
+        ("::ffff:10.0.0.1", False),
         ("10.0.0.1", False),
         ("fe80::1%eth0", False),
     ],
@@ -253,6 +255,15 @@ def test_a_body_is_not_a_request(server: Server) -> None:
     assert b"Connection: close" in said
 
 
+def test_http_1_0_is_not_kept(server: Server) -> None:
+    """Whoever reads to the end of the connection meets it."""
+    where = (server.address.host, server.address.port)
+    with socket.create_connection(where, timeout=10) as connection:
+        connection.sendall(b"GET /-/healthy HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
+        with connection.makefile("rb") as file:
+            assert file.read().endswith(b"healthy\n")
+
+
 def test_not_too_many_are_kept(server: Server) -> None:
     """Whoever comes beyond ``MOST_KEPT`` is answered all the same, and not kept; where
     one has left there is room again."""
@@ -287,6 +298,25 @@ def test_closing_ends_what_is_kept(board: Board) -> None:
         connection = HTTPConnection(str(server.address), timeout=10)
         connection.request("GET", "/-/healthy")
         assert connection.getresponse().read() == b"healthy\n"
+    assert connection.sock.recv(1) == b""
+    connection.close()
+
+
+def test_closing_lets_an_answer_end() -> None:
+    """What is under way is not cut off; after it the connection ends."""
+    body, asked, may_answer = b"x" * 5_000_000, threading.Event(), threading.Event()
+
+    def source(_form: Form) -> bytes:
+        asked.set()
+        assert may_answer.wait(30)
+        return body
+
+    with serve(FREE, source) as server:
+        connection = HTTPConnection(str(server.address), timeout=30)
+        connection.request("GET", "/metrics")
+        assert asked.wait(30)
+    may_answer.set()
+    assert connection.getresponse().read() == body
     assert connection.sock.recv(1) == b""
     connection.close()
 
