@@ -8,7 +8,6 @@ waits for that here.
 
 import threading
 import time
-from collections.abc import Collection
 from dataclasses import dataclass
 
 from supervisor.host.main_memory import private_bytes
@@ -16,18 +15,27 @@ from supervisor.host.main_memory import private_bytes
 LEAST_SECONDS = 5.0
 """From one measurement to the next, at least ..."""
 SHARE = 2e-3
-"""... and so long that measuring takes no more than this part of the time."""
+"""... and so long that measuring takes no more than this part of the time ..."""
+MOST_SECONDS = 60.0
+"""... but not longer: a leak is to be seen before memory is out."""
 
 
 def seconds_between(cost: float) -> float:
     """From a measurement that took ``cost`` seconds to the next."""
-    return max(LEAST_SECONDS, cost / SHARE)
+    return min(max(LEAST_SECONDS, cost / SHARE), MOST_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
 class _Measured:
     size_bytes: int
+    pids: frozenset[int]
+    at: float
     next_at: float
+
+    def is_due(self, pids: frozenset[int], *, now: float) -> bool:
+        """Whether to measure again: sooner where they are others."""
+        others = pids != self.pids and now >= self.at + LEAST_SECONDS
+        return others or now >= self.next_at
 
 
 class WorkerMemory:
@@ -37,16 +45,17 @@ class WorkerMemory:
         self._measured: _Measured | None = None
         self._thread: threading.Thread | None = None
 
-    def of(self, pids: Collection[int], *, now: float) -> int | None:
+    def of(self, pids: frozenset[int], *, now: float) -> int | None:
         """What ``pids`` hold that no other process shares, in bytes, as last measured;
         None: not known yet. Never waits. ``now``: monotonic seconds."""
         if not pids:
             return 0
         known = self._measured
-        if (known is None or now >= known.next_at) and not self._is_measuring():
+        due = known is None or known.is_due(pids, now=now)
+        if due and not self._is_measuring():
             self._thread = threading.Thread(
                 target=self._measure,
-                args=(tuple(pids), now),
+                args=(pids, now),
                 name="worker-memory",
                 daemon=True,
             )
@@ -56,8 +65,8 @@ class WorkerMemory:
     def _is_measuring(self) -> bool:
         return self._thread is not None and self._thread.is_alive()
 
-    def _measure(self, pids: Collection[int], now: float) -> None:
+    def _measure(self, pids: frozenset[int], now: float) -> None:
         began = time.monotonic()
         size = private_bytes(pids)
         cost = time.monotonic() - began
-        self._measured = _Measured(size, now + seconds_between(cost))
+        self._measured = _Measured(size, pids, now, now + seconds_between(cost))
