@@ -55,7 +55,8 @@ class Proportional:
     def is_due(self, *, resident_bytes: int, now: float) -> bool:
         """Whether to look again."""
         changed = abs(resident_bytes - self.resident_bytes)
-        alike = changed <= CHANGED * self.resident_bytes
+        known = self.size_bytes is not None
+        alike = known and changed <= CHANGED * self.resident_bytes
         return now >= self.next_at and (not alike or now - self.at >= UNCHANGED_SECONDS)
 
 

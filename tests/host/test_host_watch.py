@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -152,6 +153,8 @@ def test_when_proportional_memory_is_due(
     """Where resident memory has changed, not too soon; in any case in the end."""
     last = Proportional(size_bytes=900, resident_bytes=1000, at=100.0, next_at=150.0)
     assert last.is_due(resident_bytes=resident_bytes, now=now) is due
+    failed = replace(last, size_bytes=None)
+    assert failed.is_due(resident_bytes=1000, now=now) is (now >= 150.0)
 
 
 def test_what_ended_is_not_there(family: Family) -> None:
