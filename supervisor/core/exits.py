@@ -51,6 +51,8 @@ def parse_status(text: str) -> tuple[int | None, int | None] | None:
         return None
     if match["signal"] and int(match["signal"]):
         second = int(match["signal"])
+        if second > MOST_CODE:
+            return None
         return (None, second) if second in SIGNALS else (second, None)
     return (None, -code) if code < 0 else (code, None)
 

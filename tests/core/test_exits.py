@@ -19,6 +19,7 @@ from supervisor.core.exits import parse_status, signal_name
         ("soon", None),
         ("255", (255, None)),
         ("256", None),
+        ("0:256", None),
         ("-64", (None, 64)),
         ("-65", None),
     ],
