@@ -6,6 +6,7 @@ Keras is whole: here it is still in the middle of its own import.
 
 import functools
 import os
+import re
 import sys
 from collections.abc import Mapping
 from importlib import metadata
@@ -26,9 +27,9 @@ OTHER_BACKENDS = {
     "keras.src.backend.openvino.trainer": "OpenVINO",
     "tf_keras.src.engine.training": "legacy Keras 2",
 }
-NO_GPU = frozenset({"", "-1", "NoDevFiles"})
-"""``CUDA_VISIBLE_DEVICES`` of who wants none (CUDA C++ Programming Guide, environment
-variables; the last is Slurm's)."""
+NAMED_GPU = re.compile(r"\s*(\d|GPU-|MIG-)")
+"""How ``CUDA_VISIBLE_DEVICES`` of who wants a GPU begins; whatever comes after what is
+none is not seen (CUDA C++ Programming Guide, environment variables)."""
 
 
 def refuse(attempt: Attempt, sentence: str) -> NoReturn:
@@ -92,9 +93,6 @@ def _tensorflow(attempt: Attempt, tf: ModuleType) -> None:
     """Before any op runs: memory of the GPUs, and determinism where asked for."""
     directive = attempt.directive
     gpus = tf.config.list_physical_devices("GPU")
-    missed = None if gpus or on_cpu(directive) else missing(os.environ)
-    if missed is not None:
-        attempt.notice(missed)
     for gpu in gpus:
         if directive.gpu_memory_limit_bytes is not None:
             limit = max(1, directive.gpu_memory_limit_bytes // 2**20)
@@ -123,7 +121,7 @@ def on_cpu(directive: Directive) -> bool:
 def missing(environment: Mapping[str, str]) -> str | None:
     """What to say where TensorFlow sees no GPU: nothing, unless one was asked for."""
     asked = environment.get("CUDA_VISIBLE_DEVICES", "")
-    if asked in NO_GPU:
+    if NAMED_GPU.match(asked) is None:
         return None
     return (
         f"GPU {asked} was asked for, and TensorFlow sees none: training is on the CPU."
@@ -150,14 +148,23 @@ def _keras(attempt: Attempt, trainer: ModuleType) -> None:
     if sentence is not None:
         refuse(attempt, sentence)
     original = trainer.TensorFlowTrainer.fit
+    tell_of_gpu = functools.cache(functools.partial(_tell_of_missing_gpu, attempt))
 
     @functools.wraps(original)
     def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
+        tell_of_gpu()  # not before: TensorFlow may be there for its data alone
         module = isolation.load("trainers.fit_supervised")
         return module.fit(attempt, original, self, args, kwargs)
 
     trainer.TensorFlowTrainer.fit = fit
     _tell_of_train_on_batch(attempt, trainer.TensorFlowTrainer)
+
+
+def _tell_of_missing_gpu(attempt: Attempt) -> None:
+    seen = sys.modules["tensorflow"].config.list_physical_devices("GPU")
+    missed = None if seen or on_cpu(attempt.directive) else missing(os.environ)
+    if missed is not None:
+        attempt.notice(missed)
 
 
 def _tell_of_train_on_batch(attempt: Attempt, trainer: Any) -> None:

@@ -33,14 +33,27 @@ def wait_for(path: Path) -> None:
 
 
 NO_GPU_HERE = """
+import sys
 import tensorflow as tf
+if len(sys.argv) > 1:
+    import keras
+    model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    for _ in range(2):
+        model.fit(tf.zeros((4, 1)), tf.zeros((4, 1)), verbose=0)
 print(tf.config.list_physical_devices("GPU"))
 """
 
 
 @pytest.mark.parametrize(
     ("asked", "limit", "told"),
-    [("4095", None, 1), ("-1", None, 0), ("", None, 0), ("4095", 2**30, 0)],
+    [
+        ("4095", None, 1),
+        ("-1,0", None, 0),
+        ("none", None, 0),
+        ("", None, 0),
+        ("4095", 2**30, 0),
+    ],
 )
 def test_a_gpu_that_is_not_there(
     attempts: Attempts, asked: str, limit: int | None, told: int
@@ -49,13 +62,21 @@ def test_a_gpu_that_is_not_there(
     outcome = run(
         attempts,
         NO_GPU_HERE,
+        "fit",
         environment={"CUDA_VISIBLE_DEVICES": asked},
         memory_limit_bytes=limit,
     )
     assert outcome.out == "[]\n", outcome.err
     notices = [notice["sentence"] for notice in outcome.of(Kind.NOTICE)]
-    assert len(notices) == told
-    assert all("GPU 4095 was asked for" in one for one in notices)
+    assert sum("GPU 4095 was asked for" in one for one in notices) == told
+    assert sum("was asked for" in one for one in notices) == told
+
+
+def test_tensorflow_without_its_trainer_may_be_on_the_cpu(attempts: Attempts) -> None:
+    """Only its data pipelines are wanted, say: the training is somebody else's."""
+    outcome = run(attempts, NO_GPU_HERE, environment={"CUDA_VISIBLE_DEVICES": "4095"})
+    assert outcome.out == "[]\n", outcome.err
+    assert outcome.of(Kind.NOTICE) == []
 
 
 AS_PYTHON = """
