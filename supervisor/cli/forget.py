@@ -15,6 +15,7 @@ from supervisor.cli.records import stored_jobs
 from supervisor.host.clock import Clock
 from supervisor.host.job_files import JobFiles
 from supervisor.host.ledger import Ledger, LedgerError
+from supervisor.host.ledger_jobs import JobBook
 from supervisor.host.lock import acquire
 from supervisor.wire.paths import StatePaths
 
@@ -58,8 +59,9 @@ def _forget(paths: StatePaths, job: str) -> None:
     if held is None or state["pid"] is not None:
         fail(f"{job} runs; end it first", exit_code=1)
     try:
-        with closing(Ledger(paths.ledger)) as ledger:
+        with closing(Ledger(paths.ledger)) as ledger, ledger.transaction():
             ledger.forget(job, now=Clock().wall())
+            JobBook(ledger).forget(job)  # or the next daemon would begin it
     except LedgerError as error:
         fail(str(error), exit_code=1)
     finally:

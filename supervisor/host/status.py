@@ -176,13 +176,18 @@ def stored_statuses(
 ) -> list[JobStatus]:
     """The status of every job as the files tell it: of those that ran, by name, then of
     those that wait for a daemon to begin them, in turn."""
-    ran = [stored_status(ledger, run, paths, now=now) for run in ledger.latest_runs()]
-    known = {status.job for status in ran}
-    jobs = [row for row in JobBook(ledger).jobs() if row.name not in known]
-    return ran + [_never_begun(row) for row in jobs]
+    jobs = {row.name: row for row in JobBook(ledger).jobs()}
+    found: list[JobStatus] = []
+    for run in ledger.latest_runs():
+        job = jobs.get(run.job)
+        waits = job is not None and run.state.ended and (job.again or job.fresh)
+        if not waits:
+            found.append(stored_status(ledger, run, paths, now=now))
+            jobs.pop(run.job, None)
+    return found + [_not_begun(row) for row in jobs.values()]
 
 
-def _never_begun(row: JobRow) -> JobStatus:
+def _not_begun(row: JobRow) -> JobStatus:
     if row.wanted is Wanted.RUN:
         state, message = JobState.QUEUED, NO_DAEMON
     else:

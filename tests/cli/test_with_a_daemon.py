@@ -19,6 +19,7 @@ from supervisor.core.access import Caller
 from supervisor.core.config import build_config
 from supervisor.core.effects import Quarantine
 from supervisor.core.history import AttemptHistory
+from supervisor.core.status import JobState
 from supervisor.daemon.compose import composed
 from supervisor.daemon.loop import Daemon
 from supervisor.daemon.quarters import user_name
@@ -344,6 +345,27 @@ def test_what_a_daemon_that_is_gone_has_not_begun(mine: Path) -> None:
         ("old", "interrupted", 0), ("first", "queued", 0), ("second", "drained", 0)
     ]  # fmt: skip
     assert "waits for its daemon" in invoke("status").stdout
+
+
+def test_what_was_begun_once_and_waits_again(mine: Path) -> None:
+    """Somebody asked for another start, and no daemon was there any more; forgotten,
+    it is not begun by the next."""
+    mine.mkdir(parents=True)
+    kept_out(mine, "GPU-z")
+    with contextlib.closing(Ledger(StatePaths(mine).ledger)) as ledger:
+        ledger.set_state(
+            1, state=JobState.FINISHED, message="ok", treatment=None, ended_at=3.0
+        )
+        book = JobBook(ledger)
+        for name in ("old", "new"):
+            book.put(name, owner="alice", spec={}, source=None, now=1.0)
+        assert [one["state"] for one in told("status")] == ["queued", "queued"]
+        book.begun("old")
+        assert [one["state"] for one in told("status")] == ["finished", "queued"]
+        for name in ("old", "new"):
+            assert told("forget", name)["job"] == name
+        assert told("status") == book.jobs() == []
+        assert invoke("forget", "new").exit_code == 2
 
 
 def test_the_box_is_told_apart(
