@@ -168,18 +168,22 @@ def test_an_orphan_of_a_zombie_stays_in_the_family() -> None:
         assert shim.stdin is not None
         assert shim.stdout is not None
         parent, orphan = map(int, shim.stdout.readline().split())
-        population, shims = Population(), {shim.pid: None}
-        assert {parent, orphan} <= population.families(shims, now=0.0).keys()
-        shim.stdin.write("\n")
-        shim.stdin.flush()
-        late = int(shim.stdout.readline())
-        for now in (FRESH_SECONDS, 2 * FRESH_SECONDS):
-            found = population.families(shims, now=now)
-            assert found[parent].state == "Z"
-            assert {orphan, late} <= found.keys()
-        os.kill(late, signal.SIGKILL)
-        os.kill(orphan, signal.SIGKILL)
-        shim.stdin.close()
+        ended_with_us = [orphan]
+        try:
+            population, shims = Population(), {shim.pid: None}
+            assert {parent, orphan} <= population.families(shims, now=0.0).keys()
+            shim.stdin.write("\n")
+            shim.stdin.flush()
+            late = int(shim.stdout.readline())
+            ended_with_us.append(late)
+            for now in (FRESH_SECONDS, 2 * FRESH_SECONDS):
+                found = population.families(shims, now=now)
+                assert found[parent].state == "Z"
+                assert {orphan, late} <= found.keys()
+        finally:
+            for pid in ended_with_us:
+                os.kill(pid, signal.SIGKILL)
+            shim.stdin.close()
 
 
 def test_what_is_known_is_asked_again(family: Family) -> None:
