@@ -2,8 +2,8 @@
 
 The kernel lists the children of each thread (proc(5)), and on a large machine a framework
 has hundreds of threads: to ask all of them, for every run, held up the loop for
-milliseconds. Here every process is asked for its parent, once, when it is new, and for all
-runs together.
+milliseconds. Here every process is asked for its parent when it is new, and seldom after
+that, for all runs together.
 """
 
 import math
@@ -71,7 +71,7 @@ class Population:
         """Ask whoever is new, whoever's parent has ended, and a part of the others."""
         self._counts += 1
         again = self._counts % PARTS
-        there = {int(name) for name in os.listdir(PROC) if name.isdigit()}  # noqa: PTH208  # many
+        there = {int(name) for name in os.listdir(PROC) if name.isdigit()}  # noqa: PTH208  # names suffice
         parents: dict[int, int] = {}
         for pid in there:
             parent = self._parents.get(pid)

@@ -170,7 +170,7 @@ GZIP = {"Accept-Encoding": "gzip"}
 def test_gzip_for_another_machine(board: Board) -> None:
     """A Prometheus server elsewhere gets its answer compressed, as it asks; one on this
     machine does not, whatever it asks."""
-    with serve(Address("0.0.0.0", 0), board.read) as server:  # noqa: S104  # on purpose
+    with serve(Address("0.0.0.0", 0), board.read) as server:  # noqa: S104  # asked at two
         port = server.address.port
         for host, encoding in (("127.0.0.1", None), (address_of_ours(), "gzip")):
             connection = HTTPConnection(host, port, timeout=10)
