@@ -11,7 +11,7 @@ from supervisor.core.tiers import NO_SNAPSHOTS, Taken, Tiers
 from supervisor.core.tiers import fold as fold_tiers
 from supervisor.wire.events import NO_ROOM, EventReader, Kind, Record
 from supervisor.wire.manifest import DURABLE, MEMORY
-from supervisor.wire.page import Page, read_page
+from supervisor.wire.page import Page, PageReader
 from supervisor.wire.paths import AttemptPaths
 
 
@@ -185,7 +185,7 @@ class Telemetry:
     """The page and the event file of one attempt."""
 
     def __init__(self, paths: AttemptPaths) -> None:
-        self._page = paths.page
+        self._page = PageReader(paths.page)
         self._reader = EventReader(paths.events)
         self.view = AttemptView()
 
@@ -197,4 +197,9 @@ class Telemetry:
 
     def page(self) -> Page | None:
         """Where the attempt is; None: it has not said yet."""
-        return read_page(self._page)
+        return self._page.read()
+
+    def close(self) -> None:
+        """Give both files back; whoever asks again opens them."""
+        self._page.close()
+        self._reader.close()

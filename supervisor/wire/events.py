@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from supervisor.wire.files import regular, size_of
+from supervisor.wire.files import Held
 
 MAX_LINE_BYTES = 1024 * 1024
 """Longer lines are no records of ours."""
@@ -124,7 +124,7 @@ class EventReader:
     """The supervisor's side: new whole lines since the last ``poll``."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self._file = Held(path)
         self._offset = 0
         self.rejected = 0
         """Lines that were no records."""
@@ -132,14 +132,11 @@ class EventReader:
     def poll(self, *, at_most_bytes: int = 4 * MAX_LINE_BYTES) -> list[Record]:
         """The next records; at most ``at_most_bytes`` are read in one call."""
         try:
-            new = size_of(self._path) - self._offset
+            descriptor = self._file.descriptor()
+            new = os.fstat(descriptor).st_size - self._offset
             if new <= 0:
                 return []
-            descriptor = regular(self._path)
-            try:
-                content = os.pread(descriptor, min(new, at_most_bytes), self._offset)
-            finally:
-                os.close(descriptor)
+            content = os.pread(descriptor, min(new, at_most_bytes), self._offset)
         except OSError:
             return []
         whole = content.rfind(b"\n") + 1
@@ -154,3 +151,7 @@ class EventReader:
             else:
                 records.append(record)
         return records
+
+    def close(self) -> None:
+        """Give the file back; ``poll`` opens it again."""
+        self._file.close()

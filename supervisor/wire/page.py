@@ -18,13 +18,15 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from supervisor.wire.files import regular
+from supervisor.wire.files import Held
 from supervisor.wire.readings import INTEGERS
 
 MAGIC = b"TWPAGE\0\3"
 """Identifies the file and the version of its layout (last byte)."""
 
 PAGE_BYTES = 4096
+TRIES = 20
+"""How often a reader looks for a moment in which nobody writes."""
 _UNKNOWN = -(2**63)
 _HEADER = struct.Struct("<8sQ")  # magic, sequence number
 
@@ -221,28 +223,39 @@ class PageWriter:
         _HEADER.pack_into(self._map, 0, MAGIC, self._sequence)
 
 
-def read_page(path: Path, *, tries: int = 20) -> Page | None:
-    """The newest whole page; None without a file, or without one quiet moment.
+class PageReader:
+    """A supervisor's side. Whatever the file holds, ``read`` does not raise: its writer
+    may have died in a write, or may not be ours."""
 
-    Whatever the file holds, this does not raise: its writer may have died in a write,
-    or may not be ours.
-    """
-    try:
-        descriptor = regular(path)
-    except OSError:
+    def __init__(self, path: Path) -> None:
+        self._file = Held(path)
+
+    def read(self) -> Page | None:
+        """The newest whole page; None without a file, or without one quiet moment."""
+        try:
+            descriptor = self._file.descriptor()
+            for _ in range(TRIES):
+                content = os.pread(descriptor, PAGE_BYTES, 0)
+                if os.pread(descriptor, _HEADER.size, 0) == content[: _HEADER.size]:
+                    page = parse(content)
+                    if page is not None:
+                        return page
+        except OSError:
+            return None
         return None
+
+    def close(self) -> None:
+        """Give the file back; ``read`` opens it again."""
+        self._file.close()
+
+
+def read_page(path: Path) -> Page | None:
+    """The page at ``path``, read once (``PageReader``)."""
+    reader = PageReader(path)
     try:
-        for _ in range(tries):
-            content = os.pread(descriptor, PAGE_BYTES, 0)
-            if os.pread(descriptor, _HEADER.size, 0) == content[: _HEADER.size]:
-                page = parse(content)
-                if page is not None:
-                    return page
-    except OSError:
-        return None
+        return reader.read()
     finally:
-        os.close(descriptor)
-    return None
+        reader.close()
 
 
 def parse(content: bytes) -> Page | None:

@@ -15,6 +15,7 @@ from supervisor.wire.manifest import Manifest
 from supervisor.wire.page import (
     PAGE_BYTES,
     Page,
+    PageReader,
     PageWriter,
     Phase,
     decode,
@@ -82,6 +83,38 @@ def test_no_page(tmp_path: Path) -> None:
     assert read_page(tmp_path / "page") is None
     (tmp_path / "page").write_bytes(b"x" * PAGE_BYTES)
     assert read_page(tmp_path / "page") is None
+
+
+def test_files_that_are_kept_open(tmp_path: Path) -> None:
+    """Whoever reads again and again finds what came later, also of what was removed;
+    a link is never followed, and what was given back is opened anew."""
+    path = tmp_path / "page"
+    reader = PageReader(path)
+    path.symlink_to(tmp_path / "other")
+    PageWriter(tmp_path / "other")
+    assert reader.read() is None
+    path.unlink()
+    writer = PageWriter(path)
+    assert reader.read() == Page()
+    path.unlink()
+    writer.set(step=3)
+    assert reader.read() == Page(step=3)
+    reader.close()
+    assert reader.read() is None
+    PageWriter(path)
+    assert reader.read() == Page()
+
+
+def test_nothing_stays_open(tmp_path: Path) -> None:
+    """Who forgets to give a file back leaves none behind."""
+    PageWriter(tmp_path / "page")
+    EventWriter(tmp_path / "e").append(Kind.FIRST_STEP, step=1)
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(3):
+        assert read_page(tmp_path / "page") is not None
+        assert PageReader(tmp_path / "page").read() is not None
+        assert len(EventReader(tmp_path / "e").poll()) == 1
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
 def test_events_come_back_in_order(tmp_path: Path) -> None:
