@@ -186,11 +186,11 @@ def supervisor_for(
     say: Teller,
     show: Callable[[JobStatus], None] | None,
     accept_changes: bool = False,
-    population: Population | None = None,
+    population: Population,
 ) -> Supervisor:
     """What drives the run; it does not know yet what its last supervisor left undone.
 
-    ``population``: of the machine, where several runs share one.
+    ``population``: of the machine, one for all who ask.
     """
     attempts = begun.ledger.attempts(begun.row.id)
     row, spec = begun.row, begun.job.spec
@@ -215,7 +215,7 @@ def supervisor_for(
         show=show,
         accept_changes=accept_changes,
         changed_modules=begun.modules,
-        population=population or Population(),
+        population=population,
     )
 
 

@@ -226,6 +226,7 @@ def _foreground(
                 say=shown.say,
                 show=show,
                 accept_changes=choice.accept_changes,
+                population=observer.population,
             )
             supervisor.devices = observer.devices_of(job.spec.gpus)
             settle(supervisor, begun)

@@ -2,7 +2,7 @@
 
 import os
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -26,7 +26,6 @@ from supervisor.host.clock import Clock
 from supervisor.host.ledger import Ledger, RunRow
 from supervisor.host.ledger_jobs import Wanted
 from supervisor.host.observer import Observer
-from supervisor.host.population import Population
 from supervisor.host.status import paths_of
 from supervisor.supervise import Supervisor
 from supervisor.wire.files import open_regular
@@ -47,7 +46,6 @@ class Starter:
     house: House
     say: JobTeller
     observer: Observer
-    population: Population = field(default_factory=Population)
 
     def start(self, entry: Entry, gpus: tuple[str, ...]) -> Supervisor:
         """Begin the run of a job, or go on with it, on these GPUs and no others.
@@ -104,7 +102,7 @@ class Starter:
             say=partial(self.say, entry.name),
             show=None,  # the loop asks when it wants to know
             accept_changes=accept_changes,
-            population=self.population,
+            population=self.observer.population,
         )
         supervisor.devices = self.observer.devices_of(begun.job.spec.gpus)
         return supervisor

@@ -8,7 +8,7 @@ from dataclasses import replace
 from supervisor.core.allocator_estimate import estimated, gpu_of
 from supervisor.core.placement import GpuReading, named
 from supervisor.host.gpu import GpuWatch
-from supervisor.host.observer import readings
+from supervisor.host.observer import readings_of
 from supervisor.wire.page import MemorySource, Page
 
 DRIVER_SECONDS = 5.0
@@ -65,4 +65,4 @@ def gpus_once() -> tuple[GpuReading, ...]:
         while not (view.sample or view.problem) and time.monotonic() < ends:
             time.sleep(LOOK_SECONDS)
             view = watch.latest()
-        return readings(view, now=time.monotonic())
+        return readings_of(view.fresh(time.monotonic()))

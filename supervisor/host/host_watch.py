@@ -12,6 +12,7 @@ from pathlib import Path
 
 from supervisor.core.machine import Collector, Space, TreeUse
 from supervisor.host.clock import Clock
+from supervisor.host.population import Population
 from supervisor.host.trees import Trees
 
 INTERVAL_SECONDS = 5.0
@@ -55,14 +56,16 @@ class HostWatch:
         *,
         clock: Clock | None = None,
         interval_seconds: float = INTERVAL_SECONDS,
+        population: Population | None = None,
     ) -> None:
-        """``places``: a path on each file system, by its name in the metrics."""
+        """``places``: a path on each file system, by its name in the metrics.
+        ``population``: where others ask for the processes of the machine, too."""
         self._places = dict(places)
         self._clock = clock or Clock()
         self._interval = interval_seconds
         self._roots: Mapping[str, int] = {}
         self._runs: Mapping[str, object] = {}
-        self._trees = Trees()
+        self._trees = Trees(population)
         self._view = HostView()
         self._due = threading.Event()
         self._closing = threading.Event()

@@ -5,6 +5,7 @@ it takes in where the runs are, and puts up what a scrape will be told. Nothing 
 waits for a driver, a file system or a reader.
 """
 
+import math
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +13,7 @@ from pathlib import Path
 
 from supervisor.core.driver_word import DriverWord
 from supervisor.core.faults import Faults, faults_of
-from supervisor.core.gpu import Gpu
+from supervisor.core.gpu import Gpu, GpuSample
 from supervisor.core.machine import Collector, Machine
 from supervisor.core.meter import Meter, metered
 from supervisor.core.placement import GpuProcess, GpuReading, boards, named
@@ -24,6 +25,7 @@ from supervisor.host.devices import Devices
 from supervisor.host.gpu import GpuView, GpuWatch
 from supervisor.host.gpu_link import DRIVER
 from supervisor.host.host_watch import HostView, HostWatch
+from supervisor.host.population import Population
 from supervisor.host.proc import name_of
 
 NEWS = 100
@@ -36,6 +38,8 @@ FIRST_NAMESPACE = 4026531836
 """Inode of the machine's own pid namespace (linux/proc_ns.h: PROC_PID_INIT_INO). In any
 other the driver's pids are not ours."""
 
+KEPT_OUT_SECONDS = 5.0
+"""How often the ledger is asked which GPUs are given to nobody, which seldom changes."""
 KeptOut = Callable[[], Mapping[str, Collection[str]]]
 """GPUs by one of ``core.machine.KEPT_OUT``."""
 
@@ -64,13 +68,10 @@ def pids_are_ours() -> bool:
         return False
 
 
-def readings(view: GpuView, *, now: float) -> tuple[GpuReading, ...]:
+def readings_of(sample: GpuSample | None) -> tuple[GpuReading, ...]:
     """The GPUs of the box, for remedies and gates, one that is lost among them; empty:
     nothing is known now."""
-    sample = view.fresh(now)
-    if sample is None:
-        return ()
-    return tuple(_reading(gpu) for gpu in sample.gpus)
+    return () if sample is None else tuple(_reading(gpu) for gpu in sample.gpus)
 
 
 def _reading(gpu: Gpu) -> GpuReading:
@@ -167,8 +168,15 @@ class Observer:
         )
         self._expected = gpu_expected(gpus)
         self.board = board
-        self._host = HostWatch(places, clock=self.clock)
+        self.population = Population()
+        """Of the machine: the runs' supervisors ask it, and so do we."""
+        self._host = HostWatch(places, clock=self.clock, population=self.population)
         self._meters: dict[str, Meter] = {}
+        self._read: GpuSample | None = None
+        self._readings: tuple[GpuReading, ...] = ()
+        """As ``_read`` tells them."""
+        self._kept_out: Mapping[str, Collection[str]] = {}
+        self._kept_out_at = -math.inf
 
     def start(self) -> None:
         """Begin."""
@@ -201,7 +209,10 @@ class Observer:
         ]
         self._meters = {status.job: meter for meter, status in shown}
         lasting = [status for meter, status in shown if meter.shown(now)]
-        self.board.publish(lasting, replace(self.machine(), kept_out=kept_out()))
+        if now - self._kept_out_at >= KEPT_OUT_SECONDS:
+            self._kept_out, self._kept_out_at = kept_out(), now
+        machine = replace(self.machine(), kept_out=self._kept_out)
+        self.board.publish(lasting, machine)
 
     def machine(self) -> Machine:
         """What is known of the machine now."""
@@ -228,7 +239,10 @@ class Observer:
 
     def readings(self) -> tuple[GpuReading, ...]:
         """The GPUs of the box as they are now; never waits for the driver."""
-        return readings(self._watch.latest(), now=self.clock.now())
+        sample = self._watch.latest().fresh(self.clock.now())
+        if sample is not self._read:  # each run asks, at each look
+            self._read, self._readings = sample, readings_of(sample)
+        return self._readings
 
     def stuck(self) -> str | None:
         """Why the driver will not answer before a reboot; None: it does, or might."""

@@ -8,7 +8,8 @@ that, for all runs together.
 
 import math
 import os
-from collections.abc import Mapping
+import threading
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from supervisor.host.proc import PROC, Stat, stat
@@ -23,49 +24,47 @@ PARTS = 12
 
 @dataclass(slots=True)
 class Population:
-    """The processes of the machine."""
+    """The processes of the machine; for any number of threads."""
 
     _parents: dict[int, int] = field(default_factory=dict[int, int])
     _children: dict[int, list[int]] = field(default_factory=dict[int, list[int]])
-    _counted_at: float | None = None
+    _counted_at: float = -math.inf
     _counts: int = 0
+    _counting: threading.Lock = field(default_factory=threading.Lock)
 
     def families(
-        self, roots: Mapping[int, int | None], *, now: float
+        self,
+        roots: Mapping[int, int | None],
+        *,
+        now: float,
+        fresh_seconds: float = FRESH_SECONDS,
     ) -> dict[int, Stat]:
         """Those of ``roots`` that live, and all that came of them, as they are now.
 
         ``roots``: when each started (ticks since boot), by its pid; None: whenever.
-        ``now``: monotonic seconds. What happens meanwhile may be missed: who asks again
-        finds it then. Whose parent has ended is somebody else's child (of init, or of a
-        subreaper: prctl(2)); who is to be kept in sight then must be asked for.
+        ``now``: monotonic seconds. ``fresh_seconds``: as ``FRESH_SECONDS``, for who asks.
+        What happens meanwhile may be missed: who asks again finds it then. Whose parent
+        has ended is somebody else's child (of init, or of a subreaper: prctl(2)); who is
+        to be kept in sight then must be asked for.
         """
-        last = -math.inf if self._counted_at is None else self._counted_at
-        if now - last >= FRESH_SECONDS or not self._parents.keys() >= roots.keys():
-            if now - last >= STALE_SECONDS:
-                self._parents.clear()
-            self._count()
-            self._counted_at = now
+        fresh = now - self._counted_at < fresh_seconds
+        if not fresh or not self._parents.keys() >= roots.keys():
+            self.count(now=now)
+        children = self._children
         found: dict[int, Stat] = {}
         for root, started in roots.items():
             one = stat(root)
             if one is not None and started in {None, one.started_ticks}:
-                self._add(root, one, found)
+                _add(root, one, children, found)
         return found
 
-    def _add(self, pid: int, seen: Stat, found: dict[int, Stat]) -> None:
-        waiting = [(pid, seen)]
-        while waiting:
-            pid, seen = waiting.pop()
-            if pid in found:
-                continue
-            found[pid] = seen
-            for child in self._children.get(pid, ()):
-                known = stat(child)
-                # Pids come back, and orphans have another parent: the child tells. One
-                # whose parent is a zombie, say, is the subreaper's, and of the family.
-                if known is not None and (known.parent == pid or known.parent in found):
-                    waiting.append((child, known))
+    def count(self, *, now: float) -> None:
+        """See who is there ``now``, however fresh what is known."""
+        with self._counting:
+            if now - self._counted_at >= STALE_SECONDS:
+                self._parents = {}
+            self._count()
+            self._counted_at = now
 
     def _count(self) -> None:
         """Ask whoever is new, whoever's parent has ended, and a part of the others."""
@@ -81,7 +80,28 @@ class Population:
                     continue
                 parent = known.parent
             parents[pid] = parent
-        self._parents = parents
-        self._children = {}
+        children: dict[int, list[int]] = {}
         for pid, parent in parents.items():
-            self._children.setdefault(parent, []).append(pid)
+            children.setdefault(parent, []).append(pid)
+        self._parents, self._children = parents, children
+
+
+def _add(
+    pid: int,
+    seen: Stat,
+    children: Mapping[int, Sequence[int]],
+    found: dict[int, Stat],
+) -> None:
+    """Add to ``found`` the process ``pid``, and all that came of it."""
+    waiting = [(pid, seen)]
+    while waiting:
+        pid, seen = waiting.pop()
+        if pid in found:
+            continue
+        found[pid] = seen
+        for child in children.get(pid, ()):
+            known = stat(child)
+            # Pids come back, and orphans have another parent: the child tells. One
+            # whose parent is a zombie, say, is the subreaper's, and of the family.
+            if known is not None and (known.parent == pid or known.parent in found):
+                waiting.append((child, known))

@@ -13,6 +13,9 @@ from supervisor.host.cgroup import read_memory
 from supervisor.host.population import Population
 from supervisor.host.proc import PROC
 
+KNOWN_SECONDS = 7.0
+"""Who was there so long ago is known well enough for figures: whoever ends what is left
+of an attempt asks every five seconds (``host.remains``), and what they learn serves."""
 PROPORTIONAL_SECONDS = 60.0
 """From one look at proportional memory to the next, at least: the kernel walks every
 page for it, and holds the lock that the process's own mappings need."""
@@ -76,13 +79,15 @@ class _Tree:
 class Trees:
     """The processes of every run that is watched."""
 
-    def __init__(self) -> None:
-        self._population = Population()
+    def __init__(self, population: Population | None = None) -> None:
+        """``population``: where others ask for the processes of the machine, too."""
+        self._population = population or Population()
         self._trees: dict[str, _Tree] = {}
 
     def look(self, roots: Mapping[str, int], *, now: float) -> dict[str, TreeUse]:
         """What each run uses; ``roots``: the training process of each that has one."""
-        self._keep(roots)
+        if self._keep(roots):
+            self._population.count(now=now)  # somebody may be its child already
         used = {run: self._use(tree, now=now) for run, tree in self._trees.items()}
         return {run: use for run, use in used.items() if use is not None}
 
@@ -90,8 +95,9 @@ class Trees:
         """The run of each process."""
         return {pid: run for run, tree in self._trees.items() for pid in tree.members}
 
-    def _keep(self, roots: Mapping[str, int]) -> None:
-        """Forget what ended; begin anew with what is new."""
+    def _keep(self, roots: Mapping[str, int]) -> bool:
+        """Forget what ended; begin anew with what is new: whether anything is."""
+        new = False
         for run in self._trees.keys() - roots.keys():
             self._trees[run].members.clear()
         for run, root in roots.items():
@@ -99,8 +105,9 @@ class Trees:
             if tree is None or tree.root != root:
                 before = 0.0 if tree is None else tree.cpu_before + tree.cpu
                 tree = self._trees[run] = _Tree(root=root, cpu_before=before)
-                self._population = Population()  # somebody may be its child already
+                new = True
             tree.members.setdefault(root, None)
+        return new
 
     def forget(self, runs: Mapping[str, object]) -> None:
         """Drop what is known of every run that is not in ``runs``."""
@@ -108,7 +115,9 @@ class Trees:
             del self._trees[run]
 
     def _use(self, tree: _Tree, *, now: float) -> TreeUse | None:
-        living = self._population.families(tree.members, now=now)
+        living = self._population.families(
+            tree.members, now=now, fresh_seconds=KNOWN_SECONDS
+        )
         tree.members = {pid: stat.started_ticks for pid, stat in living.items()}
         if not living:
             return None

@@ -16,6 +16,7 @@ from supervisor.host.host_watch import HostView
 from supervisor.host.observer import Observer, default_places, gpu_expected, machine_of
 from supervisor.wire.page import STEP_BUCKETS_SECONDS
 from tests.support.fake_nvml import GIB, FakeNvml
+from tests.support.long_life import WoundClock
 
 DEADLINE_SECONDS = 60.0
 OURS = 2**22 + 7
@@ -74,6 +75,34 @@ def test_readings(observer: Observer, nvml: FakeNvml) -> None:
     nvml.set({"0.lost": 1})
     until(lambda: observer.readings() and observer.readings()[0].total_bytes is None)
     assert observer.readings()[0].uuid == "GPU-00000000-fake"
+
+
+def test_what_is_asked_for_seldom(nvml: FakeNvml, tmp_path: Path) -> None:
+    """The ledger is not asked at each look which GPUs are given to nobody."""
+    clock, asked = WoundClock(), list[float]()
+    observer = Observer(
+        places=default_places(tmp_path, None),
+        gpus=None,
+        board=Board(),
+        clock=clock,
+        environment=nvml.environment,
+    )
+
+    def kept_out() -> dict[str, frozenset[str]]:
+        asked.append(clock.now())
+        return {"quarantine": frozenset({"GPU-a"})}
+
+    for _ in range(11):
+        observer.show([], kept_out=kept_out)
+        clock.wind(1.0)
+    assert [at - asked[0] for at in asked] == [0.0, 5.0, 10.0]
+
+
+def test_readings_are_made_once_a_sample(observer: Observer) -> None:
+    """Whoever asks: each run does, at each look."""
+    until(observer.readings)
+    alike = [observer.readings() is observer.readings() for _ in range(20)]
+    assert any(alike)
 
 
 def test_the_gpu_of_a_mig_device_is_that_of_its_run(

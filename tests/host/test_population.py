@@ -133,6 +133,18 @@ def test_what_is_new_is_seen_a_moment_later(family: Family) -> None:
     assert new.pid not in later
 
 
+def test_who_need_not_know_it_so_freshly() -> None:
+    """They are told what somebody else has learned; or have it counted anew."""
+    population, alone, later = Population(), {os.getpid(): None}, 2 * FRESH_SECONDS
+    before = population.families(alone, now=0.0).keys()
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=-1) as new:
+        told = population.families(alone, now=later, fresh_seconds=later + 1.0)
+        assert told.keys() == before
+        population.count(now=later)
+        told = population.families(alone, now=later, fresh_seconds=later + 1.0)
+        assert new.pid in told
+
+
 def test_whose_parent_ended(family: Family) -> None:
     """It is somebody else's child, and must be asked for."""
     population = Population()
