@@ -1,11 +1,14 @@
-"""What scrapes are answered with: rendered beforehand, away from the loop.
+"""What scrapes are answered with: rendered beforehand, once a scene.
 
-``publish`` only puts a scene up. A thread renders it in the formats that were asked for
-lately, once a scene and not more than once a second; a scrape is handed bytes that are
-ready. The first scrape of a format renders it itself, in the thread that serves it.
+``publish`` puts a scene up. It is rendered in the formats that were asked for lately, not
+more often than about once a second, and a scrape is handed bytes that are ready. What
+takes long is rendered by a thread, away from the loop; what took a moment last time is
+rendered where it is published, as to wake up a thread, whose caches are cold, costs as
+much again. The first scrape of a format renders it itself, in the thread that serves it.
 """
 
 import gzip
+import math
 import threading
 import time
 from collections.abc import Iterable
@@ -18,8 +21,10 @@ from supervisor.host.metrics import Encoder, Scene
 
 WANTED_SECONDS = 600.0
 """A format that nobody asked for in this time is not rendered any more."""
-APART_SECONDS = 1.0
+APART_SECONDS = 0.9
 """From one rendering to the next, at least."""
+AT_ONCE_SECONDS = 0.005
+"""What took no more than this is rendered where it is published."""
 PAUSE_SECONDS = 0.0002
 """Rendering beforehand has time: it lets others have the interpreter in between."""
 GZIP_LEVEL = 1
@@ -60,6 +65,10 @@ class Board:
             for openmetrics in (False, True)
         }
         self._rendering = threading.Lock()
+        self._begun_at = -math.inf
+        """When formats were last rendered beforehand (monotonic seconds)."""
+        self._costs: dict[Form, float] = {}
+        """Processor seconds that rendering took, the last time."""
         self._changed = threading.Event()
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
@@ -86,11 +95,24 @@ class Board:
     def publish(
         self, statuses: Iterable[JobStatus], machine: Machine | None = None
     ) -> None:
-        """Show these from now on; takes microseconds."""
+        """Show these from now on; takes ``AT_ONCE_SECONDS`` at the most, or about."""
         number = 1 if self._shown is None else self._shown.number + 1
         scene = Scene(tuple(statuses), machine or Machine())
-        self._shown = _Shown(number, scene)
-        self._changed.set()
+        self._shown = shown = _Shown(number, scene)
+        if not self._is_cheap() or not self._rendering.acquire(blocking=False):
+            self._changed.set()
+            return
+        try:
+            self._try_to_refresh(shown)
+        finally:
+            self._rendering.release()
+
+    def _is_cheap(self) -> bool:
+        """Whether to render here, and now."""
+        passed = time.monotonic() - self._begun_at
+        cost = sum(self._costs.get(form, math.inf) for form in list(self._wanted))
+        due = passed >= APART_SECONDS
+        return self._thread is not None and due and cost <= AT_ONCE_SECONDS
 
     @property
     def ready(self) -> bool:
@@ -121,47 +143,50 @@ class Board:
 
     def _render(self, form: Form, shown: _Shown) -> bytes:
         with self._rendering:
-            ready = self._ready.get(form)
-            if ready is not None and ready.number >= shown.number:
-                return ready.body
-            if form.gzipped:
-                plain = self._plain(shown, openmetrics=form.openmetrics)
-                body = gzip.compress(plain, GZIP_LEVEL, mtime=0)
-            else:
-                body = self._plain(shown, openmetrics=form.openmetrics)
-            self._ready[form] = _Ready(shown.number, body)
-            return body
+            return self._body(form, shown)
 
-    def _plain(self, shown: _Shown, *, openmetrics: bool) -> bytes:
-        form = Form(openmetrics=openmetrics)
+    def _body(self, form: Form, shown: _Shown) -> bytes:
+        """To be asked for by one at a time."""
         ready = self._ready.get(form)
-        if ready is not None and ready.number == shown.number:
+        if ready is not None and ready.number >= shown.number:
             return ready.body
-        pause = PAUSE_SECONDS if threading.current_thread() is self._thread else 0.0
-        body = self._encoders[openmetrics].encode(shown.scene, pause_seconds=pause)
+        began = time.thread_time()
+        if form.gzipped:
+            plain = self._body(Form(openmetrics=form.openmetrics), shown)
+            body = gzip.compress(plain, GZIP_LEVEL, mtime=0)
+        else:
+            pause = PAUSE_SECONDS if threading.current_thread() is self._thread else 0.0
+            encoder = self._encoders[form.openmetrics]
+            body = encoder.encode(shown.scene, pause_seconds=pause)
         self._ready[form] = _Ready(shown.number, body)
+        self._costs[form] = time.thread_time() - began
         return body
 
     def _work(self) -> None:
         while not self._closed.is_set():
             self._changed.wait()
             self._changed.clear()
-            if self._shown is not None:
-                self._try_to_refresh(self._shown)
-            self._closed.wait(APART_SECONDS)
+            passed = time.monotonic() - self._begun_at
+            if self._closed.wait(max(APART_SECONDS - passed, 0.0)):
+                return
+            with self._rendering:
+                if self._shown is not None:
+                    self._try_to_refresh(self._shown)
 
     def _try_to_refresh(self, shown: _Shown) -> None:
         """What cannot be rendered is not shown: a scrape that fails is noticed, one that
         tells of yesterday is not."""
+        self._begun_at = time.monotonic()
         try:
-            self._refresh(shown, now=time.monotonic())
+            self._refresh(shown, now=self._begun_at)
         except Exception:  # noqa: BLE001  # told to whoever scrapes; the next may go well
             self._ready.clear()
 
     def _refresh(self, shown: _Shown, *, now: float) -> None:
         for form, asked in list(self._wanted.items()):
             if now - asked <= WANTED_SECONDS:
-                self._render(form, shown)
+                self._body(form, shown)
             else:
                 del self._wanted[form]
                 self._ready.pop(form, None)
+                self._costs.pop(form, None)

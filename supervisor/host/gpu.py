@@ -22,6 +22,13 @@ from supervisor.host.gpu_running import ChildSource, Running, Source, probe_comm
 from supervisor.host.kernel import JournalQuestion, KernelLine, KernelLog
 from supervisor.host.piped import wait_for
 
+LISTEN_SECONDS = 1.5
+"""From one look at the kernel log to the next, while nothing is due: longer than from one
+sample to the next, so that there usually is one look a sample."""
+IDLE_SECONDS = 5.0
+"""... where there is neither a driver nor a kernel log that may be read."""
+ANSWER_SECONDS = 0.5
+"""... while the journal is asked."""
 KERNEL_LINES = 2000
 """Kept of the newest, for the evidence about an attempt."""
 USERS = 1000
@@ -95,11 +102,12 @@ class GpuWatch:
             return ChildSource(command, environment)
 
         usual = Limits() if link is None else gpu_link.LIMITS
+        self._clock = clock or Clock()
         self._running = Running(
             begin=begin,
             heed=self._heed,
             say=say,
-            clock=clock or Clock(),
+            clock=self._clock,
             probe=Probe(limits=limits or usual),
             missed=self._backfill,
         )
@@ -146,14 +154,19 @@ class GpuWatch:
         self._end()
 
     def _listen(self) -> None:
-        """Until something comes, or for a moment."""
-        probe = self._running.probe
-        idle = probe.mode is Mode.ABSENT and not self._kernel.readable
-        seconds = min(5.0, probe.limits.absent_seconds) if idle else 0.5
+        """Until something comes or is due, or for a moment."""
         sources = [self._wake, *self._running.descriptors]
-        if wait_for(sources, seconds=seconds):
+        if wait_for(sources, seconds=self._listen_seconds()):
             self._running.read()
         self._read_kernel()
+
+    def _listen_seconds(self) -> float:
+        probe = self._running.probe
+        idle = probe.mode is Mode.ABSENT and not self._kernel.readable
+        asks = self._question is not None
+        most = ANSWER_SECONDS if asks else IDLE_SECONDS if idle else LISTEN_SECONDS
+        due = probe.deadline - self._clock.now()
+        return min(due, most) if due > 0.0 else most
 
     def _heed(self, _line: bytes, said: GpuSample | Logged) -> None:
         if isinstance(said, Logged):
@@ -224,10 +237,15 @@ class GpuWatch:
         probe = self._running.probe
         if probe.mode in {Mode.RESTING, Mode.ABSENT}:
             self._relayed = False
+        readable = self._kernel.readable or self._relayed
+        now = (readable, probe.mode, probe.problem, probe.hangs)
         with self._changing:
+            view = self._view
+            if now == (view.kernel_readable, view.mode, view.problem, view.reboot):
+                return
             self._view = replace(
-                self._view,
-                kernel_readable=self._kernel.readable or self._relayed,
+                view,
+                kernel_readable=readable,
                 mode=probe.mode,
                 problem=probe.problem,
                 reboot=probe.hangs,

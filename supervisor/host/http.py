@@ -16,6 +16,7 @@ import ssl
 import threading
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
+from functools import lru_cache
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import BufferedReader
@@ -285,6 +286,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Scrapes are not worth a line."""
 
 
+@lru_cache(maxsize=2 * MOST_KEPT)  # who scrapes asks for the same each time
 def wanted(*, accept: str, encodings: str, reader: str) -> Form:
     """The form that a reader asks for: OpenMetrics and gzip where it takes them.
 

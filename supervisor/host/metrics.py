@@ -66,6 +66,11 @@ class Scene:
     statuses: tuple[JobStatus, ...] = ()
     machine: Machine = field(default_factory=Machine)
 
+    @property
+    def runs(self) -> list[str]:
+        """Their names."""
+        return [status.job for status in self.statuses]
+
 
 def points_of(metric: Metric, scene: Scene) -> tuple[Point, ...]:
     """Everything that ``metric`` says about ``scene``, with every label."""
@@ -94,14 +99,14 @@ class Encoder:
         """The whole answer to a scrape. ``pause_seconds``: after each ``SPELL_SECONDS``
         of work, in which other threads get the interpreter without having to wait."""
         self._rows = self._rows or [_Row(metric, self._whole) for metric in METRICS]
-        parts: list[str] = []
-        begun = time.monotonic()
+        parts: list[bytes] = []
+        begun, runs = time.monotonic(), scene.runs
         for row in self._rows:
-            parts.append(row.written(scene))
+            parts.append(row.written(scene, runs))
             if pause_seconds and time.monotonic() - begun >= SPELL_SECONDS:
                 time.sleep(pause_seconds)
                 begun = time.monotonic()
-        return "".join(parts).encode() + self._end
+        return b"".join([*parts, self._end])
 
     @property
     def remembered(self) -> int:
@@ -146,39 +151,54 @@ class _Row:
         self._head = whole(metric, ())
         self._said: dict[str, _Said] = {}
         """By run; of all that is no run, by no name."""
+        self._runs: list[str] = []
+        self._told: list[Value | Points] = []
+        """Of each of these runs, as it was told last."""
         self._part: object = None
         """Of the machine, as it was told last."""
+        self._text = b""
+        """All of it, as it was written last; empty: it never was."""
 
     @property
     def remembered(self) -> int:
         """Of how many series it knows how they are written."""
         return sum(len(said.series) for said in self._said.values())
 
-    def written(self, scene: Scene) -> str:
-        """All that it says about ``scene``."""
+    def written(self, scene: Scene, runs: list[str]) -> bytes:
+        """All that it says about ``scene``, whose runs are ``runs``."""
         if self._metric.of_run:
-            self._tell_of_runs(scene.statuses)
+            new = self._is_told_of_runs(scene.statuses, runs)
         else:
-            self._tell_of_machine(scene)
-        return self._head + "".join([said.text for said in self._said.values()])
+            new = self._is_told_of_machine(scene)
+        if new or not self._text:
+            parts = [self._head, *[said.text for said in self._said.values()]]
+            self._text = "".join(parts).encode()
+        return self._text
 
-    def _tell_of_runs(self, statuses: Iterable[JobStatus]) -> None:
+    def _is_told_of_runs(self, statuses: Iterable[JobStatus], runs: list[str]) -> bool:
+        """Whether anything is new."""
+        told = [self._metric.told(status) for status in statuses]
+        if told == self._told and runs == self._runs:
+            return False
         # Only what is there now is remembered: series that ended leave nothing behind.
         before, self._said = self._said, {}
-        tell = self._metric.told
-        for status in statuses:
-            run = status.job
+        for run, now in zip(runs, told, strict=True):
             said = self._said[run] = before.get(run) or _Said()
-            self._renew(said, (run,), tell(status))
+            self._renew(said, (run,), now)
+        self._runs, self._told = runs, told
+        return True
 
-    def _tell_of_machine(self, scene: Scene) -> None:
+    def _is_told_of_machine(self, scene: Scene) -> bool:
+        """Whether anything is new."""
         read = self._metric.part
         part = None if read is None else read(scene.machine)
         if part is not None and part is self._part:
-            return
+            return False
         said = self._said.setdefault("", _Said())
+        before = said.told
         self._renew(said, (), points_of(self._metric, scene))
         self._part = part
+        return said.told is not before
 
     def _renew(self, said: _Said, run: tuple[str, ...], told: Value | Points) -> None:
         """Write anew what is not as it was; ``run``: its name, or nothing."""

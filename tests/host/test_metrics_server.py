@@ -8,8 +8,7 @@ import ssl
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Iterator
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
 from typing import Any
@@ -427,49 +426,3 @@ def test_a_certificate_that_cannot_be_used(tmp_path: Path) -> None:
     with pytest.raises(ServeError, match="cannot use the certificate") as caught:
         serve(FREE, Board().read, tls=tls)
     assert "\n" not in str(caught.value)
-
-
-def test_a_board_renders_beforehand() -> None:
-    """What was asked for once is ready for the next scrape, without rendering in it."""
-    board, forms = Board(), [Form(o, g) for o in (False, True) for g in (False, True)]
-    assert [board.read(form) for form in forms] == [None] * 4
-    with board:
-        board.publish([STATUS])
-        first = [board.read(form) for form in forms]
-        assert first[0] == render([STATUS])
-        assert gzip.decompress(first[3] or b"") == first[2]
-        later = JobStatus(job="b", state=JobState.RUNNING, attempt=1)
-        board.publish([later])
-        ends = time.monotonic() + 30
-        while board.read(forms[0]) != render([later]):
-            assert time.monotonic() < ends
-            time.sleep(0.01)
-    assert "metrics" not in {thread.name for thread in threading.enumerate()}
-
-
-def test_what_cannot_be_rendered_is_not_shown() -> None:
-    """A scrape that fails is noticed; one that tells of yesterday is not. What comes
-    next is shown again."""
-    board, form = Board(), Form()
-    broken = replace(STATUS, job=7)  # type: ignore[arg-type]  # what no label can be
-    with board:
-        board.publish([STATUS])
-        assert board.read(form) == render([STATUS])
-        board.publish([broken])
-        ends = time.monotonic() + 30
-        while not _fails(lambda: board.read(form)):
-            assert time.monotonic() < ends
-            time.sleep(0.01)
-        board.publish([STATUS])
-        while board.read(form) != render([STATUS]):
-            assert time.monotonic() < ends
-            time.sleep(0.01)
-
-
-def _fails(read: Callable[[], object]) -> bool:
-    """Whether what was published cannot be read."""
-    try:
-        read()
-    except AttributeError:
-        return True
-    return False
