@@ -28,13 +28,22 @@ from supervisor.wire.page import Page
 from supervisor.wire.paths import RunPaths
 
 TICK_SECONDS = 1.0
-"""How often telemetry is read while nothing else happens."""
+"""How often an attempt is looked at while nothing else happens."""
+CALM_SECONDS = 2.0
+"""... while it trains and its memory is far from any end: the end of the attempt itself
+is told by a descriptor."""
 SHOWN_SECONDS = 0.5
 """... where somebody is shown it."""
 STARTING_SECONDS = 0.01
 """How often an attempt that is being started is looked at."""
 ENDING_SECONDS = 0.05
 """How often the word of the GPU driver is looked for that an attempt's end waits for."""
+
+
+def shared(last: float, *, every: float) -> float:
+    """The time after ``last`` for what is done ``every`` so many seconds: the same for
+    all who do it, so that they share a turn; half of ``every`` early or late at most."""
+    return (round(last / every) + 1) * every
 
 
 @dataclass(kw_only=True)
@@ -50,6 +59,8 @@ class Following:
     """Told what is new."""
     usual_seconds: float
     """After how long to look again while nothing happens."""
+    calm_seconds: float
+    """... and there is nothing to be expected."""
     population: Population
     remains: Remains = field(init=False)
     memory: MemoryWatch = field(init=False)
@@ -97,16 +108,18 @@ class Following:
         known = None if self.watch is None else self.watch.attempt.descriptor
         return [] if known is None else [known]
 
-    @property
-    def tick_seconds(self) -> float:
-        """After how long to look again while no descriptor is readable."""
+    def due_after(self, looked_at: float) -> float:
+        """When to look again (monotonic seconds) while no descriptor is readable."""
         if self.over:
-            return ENDING_SECONDS
+            return looked_at + ENDING_SECONDS
         if self.watch is None:
-            return self.usual_seconds
+            return shared(looked_at, every=self.usual_seconds)
         if not self.watch.started:
-            return STARTING_SECONDS
-        return min(self.usual_seconds, self.watch.log_seconds)
+            return looked_at + STARTING_SECONDS
+        calm = self.memory.calm and bool(self.descriptors)
+        usual = self.calm_seconds if calm else self.usual_seconds
+        log_due = looked_at + self.watch.log_seconds
+        return min(shared(looked_at, every=usual), log_due)
 
     def look(self, run: Run, devices: Devices) -> None:
         """Post the news of the attempt, and of its end."""
@@ -149,6 +162,12 @@ class Following:
                 tree=watch.of_training(self.remains),
             )
             self._post_all(seen)
+
+    def see(self) -> None:
+        """Read the page of the attempt, unless that was done just now."""
+        watch, now = self.watch, self.clock.now()
+        if watch is not None and now - watch.page_at >= SHOWN_SECONDS:
+            watch.read_page(now=now)
 
     def _post_all(self, events: list[Event]) -> None:
         for event in events:

@@ -40,7 +40,12 @@ from supervisor.core.status import JobState, JobStatus
 from supervisor.core.treatment import Treatment
 from supervisor.core.verdicts import RemedyKind
 from supervisor.directives import incident_sentence, make_directive, memory_of
-from supervisor.following import SHOWN_SECONDS, TICK_SECONDS, Following
+from supervisor.following import (
+    CALM_SECONDS,
+    SHOWN_SECONDS,
+    TICK_SECONDS,
+    Following,
+)
 from supervisor.gate import gate
 from supervisor.host.attempts import Attempt, Launcher, LaunchError
 from supervisor.host.clock import Clock
@@ -65,6 +70,8 @@ class Supervisor:
     paths: RunPaths
     ledger: Ledger
     launcher: Launcher
+    population: Population
+    """Of the machine; one for all runs of a daemon."""
     clock: Clock
     say: Teller
     show: Callable[[JobStatus], None] | None
@@ -74,12 +81,12 @@ class Supervisor:
     changed_modules: Changed = Changed.AS_KEPT
     """For the next attempt alone: those after it import what it did."""
     devices: Devices = NOBODY_ASKS
-    population: Population = field(default_factory=Population)
-    """Of the machine; one for all runs of a daemon."""
     exit_code: int | None = None
     """What the command ends with; None while the run goes on."""
     recorder: Recorder = field(init=False)
     _following: Following = field(init=False)
+    _looked_at: float | None = None
+    """When ``advance`` last began (monotonic seconds)."""
     _inbox: deque[Event] = field(default_factory=deque[Event])
     _incidents: Counter[tuple[Cause, RemedyKind]] = field(
         default_factory=Counter[tuple[Cause, RemedyKind]]
@@ -98,6 +105,7 @@ class Supervisor:
             post=self.post,
             population=self.population,
             usual_seconds=TICK_SECONDS if self.show is None else SHOWN_SECONDS,
+            calm_seconds=CALM_SECONDS if self.show is None else SHOWN_SECONDS,
         )
 
     def supervise(self) -> int:
@@ -128,13 +136,13 @@ class Supervisor:
 
     def wait_seconds(self) -> float:
         """How long ``advance`` may be put off while no descriptor is readable."""
-        if self._inbox:
+        if self._inbox or self._looked_at is None:
             return 0.0
-        tick = self._following.tick_seconds
+        due = self._following.due_after(self._looked_at)
         deadline = self.run.deadline
-        if self._following.over or deadline is None:
-            return tick
-        return min(max(deadline - self.clock.now(), 0.0), tick)
+        if deadline is not None and not self._following.over:
+            due = min(due, deadline)
+        return max(due - self.clock.now(), 0.0)
 
     def advance(self) -> None:
         """Take in what is new, and do what follows from it; never waits."""
@@ -198,12 +206,14 @@ class Supervisor:
 
     def status(self) -> JobStatus:
         """What to show right now."""
+        self._following.see()
         return status_of(
             self.run, self._following, self.devices, incidents=self._incidents
         )
 
     def _listen(self) -> None:
         """News of the attempt, its end, and the deadline."""
+        self._looked_at = self.clock.now()
         self._following.look(self.run, self.devices)
         self.recorder.flush()
         deadline = self.run.deadline

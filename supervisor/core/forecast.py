@@ -31,6 +31,8 @@ KEPT = 96
 """Readings kept of a series: with more, of the older the lower of each two is dropped."""
 FEWEST = 8
 """Readings in the newer half below which nothing is said."""
+ENOUGH = 2 * FEWEST
+"""Readings below which nothing is said."""
 MOST = 32
 """Readings that a trend is computed from: 496 pairs take 0.2 ms."""
 SURE = 0.999
@@ -183,7 +185,7 @@ class Series:
         """The newer half of the steps, the newer half of that, and so on: as long as
         there are readings enough. Where they have become seldom, the newest of all."""
         points = self.points
-        if len(points) < 2 * FEWEST:
+        if len(points) < ENOUGH:
             return
         newer = _newer(points)
         yield _thinned(newer if len(newer) >= FEWEST else points[-FEWEST:])
@@ -274,6 +276,12 @@ class Watch:
         """Whether any resource is used up to this part of its capacity."""
         newest = [one.points[-1].level.part for one in self.series.values()]
         return any(used >= part for used in newest)
+
+    def settled(self, part: float) -> bool:
+        """Whether enough was read for a forecast of each resource, and none of them is
+        used up to this part of its capacity."""
+        known = all(len(one.points) >= ENOUGH for one in self.series.values())
+        return known and not self.nearly(part)
 
     def forecasts(self) -> list[Forecast]:
         """One of each resource of which enough is known."""

@@ -24,7 +24,7 @@ from supervisor.core.rhythm import Rhythm, together
 from supervisor.core.units import format_duration
 
 LONGEST_LOOK = 5.0
-"""Seconds that one look may add; looks come once or twice a second, so a longer pause means
+"""Seconds that one look may add; looks come every two seconds or sooner, so a longer pause means
 that we were not running either."""
 
 BUSY_PART = 0.5

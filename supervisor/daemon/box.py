@@ -5,7 +5,7 @@ Everything here runs in the one thread of the loop, and nothing waits.
 
 import contextlib
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +25,9 @@ from supervisor.host.lock import acquire
 from supervisor.host.status import stored_status
 from supervisor.supervise import Supervisor
 
+SOON_SECONDS = 0.5
+"""A run whose time comes so soon advances together with others: to wake up costs more
+than to look."""
 BALLAST_SECONDS = 10.0
 """How often room for the ballast is looked for."""
 RETRY_SECONDS_MOST = 60.0
@@ -119,17 +122,23 @@ class Box:
         now = self.starter.clock.now()
         return stored_status(self.starter.ledger, run, self.starter.paths, now=now)
 
-    def advance(self) -> None:
-        """Let every run advance, end those that are over, start whose turn it is."""
+    def advance(self, ready: Collection[int] | None = None) -> bool:
+        """Let every run advance for which it is time, end those that are over, start
+        whose turn it is; whether any did advance. ``ready``: the descriptors that are
+        readable; None: it is time for all of them."""
+        advanced = False
         for entry in list(self.entries.values()):
             if entry.left is not None and self._is_due(entry):
                 self._take_up(entry, entry.left)
             if entry.supervisor is not None:
-                self._attempted(entry, entry.supervisor.advance)
+                if ready is None or _has_to_do(entry.supervisor, ready):
+                    self._attempted(entry, entry.supervisor.advance)
+                    advanced = True
                 if _is_over(entry.supervisor):
                     self._end(entry)
         self._start_some()
         self._keep_room()
+        return advanced
 
     def ask(self, entry: Entry, event: Event) -> None:
         """Something is asked of the run of a job, if it runs: what follows is begun when
@@ -309,6 +318,12 @@ class Box:
         wait = min(2.0**entry.tries, RETRY_SECONDS_MOST)
         entry.retry_at = self.starter.clock.now() + wait
         entry.tries = min(entry.tries + 1, 10)
+
+
+def _has_to_do(supervisor: Supervisor, ready: Collection[int]) -> bool:
+    """Whether it is time for it to advance: soon is now, so that runs share a turn."""
+    due = supervisor.wait_seconds() <= SOON_SECONDS
+    return due or any(one in ready for one in supervisor.descriptors())
 
 
 def _is_over(supervisor: Supervisor) -> bool:

@@ -26,7 +26,7 @@ ROOM_SECONDS = 5.0
 """... and what it may grow to, as long as it is far from that."""
 FAR = 0.5
 """Up to this part of what it may grow to it is far from that."""
-FORECAST_SECONDS = 10.0
+FORECAST_SECONDS = 20.0
 """How often a forecast is made while nothing is nearly full."""
 NEARLY = 0.8
 """From this part of a capacity on there is one at each reading."""
@@ -45,6 +45,8 @@ class MemoryWatch:
     """Part of a capacity beyond which there is a warning; None: never."""
     host_limit: int | None
     forecasts: list[Forecast] = field(default_factory=list[Forecast])
+    calm: bool = False
+    """Training goes on, and no memory is anywhere near its end: as last looked at."""
     _attempt: int = 0
     _watch: Watch = field(default_factory=Watch)
     _slices: tuple[int | None, int | None] = (None, None)
@@ -83,6 +85,7 @@ class MemoryWatch:
         """
         if attempt != self._attempt:
             self._begin(attempt)
+        self.calm = False
         if page is None or page.step is None or page.phase not in STEPPING:
             return []
         if self._first_step is None:
@@ -90,6 +93,7 @@ class MemoryWatch:
         readings = self._of_allocator(page, now) + self._of_host(page, pid, tree, now)
         for reading in readings:
             self._watch = self._watch.and_then(reading)
+        self.calm = self._watch.settled(FAR)
         warnings = [
             one for reading in readings for one in self._warnings(page, reading)
         ]

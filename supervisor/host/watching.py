@@ -38,6 +38,8 @@ class Watch:
     started: bool = False
     page: Page | None = None
     """The newest that could be read."""
+    page_at: float = -math.inf
+    """When that was tried."""
     log_seconds: float = math.inf
     """After these its log should be read again."""
     stacks_text: str = ""
@@ -59,6 +61,11 @@ class Watch:
         self.log_seconds = read_again(new, seconds=now - self._log_read_at)
         self._log_read_at = now
 
+    def read_page(self, *, now: float) -> None:
+        """See where it is, as it says itself."""
+        self.page = self.telemetry.page() or self.page
+        self.page_at = now
+
     @property
     def _shim_pid(self) -> int | None:
         return None if self._shimmed is None else self._shimmed.shim_pid
@@ -77,7 +84,7 @@ class Watch:
         """
         self._shimmed = self._shimmed or read_shimmed(self.attempt.paths)
         remains.follow(self._shim_pid, now=now)
-        self.page = self.telemetry.page() or self.page
+        self.read_page(now=now)
         rss = None if self.page is None else self.page.host_rss_bytes
         seen = look_at(
             self.attempt.pid,
@@ -115,6 +122,7 @@ class Watch:
         """Give back what was held; ``exited`` with what only the watch knows."""
         self.attempt.close()
         page = self.telemetry.page() or self.page
+        self.telemetry.close()
         evidence = replace(
             exited.evidence, stacks=self.stacks_text, own_pids=remains.pids
         )

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from supervisor.core.forecast import (
     CLOSE,
+    ENOUGH,
     FEWEST,
     KEPT,
     SURE,
@@ -317,6 +318,19 @@ def test_what_is_nearly_full() -> None:
     assert host.series.keys() == {Resource.HOST}
     assert host.step_bytes == 0
     assert not Watch().nearly(0.1)
+
+
+def test_what_is_settled() -> None:
+    """Of each resource enough is known for a forecast, and none is near its end."""
+    watch = Watch()
+    assert watch.settled(0.5)
+    for at in range(ENOUGH):
+        assert watch.settled(0.5) == (at == 0)
+        watch = watch.and_then(Reading(at=float(at), rss=400, host_limit=1000))
+    assert watch.settled(0.5)
+    assert not watch.settled(0.4)
+    one = watch.and_then(Reading(at=99.0, in_use=1, peak=1, limit=1000))
+    assert not one.settled(0.5)
 
 
 def test_a_list_that_is_emptied_each_epoch_is_left_alone() -> None:

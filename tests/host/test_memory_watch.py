@@ -8,7 +8,7 @@ import pytest
 
 from supervisor.core.events import Event, Exited, MemoryHigh, RestartDue
 from supervisor.core.evidence import Evidence
-from supervisor.core.forecast import Resource
+from supervisor.core.forecast import ENOUGH, Resource
 from supervisor.core.placement import GpuReading
 from supervisor.core.spec import build_spec
 from supervisor.host.allocator_readings import completed
@@ -67,6 +67,25 @@ def test_growth_is_answered_once_it_is_close() -> None:
     assert restart.averts is not None
     assert restart.averts.cause == "device_oom"
     assert memory.seconds_left().keys() == {"device"}
+
+
+def test_when_all_is_calm() -> None:
+    """While it trains, with enough known, and far from any end; each attempt anew."""
+    memory = watch()
+    watched(memory, 0, seconds=ENOUGH - 1)
+
+    def calm(second: int, *, in_use: int = 100, attempt: int = 1, **page: int) -> bool:
+        seen = page_at(second, in_use=in_use, **page)
+        memory.look(attempt=attempt, pid=None, page=seen, now=float(second))
+        return memory.calm
+
+    assert not memory.calm
+    assert calm(ENOUGH)
+    assert not calm(ENOUGH + 1, in_use=600)
+    assert calm(ENOUGH + 2, phase=int(Phase.VALIDATING))
+    assert not calm(ENOUGH + 3, phase=int(Phase.COMPILING))
+    assert calm(ENOUGH + 4)
+    assert not calm(ENOUGH + 5, attempt=2)
 
 
 def test_an_estimate_is_foreseen_by_the_drivers_limit() -> None:

@@ -5,10 +5,20 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from supervisor.core.events import Looked
 from supervisor.core.spec import build_spec
-from supervisor.following import TICK_SECONDS, Following
+from supervisor.following import (
+    CALM_SECONDS,
+    ENDING_SECONDS,
+    SHOWN_SECONDS,
+    STARTING_SECONDS,
+    TICK_SECONDS,
+    Following,
+    shared,
+)
 from supervisor.host.attempts import boot_id
 from supervisor.host.clock import Clock
 from supervisor.host.launch_direct import DirectAttempt, DirectLauncher
@@ -19,7 +29,7 @@ from supervisor.host.process import Neighbour
 from supervisor.host.remains import Remains
 from supervisor.host.watching import Watch
 from supervisor.wire.files import write_json
-from supervisor.wire.page import PageWriter
+from supervisor.wire.page import Page, PageWriter
 from supervisor.wire.paths import AttemptPaths, RunPaths
 from tests.support.holding import holding
 from tests.support.lives import fresh
@@ -55,7 +65,56 @@ def following_of(paths: RunPaths, ledger: Ledger) -> Following:
         clock=Clock(),
         post=lambda _event: None,
         usual_seconds=TICK_SECONDS,
+        calm_seconds=CALM_SECONDS,
     )
+
+
+@given(
+    st.floats(0.0, 1e7),
+    st.sampled_from([ENDING_SECONDS, SHOWN_SECONDS, TICK_SECONDS, CALM_SECONDS]),
+)
+def test_times_are_shared(last: float, every: float) -> None:
+    """It comes after about as long as was asked for, at times that are everybody's."""
+    due = shared(last, every=every)
+    assert every / 2 - 1e-6 <= due - last <= 1.5 * every + 1e-6
+    assert shared(due, every=every) == pytest.approx(due + every)
+
+
+def test_a_calm_attempt_is_looked_at_less_often(tmp_path: Path) -> None:
+    """As long as its end is told by a descriptor; and more often while it starts."""
+    paths, ledger = RunPaths(tmp_path), Ledger(tmp_path / "ledger.sqlite")
+    following = following_of(paths, ledger)
+    assert following.due_after(100.0) == 100.0 + TICK_SECONDS
+    paths.attempt(1).root.mkdir(parents=True)
+    following.start(attempt_in(paths.attempt(1)))
+    assert following.watch is not None
+    assert following.due_after(100.0) == 100.0 + STARTING_SECONDS
+    following.watch.started = True
+    assert following.due_after(100.0) == 100.0 + TICK_SECONDS
+    following.memory.calm = True
+    assert following.due_after(100.0) == 100.0 + CALM_SECONDS
+    following.watch.attempt.close()
+    ledger.close()
+
+
+def test_its_page_is_read_again_for_who_is_shown_it(tmp_path: Path) -> None:
+    """Between two looks, and not twice in a moment."""
+    paths, ledger = RunPaths(tmp_path), Ledger(tmp_path / "ledger.sqlite")
+    following = following_of(paths, ledger)
+    following.see()
+    paths.attempt(1).root.mkdir(parents=True)
+    following.start(attempt_in(paths.attempt(1)))
+    page = PageWriter(paths.attempt(1).page)
+    assert following.watch is not None
+    for step in (1, 2):
+        page.set(step=step)
+        following.see()
+        assert following.watch.page == Page(step=1)
+    following.watch.page_at -= SHOWN_SECONDS
+    following.see()
+    assert following.watch.page == Page(step=2)
+    following.watch.attempt.close()
+    ledger.close()
 
 
 def test_what_it_writes_to_its_log_is_seen(tmp_path: Path) -> None:
