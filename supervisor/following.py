@@ -164,10 +164,13 @@ class Following:
             self._post_all(seen)
 
     def see(self) -> None:
-        """Read the page of the attempt, unless that was done just now."""
+        """Read the page of the attempt, unless that was done just now: who trains may
+        wait for an answer, because memory comes to its end."""
         watch, now = self.watch, self.clock.now()
         if watch is not None and now - watch.page_at >= SHOWN_SECONDS:
             watch.read_page(now=now)
+            if watch.page is not None:
+                self.memory.glance(watch.page)
 
     def _post_all(self, events: list[Event]) -> None:
         for event in events:

@@ -99,6 +99,15 @@ class MemoryWatch:
         ]
         return [*warnings, *self._restarts(page, readings)]
 
+    def glance(self, page: Page) -> None:
+        """See between two looks whether all is still calm."""
+        if not self.calm:
+            return
+        newest = _of_page(page, 0.0)
+        reading = replace(newest, rss=page.host_rss_bytes, host_limit=self._room)
+        levels = reading.levels(step_bytes=self._watch.step_bytes)
+        self.calm = all(level.part < FAR for level in levels.values())
+
     def _begin(self, attempt: int) -> None:
         self._attempt, self._watch, self.forecasts = attempt, Watch(), []
         self._first_step, self._device_ns, self._recent_ns = None, None, 0

@@ -88,6 +88,22 @@ def test_when_all_is_calm() -> None:
     assert not calm(ENOUGH + 5, attempt=2)
 
 
+@pytest.mark.parametrize(
+    ("in_use", "rss", "calm"),
+    [(100, 100, True), (600, 100, False), (100, 499, True), (100, 501, False)],
+)
+def test_a_glance_between_two_looks(in_use: int, rss: int, *, calm: bool) -> None:
+    """Sees what comes near its end, of the device or of main memory."""
+    memory = watch()
+    memory.host_limit = 1000
+    for second in range(ENOUGH):
+        page = page_at(second, in_use=100, host_rss_bytes=100)
+        memory.look(attempt=1, pid=os.getpid(), page=page, now=2.0 * second)
+    assert memory.calm
+    memory.glance(page_at(ENOUGH, in_use=in_use, host_rss_bytes=rss))
+    assert memory.calm == calm
+
+
 def test_an_estimate_is_foreseen_by_the_drivers_limit() -> None:
     """Training that knows of no limit: its readings are seen against that of its GPU."""
     gpu = GpuReading(uuid="GPU-a", index=0, total_bytes=LIMIT)

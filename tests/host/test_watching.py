@@ -111,8 +111,12 @@ def test_its_page_is_read_again_for_who_is_shown_it(tmp_path: Path) -> None:
         following.see()
         assert following.watch.page == Page(step=1)
     following.watch.page_at -= SHOWN_SECONDS
+    following.memory.calm = True
+    page.set(memory_limit_bytes=100, memory_in_use_bytes=99)
     following.see()
-    assert following.watch.page == Page(step=2)
+    assert following.watch.page is not None
+    assert following.watch.page.step == 2
+    assert not following.memory.calm
     following.watch.attempt.close()
     ledger.close()
 
