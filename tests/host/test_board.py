@@ -10,7 +10,7 @@ import pytest
 
 from supervisor.core.status import JobState, JobStatus
 from supervisor.host import board as module
-from supervisor.host.board import APART_SECONDS, Board, Form
+from supervisor.host.board import Board, Form
 from supervisor.host.metrics import Encoder, Scene, render
 
 STATUS = JobStatus(job="a", state=JobState.RUNNING, attempt=1)
@@ -67,7 +67,8 @@ def test_what_takes_a_moment_is_rendered_at_once(
 ) -> None:
     """By whoever publishes; by the thread if it takes long, and if the last time was a
     moment ago."""
-    encode, who = Encoder.encode, list[str]()
+    encode, who, apart = Encoder.encode, list[str](), 2.0
+    monkeypatch.setattr(module, "APART_SECONDS", apart)
 
     def noted(self: Encoder, scene: Scene, *, pause_seconds: float = 0.0) -> bytes:
         who.append(threading.current_thread().name)
@@ -77,7 +78,7 @@ def test_what_takes_a_moment_is_rendered_at_once(
     here, there, form = threading.current_thread().name, "metrics", Form()
     texts = {status.job: render([status]) for status in (STATUS, LATER)}
 
-    def shown(status: JobStatus, *, wait: float = APART_SECONDS) -> str:
+    def shown(status: JobStatus, *, wait: float = apart) -> str:
         time.sleep(wait)
         board.publish([status])
         until(lambda: board.read(form) == texts[status.job])
