@@ -27,9 +27,10 @@ from supervisor.core.start import (
 from supervisor.core.status import JobStatus
 from supervisor.core.treatment import NOTHING, from_json
 from supervisor.directives import log_cap_of, memory_of, tiers_of
-from supervisor.host.attempts import Launcher, Name, marked_processes
+from supervisor.host.attempts import Launcher, Name
 from supervisor.host.checkpoint_store import newest_step
 from supervisor.host.clock import Clock
+from supervisor.host.environments import Environments, marker_of
 from supervisor.host.evidence import gather
 from supervisor.host.ledger import Ledger, RunRow
 from supervisor.host.ledger_jobs import JobBook
@@ -228,7 +229,7 @@ def refuse_if_it_trains(job: str, ledger: Ledger) -> None:
     latest = ledger.latest_run(job)
     if latest is None or latest.state.ended or not JobBook(ledger).knows(job):
         return
-    left = marked_processes(latest.run_id)
+    left = Environments().wait_for(marker_of(latest.run_id))
     if left:
         pids = ", ".join(map(str, left))
         message = (
@@ -280,8 +281,8 @@ def policy_of(row: RunRow, spec: Spec) -> Policy:
 
 def _await_end(row: RunRow, say: Teller) -> None:
     """Wait for the attempt of a supervisor that died: its shim drains it now."""
-    said = False
-    while left := marked_processes(row.run_id):
+    said, environments, marker = False, Environments(), marker_of(row.run_id)
+    while left := environments.wait_for(marker):
         if not said:
             names = ", ".join(f"{pid} ({name})" for pid, name in left.items())
             say(f"waiting for the attempt of an earlier supervisor to end: {names}")

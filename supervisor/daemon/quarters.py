@@ -2,7 +2,8 @@
 
 import os
 import pwd
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -42,6 +43,7 @@ class Alone(House):
     """Without systemd: attempts are our own children, and run as we do."""
 
     user: str
+    launcher: Launcher = field(default_factory=partial(DirectLauncher, detached=True))
 
     @property
     @override
@@ -56,7 +58,7 @@ class Alone(House):
                 f"and nobody else: {user} cannot have any"
             )
             raise BoxError(message)
-        return Quarters(launcher=DirectLauncher(detached=True), place=None)
+        return Quarters(launcher=self.launcher, place=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,6 @@ what is left of dead ones. None of its calls waits: ``started`` and ``ended`` ar
 again and again by the loop.
 """
 
-import os
 import sys
 import time
 from collections.abc import Mapping
@@ -249,23 +248,3 @@ def _is(pid: int, started_ticks: int, boot: str) -> bool:
         return boot == boot_id() and ticks == started_ticks and state not in b"ZX"
     except OSError:
         return False
-
-
-def marked_processes(run_id: str, *, attempt: int | None = None) -> dict[int, str]:
-    """Processes that carry a run's, or an attempt's, marker: {pid: command name}.
-
-    The second opinion of the gate: the shim sweeps what it can see, this finds what
-    outlived the shim itself. Processes that may not be read are not ours.
-    """
-    number = "" if attempt is None else f"{attempt}\0"
-    marker = f"{MARKER}={run_id}/{number}".encode()
-    found: dict[int, str] = {}
-    for directory in Path("/proc").iterdir():
-        if directory.name.isdigit() and int(directory.name) != os.getpid():
-            try:
-                if marker in (directory / "environ").read_bytes():
-                    name = (directory / "comm").read_text().strip()
-                    found[int(directory.name)] = name
-            except OSError:
-                continue
-    return found

@@ -24,13 +24,13 @@ from supervisor.host.attempts import (
     Name,
     detached_shim,
     environment,
-    marked_processes,
     read_shimmed,
     same_process,
     same_shim,
     training_command,
 )
 from supervisor.host.cgroup import counted_since, oom_kills
+from supervisor.host.environments import Environments, marker_of
 from supervisor.host.memory_tier import discard, release
 from supervisor.host.proc import doomed
 from supervisor.host.process import Neighbour, Process, start
@@ -110,6 +110,8 @@ class DirectLauncher(Launcher):
 
     detached: bool = False
     """Whether training goes on when we end."""
+    environments: Environments = field(default_factory=Environments)
+    """Of the machine's processes, for what outlived a shim."""
 
     @override
     def launch(
@@ -144,7 +146,7 @@ class DirectLauncher(Launcher):
     @override
     def adopt(self, name: Name, *, paths: AttemptPaths) -> DirectAttempt | None:
         shimmed = read_shimmed(paths)
-        pid = _newborn(name) if shimmed is None else shimmed.shim_pid
+        pid = self._newborn(name) if shimmed is None else shimmed.shim_pid
         try:
             shim = None if pid is None else Neighbour.of(pid)
         except ProcessLookupError:
@@ -162,7 +164,7 @@ class DirectLauncher(Launcher):
 
     @override
     def left(self, run_id: str, *, job: str) -> str | None:
-        for pid, name in marked_processes(run_id).items():
+        for pid, name in self.environments.wait_for(marker_of(run_id)).items():
             if not doomed(pid):
                 return f"process {pid} ({name}) of the attempt before is still there"
         return None
@@ -176,8 +178,7 @@ class DirectLauncher(Launcher):
             return None
         return release(memory, snapshots)
 
-
-def _newborn(name: Name) -> int | None:
-    """A shim that was started a moment ago and has written nothing yet."""
-    found = marked_processes(name.run_id, attempt=name.number)
-    return min(found, default=None)
+    def _newborn(self, name: Name) -> int | None:
+        """A shim that was started a moment ago and has written nothing yet."""
+        found = self.environments.wait_for(marker_of(name.run_id, name.number))
+        return min(found, default=None)

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from supervisor.host.environments import Environments
 from supervisor.host.proc import PROC, Stat, stat
 
 FRESH_SECONDS = 1.0
@@ -26,6 +27,8 @@ PARTS = 12
 class Population:
     """The processes of the machine; for any number of threads."""
 
+    environments: Environments = field(default_factory=Environments)
+    """For the loop's thread alone."""
     _parents: dict[int, int] = field(default_factory=dict[int, int])
     _children: dict[int, list[int]] = field(default_factory=dict[int, list[int]])
     _counted_at: float = -math.inf

@@ -18,7 +18,7 @@ from supervisor.core.events import GateClear, GateHeld, Unkillable
 from supervisor.core.placement import GpuReading, holders, tenants
 from supervisor.core.treatment import Awaited
 from supervisor.core.units import format_size
-from supervisor.host.attempts import marked_processes
+from supervisor.host.environments import marker_of
 from supervisor.host.population import Population
 from supervisor.host.proc import doomed, name_of, stat
 from supervisor.host.process import Neighbour
@@ -29,6 +29,8 @@ TREE_SECONDS = 5.0
 """How often the tree of an attempt is looked at while it lives."""
 PRUNED = ("abandoned", "quarantine")
 """Directories beside the snapshots: kept for a look, and the first to go."""
+
+LOOKING = "what is left of the attempt before is being looked for"
 
 Verdict = GateClear | GateHeld | Unkillable
 
@@ -70,9 +72,12 @@ class Remains:
         last = self._looked_at
         return last is None or now // TREE_SECONDS > last // TREE_SECONDS
 
-    def left(self) -> dict[int, str]:
-        """Who still is there: {pid: command name}."""
-        found = {**dict.fromkeys(marked_processes(self.run_id), 0), **self.known}
+    def left(self) -> dict[int, str] | None:
+        """Who still is there: {pid: command name}; None: not known yet, ask again."""
+        marked = self.population.environments.carriers(marker_of(self.run_id))
+        if marked is None:
+            return None
+        found = {**dict.fromkeys(marked, 0), **self.known}
         alive: dict[int, str] = {}
         for pid, ticks in found.items():
             seen = stat(pid)
@@ -108,6 +113,8 @@ class Remains:
     ) -> Verdict:
         """Whether the next attempt may start; if not, who or what holds it."""
         left = self.left()
+        if left is None:
+            return GateHeld(LOOKING)
         stuck = self.end(left, now=now)
         if stuck is not None:
             return Unkillable(stuck.pids, gpus_of(stuck.pids, gpus))

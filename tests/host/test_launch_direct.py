@@ -1,16 +1,12 @@
 """The direct launcher: what training is given, and who is still there."""
 
 import os
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 from supervisor.core.spec import Spec, build_spec
 from supervisor.host.attempts import (
     boot_id,
     environment,
-    marked_processes,
     same_process,
 )
 from supervisor.wire.directive import Directive
@@ -84,25 +80,6 @@ def test_limits_gpus_and_batch() -> None:
     assert values["TF_CPU_BFC_MEM_LIMIT_IN_MB"] == "600"
     assert values["CUDA_VISIBLE_DEVICES"] == "1,GPU-5"
     assert values["TRAINWARDEN_BATCH_SIZE"] == "16"
-
-
-def test_processes_of_a_run_are_found_by_their_marker() -> None:
-    """Also a worker that left its session and outlived the shim."""
-    marked = {**os.environ, "TRAINWARDEN_ATTEMPT": "unit-test-run/1"}
-    worker = subprocess.Popen(
-        [sys.executable, "-c", "import time; time.sleep(60)"],
-        env=marked,
-        start_new_session=True,
-    )
-    try:
-        deadline = time.monotonic() + 10
-        while worker.pid not in marked_processes("unit-test-run"):
-            assert time.monotonic() < deadline
-        assert marked_processes("another-run") == {}
-    finally:
-        worker.kill()
-        worker.wait()
-    assert marked_processes("unit-test-run") == {}
 
 
 def test_a_pid_that_was_given_to_another_process_is_not_ours() -> None:
