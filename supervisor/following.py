@@ -13,7 +13,13 @@ from supervisor.core.lifecycle import Run
 from supervisor.core.spec import Spec
 from supervisor.directives import log_cap_of, tiers_of
 from supervisor.host.allocator_readings import completed
-from supervisor.host.attempts import Attempt, Launcher, LaunchError, Name
+from supervisor.host.attempts import (
+    Attempt,
+    Launcher,
+    LaunchError,
+    Name,
+    read_shimmed,
+)
 from supervisor.host.clock import Clock
 from supervisor.host.devices import Devices
 from supervisor.host.ending import Ending
@@ -82,6 +88,8 @@ class Following:
         attempts left. One that is followed tells of itself."""
         ended = run.attempt if self.watch is None else run.attempt - 1
         self.earlier = earlier_page(self.paths, ended + 1)
+        if ended:
+            self.remains.remember(read_shimmed(self.paths.attempt(ended)))
 
     def start(self, attempt: Attempt, *, taken_over: bool = False) -> None:
         """Follow ``attempt``, which was launched or is taken over."""
@@ -116,10 +124,16 @@ class Following:
             return shared(looked_at, every=self.usual_seconds)
         if not self.watch.started:
             return looked_at + STARTING_SECONDS
-        calm = self.memory.calm and bool(self.descriptors)
+        quiet = self.memory.calm and not self.watch.ending
+        calm = quiet and bool(self.descriptors)
         usual = self.calm_seconds if calm else self.usual_seconds
         log_due = looked_at + self.watch.log_seconds
         return min(shared(looked_at, every=usual), log_due)
+
+    @property
+    def behind(self) -> bool:
+        """Whether the log of the attempt has more than a look reads."""
+        return self.watch is not None and self.watch.log_seconds <= 0.0
 
     def look(self, run: Run, devices: Devices) -> None:
         """Post the news of the attempt, and of its end."""
@@ -163,14 +177,15 @@ class Following:
             )
             self._post_all(seen)
 
-    def see(self) -> None:
+    def see(self, run: Run, devices: Devices) -> None:
         """Read the page of the attempt, unless that was done just now: who trains may
         wait for an answer, because memory comes to its end."""
         watch, now = self.watch, self.clock.now()
         if watch is not None and now - watch.page_at >= SHOWN_SECONDS:
             watch.read_page(now=now)
-            if watch.page is not None:
-                self.memory.glance(watch.page)
+            page = self.beside_driver(watch.page, run, devices)
+            if page is not None:
+                self.memory.glance(page)
 
     def _post_all(self, events: list[Event]) -> None:
         for event in events:

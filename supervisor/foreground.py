@@ -284,7 +284,7 @@ def _await_end(row: RunRow, say: Teller) -> None:
     said, environments, marker = False, Environments(), marker_of(row.run_id)
     while left := environments.wait_for(marker):
         if not said:
-            names = ", ".join(f"{pid} ({name})" for pid, name in left.items())
+            names = ", ".join(f"{pid} ({one.name})" for pid, one in left.items())
             say(f"waiting for the attempt of an earlier supervisor to end: {names}")
             said = True
         time.sleep(SETTLE_SECONDS)

@@ -1,6 +1,6 @@
 """Whether the next attempt of a run may start, and who or what holds it."""
 
-from supervisor.core.events import GateClear, GateHeld, Unkillable
+from supervisor.core.events import GateClear, GateHeld, GateUnknown, Unkillable
 from supervisor.core.lifecycle import Run
 from supervisor.core.placement import GpuReading, by_uuid, named
 from supervisor.core.spec import Spec
@@ -16,7 +16,7 @@ def gate(
     *,
     kept: frozenset[str] | None,
     awaited: Awaited | None,
-) -> GateClear | GateHeld | Unkillable:
+) -> GateClear | GateHeld | GateUnknown | Unkillable:
     """Whether nothing is left of the attempt before, and there are GPUs for the next.
 
     ``kept``: the GPUs that are quarantined, as the ledger knows; None: it cannot be read.

@@ -8,6 +8,7 @@ from supervisor.core.spec import Metrics, Spec
 from supervisor.host.board import Board
 from supervisor.host.http import Tls, serve
 from supervisor.host.observer import Observer, default_places
+from supervisor.host.population import Population
 
 
 def tls_of(metrics: Metrics) -> Tls | None:
@@ -42,15 +43,17 @@ def observing_box(
     *,
     gpus: Sequence[int | str] | None,
     link: Path | None = None,
+    population: Population | None = None,
 ) -> Generator[Observer]:
     """The same for a box with many runs, and ``gpus`` of them handed out. ``link``: the
     socket of the service that keeps the GPU probe; None: it is a child of ours.
+    ``population``: of the machine, where others ask for it, too.
 
     Raises:
         ServeError: the address or the certificate cannot be used.
     """
     places = default_places(state, Path("/dev/shm"))  # noqa: S108  # the memory tier's
-    with _observing(metrics, places, gpus, link) as observer:
+    with _observing(metrics, places, gpus, link, population) as observer:
         yield observer
 
 
@@ -60,13 +63,16 @@ def _observing(
     places: dict[str, Path],
     gpus: Sequence[int | str] | None,
     link: Path | None = None,
+    population: Population | None = None,
 ) -> Generator[Observer]:
     with ExitStack() as stack:
         board = None if metrics.listen is None else Board()
         if board is not None and metrics.listen is not None:
             tls = tls_of(metrics)
             stack.enter_context(serve(metrics.listen, board.read, tls=tls))
-        observer = Observer(places=places, gpus=gpus, board=board, link=link)
+        observer = Observer(
+            places=places, gpus=gpus, board=board, link=link, population=population
+        )
         observer.start()
         stack.callback(observer.close)
         yield observer

@@ -29,6 +29,7 @@ from supervisor.core.effects import (
 from supervisor.core.events import (
     Event,
     Exited,
+    GateHeld,
     SpawnFailed,
     TimeIsUp,
 )
@@ -37,7 +38,7 @@ from supervisor.core.level import Level, Teller
 from supervisor.core.lifecycle import Run, step
 from supervisor.core.spec import Spec
 from supervisor.core.status import JobState, JobStatus
-from supervisor.core.treatment import Treatment
+from supervisor.core.treatment import Awaited, Treatment
 from supervisor.core.verdicts import RemedyKind
 from supervisor.directives import incident_sentence, make_directive, memory_of
 from supervisor.following import (
@@ -134,9 +135,18 @@ class Supervisor:
         """What becomes readable when ``advance`` has something to do."""
         return self._following.descriptors
 
+    @property
+    def pressing(self) -> bool:
+        """Whether there is more to do than one ``advance`` did."""
+        return self._has_news or self._looked_at is None or self._following.behind
+
+    @property
+    def _has_news(self) -> bool:
+        return bool(self._inbox) and self.exit_code is None
+
     def wait_seconds(self) -> float:
         """How long ``advance`` may be put off while no descriptor is readable."""
-        if self._inbox or self._looked_at is None:
+        if self._has_news or self._looked_at is None:
             return 0.0
         due = self._following.due_after(self._looked_at)
         deadline = self.run.deadline
@@ -206,7 +216,7 @@ class Supervisor:
 
     def status(self) -> JobStatus:
         """What to show right now."""
-        self._following.see()
+        self._following.see(self.run, self.devices)
         return status_of(
             self.run, self._following, self.devices, incidents=self._incidents
         )
@@ -249,17 +259,22 @@ class Supervisor:
             case AskDrain() | Kill() | TakeStacks():
                 self._following.ask(effect, self.run, self.devices)
             case CheckGate(awaited=awaited):
-                kept = self.recorder.quarantined()
-                found = gate(
-                    self._following, self.run, self.devices, kept=kept, awaited=awaited
-                )
-                self.post(found)
+                self.post(self._gate(awaited))
             case Say(text=text, level=level):
                 self.say(text, level=level)
             case End(exit_code=code):
                 self.exit_code = code
             case Quarantine() | RecordIncident() | UpdateIncident():
                 return  # written down before
+
+    def _gate(self, awaited: Awaited | None) -> Event:
+        kept = self.recorder.quarantined()
+        try:
+            return gate(
+                self._following, self.run, self.devices, kept=kept, awaited=awaited
+            )
+        except OSError as error:  # too many open files, say: that passes by
+            return GateHeld(f"whether anything is left cannot be seen: {error}")
 
     def _record(self, effect: RecordIncident) -> None:
         if effect.happened is Happened.ENDED:
@@ -268,12 +283,15 @@ class Supervisor:
         self.say(incident_sentence(effect), level=Level.WARNING)
 
     def _launch(self, number: int, treatment: Treatment) -> None:
-        directive = self._directive(number, treatment)
         paths = self.paths.attempt(number)
         try:
+            directive = self._directive(number, treatment)
             attempt = self.launcher.launch(self.spec, directive, paths=paths)
         except LaunchError as error:
             self.post(SpawnFailed(str(error), lasting=error.lasting))
+        except OSError as error:
+            message = f"cannot start the attempt: {error}"
+            self.post(SpawnFailed(message, lasting=False))
         else:
             self._following.start(attempt)
 

@@ -222,7 +222,7 @@ def _foreground(
             shown.say(f"{job.name}: {begun.greeting}")
             supervisor = supervisor_for(
                 begun,
-                launcher=DirectLauncher(),
+                launcher=DirectLauncher(environments=observer.population.environments),
                 say=shown.say,
                 show=show,
                 accept_changes=choice.accept_changes,

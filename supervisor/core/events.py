@@ -80,7 +80,7 @@ class Exited:
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """A look at the attempt, once or twice a second."""
+    """A look at the attempt, every two seconds or sooner."""
 
     look: Look
     rss_bytes: int | None = None
@@ -158,9 +158,14 @@ class GateHeld:
     because: str
 
 
+@dataclass(frozen=True, slots=True)
+class GateUnknown:
+    """Whether the next attempt may start is not known yet: to be asked again soon."""
+
+
 Event = (
     Spawned | SpawnFailed | Learned | Told | SnapshotFailed | Looked | Exited
     | DrainRequested | RestartDue | MemoryHigh | StacksTaken | Unkillable | TimeIsUp
-    | GateClear | GateHeld | DriverStuck
+    | GateClear | GateHeld | GateUnknown | DriverStuck
 )  # fmt: skip
 """Any of them."""

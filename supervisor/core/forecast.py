@@ -280,8 +280,8 @@ class Watch:
     def settled(self, part: float) -> bool:
         """Whether enough was read for a forecast of each resource, and none of them is
         used up to this part of its capacity."""
-        known = all(len(one.points) >= ENOUGH for one in self.series.values())
-        return known and not self.nearly(part)
+        counts = [len(one.points) for one in self.series.values()]
+        return min(counts, default=0) >= ENOUGH and not self.nearly(part)
 
     def forecasts(self) -> list[Forecast]:
         """One of each resource of which enough is known."""

@@ -24,6 +24,7 @@ from supervisor.core.events import (
     Exited,
     GateClear,
     GateHeld,
+    GateUnknown,
     Learned,
     Looked,
     MemoryHigh,
@@ -59,6 +60,8 @@ from supervisor.core.units import format_duration
 GATE_SECONDS = 1.0
 GATE_SECONDS_MOST = 30.0
 """How often a held gate is looked at again: less and less often."""
+GATE_SOON_SECONDS = 0.1
+"""... as long as it is not known who might hold it."""
 
 LAUNCHES = 15
 LAUNCH_SECONDS_MOST = 60.0
@@ -92,6 +95,10 @@ def _gate_held(run: Run, event: Event, now: float) -> Step:
         message=message,
     )
     return held, said
+
+
+def _gate_unknown(run: Run, _event: Event, now: float) -> Step:
+    return replace(run, deadline=now + GATE_SOON_SECONDS), ()
 
 
 def _launch(run: Run, event: Event, _now: float) -> Step:
@@ -166,6 +173,7 @@ def _rows() -> tuple[Transition, ...]:
     rows = (
         (s.WAITING, TimeIsUp, (s.WAITING,), _check_gate, "back-off over: check the gate"),
         (s.WAITING, GateHeld, (s.WAITING,), _gate_held, "something is left: wait"),
+        (s.WAITING, GateUnknown, (s.WAITING,), _gate_unknown, "not known yet: ask again"),
         (s.WAITING, GateClear, (s.LAUNCHING,), _launch, "gate clear"),
         (s.WAITING, Unkillable, (s.WAITING,), end.unkillable, "D state"),
         (s.WAITING, DrainRequested, (s.DRAINED,), end.drain_at_rest, "asked to end"),

@@ -184,6 +184,12 @@ class Box:
         )
         return min(waits, default=longest)
 
+    @property
+    def pressing(self) -> bool:
+        """Whether a run has more to do than one ``advance`` did."""
+        supervisors = (entry.supervisor for entry in self.entries.values())
+        return any(one is not None and one.pressing for one in supervisors)
+
     def descriptors(self) -> list[int]:
         """What becomes readable when ``advance`` has something to do."""
         supervisors = (entry.supervisor for entry in self.entries.values())

@@ -22,6 +22,7 @@ from supervisor.host.ledger_jobs import JobBook
 from supervisor.host.lock import acquire
 from supervisor.host.notify import Notifier
 from supervisor.host.observer import Observer
+from supervisor.host.population import Population
 from supervisor.observing import observing_box
 from supervisor.wire.paths import StatePaths
 
@@ -52,7 +53,13 @@ def composed(
         held.enter_context(_alone(paths.root))
         ledger = held.enter_context(contextlib.closing(Ledger(paths.ledger)))
         systemd = _is_service()
-        house = house or house_of(config.launcher, paths.root, systemd=systemd)
+        population = Population()
+        house = house or house_of(
+            config.launcher,
+            paths.root,
+            systemd=systemd,
+            environments=population.environments,
+        )
         journal.say(f"state in {paths.root}; {house.about}")
         observer = held.enter_context(
             observing_box(
@@ -60,6 +67,7 @@ def composed(
                 paths.root,
                 gpus=config.gpus.use,
                 link=_probe_of(config, house),
+                population=population,
             )
         )
         starter = Starter(

@@ -94,7 +94,7 @@ class Daemon:
             poll.register(descriptor, select.POLLIN)
         now = self.box.starter.clock.now()
         left = min(self.box.wait_seconds(IDLE_SECONDS), self.show_at - now)
-        seconds = max(left, 0.0 if left <= 0 else RUSH_SECONDS)
+        seconds = 0.0 if self.box.pressing else max(left, RUSH_SECONDS)
         ready = {descriptor for descriptor, _ in poll.poll(1000 * seconds)}
         if wakeup in ready:
             with contextlib.suppress(BlockingIOError):

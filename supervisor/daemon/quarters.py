@@ -3,7 +3,6 @@
 import os
 import pwd
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -12,6 +11,7 @@ from typing_extensions import override
 from supervisor.core.unit_names import is_user_name
 from supervisor.daemon.entries import BoxError
 from supervisor.host.attempts import Launcher
+from supervisor.host.environments import Environments
 from supervisor.host.launch_direct import DirectLauncher
 from supervisor.host.launch_systemd import SystemdLauncher
 
@@ -43,7 +43,7 @@ class Alone(House):
     """Without systemd: attempts are our own children, and run as we do."""
 
     user: str
-    launcher: Launcher = field(default_factory=partial(DirectLauncher, detached=True))
+    environments: Environments = field(default_factory=Environments)
 
     @property
     @override
@@ -58,7 +58,8 @@ class Alone(House):
                 f"and nobody else: {user} cannot have any"
             )
             raise BoxError(message)
-        return Quarters(launcher=self.launcher, place=None)
+        launcher = DirectLauncher(detached=True, environments=self.environments)
+        return Quarters(launcher=launcher, place=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,8 +96,11 @@ def user_name(uid: int) -> str:
         return str(uid)
 
 
-def house_of(launcher: str, state: Path, *, systemd: bool) -> House:
-    """What ``launcher`` of the configuration means here; ``systemd``: it runs us."""
+def house_of(
+    launcher: str, state: Path, *, systemd: bool, environments: Environments
+) -> House:
+    """What ``launcher`` of the configuration means here; ``systemd``: it runs us;
+    ``environments``: of the machine's processes, where others ask for them, too."""
     if launcher == "systemd" or (launcher == "auto" and systemd):
         return Shared(state=state)
-    return Alone(user=user_name(os.geteuid()))
+    return Alone(user=user_name(os.geteuid()), environments=environments)

@@ -2,26 +2,29 @@
 
 The kernel reads an environment out of the memory of its process (proc(5)), and waits with
 that for whoever has its mappings locked: for ever, where that one waits for a driver that
-hangs. So a thread reads, its reader waits for a moment only, and a process that did not
-answer is passed over from then on.
+hangs. So a thread reads, whoever wants to know waits for a moment only, and a process is
+passed over as long as it does not answer.
 """
 
-import contextlib
+import errno
 import os
 import threading
 import time
-from collections.abc import Collection
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from supervisor.host.proc import PROC, name_of, stat
 from supervisor.wire.directive import MARKER
 
-MOMENT_SECONDS = 0.1
-"""So long the loop may wait at the most. Usually all have answered much sooner: each takes
-6 µs, and this is only asked before an attempt."""
+MOMENT_SECONDS = 0.02
+"""So long the loop may wait: an environment takes 6 µs, more on a busy machine."""
 SILENT_SECONDS = 2.0
 """A process whose environment takes longer does not answer."""
+KNOWN_SECONDS = 5.0
+"""What a search has found is believed for so long: whoever asks does it again and again."""
+
+NAME = f"{MARKER}=".encode()
 
 
 def marker_of(run_id: str, attempt: int | None = None) -> bytes:
@@ -30,39 +33,74 @@ def marker_of(run_id: str, attempt: int | None = None) -> bytes:
     return f"{MARKER}={run_id}/{number}".encode()
 
 
+@dataclass(frozen=True, slots=True)
+class Carrier:
+    """A process that carries a marker."""
+
+    name: str
+    """Of its command."""
+    started_ticks: int
+    """Since boot: with the pid, which process this is."""
+    marker: bytes
+    """Of the run and the attempt."""
+
+
 @dataclass(slots=True)
 class _Search:
     """One look at every process; its thread alone writes here until it has ended."""
 
-    marker: bytes
     proc: Path
-    passed_over: Collection[int]
-    found: dict[int, str] = field(default_factory=dict[int, str])
-    """Command names, by pid."""
-    at: tuple[int, float] | None = None
-    """Which process is asked, and since when (monotonic seconds)."""
+    passed_over: frozenset[int]
+    began: float = field(default_factory=time.monotonic)
+    ended: float | None = None
+    found: dict[int, Carrier] = field(default_factory=dict[int, Carrier])
+    problem: OSError | None = None
+    asks: tuple[int, float] | None = None
+    """A process, and since when it is asked (monotonic seconds)."""
+    given_up: bool = False
+    """Nobody waits for this any more."""
     thread: threading.Thread = field(init=False)
 
     def __post_init__(self) -> None:
         self.thread = threading.Thread(
-            target=self._read, name="environments", daemon=True
+            target=self._work, name="environments", daemon=True
         )
 
-    def _read(self) -> None:
-        for name in os.listdir(self.proc):  # noqa: PTH208  # a third of iterdir's time
-            if not name.isdigit() or int(name) in self.passed_over:
-                continue
-            pid = int(name)
-            self.at = (pid, time.monotonic())
-            with contextlib.suppress(OSError):  # gone, or not ours to read
-                if self.marker in (self.proc / name / "environ").read_bytes():
-                    self.found[pid] = name_of(pid)
+    def _work(self) -> None:
+        try:
+            for pid in self._others():
+                if self.given_up:
+                    return
+                self._ask(pid)
+        except OSError as error:
+            self.problem = error
+        self.ended = time.monotonic()
+
+    def _others(self) -> Iterator[int]:
+        pids = (int(name) for name in os.listdir(self.proc) if name.isdigit())  # noqa: PTH208  # a third of iterdir's time
+        return (pid for pid in pids if pid not in self.passed_over)
+
+    def _ask(self, pid: int) -> None:
+        self.asks = (pid, time.monotonic())
+        try:
+            environment = (self.proc / str(pid) / "environ").read_bytes()
+        except OSError as error:
+            if error.errno in {errno.EMFILE, errno.ENFILE, errno.ENOMEM}:
+                raise
+            return  # gone, or not ours to read, and so not ours
+        entries = environment.split(b"\0")
+        marker = next((one for one in entries if one.startswith(NAME)), None)
+        known = None if marker is None else stat(pid)
+        if marker is not None and known is not None:
+            name, began = name_of(pid), known.started_ticks
+            self.found[pid] = Carrier(name, began, marker + b"\0")
 
     def silent(self, seconds: float) -> int | None:
         """The process that has not answered for so long."""
-        if self.at is None or time.monotonic() - self.at[1] < seconds:
+        asks = self.asks
+        if asks is None or not self.thread.is_alive():
             return None
-        return self.at[0]
+        return asks[0] if time.monotonic() - asks[1] >= seconds else None
 
 
 class Environments:
@@ -73,46 +111,81 @@ class Environments:
     ) -> None:
         self._proc = proc
         self._silent_seconds = silent_seconds
-        self._silent: dict[int, int | None] = {}
-        """Who did not answer: when each started (ticks since boot), by its pid."""
-        self._searches: dict[bytes, _Search] = {}
+        self._silent: dict[int, _Search] = {}
+        """Who does not answer, with the search that still waits for it."""
+        self._search: _Search | None = None
+        """The newest."""
+        self._asked: dict[bytes, tuple[float, float]] = {}
+        """Since when a marker is asked for, and when it was last (monotonic seconds)."""
 
     def carriers(
         self, marker: bytes, *, wait_seconds: float = MOMENT_SECONDS
-    ) -> dict[int, str] | None:
-        """Processes that carry ``marker``, with their command names, but not this one;
-        None: not known yet, ask again.
+    ) -> dict[int, Carrier] | None:
+        """Processes that carry ``marker``, by pid, but not this one, as they are now or
+        were after this was first asked; None: not known yet, ask again soon.
 
         The second opinion of whoever ended an attempt: a shim sweeps what it can see, this
         finds what outlived the shim itself. What may not be read is not ours.
-        """
-        search = self._searches.pop(marker, None) or self._begun(marker)
-        silent = search.silent(self._silent_seconds)
-        if silent is not None and search.thread.is_alive():
-            self._silent[silent] = _started(silent)
-            search = self._begun(marker)
-        search.thread.join(wait_seconds)
-        if search.thread.is_alive():
-            self._searches[marker] = search
-            return None
-        return search.found
 
-    def wait_for(self, marker: bytes) -> dict[int, str]:
+        Raises:
+            OSError: nobody can be asked now.
+        """
+        now = time.monotonic()
+        since, last = self._asked.get(marker, (now, now))
+        since = since if now - last <= KNOWN_SECONDS else now
+        asked = {**self._asked, marker: (since, now)}
+        self._asked = {
+            one: times
+            for one, times in asked.items()
+            if now - times[1] <= KNOWN_SECONDS
+        }
+        found = self._found_since(since, until=now + wait_seconds)
+        if found is None:
+            return None
+        del self._asked[marker]
+        return {pid: one for pid, one in found.items() if one.marker.startswith(marker)}
+
+    def wait_for(self, marker: bytes) -> dict[int, Carrier]:
         """As ``carriers``, for who can wait: some milliseconds, and seconds for each
-        process that does not answer, once."""
+        process that begins to be silent. Raises OSError as that does."""
         while True:
             found = self.carriers(marker, wait_seconds=self._silent_seconds)
             if found is not None:
                 return found
 
-    def _begun(self, marker: bytes) -> _Search:
-        known = self._silent.items()
-        self._silent = {pid: began for pid, began in known if _started(pid) == began}
-        search = _Search(marker, self._proc, {os.getpid(), *self._silent})
-        search.thread.start()
+    def _found_since(self, since: float, *, until: float) -> dict[int, Carrier] | None:
+        """What a search found that began then or later; None: there is none yet."""
+        while True:
+            search = self._current(since)
+            search.thread.join(max(until - time.monotonic(), 0.0))
+            if search.thread.is_alive():
+                return None
+            if search.problem is not None:
+                self._search = None
+                raise search.problem
+            if search.began >= since:
+                return search.found
+
+    def _current(self, since: float) -> _Search:
+        """The search to wait for: there is one at a time, whoever asks."""
+        search = self._search
+        if search is None:
+            return self._begun()
+        silent = search.silent(self._silent_seconds)
+        if silent is not None:
+            self._silent[silent] = search
+            search.given_up = True
+            return self._begun()
+        over = search.ended is not None and not search.thread.is_alive()
+        return self._begun() if over and search.began < since else search
+
+    def _begun(self) -> _Search:
+        waits = {pid: one for pid, one in self._silent.items() if one.thread.is_alive()}
+        self._silent = waits
+        self._search = search = _Search(self._proc, frozenset({os.getpid(), *waits}))
+        try:
+            search.thread.start()
+        except RuntimeError as error:  # as the limit on threads is reached
+            self._search = None
+            raise OSError(errno.EAGAIN, str(error)) from error
         return search
-
-
-def _started(pid: int) -> int | None:
-    known = stat(pid)
-    return None if known is None else known.started_ticks

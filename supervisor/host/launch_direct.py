@@ -164,9 +164,15 @@ class DirectLauncher(Launcher):
 
     @override
     def left(self, run_id: str, *, job: str) -> str | None:
-        for pid, name in self.environments.wait_for(marker_of(run_id)).items():
+        try:
+            found = self.environments.wait_for(marker_of(run_id))
+        except OSError as error:
+            return f"what cannot be looked for ({error})"
+        for pid, one in found.items():
             if not doomed(pid):
-                return f"process {pid} ({name}) of the attempt before is still there"
+                return (
+                    f"process {pid} ({one.name}) of the attempt before is still there"
+                )
         return None
 
     @override

@@ -20,8 +20,9 @@ from supervisor.wire.page import Page, Phase
 from supervisor.wire.paths import AttemptPaths
 from supervisor.wire.readings import AllocatorReading, unpack
 
-HOST_SECONDS = 1.0
-"""How often main memory of the training process is looked at."""
+HOST_SECONDS = 0.9
+"""How often main memory of the training process is looked at, at the most: at each look
+that comes a second after the one before, or about."""
 ROOM_SECONDS = 5.0
 """... and what it may grow to, as long as it is far from that."""
 FAR = 0.5
@@ -103,7 +104,11 @@ class MemoryWatch:
         """See between two looks whether all is still calm."""
         if not self.calm:
             return
+        recent = unpack(page.memory_recent, after_ns=self._recent_ns)
+        limit = page.memory_limit_bytes
         newest = _of_page(page, 0.0)
+        if recent:
+            newest = _of_recent(recent[-1], recent[-1].ns, 0.0, limit=limit)
         reading = replace(newest, rss=page.host_rss_bytes, host_limit=self._room)
         levels = reading.levels(step_bytes=self._watch.step_bytes)
         self.calm = all(level.part < FAR for level in levels.values())

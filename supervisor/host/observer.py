@@ -157,6 +157,7 @@ class Observer:
         clock: Clock | None = None,
         environment: Mapping[str, str] | None = None,
         link: Path | None = None,
+        population: Population | None = None,
     ) -> None:
         """``gpus``: those that a spec asks for. ``board``: None: there is no exporter,
         and the host is not measured. ``environment``: of the GPU probe. ``link``: the
@@ -168,7 +169,7 @@ class Observer:
         )
         self._expected = gpu_expected(gpus)
         self.board = board
-        self.population = Population()
+        self.population = population or Population()
         """Of the machine: the runs' supervisors ask it, and so do we."""
         self._host = HostWatch(places, clock=self.clock, population=self.population)
         self._meters: dict[str, Meter] = {}

@@ -14,14 +14,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from supervisor.core.events import GateClear, GateHeld, Unkillable
+from supervisor.core.events import GateClear, GateHeld, GateUnknown, Unkillable
 from supervisor.core.placement import GpuReading, holders, tenants
 from supervisor.core.treatment import Awaited
 from supervisor.core.units import format_size
+from supervisor.host.attempts import boot_id
 from supervisor.host.environments import marker_of
 from supervisor.host.population import Population
 from supervisor.host.proc import doomed, name_of, stat
 from supervisor.host.process import Neighbour
+from supervisor.wire.records import Shimmed
 
 GRACE_SECONDS = 2.0
 """From SIGTERM to SIGKILL."""
@@ -30,9 +32,7 @@ TREE_SECONDS = 5.0
 PRUNED = ("abandoned", "quarantine")
 """Directories beside the snapshots: kept for a look, and the first to go."""
 
-LOOKING = "what is left of the attempt before is being looked for"
-
-Verdict = GateClear | GateHeld | Unkillable
+Verdict = GateClear | GateHeld | GateUnknown | Unkillable
 
 
 @dataclass(kw_only=True)
@@ -55,6 +55,12 @@ class Remains:
         """Whose GPU memory is ours."""
         return frozenset(self.known)
 
+    def remember(self, shimmed: Shimmed | None) -> None:
+        """Training that an earlier supervisor has seen start: it is known even where it
+        does not let its environment be read."""
+        if shimmed is not None and shimmed.boot_id == boot_id():
+            self.known[shimmed.pid] = shimmed.started_ticks
+
     def follow(self, root: int | None, *, now: float) -> None:
         """Look at the tree below ``root``, now and then."""
         if root is None or not self._is_due(now):
@@ -73,11 +79,13 @@ class Remains:
         return last is None or now // TREE_SECONDS > last // TREE_SECONDS
 
     def left(self) -> dict[int, str] | None:
-        """Who still is there: {pid: command name}; None: not known yet, ask again."""
+        """Who still is there: {pid: command name}; None: not known yet, ask again.
+        Raises OSError: it cannot be looked for."""
         marked = self.population.environments.carriers(marker_of(self.run_id))
         if marked is None:
             return None
-        found = {**dict.fromkeys(marked, 0), **self.known}
+        carriers = {pid: one.started_ticks for pid, one in marked.items()}
+        found = {**carriers, **self.known}
         alive: dict[int, str] = {}
         for pid, ticks in found.items():
             seen = stat(pid)
@@ -111,10 +119,14 @@ class Remains:
         awaited: Awaited | None,
         disk: Path,
     ) -> Verdict:
-        """Whether the next attempt may start; if not, who or what holds it."""
+        """Whether the next attempt may start; if not, who or what holds it.
+
+        Raises:
+            OSError: that cannot be seen.
+        """
         left = self.left()
         if left is None:
-            return GateHeld(LOOKING)
+            return GateUnknown()
         stuck = self.end(left, now=now)
         if stuck is not None:
             return Unkillable(stuck.pids, gpus_of(stuck.pids, gpus))

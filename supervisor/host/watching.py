@@ -67,6 +67,11 @@ class Watch:
         self.page_at = now
 
     @property
+    def ending(self) -> bool:
+        """Whether it is being killed, or asked for its stacks before that."""
+        return self._stacks is not None or self._killed_at is not None
+
+    @property
     def _shim_pid(self) -> int | None:
         return None if self._shimmed is None else self._shimmed.shim_pid
 

@@ -138,6 +138,7 @@ class EventReader:
                 return []
             content = os.pread(descriptor, min(new, at_most_bytes), self._offset)
         except OSError:
+            self._file.close()  # what can no longer be read from is opened anew
             return []
         whole = content.rfind(b"\n") + 1
         if not whole and len(content) > MAX_LINE_BYTES:

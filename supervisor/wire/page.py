@@ -241,7 +241,7 @@ class PageReader:
                     if page is not None:
                         return page
         except OSError:
-            return None
+            self._file.close()  # what can no longer be read from is opened anew
         return None
 
     def close(self) -> None:

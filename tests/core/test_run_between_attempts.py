@@ -12,9 +12,10 @@ from supervisor.core.effects import (
 from supervisor.core.events import (
     GateClear,
     GateHeld,
+    GateUnknown,
     TimeIsUp,
 )
-from supervisor.core.lifecycle import GATE_SECONDS_MOST
+from supervisor.core.lifecycle import GATE_SECONDS_MOST, GATE_SOON_SECONDS
 from supervisor.core.status import JobState
 from supervisor.core.treatment import Awaited, Detour, Treatment
 from tests.support.hanging import ended, fresh, happen, running
@@ -40,6 +41,18 @@ def test_the_gate_is_looked_at_less_and_less_often() -> None:
     assert waits[-1] == GATE_SECONDS_MOST
     run, _ = happen(run, TimeIsUp(), GateClear())
     assert run.gate_holds == 0
+
+
+def test_as_long_as_nothing_is_known_the_gate_is_asked_again_soon() -> None:
+    """That holds nobody up, and nothing is said of it."""
+    run, _ = happen(fresh(), TimeIsUp(), GateHeld("x"), now=100.0)
+    holds, message = run.gate_holds, run.message
+    for _ in range(8):
+        run, effects = happen(run, TimeIsUp(), GateUnknown(), now=100.0)
+        assert 0.0 < (run.deadline or 0.0) - 101.0 <= GATE_SOON_SECONDS
+        assert CheckGate(None) in effects
+        assert len(effects) == 1
+    assert (run.gate_holds, run.message) == (holds, message)
 
 
 def test_patience_with_a_tenant_comes_to_an_end() -> None:

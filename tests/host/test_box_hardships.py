@@ -1,6 +1,7 @@
 """What a box meets that is nobody's fault: it passes by, and no job pays for it."""
 
 import contextlib
+import errno
 import os
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from typing_extensions import override
 
 from supervisor.core.access import Caller
 from supervisor.core.config import build_config
+from supervisor.core.forecast import Watch
 from supervisor.core.placement import GpuReading
 from supervisor.core.spec import Spec
 from supervisor.core.status import JobState
@@ -38,6 +40,8 @@ class Reluctant(QuickLauncher):
     """Refuses the first launches, as systemd does that shuts down."""
 
     refusals: int = 0
+    blind: list[OSError] = field(default_factory=list[OSError])
+    """Raised where it is asked what is left, one after the other."""
     given: list[Spec] = field(default_factory=list[Spec])
     made: list[QuickAttempt] = field(default_factory=list[QuickAttempt])
 
@@ -52,6 +56,12 @@ class Reluctant(QuickLauncher):
             raise LaunchError(message)
         self.made.append(super().launch(spec, directive, paths=paths))
         return self.made[-1]
+
+    @override
+    def left(self, run_id: str, *, job: str) -> str | None:
+        if self.blind:
+            raise self.blind.pop()
+        return super().left(run_id, job=job)
 
 
 @dataclass(kw_only=True)
@@ -158,6 +168,19 @@ def test_a_launch_that_was_refused_at_shutdown_is_tried_after_the_boot(
         assert daemon.desk.ledger.incidents() == []
 
 
+def test_a_moment_in_which_nothing_can_be_seen(tmp_path: Path) -> None:
+    """What is left of the attempt before is looked for again, until that can be told."""
+    life = Life(directory=tmp_path)
+    with life.daemon() as daemon:
+        problem = OSError(errno.EMFILE, "Too many open files")
+        life.launchers[0].blind = [problem, problem]
+        entry = submit(daemon)
+        life.until(daemon, lambda: "Too many open" in entry.status().message)
+        assert entry.status().state is JobState.WAITING
+        life.until(daemon, lambda: entry.status().state is JobState.FINISHED)
+        assert life.launchers[0].blind == []
+
+
 def test_a_log_that_grows_fast_is_read_again_soon(tmp_path: Path) -> None:
     """Little of it is unread when its attempt ends: it is read again when 4 MiB more may
     be there, at once where more is there already, and a quiet one at the next tick."""
@@ -173,7 +196,9 @@ def test_a_log_that_grows_fast_is_read_again_soon(tmp_path: Path) -> None:
             life.clock.wind(0.25)
             daemon.turn()
             assert entry.supervisor is not None
-            return entry.supervisor.wait_seconds()
+            seconds = entry.supervisor.wait_seconds()
+            assert daemon.box.pressing is (seconds == 0.0)
+            return seconds
 
         mib, about_a_tick = 2**20, pytest.approx(TICK_SECONDS, abs=TICK_SECONDS / 2)
         assert waits(0) == about_a_tick
@@ -189,11 +214,16 @@ def test_runs_are_looked_at_when_it_is_time(
 ) -> None:
     """A turn for somebody else's sake leaves them alone; those whose time comes soon
     share one; who has news is looked at at once."""
+
+    def settled(_watch: Watch, _part: float) -> bool:
+        return True
+
     life = Life(directory=tmp_path, fate=Fate(looks=10**9))
     with life.daemon() as daemon:
         submit(daemon, "a")
         submit(daemon, "b")
         made = life.launchers[0].made
+        monkeypatch.setattr(Watch, "settled", settled)
         life.until(daemon, lambda: [one.looked > 1 for one in made] == [True, True])
         monkeypatch.setattr(
             QuickAttempt, "descriptor", property(lambda one: 10_000 + made.index(one))

@@ -104,6 +104,29 @@ def test_a_glance_between_two_looks(in_use: int, rss: int, *, calm: bool) -> Non
     assert memory.calm == calm
 
 
+def test_a_glance_sees_the_newest_reading() -> None:
+    """Those between two full ones stand elsewhere on the page."""
+    memory = watch()
+    for second in range(ENOUGH):
+        page = page_at(second, in_use=100, host_rss_bytes=100)
+        memory.look(attempt=1, pid=os.getpid(), page=page, now=2.0 * second)
+    newest = AllocatorReading(ns=ENOUGH + 1, step=ENOUGH + 1, in_use=950, peak=950)
+    page = page_at(ENOUGH, in_use=100, host_rss_bytes=100)
+    memory.glance(replace(page, memory_recent=pack([newest])))
+    assert not memory.calm
+
+
+def test_main_memory_is_read_each_second() -> None:
+    """Whenever in its second a look comes."""
+    memory = watch()
+    memory.host_limit = 1000
+    for second in range(ENOUGH):
+        page = page_at(second, in_use=100, host_rss_bytes=100)
+        late = 0.001 * (second % 2)
+        memory.look(attempt=1, pid=os.getpid(), page=page, now=second + late)
+    assert memory.calm  # enough is known of both
+
+
 def test_an_estimate_is_foreseen_by_the_drivers_limit() -> None:
     """Training that knows of no limit: its readings are seen against that of its GPU."""
     gpu = GpuReading(uuid="GPU-a", index=0, total_bytes=LIMIT)

@@ -6,18 +6,21 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from supervisor.core.events import GateClear, GateHeld, Unkillable
+from supervisor.core.events import GateClear, GateHeld, GateUnknown, Unkillable
 from supervisor.core.placement import GpuProcess, GpuReading
 from supervisor.core.treatment import Awaited
+from supervisor.host.attempts import boot_id
 from supervisor.host.environments import Environments
 from supervisor.host.population import Population
 from supervisor.host.proc import doomed, slept_seconds, stat
-from supervisor.host.remains import LOOKING, Remains, room
+from supervisor.host.remains import Remains, room
 from supervisor.wire.directive import MARKER
+from supervisor.wire.records import Shimmed
 
 PATIENCE = 60.0
 SLEEP = "import time; time.sleep(600)"
@@ -75,7 +78,7 @@ def gate(
     *gpus: GpuReading,
     awaited: Awaited | None = None,
     disk: Path = Path("/"),
-) -> GateClear | GateHeld | Unkillable:
+) -> GateClear | GateHeld | GateUnknown | Unkillable:
     """What the gate says as soon as it knows."""
     while True:
         found = remains.gate(
@@ -85,7 +88,7 @@ def gate(
             awaited=awaited,
             disk=disk,
         )
-        if found != GateHeld(LOOKING):
+        if found != GateUnknown():
             return found
 
 
@@ -152,9 +155,34 @@ def test_who_does_not_answer_holds_the_gate_for_a_moment(tmp_path: Path) -> None
     remains = Remains(run_id="test-remains-11", population=population)
     now = time.monotonic()
     held = remains.gate(now=now, gpus=(), visible=(), awaited=None, disk=tmp_path)
-    assert held == GateHeld(LOOKING)
+    assert held == GateUnknown()
     assert isinstance(gate(remains), GateClear)
     os.close(os.open(hangs, os.O_WRONLY))  # its reader is let go
+
+
+def test_training_of_an_earlier_supervisor_is_known_without_its_environment(
+    started: list[subprocess.Popen[str]],
+) -> None:
+    """It is ended, where it began in this boot; whoever has its pid now is not."""
+    training = python(started, SLEEP)
+    known = stat(training.pid)
+    assert known is not None
+    shimmed = Shimmed(
+        shim_pid=4194300,
+        shim_started_ticks=1,
+        pid=training.pid,
+        boot_id="another boot",
+        started_ticks=known.started_ticks,
+    )
+    remains = Remains(run_id="test-remains-12")
+    for before in (None, shimmed):
+        remains.remember(before)
+        assert isinstance(gate(remains), GateClear)
+    remains.remember(replace(shimmed, boot_id=boot_id()))
+    held = gate(remains)
+    assert isinstance(held, GateHeld)
+    assert str(training.pid) in held.because
+    until(lambda: gone(training.pid))
 
 
 def test_a_pid_that_is_another_process_now_is_left_alone(

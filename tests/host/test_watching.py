@@ -21,6 +21,7 @@ from supervisor.following import (
 )
 from supervisor.host.attempts import boot_id
 from supervisor.host.clock import Clock
+from supervisor.host.devices import NOBODY_ASKS
 from supervisor.host.launch_direct import DirectAttempt, DirectLauncher
 from supervisor.host.ledger import Ledger
 from supervisor.host.log_cap import LogCap
@@ -93,6 +94,8 @@ def test_a_calm_attempt_is_looked_at_less_often(tmp_path: Path) -> None:
     assert following.due_after(100.0) == 100.0 + TICK_SECONDS
     following.memory.calm = True
     assert following.due_after(100.0) == 100.0 + CALM_SECONDS
+    following.watch.kill((), now=100.0, patience_seconds=60.0)
+    assert following.due_after(100.0) == 100.0 + TICK_SECONDS
     following.watch.attempt.close()
     ledger.close()
 
@@ -101,19 +104,19 @@ def test_its_page_is_read_again_for_who_is_shown_it(tmp_path: Path) -> None:
     """Between two looks, and not twice in a moment."""
     paths, ledger = RunPaths(tmp_path), Ledger(tmp_path / "ledger.sqlite")
     following = following_of(paths, ledger)
-    following.see()
+    following.see(fresh(), NOBODY_ASKS)
     paths.attempt(1).root.mkdir(parents=True)
     following.start(attempt_in(paths.attempt(1)))
     page = PageWriter(paths.attempt(1).page)
     assert following.watch is not None
     for step in (1, 2):
         page.set(step=step)
-        following.see()
+        following.see(fresh(), NOBODY_ASKS)
         assert following.watch.page == Page(step=1)
     following.watch.page_at -= SHOWN_SECONDS
     following.memory.calm = True
     page.set(memory_limit_bytes=100, memory_in_use_bytes=99)
-    following.see()
+    following.see(fresh(), NOBODY_ASKS)
     assert following.watch.page is not None
     assert following.watch.page.step == 2
     assert not following.memory.calm

@@ -1,5 +1,6 @@
 """The wire: what one side writes the other reads, and hostile files hurt nobody."""
 
+import os
 import struct
 import threading
 from pathlib import Path
@@ -103,6 +104,29 @@ def test_files_that_are_kept_open(tmp_path: Path) -> None:
     assert reader.read() is None
     PageWriter(path)
     assert reader.read() == Page()
+
+
+def test_a_descriptor_that_is_no_good_any_more(tmp_path: Path) -> None:
+    """As of a file that its server has forgotten: it is opened anew."""
+    page, events = PageWriter(tmp_path / "page"), EventWriter(tmp_path / "events")
+    reader, poller = PageReader(tmp_path / "page"), EventReader(tmp_path / "events")
+    page.set(step=1)
+    events.append(Kind.NOTICE, sentence="x")
+    assert reader.read() == Page(step=1)
+    assert len(poller.poll()) == 1
+    events.append(Kind.NOTICE, sentence="y")
+    for held in (reader, poller):
+        write_only = os.open(tmp_path / "other", os.O_WRONLY | os.O_CREAT)
+        descriptor = held._file.descriptor()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+        os.dup2(write_only, descriptor)
+        os.close(write_only)
+    assert reader.read() is None
+    (tmp_path / "other").write_bytes(bytes(4096))
+    assert poller.poll() == []
+    assert reader.read() == Page(step=1)
+    assert len(poller.poll()) == 1
+    reader.close()
+    poller.close()
 
 
 def test_nothing_stays_open(tmp_path: Path) -> None:

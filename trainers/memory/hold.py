@@ -1,6 +1,6 @@
 """Waiting for the supervisor, where memory would run out before it has looked again.
 
-It looks once or twice a second; a script that keeps a tensor in each of its fast steps fills
+It sees the page once a second; a script that keeps a tensor in each of its fast steps fills
 what is left in less. So training stands still at a step boundary, once the end is that
 near: long enough for the supervisor to see the readings and to ask for a snapshot. If
 it does not ask, the growth was none to be afraid of, and training goes on.
@@ -18,7 +18,7 @@ WITHIN_SECONDS = 2.0
 """What is left lasts no longer than this, at the pace of the newest readings."""
 
 HOLD_SECONDS = 2.0
-"""The supervisor looks once or twice a second, and its signal goes through the shim."""
+"""The supervisor sees the page once a second, and its signal goes through the shim."""
 
 MOST_HOLDS = 3
 """In one attempt: what this costs a training that is never asked is bounded."""
