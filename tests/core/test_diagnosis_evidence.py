@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from supervisor.core.allocator import MemoryFigures
+from supervisor.core.allocator_log import LoggedFigures
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis import diagnose, diagnose_log
 from supervisor.core.evidence import Evidence
@@ -25,6 +26,21 @@ def test_an_exception_that_points_at_the_log_leaves_it_the_word() -> None:
         evidence = Evidence(exit=ours(1), crash=said, log=seen(text))
         assert cause(evidence) is Cause.CUDNN_ALLOC
         assert cause(replace(evidence, log=seen(""))) is Cause.CUDNN_INIT
+
+
+def test_an_exception_alone_has_the_first_figures_of_the_log() -> None:
+    """It stands at no line of the log; what came later may be of its handling."""
+    figures = [MemoryFigures(limit_bytes=n, requested_bytes=1) for n in (1000, 2000)]
+    report = crash(
+        "tensorflow.python.framework.errors_impl.ResourceExhaustedError",
+        "OOM when allocating tensor with shape[8,8] and type float on GPU:0",
+    )
+    log = LogFindings(
+        dumps=(LoggedFigures(3, figures[0]), LoggedFigures(9, figures[1]))
+    )
+    diagnosis = diagnose(Evidence(exit=ours(1), crash=report, log=log))
+    assert diagnosis.memory is not None
+    assert diagnosis.memory.limit_bytes == 1000
 
 
 def test_a_clean_end_is_no_failure() -> None:
