@@ -52,7 +52,8 @@ class _Search:
     proc: Path
     passed_over: frozenset[int]
     began: float = field(default_factory=time.monotonic)
-    ended: float | None = None
+    whole: bool = False
+    """All have been asked."""
     found: dict[int, Carrier] = field(default_factory=dict[int, Carrier])
     problem: OSError | None = None
     asks: tuple[int, float] | None = None
@@ -72,9 +73,9 @@ class _Search:
                 if self.given_up:
                     return
                 self._ask(pid)
+            self.whole = True
         except OSError as error:
             self.problem = error
-        self.ended = time.monotonic()
 
     def _others(self) -> Iterator[int]:
         pids = (int(name) for name in os.listdir(self.proc) if name.isdigit())  # noqa: PTH208  # a third of iterdir's time
@@ -160,9 +161,9 @@ class Environments:
             search.thread.join(max(until - time.monotonic(), 0.0))
             if search.thread.is_alive():
                 return None
-            if search.problem is not None:
+            if not search.whole:
                 self._search = None
-                raise search.problem
+                raise search.problem or OSError(errno.EIO, "the search was broken off")
             if search.began >= since:
                 return search.found
 
@@ -176,7 +177,7 @@ class Environments:
             self._silent[silent] = search
             search.given_up = True
             return self._begun()
-        over = search.ended is not None and not search.thread.is_alive()
+        over = not search.thread.is_alive()
         return self._begun() if over and search.began < since else search
 
     def _begun(self) -> _Search:
