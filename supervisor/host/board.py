@@ -17,7 +17,7 @@ from typing import Self
 
 from supervisor.core.machine import Machine
 from supervisor.core.status import JobStatus
-from supervisor.host.metrics import Encoder, Scene
+from supervisor.host.metrics import Encoder, Scene, TakesLongError
 
 WANTED_SECONDS = 600.0
 """A format that nobody asked for in this time is not rendered any more."""
@@ -103,7 +103,11 @@ class Board:
             self._changed.set()
             return
         try:
-            self._try_to_refresh(shown)
+            self._try_to_refresh(shown, most_seconds=AT_ONCE_SECONDS)
+        except TakesLongError:  # as where runs are new: not here, then
+            self._costs.clear()
+            self._begun_at = -math.inf
+            self._changed.set()
         finally:
             self._rendering.release()
 
@@ -124,11 +128,10 @@ class Board:
         shown = self._shown
         if shown is None:
             return None
+        kept_ready = form in self._wanted and self._thread is not None
         self._wanted[form] = time.monotonic()
         ready = self._ready.get(form)
-        if ready is not None and (
-            self._thread is not None or ready.number == shown.number
-        ):
+        if ready is not None and (kept_ready or ready.number == shown.number):
             return ready.body
         return self._render(form, shown)
 
@@ -145,19 +148,24 @@ class Board:
         with self._rendering:
             return self._body(form, shown)
 
-    def _body(self, form: Form, shown: _Shown) -> bytes:
-        """To be asked for by one at a time."""
+    def _body(
+        self, form: Form, shown: _Shown, *, most_seconds: float = math.inf
+    ) -> bytes:
+        """To be asked for by one at a time. Raises TakesLongError."""
         ready = self._ready.get(form)
         if ready is not None and ready.number >= shown.number:
             return ready.body
         began = time.thread_time()
         if form.gzipped:
-            plain = self._body(Form(openmetrics=form.openmetrics), shown)
+            plain_form = Form(openmetrics=form.openmetrics)
+            plain = self._body(plain_form, shown, most_seconds=most_seconds)
             body = gzip.compress(plain, GZIP_LEVEL, mtime=0)
         else:
             pause = PAUSE_SECONDS if threading.current_thread() is self._thread else 0.0
             encoder = self._encoders[form.openmetrics]
-            body = encoder.encode(shown.scene, pause_seconds=pause)
+            body = encoder.encode(
+                shown.scene, pause_seconds=pause, most_seconds=most_seconds
+            )
         self._ready[form] = _Ready(shown.number, body)
         self._costs[form] = time.thread_time() - began
         return body
@@ -173,20 +181,24 @@ class Board:
                 if self._shown is not None:
                     self._try_to_refresh(self._shown)
 
-    def _try_to_refresh(self, shown: _Shown) -> None:
+    def _try_to_refresh(self, shown: _Shown, *, most_seconds: float = math.inf) -> None:
         """What cannot be rendered is not shown: a scrape that fails is noticed, one that
-        tells of yesterday is not."""
+        tells of yesterday is not. Raises TakesLongError."""
         self._begun_at = time.monotonic()
         try:
-            self._refresh(shown, now=self._begun_at)
+            self._refresh(shown, now=self._begun_at, most_seconds=most_seconds)
+        except TakesLongError:
+            raise
         except Exception:  # noqa: BLE001  # told to whoever scrapes; the next may go well
             self._ready.clear()
 
-    def _refresh(self, shown: _Shown, *, now: float) -> None:
+    def _refresh(self, shown: _Shown, *, now: float, most_seconds: float) -> None:
         for form, asked in list(self._wanted.items()):
             if now - asked <= WANTED_SECONDS:
-                self._body(form, shown)
+                self._body(form, shown, most_seconds=most_seconds)
             else:
                 del self._wanted[form]
-                self._ready.pop(form, None)
                 self._costs.pop(form, None)
+        for form, ready in list(self._ready.items()):
+            if ready.number < shown.number:  # nobody keeps that ready any more
+                del self._ready[form]

@@ -4,6 +4,7 @@ A file system that hangs, hangs this thread: what it measured last grows old, it
 collector reports failure, and nobody waits.
 """
 
+import contextlib
 import os
 import threading
 from collections.abc import Mapping
@@ -96,7 +97,8 @@ class HostWatch:
     def _work(self) -> None:
         while not self._closing.is_set():
             self._due.clear()
-            self._view = self.measure()
+            with contextlib.suppress(OSError):  # too many open files, say: it grows old
+                self._view = self.measure()
             self._due.wait(self._interval)
 
     def measure(self) -> HostView:

@@ -5,6 +5,7 @@ scrape are counters of things that seldom happen, and of the others only the num
 change. It comes to the same bytes as the library's own encoders, in a tenth of the time.
 """
 
+import math
 import platform
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -85,6 +86,10 @@ def points_of(metric: Metric, scene: Scene) -> tuple[Point, ...]:
     )
 
 
+class TakesLongError(Exception):
+    """There was more to write than there was time for; nothing of it is lost."""
+
+
 class Encoder:
     """One text format. How names and labels are written is asked of the library once
     for each series; after that only the numbers are written anew, of those runs where
@@ -95,14 +100,27 @@ class Encoder:
         self._end = _END if openmetrics else b""
         self._rows: list[_Row] = []
 
-    def encode(self, scene: Scene, *, pause_seconds: float = 0.0) -> bytes:
+    def encode(
+        self,
+        scene: Scene,
+        *,
+        pause_seconds: float = 0.0,
+        most_seconds: float = math.inf,
+    ) -> bytes:
         """The whole answer to a scrape. ``pause_seconds``: after each ``SPELL_SECONDS``
-        of work, in which other threads get the interpreter without having to wait."""
+        of work, in which other threads get the interpreter without having to wait.
+
+        Raises:
+            TakesLongError: after ``most_seconds``. Who tries again has less to do.
+        """
         self._rows = self._rows or [_Row(metric, self._whole) for metric in METRICS]
         parts: list[bytes] = []
-        begun, runs = time.monotonic(), scene.runs
+        begun = time.monotonic()
+        ends, runs = begun + most_seconds, scene.runs
         for row in self._rows:
             parts.append(row.written(scene, runs))
+            if time.monotonic() > ends:
+                raise TakesLongError
             if pause_seconds and time.monotonic() - begun >= SPELL_SECONDS:
                 time.sleep(pause_seconds)
                 begun = time.monotonic()

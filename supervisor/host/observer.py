@@ -14,7 +14,7 @@ from pathlib import Path
 from supervisor.core.driver_word import DriverWord
 from supervisor.core.faults import Faults, faults_of
 from supervisor.core.gpu import Gpu, GpuSample
-from supervisor.core.machine import Collector, Machine
+from supervisor.core.machine import KEPT_OUT, Collector, Machine
 from supervisor.core.meter import Meter, metered
 from supervisor.core.placement import GpuProcess, GpuReading, boards, named
 from supervisor.core.probe import REBOOT
@@ -211,7 +211,9 @@ class Observer:
         self._meters = {status.job: meter for meter, status in shown}
         lasting = [status for meter, status in shown if meter.shown(now)]
         if now - self._kept_out_at >= KEPT_OUT_SECONDS:
-            self._kept_out, self._kept_out_at = kept_out(), now
+            self._kept_out = kept_out()
+            if self._kept_out.keys() >= set(KEPT_OUT):  # all of it could be told
+                self._kept_out_at = now
         machine = replace(self.machine(), kept_out=self._kept_out)
         self.board.publish(lasting, machine)
 

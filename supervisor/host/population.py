@@ -6,6 +6,7 @@ milliseconds. Here every process is asked for its parent when it is new, and sel
 that, for all runs together.
 """
 
+import contextlib
 import math
 import os
 import threading
@@ -36,23 +37,19 @@ class Population:
     _counting: threading.Lock = field(default_factory=threading.Lock)
 
     def families(
-        self,
-        roots: Mapping[int, int | None],
-        *,
-        now: float,
-        fresh_seconds: float = FRESH_SECONDS,
+        self, roots: Mapping[int, int | None], *, now: float
     ) -> dict[int, Stat]:
         """Those of ``roots`` that live, and all that came of them, as they are now.
 
         ``roots``: when each started (ticks since boot), by its pid; None: whenever.
-        ``now``: monotonic seconds. ``fresh_seconds``: as ``FRESH_SECONDS``, for who asks.
-        What happens meanwhile may be missed: who asks again finds it then. Whose parent
-        has ended is somebody else's child (of init, or of a subreaper: prctl(2)); who is
-        to be kept in sight then must be asked for.
+        ``now``: monotonic seconds. What happens meanwhile may be missed: who asks again
+        finds it then. Whose parent has ended is somebody else's child (of init, or of a
+        subreaper: prctl(2)); who is to be kept in sight then must be asked for.
         """
-        fresh = now - self._counted_at < fresh_seconds
+        fresh = now - self._counted_at < FRESH_SECONDS
         if not fresh or not self._parents.keys() >= roots.keys():
-            self.count(now=now)
+            with contextlib.suppress(OSError):  # who was there before is known
+                self.count(now=now)
         children = self._children
         found: dict[int, Stat] = {}
         for root, started in roots.items():
@@ -62,7 +59,7 @@ class Population:
         return found
 
     def count(self, *, now: float) -> None:
-        """See who is there ``now``, however fresh what is known."""
+        """See who is there ``now``, however fresh what is known. Raises OSError."""
         with self._counting:
             if now - self._counted_at >= STALE_SECONDS:
                 self._parents = {}

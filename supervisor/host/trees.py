@@ -13,9 +13,6 @@ from supervisor.host.cgroup import read_memory
 from supervisor.host.population import Population
 from supervisor.host.proc import PROC
 
-KNOWN_SECONDS = 7.0
-"""Who was there so long ago is known well enough for figures: whoever ends what is left
-of an attempt asks every five seconds (``host.remains``), and what they learn serves."""
 PROPORTIONAL_SECONDS = 60.0
 """From one look at proportional memory to the next, at least: the kernel walks every
 page for it, and holds the lock that the process's own mappings need."""
@@ -115,9 +112,7 @@ class Trees:
             del self._trees[run]
 
     def _use(self, tree: _Tree, *, now: float) -> TreeUse | None:
-        living = self._population.families(
-            tree.members, now=now, fresh_seconds=KNOWN_SECONDS
-        )
+        living = self._population.families(tree.members, now=now)
         tree.members = {pid: stat.started_ticks for pid, stat in living.items()}
         if not living:
             return None

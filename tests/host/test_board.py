@@ -1,6 +1,7 @@
 """What scrapes are answered with: when it is rendered, and where."""
 
 import gzip
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -11,7 +12,7 @@ import pytest
 from supervisor.core.status import JobState, JobStatus
 from supervisor.host import board as module
 from supervisor.host.board import Board, Form
-from supervisor.host.metrics import Encoder, Scene, render
+from supervisor.host.metrics import Encoder, Scene, TakesLongError, render
 
 STATUS = JobStatus(job="a", state=JobState.RUNNING, attempt=1)
 LATER = JobStatus(job="b", state=JobState.RUNNING, attempt=1)
@@ -70,9 +71,17 @@ def test_what_takes_a_moment_is_rendered_at_once(
     encode, who, apart = Encoder.encode, list[str](), 2.0
     monkeypatch.setattr(module, "APART_SECONDS", apart)
 
-    def noted(self: Encoder, scene: Scene, *, pause_seconds: float = 0.0) -> bytes:
+    def noted(
+        self: Encoder,
+        scene: Scene,
+        *,
+        pause_seconds: float = 0.0,
+        most_seconds: float = math.inf,
+    ) -> bytes:
         who.append(threading.current_thread().name)
-        return encode(self, scene, pause_seconds=pause_seconds)
+        return encode(
+            self, scene, pause_seconds=pause_seconds, most_seconds=most_seconds
+        )
 
     monkeypatch.setattr(Encoder, "encode", noted)
     here, there, form = threading.current_thread().name, "metrics", Form()
@@ -93,3 +102,53 @@ def test_what_takes_a_moment_is_rendered_at_once(
         assert shown(STATUS) == here
         assert shown(LATER, wait=0.0) == there
         assert shown(STATUS) == here
+
+
+def test_what_takes_longer_than_it_did_is_left_to_the_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As where many runs appear at once: whoever publishes goes on, and it is shown."""
+    monkeypatch.setattr(module, "APART_SECONDS", 0.0)
+    form, encode, who = Form(), Encoder.encode, list[tuple[str, bool]]()
+    many = [replace(STATUS, job=f"job-{n}") for n in range(300)]
+
+    def noted(self: Encoder, scene: Scene, **how: float) -> bytes:
+        name = threading.current_thread().name
+        try:
+            body = encode(self, scene, **how)
+        except TakesLongError:
+            who.append((name, False))
+            raise
+        who.append((name, True))
+        return body
+
+    with Board() as board:
+        board.publish([STATUS])
+        board.read(form)
+        board.publish([STATUS])
+        until(board._is_cheap)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+        monkeypatch.setattr(Encoder, "encode", noted)
+        board.publish(many)
+        until(lambda: board.read(form) == render(many))
+    here = threading.current_thread().name
+    assert who[0] == (here, False)
+    assert ("metrics", True) in who
+
+
+def test_what_nobody_asks_for_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever asks again, or for the first time, is told what is so now: also where the
+    text was made for the sake of another form."""
+    monkeypatch.setattr(module, "APART_SECONDS", 0.0)
+    plain, gzipped = Form(openmetrics=True), Form(openmetrics=True, gzipped=True)
+    with Board() as board:
+        board.publish([STATUS])
+        board.read(gzipped)
+        monkeypatch.setattr(module, "WANTED_SECONDS", -1.0)
+        board.publish([LATER])
+        until(lambda: not board._wanted)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+        monkeypatch.setattr(module, "WANTED_SECONDS", 600.0)
+        told = board.read(plain)
+        assert told is not None
+        assert b'run="b"' in told
+        assert b'run="a"' not in told
+        assert gzip.decompress(board.read(gzipped) or b"") == told

@@ -29,7 +29,13 @@ from supervisor.host.observer import Observer
 from supervisor.wire.directive import Directive
 from supervisor.wire.paths import AttemptPaths, StatePaths
 from tests.support.long_life import WoundClock
-from tests.support.quick_attempts import Fate, QuickAttempt, QuickHouse, QuickLauncher
+from tests.support.quick_attempts import (
+    Fate,
+    Patient,
+    QuickAttempt,
+    QuickHouse,
+    QuickLauncher,
+)
 
 MANY = 2000
 """Turns after which what has not come will not."""
@@ -88,6 +94,7 @@ class Life:
             '[metrics]\nlisten = "127.0.0.1:0"\n'
         )
         with composed(config, clock=self.clock, house=house) as daemon:
+            daemon.observer.population.environments = Patient()
             yield daemon
             for entry in daemon.box.entries.values():
                 if entry.lock is not None:  # its process ends

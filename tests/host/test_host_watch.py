@@ -1,5 +1,6 @@
 """What training uses of the host: real processes, real cgroups, real file systems."""
 
+import errno
 import os
 import shutil
 import subprocess
@@ -275,3 +276,26 @@ def test_a_round_that_hangs() -> None:
     assert view.collector(now=101.0).success
     assert not view.collector(now=200.0).success
     assert not HostView().collector(now=0.0).success
+
+
+def test_a_moment_in_which_nothing_can_be_measured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What was measured grows old, and the next round comes."""
+    problems = [OSError(errno.EMFILE, "Too many open files")] * 3
+    measure = HostWatch.measure
+
+    def now_and_then(watch: HostWatch) -> HostView:
+        if problems:
+            raise problems.pop()
+        return measure(watch)
+
+    monkeypatch.setattr(HostWatch, "measure", now_and_then)
+    watch = HostWatch({}, interval_seconds=0.01)
+    watch.start()
+    ends = time.monotonic() + 60.0
+    while watch.latest().taken is None:
+        assert time.monotonic() < ends
+        time.sleep(0.01)
+    watch.close()
+    assert problems == []

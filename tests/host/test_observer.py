@@ -88,14 +88,18 @@ def test_what_is_asked_for_seldom(nvml: FakeNvml, tmp_path: Path) -> None:
         environment=nvml.environment,
     )
 
+    told: dict[str, frozenset[str]] = {"out_of_service": frozenset()}
+
     def kept_out() -> dict[str, frozenset[str]]:
         asked.append(clock.now())
-        return {"quarantine": frozenset({"GPU-a"})}
+        return dict(told)
 
-    for _ in range(11):
+    for second in range(11):
         observer.show([], kept_out=kept_out)
         clock.wind(1.0)
-    assert [at - asked[0] for at in asked] == [0.0, 5.0, 10.0]
+        if second == 1:
+            told["quarantine"] = frozenset({"GPU-a"})  # now that can be told, too
+    assert [at - asked[0] for at in asked] == [0.0, 1.0, 2.0, 7.0]
 
 
 def test_readings_are_made_once_a_sample(observer: Observer) -> None:

@@ -19,7 +19,7 @@ from supervisor.daemon.loop import IDLE_SECONDS, Daemon
 from supervisor.daemon.quarters import user_name
 from supervisor.host.clock import Clock
 from supervisor.wire.directive import Directive
-from tests.support.quick_attempts import Fate, QuickHouse, QuickLauncher
+from tests.support.quick_attempts import Fate, Patient, QuickHouse, QuickLauncher
 
 ENDLESS = "endless"
 """A job that fails again and again, each time with a newer snapshot."""
@@ -88,6 +88,7 @@ def long_life(directory: Path) -> Generator[LongLife]:
         f'state_dir = "{directory / "state"}"\n[metrics]\nlisten = "127.0.0.1:0"\n'
     )
     with composed(config, clock=clock, house=house) as daemon:
+        daemon.observer.population.environments = Patient()
         caller = Caller(uid=uid, name=user_name(uid))
         life = LongLife(daemon=daemon, launcher=launcher, clock=clock, caller=caller)
         life.submit_all()
