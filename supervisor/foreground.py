@@ -224,12 +224,16 @@ def refuse_if_it_trains(job: str, ledger: Ledger) -> None:
     """An attempt that a daemon left behind trains on, and ends for nobody here.
 
     Raises:
-        StartRefusedError: that is so.
+        StartRefusedError: that is so, or cannot be seen.
     """
     latest = ledger.latest_run(job)
     if latest is None or latest.state.ended or not JobBook(ledger).knows(job):
         return
-    left = Environments().wait_for(marker_of(latest.run_id))
+    try:
+        left = Environments().wait_for(marker_of(latest.run_id))
+    except OSError as error:
+        message = f"it cannot be seen whether {job} still trains: {error}; try again"
+        raise StartRefusedError(message) from error
     if left:
         pids = ", ".join(map(str, left))
         message = (

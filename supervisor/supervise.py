@@ -156,8 +156,10 @@ class Supervisor:
 
     def advance(self) -> None:
         """Take in what is new, and do what follows from it; never waits."""
-        self._listen()
-        self.heed()
+        try:
+            self._listen()
+        finally:
+            self.heed()  # of what came before something could not be read, too
         if self.show is not None:
             self.show(self.status())
 

@@ -150,7 +150,7 @@ class Environments:
         """As ``carriers``, for who can wait: some milliseconds, and seconds for each
         process that begins to be silent. Raises OSError as that does."""
         while True:
-            found = self.carriers(marker, wait_seconds=self._silent_seconds)
+            found = self.carriers(marker)
             if found is not None:
                 return found
 
@@ -176,6 +176,7 @@ class Environments:
         if silent is not None:
             self._silent[silent] = search
             search.given_up = True
+            search.thread.join(MOMENT_SECONDS)  # all of us may just have been woken up
             return self._begun()
         over = not search.thread.is_alive()
         return self._begun() if over and search.began < since else search

@@ -85,7 +85,7 @@ class Remains:
         if marked is None:
             return None
         carriers = {pid: one.started_ticks for pid, one in marked.items()}
-        found = {**carriers, **self.known}
+        found = {**self.known, **carriers}  # a pid that was known may have come back
         alive: dict[int, str] = {}
         for pid, ticks in found.items():
             seen = stat(pid)

@@ -113,6 +113,15 @@ def test_what_carries_the_marker_is_named_and_ended(
     assert process.wait(PATIENCE) == -signal.SIGTERM
 
 
+def test_a_pid_that_was_known_and_came_back(
+    started: list[subprocess.Popen[str]],
+) -> None:
+    """As another process of the run, which carries its marker."""
+    process = python(started, SLEEP, **{MARKER: "test-remains-13/1"})
+    remains = Remains(run_id="test-remains-13", known={process.pid: 1})
+    until(lambda: (remains.left() or {}).keys() == {process.pid})
+
+
 def test_who_does_not_listen_is_killed(
     started: list[subprocess.Popen[str]],
 ) -> None:

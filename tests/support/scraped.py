@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 
 from tests.support.fake_nvml import FakeNvml
+from tests.support.gauge import Gauge, gauging
 
 ACCEPT = "application/openmetrics-text;version=1.0.0,text/plain;q=0.5"
 READY_SECONDS = 180.0
@@ -102,7 +103,19 @@ class Use:
 def report_uses(
     watched: Mapping[str, psutil.Process], ports: Mapping[str, int], *, seconds: float
 ) -> None:
-    """Scrape ``ports`` once a second for so long, and print what ``watched`` used."""
+    """Scrape ``ports`` once a second for so long, and print what ``watched`` used, and
+    how much dearer than in a loop the work of a gauge was at the same time."""
+    with gauging() as gauge:
+        _report_uses({**watched, "gauge": gauge.process}, ports, gauge, seconds=seconds)
+
+
+def _report_uses(
+    watched: Mapping[str, psutil.Process],
+    ports: Mapping[str, int],
+    gauge: Gauge,
+    *,
+    seconds: float,
+) -> None:
     time.sleep(5.0)  # what is done once is over
     before = {name: Use.of(process) for name, process in watched.items()}
     began = time.monotonic()
@@ -117,7 +130,12 @@ def report_uses(
     for name, process in watched.items():
         use = Use.of(process)
         part = (use.cpu - before[name].cpu) / passed
-        print(f"  {name:16} PSS {use.pss / 2**20:5.1f} MiB   CPU {part:6.2%} of a core")
+        print(
+            f"  {name:16} PSS {use.pss / 2**20:5.1f} MiB   CPU {part:6.2%} of a core",
+            end="",
+        )
+        dearer = part / gauge.warm_seconds
+        print(f"   {dearer:.1f} times a loop's" if process == gauge.process else "")
     for name, scraper in scrapers.items():
         p99 = 1e3 * quantile(times[name], 0.99)
         print(f"  scrape of {name:16} p99 {p99:6.2f} ms, {scraper.scrape()[1]} bytes")
