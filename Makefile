@@ -45,16 +45,16 @@ $(VENV)/.lint: $(VENV)/.installed
 	@touch $@
 
 demo: $(VENV)/.installed ## a run that crashes twice, and ends well
-	@$(BIN)/python tests/end_to_end/demo.py
+	@$(BIN)/python tests/e2e/demo.py
 
 # The core first and alone: it must be covered by its own tests, to the last branch.
 # Then the rest.
 test: $(VENV)/.installed ## every test; the core with full branch coverage
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest -q --numprocesses=$(AT_ONCE) tests/core
+	$(BIN)/coverage run -m pytest -q --numprocesses=$(AT_ONCE) tests/unit/core
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --skip-covered --show-missing --fail-under=100
-	$(BIN)/python -m pytest --ignore=tests/core --ignore-glob='*_slow.py' \
+	$(BIN)/python -m pytest --ignore=tests/unit/core --ignore-glob='*_slow.py' \
 		--numprocesses=$(AT_ONCE) --dist=worksteal --durations=15
 
 test-slow: $(VENV)/.installed ## the matrices that make test has samples of
@@ -96,11 +96,11 @@ systemd: $(VENV)/.installed ## a real systemd: 50 restarts and kills (needs root
 	TRAINWARDEN_RESTARTS=50 $(BIN)/python -m pytest tests/operations/test_real_systemd.py
 
 crashes: $(VENV)/.installed ## the ledger, cut at 700 places, killed and without power
-	TRAINWARDEN_CUTS=700 $(BIN)/python -m pytest tests/host/test_ledger_crash.py
+	TRAINWARDEN_CUTS=700 $(BIN)/python -m pytest tests/unit/host/ledger/test_ledger_crash.py
 
 fuzz: $(VENV)/.installed ## hostile specs, records, pages and requests, many of each
-	TRAINWARDEN_FUZZ=100000 $(BIN)/python -m pytest tests/host/test_hostile.py \
-		tests/host/test_control_fuzzed.py
+	TRAINWARDEN_FUZZ=100000 $(BIN)/python -m pytest tests/unit/wire/test_hostile_input.py \
+		tests/unit/daemon/test_api_fuzzed.py
 
 bench-%: $(VENV)/.installed
 	$(BIN)/python -m tests.bench.$(subst -,_,$*)

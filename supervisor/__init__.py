@@ -10,10 +10,10 @@ The map, in the order of the flow (imports run from left to right only)::
 - ``supervisor.host``: everything that touches the machine, one thing a file.
 - ``supervisor.wire``: the formats that outlive a process: what the supervisor tells
   a training process and what that process leaves behind. Standard library only.
-- ``supervisor.supervise``: one run. Next event or deadline → step → effects;
-  ``following`` its attempt, the ``gate`` before the next, and ``showing`` how it stands;
-  ``directives``, ``recording`` and ``signals`` are its tools.
-- ``supervisor.foreground``: a job, its ledger row, and the loop over it.
+- ``supervisor.runtime.supervisor``: one run. Next event or deadline → step → effects;
+  ``attempt_monitor`` its attempt, the ``launch_gate`` before the next, and ``status_facts`` how it stands;
+  ``directive_builder``, ``run_recorder`` and ``signal_source`` are its tools.
+- ``supervisor.runtime.foreground``: a job, its ledger row, and the loop over it.
 - ``supervisor.daemon``: many jobs of many users in one loop, and what may be asked of it.
 - ``supervisor.cli``: the commands.
 - ``trainers``: the child side. TensorFlow lives there, and only there.

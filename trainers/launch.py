@@ -45,9 +45,9 @@ def main() -> int:
         sys.stderr.write("trainwarden: training needs Python 3.11 or newer\n")
         return 78
     expose(ROOT)
-    from trainers import child  # noqa: PLC0415  # importable only from here on
+    from trainers.process import training_process  # noqa: PLC0415  # importable only from here on
 
-    return child.main(sys.argv[1:])
+    return training_process.main(sys.argv[1:])
 
 
 if __name__ == "__main__":

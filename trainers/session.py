@@ -53,8 +53,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from trainers import attempt as attempts
-from trainers import isolation
+from trainers.process import attempt_reporting as attempts
+from trainers.process import isolation
 
 IN_PLACE = (
     list, dict, set, collections.deque, np.ndarray, np.random.Generator, random.Random,
@@ -150,7 +150,7 @@ def session(**state: Any) -> Run:
     attempt = attempts.current()
     if attempt is None:
         return Run()
-    module = isolation.load("trainers.session_supervised")
+    module = isolation.load("trainers.fit.supervised_session")
     supervised: Run = module.SupervisedRun(
         attempt,
         holders={n: v for n, v in state.items() if _has_variables(v)},

@@ -13,10 +13,10 @@ from rich.text import Text
 from typing_extensions import override
 
 from supervisor.cli.progress import progress_line
-from supervisor.core.level import Level
-from supervisor.core.status import JobStatus
-from supervisor.host.journal import marked
-from supervisor.host.unhurried import Unhurried, left_out
+from supervisor.core.jobs.job_status import JobStatus
+from supervisor.core.text.log_level import Level
+from supervisor.host.service.journal import marked
+from supervisor.host.service.nonblocking_writer import Unhurried, left_out
 
 PLAIN_SECONDS = 10.0
 """How often progress is logged without a terminal."""

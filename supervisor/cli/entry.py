@@ -9,7 +9,7 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, distribution
 
 import supervisor
-from supervisor.cli.collision import conflicting_distribution
+from supervisor.cli.package_collision import conflicting_distribution
 
 EXIT_USAGE = 2
 DAMAGED = (
@@ -26,7 +26,7 @@ def main() -> None:
     if conflict is not None:
         sys.stderr.write(f"trainwarden: {conflict}\n")
         raise SystemExit(EXIT_USAGE)
-    import_module("supervisor.cli.main").main()
+    import_module("supervisor.cli.command_group").main()
 
 
 def _installed(name: str) -> list[str]:

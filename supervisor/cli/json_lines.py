@@ -9,10 +9,10 @@ from typing import Any
 from typing_extensions import override
 
 from supervisor.cli.console import PLAIN_SECONDS, LastingConsole, PlainView
-from supervisor.core.level import Level
-from supervisor.core.status import JobState, JobStatus, status_json
-from supervisor.host.ledger import IncidentRow
-from supervisor.host.unhurried import GAP
+from supervisor.core.jobs.job_status import JobState, JobStatus, status_json
+from supervisor.core.text.log_level import Level
+from supervisor.host.ledger.ledger import IncidentRow
+from supervisor.host.service.nonblocking_writer import GAP
 
 
 class JsonView(PlainView):

@@ -6,8 +6,8 @@ from typing import NoReturn
 
 import click
 
-from supervisor.core.level import Level
-from supervisor.host.journal import marked
+from supervisor.core.text.log_level import Level
+from supervisor.host.service.journal import marked
 
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130

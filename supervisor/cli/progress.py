@@ -1,7 +1,7 @@
 """How a run looks in a terminal and in a log: pure text."""
 
-from supervisor.core.status import JobState, JobStatus, SnapshotPlan
-from supervisor.core.units import format_duration, format_size
+from supervisor.core.jobs.job_status import JobState, JobStatus, SnapshotPlan
+from supervisor.core.text.units import format_duration, format_size
 
 
 def progress_line(status: JobStatus) -> str:

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from supervisor.core.explain import summarise_incident
-from supervisor.core.lifecycle import EXIT_DRAINED, EXIT_FINISHED, EXIT_GAVE_UP
-from supervisor.core.status import JobStatus
-from supervisor.host.ledger import IncidentRow
+from supervisor.core.diagnosis.explain import summarise_incident
+from supervisor.core.jobs.job_status import JobStatus
+from supervisor.core.lifecycle.table import EXIT_DRAINED, EXIT_FINISHED, EXIT_GAVE_UP
+from supervisor.host.ledger.ledger import IncidentRow
 from supervisor.wire.files import read_json
 from supervisor.wire.paths import RunPaths
 from supervisor.wire.records import CrashReport

@@ -33,9 +33,9 @@ import numpy as np
 import tensorflow as tf
 
 from supervisor.wire.directive import Directive
-from trainers.attempt import Attempt
-from trainers.memory import probe as memory_probe
-from trainers.memory.native import of_process
+from trainers.backends.tensorflow.allocator import allocator_probe as memory_probe
+from trainers.backends.tensorflow.allocator.native_ops import of_process
+from trainers.process.attempt_reporting import Attempt
 
 LIMIT = 600 * 2**20
 PROMISE = 0.001

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from supervisor.host.board import Form
+from supervisor.host.exporter.exposition_cache import Form
 from tests.support.long_life import ENDLESS, LongLife, long_life
 
 STAGES = (100, 1_000, 2_500, 5_000, 10_000)

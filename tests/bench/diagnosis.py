@@ -28,14 +28,14 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from supervisor.core.diagnosis import diagnose, diagnose_log
-from supervisor.core.evidence import Evidence
-from supervisor.core.exits import parse_status, record_of
-from supervisor.core.logscan import SIGNS, LogScanner, scan
-from supervisor.core.signatures import SIGNATURES
-from supervisor.host.ledger import Ledger
-from supervisor.host.logs import LogFollower
-from supervisor.host.native_find import holds
+from supervisor.core.diagnosis.diagnose import diagnose, diagnose_log
+from supervisor.core.diagnosis.evidence import Evidence
+from supervisor.core.diagnosis.exit_status import parse_status, record_of
+from supervisor.core.diagnosis.log_scanner import SIGNS, LogScanner, scan
+from supervisor.core.diagnosis.signatures.all_rows import SIGNATURES
+from supervisor.host.ledger.ledger import Ledger
+from supervisor.host.telemetry.log_follower import LogFollower
+from supervisor.host.telemetry.text_search import holds
 from supervisor.wire.paths import StatePaths
 
 FEWEST_RIGHT = 0.97

@@ -32,12 +32,12 @@ from pathlib import Path
 
 import psutil
 
-from supervisor.core.address import Address
-from supervisor.core.status import JobStatus
-from supervisor.host.board import Board
-from supervisor.host.http import serve
-from supervisor.host.observer import Observer
-from supervisor.host.settled import settle
+from supervisor.core.jobs.job_status import JobStatus
+from supervisor.core.text.address import Address
+from supervisor.host.exporter.exposition_cache import Board
+from supervisor.host.exporter.machine_monitor import Observer
+from supervisor.host.exporter.metrics_server import serve
+from supervisor.host.service.gc_freeze import settle
 from tests.bench.exporter_trial import report_daemon
 from tests.support.fake_nvml import FakeNvml, build
 from tests.support.metrics import DIGITS

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import psutil
 
-from supervisor.core.status import JobState
+from supervisor.core.jobs.job_status import JobState
 from tests.support.boxes import BoxUnderTest, box_in
 from tests.support.fake_nvml import FakeNvml
 from tests.support.scraped import answers, nvitop, report_uses, until

@@ -34,10 +34,10 @@ class Variant:
 
     def epoch(self, x: Any, y: Any, *, batch: int) -> None:
         """Train an epoch, and note time and peak."""
-        from trainers import microbatch
-        from trainers.memory import allocator
+        from trainers.backends.tensorflow.allocator import peak_readings
+        from trainers.microbatch import prepare
 
-        prepared = microbatch.prepare(
+        prepared = prepare.prepare(
             self.model,
             slice_size=None if self.slices == 1 else batch // self.slices,
             calibrate=False,
@@ -47,12 +47,12 @@ class Variant:
             first_batch=lambda: (x[:batch], y[:batch]),
             report=lambda *_, **__: None,
         )
-        allocator.reset_peak()
+        peak_readings.reset_peak()
         before = time.perf_counter()
         self.model.fit(x, y, batch_size=batch, verbose=0)
         self.seconds.append(time.perf_counter() - before)
         prepared.restore()
-        reading = allocator.read()
+        reading = peak_readings.read()
         self.peak_bytes = max(self.peak_bytes, reading.peak_bytes if reading else 0)
 
 
@@ -104,9 +104,9 @@ def main() -> None:
     os.environ["TF_CPU_ALLOCATOR_USE_BFC"] = "1"
     os.environ["TF_CPU_BFC_MEM_LIMIT_IN_MB"] = str(LIMIT_MIB)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    from trainers.memory import pool
+    from trainers.backends.tensorflow.allocator import cpu_pool
 
-    pool.in_one_piece(LIMIT_MIB * 2**20)
+    cpu_pool.in_one_piece(LIMIT_MIB * 2**20)
     import keras
 
     keras.config.set_dtype_policy(given.precision)

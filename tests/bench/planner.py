@@ -33,7 +33,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from supervisor.core.batching import Observation, next_plan
+from supervisor.core.remediation.microbatch_planner import Observation, next_plan
 from supervisor.wire.slices import balanced, count
 from tests.bench.planner_trial import BATCHES
 

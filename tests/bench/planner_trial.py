@@ -85,18 +85,22 @@ def main() -> None:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     import keras
 
-    from trainers import microbatch
-    from trainers.memory import allocator, native, pool
+    from trainers.backends.tensorflow.allocator import (
+        cpu_pool,
+        native_ops,
+        peak_readings,
+    )
+    from trainers.microbatch import prepare
 
     limit_bytes = int(limit) * 2**20
     if plan != "whole":  # as in an attempt that may work in slices
-        pool.in_one_piece(limit_bytes)
-        native.of_process(print).ask()
+        cpu_pool.in_one_piece(limit_bytes)
+        native_ops.of_process(print).ask()
     model, batch, x, y = build(name)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile("adam", loss, metrics=["accuracy"], jit_compile=jit == "1")
     report("batch", batch=batch)
-    prepared = microbatch.prepare(
+    prepared = prepare.prepare(
         model,
         slice_size=int(plan) if plan.isdigit() else None,
         calibrate=plan == "calibrate",
@@ -107,7 +111,7 @@ def main() -> None:
         report=report,
     )
     model.fit(x, y, batch_size=batch, epochs=EPOCHS, verbose=0)
-    reading = allocator.read()
+    reading = peak_readings.read()
     report("finished", size=prepared.size, peak=reading and reading.peak_bytes)
 
 

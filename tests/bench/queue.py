@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from supervisor.host.control_client import Client
+from supervisor.host.control.control_client import Client
 from tests.support.boxes import BoxUnderTest, box_in, until
 
 JOBS, GPUS, LOOKS = 200, 8, 50

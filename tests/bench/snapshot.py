@@ -36,13 +36,15 @@ import numpy as np
 
 from supervisor.wire.directive import Directive
 from supervisor.wire.manifest import FORMAT, Manifest
-from trainers import fit_state, fit_supervised, seams_values
-from trainers import seams_fit as seams
-from trainers.attempt import Attempt
-from trainers.cadence import Cadence, Interval, SnapshotPlan
-from trainers.saver import Saved, Saver
-from trainers.snapshot import Store
-from trainers.snapshot_memory import MemoryTier
+from trainers.backends.tensorflow import fit_compat as seams
+from trainers.backends.tensorflow import tensor_values
+from trainers.fit import supervised
+from trainers.process.attempt_reporting import Attempt
+from trainers.snapshots.durable_store import Store
+from trainers.snapshots.memory_store import MemoryTier
+from trainers.snapshots.schedule import Cadence, Interval, SnapshotPlan
+from trainers.snapshots.writer import Saved, Saver
+from trainers.state import fit_state
 
 ARRAYS = 50
 Timed = Callable[[], tuple[float, float]]
@@ -73,7 +75,7 @@ def whole(action: Callable[[], Any]) -> Timed:
 
 def plain_copy(model: Any) -> Timed:
     """NumPy arrays of the model's size into others, both touched before."""
-    source = [seams_values.array_of(variable).copy() for variable in model.variables]
+    source = [tensor_values.array_of(variable).copy() for variable in model.variables]
     target = [array.copy() for array in source]
 
     def copy() -> None:
@@ -147,7 +149,7 @@ def orbax(model: Any, directory: Path) -> Timed | None:
 
     def timed() -> tuple[float, float]:
         began = time.perf_counter()
-        arrays = [seams_values.array_of(v).copy() for v in model.variables]
+        arrays = [tensor_values.array_of(v).copy() for v in model.variables]
         values = {str(index): array for index, array in enumerate(arrays)}
         saver.save(directory / "orbax", args=ocp.args.StandardSave(values), force=True)
         stall = time.perf_counter() - began
@@ -252,7 +254,7 @@ def speed(name: str, model: Any, data: Any, directory: Path, **options: Any) -> 
     windows = Windows(attempt, **options)
     arguments = {"epochs": 10**6, "verbose": 0, "callbacks": [windows]}
     original = seams.trainer_module().TensorFlowTrainer.fit
-    fit_supervised.fit(attempt, original, model, data, arguments)
+    supervised.fit(attempt, original, model, data, arguments)
     session = attempt.session
     session.saver.wait()
     if session.memory is not None:

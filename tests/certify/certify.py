@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from supervisor.wire.events import EventReader, Kind
+from supervisor.wire.event_file import EventReader, Kind
 from supervisor.wire.files import write_json
 from tests.certify import ledger
 from tests.certify.places import MOMENTS, Death, deaths, moment, reachable

@@ -231,7 +231,7 @@ def check_a_wedged_driver(box: Machine) -> None:
     outside = next(
         child.pid
         for child in psutil.Process(box.leader).children(recursive=True)
-        if "supervisor.host.gpu_probe" in child.cmdline()
+        if "supervisor.host.gpu.probe_main" in child.cmdline()
     )
     with frozen(outside):
         box.until(lambda: "does not end even by SIGKILL" in told(box))

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from supervisor.core.address import Address
-from supervisor.core.gpu import Xid
-from supervisor.core.metrics_table import METRICS
-from supervisor.core.xids import heard
-from supervisor.host.board import Board
-from supervisor.host.http import serve
+from supervisor.core.gpu.gpu_readings import Xid
+from supervisor.core.gpu.xids import heard
+from supervisor.core.metrics.catalog import METRICS
+from supervisor.core.text.address import Address
+from supervisor.host.exporter.exposition_cache import Board
+from supervisor.host.exporter.metrics_server import serve
 from tests.support.metrics import BOARD, DIGITS, MACHINE
 from tests.support.prometheus import prometheus, until_answered
 

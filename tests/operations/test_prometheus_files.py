@@ -5,8 +5,8 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from supervisor.core.metrics_table import METRICS
-from supervisor.host.metrics import render
+from supervisor.core.metrics.catalog import METRICS
+from supervisor.host.exporter.exposition import render
 from tests.support.metrics import DIGITS, MACHINE
 
 Tool = Callable[[str], str]

@@ -42,7 +42,7 @@ os.close(os.open("/dev/nvidia-test", os.O_RDWR))
 double = tf.function(lambda x: x * 2 + 1, jit_compile=True)
 print("jit", float(double(tf.constant(3.0))), flush=True)
 """
-CHECK = OPT / "src/tests/contracts/test_launchers.py"
+CHECK = OPT / "src/tests/conformance/test_launchers.py"
 
 
 def check_the_service_tells_how_it_is(box: Machine) -> None:

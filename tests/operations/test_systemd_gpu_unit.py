@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.core.probe import Limits
-from supervisor.daemon.compose import PROBE
+from supervisor.core.gpu.probe_supervision import Limits
+from supervisor.daemon.composition import PROBE
 
 Tool = Callable[[str], str]
 INSTALLED = "/opt/trainwarden/bin/python"

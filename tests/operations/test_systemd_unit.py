@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 from pydantic import BaseModel
 
-from supervisor.core.spec import Spec, build_spec
+from supervisor.core.jobs.spec import Spec, build_spec
 
 Tool = Callable[[str], str]
 INSTALLED = "/opt/trainwarden/bin/trainwarden"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from supervisor.wire.directive import Directive
-from supervisor.wire.events import EventReader, Record
+from supervisor.wire.event_file import EventReader, Record
 from supervisor.wire.files import read_json, write_json
 from supervisor.wire.page import Page, read_page
 from supervisor.wire.paths import AttemptPaths

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from supervisor.host.control_client import Client, NoDaemonError, RefusedError
+from supervisor.host.control.control_client import Client, NoDaemonError, RefusedError
 from tests.support.command import COMMAND, marked
 
 PATIENCE = 60.0

@@ -3,10 +3,10 @@
 from pathlib import Path
 from uuid import uuid4
 
-from supervisor.core.spec import Spec, build_spec
-from supervisor.core.status import JobState
-from supervisor.directives import make_directive
-from supervisor.host.ledger import RunRow
+from supervisor.core.jobs.job_status import JobState
+from supervisor.core.jobs.spec import Spec, build_spec
+from supervisor.host.ledger.ledger import RunRow
+from supervisor.runtime.directive_builder import make_directive
 from supervisor.wire.directive import Directive
 from supervisor.wire.paths import RunPaths
 

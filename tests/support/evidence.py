@@ -4,10 +4,10 @@ import functools
 from dataclasses import replace
 
 from supervisor.core.causes import Cause
-from supervisor.core.diagnosis import diagnose
-from supervisor.core.evidence import Evidence
-from supervisor.core.exits import record_of
-from supervisor.core.logscan import LogFindings, scan
+from supervisor.core.diagnosis.diagnose import diagnose
+from supervisor.core.diagnosis.evidence import Evidence
+from supervisor.core.diagnosis.exit_status import record_of
+from supervisor.core.diagnosis.log_scanner import LogFindings, scan
 from supervisor.wire.records import CrashReport, ExitRecord
 
 OOM = "Allocator (GPU_0_bfc) ran out of memory trying to allocate 64B (rounded to 256)"

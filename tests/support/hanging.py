@@ -2,11 +2,10 @@
 
 from dataclasses import replace
 
-from supervisor.core.backoff import BackOff
-from supervisor.core.effects import (
-    Effect,
-)
-from supervisor.core.events import (
+from supervisor.core.diagnosis.evidence import Evidence
+from supervisor.core.jobs.job_status import JobState
+from supervisor.core.lifecycle.effects import Effect
+from supervisor.core.lifecycle.events import (
     Event,
     Exited,
     GateClear,
@@ -15,11 +14,10 @@ from supervisor.core.events import (
     Spawned,
     TimeIsUp,
 )
-from supervisor.core.evidence import Evidence
-from supervisor.core.lifecycle import Run, step
-from supervisor.core.liveness import Deadlines, Liveness, Look
-from supervisor.core.policy import Policy
-from supervisor.core.status import JobState
+from supervisor.core.lifecycle.table import Run, step
+from supervisor.core.liveness.hang_detection import Deadlines, Liveness, Look
+from supervisor.core.remediation.backoff import BackOff
+from supervisor.core.remediation.policy import Policy
 from tests.support.lives import exit_record
 
 STILL = Look(heartbeat_ns=1, phase="training", progress=(1,), state="S")

@@ -1,11 +1,11 @@
 """The life of a run, driven by hand: what several tests of the core share."""
 
-from supervisor.core.backoff import BackOff
-from supervisor.core.effects import Effect, Say
-from supervisor.core.events import Event, Exited, GateClear, Spawned, TimeIsUp
-from supervisor.core.evidence import Evidence
-from supervisor.core.lifecycle import Run, step
-from supervisor.core.policy import Policy
+from supervisor.core.diagnosis.evidence import Evidence
+from supervisor.core.lifecycle.effects import Effect, Say
+from supervisor.core.lifecycle.events import Event, Exited, GateClear, Spawned, TimeIsUp
+from supervisor.core.lifecycle.table import Run, step
+from supervisor.core.remediation.backoff import BackOff
+from supervisor.core.remediation.policy import Policy
 from supervisor.wire.records import CrashReport, ExitRecord
 
 POLICY = Policy(

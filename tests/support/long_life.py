@@ -10,14 +10,14 @@ from pathlib import Path
 
 from typing_extensions import override
 
-from supervisor.core.access import Caller
-from supervisor.core.config import build_config
-from supervisor.core.status import JobState
-from supervisor.daemon.compose import composed
-from supervisor.daemon.desk import Choice
-from supervisor.daemon.loop import IDLE_SECONDS, Daemon
-from supervisor.daemon.quarters import user_name
-from supervisor.host.clock import Clock
+from supervisor.core.jobs.authorization import Caller
+from supervisor.core.jobs.config import build_config
+from supervisor.core.jobs.job_status import JobState
+from supervisor.daemon.api_service import Choice
+from supervisor.daemon.composition import composed
+from supervisor.daemon.event_loop import IDLE_SECONDS, Daemon
+from supervisor.daemon.launcher_factory import user_name
+from supervisor.host.service.clock import Clock
 from supervisor.wire.directive import Directive
 from tests.support.quick_attempts import Fate, Patient, QuickHouse, QuickLauncher
 

@@ -4,7 +4,7 @@ done twice would show."""
 from pathlib import Path
 from typing import Any
 
-from supervisor.host.control_client import Client, NoDaemonError, RefusedError
+from supervisor.host.control.control_client import Client, NoDaemonError, RefusedError
 from tests.support.machine import Machine
 
 COUNTS = """

@@ -1,7 +1,7 @@
 """A run and a machine of which everything is known: they fill every metric."""
 
 from supervisor.core.causes import Cause
-from supervisor.core.gpu import (
+from supervisor.core.gpu.gpu_readings import (
     Gpu,
     GpuMemory,
     GpuProcess,
@@ -9,15 +9,21 @@ from supervisor.core.gpu import (
     RemappedRows,
     Xid,
 )
-from supervisor.core.machine import CgroupMemory, Collector, Machine, Space, TreeUse
-from supervisor.core.status import (
+from supervisor.core.gpu.xids import XidLog, heard
+from supervisor.core.jobs.job_status import (
     AllocatorStatus,
     JobState,
     JobStatus,
     SnapshotStatus,
     TierStatus,
 )
-from supervisor.core.xids import XidLog, heard
+from supervisor.core.metrics.machine_state import (
+    CgroupMemory,
+    Collector,
+    Machine,
+    Space,
+    TreeUse,
+)
 
 GIB = 2**30
 BOARD = "GPU-5e4f1d6c"

@@ -3,13 +3,13 @@
 from pathlib import Path
 
 from supervisor.core.causes import Cause
-from supervisor.core.diagnosis import diagnose
-from supervisor.core.examine import examined
-from supervisor.core.explain_memory import autopsy_paragraph
-from supervisor.core.verdicts import Diagnosis
-from supervisor.host.evidence import gather
-from supervisor.host.logs import LogFollower
-from supervisor.host.telemetry import Telemetry
+from supervisor.core.diagnosis.diagnose import diagnose
+from supervisor.core.diagnosis.examination import examined
+from supervisor.core.diagnosis.explain_memory import autopsy_paragraph
+from supervisor.core.diagnosis.result import Diagnosis
+from supervisor.host.telemetry.attempt_telemetry import Telemetry
+from supervisor.host.telemetry.log_follower import LogFollower
+from supervisor.runtime.evidence_collector import gather
 from supervisor.wire.files import write_json
 from tests.support.attempts import Attempts, Outcome
 from tests.support.lives import exit_record

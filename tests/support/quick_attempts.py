@@ -9,17 +9,17 @@ from typing import Any
 
 from typing_extensions import override
 
-from supervisor.core.spec import Spec
-from supervisor.core.unit_end import UnitEnd
-from supervisor.daemon.entries import BoxError
-from supervisor.daemon.quarters import House, Quarters
-from supervisor.host.attempts import Attempt, Launcher, Name
-from supervisor.host.checkpoint_store import newest_step
-from supervisor.host.clock import Clock
-from supervisor.host.environments import Carrier, Environments
-from supervisor.wire import events, page
+from supervisor.core.diagnosis.systemd_result import UnitEnd
+from supervisor.core.jobs.spec import Spec
+from supervisor.daemon.launcher_factory import House, Quarters
+from supervisor.daemon.managed_job import BoxError
+from supervisor.host.launch.launcher import Attempt, Launcher, Name
+from supervisor.host.process.marker_scan import Carrier, Environments
+from supervisor.host.service.clock import Clock
+from supervisor.host.snapshots.snapshot_catalog import newest_step
+from supervisor.wire import event_file, page
 from supervisor.wire.directive import Directive
-from supervisor.wire.events import Kind
+from supervisor.wire.event_file import Kind
 from supervisor.wire.page import MAGIC, Page, Phase
 from supervisor.wire.paths import AttemptPaths
 from supervisor.wire.records import ExitRecord
@@ -116,7 +116,7 @@ class QuickAttempt(Attempt):
         self._tell(Kind.SNAPSHOT, tier="durable", step=self.step, bytes=1)
 
     def _tell(self, kind: str, **fields: Any) -> None:
-        line = events.encode(events.Record(kind, self._ns(), fields))
+        line = event_file.encode(event_file.Record(kind, self._ns(), fields))
         with self.files.events.open("ab") as file:
             file.write(line)
 

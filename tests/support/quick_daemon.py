@@ -6,9 +6,9 @@ import os
 import sys
 from pathlib import Path
 
-from supervisor.core.config import build_config
-from supervisor.daemon.compose import composed
-from supervisor.daemon.quarters import user_name
+from supervisor.core.jobs.config import build_config
+from supervisor.daemon.composition import composed
+from supervisor.daemon.launcher_factory import user_name
 from supervisor.wire.directive import Directive
 from tests.support.quick_attempts import Fate, QuickHouse, QuickLauncher
 

@@ -3,17 +3,17 @@
 from dataclasses import replace
 from typing import Any
 
-from supervisor.core.allocator import MemoryFigures
-from supervisor.core.autopsy import Autopsy
-from supervisor.core.backoff import BackOff
 from supervisor.core.causes import Cause
-from supervisor.core.evidence import Evidence
-from supervisor.core.history import AttemptHistory, History
-from supervisor.core.ladder import Allow, Terms
-from supervisor.core.placement import GpuProcess, GpuReading
-from supervisor.core.policy import Policy, Verdict
-from supervisor.core.treatment import NOTHING
-from supervisor.core.verdicts import Diagnosis, Reason
+from supervisor.core.diagnosis.evidence import Evidence
+from supervisor.core.diagnosis.result import Diagnosis, Reason
+from supervisor.core.gpu.assignment import GpuProcess, GpuReading
+from supervisor.core.memory.figures import MemoryFigures
+from supervisor.core.memory.oom_analysis import Autopsy
+from supervisor.core.remediation.backoff import BackOff
+from supervisor.core.remediation.escalation import Allow, Terms
+from supervisor.core.remediation.history import AttemptHistory, History
+from supervisor.core.remediation.overrides import NOTHING
+from supervisor.core.remediation.policy import Policy, Verdict
 
 GIB = 1 << 30
 BACK_OFF = BackOff(first_seconds=1.0, most_seconds=60.0)

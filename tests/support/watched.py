@@ -7,10 +7,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from supervisor.core.gpu import Gpu
-from supervisor.core.probe import Limits
-from supervisor.host.gpu import GpuView, GpuWatch
-from supervisor.host.kernel import KernelLog
+from supervisor.core.gpu.gpu_readings import Gpu
+from supervisor.core.gpu.probe_supervision import Limits
+from supervisor.host.gpu.gpu_monitor import GpuView, GpuWatch
+from supervisor.host.gpu.kernel_log import KernelLog
 
 QUICK = Limits(
     first_seconds=20.0,
@@ -70,7 +70,7 @@ def probes() -> list[psutil.Process]:
         child
         for child in psutil.Process().children()
         if child.status() != psutil.STATUS_ZOMBIE
-        and "supervisor.host.gpu_probe" in child.cmdline()
+        and "supervisor.host.gpu.probe_main" in child.cmdline()
     ]
 
 

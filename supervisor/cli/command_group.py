@@ -1,0 +1,128 @@
+"""The command ``trainwarden``.
+
+The commands are imported when they are asked for: most of them are about reading a file
+or a socket, and what drives a run takes longer to import than that.
+"""
+
+import importlib
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+
+import click
+from typing_extensions import override
+
+from supervisor import __version__
+from supervisor.cli.options import EXIT_INTERRUPTED, fail
+from supervisor.cli.package_collision import conflicting_distribution
+
+COMMANDS: Mapping[str, tuple[str, str]] = {
+    "run": ("run_command", "Run a script to its end, in the foreground."),
+    "submit": ("job_commands", "Hand a script to the daemon of this box."),
+    "status": ("status_commands", "Show every job and where it is."),
+    "logs": ("logs_command", "Print what a job printed."),
+    "incidents": (
+        "status_commands",
+        "List what went wrong, and what was done about it.",
+    ),
+    "explain": ("status_commands", "Explain one incident in plain words."),
+    "snapshots": (
+        "snapshot_commands",
+        "List, verify and export the snapshots of a job.",
+    ),
+    "memory": ("memory_command", "Show who holds the memory of a job."),
+    "gpu": (
+        "gpu_command",
+        "Show the GPUs of this box: who has them, and how they are.",
+    ),
+    "policy": ("policy_commands", "Show what is done about each cause."),
+    "quarantine": (
+        "policy_commands",
+        "List the GPUs that are kept out of use, or return one.",
+    ),
+    "diagnose": ("diagnose_command", "Name the cause of the failure that a log shows."),
+    "stop": ("job_commands", "End a job at its newest snapshot."),
+    "start": ("job_commands", "Let a job go on that has ended."),
+    "restart": ("job_commands", "Drain a job and let it go on in a new process."),
+    "drain": ("job_commands", "Save the state of a job, or of all, and end it."),
+    "forget": ("forget_command", "Take a job that has ended off the list."),
+    "pause": ("job_commands", "Start nothing more on this box."),
+    "resume": ("job_commands", "Start jobs again."),
+    "top": ("top_command", "Watch all jobs live."),
+    "check": ("check_command", "Is this machine fit for training?"),
+    "ledger": ("ledger_commands", "Copy the ledger while it is in use."),
+    "daemon": ("daemon_command", "Run the daemon of this box."),
+    "enable-user": (
+        "enable_user_command",
+        "Give a user of this box quarters for jobs.",
+    ),
+}
+"""Name → module of ``supervisor.cli.commands`` that has it, and what the list says of it."""
+
+
+class Commands(click.Group):
+    """Imports a command when it is asked for."""
+
+    @override
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    @override
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(
+            f"supervisor.cli.commands.{COMMANDS[cmd_name][0]}"
+        )
+        command: click.Command = getattr(module, cmd_name.replace("-", "_"))
+        return command
+
+    @override
+    def format_commands(
+        self, ctx: click.Context, formatter: click.HelpFormatter
+    ) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, about) for name, (_, about) in COMMANDS.items()])
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="trainwarden")
+def trainwarden() -> None:
+    """A training run ends as if it never crashed, and tells you why it did."""
+
+
+def main() -> None:
+    """Entry point of the ``trainwarden`` command."""
+    conflict = conflicting_distribution(_installed("supervisor"))
+    if conflict is not None:
+        fail(conflict)
+    try:
+        code = trainwarden.main(standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except click.Abort:
+        click.echo("interrupted", err=True)
+        code = EXIT_INTERRUPTED
+    except FileNotFoundError:
+        if _is_somewhere():
+            raise
+        fail("the directory that you are in is gone: change to one that exists")
+    raise SystemExit(code)
+
+
+def _is_somewhere() -> bool:
+    """Whether the working directory exists."""
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _installed(name: str) -> list[str]:
+    """``name``, if a distribution of that name is installed."""
+    try:
+        return [metadata.distribution(name).name]
+    except metadata.PackageNotFoundError:
+        return []

@@ -1,0 +1,48 @@
+"""``trainwarden check``: is this machine fit for training?"""
+
+import json
+import os
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from supervisor.cli.options import json_option, state_option
+from supervisor.host.doctor.finding import Finding, Level
+from supervisor.host.doctor.machine_checks import examine
+
+
+@click.command()
+@json_option
+@state_option
+@click.option(
+    "--python",
+    help="The interpreter of jobs, whose TensorFlow is looked at. Default: that of "
+    "your virtual environment, else ours.",
+)
+def check(*, as_json: bool, state_dir: Path, python: str | None) -> None:
+    """Look at this machine: each line is OK, a warning or a problem with its fix.
+
+    Ends with 1 if there is a problem.
+
+    \b
+    Examples:
+      trainwarden check
+      trainwarden check --python /srv/venv/bin/python
+    """  # noqa: D301  # \b is click's mark, not a backslash
+    venv = os.environ.get("VIRTUAL_ENV")
+    usual = f"{venv}/bin/python" if venv else sys.executable
+    found = examine(state_dir.absolute(), python=python or usual)
+    if as_json:
+        click.echo(json.dumps([asdict(one) for one in found], indent=2))
+    for one in [] if as_json else found:
+        click.echo(line(one))
+    if any(one.level is Level.PROBLEM for one in found):
+        raise SystemExit(1)
+
+
+def line(found: Finding) -> str:
+    """A finding for a person."""
+    fix = f"\n           → {found.fix}" if found.fix else ""
+    return f"{found.level:8} {found.about}: {found.text}{fix}"

@@ -1,0 +1,80 @@
+"""``trainwarden forget``: take a job off the list."""
+
+import json
+import shutil
+from contextlib import closing
+from pathlib import Path
+from urllib.parse import quote
+
+import click
+
+from supervisor.cli.commands.status_commands import stored_jobs
+from supervisor.cli.daemon_client import answering, asking, box_option, directory_of
+from supervisor.cli.job_lookup import files_of, refuse_as_root
+from supervisor.cli.options import fail, json_option
+from supervisor.host.ledger.job_book import JobBook
+from supervisor.host.ledger.ledger import Ledger, LedgerError
+from supervisor.host.service.clock import Clock
+from supervisor.host.service.lock import acquire
+from supervisor.runtime.job_locator import JobFiles
+from supervisor.wire.paths import StatePaths
+
+
+@click.command()
+@box_option
+@json_option
+@click.option("--snapshots", is_flag=True, help="Remove its snapshots, too.")
+@click.argument("job")
+def forget(*, state_dir: Path | None, as_json: bool, snapshots: bool, job: str) -> None:
+    """Take JOB off the list: its name is free for another one.
+
+    It must not run. Its incidents stay in the ledger. Without --snapshots its snapshots
+    stay, too, until a job of its name begins.
+
+    Example: trainwarden forget digits --snapshots
+    """
+    files = files_of(state_dir, job) if snapshots else None
+    if files is not None:
+        refuse_as_root(files, "remove its snapshots")
+    client = answering(state_dir)
+    if client is None:
+        _forget(StatePaths(directory_of(state_dir)), job)
+    else:
+        with asking():
+            client.post(f"/v1/jobs/{quote(job)}/forget", {})
+    if files is not None:
+        _remove(files)
+    told = {"job": job, "snapshots_removed": snapshots}
+    click.echo(json.dumps(told) if as_json else f"{job}: forgotten")
+
+
+def _forget(paths: StatePaths, job: str) -> None:
+    jobs = {one["job"]: one for one in stored_jobs(paths.root)}
+    state = jobs.get(job)
+    if state is None:
+        fail(f"there is no job {job!r} in {paths.root}; see `trainwarden status`")
+    lock = paths.lock(job)
+    lock.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    held = acquire(lock)
+    if held is None or state["pid"] is not None:
+        fail(f"{job} runs; end it first", exit_code=1)
+    try:
+        with closing(Ledger(paths.ledger)) as ledger, ledger.transaction():
+            ledger.forget(job, now=Clock().wall())
+            JobBook(ledger).forget(job)  # or the next daemon would begin it
+    except LedgerError as error:
+        fail(str(error), exit_code=1)
+    finally:
+        held.release()
+
+
+def _remove(files: JobFiles) -> None:
+    for directory in (files.memory, files.paths.snapshots):
+        try:
+            if directory is not None and directory.exists():
+                shutil.rmtree(directory)
+        except OSError as error:
+            fail(
+                f"its snapshots in {directory} cannot be removed: {error.strerror}",
+                exit_code=1,
+            )

@@ -1,0 +1,223 @@
+"""The commands that hand jobs to a daemon, and end or resume them there."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import click
+
+from supervisor.cli.daemon_client import box_option, client_of, post
+from supervisor.cli.options import fail, json_option
+from supervisor.cli.spec_options import given_only, gpu_list, name_of, read_spec
+from supervisor.core.jobs.spec import merge, read_toml
+from supervisor.host.control.control_client import NoDaemonError, RefusedError
+
+
+@click.command(context_settings={"allow_interspersed_args": False})
+@box_option
+@json_option
+@click.option("--name", help="Name of the job. Default: the script's, without .py.")
+@click.option("--gpus", metavar="0,1", help="Indices or UUIDs of the GPUs to use.")
+@click.option(
+    "--gpu-count",
+    type=int,
+    help="How many GPUs the daemon should choose. Without --gpus and this: none.",
+)
+@click.option("--priority", type=int, help="Higher goes first. Default: 0.")
+@click.option("--cpu-memory", metavar="SIZE", help="Limit CPU tensors, e.g. 600MiB.")
+@click.option("--user", help="As whom it runs; for root and admins.")
+@click.option(
+    "--spec",
+    "spec_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="A TOML file; options given here win over it.",
+)
+@click.option("--fresh", is_flag=True, help="Begin anew; earlier snapshots are unused.")
+@click.option(
+    "--accept-changes",
+    is_flag=True,
+    help="Resume although the script changed since its snapshots were made.",
+)
+@click.argument("script", required=False)
+@click.argument("args", nargs=-1, type=click.UNPROCESSED)
+def submit(
+    *,
+    state_dir: Path | None,
+    as_json: bool,
+    name: str | None,
+    gpus: str | None,
+    gpu_count: int | None,
+    priority: int | None,
+    cpu_memory: str | None,
+    user: str | None,
+    spec_file: Path | None,
+    fresh: bool,
+    accept_changes: bool,
+    script: str | None,
+    args: tuple[str, ...],
+) -> None:
+    """Hand SCRIPT to the daemon, which runs it to its end, through crashes and reboots.
+
+    It runs as you, in the directory you are in, with the Python of your virtual
+    environment if one is active. Of your environment it gets what --spec says.
+
+    \b
+    Examples:
+      trainwarden submit -- train.py --epochs 10
+      trainwarden submit --gpu-count 2 --priority 5 train.py
+      trainwarden submit --spec job.toml
+    """  # noqa: D301  # \b is click's mark, not a backslash
+    given = {
+        "name": name,
+        "script": script,
+        "args": list(args) or None,
+        "gpus": None if gpus is None else gpu_list(gpus),
+        "gpu_count": gpu_count,
+        "priority": priority,
+        "memory": {"cpu": cpu_memory},
+    }
+    read_spec(spec_file, given)  # what is wrong is told here, before anybody is asked
+    tables = {} if spec_file is None else read_toml(spec_file.read_text())
+    merged = merge(tables, given_only(given))
+    body = {
+        "spec": absolute(merged),
+        "fresh": fresh,
+        "accept_changes": accept_changes,
+        **({} if user is None else {"user": user}),
+    }
+    job = post(state_dir, "/v1/jobs", body)
+    tell(job, as_json=as_json)
+    if not {"gpus", "gpu_count"} & merged.keys() and _gpus_here(state_dir):
+        click.echo(NO_GPU, err=True)
+
+
+NO_GPU = "it asked for no GPU and will see none; --gpu-count 1 asks for one"
+
+
+def _gpus_here(state_dir: Path | None) -> bool:
+    """Whether the box of the daemon has any, as far as it can be told."""
+    try:
+        return bool(client_of(state_dir).get("/v1/status")["gpus"])
+    except (NoDaemonError, RefusedError):
+        return False
+
+
+def absolute(tables: dict[str, Any]) -> dict[str, Any]:
+    """A spec that means the same to the daemon as to who stands here."""
+    base = Path.cwd() / tables.get("working_directory", "")
+    script = (base / tables["script"]).resolve()
+    if not script.is_file():
+        fail(f"cannot read the script {tables['script']}: there is none")
+    venv = os.environ.get("VIRTUAL_ENV")
+    python = {"python": f"{venv}/bin/python"} if venv else {}
+    return {
+        "name": tables.get("name") or name_of(script),
+        **python,
+        **tables,
+        "script": str(script),
+        "working_directory": str(base),
+    }
+
+
+def tell(job: dict[str, Any], *, as_json: bool) -> None:
+    """What came of it."""
+    text = f"{job['job']}: {job['state']}: {job['message']}"
+    click.echo(json.dumps(job, indent=2) if as_json else text)
+
+
+@click.command()
+@box_option
+@json_option
+@click.option("--drain", is_flag=True, help="Save a snapshot first, however long.")
+@click.argument("job")
+def stop(*, state_dir: Path | None, as_json: bool, drain: bool, job: str) -> None:
+    """End JOB at its newest snapshot, or with --drain after a new one.
+
+    Example: trainwarden stop --drain digits; trainwarden start digits resumes it.
+    """
+    body = {"drain": drain}
+    tell(post(state_dir, f"/v1/jobs/{quote(job)}/stop", body), as_json=as_json)
+
+
+@click.command()
+@box_option
+@json_option
+@click.option("--fresh", is_flag=True, help="Begin anew; earlier snapshots are unused.")
+@click.option(
+    "--accept-changes", is_flag=True, help="Resume although the script changed."
+)
+@click.argument("job")
+def start(
+    *,
+    state_dir: Path | None,
+    as_json: bool,
+    fresh: bool,
+    accept_changes: bool,
+    job: str,
+) -> None:
+    """Let JOB run that has ended or was stopped: it resumes from its newest snapshot.
+
+    Example: trainwarden start digits
+    """
+    body = {"fresh": fresh, "accept_changes": accept_changes}
+    tell(post(state_dir, f"/v1/jobs/{quote(job)}/start", body), as_json=as_json)
+
+
+@click.command()
+@box_option
+@json_option
+@click.argument("job")
+def restart(*, state_dir: Path | None, as_json: bool, job: str) -> None:
+    """Drain JOB and let it go on in a new process.
+
+    Example: trainwarden restart digits
+    """
+    tell(post(state_dir, f"/v1/jobs/{quote(job)}/restart", {}), as_json=as_json)
+
+
+@click.command()
+@box_option
+@json_option
+@click.argument("job", required=False)
+def drain(*, state_dir: Path | None, as_json: bool, job: str | None) -> None:
+    """Save the state of JOB, or of every job, and end it.
+
+    Example: trainwarden drain digits
+    """
+    if job is not None:
+        answer = post(state_dir, f"/v1/jobs/{quote(job)}/stop", {"drain": True})
+        tell(answer, as_json=as_json)
+        return
+    drained: list[dict[str, Any]] = post(state_dir, "/v1/box/drain", {})
+    if as_json:
+        click.echo(json.dumps(drained, indent=2))
+        return
+    for one in drained:
+        tell(one, as_json=False)
+
+
+@click.command()
+@box_option
+@json_option
+def pause(*, state_dir: Path | None, as_json: bool) -> None:
+    """Start nothing more on this box; what runs goes on.
+
+    Example, before maintenance: trainwarden pause; trainwarden drain
+    """
+    post(state_dir, "/v1/box/pause", {})
+    text = "paused: nothing more is started until `trainwarden resume`"
+    click.echo(json.dumps({"paused": True}) if as_json else text)
+
+
+@click.command()
+@box_option
+@json_option
+def resume(*, state_dir: Path | None, as_json: bool) -> None:
+    """Start jobs again after `trainwarden pause`. Drained ones need `start`.
+
+    Example, after maintenance: trainwarden resume
+    """
+    post(state_dir, "/v1/box/resume", {})
+    click.echo(json.dumps({"paused": False}) if as_json else "resumed")

@@ -1,0 +1,163 @@
+"""``trainwarden logs``: what a job printed, from the daemon or from the files."""
+
+import json
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import Protocol
+from urllib.parse import quote
+
+import click
+from typing_extensions import override
+
+from supervisor.cli.daemon_client import (
+    answering,
+    asking,
+    box_option,
+    directory_of,
+    tell_gone,
+)
+from supervisor.cli.ledger_reader import reading
+from supervisor.cli.options import fail, json_option
+from supervisor.host.control.control_client import Client, RefusedError
+from supervisor.host.telemetry.log_parts import PART_BYTES, read_part
+from supervisor.runtime.status_builder import paths_of
+from supervisor.wire.paths import StatePaths
+
+POLL_SECONDS = 0.3
+MOST_OF_A_LINE = 64 * 1024
+"""What is longer is told in pieces: some scripts never end a line."""
+
+
+class Out(Protocol):
+    """Where what was printed goes."""
+
+    def put(self, attempt: int, content: bytes) -> None:
+        """Some of it, as it came."""
+
+    def close(self) -> None:
+        """There is no more."""
+
+
+class Raw(Out):
+    """Byte for byte."""
+
+    @override
+    def put(self, attempt: int, content: bytes) -> None:
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+
+    @override
+    def close(self) -> None:
+        return None
+
+
+class Lines(Out):
+    """A JSON object for each line that an attempt printed."""
+
+    def __init__(self) -> None:
+        self._attempt = 0
+        self._rest = b""
+
+    @override
+    def put(self, attempt: int, content: bytes) -> None:
+        if attempt != self._attempt:
+            self.close()
+            self._attempt = attempt
+        *whole, self._rest = (self._rest + content).split(b"\n")
+        for line in whole:
+            self._tell(line)
+        if len(self._rest) > MOST_OF_A_LINE:
+            self.close()
+
+    @override
+    def close(self) -> None:
+        rest, self._rest = self._rest, b""
+        if rest:
+            self._tell(rest)
+
+    def _tell(self, line: bytes) -> None:
+        text = line.decode(errors="replace")
+        click.echo(json.dumps({"attempt": self._attempt, "text": text}))
+
+
+@click.command()
+@box_option
+@json_option
+@click.option("-f", "--follow", is_flag=True, help="Go on as it prints, to its end.")
+@click.option("--attempt", type=int, help="Of this attempt. Default: the newest.")
+@click.argument("job")
+def logs(
+    *,
+    state_dir: Path | None,
+    as_json: bool,
+    follow: bool,
+    attempt: int | None,
+    job: str,
+) -> None:
+    """Print what JOB printed: the end of its log, or with -f all that comes.
+
+    Example: trainwarden logs -f digits
+    """
+    client = answering(state_dir)
+    with closing(Lines() if as_json else Raw()) as out:
+        if client is None:
+            tell_gone(state_dir)
+            _from_files(directory_of(state_dir), job, attempt, out)
+        else:
+            _from_daemon(client, job, attempt, out, follow=follow)
+
+
+def _from_daemon(
+    client: Client, job: str, attempt: int | None, out: Out, *, follow: bool
+) -> None:
+    """Attempt after attempt, if it follows."""
+    base, offset = f"/v1/jobs/{quote(job)}/logs", None
+    with asking():
+        while True:
+            number = "" if attempt is None else f"attempt={attempt}&"
+            part = "" if offset is None else f"offset={offset}"
+            content, headers = client.read(f"{base}?{number}{part}")
+            attempt = int(headers["Trainwarden-Attempt"])
+            out.put(attempt, content)
+            offset = int(headers["Trainwarden-Offset"])
+            ended = headers["Trainwarden-Ended"] == "true"
+            if content and (follow or len(content) == PART_BYTES):
+                continue
+            if not follow:
+                return
+            if ended and _next(client, base, attempt):
+                attempt, offset = attempt + 1, 0
+            elif ended and _is_over(client, job):
+                return
+            time.sleep(POLL_SECONDS)
+
+
+def _next(client: Client, base: str, attempt: int) -> bool:
+    """Whether another attempt has begun."""
+    try:
+        client.read(f"{base}?attempt={attempt + 1}&offset=0")
+    except RefusedError:
+        return False
+    return True
+
+
+def _is_over(client: Client, job: str) -> bool:
+    state = client.get(f"/v1/jobs/{quote(job)}")["state"]
+    return state in {"finished", "drained", "gave_up"}
+
+
+def _from_files(state_dir: Path, job: str, attempt: int | None, out: Out) -> None:
+    paths = StatePaths(state_dir.absolute())
+    with reading(paths) as ledger:
+        run = None if ledger is None else ledger.latest_run(job)
+        if ledger is None or run is None:
+            fail(f"there is no job {job!r} in {state_dir}; see `trainwarden status`")
+        attempts = ledger.attempts(run.id)
+    newest = attempts[-1].number if attempts else 0
+    number = newest if attempt is None else attempt
+    if not 1 <= number <= newest:
+        fail(f"{job} has had {newest} attempts, not {number}")
+    _, content = read_part(paths_of(run, paths).attempt(number).output, None)
+    out.put(number, content)

@@ -1,0 +1,215 @@
+"""``memory``: the allocator's map of a job, drawn; who holds what, and in what pieces."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.text import Text
+
+from supervisor.cli.daemon_client import box_option
+from supervisor.cli.job_lookup import files_of
+from supervisor.cli.options import fail, json_option
+from supervisor.core.memory.chart import Fill, cells, fill_of
+from supervisor.core.memory.oom_analysis import Findings, Holder, holders_of, labels
+from supervisor.core.text.units import format_size
+from supervisor.host.exporter.allocator_status import completed, gpus_once
+from supervisor.host.launch.launcher import read_shimmed, same_process
+from supervisor.host.memory.memory_report import (
+    MemoryReport,
+    ask,
+    kept_report,
+    live_report,
+)
+from supervisor.wire.paths import AttemptPaths, RunPaths
+
+COLOURS = {Fill.VARIABLES: "blue", Fill.USED: "red", Fill.FREE: "green"}
+LETTERS = {Fill.VARIABLES: "▓", Fill.USED: "█", Fill.FREE: "·"}
+ROWS = 6
+LISTED = 10
+
+
+@click.command()
+@json_option
+@box_option
+@click.option(
+    "--wait",
+    type=float,
+    default=10.0,
+    show_default=True,
+    help="Seconds to wait for the next step boundary.",
+)
+@click.argument("job")
+def memory(*, as_json: bool, state_dir: Path | None, wait: float, job: str) -> None:
+    """Draw the memory of JOB: its allocator's map, and who holds what.
+
+    A running job is asked at its next step; of any other, what an out-of-memory
+    failure left behind is shown.
+
+    Example: trainwarden memory digits
+    """
+    report = _report(state_dir, job, wait=wait)
+    if as_json:
+        click.echo(json.dumps(report_json(job, report), indent=2))
+    else:
+        _draw(Console(), job, report)
+
+
+def _report(state_dir: Path | None, job: str, *, wait: float) -> MemoryReport:
+    found = files_of(state_dir, job)
+    if not found.attempt:
+        fail(f"the job {job!r} has not started an attempt yet")
+    files, number = found.paths, found.attempt
+    newest = files.attempt(number)
+    shimmed = read_shimmed(newest)
+    if shimmed is None or not same_process(shimmed):
+        return _left_behind(files, number)
+    return _asked(newest, number, spec=found.spec, wait=wait)
+
+
+def _asked(
+    files: AttemptPaths, number: int, *, spec: Mapping[str, Any], wait: float
+) -> MemoryReport:
+    try:
+        answer = ask(files, seconds=wait)
+    except OSError as error:
+        fail(f"cannot ask the attempt in {files.root}: {error.strerror}", exit_code=1)
+    if answer is None:
+        click.echo(
+            f"no step ended within {wait:g} s: these are the last figures", err=True
+        )
+        return kept_report(files, number)
+    memory: dict[str, Any] = spec.get("memory") or {}
+    if memory.get("cpu") is not None:
+        return live_report(files, number, answer)
+    return live_report(
+        files,
+        number,
+        answer,
+        beside=lambda page: completed(page, spec.get("gpus"), gpus=gpus_once),
+    )
+
+
+def _left_behind(files: RunPaths, number: int) -> MemoryReport:
+    """The newest attempt that left a map, else the newest."""
+    reports = (kept_report(files.attempt(n), n) for n in range(number, 0, -1))
+    mapped = next((one for one in reports if one.memory_map is not None), None)
+    return mapped or kept_report(files.attempt(number), number)
+
+
+def _holders(report: MemoryReport) -> tuple[Holder, ...]:
+    used = report.figures.in_use_bytes
+    between = used if report.live else None
+    found = Findings(answer=report.answer, between_steps_bytes=between)
+    return holders_of(found, report.figures)
+
+
+def report_json(job: str, report: MemoryReport) -> dict[str, Any]:
+    """The documented shape of ``memory --json``."""
+    known = labels(report.answer)
+    chunks = () if report.memory_map is None else report.memory_map.chunks
+    figures = asdict(report.figures)
+    figures.pop("requested_bytes")
+    return {
+        "job": job,
+        "attempt": report.attempt,
+        "live": report.live,
+        "step": report.step,
+        "source": report.source,
+        "jit": None if report.answer is None else report.answer.jit,
+        **figures,
+        "largest_allocatable_bytes": report.largest_allocatable_bytes,
+        "holders": [asdict(holder) for holder in _holders(report)],
+        "chunks": [
+            {
+                "address": chunk.address,
+                "bytes": chunk.size,
+                "in_use": chunk.in_use,
+                "name": known.get(chunk.address, chunk.op_name),
+            }
+            for chunk in chunks
+        ],
+    }
+
+
+def _draw(console: Console, job: str, report: MemoryReport) -> None:
+    when = "now" if report.live else "as it was left"
+    step = "" if report.step is None else f", after step {report.step}"
+    console.print(Text(f"{job}, attempt {report.attempt}{step} ({when})", style="bold"))
+    for line in figure_lines(report):
+        console.print(Text(line))
+    _draw_map(console, report)
+    _list(console, "Who holds it:", _holders(report))
+    _list(console, "Largest chunks:", _chunks(report))
+
+
+def figure_lines(report: MemoryReport) -> list[str]:
+    """The figures, a line each; what is not known is left out."""
+    figures = report.figures
+    sizes = (
+        ("limit", figures.limit_bytes),
+        ("pool", figures.pool_bytes),
+        ("in use", figures.in_use_bytes),
+        ("peak", figures.peak_bytes),
+        ("free in pool", figures.free_bytes),
+        ("largest free", figures.largest_free_bytes),
+        ("allocatable", report.largest_allocatable_bytes),
+    )
+    lines = [
+        f"{name:>13}: {format_size(size)}" for name, size in sizes if size is not None
+    ]
+    if figures.fragmentation is not None:
+        lines.append(f"fragmentation: {figures.fragmentation:.1%}")
+    if report.source == "estimate":
+        lines.append(
+            "an estimate, by the allocator's counts and the driver's: its map cannot be"
+            " read"
+        )
+    if report.source == "counts":
+        lines.append("the allocator's own counts: this one has no map")
+    return lines
+
+
+def _draw_map(console: Console, report: MemoryReport) -> None:
+    if report.memory_map is None:
+        return
+    width = max(min(console.width - 2, 100), 10)
+    chunks, known = report.memory_map.chunks, labels(report.answer)
+    picture = cells(chunks, known, count=width * ROWS)
+    for row in range(0, len(picture), width):
+        line = Text()
+        for cell in picture[row : row + width]:
+            line.append(LETTERS[cell.fill], style=COLOURS[cell.fill])
+        console.print(line)
+    held = dict.fromkeys(Fill, 0)
+    for chunk in chunks:
+        held[fill_of(chunk, known)] += chunk.size
+    legend = Text()
+    for fill, size in held.items():
+        legend.append(f"{LETTERS[fill]} {fill} {format_size(size)}  ", COLOURS[fill])
+    console.print(legend)
+
+
+def _chunks(report: MemoryReport) -> list[Holder]:
+    known = labels(report.answer)
+    chunks = () if report.memory_map is None else report.memory_map.chunks
+    used = sorted((c for c in chunks if c.in_use), key=lambda chunk: -chunk.size)
+    return [
+        Holder(
+            what=known.get(chunk.address, chunk.op_name) or "not named",
+            bytes=chunk.size,
+        )
+        for chunk in used[:LISTED]
+    ]
+
+
+def _list(console: Console, title: str, holders: Sequence[Holder]) -> None:
+    if not holders:
+        return
+    console.print(Text(title, style="bold"))
+    for one in holders[:LISTED]:
+        count = "" if one.count is None else f" ({one.count})"
+        console.print(Text(f"{format_size(one.bytes):>12}  {one.what}{count}"))

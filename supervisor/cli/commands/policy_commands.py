@@ -1,0 +1,119 @@
+"""``policy`` and ``quarantine``: what would be done, and what is kept out of use."""
+
+import getpass
+import json
+from contextlib import closing
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import quote
+
+import click
+
+from supervisor.cli.daemon_client import answering, asking, box_option, directory_of
+from supervisor.cli.ledger_reader import reading
+from supervisor.cli.options import fail, json_option
+from supervisor.core.jobs.spec import Spec, SpecError, build_spec, merge, read_toml
+from supervisor.core.remediation.describe import ladders_json, ladders_text
+from supervisor.core.remediation.escalation import Terms
+from supervisor.host.control.control_client import Client
+from supervisor.host.ledger.job_book import JobBook
+from supervisor.host.ledger.ledger import Ledger, LedgerError
+from supervisor.host.service.clock import Clock
+from supervisor.wire.paths import StatePaths
+
+
+@click.command()
+@click.option(
+    "--spec",
+    "spec_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The TOML file of a job. Default: what holds without one.",
+)
+@json_option
+def policy(*, spec_file: Path | None, as_json: bool) -> None:
+    """Print the remedies that would be tried for each cause, in order.
+
+    Example: trainwarden policy --spec job.toml
+    """
+    spec = _spec(spec_file)
+    terms = Terms(allowed=spec.remedies.allowed, gpus=spec.gpus)
+    value = ladders_json(
+        terms,
+        without_progress=spec.restart.without_progress,
+        deadlines=spec.liveness.deadlines,
+    )
+    click.echo(json.dumps(value, indent=2) if as_json else ladders_text(value))
+
+
+def _spec(path: Path | None) -> Spec:
+    try:
+        tables = {} if path is None else read_toml(path.read_text())
+        return build_spec(merge({"script": "-"}, tables))
+    except OSError as error:
+        fail(f"cannot read the spec {path}: {error.strerror}")
+    except UnicodeDecodeError:
+        fail(f"cannot read the spec {path}: it is not UTF-8 text")
+    except SpecError as error:
+        listed = "\n".join(f"  {problem}" for problem in error.problems)
+        fail(f"the spec {path} cannot be used:\n{listed}")
+
+
+@click.command()
+@click.option("--return", "back", metavar="GPU", help="This GPU may be used again.")
+@json_option
+@box_option
+def quarantine(*, back: str | None, as_json: bool, state_dir: Path | None) -> None:
+    """List the GPUs that are kept out of use, or put one back.
+
+    Asks the daemon if one answers, where root and admins may put one back; else it is
+    about the runs of the state directory.
+
+    Example: trainwarden quarantine --return GPU-8f2c
+    """
+    client = answering(state_dir)
+    if client is None:
+        kept = _kept(StatePaths(directory_of(state_dir)), back)
+    else:
+        kept = _kept_by(client, back)
+    if as_json:
+        click.echo(json.dumps(kept, indent=2))
+        return
+    if not kept:
+        click.echo("no GPU is quarantined")
+    for row in kept:
+        click.echo(
+            f"{row['gpu']}: since {row['at'][:19]}Z, {row['job']} attempt "
+            f"{row['attempt']}: {row['because']}"
+        )
+
+
+def _kept_by(client: Client, back: str | None) -> list[dict[str, Any]]:
+    with asking():
+        if back is not None:
+            client.post(f"/v1/gpus/{quote(back, safe='')}/return", {})
+        return cast("list[dict[str, Any]]", client.get("/v1/quarantine"))
+
+
+def _kept(paths: StatePaths, back: str | None) -> list[dict[str, Any]]:
+    if back is not None:
+        _put_back(paths, back)
+    with reading(paths) as ledger:
+        kept = [] if ledger is None else ledger.quarantined()
+    return [asdict(row) for row in kept]
+
+
+def _put_back(paths: StatePaths, gpu: str) -> None:
+    if not paths.ledger.exists():
+        fail(f"{gpu} is not quarantined")
+    now, who = Clock().wall(), getpass.getuser()
+    try:
+        with closing(Ledger(paths.ledger)) as ledger, ledger.transaction():
+            known = ledger.put_back(gpu, now=now)
+            if known:
+                did = f"{gpu} out of quarantine"
+                JobBook(ledger).note(who=who, did=did, job=None, now=now)
+    except LedgerError as error:
+        fail(str(error), exit_code=1)
+    if not known:
+        fail(f"{gpu} is not quarantined; see `trainwarden quarantine`")

@@ -1,0 +1,239 @@
+"""``trainwarden run``: one script, in the foreground, to its end."""
+
+import contextlib
+import errno
+import time
+from collections.abc import Generator
+from pathlib import Path
+
+import click
+
+from supervisor.cli import json_lines
+from supervisor.cli.console import LastingConsole, View, lasting, view
+from supervisor.cli.json_lines import JsonView
+from supervisor.cli.options import fail, json_option, state_option
+from supervisor.cli.spec_options import gpu_list, name_of, read_spec
+from supervisor.cli.summary import summary
+from supervisor.core.jobs.job_status import JobStatus
+from supervisor.core.jobs.resume_decision import StartRefusedError
+from supervisor.core.jobs.spec import Spec
+from supervisor.core.text.log_level import Level
+from supervisor.host.exporter.machine_monitor import Observer
+from supervisor.host.exporter.metrics_server import ServeError
+from supervisor.host.launch.direct import DirectLauncher
+from supervisor.host.ledger.ledger import Ledger, LedgerError
+from supervisor.host.service.clock import Clock
+from supervisor.host.service.lock import Lock, acquire, holder
+from supervisor.host.service.nonblocking_writer import left_out
+from supervisor.runtime.exporter_setup import observing
+from supervisor.runtime.foreground import (
+    Choice,
+    Job,
+    begin,
+    refuse_if_it_trains,
+    settle,
+    supervisor_for,
+)
+from supervisor.wire.paths import StatePaths
+from supervisor.wire.seal import script_hash
+
+
+@click.command(context_settings={"allow_interspersed_args": False})
+@click.option("--name", help="Name of the job. Default: the script's, without .py.")
+@state_option
+@json_option
+@click.option("--cpu-memory", metavar="SIZE", help="Limit CPU tensors, e.g. 600MiB.")
+@click.option("--gpus", metavar="0,1", help="Indices or UUIDs of the GPUs to use.")
+@click.option(
+    "--snapshot-every",
+    metavar="30s|200steps",
+    help="Interval of snapshots. Default: planned from what one costs.",
+)
+@click.option(
+    "--metrics",
+    metavar="HOST:PORT|off",
+    help="Serve /metrics for Prometheus there. Default: off.",
+)
+@click.option(
+    "--spec",
+    "spec_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="A TOML file; options given here win over it.",
+)
+@click.option(
+    "--fresh", is_flag=True, help="Begin anew; earlier snapshots are deleted."
+)
+@click.option(
+    "--accept-changes",
+    is_flag=True,
+    help="Resume although the script changed since its snapshots were made.",
+)
+@click.argument("script", required=False)
+@click.argument("args", nargs=-1, type=click.UNPROCESSED)
+def run(
+    *,
+    name: str | None,
+    state_dir: Path,
+    as_json: bool,
+    cpu_memory: str | None,
+    gpus: str | None,
+    snapshot_every: str | None,
+    metrics: str | None,
+    spec_file: Path | None,
+    fresh: bool,
+    accept_changes: bool,
+    script: str | None,
+    args: tuple[str, ...],
+) -> None:
+    """Run SCRIPT to its end, through crashes.
+
+    The script needs no change. After a crash the cause is named, a remedy chosen, and
+    training goes on from the newest snapshot. SIGTERM or Ctrl-C saves a snapshot and
+    ends with 75; the same command resumes.
+
+    \b
+    Examples:
+      trainwarden run train.py --epochs 10
+      trainwarden run --cpu-memory 600MiB train.py
+      trainwarden run --spec job.toml
+    """  # noqa: D301  # \b is click's mark, not a backslash
+    given = {
+        "name": name,
+        "script": script,
+        "args": list(args) or None,
+        "gpus": None if gpus is None else gpu_list(gpus),
+        "memory": {"cpu": cpu_memory},
+        "snapshots": {"every": snapshot_every},
+        "metrics": {"listen": metrics},
+    }
+    job = _job(read_spec(spec_file, given))
+    choice = Choice(fresh=fresh, accept_changes=accept_changes, person=True)
+    paths = StatePaths(state_dir.absolute())
+    with (
+        lasting(gap=json_lines.left_out if as_json else left_out) as console,
+        _state(paths, job.name),
+        _observing(job.spec, paths) as observer,
+    ):
+        shown = JsonView(console) if as_json else view(console)
+        code = _foreground(job, paths, observer, choice, console=console, shown=shown)
+        raise SystemExit(code)
+
+
+def _job(spec: Spec) -> Job:
+    base = Path(spec.working_directory or Path.cwd())
+    script = (base / spec.script).resolve()
+    try:
+        content = script.read_bytes()
+    except OSError as error:
+        fail(f"cannot read the script {spec.script}: {error.strerror}")
+    name = spec.name or name_of(script)
+    return Job(
+        name=name, spec=spec, script=script, script_hash=script_hash(content, spec.args)
+    )
+
+
+@contextlib.contextmanager
+def _state(paths: StatePaths, job: str) -> Generator[None]:
+    """The state directory, with the job locked."""
+    lock = paths.lock(job)
+    try:
+        lock.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        held = _acquire(lock)
+    except OSError as error:
+        fail(_state_sentence(paths, error))
+    if held is None:
+        pid = holder(lock)
+        by = "" if pid is None else f" by process {pid}"
+        fail(f"the job {job!r} is already run{by}; see `trainwarden status`")
+    try:
+        yield
+    except LedgerError as error:
+        fail(str(error), exit_code=1)
+    except OSError as error:
+        fail(_state_sentence(paths, error), exit_code=1)
+    finally:
+        held.release()
+
+
+def _acquire(path: Path) -> Lock | None:
+    """The lock; a reader may hold it for the blink of an eye."""
+    for _ in range(5):
+        lock = acquire(path)
+        if lock is not None:
+            return lock
+        time.sleep(0.05)
+    return None
+
+
+def _state_sentence(paths: StatePaths, error: OSError) -> str:
+    if error.errno == errno.ENOSPC:
+        return f"the disk of the state directory {paths.root} is full"
+    return (
+        f"cannot write to the state directory {paths.root}: {error.strerror}; "
+        "choose another with --state-dir"
+    )
+
+
+@contextlib.contextmanager
+def _observing(spec: Spec, paths: StatePaths) -> Generator[Observer]:
+    try:
+        with observing(spec, paths.root) as observer:
+            yield observer
+    except ServeError as error:
+        fail(str(error))
+
+
+def _kept_out(ledger: Ledger) -> dict[str, frozenset[str]]:
+    """The GPUs that failed and are not back yet; nothing where that cannot be told.
+    Without a daemon nobody takes one out of service."""
+    try:
+        kept = ledger.quarantined()
+    except LedgerError:
+        return {}
+    return {
+        "out_of_service": frozenset(),
+        "quarantine": frozenset(row.gpu for row in kept),
+    }
+
+
+def _foreground(
+    job: Job,
+    paths: StatePaths,
+    observer: Observer,
+    choice: Choice,
+    *,
+    console: LastingConsole,
+    shown: View,
+) -> int:
+    with contextlib.closing(Ledger(paths.ledger)) as ledger:
+        try:
+            refuse_if_it_trains(job.name, ledger)
+            begun = begin(job, paths, ledger, Clock(), choice)
+        except StartRefusedError as error:
+            fail(str(error))
+        with shown:
+
+            def show(status: JobStatus) -> None:
+                shown.show(status)
+                observer.show([status], kept_out=lambda: _kept_out(ledger))
+                for sentence in observer.news():
+                    shown.say(sentence, level=Level.WARNING)
+
+            shown.say(f"{job.name}: {begun.greeting}")
+            supervisor = supervisor_for(
+                begun,
+                launcher=DirectLauncher(environments=observer.population.environments),
+                say=shown.say,
+                show=show,
+                accept_changes=choice.accept_changes,
+                population=observer.population,
+            )
+            supervisor.devices = observer.devices_of(job.spec.gpus)
+            settle(supervisor, begun)
+            code = supervisor.supervise()
+        incidents = ledger.incidents(run=begun.row.id)
+        if isinstance(shown, JsonView):
+            shown.end(supervisor.status(), incidents, code=code)
+        else:
+            console.put(summary(supervisor.status(), incidents, begun.paths, code=code))
+    return code

@@ -1,0 +1,158 @@
+"""``status``, ``incidents`` and ``explain``: what the state directory tells."""
+
+import contextlib
+import getpass
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import quote
+
+import click
+
+from supervisor.cli.daemon_client import answering, asking, directory_of, tell_gone
+from supervisor.cli.daemon_client import box_option as state_option
+from supervisor.cli.ledger_reader import reading
+from supervisor.cli.options import fail, json_option
+from supervisor.cli.progress import plan_line, progress_line
+from supervisor.core.diagnosis.explain import explain_incident, summarise_incident
+from supervisor.core.jobs.job_status import JobStatus, status_from_json, status_json
+from supervisor.host.ledger.ledger import IncidentRow, Ledger, LedgerError
+from supervisor.host.service.clock import Clock
+from supervisor.runtime.status_builder import stored_statuses
+from supervisor.wire.paths import StatePaths
+
+
+@click.command()
+@json_option
+@state_option
+def status(*, as_json: bool, state_dir: Path | None) -> None:
+    """Show every job: its state, its attempt, and where it is.
+
+    Asks the daemon if one answers; else the files of the state directory tell.
+
+    Example: trainwarden status --json
+    """
+    client = answering(state_dir)
+    if client is None:
+        tell_gone(state_dir)
+        found = stored_jobs(directory_of(state_dir))
+    else:
+        with asking():
+            box = client.get("/v1/status")
+        found = box["jobs"]
+        _warn(box)
+    if as_json:
+        click.echo(json.dumps(found, indent=2))
+    elif not found:
+        click.echo(f"no job has run in {directory_of(state_dir)} yet")
+    for item in [] if as_json else found:
+        _tell(status_from_json(item))
+
+
+def stored_jobs(state_dir: Path) -> list[dict[str, Any]]:
+    """What the files tell of every job, in the shape of ``status --json``."""
+    paths = StatePaths(state_dir)
+    with reading(paths) as ledger:
+        now = Clock().now()
+        found = [] if ledger is None else stored_statuses(ledger, paths, now=now)
+    return [status_json(item) for item in found]
+
+
+def _warn(box: dict[str, Any]) -> None:
+    if box["paused_by"] is not None:
+        click.echo(f"paused by {box['paused_by']}: nothing is started", err=True)
+    for problem in box["problems"]:
+        click.echo(f"job file {problem}", err=True)
+
+
+def _tell(item: JobStatus) -> None:
+    click.echo(progress_line(item))
+    if item.snapshot_plan is not None and item.pid is not None:
+        click.echo(f"  {plan_line(item.snapshot_plan)}")
+    if item.treatment:
+        changed = (f"{name} {value}" for name, value in item.treatment.items())
+        click.echo(f"  in force by remedies: {', '.join(changed)}")
+    if item.promise:
+        click.echo(f"  bit-identical resume is not promised: {item.promise}")
+
+
+@click.command()
+@json_option
+@state_option
+@click.option("--ack", type=int, metavar="ID", help="Say that you have seen this one.")
+@click.argument("job", required=False)
+def incidents(
+    *, as_json: bool, state_dir: Path | None, ack: int | None, job: str | None
+) -> None:
+    """List what went wrong, and what was done about it.
+
+    Example: trainwarden incidents digits; trainwarden incidents --ack 3
+    """
+    if ack is not None:
+        _acknowledge(state_dir, ack)
+        return
+    found = _incidents(state_dir, job)
+    if as_json:
+        click.echo(json.dumps(found, indent=2))
+    elif not found:
+        click.echo("no incidents")
+    for item in [] if as_json else found:
+        click.echo(summarise_incident(item))
+
+
+def _acknowledge(state_dir: Path | None, incident: int) -> None:
+    client = answering(state_dir)
+    if client is not None:
+        with asking():
+            client.post(f"/v1/incidents/{incident}/acknowledge", {})
+        return
+    paths = StatePaths(directory_of(state_dir))
+    with reading(paths):  # ends the command where there is nothing
+        pass
+    try:
+        with contextlib.closing(Ledger(paths.ledger)) as ledger:
+            now = Clock().wall()
+            if not ledger.acknowledge(incident, by=getpass.getuser(), now=now):
+                fail(f"there is no incident {incident}; see `trainwarden incidents`")
+    except LedgerError as error:
+        fail(str(error), exit_code=1)
+
+
+def _incidents(state_dir: Path | None, job: str | None) -> list[dict[str, Any]]:
+    client = answering(state_dir)
+    if client is not None:
+        with asking():
+            found = client.get("/v1/incidents" + (f"?job={quote(job)}" if job else ""))
+            if job is not None:
+                client.get(f"/v1/jobs/{quote(job)}")  # a wrong name is told
+        return cast("list[dict[str, Any]]", found)
+    where = directory_of(state_dir)
+    with reading(StatePaths(where)) as ledger:
+        rows = [] if ledger is None else ledger.incidents(job=job)
+        known = job is None or (ledger is not None and ledger.latest_run(job))
+    if not known:
+        fail(f"there is no job {job!r} in {where}; see `trainwarden status`")
+    return [incident_json(row) for row in rows]
+
+
+def incident_json(incident: IncidentRow) -> dict[str, Any]:
+    """The documented shape of one incident."""
+    return asdict(incident)
+
+
+@click.command()
+@json_option
+@state_option
+@click.argument("incident", type=int, metavar="ID")
+def explain(*, as_json: bool, state_dir: Path | None, incident: int) -> None:
+    """Explain one incident in plain words.
+
+    Example: trainwarden explain 3
+    """
+    found = [item for item in _incidents(state_dir, None) if item["id"] == incident]
+    if not found:
+        fail(f"there is no incident {incident}; see `trainwarden incidents`")
+    text = explain_incident(found[0])
+    told = {**found[0], "explanation": text}
+    click.echo(json.dumps(told, indent=2) if as_json else text)

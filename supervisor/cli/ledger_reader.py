@@ -1,0 +1,27 @@
+"""The ledger of a state directory, opened to be read: what commands show without a daemon."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from supervisor.cli.options import fail
+from supervisor.host.ledger.ledger import Ledger
+from supervisor.host.ledger.ledger_file import LedgerError
+from supervisor.wire.paths import StatePaths
+
+
+@contextmanager
+def reading(paths: StatePaths) -> Generator[Ledger | None]:
+    """The ledger, read only; None where nothing ever ran."""
+    if not paths.root.is_dir():
+        fail(f"there is no state directory {paths.root}; nothing ran there yet")
+    if not paths.ledger.exists():
+        yield None
+        return
+    try:
+        ledger = Ledger(paths.ledger, read_only=True)
+        try:
+            yield ledger
+        finally:
+            ledger.close()
+    except LedgerError as error:
+        fail(str(error), exit_code=1)

@@ -1,0 +1,315 @@
+"""Why an attempt ended: one pure function from evidence to a cause with reasons.
+
+The rules, each asked in this order; the first that answers decides:
+
+1. The training side refused to start, and said why.
+2. It saved its state on request; or we ended it ourselves, and know why (unless a GPU
+   had failed before, or something else was quicker than our request).
+3. It came to its end: nothing went wrong, unless the loss was no number at the end.
+4. The cgroup counted an OOM kill, and SIGKILL is how it ended.
+5. Something recognisable: the child's crash report, the kernel, faulthandler, the log
+   and the allocator's dump are weighed against each other (``claims``). The heavier
+   sign wins, so that a root cause beats what it dragged along; among equals the first
+   in time. What training outlived (progress went on after it) is no cause.
+6. The script left with a status of its own choice, or the exit status alone; where
+   nobody is left to tell that, what systemd says of the unit.
+7. Unknown, and the last line of the log is quoted.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from supervisor.core.causes import Cause
+from supervisor.core.diagnosis.advice import ADVICE
+from supervisor.core.diagnosis.evidence import Evidence
+from supervisor.core.diagnosis.exit_status import NATIVE, SIGKILL
+from supervisor.core.diagnosis.log_scanner import LogFindings
+from supervisor.core.diagnosis.result import Diagnosis, Reason
+from supervisor.core.diagnosis.scoring import (
+    QUOTED,
+    Claim,
+    claims_of,
+    exit_reasons,
+    failed,
+    kernel_claims,
+    not_finite,
+    precedence,
+    signal_in,
+)
+from supervisor.core.diagnosis.signatures.signature import LIBRARY
+from supervisor.core.diagnosis.stack_traces import where
+from supervisor.core.memory.figures import MemoryFigures, OomKind, complete, verdict
+from supervisor.core.text.units import format_size
+
+_CPU_ROWS = frozenset({"bfc.out_of_memory.cpu", "tf.oom_when_allocating.cpu"})
+_OOM = frozenset({Cause.DEVICE_OOM, Cause.DEVICE_OOM_FRAGMENTATION, Cause.HOST_OOM})
+_KILLED_FROM_OUTSIDE = frozenset(
+    {Cause.HOST_OOM, Cause.GPU_HARDWARE, Cause.UNKILLABLE, Cause.PREEMPTED}
+)
+"""SIGKILL comes from outside: an exception, or an allocation that failed and was
+caught, in the log of a process of ours that ended so was not its end."""
+_MEMORY_WORDS = "does not fit into memory"
+_VERSION_WORDS = re.compile(r"\bversions?\b|\bsupported\b|\d+\.\d+", re.IGNORECASE)
+
+
+def diagnose(evidence: Evidence) -> Diagnosis:
+    """Name the cause of the end of an attempt. Total, and a function of its input."""
+    for rule in _RULES:
+        diagnosis = rule(evidence)
+        if diagnosis is not None:
+            return diagnosis
+    return _unexplained(evidence)
+
+
+def diagnose_log(log: LogFindings, *, evidence: Evidence | None = None) -> Diagnosis:
+    """The cause that a log tells by itself; ``none`` where it shows no failure."""
+    known = Evidence(exit=None) if evidence is None else evidence
+    finished = known.finished or (known.exit is None and _says_it_ended_well(log))
+    return diagnose(replace(known, log=log, finished=finished, log_only=True))
+
+
+def _says_it_ended_well(log: LogFindings) -> bool:
+    return bool(log.hits) and log.hits[-1].signature == "process.ended_with_zero"
+
+
+def _made(
+    cause: Cause, *reasons: Reason, memory: MemoryFigures | None = None
+) -> Diagnosis:
+    return Diagnosis(cause=cause, because=reasons, memory=memory, advice=ADVICE[cause])
+
+
+def _refused(evidence: Evidence) -> Diagnosis | None:
+    if evidence.refused is None:
+        return None
+    versions = _VERSION_WORDS.search(evidence.refused)
+    cause = Cause.VERSION_MISMATCH if versions else Cause.USER_ERROR
+    if _MEMORY_WORDS in evidence.refused:
+        cause = Cause.DEVICE_OOM
+    return _made(cause, Reason(evidence.refused, "refused"))
+
+
+def _drained(evidence: Evidence) -> Diagnosis | None:
+    if not evidence.drained:
+        return None
+    if evidence.finished:
+        return _made(Cause.NONE)
+    return _made(
+        Cause.PREEMPTED, Reason("It saved its state on request and ended.", "drained")
+    )
+
+
+def _ended_by_us(evidence: Evidence) -> Diagnosis | None:
+    because = evidence.killed_because
+    if because is not None:
+        return _killed_by_us(evidence, because)
+    asked = evidence.stop_requested and not evidence.finished
+    if not asked or evidence.crash is not None or _ended_otherwise(evidence):
+        return None
+    return _made(
+        Cause.PREEMPTED,
+        Reason("It was asked to end, and ended before its state was saved.", "stop"),
+        *exit_reasons(evidence),
+    )
+
+
+def _killed_by_us(evidence: Evidence, because: str) -> Diagnosis:
+    """A hang is what a GPU that failed looks like from the program's side."""
+    said = Reason(because, "killed")
+    stacks = [Reason(frame, "stack") for frame in where(evidence.stacks)]
+    if "unkillable" in because or "D state" in because:
+        return _made(Cause.UNKILLABLE, said, *stacks)
+    broken = [
+        claim.reason
+        for claim in kernel_claims(evidence)
+        if claim.cause is Cause.GPU_HARDWARE and claim.decisive
+    ]
+    if broken:
+        return _made(Cause.GPU_HARDWARE, *broken[:QUOTED], said, *stacks)
+    return _made(Cause.STALLED, said, *stacks)
+
+
+def _ended_otherwise(evidence: Evidence) -> bool:
+    """Whether something else than our request (SIGTERM, later SIGKILL) ended it: a
+    fatal signal of its own, the kernel for want of memory, a GPU that failed."""
+    if signal_in(evidence) in NATIVE:
+        return True
+    killed = signal_in(evidence) == SIGKILL and bool(evidence.cgroup_oom_kills)
+    return killed or any(claim.decisive for claim in kernel_claims(evidence))
+
+
+def _lost_its_loss(evidence: Evidence) -> Diagnosis | None:
+    found = evidence.non_finite
+    if found is None:
+        return None
+    return _made(Cause.NON_FINITE_LOSS, Reason(found.because, "loss_watch"))
+
+
+def _unkillable(evidence: Evidence) -> Diagnosis | None:
+    if evidence.exit is None or not evidence.exit.unkillable:
+        return None
+    pids = ", ".join(str(pid) for pid in evidence.exit.unkillable)
+    sentence = f"SIGKILL did not end these processes of it: {pids} (D state)."
+    return _made(Cause.UNKILLABLE, Reason(sentence, "exit"))
+
+
+def _ended_well(evidence: Evidence) -> Diagnosis | None:
+    if not evidence.finished:
+        return None
+    lost = not_finite(evidence.log)
+    if lost:
+        return _made(Cause.NON_FINITE_LOSS, *lost)
+    return _made(Cause.NONE)
+
+
+def _killed_for_memory(evidence: Evidence) -> Diagnosis | None:
+    if not evidence.cgroup_oom_kills or signal_in(evidence) != SIGKILL:
+        return None
+    kills = evidence.cgroup_oom_kills
+    sentence = f"The kernel's OOM counter of this attempt's cgroup stands at {kills}."
+    return _made(Cause.HOST_OOM, Reason(sentence, "cgroup"), *exit_reasons(evidence))
+
+
+def _recognised(evidence: Evidence) -> Diagnosis | None:
+    claims = _worthy(evidence, outlived=False)
+    if not claims and failed(evidence):
+        claims = _worthy(evidence, outlived=True)
+    if not any(claim.decisive for claim in claims) and not failed(evidence):
+        return None
+    if not claims:
+        return None
+    best = min(claims, key=precedence)
+    cause, memory = _settle(best, evidence)
+    reasons = _quotes(best, claims) + exit_reasons(evidence)
+    return _made(cause, *reasons, *_memory_reasons(cause, memory), memory=memory)
+
+
+def _worthy(evidence: Evidence, *, outlived: bool) -> list[Claim]:
+    every = claims_of(evidence, outlived=outlived)
+    if signal_in(evidence) != SIGKILL or evidence.log_only:
+        return [claim for claim in every if claim.weight >= 1]
+    return [
+        claim
+        for claim in every
+        if claim.weight >= LIBRARY and claim.cause in _KILLED_FROM_OUTSIDE
+    ]
+
+
+def _settle(best: Claim, evidence: Evidence) -> tuple[Cause, MemoryFigures | None]:
+    """Device or host, capacity or fragmentation: with the figures that decide it."""
+    if best.cause not in _OOM:
+        return best.cause, None
+    memory = _figures(best, evidence)
+    cause = best.cause
+    if evidence.limited and best.reason.signature in _CPU_ROWS:
+        cause = Cause.DEVICE_OOM
+    kind = None if memory is None else verdict(memory)
+    if cause is Cause.DEVICE_OOM and kind is OomKind.FRAGMENTATION:
+        cause = Cause.DEVICE_OOM_FRAGMENTATION
+    return cause, memory
+
+
+def _figures(best: Claim, evidence: Evidence) -> MemoryFigures | None:
+    """The dump file has every chunk, the log the request and the limit: together."""
+    line = best.reason.line
+    logged = _logged(evidence.log, line)
+    dump = evidence.dump
+    if dump is None:
+        return logged
+    if logged is None:
+        return dump
+    return complete(
+        replace(
+            dump,
+            limit_bytes=dump.limit_bytes or logged.limit_bytes,
+            requested_bytes=dump.requested_bytes or logged.requested_bytes,
+            growth_bytes=None,
+        )
+    )
+
+
+def _logged(log: LogFindings, line: int | None) -> MemoryFigures | None:
+    """The figures that belong to the failure at ``line``: the last before it."""
+    if not log.dumps:
+        return None
+    if line is None:
+        return log.dumps[0].figures
+    before = [each for each in log.dumps if each.line <= line]
+    return (before[-1] if before else log.dumps[0]).figures
+
+
+def _quotes(best: Claim, claims: list[Claim]) -> list[Reason]:
+    """The line that decided, and the heaviest others of the same cause."""
+    same = [claim for claim in claims if claim.cause is best.cause]
+    ordered = [best, *sorted(same, key=precedence)]
+    return list(dict.fromkeys(claim.reason for claim in ordered))[:QUOTED]
+
+
+def _memory_reasons(cause: Cause, memory: MemoryFigures | None) -> Iterator[Reason]:
+    if memory is None or memory.requested_bytes is None:
+        return
+    asked, free = memory.requested_bytes, memory.free_bytes
+    if cause is Cause.DEVICE_OOM_FRAGMENTATION and free is not None:
+        largest = memory.largest_free_bytes
+        block = "" if largest is None else f", the largest block {format_size(largest)}"
+        text = f"{format_size(asked)} asked for, {format_size(free)} free in the pool{block}."
+        yield Reason(text, "memory")
+    elif memory.limit_bytes is not None and memory.in_use_bytes is not None:
+        used, limit = format_size(memory.in_use_bytes), format_size(memory.limit_bytes)
+        yield Reason(
+            f"{format_size(asked)} asked for; {used} of {limit} in use.", "memory"
+        )
+
+
+def _by_its_own_choice(evidence: Evidence) -> Diagnosis | None:
+    code = evidence.script_exit_code
+    if not code:
+        return None
+    sentence = f"The script itself ended with sys.exit({code})."
+    return _made(Cause.USER_ERROR, Reason(sentence, "exit"))
+
+
+def _by_exit(evidence: Evidence) -> Diagnosis | None:
+    number = signal_in(evidence)
+    unit = None if evidence.exit is not None else evidence.unit
+    from_outside = unit is not None and unit.outside
+    if number is None and not from_outside:
+        return None
+    if number != SIGKILL:
+        return _made(Cause.PREEMPTED, *exit_reasons(evidence))
+    kills = evidence.cgroup_oom_kills
+    counter = (
+        "could not be read" if kills is None else "did not move: it was not memory"
+    )
+    sentence = f"Somebody outside sent it; the cgroup's OOM counter {counter}."
+    return _made(Cause.PREEMPTED, *exit_reasons(evidence), Reason(sentence, "cgroup"))
+
+
+def _unexplained(evidence: Evidence) -> Diagnosis:
+    if evidence.log_only and not failed(evidence):
+        return _made(Cause.NONE)
+    reasons = exit_reasons(evidence) or [
+        Reason("No exit record was found: its parent ended as well.", "exit")
+    ]
+    if not failed(evidence):
+        reasons = [
+            Reason("It left with exit code 0 in the middle of training.", "exit")
+        ]
+    if evidence.log.last_line:
+        last = Reason(evidence.log.last_line, "last_line", evidence.log.lines or None)
+        reasons.append(last)
+    return _made(Cause.UNKNOWN, *reasons)
+
+
+_RULES: tuple[Callable[[Evidence], Diagnosis | None], ...] = (
+    _refused,
+    _drained,
+    _ended_by_us,
+    _lost_its_loss,
+    _unkillable,
+    _ended_well,
+    _killed_for_memory,
+    _recognised,
+    _by_its_own_choice,
+    _by_exit,
+)

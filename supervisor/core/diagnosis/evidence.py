@@ -1,0 +1,79 @@
+"""What is known about the end of an attempt: values only, gathered by the host."""
+
+from dataclasses import dataclass
+
+from supervisor.core.diagnosis.log_scanner import NO_FINDINGS, LogFindings
+from supervisor.core.diagnosis.systemd_result import UnitEnd
+from supervisor.core.gpu.assignment import GpuReading
+from supervisor.core.memory.figures import MemoryFigures
+from supervisor.core.memory.oom_analysis import NOTHING_FOUND, Findings
+from supervisor.wire.records import CrashReport, ExitRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NonFinite:
+    """The loss became no number: between these two steps."""
+
+    last_finite_step: int | None
+    """The newest step whose loss was seen to be finite; None: no such was seen."""
+    step: int
+    """The step at which it was seen not to be."""
+    because: str
+    """A sentence with the loss, the steps, and what the weights say."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """Everything a diagnosis may look at. None: not known, which is not zero."""
+
+    exit: ExitRecord | None
+    """None: no exit record was found (the shim died too)."""
+    unit: UnitEnd | None = None
+    """What systemd says of its unit, where there is no exit record and it does."""
+    crash: CrashReport | None = None
+    log: LogFindings = NO_FINDINGS
+    fault: LogFindings = NO_FINDINGS
+    """What faulthandler wrote on a fatal signal."""
+    kernel: LogFindings = NO_FINDINGS
+    """Lines of the kernel log from the time of this attempt: Xids, OOM kills."""
+    memory: Findings = NOTHING_FOUND
+    """What is known of who held what, and of how memory had grown."""
+    dump: MemoryFigures | None = None
+    """Figures of the first allocator dump (``TF_BFC_MEMORY_DUMP``), if any."""
+    limited: bool = False
+    """Whether the supervisor put the CPU allocator under a limit: running out of it
+    is then what running out of device memory is on a GPU."""
+    refused: str | None = None
+    """The sentence with which the training side refused to start."""
+    finished: bool = False
+    """Whether the script came to its end (the event file says so)."""
+    script_exit_code: int | None = None
+    """What the script itself passed to ``sys.exit``; None: it did not get that far."""
+    drained: bool = False
+    """Whether the attempt saved its state on request and ended."""
+    steps_done: int | None = None
+    """Steps completed in this attempt."""
+    cgroup_oom_kills: int | None = None
+    """How many OOM kills the attempt's cgroup counted; None: it could not be read."""
+    stop_requested: bool = False
+    """Whether the supervisor itself asked for the end."""
+    killed_because: str | None = None
+    """Why the supervisor killed it, if it did (a stall, say)."""
+    non_finite: NonFinite | None = None
+    """What the watch over the loss saw when it ended the attempt."""
+    stacks: str = ""
+    """The stacks of all threads, taken before it was killed for a stall."""
+    gpus: tuple[GpuReading, ...] = ()
+    """The GPUs of the box after the end; empty: not known."""
+    faulty_gpus: tuple[str, ...] = ()
+    """UUIDs of those that the driver reported errors of (Xid) while it ran."""
+    uses_gpu: bool = True
+    """False: the driver lists who is on its GPUs, and no process of it was ever there,
+    nor was it given one."""
+    own_pids: frozenset[int] = frozenset()
+    """Every process of the attempt that was ever seen."""
+    snapshot_bytes: int | None = None
+    """Size of the newest snapshot on disk."""
+    log_only: bool = False
+    """Whether a log, and perhaps an exit status, is all there is: somebody asks about
+    a file, and no end of an attempt has been observed."""

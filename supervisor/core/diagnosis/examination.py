@@ -1,0 +1,47 @@
+"""A diagnosis with its autopsy, where memory was what ran out."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from supervisor.core.diagnosis.evidence import Evidence
+from supervisor.core.diagnosis.result import Diagnosis
+from supervisor.core.gpu.assignment import named, tenants, unnamed_bytes
+from supervisor.core.memory.oom_analysis import autopsy_of
+
+CONTEXT_BYTES = 2**30
+"""A CUDA context with its libraries takes less: 300 to 600 MiB on today's GPUs."""
+
+
+def examined(
+    diagnosis: Diagnosis,
+    evidence: Evidence,
+    *,
+    wanted: Sequence[int | str] | None = None,
+) -> Diagnosis:
+    """``diagnosis``, and what ``evidence`` tells of who held what.
+
+    ``wanted``: the GPUs of the run, as its spec names them; None: all of the box.
+    """
+    gpus = frozenset(() if evidence.limited else named(wanted, evidence.gpus))
+    others = tenants(evidence.gpus, gpus=gpus, ours=evidence.own_pids)
+    memory = diagnosis.memory
+    pool = 0 if memory is None else memory.pool_bytes or memory.in_use_bytes or 0
+    unnamed = [
+        unnamed_bytes(one, ours=evidence.own_pids, held=pool + CONTEXT_BYTES)
+        for one in evidence.gpus
+        if one.uuid in gpus
+    ]
+    findings = replace(
+        evidence.memory,
+        tenants=others,
+        unnamed_bytes=max(unnamed, default=0),
+        text=_text(evidence),
+    )
+    autopsy = autopsy_of(diagnosis.cause, diagnosis.memory, findings)
+    return replace(diagnosis, autopsy=autopsy)
+
+
+def _text(evidence: Evidence) -> str:
+    """What was said of the failure: the exception first, then lines of the log."""
+    crash = "" if evidence.crash is None else evidence.crash.message
+    return "\n".join([crash, *(hit.text for hit in evidence.log.hits)])

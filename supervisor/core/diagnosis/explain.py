@@ -1,0 +1,189 @@
+"""Incidents in plain words, for a tired person."""
+
+import textwrap
+from collections.abc import Mapping
+from typing import Any
+
+from supervisor.core.causes import Cause
+from supervisor.core.diagnosis.explain_memory import autopsy_paragraph
+from supervisor.core.diagnosis.incident_kind import IncidentKind
+from supervisor.core.diagnosis.result import RemedyKind
+from supervisor.core.text.units import format_duration, format_size, shortened
+
+HEADLINES: Mapping[Cause, str] = {
+    Cause.NONE: "it ended without a failure",
+    Cause.DEVICE_OOM: "the device ran out of memory",
+    Cause.DEVICE_OOM_FRAGMENTATION: (
+        "device memory was free, but in no piece large enough (fragmentation)"
+    ),
+    Cause.HOST_OOM: "the machine ran out of main memory",
+    Cause.CUDNN_ALLOC: "cuDNN could not allocate memory",
+    Cause.CUDNN_INIT: "cuDNN could not be initialised",
+    Cause.CUDNN_EXEC: "a cuDNN kernel failed",
+    Cause.CUBLAS: "cuBLAS failed",
+    Cause.CUDA_FAULT: "a CUDA kernel faulted",
+    Cause.GPU_HARDWARE: "the GPU reported a hardware error",
+    Cause.VERSION_MISMATCH: "driver, CUDA, cuDNN and framework do not go together",
+    Cause.NCCL: "communication between GPUs failed",
+    Cause.NON_FINITE_LOSS: "the loss became NaN or infinite",
+    Cause.DATA_ERROR: "input data could not be read",
+    Cause.DISK_FULL: "a disk was full",
+    Cause.USER_ERROR: "the script raised an error of its own",
+    Cause.STALLED: "training was alive but made no progress",
+    Cause.UNKILLABLE: "a process could not be ended, not even by SIGKILL",
+    Cause.NATIVE_CRASH: "native code crashed",
+    Cause.PREEMPTED: "somebody outside ended the process",
+    Cause.UNKNOWN: "it ended for a reason nobody could see",
+}
+
+
+UNSAVED: Mapping[str, str] = {
+    IncidentKind.UNSAVED_IN_MEMORY: "a snapshot could not be kept in memory",
+    IncidentKind.UNSAVED_ON_DISK: "a snapshot could not be written to disk",
+    IncidentKind.DEVICE_MEMORY_HIGH: "device memory is nearly full",
+    IncidentKind.HOST_MEMORY_HIGH: "main memory is nearly full",
+    IncidentKind.DRIVER_STUCK: "the GPU driver hangs: this machine needs a reboot",
+}
+"""What happened, where the attempt did not end."""
+
+
+AVERTED: Mapping[Cause, str] = {
+    Cause.DEVICE_OOM: "device memory would soon have run out",
+    Cause.DEVICE_OOM_FRAGMENTATION: (
+        "device memory would soon have been in pieces too small for a step"
+    ),
+    Cause.HOST_OOM: "main memory would soon have run out",
+}
+"""Why a restart was planned."""
+
+
+def _headline(incident: Mapping[str, Any]) -> str:
+    cause, happened = Cause(incident["cause"]), incident.get("happened", "")
+    if happened == IncidentKind.PLANNED:
+        return f"a planned restart, because {AVERTED[cause]}"
+    return UNSAVED.get(happened) or HEADLINES[cause]
+
+
+def summarise_incident(incident: Mapping[str, Any]) -> str:
+    """One line."""
+    headline = _headline(incident)
+    remedy = incident["remedy"]
+    step = _at_step(incident)
+    return (
+        f"#{incident['id']} {incident['at'][:19]}Z {incident['job']} attempt "
+        f"{incident['attempt']}{step}: {headline} [{incident['cause']}] "
+        f"→ {remedy['kind']}{_lost(incident)}"
+    )
+
+
+def explain_incident(incident: Mapping[str, Any]) -> str:
+    """A few short paragraphs: what happened, how one knows, what was done."""
+    paragraphs = [
+        _what(incident, _headline(incident)),
+        autopsy_paragraph(incident.get("autopsy"), incident.get("memory")),
+        _evidence(incident["because"]),
+        _stacks(incident),
+        _remedy(incident),
+        _outcome(incident),
+        " ".join(f"Note: {text}." for text in incident.get("deviations") or ()),
+        _advice(incident),
+    ]
+    return "\n\n".join(
+        "\n".join(_wrap(line) for line in text.splitlines())
+        for text in paragraphs
+        if text
+    )
+
+
+def _what(incident: Mapping[str, Any], headline: str) -> str:
+    who = f"Attempt {incident['attempt']} of {incident['job']}"
+    if incident.get("happened", "") in UNSAVED:
+        return f"{who} trained on{_at_step(incident)}, but {headline}."
+    if incident.get("happened", "") == IncidentKind.PLANNED:
+        averted = AVERTED[Cause(incident["cause"])]
+        at = _at_step(incident)
+        return f"{who} was ended on purpose{at}, its state saved: {averted}."
+    memory = _memory(incident.get("memory"))
+    return f"{who} ended{_at_step(incident)}: {headline}.{memory}"
+
+
+def _advice(incident: Mapping[str, Any]) -> str:
+    """None where the reason to stop says itself what to do: both might contradict."""
+    refused = any(one.get("signature") == "refused" for one in incident["because"])
+    stopped = incident["remedy"]["kind"] == RemedyKind.STOP
+    if refused or (stopped and incident["cause"] == Cause.DEVICE_OOM):
+        return ""
+    return incident.get("advice") or ""
+
+
+def _wrap(line: str) -> str:
+    indent = "  " if line.startswith("  ") else ""
+    return textwrap.fill(line, width=88, subsequent_indent=indent * 2)
+
+
+def _at_step(incident: Mapping[str, Any]) -> str:
+    step = incident["failed_step"]
+    return "" if step is None else f" after step {step}"
+
+
+def _lost(incident: Mapping[str, Any]) -> str:
+    lost, restored = incident["lost_steps"], incident["restored_step"]
+    if lost is None:
+        return ""
+    return f", resumed at step {restored}, {lost} steps done again"
+
+
+def _memory(memory: Mapping[str, Any] | None) -> str:
+    if not memory:
+        return ""
+    asked, limit = memory.get("requested_bytes"), memory.get("limit_bytes")
+    used = memory.get("in_use_bytes")
+    said = "" if asked is None else f" {format_size(asked)} were asked for"
+    if limit is None or used is None:
+        return f"{said}." if said else ""
+    said += " while" if said else " It had"
+    verb = "were in use" if asked is not None else "in use"
+    said += f" {format_size(used)} of {format_size(limit)} {verb}."
+    fragmentation = memory.get("fragmentation")
+    if fragmentation is not None:
+        said += f" Fragmentation was {fragmentation:.0%}."
+    return said
+
+
+def _evidence(reasons: list[Mapping[str, Any]]) -> str:
+    if not reasons:
+        return ""
+    lines = ["How we know:"]
+    for reason in reasons[:6]:
+        where = "" if reason.get("line") is None else f"log line {reason['line']}: "
+        lines.append(f"  {where}{shortened(str(reason['text']), 300)}")
+    return "\n".join(lines)
+
+
+def _stacks(incident: Mapping[str, Any]) -> str:
+    if not incident.get("stacks"):
+        return ""
+    return (
+        "The stacks of all its threads are kept with the incident: `trainwarden "
+        "incidents --json` prints them."
+    )
+
+
+def _remedy(incident: Mapping[str, Any]) -> str:
+    remedy = incident["remedy"]
+    changes = ", ".join(
+        f"{name} {before} → {after}"
+        for name, (before, after) in remedy["changes"].items()
+    )
+    changed = f" ({changes})" if changes else ""
+    return f"What was done: {remedy['kind']}{changed}: {remedy['because']}."
+
+
+def _outcome(incident: Mapping[str, Any]) -> str:
+    if incident["restored_step"] is None:
+        return ""
+    lost = incident["lost_steps"]
+    said = f"Training went on from step {incident['restored_step']}"
+    said += "" if lost is None else f"; {lost} steps were done again"
+    down = incident["downtime_seconds"]
+    return said + ("." if down is None else f"; {format_duration(down)} were lost.")

@@ -1,0 +1,99 @@
+"""The autopsy of an attempt that ran out of memory, as a paragraph for a tired person."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from supervisor.core.memory.oom_analysis import OomVerdict
+from supervisor.core.text.units import format_duration, format_size
+
+VERDICTS: Mapping[str, str] = {
+    OomVerdict.CAPACITY: (
+        "The verdict is capacity: a step simply needs more memory than there is."
+    ),
+    OomVerdict.FRAGMENTATION: (
+        "The verdict is fragmentation: enough was free, but in pieces, and none of them "
+        "was large enough."
+    ),
+    OomVerdict.OVERSIZE: (
+        "The verdict is oversize: one single tensor is larger than the whole limit, so "
+        "nothing that is freed could make room for it."
+    ),
+    OomVerdict.FOREIGN_TENANT: (
+        "The verdict is a foreign tenant: other processes hold the memory that training "
+        "might have had."
+    ),
+    OomVerdict.LEAK: (
+        "The verdict is a leak: something keeps more and more memory from step to step."
+    ),
+    OomVerdict.HOST: (
+        "The verdict is host: main memory ran out, not that of the device."
+    ),
+}
+
+TOLD = 4
+"""Holders that are told of; the rest is in ``incidents --json``."""
+
+
+def autopsy_paragraph(
+    autopsy: Mapping[str, Any] | None, memory: Mapping[str, Any] | None
+) -> str:
+    """Verdict, figures, who asked, who held what; empty without an autopsy."""
+    if not autopsy:
+        return ""
+    sentences = [
+        VERDICTS.get(autopsy["verdict"] or "", ""),
+        _pieces(autopsy["verdict"], memory or {}),
+        _asked(autopsy),
+        _growth(autopsy["growth"]),
+        _holders("Who held it", autopsy["holders"]),
+        _holders("Others on the device", autopsy["tenants"]),
+    ]
+    return " ".join(sentence for sentence in sentences if sentence)
+
+
+def _pieces(verdict: str | None, memory: Mapping[str, Any]) -> str:
+    """The figures behind fragmentation; the others stand in the first sentence."""
+    free, largest = memory.get("free_bytes"), memory.get("largest_free_bytes")
+    if verdict != OomVerdict.FRAGMENTATION or free is None or largest is None:
+        return ""
+    return f"{format_size(free)} were free, the largest block {format_size(largest)}."
+
+
+def _asked(autopsy: Mapping[str, Any]) -> str:
+    op, shape, jit = autopsy["asked_by"], autopsy["shape"], autopsy["jit"]
+    tensor = ""
+    if shape is not None:
+        extents = " x ".join(str(extent) for extent in shape) or "a single value"
+        tensor = f"a tensor of {extents}" + (
+            f" ({autopsy['dtype']})" if autopsy["dtype"] else ""
+        )
+    said = ""
+    if op or tensor:
+        said = f"{op or 'An op that is not named'} asked for {tensor or 'it'}."
+    compiled = {True: "XLA compiled the step.", False: "XLA was off."}.get(jit, "")
+    return " ".join(part for part in (said, compiled) if part)
+
+
+def _growth(growth: Mapping[str, Any] | None) -> str:
+    if growth is None:
+        return ""
+    rate = growth["bytes_per_second"]
+    seconds = growth["grown_bytes"] / rate if rate else 0.0
+    return (
+        f"Between steps, memory in use had grown by {format_size(growth['grown_bytes'])}"
+        f" in {format_duration(seconds)}."
+    )
+
+
+def _holders(title: str, holders: list[Mapping[str, Any]]) -> str:
+    if not holders:
+        return ""
+    listed = "; ".join(_holder(one) for one in holders[:TOLD])
+    more = len(holders) - TOLD
+    return f"{title}: {listed}{f'; and {more} more' if more > 0 else ''}."
+
+
+def _holder(holder: Mapping[str, Any]) -> str:
+    count = holder.get("count")
+    times = "" if count is None else f" ({count})"
+    return f"{format_size(holder['bytes'])} {holder['what']}{times}"

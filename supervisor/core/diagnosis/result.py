@@ -1,0 +1,76 @@
+"""The two verdicts about a crash, each with its reasons: diagnosis and remedy."""
+
+import enum
+from dataclasses import dataclass, field
+
+from supervisor.core.causes import Cause
+from supervisor.core.memory.figures import MemoryFigures
+from supervisor.core.memory.oom_analysis import Autopsy
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """One reason, quotable: a line of the log, or a fact from elsewhere."""
+
+    text: str
+    """The line itself, or a sentence."""
+    signature: str
+    """Id of the row that recognised it; ``exit``, ``crash``, … for facts."""
+    line: int | None = None
+    """Line number in the log, from 1; None: not from the log."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis:
+    """Why an attempt ended."""
+
+    cause: Cause
+    because: tuple[Reason, ...]
+    memory: MemoryFigures | None = None
+    """Figures of the allocator at the failure, where they are known."""
+    autopsy: Autopsy | None = None
+    """Which kind of shortage, and who held what; None: it was no shortage of memory."""
+    advice: str = ""
+    """One or two sentences for a person: what it means and what would help."""
+
+
+class RemedyKind(enum.StrEnum):
+    """What is done about it."""
+
+    NONE = "none"
+    """Nothing to do: the run is over, as it should be."""
+    GO_ON = "go_on"
+    """Training went on all the same; nothing was restarted."""
+    RESTART = "restart"
+    """A fresh process, the same computation, from the newest whole snapshot."""
+    MICROBATCH = "microbatch"
+    """A restart in smaller slices; the same effective batch."""
+    SETTINGS = "settings"
+    """A restart with other settings of the framework; the same computation."""
+    ANOTHER_GPU = "another_gpu"
+    """A restart that stays away from the GPU that failed."""
+    ROLLBACK = "rollback"
+    """A restart from a snapshot of before the place where it went wrong."""
+    ALTER = "alter"
+    """A restart that changes the computation, as the spec allows."""
+    WAIT = "wait"
+    """A restart once something outside has changed: room on a disk, a free GPU."""
+    STOP = "stop"
+    """Give up, and say what would help."""
+
+    @property
+    def restarts(self) -> bool:
+        """Whether another attempt follows."""
+        return self not in {RemedyKind.NONE, RemedyKind.GO_ON, RemedyKind.STOP}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remedy:
+    """What is done about a diagnosis."""
+
+    kind: RemedyKind
+    because: str
+    changes: dict[str, object] = field(default_factory=dict[str, object])
+    """What differs in the next attempt: {name: [before, after]}."""
+    wait_seconds: float = 0.0
+    """Back-off before the next attempt."""

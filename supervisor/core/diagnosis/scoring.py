@@ -1,0 +1,193 @@
+"""The signs of a cause, each with how much it explains.
+
+The heavier sign wins, so that a root cause beats what it dragged along; among equals
+the first in time. What training outlived is no sign at all.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from supervisor.core.causes import Cause
+from supervisor.core.diagnosis.evidence import Evidence
+from supervisor.core.diagnosis.exit_status import (
+    NATIVE,
+    SIGABRT,
+    signal_name,
+    signal_of,
+)
+from supervisor.core.diagnosis.log_scanner import Hit, LogFindings, scan
+from supervisor.core.diagnosis.result import Reason
+from supervisor.core.diagnosis.signatures.all_rows import BY_ID
+from supervisor.core.diagnosis.signatures.signature import (
+    CAUSE,
+    EXCEPTION,
+    HINT,
+    LIBRARY,
+    Role,
+    Where,
+)
+from supervisor.core.diagnosis.systemd_result import OOM_KILL
+
+TYPED = EXCEPTION + 5
+"""Up to this weight a sign is no more than the type of an exception: the last one
+counts, as it does in Python, and not the first."""
+OUTLIVED = 2
+"""So many new signs of progress after a line mean that training outlived it."""
+_SEE_ABOVE = re.compile(r"(?:message was printed|errors) above")
+"""TensorFlow: core/kernels/conv_ops.cc; XLA: stream_executor/dnn.cc."""
+QUOTED = 3
+"""Lines quoted at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One sign: what it speaks for and how much it explains."""
+
+    weight: int
+    order: int
+    """Position in time among the claims of its source: lines."""
+    cause: Cause
+    reason: Reason
+    decisive: bool = True
+    """False: a hint, which decides only if something else shows a failure."""
+
+
+def precedence(claim: Claim) -> tuple[int, int, str, str]:
+    """Smaller is better: heavier first, then earlier; of mere types the last."""
+    order = claim.order if claim.weight > TYPED else -claim.order
+    return -claim.weight, order, claim.cause.value, claim.reason.text
+
+
+def claims_of(evidence: Evidence, *, outlived: bool = False) -> Iterator[Claim]:
+    """Every sign in ``evidence``, unordered; ``precedence`` orders them.
+
+    ``outlived``: also those that training outlived, as it seems (another rank may have
+    gone on for some lines).
+    """
+    yield from _crash_claims(evidence)
+    yield from kernel_claims(evidence)
+    yield from (_claim(hit, hit.line) for hit in evidence.fault.hits)
+    yield from _log_claims(evidence, outlived=outlived)
+    if evidence.dump is not None and failed(evidence):
+        text = "The allocator wrote a dump of its memory when a request failed."
+        cause = Cause.DEVICE_OOM if _on_device(evidence) else Cause.HOST_OOM
+        yield Claim(CAUSE - 5, 0, cause, Reason(text, "dump"))
+    if evidence.cgroup_oom_kills:
+        text = f"The cgroup counted {evidence.cgroup_oom_kills} OOM kill(s)."
+        yield Claim(CAUSE + 10, 0, Cause.HOST_OOM, Reason(text, "cgroup"))
+    if evidence.unit is not None and evidence.unit.result == OOM_KILL:
+        yield Claim(CAUSE + 10, 0, Cause.HOST_OOM, exit_reasons(evidence)[0])
+    if signal_in(evidence) in NATIVE:
+        weight = EXCEPTION + (2 if signal_in(evidence) != SIGABRT else -10)
+        yield Claim(weight, 0, Cause.NATIVE_CRASH, exit_reasons(evidence)[0])
+
+
+def kernel_claims(evidence: Evidence) -> Iterator[Claim]:
+    """What the kernel said of the attempt: Xids of its GPUs, OOM kills."""
+    return (_claim(hit, hit.line) for hit in evidence.kernel.hits)
+
+
+def _crash_claims(evidence: Evidence) -> Iterator[Claim]:
+    """The exception that ended the script, and what it says.
+
+    It outranks the log: what the log shows beside it may be older, or a consequence
+    (TensorFlow may still abort while the interpreter ends). Only a library's cover
+    for something else (``InternalError``, or a message that says itself that the cause
+    stands above) is left to the log.
+    """
+    crash = evidence.crash
+    if crash is None:
+        return
+    last = f"{crash.exception}: {crash.message}"
+    findings = scan(f"{crash.traceback}\n{last}\n".encode(errors="replace"))
+    for hit in findings.hits:
+        claim = _claim(hit, hit.line)
+        told = claim.weight >= LIBRARY and not _SEE_ABOVE.search(hit.text)
+        bonus = 10 if told else 0
+        if hit.signature == "python.own_error":
+            bonus = CAUSE + 10 - claim.weight
+        reason = replace(claim.reason, line=None)
+        yield replace(claim, weight=claim.weight + bonus, reason=reason)
+    summary = last.splitlines()[0][:300]
+    yield Claim(HINT + 4, 0, Cause.USER_ERROR, Reason(summary, "crash"))
+
+
+def _log_claims(evidence: Evidence, *, outlived: bool) -> Iterator[Claim]:
+    log = evidence.log
+    for hit in log.hits:
+        if (outlived or not _outlived(hit, log)) and not _belied(hit, evidence):
+            yield _claim(hit, hit.line)
+    for reason in not_finite(log):
+        order = reason.line or 0
+        yield Claim(TYPED + 1, order, Cause.NON_FINITE_LOSS, reason)
+
+
+def _claim(hit: Hit, order: int) -> Claim:
+    row = BY_ID[hit.signature]
+    if row.role is Role.BENIGN:
+        return Claim(0, order, Cause.NONE, _reason(hit), decisive=False)
+    return Claim(row.weight, order, row.cause, _reason(hit), decisive=row.weight > HINT)
+
+
+def _reason(hit: Hit) -> Reason:
+    return Reason(hit.text, hit.signature, hit.line)
+
+
+def _outlived(hit: Hit, log: LogFindings) -> bool:
+    """Whether training made new progress after ``hit``."""
+    before = {each.token for each in log.progress if each.line <= hit.line}
+    after = {each.token for each in log.progress if each.line > hit.line}
+    return len(after - before) >= OUTLIVED
+
+
+def _belied(hit: Hit, evidence: Evidence) -> bool:
+    """Whether an exception in the log cannot have been the end: our own child would
+    have reported it, and did not before a signal ended it."""
+    row = BY_ID[hit.signature]
+    typed = row.where is Where.EXCEPTION or row.id == "python.traceback"
+    ours = evidence.exit is not None and not evidence.log_only
+    return typed and ours and evidence.crash is None and signal_in(evidence) is not None
+
+
+def failed(evidence: Evidence) -> bool:
+    """Whether something but the log says that the attempt failed."""
+    record = evidence.exit
+    if record is None:
+        return not evidence.log_only
+    return record.signal is not None or record.exit_code != 0
+
+
+def not_finite(log: LogFindings) -> list[Reason]:
+    """Why the loss was no number at the end; empty if it was, or is not known."""
+    stopped = [hit for hit in log.hits if hit.signature == "loss.stopped"]
+    reasons = [_reason(hit) for hit in stopped if not _outlived(hit, log)]
+    reasons += [
+        Reason(loss.text, "loss.not_finite", loss.line)
+        for loss in log.losses
+        if not loss.finite
+    ]
+    return reasons[:QUOTED]
+
+
+def _on_device(evidence: Evidence) -> bool:
+    name = evidence.dump.allocator if evidence.dump is not None else None
+    plain_cpu = name is not None and name.startswith(("cpu", "mklcpu"))
+    return evidence.limited or not plain_cpu
+
+
+def signal_in(evidence: Evidence) -> int | None:
+    """The signal that ended it; None: none did, or nothing is known."""
+    return None if evidence.exit is None else signal_of(evidence.exit)
+
+
+def exit_reasons(evidence: Evidence) -> list[Reason]:
+    """The exit status as a sentence, or what systemd says where nobody knows it; empty
+    where that says nothing either."""
+    record, unit = evidence.exit, evidence.unit
+    if record is None:
+        return [] if unit is None else [Reason(unit.sentence, "unit")]
+    number = signal_in(evidence)
+    if number is None:
+        return [Reason(f"It ended with exit code {record.exit_code}.", "exit")]
+    return [Reason(f"It was ended by {signal_name(number)}.", "exit")]

@@ -1,0 +1,1 @@
+"""Signatures: one sourced row for each line that training programs print."""

@@ -1,0 +1,97 @@
+"""The table of signatures: what is known about lines that training programs print.
+
+One row a fact, each with the source of the message format. The tables lie by stack:
+
+- ``memory_rows``: memory of the device and of the host
+- ``cuda_rows``: faults of CUDA, the driver and its Xids
+- ``library_rows``: cuDNN and cuBLAS
+- ``version_rows``: driver, CUDA, libraries, framework that do not fit
+- ``process_rows``: collectives, the ends of processes, schedulers, disks
+- ``data_rows``: data and files
+- ``script_rows``: losses that are no numbers, scripts at fault
+
+Rules of reading, in ``recognise``: a benign row takes the whole line for itself; of
+the other rows the heaviest that matches speaks for the line, the first in the table
+among equals. How lines are weighed against each other is ``diagnose``.
+"""
+
+import re
+
+from supervisor.core.diagnosis.signatures import (
+    cuda_rows,
+    data_rows,
+    library_rows,
+    memory_rows,
+    process_rows,
+    script_rows,
+    version_rows,
+)
+from supervisor.core.diagnosis.signatures.signature import Role, Signature
+
+SIGNATURES: tuple[Signature, ...] = (
+    *memory_rows.ROWS,
+    *cuda_rows.ROWS,
+    *library_rows.ROWS,
+    *version_rows.ROWS,
+    *process_rows.ROWS,
+    *data_rows.ROWS,
+    *script_rows.ROWS,
+)
+
+ANY_EXCEPTION = "python.any_exception"
+"""The row of last resort: it yields to any other that knows the line."""
+BY_ID = {signature.id: signature for signature in SIGNATURES}
+
+_EXCEPTION = re.compile(
+    r"(?<![\w.'])(?:[A-Za-z_]\w*\.)*(?!Error\b)\w*"
+    r"(?:Error|Exception|Interrupt|Exit|StopIteration|Expired|OutOfMemory)"
+    r"(?=:|\s*$)"
+)
+_PREFIX = re.compile(
+    r"\[?(?:rank|RANK)\s?\d+\]?|\(\S{1,80} pid=\d+[^)]{0,80}\)|\bE\b|[\W\d_TZ]"
+)
+"""What may stand before an exception's name: ranks, workers' names, times, quotes."""
+
+
+def exception_in(line: str) -> str | None:
+    """The line from the exception's name on, if it is the last of a traceback."""
+    match = _EXCEPTION.search(line)
+    if match is None or _PREFIX.sub("", line[: match.start()]):
+        return None
+    return line[match.start() :]
+
+
+_GRAM = 3
+_BY_GRAM: dict[str, list[tuple[str, int]]] = {}
+"""(anchor, row) by the first characters of the anchor: most lines share none."""
+for _index, _row in enumerate(SIGNATURES):
+    for _anchor in _row.anchors:
+        _BY_GRAM.setdefault(_anchor[:_GRAM], []).append((_anchor, _index))
+_GRAMS = frozenset(_BY_GRAM)
+
+
+def candidates(line: str) -> tuple[Signature, ...]:
+    """The rows of which an anchor stands in ``line``, in the order of the table."""
+    grams = {line[at : at + _GRAM] for at in range(len(line))}
+    rows = {
+        index
+        for gram in grams & _GRAMS
+        for anchor, index in _BY_GRAM[gram]
+        if anchor in line
+    }
+    return tuple(SIGNATURES[index] for index in sorted(rows))
+
+
+def recognise(line: str) -> Signature | None:
+    """The row that speaks for ``line``; None if none does."""
+    rows = candidates(line)
+    if not rows:
+        return None
+    exception = exception_in(line)
+    found = [row for row in rows if row.matches(line, exception)]
+    for row in found:
+        if row.role is Role.BENIGN:
+            return row
+    return max(
+        found, key=lambda row: (row.id != ANY_EXCEPTION, row.weight), default=None
+    )

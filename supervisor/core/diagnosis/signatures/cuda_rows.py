@@ -1,0 +1,214 @@
+"""Signatures: faults of CUDA, and the driver with its Xids."""
+
+from supervisor.core.causes import Cause
+from supervisor.core.diagnosis.signatures.signature import (
+    CAUSE,
+    HARDWARE,
+    LIBRARY,
+    SYMPTOM,
+    Signature,
+    benign,
+    cascade,
+    row,
+)
+
+_DRIVER = "CUDA: cuda.h (CUresult), cudaGetErrorString"
+_XIDS = "NVIDIA: docs.nvidia.com/deploy/xid-errors"
+
+FAULT = (
+    row(
+        "cuda.fault",
+        Cause.CUDA_FAULT,
+        CAUSE,
+        "CUDA_ERROR_ILLEGAL_ADDRESS",
+        "CUDA_ERROR_LAUNCH_FAILED",
+        "CUDA_ERROR_MISALIGNED_ADDRESS",
+        "CUDA_ERROR_ILLEGAL_INSTRUCTION",
+        "CUDA_ERROR_INVALID_PC",
+        "CUDA_ERROR_INVALID_ADDRESS_SPACE",
+        "CUDA_ERROR_ASSERT",
+        "CUDA_ERROR_LAUNCH_TIMEOUT",
+        "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES",
+        "cudaErrorIllegalAddress",
+        "cudaErrorLaunchFailure",
+        "cudaErrorMisalignedAddress",
+        "cudaErrorAssert",
+        "cudaErrorIllegalInstruction",
+        "hipErrorIllegalAddress",
+        "hipErrorLaunchFailure",
+        "hipErrorLaunchTimeOut",
+        "hipErrorAssert",
+        "cudaErrorLaunchTimeout",
+        src=_DRIVER,
+    ),
+    row(
+        "cuda.fault_text",
+        Cause.CUDA_FAULT,
+        CAUSE,
+        "illegal memory access was encountered",
+        "unspecified launch failure",
+        "misaligned address",
+        "device-side assert triggered",
+        "illegal instruction was encountered",
+        "invalid program counter",
+        "not supported on global/shared address space",
+        "launch timed out and was terminated",
+        "too many resources requested for launch",
+        "Memory access fault by GPU",
+        "HSA_STATUS_ERROR_MEMORY_APERTURE_VIOLATION",
+        src=_DRIVER + "; ROCm runtime",
+    ),
+    row(
+        "cuda.index_assertion",
+        Cause.CUDA_FAULT,
+        CAUSE - 5,
+        "Assertion `",
+        rx=r"\.(?:cu|cuh):\d+: .*block: \[\d+,\d+,\d+\], thread: \[.*Assertion `",
+        src="CUDA: device-side assert(), as pytorch's kernels use it",
+    ),
+    row(
+        "cuda.numba_fault",
+        Cause.CUDA_FAULT,
+        CAUSE - 5,
+        "CUDA_ERROR",
+        "cuda error ",
+        "CudaAPIError",
+        rx=r"CudaAPIError: \[7\d\d\]|cuda error 7\d\d|UNKNOWN_CUDA_ERROR",
+        src="numba: cuda/cudadrv/driver.py; CUresult 700-719",
+    ),
+    row(
+        "cuda.unknown_error",
+        Cause.CUDA_FAULT,
+        LIBRARY + 5,
+        "CUDA error: unknown error",
+        "CUDA error: context is destroyed",
+        "CUDA error: initialization error",
+        "CUDA error: invalid resource handle",
+        "CUDA error: invalid argument",
+        "CUDA error: driver shutting down",
+        "CUDA_ERROR_INVALID_HANDLE",
+        "CUDA_ERROR_CONTEXT_IS_DESTROYED",
+        "CUDA error: operation not permitted",
+        src=_DRIVER,
+    ),
+    cascade(
+        "tf.unexpected_event",
+        Cause.CUDA_FAULT,
+        SYMPTOM + 5,
+        "Unexpected Event status",
+        "polling for event status",
+        "failed to query event",
+        "GPU sync failed",
+        "failed to synchronize the stop event",
+        "could not synchronize on CUDA context",
+        "failed to enqueue async memcpy",
+        src="tensorflow: common_runtime/gpu/gpu_event_mgr.cc, cuda_event.cc",
+    ),
+    cascade(
+        "cuda.error_any",
+        Cause.CUDA_FAULT,
+        SYMPTOM + 1,
+        "CUDA error",
+        "HIP error",
+        "CUDA_ERROR_UNKNOWN",
+        "AcceleratorError",
+        rx=r"(?:CUDA|HIP) error\b(?!.*(?:might be|could be))|CUDA_ERROR_UNKNOWN"
+        r"|AcceleratorError",
+        src="pytorch: c10/cuda/CUDAException.cpp",
+    ),
+    benign(
+        "torch.debugging_advice",
+        "CUDA_LAUNCH_BLOCKING",
+        "TORCH_USE_CUDA_DSA",
+        rx=r"^\W*(?:For debugging consider|Compile with `TORCH_USE_CUDA_DSA)",
+        src="pytorch: c10/cuda/CUDAMiscFunctions.cpp",
+    ),
+    benign("cuda.deinitialized", "CUDA_ERROR_DEINITIALIZED", src=_DRIVER),
+    benign(
+        "cuda.no_device_at_init",
+        "failed call to cuInit",
+        "no CUDA-capable device",
+        "kernel driver does not appear to be running",
+        "Could not find cuda drivers",
+        "CUDA-enabled jaxlib is not installed",
+        "No GPU/TPU found",
+        rx=r"failed call to cuInit|^(?!.*(?:Error|error):).*no CUDA-capable device"
+        r"|driver does not appear to be running|Could not find cuda drivers"
+        r"|CUDA-enabled jaxlib is not installed|No GPU/TPU found",
+        src="tensorflow: cuda_diagnostics.cc; jax: xla_bridge.py",
+    ),
+    benign(
+        "tf.factory_registered",
+        "Unable to register cu",
+        "Unable to initialize backend 'tpu",
+        "Unable to initialize backend 'rocm",
+        "NUMA node read from SysFS had negative value",
+        "Couldn't get ptxas version",
+        "may be stuck",
+        "disabling parallel compilation",
+        rx=r"Unable to register cu|Unable to initialize backend '(?:tpu|rocm)"
+        r"|negative value \(-1\)|Couldn't get ptxas version"
+        r"|disabling parallel compilation",
+        src="xla: stream_executor plugins; jax: xla_bridge.py",
+    ),
+)
+
+HARDWARE_XIDS = "48|6[1-4]|74|79|9[245]|110|119|12[01]|14[03-9]|15[014568]|16[01]"
+SOFTWARE_XIDS = "6|8|11|13|18|2[45]|3[1-9]|41|43|56|59|66|6[89]|80"
+"""NVIDIA's Xid catalogue: those that an application or the driver's user causes;
+45 (clean-up after another error) and 137 follow from something else."""
+
+
+def _xid(name: str, cause: Cause, weight: int, numbers: str) -> Signature:
+    return row(
+        name,
+        cause,
+        weight,
+        "Xid",
+        rx=rf"Xid (?:\([^)]*\)|[0-9a-f:.]+)?:? ?(?:{numbers})\b",
+        src=_XIDS,
+    )
+
+
+DRIVER = (
+    _xid("driver.xid_hardware", Cause.GPU_HARDWARE, HARDWARE, HARDWARE_XIDS),
+    _xid("driver.xid_software", Cause.CUDA_FAULT, CAUSE, SOFTWARE_XIDS),
+    row(
+        "driver.gpu_lost",
+        Cause.GPU_HARDWARE,
+        HARDWARE,
+        "fallen off the bus",
+        "GPU is lost",
+        "RmInitAdapter failed",
+        "NVML_ERROR_GPU_IS_LOST",
+        "NVML_ERROR_RESET_REQUIRED",
+        "ncorrectable ECC",
+        "CUDA_ERROR_ECC_UNCORRECTABLE",
+        "cudaErrorECCUncorrectable",
+        "hipErrorECCNotCorrectable",
+        "CUDA_ERROR_NVLINK_UNCORRECTABLE",
+        "CUDA_ERROR_CONTAINED",
+        "ncorrectable NVLink",
+        "hardware stack error",
+        "CUDA_ERROR_HARDWARE_STACK_ERROR",
+        "GPU requires reset",
+        "over nvlink or a hardware error",
+        "determine the device handle for GPU",
+        "GPU recovery action changed",
+        "row remapping failure",
+        "ouble bit ECC error",
+        "ouble-bit ECC error",
+        src="NVIDIA driver: dmesg (NVRM), nvml.h, cuda.h",
+    ),
+    row(
+        "driver.pcie_fatal",
+        Cause.GPU_HARDWARE,
+        CAUSE,
+        "AER:",
+        "PCIe Bus Error",
+        rx=r"severity=Uncorrect\w+ \(Fatal\)|AER: Uncorrected \(Fatal\)",
+        src="linux: drivers/pci/pcie/aer.c",
+    ),
+)
+
+ROWS = (*FAULT, *DRIVER)

@@ -1,0 +1,198 @@
+"""Signatures: data and files that are missing or cannot be read."""
+
+from supervisor.core.causes import Cause
+from supervisor.core.diagnosis.signatures.signature import (
+    CAUSE,
+    EXCEPTION,
+    LIBRARY,
+    benign,
+    raised,
+    row,
+)
+
+_PYTHON = "cpython: Objects/exceptions.c"
+
+DATA = (
+    benign(
+        "keras.ran_out_of_data",
+        "ran out of data; interrupting",
+        src="keras: src/trainers/epoch_iterator.py",
+    ),
+    benign(
+        "tf.end_of_sequence",
+        "End of sequence",
+        rx=r"OUT_OF_RANGE: End of sequence|Out of range: End of sequence",
+        src="tensorflow: core/framework/local_rendezvous.cc at the end of a dataset",
+    ),
+    row(
+        "tf.data_loss",
+        Cause.DATA_ERROR,
+        CAUSE - 5,
+        "DATA_LOSS",
+        "DataLossError",
+        "Data loss:",
+        "corrupted record at",
+        "truncated record at",
+        "not an sstable (bad magic number)",
+        src="tensorflow: tsl/lib/io/record_reader.cc, table.cc",
+    ),
+    row(
+        "tf.image_undecodable",
+        Cause.DATA_ERROR,
+        CAUSE - 5,
+        "Unknown image file format",
+        "Expected image (JPEG",
+        "Invalid JPEG data",
+        "Invalid PNG",
+        "Invalid GIF",
+        "decode BMP format using a wrong op",
+        "nvalid image",
+        "cannot identify image file",
+        "image file is truncated",
+        "UnidentifiedImageError",
+        "broken data stream when reading image",
+        "broken PNG file",
+        "Unsupported image",
+        "Input is empty",
+        "imread_",
+        rx=r"Unknown image file format|Expected image \(JPEG|Invalid (?:JPEG|PNG|GIF)"
+        r"|using a wrong op|cannot identify image|image file is truncated"
+        r"|broken (?:data stream|PNG)|UnidentifiedImageError"
+        r"|Error: .*imread_",
+        src="tensorflow: kernels/image/decode_image_op.cc; Pillow; OpenCV",
+    ),
+    row(
+        "tf.example_unparsable",
+        Cause.DATA_ERROR,
+        CAUSE - 5,
+        "Could not parse example input",
+        "parse serialized Example",
+        "is required but could not be found",
+        "Name: <unknown>, ",
+        "has insufficient elements",
+        "Field delim",
+        rx=r"Could not parse example input|parse serialized Example"
+        r"|\(data type: \w+\) is required but could not be found"
+        r"|is closed and has insufficient elements",
+        src="tensorflow: core/util/example_proto_fast_parsing.cc, queue_base.cc",
+    ),
+    row(
+        "file.damaged",
+        Cause.DATA_ERROR,
+        CAUSE - 5,
+        "truncated file",
+        "file signature not found",
+        "bad object header",
+        "Unable to open file",
+        "Unable to open object",
+        "nable to synchronously open",
+        "BadZipFile",
+        "BadGzipFile",
+        "Not a gzipped file",
+        "zipfile.",
+        "zlib.error",
+        "LZMAError",
+        "CRC check failed",
+        "Bad CRC",
+        "before the end-of-stream marker",
+        "UnpicklingError",
+        "PytorchStreamReader failed",
+        "invalid header or archive is corrupted",
+        "HeaderTooLarge",
+        "SafetensorError",
+        "InvalidHeaderDeserialization",
+        "TensorSliceReader constructor",
+        "Incomplete or corrupted file",
+        "unexpected EOF",
+        "nexpected end of file",
+        "as a pickle",
+        "ReadError:",
+        "Ran out of input",
+        "magic string is not correct",
+        rx=r"truncated file|file signature not found|bad object header"
+        r"|Unable to (?:synchronously )?open (?:file|object)|Bad(?:Zip|Gzip)File"
+        r"|Not a gzipped file|zlib\.error|LZMAError|CRC check failed|Bad CRC-32"
+        r"|before the end-of-stream marker|UnpicklingError"
+        r"|PytorchStreamReader failed|archive is corrupted|HeaderTooLarge"
+        r"|SafetensorError|InvalidHeaderDes|TensorSliceReader constructor"
+        r"|Incomplete or corrupted file|[Uu]nexpected (?:EOF|end of file)"
+        r"|Failed to interpret file .* as a pickle|tarfile\.ReadError"
+        r"|EOFError: Ran out of input|magic string is not correct",
+        src="hdf5: H5F*.c; cpython: zipfile, gzip, pickle; pytorch; safetensors; numpy",
+    ),
+    row(
+        "tf.file_damaged",
+        Cause.DATA_ERROR,
+        CAUSE - 5,
+        "Riegeli/records file",
+        "Possible data corruption",
+        "Perhaps the file is corrupt",
+        "inputs corrupted?",
+        "Zstd-compressed stream",
+        "Brotli-compressed stream",
+        rx=r"(?:Corrupted|Truncated) Riegeli/records|Riegeli/records file got truncated"
+        r"|Possible data corruption|Perhaps the file is corrupt|inputs corrupted\?"
+        r"|[Tt]runcated (?:Zstd|Brotli)|(?:Zstd|Brotli)-compressed stream got truncated",
+        src="tensorflow: strings of libtensorflow_cc.so.2 2.21 (riegeli, tensor_bundle)",
+    ),
+    row(
+        "storage.failed",
+        Cause.DATA_ERROR,
+        CAUSE - 5,
+        "Input/output error",
+        "Errno ",
+        "Stale file handle",
+        "tale NFS file handle",
+        "Transport endpoint is not connected",
+        "Remote I/O error",
+        "Structure needs cleaning",
+        "URL fetch failure",
+        "file hash does not match",
+        rx=r"Input/output error|Errno (?:5|116|107|121)\]|[Ss]tale (?:NFS )?file handle"
+        r"|Transport endpoint is not connected|Remote I/O error"
+        r"|Structure needs cleaning|URL fetch failure|file hash does not match",
+        src="errno.h EIO, ESTALE, ENOTCONN, EREMOTEIO; keras: utils/file_utils.py",
+    ),
+    row(
+        "tf.file_missing",
+        Cause.DATA_ERROR,
+        LIBRARY - 10,
+        "No such file or directory",
+        "any matching files",
+        "does not exist",
+        rx=r"(?:NOT_FOUND|Not found|NotFoundError|FileNotFoundError).*No such file"
+        r"|[Ff]ailed to find any matching files"
+        r"|(?:OSError|IOError): .*(?:No such file|does not exist)",
+        src="tensorflow: tsl/platform/default/posix_file_system.cc",
+    ),
+    raised(
+        "data.unreadable",
+        Cause.DATA_ERROR,
+        EXCEPTION + 4,
+        "FileNotFoundError",
+        "UnicodeDecodeError",
+        "JSONDecodeError",
+        "ParserError",
+        "EmptyDataError",
+        "ArrowInvalid",
+        "ArrowIOError",
+        "HTTPError",
+        "URLError",
+        "ClientError",
+        "DataLossError",
+        "ImageReadException",
+        "DatasetGenerationError",
+        src=_PYTHON + "; pandas: errors; pyarrow; Hugging Face datasets",
+    ),
+    raised(
+        "python.os_error",
+        Cause.DATA_ERROR,
+        EXCEPTION + 1,
+        "OSError",
+        "IOError",
+        "EOFError",
+        src=_PYTHON,
+    ),
+)
+
+ROWS = DATA

@@ -1,0 +1,365 @@
+"""Signatures: memory of the device and of the host."""
+
+from supervisor.core.causes import Cause
+from supervisor.core.diagnosis.signatures.signature import (
+    CAUSE,
+    ENDED_WITH,
+    EXCEPTION,
+    HINT,
+    SYMPTOM,
+    benign,
+    cascade,
+    ended_with,
+    raised,
+    row,
+)
+
+_BFC = "tensorflow: tsl/framework/bfc_allocator.cc"
+_TORCH = "pytorch: c10/cuda/CUDACachingAllocator.cpp"
+_CPU = r"(?:device:CPU:\d+|by allocator (?:mkl)?cpu\b)"
+_BFC_CPU = r"by allocator bfc_cpu_allocator"
+
+DEVICE = (
+    benign("bfc.not_a_failure", "this is not a failure", src=_BFC),
+    benign("bfc.hint", "TF_GPU_ALLOCATOR=cuda_malloc_async", src=_BFC),
+    benign(
+        "xla.rematerialization",
+        "reduce memory use below",
+        src="xla: hlo_rematerialization.cc",
+    ),
+    benign(
+        "tf.system_memory",
+        "of free system memory",
+        src="tensorflow: tsl/framework/cpu_allocator_impl.cc",
+    ),
+    benign(
+        "tf.oom_hint",
+        "report_tensor_allocations_upon_oom",
+        src="tensorflow: core/common_runtime/executor.cc",
+    ),
+    row(
+        "bfc.out_of_memory.cpu_limited",
+        Cause.DEVICE_OOM,
+        CAUSE,
+        "ran out of memory trying to allocate",
+        "OOM when allocating",
+        rx=rf"\(bfc_cpu_allocator\w*\) ran out of memory|OOM when .*{_BFC_CPU}",
+        src=_BFC + " under TF_CPU_BFC_MEM_LIMIT_IN_MB",
+    ),
+    row(
+        "bfc.out_of_memory.cpu",
+        Cause.HOST_OOM,
+        CAUSE,
+        "ran out of memory trying to allocate",
+        rx=r"Allocator \((?:mkl)?cpu\w*\) ran out of memory",
+        src=_BFC,
+    ),
+    row(
+        "tf.oom_when_allocating.cpu",
+        Cause.HOST_OOM,
+        CAUSE,
+        "OOM when allocating",
+        rx=rf"OOM when allocating (?!.*{_BFC_CPU}).*{_CPU}",
+        src="tensorflow: core/framework/op_kernel.cc",
+    ),
+    row(
+        "bfc.out_of_memory",
+        Cause.DEVICE_OOM,
+        CAUSE,
+        "ran out of memory trying to allocate",
+        "ran out of memory when allocating",
+        rx=r"(?:Allocator \((?!(?:mkl)?cpu)[^)]*\)|[Aa]llocator.*GPU.*) ran out of mem",
+        src=_BFC,
+    ),
+    row(
+        "tf.oom_when_allocating",
+        Cause.DEVICE_OOM,
+        CAUSE,
+        "OOM when allocating",
+        rx=rf"OOM when allocating (?!.*{_CPU})",
+        src="tensorflow: core/framework/op_kernel.cc",
+    ),
+    row(
+        "tf.dst_not_initialized",
+        Cause.DEVICE_OOM,
+        CAUSE,
+        "Dst tensor is not initialized",
+        src="tensorflow: core/common_runtime/copy_tensor.cc",
+    ),
+    row(
+        "tf.oom_exception_lost",
+        Cause.DEVICE_OOM,
+        CAUSE,
+        "ResourceExhaustedError.__init__() missing",
+        "ResourceExhaustedError' object has no attribute",
+        src="tensorflow: python/framework/errors_impl.py, re-raised by Keras",
+    ),
+    row(
+        "xla.out_of_memory.device",
+        Cause.DEVICE_OOM,
+        CAUSE,
+        "ut of memory while trying to allocate",
+        "Ran out of memory in memory space",
+        "Out of memory in memory space",
+        src="xla: pjrt/common_pjrt_client.cc, service/tpu",
+    ),
+    row(
+        "xla.allocation_failed",
+        Cause.DEVICE_OOM,
+        CAUSE,
+        "for new constant",
+        "ailed to allocate request for",
+        "cuMemAllocAsync failed to allocate",
+        "llocation failed",
+        "EigenAllocator for GPU ran out of memory",
+        "failed to allocate scratch",
+        "ailed to allocate the scratch space",
+        rx=r"Failed to allocate \d+ bytes for new constant"
+        r"|[Ff]ailed to allocate request for \S+ \(\d+B\) on device"
+        r"|cuMemAllocAsync failed to allocate|EigenAllocator for GPU ran out"
+        r"|RESOURCE_EXHAUSTED: Allocation failed"
+        r"|ailed to allocate (?:the )?scratch space for the runner",
+        src="xla: stream_executor/cuda, gpu_cudamallocasync_allocator.cc",
+    ),
+    row(
+        "cuda.module_out_of_memory",
+        Cause.DEVICE_OOM,
+        CAUSE,
+        "CUDA_ERROR_OUT_OF_MEMORY",
+        rx=r"(?:CUBIN|PTX|module|cuModuleLoad|cuMemAlloc\b|graph|Error|INTERNAL|"
+        r"RESOURCE_EXHAUSTED).*CUDA_ERROR_OUT_OF_MEMORY",
+        src="xla: stream_executor/cuda/cuda_executor.cc",
+    ),
+    row(
+        "cuda.runtime_out_of_memory",
+        Cause.DEVICE_OOM,
+        CAUSE,
+        "out of memory",
+        "cudaErrorMemoryAllocation",
+        "hipErrorOutOfMemory",
+        "MemoryAllocation",
+        rx=r"CUDA (?:runtime |driver )?(?:error|failure)\W*(?:\(?\w*\)?\W+)?out of memory"
+        r"|cuda runtime error \(2\)|cudaErrorMemoryAllocation|hipErrorOutOfMemory"
+        r"|Cuda failure (?:\d+ )?'out of memory'|cudaMalloc.*out of memory"
+        r"|CUDARuntimeError.*out of memory|OUT_OF_MEMORY.*cuMemAlloc",
+        src="CUDA runtime, error 2; nccl: src/include/checks.h",
+    ),
+    row(
+        "torch.out_of_memory",
+        Cause.DEVICE_OOM,
+        CAUSE,
+        "CUDA out of memory",
+        "HIP out of memory",
+        "XPU out of memory",
+        "MPS backend out of memory",
+        "NPU out of memory",
+        src=_TORCH,
+    ),
+    row(
+        "torch.out_of_memory_type",
+        Cause.DEVICE_OOM,
+        CAUSE - 5,
+        "OutOfMemoryError",
+        rx=r"torch\.(?:cuda\.)?OutOfMemoryError",
+        src=_TORCH,
+    ),
+    row(
+        "cupy.out_of_memory",
+        Cause.DEVICE_OOM,
+        CAUSE,
+        "Out of memory allocating",
+        "std::bad_alloc: out_of_memory: CUDA",
+        rx=r"cupy\S*OutOfMemoryError: Out of memory|bad_alloc: out_of_memory: CUDA",
+        src="cupy: cuda/memory.pyx; rmm: cuda_memory_resource.hpp",
+    ),
+    raised(
+        "tf.resource_exhausted",
+        Cause.DEVICE_OOM,
+        EXCEPTION + 5,
+        "ResourceExhaustedError",
+        src="tensorflow: python/framework/errors_impl.py",
+    ),
+    cascade(
+        "xla.resource_exhausted",
+        Cause.DEVICE_OOM,
+        SYMPTOM + 2,
+        "RESOURCE_EXHAUSTED",
+        "Resource exhausted:",
+        rx=r"(?:RESOURCE_EXHAUSTED|Resource exhausted)\b(?!.*No space left)",
+        src="abseil: absl/status/status.h",
+    ),
+    cascade(
+        "cuda.reservation_failed",
+        Cause.DEVICE_OOM,
+        HINT,
+        "CUDA_ERROR_OUT_OF_MEMORY",
+        rx=r"[Ff]ailed to allocate .*(?:from device|on device).*OUT_OF_MEMORY"
+        r"|CUDA_ERROR_OUT_OF_MEMORY",
+        src="tensorflow: stream_executor/cuda/cuda_driver.cc",
+    ),
+)
+
+HOST = (
+    row(
+        "kernel.oom_kill",
+        Cause.HOST_OOM,
+        CAUSE + 10,
+        "ut of memory: Kill",
+        "oom-kill:constraint",
+        "invoked oom-killer",
+        "oom_reaper: reaped",
+        "total-vm:",
+        src="linux: mm/oom_kill.c",
+    ),
+    row(
+        "slurm.oom_kill",
+        Cause.HOST_OOM,
+        CAUSE + 10,
+        "oom_kill event",
+        "oom-kill event",
+        "OOM Killed",
+        "job memory limit",
+        "step memory limit",
+        "OUT_OF_MEMORY",
+        "cgroup out-of-memory handler",
+        rx=r"oom[-_]kill event|OOM Killed|[Ee]xceeded (?:job|step) memory limit"
+        r"|State: OUT_OF_MEMORY|\bOUT_OF_MEMORY\s+0:125|cgroup out-of-memory handler",
+        src="slurm: src/plugins/task/cgroup, slurmd/slurmstepd",
+    ),
+    row(
+        "batch.memory_limit",
+        Cause.HOST_OOM,
+        CAUSE + 10,
+        "TERM_MEMLIMIT",
+        "exceeded limit",
+        "OOMKilled",
+        "killed by the OOM killer",
+        "oom-kill",
+        "low on resource: memory",
+        "memory pressure",
+        "low on memory",
+        "tried to allocate more memory than is available",
+        rx=r"TERM_MEMLIMIT|job killed: v?mem|OOMKilled|by the OOM killer"
+        r"|result 'oom-kill'|low on resource: memory"
+        r"|(?:killed|terminated).*due to (?:the node running low on memory|memory "
+        r"pressure)|tried to allocate more memory than is available",
+        src="LSF, PBS, Kubernetes, systemd: src/core/service.c, Ray, Jupyter",
+    ),
+    row(
+        "torch.cpu_allocator",
+        Cause.HOST_OOM,
+        CAUSE,
+        "DefaultCPUAllocator",
+        rx=r"DefaultCPUAllocator: (?:can't allocate memory|not enough memory)",
+        src="pytorch: c10/core/impl/alloc_cpu.cpp",
+    ),
+    row(
+        "jax.cpu_out_of_memory",
+        Cause.HOST_OOM,
+        CAUSE,
+        "Out of memory allocating",
+        rx=r"(?<!OutOfMemoryError: )Out of memory allocating \d+ bytes",
+        src="xla: pjrt/cpu/cpu_client.cc",
+    ),
+    row(
+        "python.memory_error",
+        Cause.HOST_OOM,
+        CAUSE,
+        "MemoryError",
+        rx=r"(?<![A-Za-z])(?:numpy\S*\.)?_?(?:Array)?MemoryError\b",
+        src="cpython; numpy: _core/_exceptions.py",
+    ),
+    row(
+        "numpy.unable_to_allocate",
+        Cause.HOST_OOM,
+        CAUSE,
+        "Unable to allocate",
+        rx=r"Unable to allocate .*? for an array",
+        src="numpy: _core/_exceptions.py",
+    ),
+    row(
+        "errno.cannot_allocate",
+        Cause.HOST_OOM,
+        CAUSE,
+        "Cannot allocate memory",
+        "Errno ",
+        "WinError ",
+        "paging file is too small",
+        "std::bad_alloc",
+        "LLVM ERROR: out of memory",
+        "virtual memory exhausted",
+        "Unable to allocate memory",
+        rx=r"Cannot allocate memory|Errno 12\]|WinError 1455|paging file is too small"
+        r"|std::bad_alloc(?!: out_of_memory: CUDA)|LLVM ERROR: out of memory"
+        r"|virtual memory exhausted",
+        src="errno.h ENOMEM; libstdc++",
+    ),
+    row(
+        "cuda.pinned_host_memory",
+        Cause.HOST_OOM,
+        CAUSE - 5,
+        "pinned host memory",
+        "host memory",
+        "alloc host",
+        rx=r"(?:could not|[Ff]ailed to) alloc(?:ate)? (?:pinned )?host(?: memory)?\b"
+        r"|(?:could not|[Ff]ailed to) allocate pinned",
+        src="tensorflow: stream_executor/cuda/cuda_driver.cc",
+    ),
+    row(
+        "torch.worker_killed",
+        Cause.HOST_OOM,
+        CAUSE - 10,
+        "killed by signal: Killed",
+        "killed by signal: Bus error",
+        "out of shared memory",
+        "insufficient shared memory",
+        "unable to mmap",
+        rx=r"killed by signal: (?:Killed|Bus error)|out of shared memory"
+        r"|insufficient shared memory|unable to mmap \d+ bytes",
+        src="pytorch: torch/csrc/DataLoader.cpp, utils/data/_utils",
+    ),
+    cascade(
+        "shell.killed",
+        Cause.HOST_OOM,
+        SYMPTOM + 4,
+        "Killed",
+        "zsh: killed",
+        rx=r"^\s*(?:\S+:\s)?(?:line \d+:\s+)?(?:.*\s)?\d*\s*Killed\s{2,}\S"
+        r"|^\s*(?:\[\d+\][-+]?\s+)?Killed(?:\s*(?:python|\S+\.(?:sh|py)).*)?\s*$"
+        r"|^\S+: line \d+:\s+\d+ Killed|^zsh: killed|[\d\]%)]Killed\s*$",
+        src="bash: jobs.c, of a process that SIGKILL ended",
+    ),
+    cascade(
+        "shell.killed_translated",
+        Cause.HOST_OOM,
+        SYMPTOM + 4,
+        "Getötet",
+        "Processus arrêté",
+        "Terminado (killed)",
+        "Убито",
+        "已杀死",
+        "已砍掉",
+        "강제 종료됨",
+        "強制終了",
+        rx=r"^\W*(?:.*line \d+:\s+)?(?:\d+ )?(?:Getötet|Processus arrêté|Убито|已杀死"
+        r"|已砍掉|강제 종료됨|強制終了|Terminado \(killed\))",
+        src="glibc, bash: po/*.po, strsignal of SIGKILL",
+    ),
+    cascade(
+        "launcher.sigkill",
+        Cause.HOST_OOM,
+        SYMPTOM + 2,
+        *ENDED_WITH,
+        "SIGKILL",
+        "Signal ",
+        "signal ",
+        "TerminatedWorkerError",
+        rx=ended_with(-9, 137)
+        + r"|Signal 9 \(SIGKILL\)|died with <Signals\.SIGKILL|on signal 9\b"
+        r"|\(interrupted by signal 9:? ?SIGKILL\)|terminated by signal SIGKILL"
+        r"|TerminatedWorkerError",
+        src="torch: elastic/multiprocessing/errors; subprocess; joblib",
+    ),
+)
+
+ROWS = (*DEVICE, *HOST)

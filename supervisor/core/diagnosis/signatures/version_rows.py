@@ -1,0 +1,159 @@
+"""Signatures: driver, CUDA, libraries and framework that do not go together."""
+
+from supervisor.core.causes import Cause
+from supervisor.core.diagnosis.signatures.signature import CAUSE, HINT, cascade, row
+
+_DRIVER = "CUDA: cuda.h (CUresult), cudaGetErrorString"
+
+VERSION = (
+    row(
+        "version.cudnn_loaded",
+        Cause.VERSION_MISMATCH,
+        CAUSE + 1,
+        "but source was compiled with",
+        "but PyTorch was compiled",
+        "compiled against an older",
+        rx=r"Loaded (?:runtime )?[Cc]u[Dd][Nn][Nn].*but source was compiled with"
+        r"|cuDNN version incompatibility|but PyTorch was compiled",
+        src="tensorflow: stream_executor/cuda/cuda_dnn.cc; pytorch: backends/cudnn",
+    ),
+    row(
+        "version.jax_built_against",
+        Cause.VERSION_MISMATCH,
+        CAUSE,
+        "but JAX was built against",
+        "CUDA backend failed to initialize",
+        "requires ptxas version",
+        "jaxlib version",
+        "jaxlib is version",
+        "Outdated cuDNN",
+        "Outdated cu",
+        rx=r"Found \w+ version .*but JAX was built against|CUDA backend failed to init"
+        r"|requires ptxas version|jaxlib (?:is )?version .*(?:incompatible|but|older)"
+        r"|Outdated cu",
+        src="jax: _src/xla_bridge.py, jax_plugins; xla: asm_compiler.cc",
+    ),
+    row(
+        "version.no_kernel_image",
+        Cause.VERSION_MISMATCH,
+        CAUSE,
+        "no kernel image is available",
+        "kernel image is invalid",
+        "CUDA_ERROR_INVALID_IMAGE",
+        "CUDA_ERROR_NO_BINARY_FOR_GPU",
+        "CUDA_ERROR_INVALID_PTX",
+        "CUDA_ERROR_UNSUPPORTED_PTX_VERSION",
+        "unsupported toolchain",
+        "PTX was compiled with an unsupported",
+        "a PTX JIT compilation failed",
+        "CUDA_ERROR_JIT_COMPILER_NOT_FOUND",
+        "hipErrorNoBinaryForGpu",
+        "hipErrorInvalidDeviceFunction",
+        "hipErrorInvalidImage",
+        "hipErrorInsufficientDriver",
+        "miopenStatusVersionMismatch",
+        "not defined for option 'gpu-name'",
+        "Unsupported .version",
+        "invalid device function",
+        "cudaErrorNoKernelImageForDevice",
+        "cudaErrorInvalidDeviceFunction",
+        src=_DRIVER + "; ptxas",
+    ),
+    row(
+        "version.driver",
+        Cause.VERSION_MISMATCH,
+        CAUSE,
+        "river version is insufficient",
+        "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
+        "CUDA_ERROR_COMPAT_NOT_SUPPORTED",
+        "forward compatibility was attempted",
+        "unsupported display driver / cuda driver",
+        "NVIDIA driver on your system is too old",
+        "river/library version mismatch",
+        "API mismatch:",
+        "does not match DSO version",
+        "cudaErrorInsufficientDriver",
+        "CUDA_ERROR_STUB_LIBRARY",
+        rx=r"river version is insufficient|DRIVER_MISMATCH|COMPAT_NOT_SUPPORTED"
+        r"|forward compatibility was attempted|unsupported display driver / cuda"
+        r"|NVIDIA driver on your system is too old|river/library version mismatch"
+        r"|NVRM: API mismatch|does not match DSO version|InsufficientDriver"
+        r"|CUDA_ERROR_STUB_LIBRARY",
+        src=_DRIVER + "; nvml.h; tensorflow: cuda_diagnostics.cc",
+    ),
+    row(
+        "version.toolkit_missing",
+        Cause.VERSION_MISMATCH,
+        CAUSE,
+        "libdevice not found",
+        "libdevice is required",
+        "JIT compilation failed",
+        "libNVVM",
+        "ptxas exited with non-zero",
+        "ptxas fatal",
+        "nresolved extern function",
+        "Could not load library lib",
+        "Unable to load any of {lib",
+        "cuDNN could not be found or could not be loaded",
+        "Invalid handle. Cannot load symbol",
+        "Cannot load symbol",
+        rx=r"libdevice (?:not found at|is required)|JIT compilation failed"
+        r"|ptxas exited with non-zero|ptxas fatal\b(?!.*[Mm]emory alloc)"
+        r"|nresolved extern function|Could not load library lib(?:cu|nv)"
+        r"|Unable to load any of \{lib|cuDNN could not be found or could not be loaded|Cannot load symbol cu",
+        src="xla: service/gpu/llvm_gpu_backend, asm_compiler.cc; cuDNN: dlopen shim",
+    ),
+    row(
+        "version.shared_library",
+        Cause.VERSION_MISMATCH,
+        CAUSE - 5,
+        "cannot open shared object file",
+        "undefined symbol:",
+        "GLIBC",
+        "GLIBCXX_",
+        "DLL load failed",
+        "symbol lookup error",
+        "WinError ",
+        rx=r"(?:ImportError|OSError|error|Error)\b.*: cannot open shared object file"
+        r"|undefined symbol: \w|version `?GLIBC[\w.]*' not found|DLL load failed"
+        r"|symbol lookup error|WinError 12[67]\]",
+        src="glibc: elf/dl-load.c, dl-lookup.c; Windows loader",
+    ),
+    row(
+        "version.compiled_differently",
+        Cause.VERSION_MISMATCH,
+        CAUSE - 5,
+        "compiled to use",
+        "were compiled with different CUDA major versions",
+        "binary incompatibility",
+        "compiled against API version",
+        "compiled using NumPy",
+        "compiled against ABI version",
+        "Descriptors cannot be created directly",
+        "Detected incompatible Protobuf",
+        "is not compatible with the current PyTorch installation",
+        "requires TensorFlow",
+        "Torch not compiled with CUDA",
+        "Found no NVIDIA driver",
+        "Keras requires",
+        rx=r"library was compiled to use \S+ instructions|different CUDA major versions"
+        r"|binary incompatibility|compiled against A[PB]I version"
+        r"|Descriptors cannot be created directly|Detected incompatible Protobuf"
+        r"|Torch not compiled with CUDA|Found no NVIDIA driver"
+        r"|(?:Error|requires).*requires TensorFlow (?:version|>=)",
+        src="tensorflow: platform/cpu_feature_guard.cc; numpy; protobuf; pytorch",
+    ),
+    cascade(
+        "version.library_not_loaded",
+        Cause.VERSION_MISMATCH,
+        HINT,
+        "Could not load dynamic library",
+        "Cannot dlopen",
+        "Ignoring visible gpu device",
+        "not compatible with the current PyTorch installation",
+        "compiled using NumPy",
+        src="tensorflow: common_runtime/gpu/gpu_device.cc",
+    ),
+)
+
+ROWS = VERSION

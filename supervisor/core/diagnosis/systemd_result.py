@@ -1,0 +1,79 @@
+"""How systemd says that the unit of an attempt ended: the word of the one who was there
+when nobody is left to tell.
+
+The unit's main process is the shim, which tells by its exit record how training ended.
+Where the shim was killed as well there is no record, and this is all that is known.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from supervisor.core.diagnosis.exit_status import signal_name
+
+PROPERTIES = ("Result", "ExecMainPID", "ExecMainCode", "ExecMainStatus")
+"""Of ``systemctl show``; the manual of org.freedesktop.systemd1(5)."""
+OOM_KILL = "oom-kill"
+SUCCESS = "success"
+EXITED, KILLED, DUMPED = 1, 2, 3
+"""``ExecMainCode``: CLD_EXITED, CLD_KILLED and CLD_DUMPED of waitid(2)."""
+MEANINGS = {
+    OOM_KILL: "main memory ran out, and the OOM killer ended all of it",
+    "timeout": "it did not end within the time that it has for that",
+    "watchdog": "it did not answer its watchdog",
+    "resources": "systemd could not give it what it needs",
+    "protocol": "it did not keep systemd's protocol",
+    "start-limit-hit": "it was started too often",
+}
+"""Results that say more than an exit status does: systemd.exec(5), $SERVICE_RESULT."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitEnd:
+    """The end of the unit of an attempt."""
+
+    result: str
+    """``oom-kill``, ``timeout``, ``watchdog``, ``signal``, ``core-dump``, ``exit-code``…"""
+    signal: int | None = None
+    """What ended its main process, the shim; None: no signal did."""
+    exit_code: int | None = None
+
+    @property
+    def outside(self) -> bool:
+        """Whether somebody else ended it: the shim has no reason of its own to die of a
+        signal, and runs nothing that could crash."""
+        return self.signal is not None or self.result in {"timeout", "watchdog"}
+
+    @property
+    def sentence(self) -> str:
+        """What it says, for a person."""
+        how = f"ended with {self.exit_code}"
+        if self.signal is not None:
+            how = f"was ended by {signal_name(self.signal)}"
+        meaning = MEANINGS.get(self.result)
+        because = (
+            f"{self.result}, " if meaning is None else f"{self.result}: {meaning}; "
+        )
+        return (
+            "Nobody is left to tell how training ended. systemd says of its unit: "
+            f"{because}and the process that watched over training {how}."
+        )
+
+
+def unit_end(found: Mapping[str, str], *, main_pid: int) -> UnitEnd | None:
+    """What ``PROPERTIES`` say; None: nothing, or of another process than ``main_pid``
+    (names of units come again)."""
+    if found.get("ExecMainPID") != str(main_pid):
+        return None
+    code, status = _number(found, "ExecMainCode"), _number(found, "ExecMainStatus")
+    if code not in {EXITED, KILLED, DUMPED}:
+        return None
+    return UnitEnd(
+        result=found.get("Result", SUCCESS),
+        signal=None if code == EXITED else status,
+        exit_code=status if code == EXITED else None,
+    )
+
+
+def _number(found: Mapping[str, str], name: str) -> int | None:
+    text = found.get(name, "")
+    return int(text) if text.isdigit() else None

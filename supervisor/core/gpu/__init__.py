@@ -1,0 +1,1 @@
+"""GPUs as values: readings, Xids, assignment, and the probe's protocol."""

@@ -1,0 +1,1 @@
+"""Jobs: spec, configuration, status, scheduling, authorization."""

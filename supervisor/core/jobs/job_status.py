@@ -1,0 +1,168 @@
+"""What a person, a script or Prometheus is told about a job: one value for all three."""
+
+import enum
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, cast
+
+from supervisor.core.causes import Cause
+
+
+class JobState(enum.StrEnum):
+    """Where a job is; the transition table moves between these (``core.lifecycle.table``)."""
+
+    LAUNCHING = "launching"
+    """An attempt is being started."""
+    RUNNING = "running"
+    DRAINING = "draining"
+    """Asked to save its state and end."""
+    KILLING = "killing"
+    """Did not end when asked: SIGKILL was sent."""
+    WAITING = "waiting"
+    """Between two attempts: back-off, or the gate."""
+    FINISHED = "finished"
+    DRAINED = "drained"
+    """Ended on request with its state saved: run again to resume."""
+    GAVE_UP = "gave_up"
+    INTERRUPTED = "interrupted"
+    """Told, never entered: the files say that nobody supervises the run any more."""
+    QUEUED = "queued"
+    """Told, never entered: a daemon has the job, and it waits for its turn."""
+
+    @property
+    def ended(self) -> bool:
+        """No attempt will follow."""
+        return self in {JobState.FINISHED, JobState.DRAINED, JobState.GAVE_UP}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotStatus:
+    """The newest whole snapshot."""
+
+    step: int
+    age_seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotPlan:
+    """How often snapshots are taken. None: no such tier, or counted in steps."""
+
+    memory_seconds: float | None
+    durable_seconds: float | None
+    because: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierStatus:
+    """The snapshots of one tier. None: there is none yet."""
+
+    snapshots: int = 0
+    """Completed by this attempt."""
+    failures: int = 0
+    age_seconds: float | None = None
+    """Of the newest whole one, as the others below."""
+    size_bytes: int | None = None
+    seconds: float | None = None
+    stall_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllocatorStatus:
+    """The framework's allocator, looked into. None: not known."""
+
+    pool_bytes: int | None = None
+    largest_free_bytes: int | None = None
+    largest_allocatable_bytes: int | None = None
+    fragmentation: float | None = None
+    """(free in pool - largest free block) / free in pool, 0 to 1."""
+    source: str | None = None
+    """``wire.page.MemorySource`` in lower case."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobStatus:
+    """One job, now. None: not known (yet), which is not zero."""
+
+    job: str
+    state: JobState
+    attempt: int
+    """Number of the current or last attempt, from 1; 0 before the first."""
+    phase: str | None = None
+    """``wire.page.Phase`` in lower case."""
+    pid: int | None = None
+    """The training process; None while there is none."""
+    epoch: int | None = None
+    """From 0, as Keras counts."""
+    epochs: int | None = None
+    step: int | None = None
+    step_in_epoch: int | None = None
+    steps_per_epoch: int | None = None
+    samples: int | None = None
+    loss: float | None = None
+    step_seconds: float | None = None
+    effective_batch: int | None = None
+    slices: int | None = None
+    slice_size: int | None = None
+    snapshot: SnapshotStatus | None = None
+    tiers: Mapping[str, TierStatus] = field(default_factory=dict[str, TierStatus])
+    """By the names of ``wire.manifest``."""
+    snapshot_plan: SnapshotPlan | None = None
+    """None: the first snapshot has not been taken yet."""
+    memory_limit_bytes: int | None = None
+    memory_in_use_bytes: int | None = None
+    memory_peak_bytes: int | None = None
+    allocator: AllocatorStatus | None = None
+    forecast_seconds: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Until memory runs out, by ``forecast.Resource``: of those that grow."""
+    host_rss_bytes: int | None = None
+    heartbeat_age_seconds: float | None = None
+    step_counts: tuple[int, ...] = ()
+    """Steps a bucket of ``wire.page.STEP_BUCKETS_SECONDS``, all attempts together."""
+    step_seconds_sum: float = 0.0
+    phase_seconds: Mapping[str, float] = field(default_factory=dict[str, float])
+    restarts: Mapping[Cause, int] = field(default_factory=dict[Cause, int])
+    """Restarts by the cause that made them necessary."""
+    incidents: Mapping[Cause, int] = field(default_factory=dict[Cause, int])
+    treatment: Mapping[str, object] = field(default_factory=dict[str, object])
+    """What remedies put in force (``core.treatment.described``); empty: nothing."""
+    promise: str | None = None
+    """Why bits are not promised for this run, if they are not."""
+    message: str = ""
+    """What is going on, in a sentence."""
+
+
+def _finite(value: object) -> Any:
+    """JSON has no infinite numbers: what a page or a loss says that is none is null."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        known = cast("dict[str, object]", value)
+        return {key: _finite(one) for key, one in known.items()}
+    return value
+
+
+def status_json(status: JobStatus) -> dict[str, Any]:
+    """The documented shape of one job in ``status --json``."""
+    value: dict[str, Any] = _finite(asdict(status))
+    sliced = {"slices": value.pop("slices"), "size": value.pop("slice_size")}
+    return {**value, "microbatch": sliced}
+
+
+def status_from_json(value: Mapping[str, Any]) -> JobStatus:
+    """What ``status_json`` made, for showing it as text; keys it does not know are left
+    out. Raises ValueError, TypeError, KeyError for anything else."""
+    sliced: Mapping[str, Any] = value.get("microbatch", {})
+    names = {item.name for item in fields(JobStatus)}
+    known: dict[str, Any] = {n: given for n, given in value.items() if n in names}
+    known |= {"slices": sliced.get("slices"), "slice_size": sliced.get("size")}
+    nested = {
+        "snapshot": SnapshotStatus,
+        "snapshot_plan": SnapshotPlan,
+        "allocator": AllocatorStatus,
+    }
+    for name, kind in nested.items():
+        if known.get(name) is not None:
+            known[name] = kind(**known[name])
+    known["state"] = JobState(value["state"])
+    return JobStatus(**known)

@@ -1,0 +1,81 @@
+"""What starting a job means when it ran before: go on, begin anew, or ask."""
+
+import enum
+from dataclasses import dataclass
+
+from supervisor.core.jobs.job_status import JobState
+from supervisor.wire.changed import Changed
+
+
+class Start(enum.Enum):
+    """How a run begins."""
+
+    FRESH = "fresh"
+    """A new run: no snapshot is used."""
+    RESUME = "resume"
+    """The newest run goes on from its newest snapshot."""
+
+
+class StartRefusedError(Exception):
+    """A person has to decide; the message says between what."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Earlier:
+    """The newest run of the same name."""
+
+    state: JobState
+    script: str
+    script_hash: str
+    has_snapshot: bool
+
+
+def decide_start(
+    earlier: Earlier | None,
+    *,
+    job: str,
+    script: str,
+    script_hash: str,
+    fresh: bool,
+    accept_changes: bool,
+) -> Start:
+    """How to begin.
+
+    Raises:
+        StartRefusedError: the name belongs to another script, or the script changed
+            since the snapshots were made.
+    """
+    if earlier is None or earlier.state is JobState.FINISHED or fresh:
+        return Start.FRESH
+    if earlier.script != script:
+        message = (
+            f"the name {job!r} belongs to {earlier.script}, which has not finished: "
+            "choose another with --name, or give it up with --fresh"
+        )
+        raise StartRefusedError(message)
+    if earlier.script_hash == script_hash:
+        return Start.RESUME
+    if not earlier.has_snapshot:
+        return Start.FRESH  # nothing was saved that could contradict the new script
+    if not accept_changes:
+        message = (
+            f"{script} or its arguments changed since its snapshots were made, so the "
+            "run would not end as it began: --accept-changes goes on with the new "
+            "ones, --fresh begins anew"
+        )
+        raise StartRefusedError(message)
+    return Start.RESUME
+
+
+def decide_modules(
+    earlier: Earlier | None, start: Start, *, person: bool, accept_changes: bool
+) -> Changed:
+    """What the first attempt does about modules that changed since the run began; later
+    ones import what it did. ``person``: somebody waits for an answer.
+    """
+    if earlier is None or start is Start.FRESH:
+        return Changed.AS_KEPT  # nothing was kept yet
+    asked = person or earlier.state is JobState.GAVE_UP
+    if accept_changes or (asked and not earlier.has_snapshot):
+        return Changed.AS_IT_IS
+    return Changed.REFUSED if person else Changed.AS_KEPT

@@ -1,0 +1,66 @@
+"""What the records of an attempt say about its snapshots, tier by tier."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from supervisor.core.jobs.job_status import TierStatus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """One record. None: it does not say."""
+
+    tier: str
+    ns: int
+    """When, in monotonic nanoseconds."""
+    size_bytes: int | None = None
+    seconds: float | None = None
+    stall_seconds: float | None = None
+    failed: bool = False
+    count: int = 1
+    """It is the newest of so many."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tiers:
+    """Everything so far; ``newest`` holds the last whole snapshot of each tier."""
+
+    snapshots: Mapping[str, int]
+    failures: Mapping[str, int]
+    newest: Mapping[str, Taken]
+
+
+NO_SNAPSHOTS = Tiers(snapshots={}, failures={}, newest={})
+
+
+def fold(tiers: Tiers, records: Iterable[Taken]) -> Tiers:
+    """``tiers`` with more records."""
+    snapshots, failures = dict(tiers.snapshots), dict(tiers.failures)
+    newest = dict(tiers.newest)
+    for taken in records:
+        counts = failures if taken.failed else snapshots
+        counts[taken.tier] = counts.get(taken.tier, 0) + taken.count
+        if not taken.failed:
+            newest[taken.tier] = taken
+    return Tiers(snapshots=snapshots, failures=failures, newest=newest)
+
+
+def tier_statuses(tiers: Tiers, *, now: float) -> dict[str, TierStatus]:
+    """By tier, as of ``now`` (monotonic seconds)."""
+    names = tiers.snapshots.keys() | tiers.failures.keys()
+    return {name: _status(tiers, name, now) for name in names}
+
+
+def _status(tiers: Tiers, name: str, now: float) -> TierStatus:
+    counted, failed = tiers.snapshots.get(name, 0), tiers.failures.get(name, 0)
+    newest = tiers.newest.get(name)
+    if newest is None:
+        return TierStatus(snapshots=counted, failures=failed)
+    return TierStatus(
+        snapshots=counted,
+        failures=failed,
+        age_seconds=max(now - newest.ns / 1e9, 0.0),
+        size_bytes=newest.size_bytes,
+        seconds=newest.seconds,
+        stall_seconds=newest.stall_seconds,
+    )

@@ -1,0 +1,331 @@
+"""The spec of a job: what to run, within which limits, and what may be changed.
+
+A spec file is TOML. Every problem in it is reported at once, each with its path and
+what was expected there. Paths stay text here: the core does not touch files.
+"""
+
+import difflib
+import tomllib
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, cast
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
+from typing_extensions import override
+
+from supervisor.core.jobs.spec_values import (
+    WITH_TLS,
+    WITHOUT_TLS,
+    Budget,
+    Deadline,
+    Duration,
+    Gpu,
+    Interval,
+    JobName,
+    Listen,
+    Path,
+    PemFile,
+    Size,
+    Text,
+    Threshold,
+    Tmpfs,
+    VariableName,
+)
+from supervisor.core.liveness.hang_detection import Deadlines
+from supervisor.core.remediation.escalation import Allow
+
+
+class Table(BaseModel):
+    """A table of a TOML file: unknown keys are problems."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        extra="forbid", frozen=True, strict=True
+    )
+
+
+class Memory(Table):
+    """Limits of the framework's allocators, and of the attempt as a whole."""
+
+    cpu: Size | None = None
+    """Puts TensorFlow's CPU tensors under this limit, in bytes."""
+    gpu: Size | None = None
+    """Limit on each GPU, in bytes; without it memory grows as needed."""
+    host: Size | None = None
+    """Limit on the host memory of all processes of an attempt, in bytes; needs systemd
+    (``MemoryMax=`` of the attempt's unit)."""
+
+
+class Snapshots(Table):
+    """How often state is saved, and how much of it is kept."""
+
+    every: Interval | None = None
+    """Interval of those on disk. None: planned from cost and failures."""
+    keep: Annotated[int, Field(ge=2, le=1000)] = 3
+    quota: Size | None = None
+    """What those on disk may take together, in bytes. The last good one stays."""
+    memory: Tmpfs = "/dev/shm"  # noqa: S108  # no scratch file
+    """A tmpfs for the snapshots that survive the process, not the machine. None
+    (``off`` in the file): there are none."""
+    memory_every: Interval | None = None
+    """Interval of those in memory. None: planned from cost and budget."""
+    budget: Budget = 0.01
+    """Share of the training time that planned snapshots may take."""
+
+
+class Microbatch(Table):
+    """What a reduced batch may do to the computation."""
+
+    allow_inexact: bool = True
+    """Go on in slices also where the result deviates by more than rounding; the
+    incident says how. False: stop instead."""
+    reduce: Literal["off", "keep", "sqrt", "linear"] = "off"
+    """A model with a ``train_step`` of its own: do that step for several smaller
+    batches instead of one, and keep the learning rate, divide it by the root of their
+    number, or by their number. ``off``: such a run stops, and says what would fit."""
+
+
+class Restart(Table):
+    """How often, and how soon, a crashed attempt is followed by another."""
+
+    without_progress: Annotated[int, Field(ge=0, le=1000)] = 3
+    """Restarts in a row for one cause that reached no newer snapshot."""
+    back_off: Duration = 1.0
+    back_off_max: Duration = 300.0
+
+
+class Remedies(Table):
+    """What remedies may do. The first three change the computation: only if allowed."""
+
+    mixed_precision: bool = False
+    """Out of memory: compute in bfloat16 where slices alone do not help."""
+    skip_batches: bool = False
+    """The loss was lost: leave the batches of that place out."""
+    lower_rate: bool = False
+    """The loss was lost: go on at half of the learning rate."""
+    watch_loss: bool = True
+    """End an attempt whose loss and weights are no numbers any more."""
+    patience: Duration = 1800.0
+    """How long to wait for a GPU that somebody else uses."""
+
+    @property
+    def allowed(self) -> frozenset[Allow]:
+        """Those that change the computation."""
+        return frozenset(allow for allow in Allow if getattr(self, allow.value))
+
+
+class Liveness(Table):
+    """How long an attempt may show no progress, at least; ``off``: for ever.
+
+    Deadlines grow with what is usual for the run; they never fall below these.
+    """
+
+    silent: Deadline = Deadlines().silent
+    """No heartbeat at all."""
+    startup: Deadline = Deadlines().startup
+    """The script's own code before, between and after calls of ``fit``."""
+    compile: Deadline = Deadlines().compile
+    """Restoring, and the first step."""
+    step: Deadline = Deadlines().step
+    validation: Deadline = Deadlines().validation
+    snapshot: Deadline = Deadlines().snapshot
+    factor: Annotated[float, Field(ge=1.0, le=1000.0)] = Deadlines().factor
+    """Deadlines are at least this times what is usual."""
+
+    @property
+    def deadlines(self) -> Deadlines:
+        """For ``core.liveness.hang_detection``."""
+        return Deadlines(**self.model_dump())
+
+
+class Forecast(Table):
+    """What is done about memory that grows, before it runs out."""
+
+    restart_below: Deadline = 20.0
+    """A restart is planned when what is left lasts no longer, at the present trend, and
+    nine tenths are used. None (``off`` in the file): never."""
+    warn_at: Threshold = 0.9
+    """Part of a limit from which on there is a warning. None (``off``): never."""
+
+
+class Drain(Table):
+    """How an attempt is asked to end."""
+
+    grace: Duration = 120.0
+    """From SIGTERM to SIGKILL: a step and a snapshot must fit in."""
+    unkillable: Duration = 20.0
+    """From SIGKILL to the incident that says that a process in D state cannot die."""
+
+
+class Logs(Table):
+    """What stays on disk of an attempt's log, in bytes; its middle is given up."""
+
+    head: Size = 32 << 20
+    """The beginning: how it was started, and the first failure."""
+    tail: Size = 96 << 20
+
+
+class Metrics(Table):
+    """Where the run serves ``/metrics``."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        json_schema_extra={"anyOf": [WITH_TLS, WITHOUT_TLS]}
+    )
+    listen: Listen = None
+    """``HOST:PORT``; None (``off`` in the file): not served."""
+    certificate: PemFile = None
+    """Serve with TLS: the certificate, with its chain. None (``off``): in the clear."""
+    key: PemFile = None
+    """Its private key."""
+    client_ca: PemFile = None
+    """Answer only readers whose certificate this authority vouches for."""
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if (self.certificate is None) != (self.key is None):
+            message = "certificate and key belong together: give both, or neither"
+            raise ValueError(message)
+        if self.client_ca is not None and self.certificate is None:
+            message = "client_ca needs a certificate and a key"
+            raise ValueError(message)
+        return self
+
+
+class Spec(Table):
+    """One job. See ``deploy/README.md`` for a file with every key."""
+
+    script: Path
+    args: tuple[Text, ...] = Field(default=(), strict=False)
+    name: JobName | None = None
+    python: Path | None = None
+    """Interpreter of the job; None: the one that runs trainwarden."""
+    working_directory: Path | None = None
+    environment: dict[VariableName, Text] = Field(
+        default_factory=dict, json_schema_extra={"additionalProperties": False}
+    )
+    gpus: tuple[Gpu, ...] | None = Field(default=None, strict=False)
+    """Indices or UUIDs; None: as many as ``gpu_count``, or else all that the environment
+    shows; under a daemon, none."""
+    gpu_count: Annotated[int, Field(ge=0, le=1024)] | None = None
+    """How many GPUs the daemon chooses for it."""
+    priority: Annotated[int, Field(ge=-1000, le=1000)] = 0
+    """Whose turn it is on a box with a daemon: the highest first."""
+    memory: Memory = Memory()
+    snapshots: Snapshots = Snapshots()
+    microbatch: Microbatch = Microbatch()
+    restart: Restart = Restart()
+    remedies: Remedies = Remedies()
+    liveness: Liveness = Liveness()
+    drain: Drain = Drain()
+    forecast: Forecast = Forecast()
+    logs: Logs = Logs()
+    metrics: Metrics = Metrics()
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing wrong with a spec."""
+
+    path: str
+    """Such as ``memory.cpu``; empty for the file as a whole."""
+    expected: str
+
+    @override
+    def __str__(self) -> str:
+        return f"{self.path}: {self.expected}" if self.path else self.expected
+
+
+class SpecError(ValueError):
+    """A spec that cannot be used; ``problems`` names all that is wrong with it."""
+
+    def __init__(self, problems: tuple[Problem, ...]) -> None:
+        self.problems = problems
+        super().__init__("\n".join(str(problem) for problem in problems))
+
+
+def merge(
+    below: dict[str, Any],
+    above: dict[str, Any],
+) -> dict[str, Any]:
+    """``below`` with the values of ``above`` in their places; tables are merged."""
+    merged = dict(below)
+    for key, value in above.items():
+        old = merged.get(key)
+        both = isinstance(old, dict) and isinstance(value, dict)
+        merged[key] = merge(old, value) if both else value  # type: ignore[arg-type]  # both are tables
+    return merged
+
+
+def read_toml(text: str) -> dict[str, Any]:
+    """The tables of a spec file. Raises SpecError where it is no TOML."""
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise SpecError((Problem("", f"is not valid TOML: {error}"),)) from None
+
+
+def build_spec(tables: dict[str, Any]) -> Spec:
+    """The spec that ``tables`` describe. Raises SpecError with every problem."""
+    return validated(Spec, tables)
+
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def validated(model: type[Model], tables: dict[str, Any]) -> Model:
+    """``tables`` as a ``model``. Raises SpecError with every problem."""
+    try:
+        return model.model_validate(tables)
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_input=True)
+        raise SpecError(tuple(_problem(model, item) for item in found)) from None
+
+
+_EXPECTED = {
+    "missing": "is required",
+    "string_type": "expected text",
+    "int_type": "expected a whole number",
+    "bool_type": "expected true or false",
+    "dict_type": "expected a table",
+    "model_type": "expected a table",
+    "tuple_type": "expected a list",
+}
+"""What to say instead of pydantic's own words, by its error type."""
+
+
+def _problem(model: type[BaseModel], found: Any) -> Problem:
+    path = _path(found["loc"])
+    kind = found["type"]
+    if kind == "extra_forbidden":
+        return Problem(path, _unknown_key(model, found["loc"]))
+    if kind == "value_error":
+        return Problem(path, str(found["ctx"]["error"]))
+    if kind == "missing":
+        return Problem(path, _EXPECTED[kind])
+    expected = _EXPECTED.get(kind) or found["msg"].replace(
+        "Input should be", "expected"
+    )
+    return Problem(path, f"{expected}, got {found['input']!r}"[:300])
+
+
+def _path(location: tuple[int | str, ...]) -> str:
+    path = ""
+    for part in location:
+        if isinstance(part, int):
+            path += f"[{part}]"
+        else:
+            path += f".{part}" if path else part
+    return path
+
+
+def _unknown_key(model: type[BaseModel], location: tuple[int | str, ...]) -> str:
+    for part in location[:-1]:  # only tables forbid keys, so these are tables
+        model = cast("type[BaseModel]", model.model_fields[str(part)].annotation)
+    known = sorted(model.model_fields)
+    close = difflib.get_close_matches(str(location[-1]), known, n=1)
+    hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
+    return f"is not a key here; {hint}"

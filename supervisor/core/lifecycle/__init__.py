@@ -1,0 +1,1 @@
+"""The life of a run: events, states, the transition table, effects."""

@@ -1,0 +1,105 @@
+"""What the core wants done. Only the loop does it."""
+
+from dataclasses import dataclass
+
+from supervisor.core.diagnosis.incident_kind import IncidentKind
+from supervisor.core.diagnosis.result import Diagnosis, Remedy
+from supervisor.core.remediation.microbatch_planner import Plan
+from supervisor.core.remediation.overrides import Awaited, Treatment
+from supervisor.core.text.log_level import Level
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """Start attempt ``number``."""
+
+    number: int
+    treatment: Treatment
+    """What differs from what the script and its spec ask for."""
+
+    @property
+    def plan(self) -> Plan | None:
+        """How to slice the batch; None: as the script says."""
+        return self.treatment.plan
+
+
+@dataclass(frozen=True, slots=True)
+class AskDrain:
+    """Ask training (through the shim) to save its state and end: SIGTERM."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """End the attempt at once: SIGKILL to all its processes."""
+
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
+class TakeStacks:
+    """Have the stacks of all threads written down; ``StacksTaken`` follows."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckGate:
+    """Look whether anything is left of earlier attempts, or awaited before the next."""
+
+    awaited: Awaited | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quarantine:
+    """Keep these GPUs out of use on this box, until a person puts them back."""
+
+    gpus: tuple[str, ...]
+    attempt: int
+    because: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordIncident:
+    """Attempt ``attempt`` failed: write down why and what will be done."""
+
+    happened: IncidentKind = IncidentKind.ENDED
+
+    attempt: int
+    diagnosis: Diagnosis
+    remedy: Remedy
+    failed_step: int | None
+    stacks: str = ""
+    """Of all threads, where it was killed for a hang."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateIncident:
+    """What became of the incident of attempt ``attempt``; None: not known yet."""
+
+    attempt: int
+    restored_step: int | None = None
+    lost_steps: int | None = None
+    downtime_seconds: float | None = None
+    slices: int | None = None
+    """What measuring settled on, where the remedy could only begin with a guess."""
+    deviations: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    """Tell the person who watches."""
+
+    text: str
+    level: Level = Level.INFO
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The run is over: leave the loop with this exit code."""
+
+    exit_code: int
+
+
+Effect = (
+    Launch | AskDrain | Kill | TakeStacks | CheckGate | Quarantine | RecordIncident
+    | UpdateIncident | Say | End
+)  # fmt: skip
+"""Any of them."""

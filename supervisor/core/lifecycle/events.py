@@ -1,0 +1,171 @@
+"""What can happen to a run, as the loop tells it to the core."""
+
+from dataclasses import dataclass
+
+from supervisor.core.diagnosis.evidence import Evidence
+from supervisor.core.diagnosis.result import Diagnosis
+from supervisor.core.liveness.hang_detection import Look
+from supervisor.core.memory.forecast import Level, Resource
+
+
+@dataclass(frozen=True, slots=True)
+class Spawned:
+    """The shim has started training."""
+
+    pid: int
+    taken_over: bool = False
+    """An earlier supervisor had it do so."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpawnFailed:
+    """No process could be started: ``because`` says why."""
+
+    because: str
+    lasting: bool = False
+    """Trying again cannot help before a person has done something."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Learned:
+    """News from the attempt itself. None: no news of that."""
+
+    batch: int | None = None
+    slices: int | None = None
+    slice_size: int | None = None
+    peak_bytes: int | None = None
+    limit_bytes: int | None = None
+    jit: bool | None = None
+    snapshot_step: int | None = None
+    restored_step: int | None = None
+    first_step: int | None = None
+    """Number of the first step that this attempt completed."""
+    measured: bool = False
+    """Whether ``slice_size`` was found by measuring, and is settled now."""
+    deviations: tuple[str, ...] = ()
+    """In what way slices change the computation by more than rounding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """The attempt has a sentence for the person who runs it."""
+
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotFailed:
+    """A snapshot could not be saved; training went on."""
+
+    in_memory: bool
+    """In the memory tier; False: on disk."""
+    step: int | None
+    because: str
+    no_room: bool
+    """There was no space, or no quota, left; False: something else is wrong."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exited:
+    """The attempt is over, and none of its processes is left."""
+
+    evidence: Evidence
+    last_step: int | None
+    """Steps of the run that were done."""
+    snapshot_step: int | None
+    """Newest whole snapshot; 0 where there is none; None: could not be read."""
+    rss_bytes: int | None = None
+    """Host memory of training at its last heartbeat."""
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """A look at the attempt, every two seconds or sooner."""
+
+    look: Look
+    rss_bytes: int | None = None
+    host_seconds: float | None = None
+    """Until main memory runs out, at the present trend; None: it does not, or unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class StacksTaken:
+    """The stacks of the threads are written down, or cannot be had."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unkillable:
+    """SIGKILL does not end these processes: they hang in the kernel (D state)."""
+
+    pids: tuple[int, ...]
+    gpus: tuple[str, ...] = ()
+    """On which they hold memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestartDue:
+    """A restart is planned: at a step boundary, after a snapshot, nothing lost."""
+
+    because: str
+    averts: Diagnosis | None = None
+    """What it would have come to; None: nothing worth an incident."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryHigh:
+    """A resource is used beyond the threshold of the spec."""
+
+    resource: Resource
+    level: Level
+    step: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class DriverStuck:
+    """A process that asked the GPU driver cannot be killed: only a reboot helps."""
+
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
+class DrainRequested:
+    """Somebody wants the run to end with its state saved."""
+
+    by: str
+    """Such as ``SIGTERM`` or ``Ctrl-C``."""
+    at_once: bool = False
+    """What was saved is enough: nothing is waited for."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimeIsUp:
+    """The deadline in the state has passed."""
+
+
+@dataclass(frozen=True, slots=True)
+class GateClear:
+    """Nothing is left of the dead attempt: the next may start."""
+
+    quarantined: frozenset[str] | None = None
+    """GPUs that are out of use now: another run, or a person, may have changed that.
+    None: not known, so as before."""
+
+
+@dataclass(frozen=True, slots=True)
+class GateHeld:
+    """The next attempt cannot start yet; ``because`` names who or what holds it."""
+
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
+class GateUnknown:
+    """Whether the next attempt may start is not known yet: to be asked again soon."""
+
+
+Event = (
+    Spawned | SpawnFailed | Learned | Told | SnapshotFailed | Looked | Exited
+    | DrainRequested | RestartDue | MemoryHigh | StacksTaken | Unkillable | TimeIsUp
+    | GateClear | GateHeld | GateUnknown | DriverStuck
+)  # fmt: skip
+"""Any of them."""

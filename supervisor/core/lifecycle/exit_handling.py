@@ -1,0 +1,221 @@
+"""An attempt is over: what that was, and what follows."""
+
+from dataclasses import replace
+
+from supervisor.core.causes import Cause
+from supervisor.core.diagnosis.diagnose import diagnose
+from supervisor.core.diagnosis.evidence import Evidence
+from supervisor.core.diagnosis.examination import examined
+from supervisor.core.diagnosis.result import Diagnosis, Reason, Remedy, RemedyKind
+from supervisor.core.jobs.job_status import JobState
+from supervisor.core.lifecycle.effects import (
+    Effect,
+    End,
+    Quarantine,
+    RecordIncident,
+    Say,
+)
+from supervisor.core.lifecycle.events import Event, Exited
+from supervisor.core.lifecycle.memory_incident import planned
+from supervisor.core.lifecycle.run_state import OpenIncident, Run, Step
+from supervisor.core.remediation.history import AttemptHistory
+from supervisor.core.remediation.overrides import Treatment
+from supervisor.core.remediation.policy import Verdict
+from supervisor.core.text.log_level import Level
+from supervisor.core.text.units import format_duration, shortened
+
+EXIT_FINISHED = 0
+EXIT_GAVE_UP = 1
+EXIT_DRAINED = 75
+
+WORTHWHILE_STEPS = 10
+"""A restart for main memory that came sooner was in vain: so much is simply needed."""
+
+
+def exited(run: Run, event: Event, now: float) -> Step:
+    """The attempt is over."""
+    assert isinstance(event, Exited)  # noqa: S101  # by the table
+    told = event.evidence
+    killed = run.state is JobState.KILLING and run.drain_by is not None
+    evidence = replace(
+        told,
+        killed_because=run.killed_because,
+        stop_requested=told.stop_requested or killed,
+    )
+    if run.killed_because is not None and evidence.script_exit_code == 0:
+        evidence = replace(evidence, finished=True)  # it hung behind its own end
+    diagnosis = examined(diagnose(evidence), evidence, wanted=run.policy.terms.gpus)
+    history = run.history.updated(
+        cause=diagnosis.cause,
+        last_step=event.last_step,
+        snapshot_step=event.snapshot_step,
+        rss_bytes=event.rss_bytes,
+        rhythms=tuple(run.liveness.seen.values()),
+    )
+    over = replace(
+        run,
+        history=history,
+        treatment=_past_the_detour(run.treatment, history.last),
+        deadline=None,
+        waiting_since=now,
+        gate_holds=0,
+        killed_because=None,
+        stacks_awaited=False,
+        forgone=False,
+        resuming=None,
+        averts=None,
+    )
+    if evidence.finished:
+        ended = replace(over, state=JobState.FINISHED, message="finished")
+        return ended, (End(EXIT_FINISHED),)
+    if evidence.drained and run.resuming is not None:
+        return _planned(over, run.resuming, run.averts, evidence, now)
+    if evidence.drained:
+        return end_drained(over, _where_drained(event.last_step))
+    if _as_asked(run, event, diagnosis):
+        return end_drained(over, _where_ended(event))
+    return _failed(over, evidence, diagnosis, now)
+
+
+def _as_asked(run: Run, event: Exited, diagnosis: Diagnosis) -> bool:
+    """Whether it ended because somebody wanted that, and no more is lost than they knew:
+    no incident, as a drain is none. A snapshot that did not come in time is one."""
+    asked = run.drain_by is not None and diagnosis.cause is Cause.PREEMPTED
+    return asked and (run.forgone or event.last_step in {None, event.snapshot_step})
+
+
+def _where_ended(event: Exited) -> str:
+    if event.last_step is None:
+        return "ended before the first step"
+    saved = event.snapshot_step
+    newest = (
+        "there is no snapshot" if saved is None else f"the newest snapshot: {saved}"
+    )
+    return f"ended at step {event.last_step}; {newest}"
+
+
+def _past_the_detour(treatment: Treatment, last: AttemptHistory | None) -> Treatment:
+    """The way round a bad place is done once a snapshot was made on it."""
+    if treatment.detour is None or last is None:
+        return treatment
+    made, began = last.snapshot_step, last.restored_step
+    if made is None or began is None or made <= began:
+        return treatment
+    return replace(treatment, detour=None)
+
+
+def _planned(
+    run: Run,
+    because: str,
+    averts: Diagnosis | None,
+    evidence: Evidence,
+    now: float,
+) -> Step:
+    message = f"next attempt: {because}"
+    waiting = replace(
+        run,
+        state=JobState.WAITING,
+        history=run.history.updated(remedy=RemedyKind.RESTART),
+        treatment=_without_vain_restarts(run.treatment, run.history.last),
+        deadline=now,
+        message=message,
+    )
+    if averts is None:
+        return waiting, (Say(message),)
+    step = None if run.history.last is None else run.history.last.last_step
+    found = examined(averts, evidence, wanted=run.policy.terms.gpus)
+    record = planned(found, attempt=run.attempt, step=step)
+    incident = OpenIncident(attempt=run.attempt, failed_step=step, at=now)
+    return replace(waiting, open_incident=incident), (record, Say(message))
+
+
+def _without_vain_restarts(
+    treatment: Treatment, last: AttemptHistory | None
+) -> Treatment:
+    """Planned restarts spend no budget, so one that came to nothing is the last: if
+    memory runs out after it, that is a failure, and the budget decides."""
+    done = 0 if last is None else (last.last_step or 0) - (last.restored_step or 0)
+    if treatment.recycle_bytes is None or done >= WORTHWHILE_STEPS:
+        return treatment
+    return replace(treatment, recycle_bytes=None)
+
+
+def _where_drained(step: int | None) -> str:
+    return f"drained at step {step}" if step else "drained before the first step"
+
+
+def _failed(run: Run, evidence: Evidence, diagnosis: Diagnosis, now: float) -> Step:
+    verdict = _verdict(run, evidence, diagnosis)
+    last = run.history.last
+    step = None if last is None else last.last_step
+    record = RecordIncident(
+        attempt=run.attempt,
+        diagnosis=diagnosis,
+        remedy=verdict.remedy,
+        failed_step=step,
+        stacks=evidence.stacks,
+    )
+    failed = replace(
+        run,
+        history=run.history.updated(remedy=verdict.remedy.kind, rung=verdict.rung),
+        treatment=verdict.treatment,
+        quarantined=run.quarantined.union(verdict.quarantine),
+        open_incident=OpenIncident(attempt=run.attempt, failed_step=step, at=now),
+    )
+    kept_out = quarantine(run, verdict.quarantine, _first_reason(diagnosis))
+    next_run, effects = _after_verdict(failed, verdict.remedy, now)
+    return next_run, (record, *kept_out, *effects)
+
+
+def _first_reason(diagnosis: Diagnosis) -> str:
+    reasons = [*diagnosis.because, Reason(str(Cause(diagnosis.cause)), "cause")]
+    return shortened(reasons[0].text, 300)
+
+
+def _verdict(run: Run, evidence: Evidence, diagnosis: Diagnosis) -> Verdict:
+    """A run that was asked to end does; a GPU that failed is kept out all the same."""
+    verdict = run.policy.decide(
+        diagnosis,
+        evidence,
+        run.history,
+        run.treatment,
+        quarantined=run.quarantined,
+    )
+    if run.drain_by is None:
+        return verdict
+    because = "the run was asked to end"
+    remedy = Remedy(kind=RemedyKind.NONE, because=because)
+    return replace(verdict, remedy=remedy, treatment=run.treatment, rung=None)
+
+
+def _after_verdict(run: Run, remedy: Remedy, now: float) -> Step:
+    if remedy.kind is RemedyKind.STOP:
+        ended = replace(run, state=JobState.GAVE_UP, message=remedy.because)
+        said = Say(f"gave up: {remedy.because}", Level.ERROR)
+        return ended, (said, End(EXIT_GAVE_UP))
+    if remedy.kind is RemedyKind.NONE:
+        return end_drained(run, remedy.because)
+    wait = remedy.wait_seconds
+    when = f"next attempt in {format_duration(wait)}" if wait else "next attempt"
+    message = f"{when}: {remedy.because}"
+    waiting = replace(run, state=JobState.WAITING, deadline=now + wait, message=message)
+    return waiting, (Say(message),)
+
+
+def end_drained(run: Run, message: str) -> Step:
+    """The run has ended as it was asked to; it can be taken up again."""
+    ended = replace(
+        run, state=JobState.DRAINED, deadline=None, message=message, drain_by=None
+    )
+    return ended, (Say(message), End(EXIT_DRAINED))
+
+
+def quarantine(run: Run, gpus: tuple[str, ...], because: str) -> tuple[Effect, ...]:
+    """Keep ``gpus`` out of use, and say so: those that are not so already."""
+    new = tuple(gpu for gpu in gpus if gpu not in run.quarantined)
+    if not new:
+        return ()
+    listed = ", ".join(new)
+    text = f"{listed}: quarantined until `trainwarden quarantine --return` it"
+    said = Say(text, Level.WARNING)
+    return Quarantine(gpus=new, attempt=run.attempt, because=because), said

@@ -1,0 +1,202 @@
+"""How attempts are made to end: on request, by force, or for a new beginning."""
+
+from dataclasses import replace
+
+from supervisor.core.causes import Cause
+from supervisor.core.diagnosis.diagnose import diagnose
+from supervisor.core.diagnosis.evidence import Evidence
+from supervisor.core.diagnosis.result import Remedy, RemedyKind
+from supervisor.core.jobs.job_status import JobState
+from supervisor.core.lifecycle.effects import (
+    AskDrain,
+    Kill,
+    RecordIncident,
+    Say,
+    TakeStacks,
+)
+from supervisor.core.lifecycle.events import (
+    DrainRequested,
+    Event,
+    Looked,
+    RestartDue,
+    Unkillable,
+)
+from supervisor.core.lifecycle.exit_handling import end_drained, quarantine
+from supervisor.core.lifecycle.memory_incident import recycle
+from supervisor.core.lifecycle.run_state import Run, Step
+from supervisor.core.liveness.hang_detection import look
+from supervisor.core.text.log_level import Level
+from supervisor.core.text.units import format_duration
+
+STACKS_SECONDS = 15.0
+"""How long a hanging process has to show its stacks before it is killed without."""
+KILL_SECONDS = 10.0
+"""How long SIGKILL may take before it is sent, and reported, again."""
+REBOOT = (
+    "SIGKILL did not end the attempt: a process may hang in the driver (D state), "
+    "which only a reboot ends"
+)
+UNTIL_IT_ENDS = "nothing else can be started before"
+WITHOUT_IT = "it never runs again: the next attempt goes on without it"
+
+
+# --- while it runs --------------------------------------------------------------------
+
+
+def looked(run: Run, event: Event, now: float) -> Step:
+    """A look at the attempt: does it live, does it move, has it grown too large?"""
+    assert isinstance(event, Looked)  # noqa: S101  # by the table
+    liveness, hang = look(run.liveness, event.look, now=now)
+    seen = replace(run, liveness=liveness)
+    if hang is not None:
+        return _hung(seen, hang.sentence, now)
+    most = run.treatment.recycle_bytes
+    if most is not None and (event.rss_bytes or 0) >= most and _trains(run):
+        due = recycle(event.rss_bytes or 0, most=most, seconds=event.host_seconds)
+        return restart_due(seen, due, now)
+    return seen, ()
+
+
+def _trains(run: Run) -> bool:
+    """Whether this attempt has begun to train: a restart before would be in vain."""
+    return run.history.last is not None and run.history.last.restored_step is not None
+
+
+def _hung(run: Run, because: str, now: float) -> Step:
+    killing = replace(
+        run,
+        state=JobState.KILLING,
+        deadline=now + STACKS_SECONDS,
+        killed_because=because,
+        stacks_awaited=True,
+        message=because,
+    )
+    said = Say(f"attempt {run.attempt} hangs: {because}", Level.WARNING)
+    return killing, (said, TakeStacks())
+
+
+def restart_due(run: Run, event: Event, now: float) -> Step:
+    """Save, end, and start again: no failure, and nothing is lost."""
+    assert isinstance(event, RestartDue)  # noqa: S101  # by the table
+    drained, effects = drain(run, DrainRequested("a planned restart"), now)
+    resuming = replace(
+        drained, drain_by=None, resuming=event.because, averts=event.averts
+    )
+    return resuming, (Say(f"planned restart: {event.because}"), *effects)
+
+
+# --- asked to end ---------------------------------------------------------------------
+
+
+def drain(run: Run, event: Event, now: float) -> Step:
+    """Ask for a snapshot and the end."""
+    assert isinstance(event, DrainRequested)  # noqa: S101  # by the table
+    if event.at_once:
+        return _end_at_once(run, event, now)
+    message = (
+        f"{event.by}: saving a snapshot at the next step, then ending "
+        f"(at most {format_duration(run.grace_seconds)})"
+    )
+    draining = replace(
+        run,
+        state=JobState.DRAINING,
+        drain_by=event.by,
+        deadline=now + run.grace_seconds,
+        message=message,
+    )
+    return draining, (AskDrain(), Say(message))
+
+
+def drain_at_rest(run: Run, event: Event, _now: float) -> Step:
+    """Between two attempts everything is saved."""
+    assert isinstance(event, DrainRequested)  # noqa: S101  # by the table
+    return end_drained(run, f"{event.by}: ended between two attempts")
+
+
+def drain_again(run: Run, event: Event, now: float) -> Step:
+    """The second request does not wait; of a planned restart it only is the first."""
+    assert isinstance(event, DrainRequested)  # noqa: S101  # by the table
+    if event.at_once:
+        return _end_at_once(run, event, now)
+    if run.resuming is not None:
+        message = f"{event.by}: ending after the snapshot"
+        return replace(run, drain_by=event.by, resuming=None, message=message), ()
+    asked = replace(run, forgone=True)
+    return _kill(asked, f"{event.by} again: ending at once", now)
+
+
+def _end_at_once(run: Run, event: DrainRequested, now: float) -> Step:
+    """Whoever wants that may have given up on a snapshot, or on a planned restart."""
+    asked = replace(run, drain_by=event.by, forgone=True, resuming=None)
+    return _kill(asked, f"{event.by}: ending at once, at the newest snapshot", now)
+
+
+def note_drain(run: Run, event: Event, _now: float) -> Step:
+    """Asked to end when that cannot be done yet, or is being done."""
+    assert isinstance(event, DrainRequested)  # noqa: S101  # by the table
+    return replace(run, drain_by=event.by), ()
+
+
+def grace_over(run: Run, _event: Event, now: float) -> Step:
+    """It was asked, and did not end."""
+    return _kill(run, "the grace to save a snapshot is over: ending at once", now)
+
+
+def _kill(run: Run, because: str, now: float) -> Step:
+    killing = replace(
+        run, state=JobState.KILLING, deadline=now + KILL_SECONDS, message=because
+    )
+    return killing, (Say(because, Level.WARNING), Kill(because))
+
+
+def kill_now(run: Run, _event: Event, now: float) -> Step:
+    """The stacks are there, or time is up: now, or again."""
+    if run.stacks_awaited:
+        because = run.killed_because or run.message
+        killing = replace(run, deadline=now + KILL_SECONDS, stacks_awaited=False)
+        return killing, (Kill(because),)
+    said = () if run.message == REBOOT else (Say(REBOOT, Level.ERROR),)
+    killing = replace(run, deadline=now + KILL_SECONDS, message=REBOOT)
+    return killing, (*said, Kill(REBOOT))
+
+
+def stacks_taken(run: Run, event: Event, now: float) -> Step:
+    """Nothing more to wait for."""
+    return kill_now(run, event, now) if run.stacks_awaited else (run, ())
+
+
+def unkillable(run: Run, event: Event, now: float) -> Step:
+    """A process hangs in the kernel: say so once, and keep its GPU out of use.
+
+    Of the attempt itself: its end is awaited, however late. What is left of a dead one
+    never runs again and holds nobody up: the gate is looked at again at once.
+    """
+    assert isinstance(event, Unkillable)  # noqa: S101  # by the table
+    pids = ", ".join(str(pid) for pid in event.pids)
+    because = f"unkillable: process {pids} hangs in the kernel (D state); a reboot is needed"  # fmt: skip
+    alive = run.state is JobState.KILLING
+    if alive and run.killed_because == because:
+        return run, ()
+    known = replace(
+        run,
+        killed_because=because if alive else run.killed_because,
+        deadline=run.deadline if alive else now,
+        quarantined=run.quarantined.union(event.gpus),
+        message=because,
+    )
+    said = Say(because, Level.ERROR)
+    told = (*quarantine(run, event.gpus, because), said)
+    last = run.history.last
+    if not alive and last is not None and last.cause is Cause.UNKILLABLE:
+        return known, told  # the end of its attempt has that incident already
+    remedy = Remedy(
+        kind=RemedyKind.WAIT if alive else RemedyKind.GO_ON,
+        because=UNTIL_IT_ENDS if alive else WITHOUT_IT,
+    )
+    record = RecordIncident(
+        attempt=run.attempt,
+        diagnosis=diagnose(Evidence(exit=None, killed_because=because)),
+        remedy=remedy,
+        failed_step=None if last is None else last.last_step,
+    )
+    return known, (record, *told)

@@ -1,0 +1,236 @@
+"""The life of a run as one table.
+
+1. A state and an event that the table does not name change nothing.
+2. A timeout is an event: the state holds its deadline, the loop sends ``TimeIsUp``.
+3. Nothing here acts: ``step`` returns what is to be done, and the loop does it.
+4. One attempt at a time: an attempt is launched only from ``waiting``, and only after
+   the gate found nothing left of the one before.
+5. Every end of an attempt has a diagnosis, every failure an incident.
+6. A launch that no process came of is tried again, later and later, and spends no budget
+   of training's; after many in a row the run gives up.
+7. A hang is judged, shown (the stacks of its threads) and only then killed.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from supervisor.core.causes import Cause
+from supervisor.core.jobs.job_status import JobState
+from supervisor.core.lifecycle import stopping as end
+from supervisor.core.lifecycle.effects import CheckGate, End, Launch, Say
+from supervisor.core.lifecycle.events import (
+    DrainRequested,
+    DriverStuck,
+    Event,
+    Exited,
+    GateClear,
+    GateHeld,
+    GateUnknown,
+    Learned,
+    Looked,
+    MemoryHigh,
+    RestartDue,
+    SnapshotFailed,
+    Spawned,
+    SpawnFailed,
+    StacksTaken,
+    TimeIsUp,
+    Told,
+    Unkillable,
+)
+from supervisor.core.lifecycle.exit_handling import (
+    EXIT_DRAINED,
+    EXIT_FINISHED,
+    EXIT_GAVE_UP,
+    exited,
+)
+from supervisor.core.lifecycle.progress_handling import (
+    driver_stuck,
+    learned,
+    memory_high,
+    told,
+    unsaved,
+)
+from supervisor.core.lifecycle.run_state import Run, Step, Transition
+from supervisor.core.remediation.overrides import NOTHING
+from supervisor.core.remediation.slice_growth import regrown
+from supervisor.core.text.log_level import Level
+from supervisor.core.text.units import format_duration
+
+GATE_SECONDS = 1.0
+GATE_SECONDS_MOST = 30.0
+"""How often a held gate is looked at again: less and less often."""
+GATE_SOON_SECONDS = 0.1
+"""... as long as it is not known who might hold it."""
+
+LAUNCHES = 15
+LAUNCH_SECONDS_MOST = 60.0
+"""After so many in a row that failed a run gives up: 1, 2, 4 … seconds apart, in all ten
+minutes. A machine that shuts down, a busy systemd or a full disk pass by."""
+
+
+def step(run: Run, event: Event, *, now: float) -> Step:
+    """What becomes of ``run`` when ``event`` happens at ``now`` (monotonic seconds)."""
+    transition = TABLE.get((run.state, type(event)))
+    return (run, ()) if transition is None else transition.act(run, event, now)
+
+
+def _check_gate(run: Run, _event: Event, now: float) -> Step:
+    since = now if run.waiting_since is None else run.waiting_since
+    awaited = run.treatment.awaited
+    if awaited is not None and awaited.patience_seconds is not None:
+        awaited = awaited if now - since < awaited.patience_seconds else None
+    return replace(run, deadline=None, waiting_since=since), (CheckGate(awaited),)
+
+
+def _gate_held(run: Run, event: Event, now: float) -> Step:
+    assert isinstance(event, GateHeld)  # noqa: S101  # by the table
+    message = f"waiting: {event.because}"
+    said = () if message == run.message else (Say(message),)
+    wait = min(GATE_SECONDS * 2**run.gate_holds, GATE_SECONDS_MOST)
+    held = replace(
+        run,
+        deadline=now + wait,
+        gate_holds=min(run.gate_holds + 1, 10),
+        message=message,
+    )
+    return held, said
+
+
+def _gate_unknown(run: Run, _event: Event, now: float) -> Step:
+    return replace(run, deadline=now + GATE_SOON_SECONDS), ()
+
+
+def _launch(run: Run, event: Event, _now: float) -> Step:
+    assert isinstance(event, GateClear)  # noqa: S101  # by the table
+    kept = run.quarantined if event.quarantined is None else event.quarantined
+    number = run.attempt + 1
+    treatment = replace(regrown(run.treatment, run.history), awaited=None)
+    stored = None if treatment == NOTHING else treatment
+    launched = replace(
+        run,
+        state=JobState.LAUNCHING,
+        attempt=number,
+        history=run.history.begun(number).updated(treatment=stored),
+        treatment=treatment,
+        quarantined=kept,
+        liveness=run.liveness.fresh(run.history.rhythms, hangs=_hangs(run)),
+        unsaved=frozenset(),
+        deadline=None,
+        waiting_since=None,
+        gate_holds=0,
+        message=f"starting attempt {number}",
+    )
+    return launched, (Launch(number=number, treatment=treatment),)
+
+
+def _hangs(run: Run) -> int:
+    """How many attempts in a row were killed for a hang, without progress."""
+    last = run.history.last
+    if last is None or last.cause is not Cause.STALLED:
+        return 0
+    return run.history.fruitless(Cause.STALLED)
+
+
+def _spawned(run: Run, event: Event, now: float) -> Step:
+    assert isinstance(event, Spawned)  # noqa: S101  # by the table
+    running = replace(run, state=JobState.RUNNING, message=f"attempt {run.attempt}")
+    begun = "still runs: taken over" if event.taken_over else "started"
+    said = Say(f"attempt {run.attempt} {begun}, pid {event.pid}")
+    if run.drain_by is not None:  # asked for while the attempt was being started
+        draining, effects = end.drain(running, DrainRequested(run.drain_by), now)
+        return draining, (said, *effects)
+    return running, (said,)
+
+
+def _spawn_failed(run: Run, event: Event, now: float) -> Step:
+    assert isinstance(event, SpawnFailed)  # noqa: S101  # by the table
+    history = run.history.updated(cause=Cause.NONE, started=False)
+    failed = replace(run, history=history, deadline=None)
+    if run.drain_by is not None:  # asked for while the attempt was being started
+        return end.drain_at_rest(failed, DrainRequested(run.drain_by), now)
+    tries = history.unstarted()
+    if event.lasting or tries >= LAUNCHES:
+        often = "" if event.lasting else f", {tries} times in a row"
+        message = f"gave up: attempts could not be started{often}: {event.because}"
+        ended = replace(failed, state=JobState.GAVE_UP, message=message)
+        return ended, (Say(message, Level.ERROR), End(EXIT_GAVE_UP))
+    wait = min(2.0 ** max(tries - 1, 0), LAUNCH_SECONDS_MOST)
+    when = format_duration(wait)
+    message = f"could not be started, next try in {when}: {event.because}"
+    again = replace(
+        failed, state=JobState.WAITING, deadline=now + wait, message=message
+    )
+    return again, (Say(message, Level.WARNING),)
+
+
+def _rows() -> tuple[Transition, ...]:
+    s = JobState
+    unstarted = (s.WAITING, s.DRAINED, s.GAVE_UP)
+    over = (s.FINISHED, s.DRAINED, s.WAITING, s.GAVE_UP)
+    ended = "the attempt ended"
+    look_at = (s.RUNNING, s.KILLING, s.DRAINING)
+    rows = (
+        (s.WAITING, TimeIsUp, (s.WAITING,), _check_gate, "back-off over: check the gate"),
+        (s.WAITING, GateHeld, (s.WAITING,), _gate_held, "something is left: wait"),
+        (s.WAITING, GateUnknown, (s.WAITING,), _gate_unknown, "not known yet: ask again"),
+        (s.WAITING, GateClear, (s.LAUNCHING,), _launch, "gate clear"),
+        (s.WAITING, Unkillable, (s.WAITING,), end.unkillable, "D state"),
+        (s.WAITING, DrainRequested, (s.DRAINED,), end.drain_at_rest, "asked to end"),
+        (s.LAUNCHING, Spawned, (s.RUNNING, s.DRAINING), _spawned, "training started"),
+        (s.LAUNCHING, SpawnFailed, unstarted, _spawn_failed, "could not start"),
+        (s.LAUNCHING, DrainRequested, (s.LAUNCHING,), end.note_drain, "asked to end: noted"),
+        (s.RUNNING, Learned, (s.RUNNING,), learned, "news"),
+        (s.RUNNING, Told, (s.RUNNING,), told, "a sentence"),
+        (s.RUNNING, SnapshotFailed, (s.RUNNING,), unsaved, "not saved"),
+        (s.RUNNING, Looked, look_at, end.looked, "it hangs, or grew too large"),
+        (s.RUNNING, MemoryHigh, (s.RUNNING,), memory_high, "memory nearly full"),
+        (s.RUNNING, DriverStuck, (s.RUNNING,), driver_stuck, "GPU driver hangs"),
+        (s.RUNNING, RestartDue, (s.DRAINING,), end.restart_due, "planned restart"),
+        (s.RUNNING, DrainRequested, (s.DRAINING, s.KILLING), end.drain, "asked to end"),
+        (s.RUNNING, Exited, over, exited, ended),
+        (s.DRAINING, Learned, (s.DRAINING,), learned, "news"),
+        (s.DRAINING, Told, (s.DRAINING,), told, "a sentence"),
+        (s.DRAINING, SnapshotFailed, (s.DRAINING,), unsaved, "not saved"),
+        (s.DRAINING, DrainRequested, (s.DRAINING, s.KILLING), end.drain_again, "asked again"),
+        (s.DRAINING, TimeIsUp, (s.KILLING,), end.grace_over, "grace over"),
+        (s.DRAINING, Exited, over, exited, ended),
+        (s.KILLING, StacksTaken, (s.KILLING,), end.stacks_taken, "stacks are there"),
+        (s.KILLING, TimeIsUp, (s.KILLING,), end.kill_now, "still there"),
+        (s.KILLING, Unkillable, (s.KILLING,), end.unkillable, "D state"),
+        (s.KILLING, DrainRequested, (s.KILLING,), end.note_drain, "asked to end: noted"),
+        (s.KILLING, Exited, over, exited, ended),
+    )  # fmt: skip
+    return tuple(
+        Transition(source=a, event=b, targets=c, act=d, label=e)
+        for a, b, c, d, e in rows
+    )
+
+
+TABLE: Mapping[tuple[JobState, type], Transition] = {
+    (row.source, row.event): row for row in _rows()
+}
+
+
+def diagram() -> str:
+    """The table as a Mermaid state diagram; news and waiting in place left out."""
+    lines = ["stateDiagram-v2", "    [*] --> waiting"]
+    lines += [
+        f"    {row.source} --> {target}: {row.label}"
+        for row in TABLE.values()
+        for target in row.targets
+        if target is not row.source
+    ]
+    lines += [f"    {state} --> [*]" for state in JobState if state.ended]
+    return "\n".join(lines)
+
+
+__all__ = [
+    "EXIT_DRAINED",
+    "EXIT_FINISHED",
+    "EXIT_GAVE_UP",
+    "TABLE",
+    "Run",
+    "diagram",
+    "step",
+]

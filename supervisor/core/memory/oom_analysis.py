@@ -1,0 +1,300 @@
+"""The autopsy of an attempt that ran out of memory: which kind, and who held what.
+
+The verdicts, each asked in this order; the first that holds is told:
+
+1. *host*: main memory, not the device's.
+2. *oversize*: one request above the whole limit. Nothing can make room for it.
+3. *foreign tenant*: the allocator might still have grown by the request, and somebody
+   else holds at least as much of the device.
+4. *fragmentation*: enough was free, in no block that large.
+5. *leak*: what lay in memory between steps had grown steadily, and by more than what
+   was missing.
+6. *capacity*: a step needs more than there is.
+"""
+
+import enum
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from supervisor.core.causes import Cause
+from supervisor.core.gpu.assignment import GpuProcess
+from supervisor.core.memory.bfc_map import MemoryMap
+from supervisor.core.memory.figures import MemoryFigures, OomKind, verdict
+from supervisor.core.memory.forecast import Forecast, Resource
+from supervisor.wire.memory_answer import Answer, Variable
+
+LARGEST = 8
+"""Chunks that are named."""
+
+
+class OomVerdict(enum.StrEnum):
+    """Why memory did not suffice."""
+
+    CAPACITY = "capacity"
+    FRAGMENTATION = "fragmentation"
+    OVERSIZE = "oversize"
+    FOREIGN_TENANT = "foreign_tenant"
+    LEAK = "leak"
+    HOST = "host"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """What is known of memory at the end, beside the diagnosis. None: not known."""
+
+    memory_map: MemoryMap | None = None
+    """Every chunk at the failure."""
+    answer: Answer | None = None
+    """What training itself said of who holds what."""
+    forecasts: tuple[Forecast, ...] = ()
+    between_steps_bytes: int | None = None
+    """In use at the last step boundary that was seen."""
+    jit: bool | None = None
+    """Whether the train step was compiled by XLA."""
+    tenants: tuple[GpuProcess, ...] = ()
+    """Processes of others on the device."""
+    unnamed_bytes: int = 0
+    """In use on the device by processes that the driver does not name."""
+    text: str = ""
+    """What was said of the failure: the exception, and lines of the log."""
+
+
+NOTHING_FOUND = Findings()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holder:
+    """Who holds a part of what was in use."""
+
+    what: str
+    bytes: int
+    count: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedChunk:
+    """A large chunk. ``name``: whose it is; empty where nobody knows."""
+
+    bytes: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Growth:
+    """How memory had grown at step boundaries, up to the failure."""
+
+    resource: Resource
+    bytes_per_second: float
+    grown_bytes: float
+    confidence: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Autopsy:
+    """In the shape that ``incidents --json`` prints. None: not known."""
+
+    verdict: OomVerdict | None
+    asked_by: str | None
+    """The op that asked for it."""
+    shape: tuple[int, ...] | None
+    dtype: str | None
+    jit: bool | None
+    growth: Growth | None
+    holders: tuple[Holder, ...]
+    largest: tuple[NamedChunk, ...]
+    tenants: tuple[Holder, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object with the fields by name."""
+        return asdict(self)
+
+
+def autopsy_of(
+    cause: Cause, memory: MemoryFigures | None, findings: Findings
+) -> Autopsy | None:
+    """The autopsy; None for what was no shortage of memory."""
+    if cause not in OUT_OF_MEMORY:
+        return None
+    resource = Resource.HOST if cause is Cause.HOST_OOM else Resource.DEVICE
+    growth = growth_of(findings.forecasts, resource)
+    shape, dtype = shape_in(findings.text)
+    return Autopsy(
+        verdict=_verdict(cause, memory, findings, growth),
+        asked_by=op_in(findings.text),
+        shape=shape,
+        dtype=dtype,
+        jit=findings.jit,
+        growth=growth,
+        holders=holders_of(findings, memory, host=cause is Cause.HOST_OOM),
+        largest=_largest(findings),
+        tenants=_tenants(findings),
+    )
+
+
+def _tenants(findings: Findings) -> tuple[Holder, ...]:
+    found = [
+        Holder(what=f"process {one.pid} ({one.name})", bytes=one.used_bytes or 0)
+        for one in findings.tenants
+    ]
+    if findings.unnamed_bytes:
+        what = "processes that the driver does not name (of another container, say)"
+        found.append(Holder(what=what, bytes=findings.unnamed_bytes))
+    return tuple(found)
+
+
+OUT_OF_MEMORY = frozenset(
+    {Cause.DEVICE_OOM, Cause.DEVICE_OOM_FRAGMENTATION, Cause.HOST_OOM}
+)
+
+
+def _verdict(
+    cause: Cause,
+    memory: MemoryFigures | None,
+    findings: Findings,
+    growth: Growth | None,
+) -> OomVerdict | None:
+    if cause is Cause.HOST_OOM:
+        return OomVerdict.HOST
+    kind = None if memory is None else verdict(memory)
+    if memory is None or kind is None:
+        return _without_figures(cause, growth)
+    if kind is not OomKind.OVERSIZE and _taken_by_others(memory, findings):
+        return OomVerdict.FOREIGN_TENANT
+    if kind is OomKind.CAPACITY and growth is not None:
+        return (
+            OomVerdict.LEAK if growth.grown_bytes >= _missing(memory) else _SAME[kind]
+        )
+    return _SAME[kind]
+
+
+def _without_figures(cause: Cause, growth: Growth | None) -> OomVerdict | None:
+    """What the trend alone tells, of a restart that was planned before a failure."""
+    if cause is Cause.DEVICE_OOM_FRAGMENTATION:
+        return OomVerdict.FRAGMENTATION
+    return None if growth is None else OomVerdict.LEAK
+
+
+_SAME = {
+    OomKind.OVERSIZE: OomVerdict.OVERSIZE,
+    OomKind.FRAGMENTATION: OomVerdict.FRAGMENTATION,
+    OomKind.CAPACITY: OomVerdict.CAPACITY,
+}
+
+
+def _taken_by_others(memory: MemoryFigures, findings: Findings) -> bool:
+    """The pool might have grown by the request, had others left room for it."""
+    asked = memory.requested_bytes or 0
+    held = sum(one.bytes for one in _tenants(findings))
+    return held >= asked > 0 and (memory.growth_bytes or 0) >= asked
+
+
+def _missing(memory: MemoryFigures) -> int:
+    """What was asked for beyond all that was left."""
+    left = (memory.free_bytes or 0) + (memory.growth_bytes or 0)
+    return (memory.requested_bytes or 0) - left
+
+
+def growth_of(forecasts: Sequence[Forecast], resource: Resource) -> Growth | None:
+    """The growth of ``resource``; None: it did not grow, as far as one can tell."""
+    for forecast in forecasts:
+        if forecast.resource is resource and forecast.seconds is not None:
+            return Growth(
+                resource=resource,
+                bytes_per_second=forecast.growth,
+                grown_bytes=forecast.grown,
+                confidence=forecast.confidence,
+            )
+    return None
+
+
+_OPS = (
+    re.compile(r"\{\{(?:function_)?node ([^}]+)\}\}"),
+    re.compile(r"\[\[\{?\{?node ([^}\]]+)\}?\}?\]\]"),
+    re.compile(r"\[Op:(\w+)\]"),
+    re.compile(r"Node: '([^']+)'"),
+)
+"""How TensorFlow names the op of an error: a node of a graph, or an eager op."""
+_SHAPE = re.compile(
+    r"OOM when allocating tensor (?:with|of) shape\s?\[(?P<shape>[\d,]*)\]"
+    r"(?: and type (?P<dtype>\w+))?"
+)
+
+
+def op_in(text: str) -> str | None:
+    """The op that an error names; None: it names none."""
+    for pattern in _OPS:
+        for match in pattern.finditer(text):
+            if not match[1].startswith("__wrapped__"):  # the runtime's own cover
+                return match[1].strip()[:200]
+    return None
+
+
+def shape_in(text: str) -> tuple[tuple[int, ...] | None, str | None]:
+    """Shape and type of the tensor that was asked for, where they are told."""
+    match = _SHAPE.search(text)
+    if match is None:
+        return None, None
+    extents = tuple(int(extent) for extent in filter(None, match["shape"].split(",")))
+    return extents, match["dtype"]
+
+
+def holders_of(
+    findings: Findings, memory: MemoryFigures | None, *, host: bool = False
+) -> tuple[Holder, ...]:
+    """Who holds what was in use, the largest first; what nobody claims is told too."""
+    answer = findings.answer
+    variables = () if answer is None or host else answer.variables
+    kind = "array" if host else "tensor"
+    found = _variables(variables)
+    kept = () if answer is None else answer.kept
+    found += [
+        Holder(
+            what=f"kept by {one.where}: {one.example}", bytes=one.bytes, count=one.count
+        )
+        for one in kept
+        if one.kind == kind
+    ]
+    named = sum(one.bytes for one in found)
+    between, used = findings.between_steps_bytes, None if memory is None else memory.in_use_bytes  # fmt: skip
+    if not host and between is not None:
+        rest = between - named
+        what = "between steps, by others (input pipeline, caches)"
+        found += [Holder(what=what, bytes=rest)] if rest > 0 else []
+        step = 0 if used is None else used - between
+        found += [Holder(what="the step that failed", bytes=step)] if step > 0 else []
+    return tuple(sorted(found, key=lambda one: -one.bytes))
+
+
+def _variables(variables: Sequence[Variable]) -> list[Holder]:
+    groups: dict[str, list[Variable]] = {}
+    for one in variables:
+        groups.setdefault(one.name.partition(":")[0], []).append(one)
+    return [
+        Holder(
+            what=f"variables: {group}",
+            bytes=sum(one.bytes for one in members),
+            count=len(members),
+        )
+        for group, members in groups.items()
+        if any(one.bytes for one in members)
+    ]
+
+
+def _largest(findings: Findings) -> tuple[NamedChunk, ...]:
+    if findings.memory_map is None:
+        return ()
+    known = labels(findings.answer)
+    used = [chunk for chunk in findings.memory_map.chunks if chunk.in_use]
+    used.sort(key=lambda chunk: -chunk.size)
+    return tuple(
+        NamedChunk(bytes=chunk.size, name=known.get(chunk.address, chunk.op_name))
+        for chunk in used[:LARGEST]
+    )
+
+
+def labels(answer: Answer | None) -> dict[int, str]:
+    """Names of variables by the address of their value."""
+    variables = () if answer is None else answer.variables
+    return {one.address: one.name for one in variables if one.address is not None}

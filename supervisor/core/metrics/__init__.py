@@ -1,0 +1,1 @@
+"""The catalog of metrics, and the values that they are rendered from."""

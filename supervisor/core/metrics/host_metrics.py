@@ -1,0 +1,141 @@
+"""The metrics of the host: what training uses of it, its disks, and who measures."""
+
+from collections.abc import Callable, Iterator
+
+from supervisor.core.metrics.machine_state import CgroupMemory, Machine, Space, TreeUse
+from supervisor.core.metrics.metric import (
+    Kind,
+    Lifetime,
+    Point,
+    ReadMachine,
+    Value,
+    of_machine,
+)
+
+
+def _tree(get: Callable[[TreeUse], Value]) -> ReadMachine:
+    return lambda machine: (((run,), get(use)) for run, use in machine.trees.items())
+
+
+def _cgroup(get: Callable[[CgroupMemory], Value]) -> ReadMachine:
+    return _tree(lambda use: None if use.cgroup is None else get(use.cgroup))
+
+
+def _space(get: Callable[[Space], Value]) -> ReadMachine:
+    return lambda machine: (((name,), get(one)) for name, one in machine.spaces.items())
+
+
+def _success(machine: Machine) -> Iterator[Point]:
+    return (
+        ((name,), float(collector.success))
+        for name, collector in machine.collectors.items()
+    )
+
+
+def _duration(machine: Machine) -> Iterator[Point]:
+    return (
+        ((name,), collector.seconds) for name, collector in machine.collectors.items()
+    )
+
+
+_OF_RUN = ("run",)
+
+HOST_METRICS = tuple(
+    of_machine(
+        name,
+        text,
+        read,
+        unit=unit,
+        kind=kind,
+        labels=_OF_RUN,
+        lifetime=Lifetime.ATTEMPT,
+        source=source,
+        part=lambda machine: machine.trees,  # looked at every few seconds
+    )
+    for name, unit, kind, source, text, read in (
+        (
+            "processes_resident_memory", "bytes", Kind.GAUGE, "/proc",
+            "Main memory that all processes of the attempt have resident.",
+            _tree(lambda use: use.resident_bytes),
+        ),
+        (
+            "processes_proportional_memory", "bytes", Kind.GAUGE, "/proc",
+            "The same with shared pages divided among their users; measured seldom.",
+            _tree(lambda use: use.proportional_bytes),
+        ),
+        (
+            "processes_cpu", "seconds", Kind.COUNTER, "/proc",
+            "Processor time of all processes of the run.",
+            _tree(lambda use: use.cpu_seconds),
+        ),
+        (
+            "processes", "", Kind.GAUGE, "/proc",
+            "Processes of the attempt.",
+            _tree(lambda use: use.processes),
+        ),
+        (
+            "processes_threads", "", Kind.GAUGE, "/proc",
+            "Threads of all processes of the attempt.",
+            _tree(lambda use: use.threads),
+        ),
+        (
+            "processes_open_files", "", Kind.GAUGE, "/proc",
+            "File descriptors that all processes of the attempt have open.",
+            _tree(lambda use: use.descriptors),
+        ),
+        (
+            "cgroup_memory_used", "bytes", Kind.GAUGE, "cgroup",
+            "Memory charged to the cgroup that training is in.",
+            _cgroup(lambda cgroup: cgroup.used_bytes),
+        ),
+        (
+            "cgroup_memory_limit", "bytes", Kind.GAUGE, "cgroup",
+            "The most that may be charged to it; absent without a limit.",
+            _cgroup(lambda cgroup: cgroup.limit_bytes),
+        ),
+        (
+            "cgroup_memory_refusals", "", Kind.COUNTER, "cgroup",
+            "How often that limit was hit.",
+            _cgroup(lambda cgroup: cgroup.refusals),
+        ),
+        (
+            "cgroup_oom_kills", "", Kind.COUNTER, "cgroup",
+            "Processes that the kernel killed there for want of memory.",
+            _cgroup(lambda cgroup: cgroup.oom_kills),
+        ),
+    )
+)  # fmt: skip
+
+EXPORTER_METRICS = (
+    of_machine(
+        "filesystem_size",
+        "Size of the file system of the state directory, and of that of snapshots in memory.",
+        _space(lambda space: space.size),
+        unit="bytes",
+        labels=("filesystem",),
+        source="statvfs",
+    ),
+    of_machine(
+        "filesystem_free",
+        "What of it may still be written.",
+        _space(lambda space: space.free),
+        unit="bytes",
+        labels=("filesystem",),
+        source="statvfs",
+    ),
+    of_machine(
+        "collector_success",
+        "1 if what it measures is from now, 0 if it hangs or fails.",
+        _success,
+        labels=("collector",),
+        source="exporter",
+    ),
+    of_machine(
+        "collector_duration",
+        "How long its last round took.",
+        _duration,
+        unit="seconds",
+        labels=("collector",),
+        source="exporter",
+    ),
+)

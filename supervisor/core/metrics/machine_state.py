@@ -1,0 +1,100 @@
+"""The machine as the exporter shows it: GPUs, processes, memory and disks, as values."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from supervisor.core.gpu.gpu_readings import Gpu
+from supervisor.core.gpu.xids import XidLog
+
+COLLECTORS = ("host", "kernel_log", "nvml")
+"""Who measures. ``kernel_log`` and ``nvml`` only where a GPU is to be expected."""
+FILESYSTEMS = ("state", "memory")
+"""The state directory's, and the one that snapshots in memory lie in."""
+KEPT_OUT = ("out_of_service", "quarantine")
+"""Why a GPU is given to nobody: a person took it out, or it failed under a run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collector:
+    """How somebody's last round of measuring went."""
+
+    success: bool
+    seconds: float | None = None
+    """How long it took; None: there was none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CgroupMemory:
+    """The memory cgroup that training is in. None: not told by this kernel."""
+
+    used_bytes: int | None
+    limit_bytes: int | None
+    """None: no limit as well."""
+    oom_kills: int | None
+    refusals: int | None
+    """How often the limit was hit: v1's ``failcnt``, v2's ``max``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeUse:
+    """What the processes of one attempt use together. None: may not be read."""
+
+    resident_bytes: int
+    proportional_bytes: int | None
+    """Shared pages divided among those that share them; measured seldom."""
+    cpu_seconds: float
+    """Since the run began to be watched, ended processes included."""
+    processes: int
+    threads: int
+    descriptors: int | None
+    cgroup: CgroupMemory | None
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """Room on a file system, in bytes; ``free`` for whom the supervisor runs as."""
+
+    size: int
+    free: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """Everything that is measured beside the runs' own telemetry."""
+
+    driver: str = ""
+    gpus: tuple[Gpu, ...] = ()
+    xids: XidLog = field(default_factory=XidLog)
+    owners: Mapping[int, str] = field(default_factory=dict[int, str])
+    """The run that a process belongs to, by its pid."""
+    trees: Mapping[str, TreeUse] = field(default_factory=dict[str, TreeUse])
+    """By run: those that have processes now."""
+    spaces: Mapping[str, Space] = field(default_factory=dict[str, Space])
+    """By one of ``FILESYSTEMS``."""
+    collectors: Mapping[str, Collector] = field(default_factory=dict[str, Collector])
+    """By one of ``COLLECTORS``."""
+    kept_out: Mapping[str, Collection[str]] = field(
+        default_factory=dict[str, Collection[str]]
+    )
+    """GPUs by one of ``KEPT_OUT``, by UUID, or by number where the driver was silent
+    then. One that is missing cannot be told now."""
+
+
+def process_memory(machine: Machine, gpu: Gpu) -> dict[str, int]:
+    """Bytes on ``gpu`` by run; what the driver does not tell is left out."""
+    held: dict[str, int] = {}
+    for process in gpu.processes or ():
+        run = machine.owners.get(process.pid)
+        if run is not None and process.bytes is not None:
+            held[run] = held.get(run, 0) + process.bytes
+    return held
+
+
+def foreign_memory(machine: Machine, gpu: Gpu) -> int | None:
+    """Bytes on ``gpu`` of processes that belong to no run; None: not known."""
+    if gpu.processes is None:
+        return None
+    strangers = [one for one in gpu.processes if one.pid not in machine.owners]
+    if any(one.bytes is None for one in strangers):
+        return None
+    return sum(one.bytes or 0 for one in strangers)

@@ -1,0 +1,130 @@
+"""What a rung of a ladder makes of the treatment that was in force."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from supervisor.core.causes import Cause
+from supervisor.core.gpu.assignment import tenants, usable
+from supervisor.core.remediation.conditions import (
+    culprits,
+    first_bad_step,
+    last_good_step,
+    visible_gpus,
+)
+from supervisor.core.remediation.escalation import Allow, Case, Change
+from supervisor.core.remediation.microbatch_planner import BELOW_FAILED, next_plan
+from supervisor.core.remediation.observations import observations
+from supervisor.core.remediation.overrides import Awaited, Detour
+
+MARGIN_STEPS = 1
+"""So many more steps are skipped before and after those where the loss was lost."""
+LOWER_RATE = 0.5
+LEAK_PART = 0.7
+"""A planned restart at this part of the host memory with which it was killed."""
+ROOM_FACTOR = 2.0
+LEAST_ROOM_BYTES = 64 << 20
+"""Room that a new attempt needs: twice the newest snapshot, and some for its output."""
+
+
+def smaller_slices(case: Case) -> Change | None:
+    """Slices below all that failed."""
+    plan = next_plan(observations(case.history), batch=case.history.batch)
+    if plan is None:
+        return None
+    return Change(replace(case.treatment, plan=plan), plan.because)
+
+
+def settings(**fields: object) -> "Settings":
+    """Sets these fields of the treatment."""
+    return Settings(fields)
+
+
+class Settings:
+    """Sets fields of the treatment; None where they are in force already."""
+
+    def __init__(self, fields: Mapping[str, object]) -> None:
+        self._fields = fields
+
+    def __call__(self, case: Case) -> Change | None:
+        """What it makes of the case's treatment."""
+        after = replace(case.treatment, **self._fields)  # type: ignore[arg-type]  # by name
+        return None if after == case.treatment else Change(after)
+
+
+def another_gpu(case: Case) -> Change | None:
+    """Without the GPU that failed; None: no other is known."""
+    suspects = culprits(case)
+    if not suspects:
+        return None
+    avoid = (*case.treatment.avoid, *suspects)
+    left = usable(case.terms.gpus, case.gpus, without=case.quarantined.union(avoid))
+    if not left:
+        return None
+    because = f"{', '.join(suspects)} is left out; {left[0]} takes its place"
+    return Change(replace(case.treatment, avoid=avoid), because)
+
+
+def without_tenants(case: Case) -> Change | None:
+    """A GPU that nobody else uses; None: there is none."""
+    change = another_gpu(case)
+    if change is None:
+        return None
+    left = usable(
+        case.terms.gpus,
+        case.gpus,
+        without=case.quarantined.union(change.treatment.avoid),
+    )
+    taken = tenants(case.gpus, gpus=left or (), ours=case.evidence.own_pids)
+    return None if taken else change
+
+
+def wait_for_tenants(case: Case) -> Change:
+    """Start again once they are gone."""
+    who = tenants(case.gpus, gpus=visible_gpus(case), ours=case.evidence.own_pids)
+    listed = ", ".join(f"{one.name} (pid {one.pid})" for one in who[:3])
+    awaited = Awaited(tenants_gone=True, patience_seconds=case.terms.patience_seconds)
+    because = f"{listed} holds memory on the GPU: wait until it is free"
+    return Change(replace(case.treatment, awaited=awaited), because)
+
+
+def wait_for_room(case: Case) -> Change:
+    """Start again once the disk has room."""
+    newest = case.evidence.snapshot_bytes or 0
+    needed = max(int(ROOM_FACTOR * newest), LEAST_ROOM_BYTES)
+    return Change(replace(case.treatment, awaited=Awaited(room_bytes=needed)))
+
+
+def before_the_loss_was_lost(case: Case) -> Change:
+    """Go on from a snapshot of before the first step whose loss may have been bad.
+
+    The loss of a step is computed before its update, so an update may have spoilt the
+    weights one step before the loss shows it.
+    """
+    detour = Detour(restore_before_step=last_good_step(case))
+    return Change(replace(case.treatment, detour=detour))
+
+
+def around_the_loss(case: Case) -> Change:
+    """As above, and not through the same batches at the same rate."""
+    allowed = case.terms.allowed
+    good, bad = last_good_step(case), first_bad_step(case)
+    skip = (max(good - MARGIN_STEPS, 0), bad + MARGIN_STEPS)
+    detour = Detour(
+        restore_before_step=good,
+        skip=skip if Allow.SKIP_BATCHES in allowed else None,
+        rate_factor=LOWER_RATE if Allow.LOWER_RATE in allowed else 1.0,
+    )
+    return Change(replace(case.treatment, detour=detour))
+
+
+def recycled(case: Case) -> Change | None:
+    """Planned restarts before host memory runs out."""
+    sizes = [
+        a.rss_bytes
+        for a in case.history.attempts
+        if a.cause is Cause.HOST_OOM and a.rss_bytes is not None
+    ]
+    aim = int(LEAK_PART * min(sizes))
+    if case.treatment.recycle_bytes is not None:
+        aim = min(aim, int(BELOW_FAILED * case.treatment.recycle_bytes))
+    return Change(replace(case.treatment, recycle_bytes=aim))

@@ -1,0 +1,133 @@
+"""When a rung of a ladder applies, asked of a failed attempt."""
+
+from supervisor.core.causes import Cause
+from supervisor.core.gpu.assignment import named, tenants, with_parts
+from supervisor.core.memory.oom_analysis import OomVerdict
+from supervisor.core.remediation.escalation import Case
+
+NEAR_THE_LIMIT = 0.7
+"""From this share of the allocator's limit on, a library's failure is for memory."""
+SAME_STEP = 1
+"""Two failures at most so many steps apart happened at the same step."""
+
+
+# --- where it failed -----------------------------------------------------------------
+
+
+def culprits(case: Case) -> tuple[str, ...]:
+    """The GPU that failed: as the driver names it, else the first one in use. With a GPU
+    all MIG devices fail that are part of it.
+
+    None where the attempt is not known to have been on any: GPUs of a box that it did
+    not touch must not be kept from everybody for what it printed.
+    """
+    allowed = every_gpu(case)
+    failed = (with_parts(gpu, case.gpus) for gpu in case.evidence.faulty_gpus)
+    named_by_driver = tuple(
+        name
+        for names in failed
+        if any(one in allowed for one in names)
+        for name in names
+    )
+    if named_by_driver or not case.evidence.uses_gpu:
+        return named_by_driver
+    return visible_gpus(case)[:1]
+
+
+def every_gpu(case: Case) -> tuple[str, ...]:
+    """All that the spec allows, by UUID where known."""
+    return named(case.terms.gpus, case.gpus)
+
+
+def visible_gpus(case: Case) -> tuple[str, ...]:
+    """The GPUs of the attempt, the first being the one that TensorFlow uses."""
+    out = case.quarantined.union(case.treatment.avoid)
+    return tuple(gpu for gpu in every_gpu(case) if gpu not in out)
+
+
+def last_good_step(case: Case) -> int:
+    """The newest step whose loss was seen to be finite; further back if there is none."""
+    found = case.evidence.non_finite
+    if found is not None and found.last_finite_step is not None:
+        return found.last_finite_step
+    restored = case.history.last.restored_step if case.history.last else None
+    return max(restored or 0, 1)  # nothing finite was seen: from further back
+
+
+def first_bad_step(case: Case) -> int:
+    """The step at which the loss was seen to be lost."""
+    found = case.evidence.non_finite
+    return last_good_step(case) + 1 if found is None else found.step
+
+
+# --- conditions ----------------------------------------------------------------------
+
+
+def foreign_tenant(case: Case) -> bool:
+    """Somebody else holds memory on a GPU of this run, and that is what ran out: not
+    where more was asked for than the GPU has."""
+    autopsy = case.diagnosis.autopsy
+    oversize = autopsy is not None and autopsy.verdict is OomVerdict.OVERSIZE
+    return (on_a_gpu(case) and not oversize) and bool(
+        tenants(case.gpus, gpus=visible_gpus(case), ours=case.evidence.own_pids)
+    )
+
+
+def aged_process(case: Case) -> bool:
+    """It did not fail in its first step: a fresh process was not tried yet."""
+    return case.evidence.steps_done != 0
+
+
+def on_a_gpu(case: Case) -> bool:
+    """Not the CPU's allocator under our own limit."""
+    return not case.evidence.limited
+
+
+def near_the_limit(case: Case) -> bool:
+    """Whether the allocator's memory was nearly used up; unknown counts as yes."""
+    memory = case.diagnosis.memory
+    used = None if memory is None else memory.in_use_bytes
+    limit = None if memory is None else memory.limit_bytes
+    return used is None or limit is None or used >= NEAR_THE_LIMIT * limit
+
+
+def same_step_again(case: Case) -> bool:
+    """The attempt before failed for the same cause at the same step."""
+    steps = [
+        a.last_step for a in case.history.attempts if a.cause is case.diagnosis.cause
+    ][-2:]
+    if len(steps) < 2 or steps[0] is None or steps[1] is None:
+        return False
+    return abs(steps[0] - steps[1]) <= SAME_STEP
+
+
+def another_step(case: Case) -> bool:
+    """Not the same step as the last time: progress alone does not make it another."""
+    return not same_step_again(case)
+
+
+def elsewhere(case: Case) -> bool:
+    """The loss was not lost at this place in the attempt before."""
+    before = case.history.attempts[-2:-1]
+    lost = [a.last_step for a in before if a.cause is Cause.NON_FINITE_LOSS]
+    return not lost or lost[0] is None or lost[0] < last_good_step(case)
+
+
+def no_gpu(case: Case) -> bool:
+    """The run uses no GPU, as far as is known."""
+    return not (case.evidence.uses_gpu and every_gpu(case))
+
+
+def leaking(case: Case) -> bool:
+    """Without what had grown between steps, the request would have been granted."""
+    autopsy = case.diagnosis.autopsy
+    return autopsy is not None and autopsy.verdict is OomVerdict.LEAK
+
+
+def leak_seen(case: Case) -> bool:
+    """It was killed for host memory before, each time after steps of training."""
+    killed = [a for a in case.history.attempts if a.cause is Cause.HOST_OOM][-2:]
+    return len(killed) == 2 and all(
+        a.rss_bytes is not None and (a.last_step or 0) > (a.restored_step or 0)
+        for a in killed
+    )

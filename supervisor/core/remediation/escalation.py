@@ -1,0 +1,103 @@
+"""What a ladder of remedies is: rungs as values, each with its condition and reason.
+
+``core.remediation.remedy_table`` holds the table, ``core.remediation.policy`` chooses from it.
+"""
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from supervisor.core.diagnosis.evidence import Evidence
+from supervisor.core.diagnosis.result import Diagnosis, RemedyKind
+from supervisor.core.gpu.assignment import GpuReading
+from supervisor.core.remediation.history import History
+from supervisor.core.remediation.overrides import Treatment
+
+
+class Allow(enum.StrEnum):
+    """Changes to the computation that only a person may allow."""
+
+    MIXED_PRECISION = "mixed_precision"
+    SKIP_BATCHES = "skip_batches"
+    LOWER_RATE = "lower_rate"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What a spec says about remedies."""
+
+    allowed: frozenset[Allow] = frozenset()
+    gpus: tuple[int | str, ...] | None = None
+    """Those that the run may use; None: all of the box."""
+    patience_seconds: float = 1800.0
+    """How long to wait for a GPU that others use."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """A failed attempt, and all that a rung may look at. Nothing else decides."""
+
+    diagnosis: Diagnosis
+    evidence: Evidence
+    history: History
+    """The failed attempt is its newest."""
+    treatment: Treatment
+    """What was in force."""
+    terms: Terms = Terms()
+    gpus: tuple[GpuReading, ...] = ()
+    """The box after the end; empty: not known."""
+    quarantined: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a rung makes of the treatment; ``because`` where it knows better why."""
+
+    treatment: Treatment
+    because: str | None = None
+
+
+def always(_case: Case) -> bool:
+    """No condition."""
+    return True
+
+
+def same(case: Case) -> Change:
+    """Nothing is changed: a fresh process."""
+    return Change(case.treatment)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rung:
+    """One remedy."""
+
+    name: str
+    kind: RemedyKind
+    does: str
+    """What it does, for the table that is printed."""
+    because: str
+    """Why that may help."""
+    change: Callable[[Case], Change | None] = same
+    """None: there is nothing (more) that it could change."""
+    when: str = ""
+    """``holds`` in words; empty: always."""
+    holds: Callable[[Case], bool] = always
+    needs: frozenset[Allow] = frozenset()
+    """One of these must be allowed; empty: the computation stays what it is."""
+    uses: int | None = 1
+    """How often it may be tried; None: as often as the budget allows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ladder:
+    """The remedies of one situation, in order."""
+
+    title: str
+    rungs: tuple[Rung, ...]
+    stop: str
+    """Why nothing is left at the end of it."""
+    climbs: bool = False
+    """Whether a failure after progress goes on upwards; else it begins at the bottom,
+    as one that may have nothing to do with the last."""
+    quarantines: bool = False
+    """Whether the GPU that failed is kept out of use on this box."""

@@ -1,0 +1,268 @@
+"""What became of the attempts of a run so far: all that a remedy may look back on.
+
+A run may have any number of attempts, its history may not: of those that lie before the
+newest progress only what still decides something is kept (``History.thinned``).
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from supervisor.core.causes import Cause
+from supervisor.core.diagnosis.result import RemedyKind
+from supervisor.core.liveness.progress_intervals import Rhythm, together
+from supervisor.core.remediation.overrides import Treatment
+
+KEPT = 256
+"""Attempts kept whole, at least; thinned when there are twice as many."""
+LANDMARKS = 64
+"""Older ones that are kept whole, at most."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptHistory:
+    """One attempt. None: not known."""
+
+    number: int
+    cause: Cause | None = None
+    """None while it runs."""
+    started: bool = True
+    """False: no process came of it, so it tells nothing about training."""
+    remedy: RemedyKind | None = None
+    """What was done about its end."""
+    rung: str | None = None
+    """Which rung of the cause's ladder that was."""
+    treatment: Treatment | None = None
+    """What was in force in it; None: nothing that a remedy had asked for."""
+    restored_step: int | None = None
+    """The step it went on from; None: it never got that far."""
+    last_step: int | None = None
+    """Steps of the run that were done when it ended."""
+    snapshot_step: int | None = None
+    """Newest whole snapshot when it ended; 0 where there was none."""
+    batch: int | None = None
+    slice_size: int | None = None
+    """Samples in a slice; None: the batch was not sliced."""
+    peak_bytes: int | None = None
+    """Highest use of the allocator over whole steps at that slice."""
+    limit_bytes: int | None = None
+    jit: bool | None = None
+    rss_bytes: int | None = None
+    """Host memory of the training process at its end."""
+    rhythms: tuple[Rhythm, ...] = ()
+    """How long it took from one sign of progress to the next, by phase."""
+
+    def only_saved_since(self, before: "AttemptHistory") -> bool:
+        """Whether it is as it was ``before``, but for a newer snapshot than it had."""
+        had = before.snapshot_step
+        return had is not None and replace(self, snapshot_step=had) == before
+
+
+Rungs = Counter[tuple[Cause, str]]
+"""How often each rung was used, by the cause it was used for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Past:
+    """Attempts that are not kept any more, added up."""
+
+    failures: int = 0
+    trained: bool = False
+    """Whether one that counts made a step."""
+    rungs: Rungs = field(default_factory=Rungs)
+    """Those of attempts that count."""
+    rhythms: tuple[Rhythm, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """The attempts of a run, oldest first."""
+
+    attempts: tuple[AttemptHistory, ...] = ()
+    """The newest, and a few older ones."""
+    past: Past = Past()
+    """The others."""
+    budget_since: int = 1
+    """Number of the first attempt that counts against budgets: when a person starts
+    a run again, old failures stay known but are forgiven."""
+
+    @property
+    def last(self) -> AttemptHistory | None:
+        """The newest attempt."""
+        return self.attempts[-1] if self.attempts else None
+
+    @property
+    def batch(self) -> int | None:
+        """The effective batch, as the newest attempt that knew it had it."""
+        known = [a.batch for a in self.attempts if a.batch is not None]
+        return known[-1] if known else None
+
+    @property
+    def failures(self) -> int:
+        """How many attempts came to an end that nobody wanted."""
+        wanted = {None, Cause.NONE, Cause.PREEMPTED}
+        known = sum(attempt.cause not in wanted for attempt in self.attempts)
+        return known + self.past.failures
+
+    @property
+    def trained(self) -> bool:
+        """Whether any attempt made a step since a person started the run."""
+        return self.past.trained or any(
+            (attempt.last_step or 0) > (attempt.restored_step or 0)
+            for attempt in self._counted()
+        )
+
+    @property
+    def rhythms(self) -> dict[str, Rhythm]:
+        """How long progress usually took, by phase."""
+        known = (one for attempt in self.attempts for one in attempt.rhythms)
+        return together((*self.past.rhythms, *known))
+
+    def begun(self, number: int) -> "History":
+        """With a new attempt at the end."""
+        longer = (*self.attempts, AttemptHistory(number=number))
+        return replace(self, attempts=longer).thinned()
+
+    def updated(self, **known: object) -> "History":
+        """With the newest attempt changed. Without attempts: unchanged."""
+        if not self.attempts:
+            return self
+        newest = replace(self.attempts[-1], **known)  # type: ignore[arg-type]  # by name
+        return replace(self, attempts=(*self.attempts[:-1], newest))
+
+    def fruitless(self, cause: Cause | None = None) -> int:
+        """Restarts in a row, up to now, that brought no newer snapshot.
+
+        With ``cause`` the row ends at a failure of another cause. An attempt whose
+        snapshots are not known neither counts nor ends the row. Nor does a snapshot
+        that only lies nearer to the step at which it failed for the same cause again.
+        """
+        known = sum(a.snapshot_step is not None for a in self._row(cause))
+        return max(known - 1, 0)
+
+    def unknown(self) -> int:
+        """Restarts in a row of which nobody knows whether they brought anything."""
+        counted = self._counted()
+        rows = [a.snapshot_step is None for a in reversed(counted[1:])]
+        return rows.index(False) if False in rows else len(rows)
+
+    def unstarted(self) -> int:
+        """Launches in a row, up to now, that no process came of."""
+        count = 0
+        for attempt in reversed(self.attempts):
+            if attempt.started or attempt.number < self.budget_since:
+                break
+            count += 1
+        return count
+
+    def tried(self, cause: Cause) -> Counter[str]:
+        """How often each rung was used for ``cause`` since there was progress."""
+        return _rungs(self._row(None), cause)
+
+    def ever_tried(self, cause: Cause) -> Counter[str]:
+        """How often each rung was used for ``cause`` since a person started the run."""
+        past = self.past.rungs.items()
+        before = Counter({rung: times for (of, rung), times in past if of is cause})
+        return _rungs(self._counted(), cause) + before
+
+    def thinned(self, kept: int = KEPT) -> "History":
+        """The same to all who ask, in bounded room.
+
+        Unchanged up to twice ``kept`` attempts; what lies behind the newest progress is
+        never touched, since budgets count it one by one.
+        """
+        if len(self.attempts) <= 2 * kept + LANDMARKS:
+            return self
+        row = max(len(self._row(None)), self.unknown() + 1) + 1
+        older = self.attempts[: -max(kept, row)]
+        landmarks = _landmarks(older)
+        kept_numbers = {attempt.number for attempt in landmarks}
+        dropped = [a for a in older if a.number not in kept_numbers]
+        newer = self.attempts[len(older) :]
+        past = self._with(dropped)
+        return replace(self, attempts=(*landmarks, *newer), past=past)
+
+    def _with(self, dropped: Sequence[AttemptHistory]) -> Past:
+        """The past, and these."""
+        gone = History(attempts=tuple(dropped), budget_since=self.budget_since)
+        rungs = Counter(
+            (a.cause, a.rung)
+            for a in gone._counted()
+            if a.cause is not None and a.rung is not None
+        )
+        known = (one for attempt in dropped for one in attempt.rhythms)
+        return Past(
+            failures=self.past.failures + gone.failures,
+            trained=self.past.trained or gone.trained,
+            rungs=self.past.rungs + rungs,
+            rhythms=tuple(together((*self.past.rhythms, *known)).values()),
+        )
+
+    def _counted(self) -> tuple[AttemptHistory, ...]:
+        since = self.budget_since
+        return tuple(a for a in self.attempts if a.started and a.number >= since)
+
+    def _row(self, cause: Cause | None) -> list[AttemptHistory]:
+        """The newest attempts, newest first, up to the last that brought progress."""
+        row: list[AttemptHistory] = []
+        newer: AttemptHistory | None = None
+        for attempt in reversed(self._counted()):
+            if cause is not None and attempt.cause is not cause:
+                break
+            if newer is not None and _progress(attempt, newer):
+                break
+            row.append(attempt)
+            newer = newer if attempt.snapshot_step is None else attempt
+        return row
+
+
+def _progress(before: AttemptHistory, after: AttemptHistory) -> bool:
+    """Whether ``after`` got further, as far as the snapshots of both are known."""
+    if before.snapshot_step is None or after.snapshot_step is None:
+        return False
+    same_place = before.last_step is not None and (
+        (before.cause, before.last_step) == (after.cause, after.last_step)
+    )
+    return after.snapshot_step > before.snapshot_step and not same_place
+
+
+def _rungs(attempts: Iterable[AttemptHistory], cause: Cause) -> Counter[str]:
+    return Counter(a.rung for a in attempts if a.cause is cause and a.rung is not None)
+
+
+def _landmarks(older: Sequence[AttemptHistory]) -> tuple[AttemptHistory, ...]:
+    """Those that something is still read from, though they are old."""
+    marks = {
+        kind: attempt
+        for attempt in sorted(older, key=lambda a: (a.peak_bytes or 0, a.number))
+        for kind in _of_memory(attempt)
+    }
+    marks |= {kind: attempt for attempt in older for kind in _newest(attempt)}
+    smallest = min(filter(_of_the_host, older), key=_rss, default=None)
+    marked = {attempt.number for attempt in (*marks.values(), smallest) if attempt}
+    numbers = sorted(marked)[-LANDMARKS:]
+    return tuple(attempt for attempt in older if attempt.number in numbers)
+
+
+def _of_the_host(attempt: AttemptHistory) -> bool:
+    return attempt.cause is Cause.HOST_OOM and attempt.rss_bytes is not None
+
+
+def _rss(attempt: AttemptHistory) -> int:
+    return attempt.rss_bytes or 0
+
+
+def _of_memory(attempt: AttemptHistory) -> Iterator[tuple[object, ...]]:
+    """The highest peak of each size of a slice, as the planner of slices compares them."""
+    if attempt.batch is not None:
+        size = attempt.slice_size or attempt.batch
+        yield "peak", size, attempt.limit_bytes, attempt.jit, attempt.cause
+
+
+def _newest(attempt: AttemptHistory) -> Iterator[tuple[object, ...]]:
+    """What the newest of a kind is asked for."""
+    yield "cause", attempt.cause, attempt.slice_size
+    if attempt.batch is not None:
+        yield "batch", None
+    if attempt.remedy is RemedyKind.MICROBATCH:
+        yield "sliced", None

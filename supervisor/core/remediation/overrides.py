@@ -1,0 +1,166 @@
+"""What is in force for a run beside its spec: all remedies taken together, one value.
+
+It is carried from attempt to attempt and stored with each of them. A remedy changes a
+few of its fields; the others stay, so remedies add up. Two parts pass by themselves:
+the detour, once a snapshot beyond it exists, and what is awaited before a launch.
+
+How TensorFlow is told (``variables``), checked in its sources of 2.21:
+``TF_GPU_ALLOCATOR`` in ``core/common_runtime/gpu/gpu_process_state.cc``,
+``TF_CUDNN_WORKSPACE_LIMIT_IN_MB`` in ``core/kernels/conv_ops_gpu.h``,
+``TF_CUDNN_USE_AUTOTUNE`` in ``xla/tsl/util/use_cudnn.cc``, XLA's
+``xla_gpu_autotune_level`` in ``xla/debug_options_flags.cc``.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from supervisor.core.remediation.microbatch_planner import Plan
+
+MIXED = "mixed_bfloat16"
+"""Unlike float16 it needs no loss scaling, so the optimizer has the same variables
+and snapshots of either precision restore in the other."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Detour:
+    """How to get round the place where the loss became no number."""
+
+    restore_before_step: int
+    """Only snapshots of an earlier step are gone on from; later ones are set aside."""
+    skip: tuple[int, int] | None = None
+    """Batches of the steps from the first to before the second are not trained on."""
+    rate_factor: float = 1.0
+    """The learning rate is multiplied by this, once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Awaited:
+    """What must come true before the next attempt starts."""
+
+    tenants_gone: bool = False
+    """No process of others holds a notable part of our GPUs, or patience is over."""
+    room_bytes: int | None = None
+    """So much must be free where snapshots and output go."""
+    patience_seconds: float | None = None
+    """After so long the attempt starts all the same; None: it does not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Treatment:
+    """Everything that differs from what the script and its spec ask for."""
+
+    plan: Plan | None = None
+    """How the batch is sliced; None: it is not."""
+    async_allocator: bool = False
+    """CUDA's own pool (``cuda_malloc_async``) in place of TensorFlow's."""
+    growth: bool = False
+    """Take GPU memory as it is needed, whatever the script says."""
+    headroom: float | None = None
+    """This part of a GPU's memory is left to cuDNN and cuBLAS."""
+    workspace_mib: int | None = None
+    """Most that a cuDNN convolution may take for its workspace."""
+    autotune_off: bool = False
+    deterministic: bool = False
+    precision: str | None = None
+    """Keras' global dtype policy; None: the script's own."""
+    avoid: tuple[str, ...] = ()
+    """GPUs that this run stays away from."""
+    recycle_bytes: int | None = None
+    """A planned restart once training holds so much host memory."""
+    detour: Detour | None = None
+    awaited: Awaited | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object with the fields by name."""
+        return asdict(self)
+
+
+NOTHING = Treatment()
+"""No remedy is in force."""
+
+
+def from_json(value: Mapping[str, Any]) -> Treatment:
+    """The treatment in ``value``. Raises TypeError for what no version ever wrote."""
+    given = {field.name: value[field.name] for field in fields(Treatment) if field.name in value}  # fmt: skip
+    plan, detour, awaited = (given.get(n) for n in ("plan", "detour", "awaited"))
+    given["plan"] = None if plan is None else Plan(**plan)
+    given["awaited"] = None if awaited is None else Awaited(**awaited)
+    given["avoid"] = tuple(given.get("avoid", ()))
+    if detour is not None:
+        skip = detour.get("skip")
+        around: dict[str, Any] = {
+            **detour,
+            "skip": None if skip is None else (skip[0], skip[1]),
+        }
+        given["detour"] = Detour(**around)
+    return Treatment(**given)
+
+
+def variables(treatment: Treatment) -> dict[str, str]:
+    """Environment variables that carry it out; ``XLA_FLAGS`` are to be appended."""
+    found: dict[str, str] = {}
+    if treatment.async_allocator:
+        found["TF_GPU_ALLOCATOR"] = "cuda_malloc_async"
+    if treatment.growth:
+        found["TF_FORCE_GPU_ALLOW_GROWTH"] = "true"
+    if treatment.workspace_mib is not None:
+        found["TF_CUDNN_WORKSPACE_LIMIT_IN_MB"] = str(treatment.workspace_mib)
+    if treatment.autotune_off:
+        found["TF_CUDNN_USE_AUTOTUNE"] = "0"
+        found["XLA_FLAGS"] = "--xla_gpu_autotune_level=0"
+    if treatment.deterministic:
+        found["TF_DETERMINISTIC_OPS"] = "1"
+    return found
+
+
+def described(treatment: Treatment) -> dict[str, object]:
+    """What it sets, by the names that people read; what it leaves alone is absent."""
+    plan, detour = treatment.plan, treatment.detour
+    told: dict[str, object] = {
+        "slices": None if plan is None else plan.slices,
+        "allocator": "cuda_malloc_async" if treatment.async_allocator else None,
+        "memory growth": "on" if treatment.growth else None,
+        "headroom": _percent(treatment.headroom),
+        "cuDNN workspace MiB": treatment.workspace_mib,
+        "autotune": "off" if treatment.autotune_off else None,
+        "deterministic": "on" if treatment.deterministic else None,
+        "precision": treatment.precision,
+        "avoided GPUs": ", ".join(treatment.avoid) or None,
+        "recycled at bytes": treatment.recycle_bytes,
+    }
+    if detour is not None:
+        told["snapshots before step"] = detour.restore_before_step
+        told["skipped steps"] = None if detour.skip is None else list(detour.skip)
+        told["learning rate"] = _factor(detour.rate_factor)
+    return {name: value for name, value in told.items() if value is not None}
+
+
+def _percent(part: float | None) -> str | None:
+    return None if part is None else f"{part:.0%}"
+
+
+def _factor(factor: float) -> str | None:
+    return None if factor == 1.0 else f"{factor:.0%} of it"
+
+
+_BEFORE: Mapping[str, object] = {
+    "slices": 1,
+    "allocator": "TensorFlow's",
+    "memory growth": "as the script says",
+    "autotune": "on",
+    "deterministic": "off",
+    "precision": "the script's",
+    "learning rate": "the script's",
+}
+"""What holds where nothing was changed."""
+
+
+def changes(before: Treatment, after: Treatment) -> dict[str, object]:
+    """What a remedy changes: {name: [before, after]}."""
+    old, new = described(before), described(after)
+    return {
+        name: [old.get(name, _BEFORE.get(name)), new.get(name, _BEFORE.get(name))]
+        for name in [*old, *(n for n in new if n not in old)]
+        if old.get(name) != new.get(name)
+    }

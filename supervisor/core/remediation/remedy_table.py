@@ -1,0 +1,327 @@
+"""The table of remedies: for every cause its ladder, and when another one applies.
+
+Every rung is used only if those before it did not help, do not apply, or change
+nothing any more. What alters the computation needs the spec's word.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from supervisor.core.causes import Cause
+from supervisor.core.diagnosis.result import RemedyKind
+from supervisor.core.remediation.actions import (
+    another_gpu,
+    around_the_loss,
+    before_the_loss_was_lost,
+    recycled,
+    settings,
+    smaller_slices,
+    wait_for_room,
+    wait_for_tenants,
+    without_tenants,
+)
+from supervisor.core.remediation.conditions import (
+    aged_process,
+    another_step,
+    elsewhere,
+    foreign_tenant,
+    leak_seen,
+    leaking,
+    near_the_limit,
+    no_gpu,
+    on_a_gpu,
+    same_step_again,
+)
+from supervisor.core.remediation.escalation import Allow, Case, Ladder, Rung
+from supervisor.core.remediation.overrides import MIXED
+
+WORKSPACE_MIB = 256
+"""cuDNN's own default in TensorFlow is 4 GiB (``conv_ops_gpu.h``)."""
+HEADROOM = 0.1
+"""Part of a GPU left to the libraries: handles, workspaces and the CUDA context take
+some hundred MiB each."""
+
+
+AGAIN = Rung(
+    name="again",
+    kind=RemedyKind.RESTART,
+    does="restart from the newest snapshot",
+    because="a fresh process goes on from the newest snapshot",
+    uses=None,
+)
+SMALLER = Rung(
+    name="smaller",
+    kind=RemedyKind.MICROBATCH,
+    does="smaller slices, the same effective batch",
+    because="smaller slices need less memory at once",
+    change=smaller_slices,
+    uses=None,
+)
+PLANNED = replace(SMALLER, name="planned", does="slices planned by a memory model", uses=2)  # fmt: skip
+ANOTHER_GPU = Rung(
+    name="another_gpu",
+    kind=RemedyKind.ANOTHER_GPU,
+    does="stay away from that GPU",
+    because="another GPU may not have the fault",
+    change=another_gpu,
+    when="there is another",
+)
+GROWTH = Rung(
+    name="growth",
+    kind=RemedyKind.SETTINGS,
+    does=f"memory growth, and {HEADROOM:.0%} of the GPU left to the libraries",
+    because="cuDNN and cuBLAS allocate outside of the framework's pool",
+    change=settings(growth=True, headroom=HEADROOM),
+)
+WORKSPACE = Rung(
+    name="workspace",
+    kind=RemedyKind.SETTINGS,
+    does=f"cuDNN workspaces of at most {WORKSPACE_MIB} MiB, autotuning off",
+    because="autotuning tries algorithms that want workspaces of gigabytes",
+    change=settings(workspace_mib=WORKSPACE_MIB, autotune_off=True),
+)
+LIBRARY_MEMORY = Ladder(
+    title="a library that found no memory for itself",
+    rungs=(GROWTH, WORKSPACE, SMALLER),
+    stop="the libraries find no memory, not even beside the smallest slices",
+    climbs=True,
+)
+FAULT = Ladder(
+    title="a kernel that faulted (cublas, far from the memory limit, as well)",
+    rungs=(
+        replace(AGAIN, name="same_again", uses=1),
+        Rung(
+            name="deterministic",
+            kind=RemedyKind.SETTINGS,
+            does="deterministic algorithms, autotuning off",
+            because="the same step failed again: another algorithm may not",
+            change=settings(deterministic=True, autotune_off=True),
+            when="the same step failed again",
+            holds=same_step_again,
+        ),
+        ANOTHER_GPU,
+        AGAIN,
+    ),
+    stop="neither other algorithms nor another GPU helped: report it upstream, with "
+    "the step, the log and the versions",
+    climbs=True,
+)
+BAD_GPU = Ladder(
+    title="a GPU that failed",
+    rungs=(ANOTHER_GPU,),
+    stop="a GPU failed, is quarantined, and no other one is known: have it checked, "
+    "then `trainwarden quarantine --return` it",
+    quarantines=True,
+)
+SCRIPT = Ladder(
+    title="the script's own error",
+    rungs=(
+        replace(
+            AGAIN,
+            when="training had begun, and it was not the same step the last time",
+            holds=another_step,
+            uses=1,
+        ),
+    ),
+    stop="a restart would end the same way",
+)
+TENANT = Ladder(
+    title="a GPU that somebody else uses too",
+    rungs=(
+        Rung(
+            name="wait",
+            kind=RemedyKind.WAIT,
+            does="wait until the memory is free, for as long as patience lasts",
+            because="somebody else holds memory on the GPU",
+            change=wait_for_tenants,
+        ),
+        replace(
+            ANOTHER_GPU,
+            name="free_gpu",
+            because="another GPU is free",
+            change=without_tenants,
+            when="another one is free",
+        ),
+        SMALLER,
+    ),
+    stop="not even one sample at a time fits beside what others hold on the GPU",
+    climbs=True,
+)
+PLAIN = Ladder(
+    title="a crash that a fresh process may not repeat",
+    rungs=(AGAIN,),
+    stop="restarts did not help",
+)
+
+LADDERS: Mapping[Cause, Ladder] = {
+    Cause.NONE: PLAIN,
+    Cause.DEVICE_OOM: Ladder(
+        title="too little device memory",
+        rungs=(
+            replace(
+                AGAIN,
+                name="fresh",
+                because="a fresh process has given back what had leaked",
+                uses=2,
+                when="memory had grown from step to step: a leak",
+                holds=leaking,
+            ),
+            PLANNED,
+            Rung(
+                name="mixed_precision",
+                kind=RemedyKind.ALTER,
+                does=f"compute in {MIXED}",
+                because="activations in 16 bits take half of the memory",
+                change=settings(precision=MIXED),
+                needs=frozenset({Allow.MIXED_PRECISION}),
+            ),
+            SMALLER,
+        ),
+        stop="not even one sample at a time fits below the memory limit",
+        climbs=True,
+    ),
+    Cause.DEVICE_OOM_FRAGMENTATION: Ladder(
+        title="device memory in pieces",
+        rungs=(
+            replace(
+                AGAIN,
+                name="fresh",
+                because="a fresh process has its memory in one piece",
+                uses=1,
+                when="it was not one already",
+                holds=aged_process,
+            ),
+            Rung(
+                name="async_allocator",
+                kind=RemedyKind.SETTINGS,
+                does="CUDA's own pool (cuda_malloc_async)",
+                because="CUDA's pool maps pieces together, so it does not fragment",
+                change=settings(async_allocator=True),
+                when="on a GPU",
+                holds=on_a_gpu,
+            ),
+            SMALLER,
+        ),
+        stop="not even one sample at a time finds a block that is large enough",
+        climbs=True,
+    ),
+    Cause.HOST_OOM: Ladder(
+        title="too little main memory",
+        rungs=(
+            Rung(
+                name="recycle",
+                kind=RemedyKind.SETTINGS,
+                does="planned restarts before it runs out, nothing lost",
+                because="it grows with every step: a leak",
+                change=recycled,
+                when="it was killed for memory twice, each time after training",
+                holds=leak_seen,
+                uses=None,
+            ),
+            replace(AGAIN, because="a fresh process has given its host memory back"),
+        ),
+        stop="it runs out of main memory every time",
+    ),
+    Cause.CUDNN_ALLOC: LIBRARY_MEMORY,
+    Cause.CUDNN_INIT: LIBRARY_MEMORY,
+    Cause.CUBLAS: LIBRARY_MEMORY,
+    Cause.CUDNN_EXEC: FAULT,
+    Cause.CUDA_FAULT: FAULT,
+    Cause.GPU_HARDWARE: BAD_GPU,
+    Cause.UNKILLABLE: Ladder(
+        title="a process that hangs in the kernel",
+        rungs=(ANOTHER_GPU, replace(AGAIN, when="no GPU is in use", holds=no_gpu)),
+        stop="a process hangs in the kernel, which only a reboot ends; its GPU is "
+        "quarantined, and no other one is known",
+        quarantines=True,
+    ),
+    Cause.VERSION_MISMATCH: SCRIPT,
+    Cause.USER_ERROR: SCRIPT,
+    Cause.NCCL: PLAIN,
+    Cause.NON_FINITE_LOSS: Ladder(
+        title="a loss that is no number",
+        rungs=(
+            Rung(
+                name="rollback",
+                kind=RemedyKind.ROLLBACK,
+                does="go on from a snapshot of before it",
+                because="what came after the loss was lost is no use, and an error "
+                "of the hardware does not come again",
+                change=before_the_loss_was_lost,
+                when="it was not lost there in the attempt before",
+                holds=elsewhere,
+            ),
+            Rung(
+                name="around",
+                kind=RemedyKind.ALTER,
+                does="as before, without these batches, at a lower learning rate "
+                "(whichever is allowed)",
+                because="the same batches at the same rate lose the loss again",
+                change=around_the_loss,
+                needs=frozenset({Allow.SKIP_BATCHES, Allow.LOWER_RATE}),
+            ),
+        ),
+        stop="the loss is lost again in the same place: look at the data of that step "
+        "and at the learning rate",
+    ),
+    Cause.DATA_ERROR: Ladder(
+        title="data that cannot be read",
+        rungs=(
+            replace(
+                AGAIN,
+                because="storage may have been away for a moment",
+                when="it was not the same step the last time",
+                holds=another_step,
+                uses=1,
+            ),
+        ),
+        stop="the same data cannot be read again",
+    ),
+    Cause.DISK_FULL: Ladder(
+        title="a full disk",
+        rungs=(
+            Rung(
+                name="room",
+                kind=RemedyKind.WAIT,
+                does="free what is ours and of no more use, wait for room",
+                because="it goes on as soon as there is room on the disk",
+                change=wait_for_room,
+                uses=None,
+            ),
+        ),
+        stop="the disk fills up again at once",
+    ),
+    Cause.STALLED: replace(
+        PLAIN,
+        title="alive without progress: stacks of all threads are written down, it is killed",
+        stop="it hangs every time",
+    ),
+    Cause.NATIVE_CRASH: PLAIN,
+    Cause.PREEMPTED: replace(
+        PLAIN,
+        title="ended from outside",
+        rungs=(
+            replace(
+                AGAIN,
+                because="nothing was wrong with training: go on from the newest "
+                "snapshot",
+            ),
+        ),
+    ),
+    Cause.UNKNOWN: PLAIN,
+}
+"""By cause; every cause has one."""
+
+
+def ladder_for(case: Case) -> Ladder:
+    """The ladder of the case's cause, or the one of what stands behind it."""
+    cause = case.diagnosis.cause
+    if cause in {Cause.DEVICE_OOM, Cause.DEVICE_OOM_FRAGMENTATION, *_LIBRARY}:
+        if foreign_tenant(case):
+            return TENANT
+        if cause is Cause.CUBLAS and not near_the_limit(case):
+            return FAULT
+    return LADDERS[cause]
+
+
+_LIBRARY = frozenset(cause for cause, one in LADDERS.items() if one is LIBRARY_MEMORY)

@@ -1,0 +1,1 @@
+"""Sizes, durations, addresses and log levels as people write them."""

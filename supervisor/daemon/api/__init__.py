@@ -1,0 +1,1 @@
+"""The control API: routes, request bodies, JSON Schema, OpenAPI."""

@@ -1,0 +1,317 @@
+"""What people may ask of the box, and who may.
+
+What somebody asked for is written down before it is done, with who asked.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from supervisor.core.jobs.authorization import Caller, Deed, Rules
+from supervisor.core.jobs.spec import Spec, build_spec
+from supervisor.core.lifecycle.events import DrainRequested
+from supervisor.daemon.managed_job import (
+    BoxError,
+    Entry,
+    ForbiddenError,
+    UnknownError,
+    job_name,
+)
+from supervisor.daemon.scheduler import Box
+from supervisor.host.ledger.job_book import AuditRow, JobBook, JobRow, Wanted
+from supervisor.host.ledger.ledger import Ledger, QuarantineRow
+from supervisor.host.service.clock import Clock
+from supervisor.runtime.job_locator import JobFiles, job_files
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """How a job should begin that ran before."""
+
+    fresh: bool = False
+    accept_changes: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desk:
+    """Every method may raise BoxError (the caller is told) and LedgerError."""
+
+    box: Box
+    rules: Rules
+    jobs: Path | None = None
+    """Where job files lie."""
+
+    @property
+    def ledger(self) -> Ledger:
+        """Where it is written down."""
+        return self.box.starter.ledger
+
+    @property
+    def book(self) -> JobBook:
+        """The daemon's part of the ledger."""
+        return self.box.book
+
+    @property
+    def clock(self) -> Clock:
+        """The box's clock."""
+        return self.box.starter.clock
+
+    def submit(
+        self,
+        caller: Caller,
+        tables: dict[str, Any],
+        *,
+        owner: str | None = None,
+        choice: Choice = Choice(),
+        source: str | None = None,
+    ) -> Entry:
+        """A new job, or an old one with a new spec.
+
+        Raises:
+            BoxError, SpecError, LedgerError: nothing was changed.
+        """
+        spec = build_spec(tables)
+        name, owner = job_name(spec), owner or caller.name
+        self._allow(caller, Deed.OWN, owner=owner)
+        known = self.box.entries.get(name)
+        if known is not None:
+            self._allow(caller, Deed.OWN, owner=known.row.owner)
+            if known.active:
+                message = f"{name} runs; stop it first, or choose another name"
+                raise BoxError(message)
+        self._accommodate(owner, spec)
+        self._put(
+            caller,
+            name,
+            owner=owner,
+            spec=spec,
+            tables=tables,
+            source=source,
+            choice=choice,
+        )
+        return self.box.entries[name]
+
+    def _accommodate(self, owner: str, spec: Spec) -> None:
+        """Raises BoxError: jobs of ``owner`` cannot run here, or not as ``spec`` says."""
+        launcher = self.box.starter.house.quarters(owner).launcher
+        objection = launcher.objection(spec)
+        if objection is not None:
+            raise BoxError(objection)
+
+    def _put(
+        self,
+        caller: Caller,
+        name: str,
+        *,
+        owner: str,
+        spec: Spec,
+        tables: dict[str, Any],
+        source: str | None,
+        choice: Choice,
+    ) -> None:
+        now = self.clock.wall()
+        with self.ledger.transaction():
+            self.book.put(
+                name,
+                owner=owner,
+                spec=tables,
+                source=source,
+                fresh=choice.fresh,
+                accept_changes=choice.accept_changes,
+                now=now,
+            )
+            self.book.note(who=caller.name, did="submit", job=name, now=now)
+        self.box.entries[name] = Entry(row=self._row(name), spec=spec)
+
+    def respec(
+        self, caller: Caller, entry: Entry, tables: dict[str, Any], spec: Spec
+    ) -> None:
+        """Another spec for a job; what runs now goes on with the old one."""
+        self._allow(caller, Deed.OWN, owner=entry.row.owner)
+        self._accommodate(entry.row.owner, spec)
+        now = self.clock.wall()
+        with self.ledger.transaction():
+            self.book.respec(entry.name, tables)
+            self.book.note(who=caller.name, did="respec", job=entry.name, now=now)
+        entry.row, entry.spec = self._row(entry.name), spec
+
+    def _row(self, name: str) -> JobRow:
+        return next(row for row in self.book.jobs() if row.name == name)
+
+    def entry(self, caller: Caller, name: str, deed: Deed) -> Entry:
+        """A job, if ``caller`` may do that to it. Raises BoxError."""
+        self._allow(caller, Deed.LOOK)
+        found = self.box.entries.get(name)
+        if found is None:
+            message = f"there is no job {name!r}"
+            raise UnknownError(message)
+        self._allow(caller, deed, owner=found.row.owner)
+        return found
+
+    def stop(self, caller: Caller, name: str, *, drain: bool) -> Entry:
+        """End a job: with its state saved, or at once, at its newest snapshot."""
+        entry = self.entry(caller, name, Deed.OWN)
+        self._want(caller, entry, Wanted.STOP, "drain" if drain else "stop")
+        entry.again = False
+        self._ask_to_end(entry, caller, at_once=not drain)
+        return entry
+
+    def start(self, caller: Caller, name: str, choice: Choice) -> Entry:
+        """Let a job run that has ended, or go on with it."""
+        entry = self.entry(caller, name, Deed.OWN)
+        if entry.active and entry.row.wanted is Wanted.RUN:
+            message = f"{name} runs already"
+            raise BoxError(message)
+        if entry.finished and not choice.fresh:
+            message = f"{name} has finished; trainwarden start --fresh begins it anew"
+            raise BoxError(message)
+        self._want(caller, entry, Wanted.RUN, "start", choice)
+        entry.again, entry.over, entry.retry_at = entry.active, False, 0.0
+        return entry
+
+    def restart(self, caller: Caller, name: str) -> Entry:
+        """Drain a job and let it go on in a new process."""
+        entry = self.entry(caller, name, Deed.OWN)
+        if entry.finished:
+            message = f"{name} has finished; trainwarden start --fresh begins it anew"
+            raise BoxError(message)
+        self._want(caller, entry, Wanted.RUN, "restart")
+        entry.over, entry.again = False, entry.active
+        self._ask_to_end(entry, caller)
+        return entry
+
+    def forget(self, caller: Caller, name: str) -> None:
+        """Take a job off the list; its incidents stay, and its name is free."""
+        entry = self.entry(caller, name, Deed.OWN)
+        if entry.active:
+            message = f"{name} runs; stop it first"
+            raise BoxError(message)
+        source = entry.row.source
+        if source and self.jobs is not None and (self.jobs / source).exists():
+            message = f"{name} stands in the job file {source}: remove that first"
+            raise BoxError(message)
+        now = self.clock.wall()
+        with self.ledger.transaction():
+            self.ledger.forget(name, now=now)
+            self.book.forget(name)
+            self.book.note(who=caller.name, did="forget", job=name, now=now)
+        del self.box.entries[name]
+
+    def drain(self, caller: Caller) -> list[Entry]:
+        """Drain every job of the box."""
+        self._allow(caller, Deed.RULE)
+        running = [entry for entry in self.box.entries.values() if entry.active]
+        return [self.stop(caller, entry.name, drain=True) for entry in running]
+
+    def pause(self, caller: Caller, *, paused: bool) -> None:
+        """Start nothing more until ``selection``; what runs goes on."""
+        self._allow(caller, Deed.RULE)
+        self.box.paused_by = caller.name if paused else None
+        self._set(
+            caller, "paused_by", self.box.paused_by, "pause" if paused else "resume"
+        )
+
+    def serve(self, caller: Caller, gpu: str, *, in_service: bool) -> None:
+        """Take a GPU out of service, or back; who holds it keeps it to its end."""
+        self._allow(caller, Deed.RULE)
+        if gpu not in self.box.gpus():
+            message = f"there is no GPU {gpu!r}; known: {', '.join(self.box.gpus())}"
+            raise UnknownError(message)
+        without = self.box.out_of_service - {gpu}
+        self.box.out_of_service = without if in_service else without | {gpu}
+        did = f"{gpu} {'into' if in_service else 'out of'} service"
+        self._set(caller, "out_of_service", sorted(self.box.out_of_service), did)
+
+    def acknowledge(self, caller: Caller, incident: int) -> None:
+        """Somebody has seen an incident."""
+        found = self.ledger.incidents(incident=incident)
+        if not found:
+            message = f"there is no incident {incident}"
+            raise UnknownError(message)
+        entry = self.box.entries.get(found[0].job)
+        owner = None if entry is None else entry.row.owner
+        self._allow(caller, Deed.OWN, owner=owner)
+        now = self.clock.wall()
+        with self.ledger.transaction():
+            self.ledger.acknowledge(incident, by=caller.name, now=now)
+            self.book.note(
+                who=caller.name,
+                did="acknowledge",
+                job=found[0].job,
+                detail=f"incident {incident}",
+                now=now,
+            )
+
+    def files(self, caller: Caller, name: str) -> JobFiles:
+        """Where a job of one's own keeps its files; they are read with one's own rights."""
+        entry = self.entry(caller, name, Deed.OWN)
+        found = job_files(self.ledger, entry.name, self.box.starter.paths)
+        if found is None:
+            message = f"{name} has not begun yet"
+            raise UnknownError(message)
+        return found
+
+    def quarantined(self, caller: Caller) -> list[QuarantineRow]:
+        """The GPUs that are kept out of use for what they did."""
+        self._allow(caller, Deed.LOOK)
+        return self.ledger.quarantined()
+
+    def put_back(self, caller: Caller, gpu: str) -> None:
+        """A GPU is no longer kept out of use: the next job may have it."""
+        self._allow(caller, Deed.RULE)
+        now = self.clock.wall()
+        with self.ledger.transaction():
+            if not self.ledger.put_back(gpu, now=now):
+                message = f"{gpu} is not quarantined; see `trainwarden quarantine`"
+                raise UnknownError(message)
+            did = f"{gpu} out of quarantine"
+            self.book.note(who=caller.name, did=did, job=None, now=now)
+
+    def copy_of_ledger(self, caller: Caller) -> bytes:
+        """The whole ledger; everybody's specs stand in it."""
+        self._allow(caller, Deed.RULE)
+        return self.ledger.copied()
+
+    def look(self, caller: Caller) -> None:
+        """Raises BoxError: they may not even see what is there."""
+        self._allow(caller, Deed.LOOK)
+
+    def audit(self, caller: Caller) -> list[AuditRow]:
+        """Who did what; for those who rule."""
+        self._allow(caller, Deed.RULE)
+        return self.book.audit()
+
+    def _allow(self, caller: Caller, deed: Deed, *, owner: str | None = None) -> None:
+        problem = self.rules.why_not(caller, deed, owner=owner)
+        if problem is not None:
+            raise ForbiddenError(problem)
+
+    def _want(
+        self,
+        caller: Caller,
+        entry: Entry,
+        wanted: Wanted,
+        did: str,
+        choice: Choice = Choice(),
+    ) -> None:
+        now = self.clock.wall()
+        with self.ledger.transaction():
+            self.book.want(
+                entry.name,
+                wanted,
+                fresh=choice.fresh,
+                accept_changes=choice.accept_changes,
+            )
+            self.book.note(who=caller.name, did=did, job=entry.name, now=now)
+        entry.row = self._row(entry.name)
+
+    def _set(self, caller: Caller, name: str, value: Any, did: str) -> None:
+        with self.ledger.transaction():
+            self.book.set(name, value)
+            self.book.note(who=caller.name, did=did, job=None, now=self.clock.wall())
+
+    def _ask_to_end(
+        self, entry: Entry, caller: Caller, *, at_once: bool = False
+    ) -> None:
+        asked = DrainRequested(f"a request of {caller.name}", at_once=at_once)
+        self.box.ask(entry, asked)

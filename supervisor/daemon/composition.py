@@ -1,0 +1,161 @@
+"""Composition root of the daemon: a configuration becomes a running daemon."""
+
+import contextlib
+import os
+from collections.abc import Callable, Generator
+from pathlib import Path
+
+from supervisor.core.jobs.authorization import Caller, Rules
+from supervisor.core.jobs.config import Config
+from supervisor.daemon.api_service import Desk
+from supervisor.daemon.event_loop import Daemon
+from supervisor.daemon.launcher_factory import House, Shared, house_of, user_name
+from supervisor.daemon.run_starter import Starter
+from supervisor.daemon.scheduler import Box
+from supervisor.host.control.control_server import ControlServer, Mailbox
+from supervisor.host.exporter.machine_monitor import Observer
+from supervisor.host.launch import systemctl
+from supervisor.host.ledger.ballast import Ballast
+from supervisor.host.ledger.job_book import JobBook
+from supervisor.host.ledger.ledger import Ledger
+from supervisor.host.process.process_tree import Population
+from supervisor.host.service.clock import Clock
+from supervisor.host.service.journal import Journal
+from supervisor.host.service.lock import acquire
+from supervisor.host.service.sd_notify import Notifier
+from supervisor.runtime.exporter_setup import observing_box
+from supervisor.wire.paths import StatePaths
+
+CLOCK = Clock()
+PROBE = Path("/run/trainwarden-gpu/probe.sock")
+"""Where ``trainwarden-gpu.service`` listens; the daemon's service has no devices."""
+
+
+class DaemonError(Exception):
+    """The daemon cannot start; the message is one sentence."""
+
+
+@contextlib.contextmanager
+def composed(
+    config: Config, *, clock: Clock = CLOCK, house: House | None = None
+) -> Generator[Daemon]:
+    """A daemon, ready to run; what it held is given back at the end.
+
+    ``house``: None: what the configuration says.
+
+    Raises:
+        DaemonError, LedgerError, ServeError, OSError: it cannot start.
+    """
+    paths = StatePaths(Path(config.state_dir))
+    _private(paths.root)
+    journal, notifier = Journal(), Notifier.of(os.environ)
+    with contextlib.ExitStack() as held:
+        held.enter_context(_alone(paths.root))
+        ledger = held.enter_context(contextlib.closing(Ledger(paths.ledger)))
+        systemd = _is_service()
+        population = Population()
+        house = house or house_of(
+            config.launcher,
+            paths.root,
+            systemd=systemd,
+            environments=population.environments,
+        )
+        journal.say(f"state in {paths.root}; {house.about}")
+        observer = held.enter_context(
+            observing_box(
+                config.metrics,
+                paths.root,
+                gpus=config.gpus.use,
+                link=_probe_of(config, house),
+                population=population,
+            )
+        )
+        starter = Starter(
+            paths=paths,
+            ledger=ledger,
+            clock=clock,
+            house=house,
+            say=journal.say_of,
+            observer=observer,
+        )
+        box = Box(
+            book=JobBook(ledger),
+            starter=starter,
+            gpus=_gpus_of(observer, config.gpus.use),
+            quota=config.gpus.quota,
+            say=journal.say,
+            ballast=Ballast(paths.root / "ballast"),
+        )
+        desk = Desk(box=box, rules=_rules(config), jobs=Path(config.jobs))
+        mailbox = held.enter_context(contextlib.closing(Mailbox()))
+        box.load()
+        control = ControlServer(Path(config.control), mailbox.ask)
+        held.callback(control.close)
+        yield Daemon(
+            box=box,
+            desk=desk,
+            mailbox=mailbox,
+            observer=observer,
+            jobs=Path(config.jobs),
+            caller=Caller(uid=os.geteuid(), name=user_name(os.geteuid())),
+            notifier=notifier,
+            journal=journal,
+        )
+
+
+@contextlib.contextmanager
+def _alone(root: Path) -> Generator[None]:
+    """The only daemon of the state directory ``root``, for as long as it lasts.
+
+    Raises:
+        DaemonError: there is another.
+    """
+    lock = acquire(root / "daemon.lock")
+    if lock is None:
+        message = f"another daemon has the state directory {root}"
+        raise DaemonError(message)
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _gpus_of(
+    observer: Observer, use: tuple[str, ...] | None
+) -> Callable[[], tuple[str, ...]]:
+    """The GPUs to hand out: those of the configuration, or all that the driver names."""
+    if use is not None:
+        return lambda: use
+    return lambda: tuple(reading.uuid for reading in observer.readings())
+
+
+def _probe_of(config: Config, house: House) -> Path | None:
+    """Who asks the GPU driver: a service, or (None) a child of ours."""
+    if config.gpus.probe is not None:
+        return Path(config.gpus.probe)
+    return PROBE if isinstance(house, Shared) else None
+
+
+def _rules(config: Config) -> Rules:
+    return Rules(members=config.group, admins=config.admin_group, own_uid=os.geteuid())
+
+
+def _private(root: Path) -> None:
+    """The state directory: ours, and written by nobody else.
+
+    Raises:
+        DaemonError: it is not, or a link leads elsewhere.
+    """
+    root.mkdir(parents=True, exist_ok=True, mode=0o711)
+    found = root.lstat()
+    if root.is_symlink() or found.st_uid != os.geteuid() or found.st_mode & 0o022:
+        message = (
+            f"the state directory {root} has to be a directory of "
+            f"{user_name(os.geteuid())} that nobody else may write to"
+        )
+        raise DaemonError(message)
+
+
+def _is_service() -> bool:
+    """Whether systemd started us as a service of this machine."""
+    return systemctl.booted() and "INVOCATION_ID" in os.environ

@@ -1,0 +1,150 @@
+"""The daemon: waits, and lets every run advance.
+
+Stopping it always detaches: training goes on, and the next daemon finds it again.
+"""
+
+import contextlib
+import os
+import select
+import signal
+import time
+from collections.abc import Collection, Generator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from supervisor.core.jobs.authorization import Caller
+from supervisor.core.jobs.job_status import JobState, JobStatus
+from supervisor.core.text.log_level import Level
+from supervisor.daemon import job_files
+from supervisor.daemon.api.routes import answer
+from supervisor.daemon.api_service import Desk
+from supervisor.daemon.scheduler import Box
+from supervisor.host.control.control_server import Mailbox
+from supervisor.host.exporter.machine_monitor import Observer
+from supervisor.host.service.journal import Journal
+from supervisor.host.service.sd_notify import Notifier
+
+IDLE_SECONDS = 1.0
+"""How long a run that asks for nothing is left alone."""
+SHOW_SECONDS = 1.0
+"""How often metrics and the status line are made anew: the loop waits no longer."""
+SOON_SECONDS = 0.1
+"""... as long as the driver has not said anything yet."""
+EARLY_SECONDS = 0.5
+"""So much earlier they are made anew if runs have advanced: from then on both need one
+turn, and not two."""
+RUSH_SECONDS = 0.05
+"""The loop never turns faster than this for what the runs themselves ask for: many
+starting attempts must not keep a core busy."""
+
+
+@dataclass(kw_only=True)
+class Daemon:
+    """Everything a running daemon consists of."""
+
+    box: Box
+    desk: Desk
+    mailbox: Mailbox
+    observer: Observer
+    jobs: Path
+    caller: Caller
+    """In whose name job files are taken in: the daemon's own."""
+    notifier: Notifier
+    journal: Journal
+    show_at: float = 0.0
+    asked: set[signal.Signals] = field(default_factory=set[signal.Signals])
+
+    def run(self) -> None:
+        """Until SIGTERM or SIGINT; then training is left alone."""
+        self.reload()
+        with self._signals() as wakeup:
+            self.turn()  # whoever is told that we are ready finds the runs and metrics
+            self.notifier.send(READY="1")
+            while not self.asked & {signal.SIGTERM, signal.SIGINT}:
+                if signal.SIGHUP in self.asked:
+                    self.asked.discard(signal.SIGHUP)
+                    self._announce_reload()
+                self.turn(self._wait(wakeup))
+        self.notifier.send(STOPPING="1", STATUS="detached: training goes on")
+
+    def turn(self, ready: Collection[int] | None = None) -> None:
+        """Everything there is to do now; never waits. ``ready``: as in ``Box.advance``."""
+        self.mailbox.serve(lambda request: answer(self.desk, request))
+        advanced = self.box.advance(ready)
+        self._show(early_seconds=EARLY_SECONDS if advanced else RUSH_SECONDS)
+
+    def reload(self) -> None:
+        """Read the job files again."""
+        problems = job_files.reload(self.desk, self.jobs, caller=self.caller)
+        self.box.problems = problems
+        for problem in problems:
+            self.journal.say(problem, level=Level.ERROR)
+
+    def _announce_reload(self) -> None:
+        now = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
+        self.notifier.send(RELOADING="1", MONOTONIC_USEC=str(now))
+        self.reload()
+        self.notifier.send(READY="1")
+
+    def _wait(self, wakeup: int) -> set[int]:
+        """Until somebody asks for something, an attempt ends, or a deadline passes; the
+        descriptors that are readable."""
+        poll = select.poll()
+        for descriptor in (wakeup, self.mailbox.descriptor, *self.box.descriptors()):
+            poll.register(descriptor, select.POLLIN)
+        now = self.box.starter.clock.now()
+        left = min(self.box.wait_seconds(IDLE_SECONDS), self.show_at - now)
+        seconds = 0.0 if self.box.pressing else max(left, RUSH_SECONDS)
+        ready = {descriptor for descriptor, _ in poll.poll(1000 * seconds)}
+        if wakeup in ready:
+            with contextlib.suppress(BlockingIOError):
+                os.read(wakeup, 4096)
+        return ready
+
+    def _show(self, *, early_seconds: float) -> None:
+        now = self.box.starter.clock.now()
+        if now < self.show_at - early_seconds:
+            return  # or as good as due: not another turn for that
+        self.show_at = now + (SHOW_SECONDS if self.observer.whole else SOON_SECONDS)
+        statuses = [entry.status() for entry in self.box.entries.values()]
+        self.observer.show(statuses, kept_out=self.box.kept_out)
+        for sentence in self.observer.news():
+            self.journal.say(sentence, level=Level.WARNING)
+        self.notifier.send(WATCHDOG="1", STATUS=status_line(statuses, self.box))
+
+    @contextlib.contextmanager
+    def _signals(self) -> Generator[int]:
+        """SIGTERM, SIGINT and SIGHUP into ``asked``; yields what to wait on."""
+        reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+        def received(number: int, _frame: object) -> None:
+            self.asked.add(signal.Signals(number))
+
+        before = {number: signal.signal(number, received) for number in numbers}
+        wakeup_before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        try:
+            yield reader
+        finally:
+            signal.set_wakeup_fd(wakeup_before)
+            for number, handler in before.items():
+                signal.signal(number, handler)
+            os.close(reader)
+            os.close(writer)
+
+
+def status_line(statuses: list[JobStatus], box: Box) -> str:
+    """What is going on, for ``systemctl status``."""
+    running = sum(
+        not s.state.ended and s.state is not JobState.QUEUED for s in statuses
+    )
+    queued = sum(status.state is JobState.QUEUED for status in statuses)
+    gave_up = [status.job for status in statuses if status.state is JobState.GAVE_UP]
+    parts = [f"{running} running, {queued} queued", box.starter.house.about]
+    if box.paused_by is not None:
+        parts.append(f"paused by {box.paused_by}")
+    if gave_up:
+        parts.append(f"gave up: {', '.join(gave_up[:5])}")
+    if box.problems:
+        parts.append(f"{len(box.problems)} job files cannot be used")
+    return "; ".join(parts)

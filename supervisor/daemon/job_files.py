@@ -1,0 +1,110 @@
+"""The jobs that stand in files: ``job_commands.d/*.toml``, each a spec, with ``user`` beside it.
+
+A broken file is reported and changes nothing: neither the other jobs nor its own, which
+goes on as it was last understood.
+"""
+
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from supervisor.core.jobs.authorization import Caller
+from supervisor.core.jobs.spec import SpecError, build_spec, read_toml
+from supervisor.daemon.api_service import Desk
+from supervisor.daemon.managed_job import BoxError, job_name
+from supervisor.host.ledger.ledger import LedgerError
+from supervisor.wire.files import open_regular
+
+MAX_BYTES = 1024 * 1024
+WORLD = stat.S_IWOTH
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobFile:
+    """One file that could be read."""
+
+    path: Path
+    tables: dict[str, Any]
+    user: str | None
+    """As whom it runs; None: as the daemon's own user."""
+
+
+class JobFileError(Exception):
+    """A file that cannot be used; the message names it."""
+
+
+def read_job_file(path: Path) -> JobFile:
+    """The job in ``path``. Raises JobFileError."""
+    try:
+        tables = read_toml(_content(path).decode())
+        user = tables.pop("user", None)
+        if not (user is None or isinstance(user, str)):
+            _fail(path, f"user: expected text, got {user!r}")
+        if "name" not in tables:
+            tables["name"] = path.stem
+        spec = build_spec(tables)
+    except OSError as error:
+        _fail(path, error.strerror or str(error))
+    except UnicodeDecodeError:
+        _fail(path, "it is not UTF-8 text")
+    except SpecError as error:
+        _fail(path, "; ".join(str(problem) for problem in error.problems))
+    for name in ("script", "working_directory"):
+        if not str(getattr(spec, name) or "/").startswith("/"):
+            _fail(path, f"{name}: expected an absolute path")
+    return JobFile(path=path, tables=tables, user=user)
+
+
+def _fail(path: Path, because: str) -> NoReturn:
+    message = f"{path.name}: {because}"
+    raise JobFileError(message)
+
+
+def _content(path: Path) -> bytes:
+    """Raises OSError, also for what anybody could have written."""
+    with open_regular(path) as file:
+        if os.fstat(file.fileno()).st_mode & WORLD:
+            raise OSError(0, "everybody may write to it")
+        content = file.read(MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:
+        raise OSError(0, f"it is larger than {MAX_BYTES} bytes")
+    return content
+
+
+def reload(desk: Desk, directory: Path, *, caller: Caller) -> list[str]:
+    """Take in what the files in ``directory`` say now; a sentence for each problem."""
+    problems: list[str] = []
+    try:
+        paths = sorted(directory.glob("*.toml"))
+        if directory.stat().st_mode & WORLD:
+            return [f"{directory}: everybody may write there; its files are ignored"]
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        return [f"{directory}: {error.strerror}"]
+    for path in paths:
+        try:
+            _take_in(desk, read_job_file(path), caller)
+        except (JobFileError, BoxError, LedgerError) as error:
+            problems.append(str(error))
+    return problems
+
+
+def _take_in(desk: Desk, found: JobFile, caller: Caller) -> None:
+    """A new job is submitted; a changed one gets its spec, for its next start."""
+    spec = build_spec(found.tables)
+    name, owner = job_name(spec), found.user or caller.name
+    known = desk.box.entries.get(name)
+    if known is None:
+        desk.submit(caller, found.tables, owner=owner, source=found.path.name)
+        return
+    if known.row.source != found.path.name:
+        message = f"{found.path.name}: the name {name!r} belongs to {known.row.owner}"
+        raise JobFileError(message)
+    if known.row.owner != owner:
+        message = f"{found.path.name}: the job cannot change its user"
+        raise JobFileError(message)
+    if known.row.spec != found.tables:
+        desk.respec(caller, known, found.tables, spec)

@@ -1,0 +1,173 @@
+"""From a job to a run that is driven: begun, resumed, or found running."""
+
+import os
+import time
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from supervisor.core.jobs.job_status import JobState
+from supervisor.core.jobs.resume_decision import Start
+from supervisor.core.jobs.spec import Spec
+from supervisor.core.lifecycle.events import DrainRequested
+from supervisor.core.text.log_level import JobTeller
+from supervisor.daemon.launcher_factory import House
+from supervisor.daemon.managed_job import Entry
+from supervisor.host.exporter.machine_monitor import Observer
+from supervisor.host.launch.launcher import Name, boot_id, read_shimmed
+from supervisor.host.ledger.job_book import Wanted
+from supervisor.host.ledger.ledger import Ledger, RunRow
+from supervisor.host.service.clock import Clock
+from supervisor.runtime.foreground import (
+    Begun,
+    Choice,
+    Job,
+    begin,
+    end_of,
+    supervisor_for,
+)
+from supervisor.runtime.status_builder import paths_of
+from supervisor.runtime.supervisor import Supervisor
+from supervisor.wire.files import open_regular
+from supervisor.wire.paths import AttemptPaths, StatePaths
+from supervisor.wire.seal import script_hash
+
+MAX_SCRIPT_BYTES = 16 * 1024 * 1024
+"""A larger file is no script."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Starter:
+    """Makes supervisors for entries."""
+
+    paths: StatePaths
+    ledger: Ledger
+    clock: Clock
+    house: House
+    say: JobTeller
+    observer: Observer
+
+    def start(self, entry: Entry, gpus: tuple[str, ...]) -> Supervisor:
+        """Begin the run of a job, or go on with it, on these GPUs and no others.
+
+        Raises:
+            BoxError, StartRefusedError, LedgerError, OSError: it cannot be.
+        """
+        quarters = self.house.quarters(entry.row.owner)
+        job = job_of(entry, with_gpus(entry.spec, gpus))
+        row = entry.row
+        choice = Choice(fresh=row.fresh, accept_changes=row.accept_changes)
+        begun = begin(
+            job, self.paths, self.ledger, self.clock, choice, place=quarters.place
+        )
+        self.say(entry.name, begun.greeting)
+        supervisor = self._supervisor(entry, begun, accept_changes=row.accept_changes)
+        self._take_up(supervisor, begun)
+        supervisor.begin()
+        return supervisor
+
+    def adopt(self, entry: Entry, run: RunRow) -> Supervisor:
+        """Go on with a run that an earlier daemon had, running or not.
+
+        Raises:
+            BoxError, LedgerError, OSError: it cannot be.
+        """
+        gpus = run.spec.get("gpus")
+        spec = entry.spec if gpus is None else with_gpus(entry.spec, tuple(gpus))
+        begun = Begun(
+            job=job_of(entry, spec),
+            row=run,
+            paths=paths_of(run, self.paths),
+            ledger=self.ledger,
+            clock=self.clock,
+            start=Start.RESUME,
+            greeting="",
+        )
+        supervisor = self._supervisor(entry, begun, accept_changes=False)
+        asked = entry.row.again or entry.row.wanted is Wanted.STOP
+        if run.state is JobState.DRAINING and not asked:
+            supervisor.resume_after("a restart that an earlier daemon had begun")
+        self._take_up(supervisor, begun)
+        supervisor.begin()
+        if entry.row.wanted is Wanted.STOP:
+            supervisor.post(DrainRequested("an earlier stop"))
+        return supervisor
+
+    def _supervisor(
+        self, entry: Entry, begun: Begun, *, accept_changes: bool
+    ) -> Supervisor:
+        supervisor = supervisor_for(
+            begun,
+            launcher=self.house.quarters(entry.row.owner).launcher,
+            say=partial(self.say, entry.name),
+            show=None,  # the loop asks when it wants to know
+            accept_changes=accept_changes,
+            population=self.observer.population,
+        )
+        supervisor.devices = self.observer.devices_of(begun.job.spec.gpus)
+        return supervisor
+
+    def _take_up(self, supervisor: Supervisor, begun: Begun) -> None:
+        """The attempt of an earlier daemon: it runs, or it is over."""
+        last = supervisor.run.history.last
+        if last is None or last.cause is not None:
+            return
+        row = begun.row
+        name = Name(run_id=row.run_id, job=row.job, number=last.number)
+        paths = begun.paths.attempt(last.number)
+        attempt = supervisor.launcher.adopt(name, paths=paths)
+        # The probe's service remembers what the driver said since it began.
+        supervisor.devices = self.observer.devices_of(
+            begun.job.spec.gpus, since=_began(paths)
+        )
+        if attempt is None:
+            self.say(row.job, f"attempt {last.number} ended while no daemon watched")
+            ended = end_of(begun, last.number, launcher=supervisor.launcher)
+            supervisor.adopt(ended)
+        else:
+            supervisor.take_over(attempt)
+
+    def was_ended_by_the_machine(self, run: RunRow) -> bool:
+        """Whether a run was drained by a shutdown of the machine: it was wanted, and
+        nobody of this boot has ended it."""
+        attempts = self.ledger.attempts(run.id)
+        if run.state is not JobState.DRAINED or not attempts:
+            return False
+        paths = paths_of(run, self.paths).attempt(attempts[-1].number)
+        shimmed = read_shimmed(paths)
+        return shimmed is not None and shimmed.boot_id != boot_id()
+
+
+def _began(paths: AttemptPaths) -> float | None:
+    """When the attempt that runs began, in monotonic seconds; those stand still while
+    the machine sleeps, the ticks of /proc do not (time_namespaces(7), proc(5))."""
+    shimmed = read_shimmed(paths)
+    if shimmed is None:
+        return None
+    awake, booted = map(time.clock_gettime, (time.CLOCK_MONOTONIC, time.CLOCK_BOOTTIME))
+    return shimmed.started_ticks / os.sysconf("SC_CLK_TCK") + awake - booted
+
+
+def with_gpus(spec: Spec, gpus: tuple[int | str, ...]) -> Spec:
+    """The spec of a job that was given these."""
+    return spec.model_copy(update={"gpus": gpus})
+
+
+def job_of(entry: Entry, spec: Spec) -> Job:
+    """A job with its names resolved."""
+    base = Path(spec.working_directory or "/")
+    script = base / spec.script
+    content = read_script(script)
+    digest = "" if content is None else script_hash(content, spec.args)
+    return Job(name=entry.name, spec=spec, script=script, script_hash=digest)
+
+
+def read_script(path: Path) -> bytes | None:
+    """The script, for its hash; None: it is not ours to read, and the training side
+    alone can tell whether it changed."""
+    try:
+        with open_regular(path) as file:
+            content = file.read(MAX_SCRIPT_BYTES + 1)
+    except OSError:
+        return None
+    return content if len(content) <= MAX_SCRIPT_BYTES else None

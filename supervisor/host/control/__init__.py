@@ -1,0 +1,1 @@
+"""The control socket: HTTP over a Unix socket, with peer credentials."""

@@ -1,0 +1,1 @@
+"""``trainwarden check``: is this machine fit for training?"""

@@ -1,0 +1,204 @@
+"""Do driver, CUDA libraries and TensorFlow go together? Findings of the doctor.
+
+What TensorFlow was built with is read from its files by the job's own interpreter
+(``framework_probe``); what the driver can run is asked of NVML (``driver_probe``). Both
+are children with a time limit; nothing of TensorFlow is imported.
+"""
+
+import json
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+from supervisor.host.doctor.finding import Finding, Level
+from supervisor.host.process.piped_child import Piped, wait_for
+
+PROBE_SECONDS = 15.0
+"""A child that has not answered by then is given up."""
+PROBE = Path(__file__).with_name("framework_probe.py")
+AND_CUDA = "pip install 'tensorflow[and-cuda]'"
+EXTRA = re.compile(r"""extra\s*==\s*["']and-cuda["']""")
+
+Version = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Framework:
+    """TensorFlow in one interpreter."""
+
+    python: str
+    name: str | None
+    """Of its distribution; None: there is none."""
+    version: str | None = None
+    built_with: Mapping[str, Any] | None = None
+    """As ``tf.sysconfig.get_build_info`` says it."""
+    wants: Sequence[str] = ()
+    """Requirements of its distribution, those of the extra ``and-cuda`` among them."""
+    nvidia: Mapping[str, str] = field(default_factory=dict[str, str])
+    """NVIDIA's distributions beside it, and their versions."""
+    libraries: Mapping[str, str | None] = field(default_factory=dict[str, str | None])
+    """CUDA libraries of the machine itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Driver:
+    """What the driver says."""
+
+    cuda: Version
+    """The newest CUDA it can run."""
+    gpus: int
+
+
+def parse_version(text: str) -> Version:
+    """``12.5.1`` as (12, 5, 1); what is no number ends it."""
+    found = re.match(r"\d+(?:\.\d+)*", text)
+    return () if found is None else tuple(map(int, found[0].split(".")))
+
+
+def parse_driver(answer: Mapping[str, Any] | None) -> Driver | None:
+    """NVML counts 12.4 as 12040 (nvml.h: NVML_CUDA_DRIVER_VERSION_MAJOR, _MINOR)."""
+    if answer is None:
+        return None
+    number = int(answer["cuda"])
+    return Driver(cuda=(number // 1000, number % 1000 // 10), gpus=int(answer["gpus"]))
+
+
+def findings(framework: Framework | None, driver: Driver | None) -> list[Finding]:
+    """All that is to be said about the two; ``framework`` None: it could not be read."""
+    if framework is None or framework.name is None:
+        return [_no_tensorflow(framework)]
+    found = [_tensorflow(framework)]
+    if driver is None or not driver.gpus:
+        return found
+    cuda = (framework.built_with or {}).get("cuda_version")
+    if not (framework.built_with or {}).get("is_cuda_build"):
+        return [*found, _without_cuda(framework, driver)]
+    libraries = _libraries(framework)
+    return [*found, _driver(str(cuda or ""), driver), *libraries]
+
+
+def _no_tensorflow(framework: Framework | None) -> Finding:
+    where = "" if framework is None else f" in {framework.python}"
+    return Finding(
+        level=Level.WARNING,
+        about="TensorFlow",
+        text=f"there is none{where}: Keras scripts cannot run with it",
+        fix="pip install 'trainwarden[tensorflow]', or name the job's interpreter "
+        "with --python",
+    )
+
+
+def _tensorflow(framework: Framework) -> Finding:
+    built = framework.built_with or {}
+    cuda = built.get("cuda_version")
+    with_cuda = f"CUDA {cuda}, cuDNN {built.get('cudnn_version', '?')}"
+    how = f"built with {with_cuda}" if built.get("is_cuda_build") else "for CPUs alone"
+    text = f"{framework.version}, {how} ({framework.python})"
+    return Finding(level=Level.OK, about="TensorFlow", text=text)
+
+
+def _without_cuda(framework: Framework, driver: Driver) -> Finding:
+    other = f"pip uninstall {framework.name}, then " * (framework.name != "tensorflow")
+    return Finding(
+        level=Level.WARNING,
+        about="CUDA",
+        text=f"TensorFlow is for CPUs alone: {driver.gpus} GPUs stay unused",
+        fix=f"{other}{AND_CUDA}",
+    )
+
+
+def _driver(built: str, driver: Driver) -> Finding:
+    """A driver runs every CUDA up to its own version, and with some loss what is newer
+    by a minor version (docs.nvidia.com: CUDA Compatibility, minor version)."""
+    wanted, has = parse_version(built)[:2], driver.cuda
+    runs = f"the driver runs CUDA up to {_text(has)}"
+    newer = "a driver for CUDA {} or newer: see nvidia.com/drivers".format
+    if not wanted or wanted <= has:
+        return Finding(level=Level.OK, about="CUDA", text=runs)
+    text = f"{runs}, TensorFlow was built with {_text(wanted)}"
+    if wanted[0] > has[0]:
+        fix = newer(_text(wanted))
+        return Finding(level=Level.PROBLEM, about="CUDA", text=text, fix=fix)
+    return Finding(
+        level=Level.WARNING,
+        about="CUDA",
+        text=f"{text}: it runs, XLA compiles more slowly",
+        fix=newer(_text(wanted)),
+    )
+
+
+def _libraries(framework: Framework) -> list[Finding]:
+    """NVIDIA's wheels against what TensorFlow's own wheel asks for."""
+    wanted = [r for r in framework.wants if EXTRA.search(r)]
+    missing = [name for name in map(_name, wanted) if name not in framework.nvidia]
+    wrong = [problem for r in wanted if (problem := _unfit(r, framework.nvidia))]
+    if wrong:
+        text = "; ".join(wrong)
+        return [_lacking(Level.PROBLEM, f"beside TensorFlow {text}")]
+    if not missing:
+        cudnn = next((v for n, v in framework.nvidia.items() if "cudnn" in n), "?")
+        text = f"NVIDIA's wheels fit TensorFlow (cuDNN {cudnn})"
+        return [Finding(level=Level.OK, about="CUDA libraries", text=text)]
+    of_machine = {name: path for name, path in framework.libraries.items() if path}
+    if len(of_machine) == len(framework.libraries) and of_machine:
+        text = f"the machine's own: {', '.join(of_machine.values())}"
+        return [Finding(level=Level.OK, about="CUDA libraries", text=text)]
+    return [_lacking(Level.PROBLEM, f"{', '.join(missing)} missing: no GPU is used")]
+
+
+def _lacking(level: Level, text: str) -> Finding:
+    return Finding(level=level, about="CUDA libraries", text=text, fix=AND_CUDA)
+
+
+def _name(requirement: str) -> str:
+    found = re.match(r"[A-Za-z0-9._-]+", requirement)
+    return "" if found is None else found[0].lower().replace("_", "-")
+
+
+def _unfit(requirement: str, installed: Mapping[str, str]) -> str | None:
+    """Why what is installed does not satisfy it; None: it does, or is not there."""
+    name = _name(requirement)
+    version = installed.get(name)
+    if version is None:
+        return None
+    bounds = requirement.partition(";")[0].removeprefix(name)
+    for sign, bound in re.findall(r"(>=|<)\s*([0-9.]+)", bounds):
+        low, has = parse_version(bound), parse_version(version)
+        if (sign == ">=" and has < low) or (sign == "<" and has >= low):
+            return f"{name} is {version}, and {bounds.strip()} is needed"
+    return None
+
+
+def _text(version: Version) -> str:
+    return ".".join(map(str, version))
+
+
+def examine(python: str) -> list[Finding]:
+    """Findings about the TensorFlow of ``python`` and the driver of this machine."""
+    told = _answer([python, "-I", str(PROBE)])
+    framework = None if told is None else Framework(**told)
+    asked = _answer([sys.executable, "-m", "supervisor.host.doctor.driver_probe"])
+    return findings(framework, parse_driver(asked))
+
+
+def _answer(command: Sequence[str]) -> dict[str, Any] | None:
+    """The JSON object that a child prints; None: it prints none in time."""
+    try:
+        child = Piped(command)
+    except OSError:
+        return None
+    try:
+        whole, parts = False, [b""]
+        while not whole and wait_for([child.output], seconds=PROBE_SECONDS):
+            part, whole = child.read()
+            parts.append(part)
+    finally:
+        child.close(wait_seconds=1.0)
+    try:
+        value: object = json.loads(b"".join(parts))
+    except ValueError:
+        return None
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else None

@@ -1,0 +1,68 @@
+"""What an attempt says of its allocator, beside what the driver says of its GPU."""
+
+import time
+from collections.abc import Callable, Collection, Sequence
+from contextlib import closing
+from dataclasses import replace
+
+from supervisor.core.gpu.assignment import GpuReading, named
+from supervisor.core.memory.estimate import estimated, gpu_of
+from supervisor.host.exporter.machine_monitor import readings_of
+from supervisor.host.gpu.gpu_monitor import GpuWatch
+from supervisor.wire.page import MemorySource, Page
+
+DRIVER_SECONDS = 5.0
+"""So long somebody who asks once waits for the driver."""
+LOOK_SECONDS = 0.05
+
+
+def completed(
+    page: Page | None,
+    wanted: Sequence[int | str] | None,
+    *,
+    gpus: Callable[[], Sequence[GpuReading]],
+    out: Collection[str] = (),
+) -> Page | None:
+    """``page``; where its memory is an estimate, with what ``gpus`` adds to it.
+
+    ``gpus`` is asked only then. ``wanted``: as a spec names those that an attempt may
+    use, None: all of the box; less those that are ``out``.
+    """
+    if page is None or page.memory_source != MemorySource.ESTIMATE:
+        return page
+    box = gpus()
+    usable = [gpu for gpu in named(wanted, box) if gpu not in out]
+    gpu = gpu_of(box, pid=page.pid, wanted=usable)
+    return page if gpu is None else _beside(page, gpu)
+
+
+def _beside(page: Page, gpu: GpuReading) -> Page:
+    if page.memory_in_use_bytes is None:
+        return page
+    found = estimated(
+        in_use=page.memory_in_use_bytes,
+        limit=page.memory_limit_bytes,
+        gpu=gpu,
+        pid=page.pid,
+    )
+    return replace(
+        page,
+        memory_limit_bytes=found.limit,
+        memory_pool_bytes=found.pool,
+        memory_largest_allocatable_bytes=found.largest_allocatable,
+    )
+
+
+def gpus_once() -> tuple[GpuReading, ...]:
+    """The GPUs of this box, asked for by a probe of our own; empty: it says nothing.
+
+    Waits for the driver, ``DRIVER_SECONDS`` at most.
+    """
+    with closing(GpuWatch(say=lambda _text: None)) as watch:
+        watch.start()
+        ends = time.monotonic() + DRIVER_SECONDS
+        view = watch.latest()
+        while not (view.sample or view.problem) and time.monotonic() < ends:
+            time.sleep(LOOK_SECONDS)
+            view = watch.latest()
+        return readings_of(view.fresh(time.monotonic()))

@@ -1,0 +1,324 @@
+"""Rendering for Prometheus: statuses in, both text formats out.
+
+What did not change since the last time is not encoded again: most of the lines of a
+scrape are counters of things that seldom happen, and of the others only the numbers
+change. It comes to the same bytes as the library's own encoders, in a tenth of the time.
+"""
+
+import math
+import platform
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from itertools import accumulate
+from typing import NamedTuple, assert_never
+
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+)
+from prometheus_client.core import Metric as Family
+from prometheus_client.exposition import choose_encoder, generate_latest
+from prometheus_client.registry import Collector
+from typing_extensions import override
+
+import supervisor
+from supervisor.core.jobs.job_status import JobStatus
+from supervisor.core.metrics.catalog import METRICS
+from supervisor.core.metrics.machine_state import Machine
+from supervisor.core.metrics.metric import (
+    Distribution,
+    Kind,
+    Metric,
+    Point,
+    Points,
+    Value,
+    listed,
+)
+from supervisor.wire.page import STEP_BUCKETS_SECONDS
+
+_written: Callable[[float], str] = import_module(
+    "prometheus_client.utils"
+).floatToGoString
+# Imported in this way because it has no types.
+BOUNDS = (*(str(bound) for bound in STEP_BUCKETS_SECONDS), "+Inf")
+"""The label ``le`` of each bucket."""
+
+_encode_openmetrics, _ = choose_encoder("application/openmetrics-text")
+# Asked for in this way because the function itself has no types.
+_END = b"# EOF\n"
+
+SPELL_SECONDS = 0.001
+"""Work between two pauses: waking up from each costs a twentieth of that."""
+
+ABOUT_US: dict[str, tuple[str, ...]] = {
+    "build": (supervisor.__version__, platform.python_version()),
+}
+"""Values of the rows that no status fills, by their names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What there is to show."""
+
+    statuses: tuple[JobStatus, ...] = ()
+    machine: Machine = field(default_factory=Machine)
+
+    @property
+    def runs(self) -> list[str]:
+        """Their names."""
+        return [status.job for status in self.statuses]
+
+
+def points_of(metric: Metric, scene: Scene) -> tuple[Point, ...]:
+    """Everything that ``metric`` says about ``scene``, with every label."""
+    if metric.name in ABOUT_US:
+        return ((ABOUT_US[metric.name], 1.0),)
+    if not metric.of_run:
+        return tuple(metric.machine_points(scene.machine))
+    return tuple(
+        ((status.job, *labels), value)
+        for status in scene.statuses
+        for labels, value in metric.points(status)
+    )
+
+
+class TakesLongError(Exception):
+    """There was more to write than there was time for; nothing of it is lost."""
+
+
+class Encoder:
+    """One text format. How names and labels are written is asked of the library once
+    for each series; after that only the numbers are written anew, of those runs where
+    they changed."""
+
+    def __init__(self, *, openmetrics: bool) -> None:
+        self._encode = _encode_openmetrics if openmetrics else generate_latest
+        self._end = _END if openmetrics else b""
+        self._rows: list[_Row] = []
+
+    def encode(
+        self,
+        scene: Scene,
+        *,
+        pause_seconds: float = 0.0,
+        most_seconds: float = math.inf,
+    ) -> bytes:
+        """The whole answer to a scrape. ``pause_seconds``: after each ``SPELL_SECONDS``
+        of work, in which other threads get the interpreter without having to wait.
+
+        Raises:
+            TakesLongError: after ``most_seconds``. Who tries again has less to do.
+        """
+        self._rows = self._rows or [_Row(metric, self._whole) for metric in METRICS]
+        parts: list[bytes] = []
+        begun = time.monotonic()
+        ends, runs = begun + most_seconds, scene.runs
+        for row in self._rows:
+            parts.append(row.written(scene, runs))
+            if time.monotonic() > ends:
+                raise TakesLongError
+            if pause_seconds and time.monotonic() - begun >= SPELL_SECONDS:
+                time.sleep(pause_seconds)
+                begun = time.monotonic()
+        return b"".join([*parts, self._end])
+
+    @property
+    def remembered(self) -> int:
+        """Of how many series it knows how they are written."""
+        return sum(row.remembered for row in self._rows)
+
+    def _whole(self, metric: Metric, points: Sequence[Point]) -> str:
+        """As the library writes it."""
+        whole = self._encode(_One(family(metric, points)))
+        return whole.removesuffix(self._end).decode()
+
+
+class _Series(NamedTuple):
+    """One series of a metric, as it was written last."""
+
+    begun: tuple[str, ...]
+    """Its lines, each up to its number."""
+    value: Value
+    text: str
+
+
+@dataclass(slots=True)
+class _Said:
+    """What a metric said last of a run, or of all that is no run."""
+
+    told: Value | Points = None
+    text: str = ""
+    series: dict[tuple[str, ...], _Series] = field(
+        default_factory=dict[tuple[str, ...], _Series]
+    )
+    """By their labels, but for the run's name."""
+
+
+class _Row:
+    """One metric, as it was written last."""
+
+    def __init__(
+        self, metric: Metric, whole: Callable[[Metric, Sequence[Point]], str]
+    ) -> None:
+        self._metric = metric
+        self._whole = whole
+        self._head = whole(metric, ())
+        self._said: dict[str, _Said] = {}
+        """By run; of all that is no run, by no name."""
+        self._runs: list[str] = []
+        self._told: list[Value | Points] = []
+        """Of each of these runs, as it was told last."""
+        self._part: object = None
+        """Of the machine, as it was told last."""
+        self._text = b""
+        """All of it, as it was written last; empty: it never was."""
+
+    @property
+    def remembered(self) -> int:
+        """Of how many series it knows how they are written."""
+        return sum(len(said.series) for said in self._said.values())
+
+    def written(self, scene: Scene, runs: list[str]) -> bytes:
+        """All that it says about ``scene``, whose runs are ``runs``."""
+        if self._metric.of_run:
+            new = self._is_told_of_runs(scene.statuses, runs)
+        else:
+            new = self._is_told_of_machine(scene)
+        if new or not self._text:
+            parts = [self._head, *[said.text for said in self._said.values()]]
+            self._text = "".join(parts).encode()
+        return self._text
+
+    def _is_told_of_runs(self, statuses: Iterable[JobStatus], runs: list[str]) -> bool:
+        """Whether anything is new."""
+        told = [self._metric.told(status) for status in statuses]
+        if told == self._told and runs == self._runs:
+            return False
+        # Only what is there now is remembered: series that ended leave nothing behind.
+        before, self._said = self._said, {}
+        for run, now in zip(runs, told, strict=True):
+            said = self._said[run] = before.get(run) or _Said()
+            self._renew(said, (run,), now)
+        self._runs, self._told = runs, told
+        return True
+
+    def _is_told_of_machine(self, scene: Scene) -> bool:
+        """Whether anything is new."""
+        read = self._metric.part
+        part = None if read is None else read(scene.machine)
+        if part is not None and part is self._part:
+            return False
+        said = self._said.setdefault("", _Said())
+        before = said.told
+        self._renew(said, (), points_of(self._metric, scene))
+        self._part = part
+        return said.told is not before
+
+    def _renew(self, said: _Said, run: tuple[str, ...], told: Value | Points) -> None:
+        """Write anew what is not as it was; ``run``: its name, or nothing."""
+        if said.told == told:
+            return
+        now: dict[tuple[str, ...], _Series] = {}
+        for labels, value in listed(told):
+            series = said.series.get(labels)
+            if series is None:
+                begun = self._begin((*run, *labels), value)
+                series = _Series(begun, value, _text(begun, value))
+            elif series.value != value:
+                series = _Series(series.begun, value, _text(series.begun, value))
+            now[labels] = series
+        said.text = "".join([series.text for series in now.values()])
+        said.told, said.series = told, now
+
+    def _begin(self, labels: tuple[str, ...], value: Value) -> tuple[str, ...]:
+        """The lines of a series, each up to its number."""
+        whole = self._whole(self._metric, ((labels, value),))
+        lines = whole.removeprefix(self._head).split("\n")[:-1]
+        return tuple(f"{line.rpartition(' ')[0]} " for line in lines)
+
+
+def _text(begun: tuple[str, ...], value: Value) -> str:
+    """The lines of a series with their numbers."""
+    if isinstance(value, Distribution):
+        counts = tuple(accumulate(value.counts or (0,) * len(BOUNDS)))
+        numbers = (*counts, counts[-1], value.total)
+        lines = zip(begun, numbers, strict=True)
+        return "".join([f"{line}{_written(number)}\n" for line, number in lines])
+    return "" if value is None else f"{begun[0]}{_written(value)}\n"
+
+
+class _One(Collector):
+    """What the library's encoders take: something to collect families from."""
+
+    def __init__(self, one: Family) -> None:
+        self._one = one
+
+    @override
+    def collect(self) -> Iterator[Family]:
+        return iter((self._one,))
+
+
+def render(
+    statuses: Iterable[JobStatus],
+    machine: Machine | None = None,
+    *,
+    openmetrics: bool = False,
+) -> bytes:
+    """Everything the table says, once: in Prometheus' own text format, or OpenMetrics."""
+    scene = Scene(tuple(statuses), machine or Machine())
+    return Encoder(openmetrics=openmetrics).encode(scene)
+
+
+def family(metric: Metric, points: Sequence[Point]) -> Family:
+    """``metric`` with its points, as the library's encoders take it."""
+    match metric.kind:
+        case Kind.GAUGE:
+            return _plain(GaugeMetricFamily, metric, points)
+        case Kind.COUNTER:
+            return _plain(CounterMetricFamily, metric, points)
+        case Kind.HISTOGRAM:
+            return _histogram(metric, points)
+        case Kind.INFO:
+            return _info(metric, points)
+        case _:
+            assert_never(metric.kind)
+
+
+_Points = Sequence[tuple[tuple[str, ...], Value]]
+
+
+def _plain(
+    kind: type[GaugeMetricFamily | CounterMetricFamily],
+    metric: Metric,
+    points: _Points,
+) -> Family:
+    made = kind(
+        metric.family, metric.help, labels=list(metric.labels), unit=metric.unit
+    )
+    for labels, value in points:
+        if isinstance(value, int | float):
+            made.add_metric(labels, value)
+    return made
+
+
+def _histogram(metric: Metric, points: _Points) -> Family:
+    made = HistogramMetricFamily(
+        metric.family, metric.help, labels=list(metric.labels), unit=metric.unit
+    )
+    for labels, value in points:
+        if isinstance(value, Distribution):
+            counts = accumulate(value.counts or (0,) * len(BOUNDS))
+            buckets = list(zip(BOUNDS, counts, strict=True))
+            made.add_metric(labels, buckets, sum_value=value.total)
+    return made
+
+
+def _info(metric: Metric, points: _Points) -> Family:
+    made = InfoMetricFamily(metric.family, metric.help)
+    for labels, _ in points:
+        made.add_metric([], dict(zip(metric.labels, labels, strict=True)))
+    return made

@@ -1,0 +1,315 @@
+"""Everything that is measured beside the runs' own telemetry, put together.
+
+One for a process, whether it drives one run or many. ``show`` is what the loop calls:
+it takes in where the runs are, and puts up what a scrape will be told. Nothing here
+waits for a driver, a file system or a reader.
+"""
+
+import math
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from supervisor.core.diagnosis.driver_errors import DriverErrors, faults_of
+from supervisor.core.diagnosis.driver_wait import DriverWait
+from supervisor.core.gpu.assignment import GpuProcess, GpuReading, boards, named
+from supervisor.core.gpu.gpu_readings import Gpu, GpuSample
+from supervisor.core.gpu.probe_supervision import REBOOT
+from supervisor.core.jobs.job_status import JobStatus
+from supervisor.core.metrics.machine_state import KEPT_OUT, Collector, Machine
+from supervisor.core.metrics.run_counters import Meter, metered
+from supervisor.host.exporter.exposition_cache import Board
+from supervisor.host.exporter.host_collector import HostView, HostWatch
+from supervisor.host.gpu.gpu_access import GpuAccess
+from supervisor.host.gpu.gpu_client import DRIVER
+from supervisor.host.gpu.gpu_monitor import GpuView, GpuWatch
+from supervisor.host.process.proc_files import name_of
+from supervisor.host.process.process_tree import Population
+from supervisor.host.service.clock import Clock
+
+NEWS = 100
+"""Sentences kept until somebody asks."""
+UNKNOWN = (
+    "the GPU driver has not said which GPUs there are, so these, which must be left out, "
+    "cannot be told from the others; waiting for it"
+)
+FIRST_NAMESPACE = 4026531836
+"""Inode of the machine's own pid namespace (linux/proc_ns.h: PROC_PID_INIT_INO). In any
+other the driver's pids are not ours."""
+
+KEPT_OUT_SECONDS = 5.0
+"""How often the ledger is asked which GPUs are given to nobody, which seldom changes."""
+KeptOut = Callable[[], Mapping[str, Collection[str]]]
+"""GPUs by one of ``core.machine.KEPT_OUT``."""
+
+
+def _none_out() -> Mapping[str, Collection[str]]:
+    """Nobody says."""
+    return {}
+
+
+def gpu_expected(
+    gpus: Sequence[int | str] | None,
+    *,
+    devices: Path = Path("/dev"),
+    driver: Path = DRIVER,
+) -> bool:
+    """Whether this machine should have NVML: a GPU is asked for, or a driver is there
+    (its devices may be hidden from us)."""
+    return bool(gpus) or (devices / "nvidiactl").exists() or driver.exists()
+
+
+def pids_are_ours() -> bool:
+    """Whether the driver's pids are those that we see."""
+    try:
+        return Path("/proc/self/ns/pid").stat().st_ino == FIRST_NAMESPACE
+    except OSError:
+        return False
+
+
+def readings_of(sample: GpuSample | None) -> tuple[GpuReading, ...]:
+    """The GPUs of the box, for remedies and gates, one that is lost among them; empty:
+    nothing is known now."""
+    return () if sample is None else tuple(_reading(gpu) for gpu in sample.gpus)
+
+
+def _reading(gpu: Gpu) -> GpuReading:
+    return GpuReading(
+        uuid=gpu.uuid,
+        index=-1 if gpu.index is None else gpu.index,
+        total_bytes=None if gpu.memory is None else gpu.memory.total,
+        used_bytes=None if gpu.memory is None else gpu.memory.used,
+        free_bytes=None if gpu.memory is None else gpu.memory.free,
+        reserved_bytes=None if gpu.memory is None else gpu.memory.reserved,
+        processes=tuple(
+            GpuProcess(process.pid, name_of(process.pid), process.bytes)
+            for process in gpu.processes or ()
+        ),
+        parts=tuple(part.uuid for part in gpu.mig),
+    )
+
+
+def machine_of(gpu: GpuView, host: HostView, *, now: float, expected: bool) -> Machine:
+    """What the exporter shows of the machine."""
+    sample = gpu.fresh(now)
+    collectors = {"host": host.collector(now)}
+    if expected or gpu.sample is not None or not gpu.absent:
+        seconds = None if gpu.sample is None else gpu.sample.seconds
+        collectors["nvml"] = Collector(success=sample is not None, seconds=seconds)
+        collectors["kernel_log"] = Collector(success=gpu.kernel_readable)
+    return Machine(
+        driver="" if sample is None else sample.driver,
+        gpus=() if sample is None else sample.gpus,
+        xids=gpu.xids,
+        owners=host.owners,
+        trees=host.trees,
+        spaces=host.spaces,
+        collectors=collectors,
+    )
+
+
+def used_by(
+    view: GpuView, *, gpus: Sequence[int | str] | None, pids: Collection[int]
+) -> frozenset[str]:
+    """The GPUs of a run by UUID: those that ``pids`` were seen on, and those that a spec
+    gives it. Where the driver does not list processes, or lists those of another
+    namespace, each of ``gpus`` (None: of the box) may be one of them."""
+    known = () if view.sample is None else view.sample.gpus
+    seen = {uuid for uuid, users in view.users.items() if users & set(pids)}
+    if gpus is not None or not pids_are_ours():
+        box = [_reading(gpu) for gpu in known]
+        return boards(seen.union(named(gpus, box)), box)
+    return frozenset(seen.union(g.uuid for g in known if g.uuid not in view.users))
+
+
+@dataclass(slots=True)
+class FaultsOf:
+    """What befell one run since it was last asked for: of one attempt after another."""
+
+    observer: "Observer"
+    gpus: Sequence[int | str] | None
+    """As the spec names them."""
+    since: float
+    lost: frozenset[str] = frozenset()
+    """GPUs that were lost before: no news of this attempt."""
+
+    def word(self, pids: Collection[int]) -> DriverWait:
+        """What is to be expected of the driver about the attempt that had ``pids``."""
+        return self.observer.word(self.gpus, pids=pids)
+
+    def __call__(self, pids: Collection[int]) -> DriverErrors:
+        """The faults of the attempt that had ``pids``, and has ended."""
+        since, self.since = self.since, self.observer.clock.now()
+        before, self.lost = self.lost, self.observer.lost()
+        return self.observer.faults(self.gpus, pids=pids, since=since, lost=before)
+
+
+class Observer:
+    """Observes from ``start`` to ``close``."""
+
+    def __init__(
+        self,
+        *,
+        places: Mapping[str, Path],
+        gpus: Sequence[int | str] | None,
+        board: Board | None = None,
+        clock: Clock | None = None,
+        environment: Mapping[str, str] | None = None,
+        link: Path | None = None,
+        population: Population | None = None,
+    ) -> None:
+        """``gpus``: those that a spec asks for. ``board``: None: there is no exporter,
+        and the host is not measured. ``environment``: of the GPU probe. ``link``: the
+        socket of the service that keeps it; None: it is a child of ours."""
+        self.clock = clock or Clock()
+        self._news: deque[str] = deque(maxlen=NEWS)
+        self._watch = GpuWatch(
+            say=self._news.append, clock=self.clock, environment=environment, link=link
+        )
+        self._expected = gpu_expected(gpus)
+        self.board = board
+        self.population = population or Population()
+        """Of the machine: the runs' supervisors ask it, and so do we."""
+        self._host = HostWatch(places, clock=self.clock, population=self.population)
+        self._meters: dict[str, Meter] = {}
+        self._read: GpuSample | None = None
+        self._readings: tuple[GpuReading, ...] = ()
+        """As ``_read`` tells them."""
+        self._kept_out: Mapping[str, Collection[str]] = {}
+        self._kept_out_at = -math.inf
+
+    def start(self) -> None:
+        """Begin."""
+        self._watch.start()
+        if self.board is not None:
+            self._host.start()
+            self.board.start()
+
+    def close(self) -> None:
+        """Stop everything."""
+        self._watch.close()
+        if self.board is not None:
+            self._host.close()
+            self.board.close()
+
+    def show(
+        self, statuses: Iterable[JobStatus], *, kept_out: KeptOut = _none_out
+    ) -> None:
+        """Where the runs are now. One that is not among them is forgotten; one that
+        has ended keeps its series for a day. ``kept_out``: the GPUs that are given to
+        nobody, asked for only if there is an exporter."""
+        if self.board is None:
+            return
+        now = self.clock.now()
+        known = tuple(statuses)
+        self._host.watch({status.job: status.pid for status in known})
+        shown = [
+            metered(self._meters.get(status.job, Meter()), status, now=now)
+            for status in known
+        ]
+        self._meters = {status.job: meter for meter, status in shown}
+        lasting = [status for meter, status in shown if meter.shown(now)]
+        if now - self._kept_out_at >= KEPT_OUT_SECONDS:
+            self._kept_out = kept_out()
+            if self._kept_out.keys() >= set(KEPT_OUT):  # all of it could be told
+                self._kept_out_at = now
+        machine = replace(self.machine(), kept_out=self._kept_out)
+        self.board.publish(lasting, machine)
+
+    def machine(self) -> Machine:
+        """What is known of the machine now."""
+        return machine_of(
+            self._watch.latest(),
+            self._host.latest(),
+            now=self.clock.now(),
+            expected=self._expected,
+        )
+
+    @property
+    def whole(self) -> bool:
+        """Whether the driver has said something since ``start``, or never will."""
+        view = self._watch.latest()
+        return view.sample is not None or view.absent or view.reboot
+
+    def news(self) -> list[str]:
+        """What a person should hear, once: told to the loop that speaks with people."""
+        return [self._news.popleft() for _ in range(len(self._news))]
+
+    def gpus(self) -> GpuView:
+        """All that is known of the GPUs; never waits for the driver."""
+        return self._watch.latest()
+
+    def readings(self) -> tuple[GpuReading, ...]:
+        """The GPUs of the box as they are now; never waits for the driver."""
+        sample = self._watch.latest().fresh(self.clock.now())
+        if sample is not self._read:  # each run asks, at each look
+            self._read, self._readings = sample, readings_of(sample)
+        return self._readings
+
+    def stuck(self) -> str | None:
+        """Why the driver will not answer before a reboot; None: it does, or might."""
+        return REBOOT if self._watch.latest().reboot else None
+
+    def silent(self) -> str | None:
+        """Why nothing is known of the GPUs now; None: something is, or there are none."""
+        view = self._watch.latest()
+        known = view.absent or view.fresh(self.clock.now()) is not None
+        return None if known else UNKNOWN
+
+    def devices_of(
+        self, gpus: Sequence[int | str] | None, *, since: float | None = None
+    ) -> GpuAccess:
+        """What a run with these GPUs asks. ``since``: when its attempt that runs now
+        began (monotonic seconds), whose end its faults are asked at; None: none runs."""
+        begun = self.clock.now() if since is None else since
+        return GpuAccess(
+            gpus=self.readings,
+            faults=FaultsOf(self, gpus, begun, self.lost()),
+            stuck=self.stuck,
+            silent=self.silent,
+        )
+
+    def lost(self) -> frozenset[str]:
+        """The GPUs that have fallen off the bus, by UUID."""
+        sample = self._watch.latest().sample
+        return frozenset(
+            gpu.uuid for gpu in (() if sample is None else sample.gpus) if gpu.lost
+        )
+
+    def word(
+        self, gpus: Sequence[int | str] | None, *, pids: Collection[int]
+    ) -> DriverWait:
+        """What is to be expected of the driver about a run with these processes."""
+        view = self._watch.latest()
+        sample = view.sample
+        return DriverWait(
+            used=bool(used_by(view, gpus=gpus, pids=pids)),
+            answers=not (view.absent or view.reboot),
+            begun=None if sample is None else sample.taken - sample.seconds,
+        )
+
+    def faults(
+        self,
+        gpus: Sequence[int | str] | None,
+        *,
+        pids: Collection[int],
+        since: float,
+        lost: Collection[str] = (),
+    ) -> DriverErrors:
+        """What befell the processes ``pids`` and their GPUs since ``since``, when the
+        GPUs ``lost`` were so already."""
+        view = self._watch.refresh()
+        known = () if view.sample is None else view.sample.gpus
+        return faults_of(
+            view.xids.since(since),
+            lines=[line.text for line in view.kernel if line.at >= since],
+            gpus=[gpu for gpu in known if gpu.uuid not in lost],
+            used=used_by(view, gpus=gpus, pids=pids),
+            pids=pids,
+        )
+
+
+def default_places(state: Path, memory: Path | None) -> dict[str, Path]:
+    """File systems worth watching; ``memory``: of the memory tier, if there is one."""
+    return {"state": state} | ({} if memory is None else {"memory": memory})

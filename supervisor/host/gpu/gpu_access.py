@@ -1,0 +1,62 @@
+"""What a run asks about the GPUs of the box and their driver; nobody waits for it."""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Protocol
+
+from supervisor.core.diagnosis.driver_errors import DriverErrors
+from supervisor.core.diagnosis.driver_wait import NO_WORD, DriverWait
+from supervisor.core.gpu.assignment import GpuReading
+
+
+class DriverReporter(Protocol):
+    """Who listens to the GPU driver and the kernel; it never waits for them."""
+
+    def word(self, pids: Collection[int]) -> DriverWait:
+        """What is to be expected about the attempt that had these processes."""
+        ...
+
+    def __call__(self, pids: Collection[int]) -> DriverErrors:
+        """What befell these processes and their GPUs since the last attempt ended."""
+        ...
+
+
+class NoDriverReporter:
+    """Nobody listens."""
+
+    def word(self, pids: Collection[int]) -> DriverWait:
+        """Nothing is to be expected."""
+        del pids
+        return NO_WORD
+
+    def __call__(self, pids: Collection[int]) -> DriverErrors:
+        """Nothing was heard."""
+        del pids
+        return DriverErrors()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuAccess:
+    """The questions, each answered by what was seen last."""
+
+    gpus: Callable[[], tuple[GpuReading, ...]]
+    """The GPUs of the box; empty: nothing is known of them."""
+    faults: DriverReporter
+    """What befell an attempt and its GPUs."""
+    stuck: Callable[[], str | None]
+    """Why the GPU driver will not answer before a reboot; None: it does, or might."""
+    silent: Callable[[], str | None]
+    """Why nothing is known of the GPUs; None: something is, or the box has none."""
+
+
+def _unasked() -> None:
+    """Nobody asks the driver."""
+
+
+NOBODY_ASKS = GpuAccess(
+    gpus=tuple[GpuReading, ...],
+    faults=NoDriverReporter(),
+    stuck=_unasked,
+    silent=_unasked,
+)
+"""Where nobody watches the GPUs."""

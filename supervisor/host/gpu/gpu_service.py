@@ -1,0 +1,193 @@
+"""The GPU probe as a service: ``python -m supervisor.host.gpu.gpu_service SOCKET [SECONDS]``.
+
+``trainwarden-gpu.service`` runs it beside a daemon that has no devices itself. It keeps
+a probe (``host.gpu.probe_main``) by the rules of ``core.gpu.probe_supervision``, and passes on what it says,
+line by line, to everybody who connects to ``SOCKET``; the permissions of the directory
+that it lies in decide who that can be. Nobody is read from, and who does not keep up is
+cut off. Beside the probe's own lines it says::
+
+    {"kernel": [{"at": …, "text": …}, …]}  lines of the kernel log, see ``ABOUT``
+    {"absent": "…"}                        there is no NVML here
+    {"hanging": true}                      the probe does not end even by SIGKILL
+
+Whoever connects is told the last Xids and kernel lines again: a daemon that was
+restarted has missed them. No call of the driver is made in this process, so it can
+always be ended. On a machine without the driver it ends at once, and well.
+"""
+
+import contextlib
+import json
+import os
+import sys
+from collections import deque
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from supervisor.core.gpu.gpu_readings import GpuSample, Logged, Xid
+from supervisor.core.gpu.probe_supervision import Limits, Mode, Probe
+from supervisor.core.text.log_level import Level
+from supervisor.host.gpu.gpu_client import DRIVER
+from supervisor.host.gpu.kernel_log import KernelLine, KernelLog
+from supervisor.host.gpu.probe_runner import ChildSource, Running, probe_command
+from supervisor.host.gpu.subscribers import Readers, Welcome
+from supervisor.host.process.piped_child import wait_for
+from supervisor.host.service.clock import Clock
+from supervisor.host.service.journal import marked
+from supervisor.host.service.nonblocking_writer import Unhurried
+from supervisor.host.service.sd_notify import Notifier
+
+ABOUT = ("NVRM: ", "Killed process")
+"""Of the kernel log only what is evidence about an attempt: Xids, and OOM kills."""
+KEPT = 256
+"""Xids and kernel lines that are told again."""
+TURN_SECONDS = 1.0
+_ERRORS = Unhurried(2)
+
+
+class GpuService:
+    """Keeps the probe; ``turn`` again and again, until ``over``."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        interval_seconds: float = 1.0,
+        limits: Limits | None = None,
+        environment: Mapping[str, str] | None = None,
+        kernel: KernelLog | None = None,
+        driver: Path = DRIVER,
+    ) -> None:
+        """Listen at ``path``. ``environment``: of the probe. Raises OSError."""
+        command = probe_command(interval_seconds=interval_seconds)
+        self._running = Running(
+            begin=lambda: ChildSource(command, environment),
+            heed=self._heed,
+            say=_say,
+            clock=Clock(),
+            probe=Probe(limits=limits or Limits(absent_seconds=60.0)),
+        )
+        self._kernel = kernel or KernelLog()
+        self._driver = driver
+        self.readers = Readers(path)
+        self._last: tuple[bytes, GpuSample] | None = None
+        self._xids: deque[Xid] = deque(maxlen=KEPT)
+        self._logged: deque[KernelLine] = deque(maxlen=KEPT)
+        self._mode = Mode.RESTING
+        self.over = False
+        """There is nothing to ask on this machine."""
+
+    @property
+    def about(self) -> str:
+        """How it is, in a few words."""
+        problem = self._running.probe.problem
+        if problem or self._last is None:
+            return problem or "no answer of the driver yet"
+        sample = self._last[1]
+        return f"{len(sample.gpus)} GPUs, driver {sample.driver}"
+
+    def turn(self, *, seconds: float = TURN_SECONDS) -> None:
+        """Do what is due; then wait for something to happen, so long at most."""
+        self._running.tick()
+        self._heed_mode()
+        sources = [*self.readers.descriptors, *self._running.descriptors]
+        if not self.over:
+            wait_for(sources, seconds=seconds)
+        self._running.read()
+        self._read_kernel()
+        self.readers.meet(self._welcome)
+
+    def close(self) -> None:
+        """End the probe, and listen no more."""
+        self._running.close()
+        self.readers.close()
+        self._kernel.close()
+
+    def _heed(self, line: bytes, said: GpuSample | Logged) -> None:
+        if isinstance(said, Logged):  # a probe says no such thing
+            return
+        self._last = (line, said)
+        self._xids.extend(said.xids)
+        self.readers.tell(line + b"\n", first=self._whole)
+
+    def _heed_mode(self) -> None:
+        """Tell what is new about the probe itself."""
+        before, self._mode = self._mode, self._running.probe.mode
+        if self._mode is not Mode.ASKED:
+            self._last = None
+        if self._mode is before:
+            return
+        if before is Mode.STUCK:
+            self.readers.cut()  # for those who were told that it hangs
+        if self._mode in {Mode.STUCK, Mode.ABSENT}:
+            self.readers.tell(self._state())
+        if self._mode is Mode.ABSENT:
+            self.over = not self._driver.exists()
+            if not self.over:
+                _say(f"NVML does not answer: {self._running.probe.problem}")
+
+    def _read_kernel(self) -> None:
+        lines = [line for line in self._kernel.poll() if _is_about_faults(line)]
+        if lines:
+            self._logged.extend(lines)
+            self.readers.tell(_kernel(lines))
+
+    def _welcome(self) -> Welcome:
+        """For one who has just come."""
+        kernel = _kernel(self._logged) if self._kernel.readable else b""
+        text = kernel + self._state() + self._whole()
+        return Welcome(text, whole=self._last is not None)
+
+    def _state(self) -> bytes:
+        """What there is to say while there are no samples."""
+        probe = self._running.probe
+        if probe.mode is Mode.STUCK:
+            return _line({"hanging": True})
+        if probe.mode is Mode.ABSENT:
+            return _line({"absent": probe.problem})
+        return b""
+
+    def _whole(self) -> bytes:
+        """The newest sample, with all Xids that are remembered."""
+        if self._last is None:
+            return b""
+        xids = [{"code": x.code, "at": x.at, "gpu": x.gpu} for x in self._xids]
+        return _line(json.loads(self._last[0]) | {"xids": xids})
+
+
+def _line(value: dict[str, Any]) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode() + b"\n"
+
+
+def _kernel(lines: "deque[KernelLine] | list[KernelLine]") -> bytes:
+    return _line({"kernel": [{"at": line.at, "text": line.text} for line in lines]})
+
+
+def _is_about_faults(line: KernelLine) -> bool:
+    return any(word in line.text for word in ABOUT)
+
+
+def _say(text: str) -> None:
+    """To the journal, which reads standard error of services: nothing but troubles."""
+    with contextlib.suppress(OSError):
+        _ERRORS.write(marked(text, Level.WARNING) + "\n")
+
+
+def main() -> None:
+    """Serve until SIGTERM, or until it turns out that there is nothing to ask."""
+    notifier = Notifier.of(os.environ)
+    interval = float(sys.argv[2]) if len(sys.argv) > 2 else 1.0
+    service = GpuService(Path(sys.argv[1]), interval_seconds=interval)
+    notifier.send(READY="1")
+    about = ""
+    while not service.over:
+        service.turn()
+        if service.about != about:
+            about = service.about
+            notifier.send(STATUS=about)
+        notifier.send(WATCHDOG="1")
+    service.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Launchers: how attempts are started, by systemd or as children, and the shim."""

@@ -1,0 +1,190 @@
+"""The direct launcher: the shim as our own child (a terminal, Slurm, a container).
+
+Tied, as in the foreground: training is drained when its supervisor dies. Detached, as
+under a daemon: training does not notice.
+"""
+
+import os
+import signal
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from typing_extensions import override
+
+from supervisor.core.diagnosis.systemd_result import UnitEnd
+from supervisor.core.jobs.spec import Spec
+from supervisor.host.launch.launcher import (
+    NOT_STARTED,
+    SHIM,
+    Filed,
+    Launcher,
+    LaunchError,
+    Name,
+    detached_shim,
+    environment,
+    read_shimmed,
+    same_process,
+    same_shim,
+    training_command,
+)
+from supervisor.host.process.cgroup import counted_since, oom_kills
+from supervisor.host.process.child_process import Neighbour, Process, start
+from supervisor.host.process.marker_scan import Environments, marker_of
+from supervisor.host.process.proc_files import doomed
+from supervisor.host.snapshots.memory_tier import discard, release
+from supervisor.wire.directive import Directive
+from supervisor.wire.files import write_json
+from supervisor.wire.paths import AttemptPaths
+
+_MISSING = (FileNotFoundError, NotADirectoryError, PermissionError)
+"""The directory to work in, say: a full disk passes by, this does not."""
+
+
+@dataclass(kw_only=True)
+class DirectAttempt(Filed):
+    """An attempt whose shim is our child, or was the child of a supervisor before us."""
+
+    shim: Process
+    oom_kills_before: int | None = field(default_factory=oom_kills)
+    """A direct launch shares our cgroup."""
+
+    @property
+    @override
+    def descriptor(self) -> int | None:
+        return self.shim.descriptor
+
+    @override
+    def started(self) -> bool:
+        over = self.shim.ended()  # asked first: what it wrote before is there then
+        self.training = self.training or read_shimmed(self.files)
+        if self.training is not None:
+            return True
+        late = time.monotonic() > self.give_up_at
+        if late:
+            self.shim.send(signal.SIGKILL)
+        if over or late:
+            self.close()
+            raise LaunchError(NOT_STARTED)
+        return False
+
+    @override
+    def ended(self) -> bool:
+        return self.shim.ended()
+
+    @override
+    def ask_drain(self) -> None:
+        self.shim.send(signal.SIGTERM)
+
+    @override
+    def ask_stacks(self) -> bool:
+        return self._send(signal.SIGUSR1)
+
+    @override
+    def kill(self) -> None:
+        self._send(signal.SIGKILL)
+
+    def _send(self, number: signal.Signals) -> bool:
+        """To training itself; False: it is gone."""
+        if self.training is None or not same_process(self.training):
+            return False
+        try:
+            os.kill(self.training.pid, number)
+        except ProcessLookupError:
+            return False
+        return True
+
+    @override
+    def oom_kills(self) -> int | None:
+        return counted_since(self.oom_kills_before)
+
+    @override
+    def close(self) -> None:
+        self.shim.close()
+
+
+@dataclass(frozen=True, kw_only=True)
+class DirectLauncher(Launcher):
+    """Starts shims as our own children."""
+
+    detached: bool = False
+    """Whether training goes on when we end."""
+    environments: Environments = field(default_factory=Environments)
+    """Of the machine's processes, for what outlived a shim."""
+
+    @override
+    def launch(
+        self, spec: Spec, directive: Directive, *, paths: AttemptPaths
+    ) -> DirectAttempt:
+        try:
+            paths.dumps.mkdir(parents=True, mode=0o700)
+            write_json(paths.directive, directive.to_json())
+            shim = start(
+                self.command(spec, paths),
+                environment=environment(spec, directive, paths, os.environ),
+                directory=Path(spec.working_directory or Path.cwd()),
+                complaints=paths.root / "shim.log" if self.detached else None,
+            )
+        except OSError as error:
+            message = f"cannot start the attempt: {error.strerror}: {error.filename}"
+            raise LaunchError(message, lasting=isinstance(error, _MISSING)) from error
+        return DirectAttempt(files=paths, shim=shim)
+
+    def command(self, spec: Spec, paths: AttemptPaths) -> list[str]:
+        """The command that starts the shim, which starts the training."""
+        training = training_command(spec, paths, python=sys.executable)
+        if self.detached:
+            return [*detached_shim(spec, paths), *training]
+        shim = [sys.executable, "-I", "-S", str(SHIM)]
+        return [*shim, str(paths.root), "--", *training]
+
+    @override
+    def objection(self, spec: Spec) -> str | None:
+        return None
+
+    @override
+    def adopt(self, name: Name, *, paths: AttemptPaths) -> DirectAttempt | None:
+        shimmed = read_shimmed(paths)
+        pid = self._newborn(name) if shimmed is None else shimmed.shim_pid
+        try:
+            shim = None if pid is None else Neighbour.of(pid)
+        except ProcessLookupError:
+            return None
+        if shim is None:
+            return None
+        if shimmed is not None and not same_shim(shimmed):  # its pid is another's now
+            shim.close()
+            return None
+        return DirectAttempt(files=paths, shim=shim, training=shimmed)
+
+    @override
+    def told(self, name: Name, *, paths: AttemptPaths) -> UnitEnd | None:
+        return None  # its parent, the shim, was the only witness
+
+    @override
+    def left(self, run_id: str, *, job: str) -> str | None:
+        try:
+            found = self.environments.wait_for(marker_of(run_id))
+        except OSError as error:
+            return f"what cannot be looked for ({error})"
+        for pid, one in found.items():
+            if not doomed(pid):
+                return (
+                    f"process {pid} ({one.name}) of the attempt before is still there"
+                )
+        return None
+
+    @override
+    def release(
+        self, memory: Path, snapshots: Path, *, job: str, finished: bool
+    ) -> str | None:
+        if finished:
+            discard(memory)
+            return None
+        return release(memory, snapshots)
+
+    def _newborn(self, name: Name) -> int | None:
+        """A shim that was started a moment ago and has written nothing yet."""
+        found = self.environments.wait_for(marker_of(name.run_id, name.number))
+        return min(found, default=None)

@@ -1,0 +1,250 @@
+"""What every launcher can do, and what all of them share.
+
+A launcher starts attempts, finds those again that outlived their supervisor, and says
+what is left of dead ones. None of its calls waits: ``started`` and ``ended`` are asked
+again and again by the loop.
+"""
+
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from typing_extensions import override
+
+from supervisor.core.diagnosis.systemd_result import UnitEnd
+from supervisor.core.jobs.spec import Spec
+from supervisor.host.telemetry.log_retention import LogCap
+from supervisor.wire.directive import BATCH_ENVIRONMENT, ENVIRONMENT, MARKER, Directive
+from supervisor.wire.files import read_json
+from supervisor.wire.paths import AttemptPaths
+from supervisor.wire.records import Shimmed
+
+ROOT = Path(__file__).resolve().parents[3]
+"""Where the packages ``supervisor`` and ``trainers`` lie."""
+
+SHIM = Path(__file__).with_name("shim.py")
+
+XLA_FLAGS = "XLA_FLAGS"
+"""A list of flags, the last of a name counts: ours are appended to the job's."""
+
+START_SECONDS = 20.0
+"""A shim that has not started training by then never will."""
+
+NOT_STARTED = "the process that watches over training did not start"
+
+
+class LaunchError(Exception):
+    """No attempt could be started; the message is for a person."""
+
+    def __init__(self, message: str, *, lasting: bool = False) -> None:
+        """``lasting``: the same again cannot help before somebody has done something."""
+        super().__init__(message)
+        self.lasting = lasting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Name:
+    """Which attempt."""
+
+    run_id: str
+    job: str
+    number: int
+
+
+class Attempt(Protocol):
+    """An attempt that was launched."""
+
+    @property
+    def paths(self) -> AttemptPaths:
+        """Its files."""
+        ...
+
+    @property
+    def pid(self) -> int | None:
+        """The training process; None before ``started``."""
+        ...
+
+    @property
+    def descriptor(self) -> int | None:
+        """Becomes readable when the shim has ended; None: look now and then."""
+        ...
+
+    def started(self) -> bool:
+        """Whether training exists by now.
+
+        Raises:
+            LaunchError: it never will; nothing of it is left.
+        """
+        ...
+
+    def ended(self) -> bool:
+        """Whether training and its shim are gone."""
+        ...
+
+    def ask_drain(self) -> None:
+        """Ask training, through the shim, to save its state and end."""
+        ...
+
+    def ask_stacks(self) -> bool:
+        """Ask training to write down the stacks of its threads; False: it is gone."""
+        ...
+
+    def kill(self) -> None:
+        """End training at once; the shim sweeps up what it leaves."""
+        ...
+
+    def oom_kills(self) -> int | None:
+        """OOM kills that the kernel counted in its cgroup; None: not known."""
+        ...
+
+    def close(self) -> None:
+        """Give back what was held to watch it."""
+        ...
+
+
+@dataclass(kw_only=True)
+class Filed(Attempt):
+    """What an attempt knows by its files, whoever started it."""
+
+    files: AttemptPaths
+    training: Shimmed | None = None
+    """Who watches whom; None before ``started``."""
+    give_up_at: float = field(default_factory=lambda: time.monotonic() + START_SECONDS)
+
+    @property
+    @override
+    def paths(self) -> AttemptPaths:
+        return self.files
+
+    @property
+    @override
+    def pid(self) -> int | None:
+        return None if self.training is None else self.training.pid
+
+
+class Launcher(Protocol):
+    """One way to start attempts."""
+
+    def launch(
+        self, spec: Spec, directive: Directive, *, paths: AttemptPaths
+    ) -> Attempt:
+        """Begin to start an attempt.
+
+        Raises:
+            LaunchError: nothing was started; the message says why.
+        """
+        ...
+
+    def objection(self, spec: Spec) -> str | None:
+        """Why attempts could not be as ``spec`` says, in a sentence; None: they can."""
+        ...
+
+    def adopt(self, name: Name, *, paths: AttemptPaths) -> Attempt | None:
+        """The attempt again that an earlier supervisor started; None: it is over."""
+        ...
+
+    def told(self, name: Name, *, paths: AttemptPaths) -> UnitEnd | None:
+        """What somebody else says of the end of an attempt whose shim could not tell it;
+        None: nobody does."""
+        ...
+
+    def left(self, run_id: str, *, job: str) -> str | None:
+        """What is still there of earlier attempts, named; None: nothing."""
+        ...
+
+    def release(
+        self, memory: Path, snapshots: Path, *, job: str, finished: bool
+    ) -> str | None:
+        """A run has ended: give back its memory tier. What is newer there than on disk
+        goes to ``snapshots`` first, unless it ``finished``. A sentence if it could not.
+        """
+        ...
+
+
+def training_command(spec: Spec, paths: AttemptPaths, *, python: str) -> list[str]:
+    """The command that trains; ``python`` where the spec names no interpreter."""
+    launch_file = str(ROOT / "trainers" / "launch.py")
+    return [spec.python or python, launch_file, str(paths.directive)]
+
+
+def detached_shim(spec: Spec, paths: AttemptPaths) -> list[str]:
+    """The shim of an attempt that may be without a supervisor for a while, up to the
+    command that it watches over."""
+    cap = LogCap.of(head=spec.logs.head, tail=spec.logs.tail)
+    log = f"--log={cap.head},{cap.tail},{cap.slack}"
+    python = [sys.executable, "-I", "-S"]
+    return [*python, str(SHIM), "--detached", log, str(paths.root), "--"]
+
+
+def environment(
+    spec: Spec, directive: Directive, paths: AttemptPaths, inherited: Mapping[str, str]
+) -> dict[str, str]:
+    """The environment of training: inherited, the spec's, and what supervision needs.
+
+    The ``TF_CPU_*`` variables put CPU tensors into the best-fit allocator that GPUs
+    use, under a limit (tensorflow/core/common_runtime/process_state.cc).
+    """
+    values = {
+        # Sets and dicts keep their order from attempt to attempt: 32 bits of the seed.
+        "PYTHONHASHSEED": str(directive.seed & 0xFFFFFFFF),
+        **inherited,
+        **spec.environment,
+        ENVIRONMENT: str(paths.directive),
+        MARKER: f"{directive.run_id}/{directive.attempt}",
+        "PYTHONUNBUFFERED": "1",
+        "TF_BFC_MEMORY_DUMP": str(paths.dumps / "bfc"),
+    }
+    if spec.memory.cpu is not None:
+        values["TF_CPU_ALLOCATOR_USE_BFC"] = "1"
+        values["TF_CPU_BFC_MEM_LIMIT_IN_MB"] = str(max(spec.memory.cpu >> 20, 1))
+    if spec.gpus is not None:
+        values["CUDA_VISIBLE_DEVICES"] = ",".join(str(gpu) for gpu in spec.gpus)
+    if directive.visible_gpus is not None:
+        values["CUDA_VISIBLE_DEVICES"] = ",".join(directive.visible_gpus)
+    for name, value in directive.variables.items():
+        before = values.get(name, "") if name == XLA_FLAGS else ""
+        values[name] = f"{before} {value}".strip()
+    if directive.slice_size is not None:
+        values[BATCH_ENVIRONMENT] = str(directive.slice_size)
+    return values
+
+
+def read_shimmed(paths: AttemptPaths) -> Shimmed | None:
+    """Who watches whom, as the shim wrote it; None: not yet."""
+    value = read_json(paths.root / "shimmed.json")
+    return None if value is None else Shimmed.from_json(value)
+
+
+def same_process(shimmed: Shimmed) -> bool:
+    """Whether the pid still belongs to the process that the shim started."""
+    return _is(shimmed.pid, shimmed.started_ticks, shimmed.boot_id)
+
+
+def same_shim(shimmed: Shimmed) -> bool:
+    """Whether the shim's pid still belongs to the shim."""
+    return _is(shimmed.shim_pid, shimmed.shim_started_ticks, shimmed.boot_id)
+
+
+def boot_id() -> str:
+    """What tells this boot of the machine, or of the container, from every other: the
+    kernel's id, which a container has from its host, and when PID 1 began."""
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    try:
+        stat = Path("/proc/1/stat").read_bytes()
+    except OSError:
+        return f"{boot}/0"
+    return f"{boot}/{int(stat.rpartition(b')')[2].split()[19])}"
+
+
+def _is(pid: int, started_ticks: int, boot: str) -> bool:
+    """Whether ``pid`` is alive and began then: a zombie has ended."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+        fields = stat.rpartition(b")")[2].split()
+        state, ticks = fields[0], int(fields[19])  # fields 3 and 22 of proc(5)
+        return boot == boot_id() and ticks == started_ticks and state not in b"ZX"
+    except OSError:
+        return False

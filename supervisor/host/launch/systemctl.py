@@ -1,0 +1,99 @@
+"""systemd, asked through its own command: matched to the running version, no library.
+
+Each call is a process of some 10 ms, with an argument list and a time limit, so that a
+PID 1 that does not answer holds nobody for long.
+"""
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from supervisor.host.process.child_process import TimeUpError, run_to_end
+
+CALL_SECONDS = 10.0
+
+
+class SystemdError(Exception):
+    """systemd did not do what was asked; the message is what it said."""
+
+
+class NoAnswerError(SystemdError):
+    """systemd did not answer in time; it may do what was asked all the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A unit that exists now."""
+
+    name: str
+    active: str
+    """``active``, ``activating``, ``deactivating``, ``failed``, ``inactive``…"""
+
+
+def booted() -> bool:
+    """Whether systemd runs this machine (sd_booted(3))."""
+    return (
+        Path("/run/systemd/system").is_dir() and shutil.which("systemctl") is not None
+    )
+
+
+def start(unit: str) -> None:
+    """Begin to start ``unit``. Raises SystemdError."""
+    _call("start", "--no-block", "--", unit)
+
+
+def limit(unit: str, limits: Mapping[str, str]) -> None:
+    """Set properties such as ``MemoryMax`` until the next boot. Raises SystemdError."""
+    pairs = [f"{name}={value}" for name, value in limits.items()]
+    _call("set-property", "--runtime", "--", unit, *pairs)
+
+
+def signal_main(unit: str, name: str) -> None:
+    """Send a signal such as ``SIGTERM`` to the main process. Raises SystemdError."""
+    _call("kill", "--kill-whom=main", f"--signal={name}", "--", unit)
+
+
+def forget(unit: str) -> None:
+    """Let systemd forget that ``unit`` failed. Raises SystemdError."""
+    _call("reset-failed", "--", unit)
+
+
+def show(unit: str, *properties: str) -> dict[str, str]:
+    """Properties of ``unit`` by name. Raises SystemdError."""
+    return parse_show(_call("show", f"--property={','.join(properties)}", "--", unit))
+
+
+def units(pattern: str) -> list[Unit]:
+    """Units that are loaded and match ``pattern``. Raises SystemdError."""
+    return parse_units(
+        _call("list-units", "--all", "--plain", "--no-legend", "--", pattern)
+    )
+
+
+def parse_show(text: str) -> dict[str, str]:
+    """What ``systemctl show`` prints: ``Name=value`` a line."""
+    pairs = (line.partition("=") for line in text.splitlines())
+    return {name: value for name, equals, value in pairs if equals}
+
+
+def parse_units(text: str) -> list[Unit]:
+    """What ``systemctl list-units --plain`` prints: name, load, active, sub, text."""
+    rows = (line.split() for line in text.splitlines())
+    return [Unit(row[0], row[2]) for row in rows if len(row) >= 4]
+
+
+def _call(*arguments: str) -> str:
+    command = ["systemctl", "--no-ask-password", "--no-pager", *arguments]
+    try:
+        done = run_to_end(command, seconds=CALL_SECONDS)
+    except OSError as error:
+        message = f"systemctl cannot be run: {error.strerror}"
+        raise SystemdError(message) from error
+    except TimeUpError:
+        message = f"systemd did not answer within {CALL_SECONDS:.0f} s"
+        raise NoAnswerError(message) from None
+    if done.code:
+        said = done.errors.strip().splitlines()
+        raise SystemdError(said[0] if said else f"systemctl ended with {done.code}")
+    return done.output

@@ -1,0 +1,339 @@
+"""The systemd launcher: each attempt is a unit of its own, with the shim as main process.
+
+The unit's template belongs to root and names the user (``trainwarden enable-user``); a
+polkit rule lets the daemon start, limit, signal and forget such units, and nothing else.
+"""
+
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from typing_extensions import override
+
+from supervisor.core.diagnosis.systemd_result import PROPERTIES, UnitEnd, unit_end
+from supervisor.core.jobs.spec import Spec
+from supervisor.core.jobs.unit_names import (
+    attempt_unit,
+    attempt_units,
+    is_attempt_of,
+    template,
+)
+from supervisor.core.text.units import format_duration, parse_timespan
+from supervisor.host.launch import systemctl
+from supervisor.host.launch.launcher import (
+    NOT_STARTED,
+    Filed,
+    Launcher,
+    LaunchError,
+    Name,
+    detached_shim,
+    environment,
+    read_shimmed,
+    same_shim,
+    training_command,
+)
+from supervisor.host.launch.systemctl import NoAnswerError, SystemdError
+from supervisor.host.process.cgroup import oom_kills
+from supervisor.host.process.child_process import Neighbour
+from supervisor.wire.directive import Directive
+from supervisor.wire.files import read_json, write_json
+from supervisor.wire.paths import AttemptPaths
+from supervisor.wire.records import Shimmed
+
+OVER = frozenset({"inactive", "failed"})
+LOOK_SECONDS = 0.25
+"""How often systemd is asked about a unit that has not told anything yet."""
+TOLD_SECONDS = 10.0
+"""Where the shim died without a record systemd is awaited, at most so long: it says what
+befell it a moment after we see that it is gone."""
+
+
+@dataclass(kw_only=True)
+class SystemdAttempt(Filed):
+    """An attempt in a unit of its own."""
+
+    unit: str
+    shim: Neighbour | None = None
+    oom_kills_before: int | None = None
+    oom_kills_seen: int | None = None
+    look_at: float = 0.0
+    gone_since: float | None = None
+    """When the shim was first seen to be gone, in monotonic seconds."""
+    told: bool = False
+    """Whether somebody has said then how it ended, or nobody ever will."""
+
+    @property
+    @override
+    def descriptor(self) -> int | None:
+        gone = self.gone_since is not None  # it would be ready for ever
+        return None if self.shim is None or gone else self.shim.descriptor
+
+    @override
+    def started(self) -> bool:
+        if self.training is None and self._over():
+            problem = self._why_not()
+            if read_shimmed(self.files) is None:  # it may have come and gone meanwhile
+                raise problem
+        if self.training is None:
+            self._meet(read_shimmed(self.files))
+        return self.training is not None
+
+    def _meet(self, shimmed: Shimmed | None) -> None:
+        if shimmed is None:
+            return
+        self.training = shimmed
+        self.oom_kills_before = oom_kills(shimmed.shim_pid)
+        try:
+            shim = Neighbour.of(shimmed.shim_pid)
+        except ProcessLookupError:
+            return
+        if same_shim(shimmed):
+            self.shim = shim
+        else:
+            shim.close()
+
+    def _over(self) -> bool:
+        """Whether the unit has ended, or will never begin; asked now and then."""
+        now = time.monotonic()
+        if now < self.look_at or read_shimmed(self.files) is not None:
+            return False
+        self.look_at = now + LOOK_SECONDS
+        try:
+            return _rests(self.unit)
+        except SystemdError:
+            return now > self.give_up_at
+
+    def _why_not(self) -> LaunchError:
+        try:
+            found = systemctl.show(self.unit, "Result", "LoadState", "ExecMainStatus")
+        except SystemdError as error:
+            return LaunchError(f"{NOT_STARTED}: {error}")
+        if found.get("LoadState") != "loaded":
+            message = f"there is no unit {self.unit}: enable its user first"
+            return LaunchError(message, lasting=True)
+        code = found.get("ExecMainStatus", "")
+        return LaunchError(
+            f"{NOT_STARTED}: {self.unit} ended with {found.get('Result')} ({code}); "
+            f"see journalctl -u {self.unit}"
+        )
+
+    @override
+    def ended(self) -> bool:
+        if self.training is None:
+            return False
+        if self.shim is None or self.shim.ended():
+            self.told = self.told or self._told(self.training)
+            return self.told
+        seen = oom_kills(self.training.shim_pid)
+        self.oom_kills_seen = self.oom_kills_seen if seen is None else seen
+        return False
+
+    def _told(self, shimmed: Shimmed) -> bool:
+        """Whether shim or systemd has said how it ended, or nobody ever will."""
+        now = time.monotonic()
+        if self.gone_since is None:
+            self.gone_since = now
+        late = now > self.gone_since + TOLD_SECONDS
+        if late or read_json(self.files.exit) is not None:
+            return True
+        if now < self.look_at:
+            return False
+        self.look_at = now + LOOK_SECONDS
+        return _end_of(self.unit, shimmed) is not None
+
+    @override
+    def ask_drain(self) -> None:
+        self._signal("SIGTERM")
+
+    @override
+    def ask_stacks(self) -> bool:
+        return self._signal("SIGUSR2")
+
+    @override
+    def kill(self) -> None:
+        self._signal("SIGUSR1")
+
+    def _signal(self, name: str) -> bool:
+        """To the shim, which knows what is meant (``shim.forward_signals``)."""
+        try:
+            systemctl.signal_main(self.unit, name)
+        except SystemdError:
+            return False  # it ended a moment ago; if not, the next deadline asks again
+        return True
+
+    @override
+    def oom_kills(self) -> int | None:
+        if self.oom_kills_before is None or self.oom_kills_seen is None:
+            return None
+        return max(self.oom_kills_seen - self.oom_kills_before, 0)
+
+    @override
+    def close(self) -> None:
+        if self.shim is not None:
+            self.shim.close()
+            self.shim = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SystemdLauncher(Launcher):
+    """Starts the units of one user."""
+
+    user: str
+    requests: Path
+    """Where that user's units look for what to do; only we write there."""
+
+    @override
+    def launch(
+        self, spec: Spec, directive: Directive, *, paths: AttemptPaths
+    ) -> SystemdAttempt:
+        unit = attempt_unit(self.user, directive.job, directive.attempt)
+        try:
+            self._tidy(directive.job)
+            write_json(self.request(directive), self._request(spec, directive, paths))
+            # Always: names of units come again, and a limit of before would still hold.
+            most = "infinity" if spec.memory.host is None else str(spec.memory.host)
+            systemctl.limit(unit, {"MemoryMax": most})
+            _begin(unit)
+        except OSError as error:
+            message = f"cannot start the attempt: {error.strerror}: {error.filename}"
+            raise LaunchError(message) from error
+        except SystemdError as error:
+            message = f"systemd did not start {unit}: {error}"
+            raise LaunchError(message) from error
+        return SystemdAttempt(unit=unit, files=paths)
+
+    def request(self, directive: Directive) -> Path:
+        """The file that tells the unit of an attempt what to do."""
+        return self.requests / f"{directive.job}-{directive.attempt}.json"
+
+    def _tidy(self, job: str) -> None:
+        """Requests of earlier attempts have been read."""
+        for path in self.requests.glob(f"{job}-*.json"):
+            if path.stem.removeprefix(f"{job}-").isdigit():
+                path.unlink(missing_ok=True)
+
+    def _request(
+        self, spec: Spec, directive: Directive, paths: AttemptPaths
+    ) -> dict[str, object]:
+        training = training_command(spec, paths, python=sys.executable)
+        return {
+            "directory": spec.working_directory or "/",
+            "command": [*detached_shim(spec, paths), *training],
+            "environment": environment(spec, directive, paths, {}),
+            "directive": directive.to_json(),
+        }
+
+    @override
+    def objection(self, spec: Spec) -> str | None:
+        """A grace that systemd would cut short when the machine is shut down."""
+        try:
+            found = systemctl.show(
+                attempt_unit(self.user, "any", 0), "LoadState", "TimeoutStopUSec"
+            )
+        except SystemdError:
+            return None  # nothing is known: what cannot be asked is not refused
+        most = parse_timespan(found.get("TimeoutStopUSec", ""))
+        grace = spec.drain.grace
+        if found.get("LoadState") != "loaded" or most is None or grace <= most:
+            return None
+        unit = template(self.user)
+        return (
+            f"drain.grace is {format_duration(grace)}, and systemd ends what has not "
+            f"stopped after {format_duration(most)} (TimeoutStopSec of {unit}): ask "
+            f"for less, or have root raise that with: systemctl edit {unit}"
+        )
+
+    @override
+    def adopt(self, name: Name, *, paths: AttemptPaths) -> SystemdAttempt | None:
+        unit = attempt_unit(self.user, name.job, name.number)
+        attempt = SystemdAttempt(unit=unit, files=paths)
+        try:
+            rests: bool | None = _rests(unit)
+        except SystemdError:
+            rests = None
+        if rests:
+            return None
+        try:
+            attempt.started()
+        except LaunchError:
+            return None
+        shimmed = attempt.training
+        if shimmed is not None and attempt.shim is None and rests is None:
+            return None
+        return attempt
+
+    @override
+    def told(self, name: Name, *, paths: AttemptPaths) -> UnitEnd | None:
+        shimmed = read_shimmed(paths)
+        if shimmed is None or read_json(paths.exit) is not None:
+            return None
+        return _end_of(attempt_unit(self.user, name.job, name.number), shimmed)
+
+    @override
+    def left(self, run_id: str, *, job: str) -> str | None:
+        try:
+            found = systemctl.units(attempt_units(self.user, job))
+        except SystemdError as error:
+            return f"what systemd keeps to itself ({error})"
+        for unit in found:
+            if is_attempt_of(unit.name, self.user, job):
+                if unit.active not in OVER:
+                    return f"{unit.name} ({unit.active})"
+                self._forget(unit.name)
+        return None
+
+    @override
+    def release(
+        self, memory: Path, snapshots: Path, *, job: str, finished: bool
+    ) -> str | None:
+        """By a unit of the user's: what is theirs is not ours to touch."""
+        unit = attempt_unit(self.user, job, 0)
+        words = ["--discard"] if finished else []
+        command = [sys.executable, "-I", "-m", "supervisor.host.snapshots.memory_tier"]
+        request: dict[str, object] = {
+            "directory": "/",
+            "command": [*command, *words, str(memory), str(snapshots)],
+            "environment": dict[str, str](),
+        }
+        try:
+            write_json(self.requests / f"{job}-0.json", request)
+            systemctl.start(unit)
+        except (OSError, SystemdError) as error:
+            return f"{memory} could not be given back: {error}"
+        return None
+
+    def _forget(self, unit: str) -> None:
+        name = unit.partition("@")[2].removesuffix(".service")
+        (self.requests / f"{name}.json").unlink(missing_ok=True)
+        try:
+            systemctl.forget(unit)
+        except SystemdError:
+            return  # it was forgotten before
+
+
+def _rests(unit: str) -> bool:
+    """Whether ``unit`` has ended, or was never begun, and nothing waits to begin it.
+
+    Raises:
+        SystemdError: systemd does not say.
+    """
+    found = systemctl.show(unit, "ActiveState", "Job")
+    queued = found.get("Job", "0") not in {"", "0"}
+    return found.get("ActiveState") in OVER and not queued
+
+
+def _end_of(unit: str, shimmed: Shimmed) -> UnitEnd | None:
+    """What systemd says of how ``unit`` ended; None: nothing, or not yet."""
+    try:
+        return unit_end(systemctl.show(unit, *PROPERTIES), main_pid=shimmed.shim_pid)
+    except SystemdError:
+        return None
+
+
+def _begin(unit: str) -> None:
+    """Begin to start ``unit``. Raises SystemdError: it will not."""
+    try:
+        systemctl.start(unit)
+    except NoAnswerError:
+        return  # it may come all the same: whether it does, ``started`` finds out

@@ -1,0 +1,1 @@
+"""The ledger: one SQLite file for jobs, attempts and incidents."""

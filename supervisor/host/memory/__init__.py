@@ -1,0 +1,1 @@
+"""Main memory and the allocator of an attempt, watched over time."""

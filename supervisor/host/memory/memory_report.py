@@ -1,0 +1,155 @@
+"""The memory of a job, on request: its live map, or the one that an OOM left behind."""
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from supervisor.core.memory.bfc_map import MemoryMap, decode_dump, figures_of
+from supervisor.core.memory.figures import MemoryFigures, complete
+from supervisor.host.telemetry.allocator_dump import MAX_DUMP_BYTES, read_first_map
+from supervisor.wire.files import read_json
+from supervisor.wire.memory_answer import Answer
+from supervisor.wire.page import MemorySource, Page, read_page
+from supervisor.wire.paths import AttemptPaths
+
+POLL_SECONDS = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryReport:
+    """What is known of the memory of an attempt. None: not known."""
+
+    attempt: int
+    live: bool
+    """It was asked just now; False: what it left behind."""
+    step: int | None
+    source: str | None
+    """``map``, ``counts`` or ``estimate``; ``oom`` for a map of a failed request."""
+    figures: MemoryFigures
+    largest_allocatable_bytes: int | None
+    """The largest tensor that would fit."""
+    memory_map: MemoryMap | None
+    answer: Answer | None
+
+
+def ask(files: AttemptPaths, *, seconds: float) -> Answer | None:
+    """Ask a living attempt; None: it did not get to a step boundary in ``seconds``.
+
+    Raises OSError where its directory may not be written to.
+    """
+    before = _answer(files)
+    _request(files.memory_request)
+    found = _until(lambda: _newer(files, before), seconds)
+    if found is None:
+        files.memory_request.unlink(missing_ok=True)
+    return found
+
+
+def _request(path: Path) -> None:
+    """Make the file; who asks may have more rights than whose directory it is."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    os.close(os.open(path, flags, 0o600))
+
+
+def _newer(files: AttemptPaths, before: Answer | None) -> Answer | None:
+    now = _answer(files)
+    return now if now is not None and now != before else None
+
+
+def _until(ready: Callable[[], Answer | None], seconds: float) -> Answer | None:
+    deadline = time.monotonic() + seconds
+    while (found := ready()) is None and time.monotonic() < deadline:
+        time.sleep(POLL_SECONDS)
+    return found
+
+
+def _answer(files: AttemptPaths) -> Answer | None:
+    value = read_json(files.memory_answer)
+    return None if value is None else Answer.from_json(value)
+
+
+def _as_it_is(page: Page | None) -> Page | None:
+    return page
+
+
+def live_report(
+    files: AttemptPaths,
+    number: int,
+    answer: Answer,
+    *,
+    beside: Callable[[Page | None], Page | None] = _as_it_is,
+) -> MemoryReport:
+    """What a living attempt answered; ``beside``: adds what others know to its page."""
+    memory_map = _map(files.memory_map)
+    page = beside(read_page(files.page))
+    figures = _of_page(page)
+    if memory_map is not None:
+        limit = None if page is None else page.memory_limit_bytes
+        figures = figures_of(memory_map, limit_bytes=limit)
+    return MemoryReport(
+        attempt=number,
+        live=True,
+        step=answer.step,
+        source=_source(page),
+        figures=figures,
+        largest_allocatable_bytes=_allocatable(figures, page),
+        memory_map=memory_map,
+        answer=answer,
+    )
+
+
+def kept_report(files: AttemptPaths, number: int) -> MemoryReport:
+    """What an attempt left behind: the map of its OOM, else its last figures."""
+    page, answer = read_page(files.page), _answer(files)
+    memory_map = read_first_map(files.dumps)
+    figures, source = _of_page(page), _source(page)
+    if memory_map is not None:
+        limit = None if page is None else page.memory_limit_bytes
+        figures, source = figures_of(memory_map, limit_bytes=limit), "oom"
+    return MemoryReport(
+        attempt=number,
+        live=False,
+        step=None if page is None else page.step,
+        source=source,
+        figures=figures,
+        largest_allocatable_bytes=_allocatable(figures, page),
+        memory_map=memory_map,
+        answer=answer,
+    )
+
+
+def _source(page: Page | None) -> str | None:
+    known = {int(source): source.name.lower() for source in MemorySource}
+    return None if page is None else known.get(page.memory_source or 0)
+
+
+def _allocatable(figures: MemoryFigures, page: Page | None) -> int | None:
+    """By the map, else by the page."""
+    growth, block = figures.growth_bytes, figures.largest_free_bytes
+    if growth is not None and block is not None:
+        return max(growth, block)
+    return None if page is None else page.memory_largest_allocatable_bytes
+
+
+def _of_page(page: Page | None) -> MemoryFigures:
+    if page is None:
+        return MemoryFigures()
+    figures = MemoryFigures(
+        limit_bytes=page.memory_limit_bytes,
+        in_use_bytes=page.memory_in_use_bytes,
+        peak_bytes=page.memory_peak_bytes,
+        pool_bytes=page.memory_pool_bytes,
+        largest_free_bytes=page.memory_largest_free_bytes,
+    )
+    return replace(complete(figures), fragmentation=page.memory_fragmentation)
+
+
+def _map(path: Path) -> MemoryMap | None:
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_DUMP_BYTES)
+    except OSError:
+        return None
+    return decode_dump(content) if content else None

@@ -1,0 +1,1 @@
+"""Processes of the machine: started, found, measured, ended."""

@@ -1,0 +1,1 @@
+"""What a long-lived service needs: clock, lock, journal, sd_notify."""

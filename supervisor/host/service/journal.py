@@ -1,0 +1,78 @@
+"""Where the daemon's own words go: the journal with fields, or plain lines.
+
+The native protocol of systemd-journald: a datagram of ``NAME=value`` lines
+(https://systemd.io/JOURNAL_NATIVE_PROTOCOL/). ``journalctl TRAINWARDEN_JOB=digits``
+then finds all that was said about a job. Whoever only prints marks lines for the
+journal as sd-daemon(3) says: ``<4>text``.
+"""
+
+import contextlib
+import os
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from supervisor.core.text.log_level import Level
+from supervisor.host.service.nonblocking_writer import Unhurried
+
+SOCKET = "/run/systemd/journal/socket"
+
+
+def connected(environment: Mapping[str, str], descriptor: int = 2) -> bool:
+    """Whether standard error goes to the journal: ``JOURNAL_STREAM`` of systemd.exec(5)."""
+    try:
+        found = os.fstat(descriptor)
+    except OSError:
+        return False
+    return environment.get("JOURNAL_STREAM") == f"{found.st_dev}:{found.st_ino}"
+
+
+def marked(text: str, level: Level, *, descriptor: int = 2) -> str:
+    """``text`` for a person, each line with its level where the journal reads what is
+    written to ``descriptor``."""
+    if not connected(os.environ, descriptor):
+        return text
+    return "\n".join(f"<{int(level)}>{line}" for line in text.split("\n"))
+
+
+@dataclass
+class Journal:
+    """Says things. Never fails, and never waits: nobody may be listening."""
+
+    native: bool = field(default_factory=lambda: connected(os.environ))
+    address: str = SOCKET
+    plain: Unhurried = field(default_factory=lambda: Unhurried(2))
+    """Where lines go that do not go to the journal as datagrams."""
+
+    def say(
+        self, text: str, /, *, job: str | None = None, level: Level = Level.INFO
+    ) -> None:
+        """One line, about a job or about the daemon."""
+        line = " ".join(text.split())[:4000]
+        if not (self.native and self._send(line, job, level)):
+            stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+            about = "" if job is None else f"{job}: "
+            with contextlib.suppress(OSError):
+                self.plain.write(marked(f"{stamp} {about}{line}", level) + "\n")
+
+    def say_of(self, job: str, text: str, /, *, level: Level = Level.INFO) -> None:
+        """One line about a job."""
+        self.say(text, job=job, level=level)
+
+    def _send(self, line: str, job: str | None, level: Level) -> bool:
+        about = "" if job is None else f"{job}: "
+        fields = {
+            "MESSAGE": f"{about}{line}",
+            "PRIORITY": str(int(level)),
+            "SYSLOG_IDENTIFIER": "trainwarden",
+            **({} if job is None else {"TRAINWARDEN_JOB": job}),
+        }
+        text = "".join(f"{name}={value}\n" for name, value in fields.items())
+        flags = socket.SOCK_DGRAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
+        try:
+            with socket.socket(socket.AF_UNIX, flags) as channel:
+                channel.sendto(text.encode(), self.address)
+        except OSError:
+            return False
+        return True

@@ -1,0 +1,1 @@
+"""Snapshots as the supervisor sees them, in both tiers."""

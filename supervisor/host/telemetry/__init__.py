@@ -1,0 +1,1 @@
+"""What an attempt leaves while it runs: page, events, log, allocator readings."""

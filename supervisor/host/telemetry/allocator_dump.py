@@ -1,0 +1,72 @@
+"""The allocator dumps that TensorFlow writes on an OOM (``TF_BFC_MEMORY_DUMP``)."""
+
+import os
+import re
+from pathlib import Path
+
+from supervisor.core.memory.bfc_map import MemoryMap, decode_dump, figures_of
+from supervisor.core.memory.figures import MemoryFigures
+from supervisor.wire.files import open_regular
+
+MAX_DUMP_BYTES = 64 * 1024 * 1024
+"""A map of a million chunks is about that large."""
+EPISODE_MICROSECONDS = 12_000_000
+"""An allocation that fails is tried again for 10 s, and the dumps of both tries are of
+one failure (xla/tsl/framework/bfc_allocator.cc: kMaxMillisToWait); two seconds to spare."""
+_NAME = re.compile(r"\.(\d+)$")
+
+
+def read_first_dump(directory: Path) -> MemoryFigures | None:
+    """Figures of the dump that ``read_first_map`` takes; None: there is none."""
+    found = read_first_map(directory)
+    return None if found is None else figures_of(found)
+
+
+def read_first_map(directory: Path) -> MemoryMap | None:
+    """The first dump of the last failure in ``directory``, every chunk of it.
+
+    TensorFlow writes several on one OOM, as it retries: the first shows the failure.
+    A script may have caught earlier failures, whose dumps tell of another time. None:
+    there is none that can be read; another whole one is taken instead of a broken one.
+    """
+    files = dump_files(directory)
+    last = [path for path in files if _is_of(path, files[-1])]
+    for path in (*last, *(path for path in files if path not in last)):
+        content = _content(path)
+        decoded = None if content is None else decode_dump(content)
+        if decoded is not None:
+            return decoded
+    return None
+
+
+def _is_of(path: Path, last: Path) -> bool:
+    """Whether ``path`` may be of the failure that wrote the ``last`` dump."""
+    return _microseconds(last) - _microseconds(path) <= EPISODE_MICROSECONDS
+
+
+def dump_files(directory: Path) -> list[Path]:
+    """The dumps in ``directory``, the first in time first.
+
+    Their names end in microseconds: ``prefix_<allocator>.1795271486474869``.
+    """
+    try:
+        names = [path for path in directory.iterdir() if _NAME.search(path.name)]
+    except OSError:
+        return []
+    return sorted(names, key=lambda path: (_microseconds(path), path.name))
+
+
+def _microseconds(path: Path) -> int:
+    match = _NAME.search(path.name)
+    return int(match[1]) if match else 0
+
+
+def _content(path: Path) -> bytes | None:
+    """The bytes of a regular file of a sane size."""
+    try:
+        with open_regular(path) as file:
+            if os.fstat(file.fileno()).st_size > MAX_DUMP_BYTES:
+                return None
+            return file.read(MAX_DUMP_BYTES)
+    except OSError:
+        return None

@@ -1,0 +1,205 @@
+"""What a training process tells: its events folded into one view, beside its page."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from supervisor.core.diagnosis.evidence import NonFinite
+from supervisor.core.jobs.job_status import SnapshotPlan
+from supervisor.core.jobs.snapshot_stats import NO_SNAPSHOTS, Taken, Tiers
+from supervisor.core.jobs.snapshot_stats import fold as fold_tiers
+from supervisor.core.lifecycle.events import Event, Learned, SnapshotFailed, Told
+from supervisor.wire.event_file import NO_ROOM, EventReader, Kind, Record
+from supervisor.wire.manifest import DURABLE, MEMORY
+from supervisor.wire.page import Page, PageReader
+from supervisor.wire.paths import AttemptPaths
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptView:
+    """What the event file of an attempt says so far."""
+
+    in_fit: bool = False
+    restored_step: int | None = None
+    first_step: int | None = None
+    exit_code: int | None = None
+    """What the script passed to ``sys.exit``, or 0 at its end; None: not there yet."""
+    drained: bool = False
+    refused: str | None = None
+    promise: str | None = None
+    """Why bits are not promised."""
+    snapshot_plan: SnapshotPlan | None = None
+    non_finite: NonFinite | None = None
+    tiers: Tiers = NO_SNAPSHOTS
+
+
+def _integer(record: Record, name: str) -> int | None:
+    value = record.fields.get(name)
+    return value if type(value) is int else None
+
+
+def _text(record: Record, name: str) -> str:
+    return str(record.fields.get(name, ""))[:2000]
+
+
+def _seconds(record: Record, name: str) -> float | None:
+    value = record.fields.get(name)
+    return float(value) if isinstance(value, (int, float)) else None
+
+
+def _plan(record: Record) -> SnapshotPlan:
+    return SnapshotPlan(
+        memory_seconds=_seconds(record, "memory_seconds"),
+        durable_seconds=_seconds(record, "durable_seconds"),
+        because=_text(record, "because"),
+    )
+
+
+def _non_finite(record: Record) -> NonFinite:
+    return NonFinite(
+        last_finite_step=_integer(record, "last_finite_step"),
+        step=_integer(record, "step") or 0,
+        because=_text(record, "because"),
+    )
+
+
+def fold(view: AttemptView, records: Sequence[Record]) -> AttemptView:
+    """``view`` with more records; those of snapshots, which are most, all at once."""
+    taken: list[Taken] = []
+    changes: dict[str, Any] = {}
+    for record in records:
+        if record.kind in _TAKEN:
+            taken.append(_taken(record))
+        elif (change := _FOLDS.get(record.kind)) is not None:
+            changes |= change(record)
+    if taken:
+        changes["tiers"] = fold_tiers(view.tiers, taken)
+    return replace(view, **changes) if changes else view
+
+
+_TAKEN = frozenset({Kind.SNAPSHOT, Kind.SNAPSHOT_FAILED})
+MOST_AT_ONCE = 1_000_000
+"""Snapshots one record may stand for: who says more was not asked by us."""
+
+
+def _taken(record: Record) -> Taken:
+    return Taken(
+        tier=_text(record, "tier") or DURABLE,
+        ns=record.ns,
+        size_bytes=_integer(record, "bytes"),
+        seconds=_seconds(record, "seconds"),
+        stall_seconds=_seconds(record, "stall_seconds"),
+        failed=record.kind == Kind.SNAPSHOT_FAILED,
+        count=min(max(_integer(record, "snapshots") or 1, 1), MOST_AT_ONCE),
+    )
+
+
+_FOLDS: Mapping[str, Callable[[Record], dict[str, Any]]] = {
+    Kind.FIT_BEGAN: lambda _: {"in_fit": True},
+    Kind.FIT_ENDED: lambda _: {"in_fit": False},
+    Kind.RESTORED: lambda r: {"restored_step": _integer(r, "step")},
+    Kind.FIRST_STEP: lambda r: {"first_step": _integer(r, "step")},
+    Kind.FINISHED: lambda r: {"exit_code": _integer(r, "exit_code")},
+    Kind.DRAINED: lambda _: {"drained": True},
+    Kind.REFUSED: lambda r: {"refused": _text(r, "sentence")},
+    Kind.NON_FINITE: lambda r: {"non_finite": _non_finite(r)},
+    Kind.SNAPSHOT_PLAN: lambda r: {"snapshot_plan": _plan(r)},
+    Kind.PROMISE: lambda r: {
+        "promise": None if r.fields.get("bits") is not False else _text(r, "sentence")
+    },
+}
+"""What a record of each kind changes in the view; the others change nothing."""
+
+
+def learned(record: Record) -> Learned | None:
+    """What the core should know of ``record``; None: nothing.
+
+    Not of snapshots in memory: they come several times a second, each piece of news is
+    written to the ledger, and both tiers are looked at when the attempt has ended.
+    """
+    names = _LESSONS.get(record.kind)
+    passing = record.kind == Kind.SNAPSHOT and record.fields.get("tier") == MEMORY
+    if names is None or passing:
+        return None
+    known: dict[str, Any] = {
+        ours: _integer(record, theirs) for ours, theirs in names.items()
+    }
+    jit = record.fields.get("jit")
+    return Learned(
+        **known,
+        jit=jit if isinstance(jit, bool) else None,
+        measured=_text(record, "planned").startswith("measured"),
+        deviations=_sentences(record.fields.get("deviations")),
+    )
+
+
+_LESSONS: Mapping[str, Mapping[str, str]] = {
+    Kind.FIT_BEGAN: {"batch": "batch"},
+    Kind.RESTORED: {"restored_step": "step"},
+    Kind.FIRST_STEP: {"first_step": "step"},
+    Kind.SNAPSHOT: {"snapshot_step": "step"},
+    Kind.PEAK: {
+        "slice_size": "slice_size",
+        "peak_bytes": "peak_bytes",
+        "limit_bytes": "limit_bytes",
+    },
+    Kind.MICROBATCH: {"batch": "batch", "slices": "slices", "slice_size": "size"},
+}
+"""Which field of a record is which of ``Learned``."""
+
+
+UNPROMISED = "a bit-identical resume is not promised"
+
+
+def heard(record: Record) -> list[Event]:
+    """The events that ``record`` is for the core: none, or one."""
+    lesson = learned(record)
+    if lesson is not None:
+        return [lesson]
+    match record.kind:
+        case Kind.NOTICE:
+            return [Told(_text(record, "sentence"))]
+        case Kind.PROMISE if record.fields.get("bits") is False:
+            return [Told(f"{UNPROMISED}: {_text(record, 'sentence')}")]
+        case Kind.SNAPSHOT_FAILED:
+            return [_failed(record)]
+        case _:
+            return []
+
+
+def _failed(record: Record) -> SnapshotFailed:
+    return SnapshotFailed(
+        in_memory=record.fields.get("tier") == MEMORY,
+        step=_integer(record, "step"),
+        because=_text(record, "because"),
+        no_room=_integer(record, "errno") in NO_ROOM,
+    )
+
+
+def _sentences(value: Any) -> tuple[str, ...]:
+    found = cast("list[object]", value) if isinstance(value, list) else []
+    return tuple(str(item)[:500] for item in found[:20])
+
+
+class Telemetry:
+    """The page and the event file of one attempt."""
+
+    def __init__(self, paths: AttemptPaths) -> None:
+        self._page = PageReader(paths.page)
+        self._reader = EventReader(paths.events)
+        self.view = AttemptView()
+
+    def poll(self) -> list[Event]:
+        """Take in new records; what the core should hear of them."""
+        records = self._reader.poll()
+        self.view = fold(self.view, records)
+        return [event for record in records for event in heard(record)]
+
+    def page(self) -> Page | None:
+        """Where the attempt is; None: it has not said yet."""
+        return self._page.read()
+
+    def close(self) -> None:
+        """Give both files back; whoever asks again opens them."""
+        self._page.close()
+        self._reader.close()

@@ -1,0 +1,1 @@
+"""One run of a job: the loop, what it observes, and what it does about it."""

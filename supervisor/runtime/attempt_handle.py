@@ -1,0 +1,141 @@
+"""One attempt, watched: what it tells, how it looks, and how it is made to end."""
+
+import math
+from dataclasses import dataclass, replace
+
+from supervisor.core.gpu.assignment import GpuReading
+from supervisor.core.lifecycle.events import (
+    Event,
+    Exited,
+    Looked,
+    StacksTaken,
+    Unkillable,
+)
+from supervisor.host.launch.launcher import Attempt, read_shimmed
+from supervisor.host.launch.leftovers import Remains, gpus_of
+from supervisor.host.process.proc_files import doomed, look_at
+from supervisor.host.process.stack_dump import Stacks
+from supervisor.host.telemetry.attempt_telemetry import Telemetry
+from supervisor.host.telemetry.log_follower import POLL_BYTES, LogFollower
+from supervisor.host.telemetry.log_retention import LogCap
+from supervisor.wire.page import Page
+from supervisor.wire.records import Shimmed
+
+UNREAD_BYTES = 4 * 2**20
+"""So much of a log may be unread when its attempt ends: the decision waits for 20 ms of
+reading, and not for all that was written since the last look."""
+
+
+def read_again(new_bytes: int, *, seconds: float) -> float:
+    """When a log should be read again that had ``new_bytes`` after so many ``seconds``:
+    as soon as ``UNREAD_BYTES`` more are there if it goes on like that."""
+    if new_bytes >= POLL_BYTES:
+        return 0.0  # and more may be there already
+    return math.inf if not new_bytes else UNREAD_BYTES / new_bytes * seconds
+
+
+@dataclass(slots=True)
+class Watch:
+    """All that belongs to the attempt that runs now."""
+
+    attempt: Attempt
+    telemetry: Telemetry
+    log: LogFollower
+    started: bool = False
+    page: Page | None = None
+    """The newest that could be read."""
+    page_at: float = -math.inf
+    """When that was tried."""
+    log_seconds: float = math.inf
+    """After these its log should be read again."""
+    stacks_text: str = ""
+    """The stacks of its threads, where they were taken."""
+    _stacks: Stacks | None = None
+    _killed_at: float | None = None
+    _shimmed: Shimmed | None = None
+    _log_read_at: float = 0.0
+
+    @classmethod
+    def over(cls, attempt: Attempt, *, cap: LogCap) -> "Watch":
+        """Begin to watch ``attempt``; ``cap``: of its log."""
+        paths = attempt.paths
+        return cls(attempt, Telemetry(paths), LogFollower(paths.output, cap=cap))
+
+    def read_log(self, *, now: float) -> None:
+        """Read on in its log; one that grows fast is read again soon (``read_again``)."""
+        new = self.log.poll()
+        self.log_seconds = read_again(new, seconds=now - self._log_read_at)
+        self._log_read_at = now
+
+    def read_page(self, *, now: float) -> None:
+        """See where it is, as it says itself."""
+        self.page = self.telemetry.page() or self.page
+        self.page_at = now
+
+    @property
+    def ending(self) -> bool:
+        """Whether it is being killed, or asked for its stacks before that."""
+        return self._stacks is not None or self._killed_at is not None
+
+    @property
+    def _shim_pid(self) -> int | None:
+        return None if self._shimmed is None else self._shimmed.shim_pid
+
+    def of_training(self, remains: Remains) -> frozenset[int]:
+        """The processes that ``remains`` knows, without the shim: what that needs of
+        main memory is ours, always the same, and costs half a millisecond to ask for."""
+        return remains.pids - {self._shim_pid}
+
+    def look(
+        self, *, now: float, remains: Remains, host_seconds: float | None = None
+    ) -> list[Event]:
+        """How it looks at ``now`` (monotonic seconds), its log read before.
+
+        ``host_seconds``: until main memory runs out, by the forecast.
+        """
+        self._shimmed = self._shimmed or read_shimmed(self.attempt.paths)
+        remains.follow(self._shim_pid, now=now)
+        self.read_page(now=now)
+        rss = None if self.page is None else self.page.host_rss_bytes
+        seen = look_at(
+            self.attempt.pid,
+            self.page,
+            work_seconds=remains.work_seconds,
+            output_bytes=self.log.size_bytes,
+        )
+        found: list[Event] = [Looked(seen, rss, host_seconds)]
+        if self._stacks is not None and self._stacks.taken(now=now):
+            self.stacks_text, self._stacks = self._stacks.text, None
+            found.append(StacksTaken())
+        return found
+
+    def take_stacks(self, *, now: float) -> None:
+        """Have the stacks of its threads written down; ``look`` tells when they are."""
+        pid = self.attempt.pid
+        if pid is not None:
+            self._stacks = Stacks(
+                self.attempt.paths, pid, now=now, ask=self.attempt.ask_stacks
+            )
+
+    def kill(
+        self, gpus: tuple[GpuReading, ...], *, now: float, patience_seconds: float
+    ) -> Unkillable | None:
+        """End it at once; who has not died of that after ``patience_seconds`` and hangs
+        in the kernel."""
+        pid = self.attempt.pid
+        self.attempt.kill()
+        since = self._killed_at = now if self._killed_at is None else self._killed_at
+        if pid is None or now - since < patience_seconds or not doomed(pid):
+            return None
+        return Unkillable((pid,), gpus_of((pid,), gpus))
+
+    def close(self, exited: Exited, *, remains: Remains) -> Exited:
+        """Give back what was held; ``exited`` with what only the watch knows."""
+        self.attempt.close()
+        page = self.telemetry.page() or self.page
+        self.telemetry.close()
+        evidence = replace(
+            exited.evidence, stacks=self.stacks_text, own_pids=remains.pids
+        )
+        rss = None if page is None else page.host_rss_bytes
+        return replace(exited, evidence=evidence, rss_bytes=rss)

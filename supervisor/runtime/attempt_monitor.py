@@ -1,0 +1,266 @@
+"""The attempt of a run, followed: from its start until all is known of its end.
+
+What is new becomes events, in the order in which it is seen; what follows from them is
+decided elsewhere. Nobody waits here.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from supervisor.core.jobs.spec import Spec
+from supervisor.core.lifecycle.effects import AskDrain, Kill, TakeStacks
+from supervisor.core.lifecycle.events import (
+    DriverStuck,
+    Event,
+    Exited,
+    Spawned,
+    SpawnFailed,
+)
+from supervisor.core.lifecycle.table import Run
+from supervisor.host.exporter.allocator_status import completed
+from supervisor.host.gpu.gpu_access import GpuAccess
+from supervisor.host.launch.launcher import (
+    Attempt,
+    Launcher,
+    LaunchError,
+    Name,
+    read_shimmed,
+)
+from supervisor.host.launch.leftovers import Remains
+from supervisor.host.ledger.ledger import RunRow
+from supervisor.host.memory.memory_monitor import MemoryWatch, ask_who_holds
+from supervisor.host.process.process_tree import Population
+from supervisor.host.service.clock import Clock
+from supervisor.runtime.attempt_handle import Watch
+from supervisor.runtime.directive_builder import log_cap_of, tiers_of
+from supervisor.runtime.evidence_collector import gather
+from supervisor.runtime.pending_exit import PendingExit
+from supervisor.runtime.status_builder import earlier_page, summed
+from supervisor.wire.page import Page
+from supervisor.wire.paths import RunPaths
+
+TICK_SECONDS = 1.0
+"""How often an attempt is looked at while nothing else happens."""
+CALM_SECONDS = 2.0
+"""... while it trains and its memory is far from any end: the end of the attempt itself
+is told by a descriptor."""
+SHOWN_SECONDS = 0.5
+"""... where somebody is shown it."""
+STARTING_SECONDS = 0.01
+"""How often an attempt that is being started is looked at."""
+ENDING_SECONDS = 0.05
+"""How often the word of the GPU driver is looked for that an attempt's end waits for."""
+
+
+def shared(last: float, *, every: float) -> float:
+    """The time after ``last`` for what is done ``every`` so many seconds: the same for
+    all who do it, so that they share a turn; half of ``every`` early or late at most."""
+    return (round(last / every) + 1) * every
+
+
+@dataclass(kw_only=True)
+class Following:
+    """The attempts of one run, one after the other."""
+
+    row: RunRow
+    spec: Spec
+    paths: RunPaths
+    launcher: Launcher
+    clock: Clock
+    post: Callable[[Event], None]
+    """Told what is new."""
+    usual_seconds: float
+    """After how long to look again while nothing happens."""
+    calm_seconds: float
+    """... and there is nothing to be expected."""
+    population: Population
+    remains: Remains = field(init=False)
+    memory: MemoryWatch = field(init=False)
+    watch: Watch | None = None
+    """Of the attempt that runs; None: there is none."""
+    _taken_over: bool = False
+    """An earlier supervisor had started it."""
+    earlier: Page | None = None
+    """Those of the attempts that ended, as one."""
+    _ending: PendingExit | None = None
+    """Of an attempt whose processes are gone, until all is known of it."""
+
+    def __post_init__(self) -> None:
+        self.remains = Remains(run_id=self.row.run_id, population=self.population)
+        self.memory = MemoryWatch.of(self.spec)
+
+    def begin(self, run: Run) -> None:
+        """Before the first look, after ``start`` of one that is taken over: what earlier
+        attempts left. One that is followed tells of itself."""
+        ended = run.attempt if self.watch is None else run.attempt - 1
+        self.earlier = earlier_page(self.paths, ended + 1)
+        if ended:
+            self.remains.remember(read_shimmed(self.paths.attempt(ended)))
+
+    def start(self, attempt: Attempt, *, taken_over: bool = False) -> None:
+        """Follow ``attempt``, which was launched or is taken over."""
+        self.watch = Watch.over(attempt, cap=log_cap_of(self.spec))
+        self._taken_over = taken_over
+
+    def adopt(self, exited: Exited, devices: GpuAccess) -> None:
+        """The attempt of an earlier supervisor has ended, as its files tell it."""
+        self._ending = self._ending_of(exited, devices)
+
+    @property
+    def over(self) -> bool:
+        """The attempt has ended, but not all is known of that."""
+        return self._ending is not None
+
+    @property
+    def spent_seconds(self) -> float:
+        """In the phases of the attempts that ended."""
+        return sum(self.earlier.phase_seconds) if self.earlier else 0.0
+
+    @property
+    def descriptors(self) -> list[int]:
+        """What becomes readable when there is something to see."""
+        known = None if self.watch is None else self.watch.attempt.descriptor
+        return [] if known is None else [known]
+
+    def due_after(self, looked_at: float) -> float:
+        """When to look again (monotonic seconds) while no descriptor is readable."""
+        if self.over:
+            return looked_at + ENDING_SECONDS
+        if self.watch is None:
+            return shared(looked_at, every=self.usual_seconds)
+        if not self.watch.started:
+            return looked_at + STARTING_SECONDS
+        quiet = self.memory.calm and not self.watch.ending
+        calm = quiet and bool(self.descriptors)
+        usual = self.calm_seconds if calm else self.usual_seconds
+        log_due = looked_at + self.watch.log_seconds
+        return min(shared(looked_at, every=usual), log_due)
+
+    @property
+    def behind(self) -> bool:
+        """Whether the log of the attempt has more than a look reads."""
+        return self.watch is not None and self.watch.log_seconds <= 0.0
+
+    def look(self, run: Run, devices: GpuAccess) -> None:
+        """Post the news of the attempt, and of its end."""
+        if self.watch is not None:
+            self._follow(self.watch, run, devices)
+        if self._ending is not None:
+            self._await(self._ending)
+
+    def _follow(self, watch: Watch, run: Run, devices: GpuAccess) -> None:
+        try:
+            if not watch.started and watch.attempt.started():
+                watch.started = True
+                pid = watch.attempt.pid or 0
+                self.post(Spawned(pid, taken_over=self._taken_over))
+        except LaunchError as error:
+            self.watch = None
+            self.post(SpawnFailed(str(error), lasting=error.lasting))
+        if watch.started:
+            self._observe(watch, run, devices)
+
+    def _observe(self, watch: Watch, run: Run, devices: GpuAccess) -> None:
+        ended = watch.attempt.ended()  # asked first: all it wrote is read below
+        self._post_all(watch.telemetry.poll())
+        watch.read_log(now=self.clock.now())
+        if ended:
+            self._ending = self._ended(watch, run, devices)
+        else:
+            stuck = devices.stuck()
+            if stuck is not None:
+                self.post(DriverStuck(stuck))
+            now = self.clock.now()
+            left = self.memory.host_seconds_left
+            looked = watch.look(now=now, remains=self.remains, host_seconds=left)
+            self._post_all(looked)
+            seen = self.memory.look(
+                attempt=run.attempt,
+                pid=watch.attempt.pid,
+                page=self.beside_driver(watch.page, run, devices),
+                now=now,
+                tree=watch.of_training(self.remains),
+            )
+            self._post_all(seen)
+
+    def see(self, run: Run, devices: GpuAccess) -> None:
+        """Read the page of the attempt, unless that was done just now: who trains may
+        wait for an answer, because memory comes to its end."""
+        watch, now = self.watch, self.clock.now()
+        if watch is not None and now - watch.page_at >= SHOWN_SECONDS:
+            watch.read_page(now=now)
+            page = self.beside_driver(watch.page, run, devices)
+            if page is not None:
+                self.memory.glance(page)
+
+    def _post_all(self, events: list[Event]) -> None:
+        for event in events:
+            self.post(event)
+
+    def beside_driver(
+        self, page: Page | None, run: Run, devices: GpuAccess
+    ) -> Page | None:
+        """``page``, its memory as the allocator's counts and the driver tell it together
+        where its map cannot be read."""
+        if self.spec.memory.cpu is not None:
+            return page
+        out = run.quarantined.union(run.treatment.avoid)
+        return completed(page, self.spec.gpus, gpus=devices.gpus, out=out)
+
+    def _ended(self, watch: Watch, run: Run, devices: GpuAccess) -> PendingExit:
+        """All processes of the attempt are gone: what its files tell."""
+        name = Name(run_id=self.row.run_id, job=self.row.job, number=run.attempt)
+        exited = gather(
+            watch.attempt.paths,
+            telemetry=watch.telemetry,
+            log=watch.log,
+            limited=self.spec.memory.cpu is not None,
+            snapshots=tiers_of(self.row, self.spec, self.paths),
+            oom_kills=watch.attempt.oom_kills(),
+            unit=self.launcher.told(name, paths=watch.attempt.paths),
+        )
+        page = watch.telemetry.page()
+        if page is not None:
+            self.earlier = summed(self.earlier, page)
+        self.watch = None
+        exited = self.memory.close(exited)
+        return self._ending_of(watch.close(exited, remains=self.remains), devices)
+
+    def _ending_of(self, exited: Exited, devices: GpuAccess) -> PendingExit:
+        return PendingExit(
+            exited=exited,
+            at=self.clock.now(),
+            driver=devices.faults,
+            gpus=devices.gpus,
+            pids=self.remains.pids,
+        )
+
+    def _await(self, ending: PendingExit) -> None:
+        """What driver and kernel have to say of the end may come a moment later."""
+        exited = ending.known(now=self.clock.now())
+        if exited is not None:
+            self._ending = None
+            self.post(exited)
+
+    def ask(
+        self, effect: AskDrain | Kill | TakeStacks, run: Run, devices: GpuAccess
+    ) -> None:
+        """Make the attempt end, or tell what it does."""
+        watch = self.watch
+        if watch is None:
+            return  # it ended a moment ago: the exit is on its way
+        match effect:
+            case AskDrain():
+                if run.averts is not None:
+                    ask_who_holds(watch.attempt.paths)
+                watch.attempt.ask_drain()
+            case TakeStacks():
+                watch.take_stacks(now=self.clock.now())
+            case Kill():
+                stuck = watch.kill(
+                    devices.gpus(),
+                    now=self.clock.now(),
+                    patience_seconds=self.spec.drain.unkillable,
+                )
+                if stuck is not None:
+                    self.post(stuck)

@@ -1,0 +1,128 @@
+"""What an attempt is told, and what is told of it: pure translations."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from supervisor.core.diagnosis.explain import UNSAVED
+from supervisor.core.diagnosis.incident_kind import IncidentKind
+from supervisor.core.gpu.assignment import GpuReading, named, usable
+from supervisor.core.jobs.spec import Spec
+from supervisor.core.lifecycle.effects import RecordIncident
+from supervisor.core.remediation.overrides import NOTHING, Treatment, variables
+from supervisor.core.text.units import shortened
+from supervisor.host.ledger.ledger import RunRow
+from supervisor.host.telemetry.log_retention import LogCap
+from supervisor.wire.directive import Directive
+from supervisor.wire.paths import RunPaths, memory_directory
+
+
+def memory_of(row: RunRow, spec: Spec) -> Path | None:
+    """Where the memory tier of a run is; None: it has none."""
+    parent = spec.snapshots.memory
+    return None if parent is None else memory_directory(Path(parent), row.run_id)
+
+
+def tiers_of(row: RunRow, spec: Spec, paths: RunPaths) -> tuple[Path, Path | None]:
+    """The tiers that can be looked into from here: the memory tier of another user's run
+    cannot, so its progress is judged by what is on disk."""
+    memory = memory_of(row, spec)
+    hidden = memory is None or not os.access(memory, os.R_OK | os.X_OK)
+    return paths.snapshots, None if hidden else memory
+
+
+def log_cap_of(spec: Spec) -> LogCap:
+    """What stays on disk of the log of an attempt."""
+    return LogCap.of(head=spec.logs.head, tail=spec.logs.tail)
+
+
+def make_directive(
+    row: RunRow,
+    spec: Spec,
+    paths: RunPaths,
+    number: int,
+    treatment: Treatment | None,
+    *,
+    between_failures: float,
+    gpus: Sequence[GpuReading] = (),
+    quarantined: frozenset[str] = frozenset(),
+) -> Directive:
+    """What attempt ``number`` is told; ``between_failures`` in seconds.
+
+    ``gpus``: the box as it is now, empty where it is not known.
+    """
+    treatment = treatment or NOTHING
+    plan, detour = treatment.plan, treatment.detour
+    visible = usable(spec.gpus, gpus, without=quarantined.union(treatment.avoid))
+    every, inside = spec.snapshots.every, spec.snapshots.memory_every
+    memory = memory_of(row, spec)
+    return Directive(
+        run_id=row.run_id,
+        job=row.job,
+        attempt=number,
+        script=spec.script,
+        args=spec.args,
+        script_hash=row.script_hash,
+        kept_script=str(paths.script),
+        attempt_directory=str(paths.attempt(number).root),
+        snapshot_directory=str(paths.snapshots),
+        memory_directory=None if memory is None else str(memory),
+        seed=row.seed,
+        restore=True,
+        restore_before_step=None if detour is None else detour.restore_before_step,
+        slice_size=None if plan is None else plan.slice_size,
+        calibrate=plan is not None and plan.calibrate,
+        slice_ceiling=None if plan is None else plan.ceiling,
+        memory_limit_bytes=spec.memory.cpu,
+        gpu_memory_limit_bytes=gpu_limit(spec, treatment, gpus, visible),
+        gpu_memory_growth=spec.memory.gpu is None,
+        allow_inexact=spec.microbatch.allow_inexact,
+        snapshot_every_seconds=None if every is None else every.seconds,
+        snapshot_every_steps=None if every is None else every.steps,
+        memory_every_seconds=None if inside is None else inside.seconds,
+        memory_every_steps=None if inside is None else inside.steps,
+        snapshot_budget=spec.snapshots.budget,
+        mean_seconds_between_failures=between_failures,
+        snapshot_quota_bytes=spec.snapshots.quota,
+        snapshots_kept=spec.snapshots.keep,
+        deterministic=treatment.deterministic,
+        variables=variables(treatment),
+        visible_gpus=visible,
+        precision=treatment.precision,
+        skip=None if detour is None else detour.skip,
+        rate_factor=1.0 if detour is None else detour.rate_factor,
+        watch_loss=spec.remedies.watch_loss,
+        foresee=spec.forecast.restart_below is not None,
+        reduce=None if spec.microbatch.reduce == "off" else spec.microbatch.reduce,
+    )
+
+
+def gpu_limit(
+    spec: Spec,
+    treatment: Treatment,
+    gpus: Sequence[GpuReading],
+    visible: Sequence[str] | None,
+) -> int | None:
+    """Bytes that the framework may take on each GPU; None: there is no limit.
+
+    The headroom of a remedy is one where the size of the GPUs is known.
+    """
+    used = named(spec.gpus, gpus) if visible is None else visible
+    sizes = [one.total_bytes for one in gpus if one.uuid in used and one.total_bytes]
+    if treatment.headroom is None or not sizes:
+        return spec.memory.gpu
+    limit = int((1.0 - treatment.headroom) * min(sizes))
+    return min(limit, spec.memory.gpu or limit)
+
+
+def incident_sentence(effect: RecordIncident) -> str:
+    """An incident as one line for the log."""
+    at = "" if effect.failed_step is None else f" at step {effect.failed_step}"
+    reasons = effect.diagnosis.because
+    because = f": {shortened(reasons[0].text, 300)}" if reasons else ""
+    unsaved = UNSAVED.get(effect.happened)
+    if unsaved is not None:
+        return f"attempt {effect.attempt}{at}: {unsaved}{because}; it trains on"
+    if effect.happened is IncidentKind.PLANNED:
+        return f"attempt {effect.attempt} was ended on purpose{at}, nothing was lost"
+    return f"attempt {effect.attempt} failed{at}: {effect.diagnosis.cause}{because}"

@@ -1,0 +1,134 @@
+"""Gathering the evidence about an attempt that ended."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from supervisor.core.diagnosis.evidence import Evidence
+from supervisor.core.diagnosis.log_scanner import NO_FINDINGS, LogFindings
+from supervisor.core.diagnosis.systemd_result import UnitEnd
+from supervisor.core.lifecycle.events import Exited
+from supervisor.core.memory.bfc_map import MemoryMap, figures_of
+from supervisor.core.memory.oom_analysis import Findings
+from supervisor.host.snapshots.snapshot_catalog import (
+    age,
+    newest_step,
+    read_manifest,
+    snapshot_directories,
+)
+from supervisor.host.telemetry.allocator_dump import read_first_map
+from supervisor.host.telemetry.attempt_telemetry import AttemptView, Telemetry
+from supervisor.host.telemetry.log_follower import LogFollower, scan_file
+from supervisor.wire.files import read_json
+from supervisor.wire.memory_answer import Answer
+from supervisor.wire.page import Page
+from supervisor.wire.paths import AttemptPaths
+from supervisor.wire.records import CrashReport, ExitRecord
+
+
+def gather(
+    files: AttemptPaths,
+    *,
+    telemetry: Telemetry,
+    log: LogFollower,
+    limited: bool,
+    snapshots: Sequence[Path | None],
+    oom_kills: int | None = None,
+    unit: UnitEnd | None = None,
+) -> Exited:
+    """What is known of the end of the attempt in ``files``, all processes gone.
+
+    ``snapshots``: the tiers. ``limited``: the supervisor put the CPU allocator under a
+    limit. ``oom_kills``: how many the kernel counted in the attempt's cgroup while it
+    ran, as far as we saw; the shim has seen it to its end. ``unit``: what systemd says, which
+    counts where there is no exit record.
+    """
+    telemetry.poll()
+    log.poll()
+    page, view = telemetry.page(), telemetry.view
+    record = _read(files.exit, ExitRecord)
+    memory_map = read_first_map(files.dumps)
+    evidence = Evidence(
+        exit=record,
+        unit=unit if record is None else None,
+        crash=_read(files.crash, CrashReport),
+        log=log.findings(),
+        fault=_fault(files.fault),
+        dump=None if memory_map is None else figures_of(memory_map),
+        memory=_findings(files, memory_map, page),
+        refused=view.refused,
+        finished=finished(record, view),
+        drained=view.drained,
+        steps_done=_steps_done(page, view),
+        stop_requested=record is not None and record.asked_to_stop,
+        limited=limited,
+        cgroup_oom_kills=_most(oom_kills, None if record is None else record.oom_kills),
+        script_exit_code=view.exit_code,
+        non_finite=view.non_finite,
+        snapshot_bytes=_newest_bytes(snapshots[0]),
+    )
+    return Exited(
+        evidence=evidence,
+        last_step=None if page is None else page.step,
+        snapshot_step=newest_step(*snapshots),
+    )
+
+
+def _most(*counts: int | None) -> int | None:
+    """The largest that is known."""
+    return max((count for count in counts if count is not None), default=None)
+
+
+def _findings(
+    files: AttemptPaths, memory_map: MemoryMap | None, page: Page | None
+) -> Findings:
+    """Who held what, as far as the files tell."""
+    answer = _read(files.memory_answer, Answer)
+    jit = None if page is None else page.jit
+    return Findings(
+        memory_map=memory_map,
+        answer=answer,
+        between_steps_bytes=None if page is None else page.memory_in_use_bytes,
+        jit=None if jit is None else bool(jit),
+    )
+
+
+def _newest_bytes(durable: Path | None) -> int | None:
+    """What the newest snapshot on disk takes."""
+    found = None if durable is None else snapshot_directories(durable)
+    manifests = [read_manifest(path) for path in sorted(found or (), key=age)[-1:]]
+    sizes = [one.tensors_bytes for one in manifests if one is not None]
+    return sizes[0] if sizes else None
+
+
+Record = TypeVar("Record", CrashReport, ExitRecord, Answer)
+
+
+def _read(path: Path, kind: type[Record]) -> Record | None:
+    value = read_json(path)
+    return None if value is None else kind.from_json(value)
+
+
+def _fault(path: Path) -> LogFindings:
+    try:
+        return scan_file(path)
+    except OSError:
+        return NO_FINDINGS
+
+
+def finished(record: ExitRecord | None, view: AttemptView) -> bool:
+    """Whether the script came to its end.
+
+    It says so itself, or it left with 0 outside of ``fit``. Left with 0 in the middle
+    of a supervised ``fit`` (``os._exit(0)``, say) is no end that anybody wanted.
+    """
+    if record is None or record.exit_code != 0:
+        return False
+    return view.exit_code == 0 or not view.in_fit
+
+
+def _steps_done(page: Page | None, view: AttemptView) -> int | None:
+    """Steps of this attempt; None: it never said."""
+    if page is None or page.step is None:
+        return None if view.first_step is None else 1
+    return max(page.step - (view.restored_step or 0), 0)

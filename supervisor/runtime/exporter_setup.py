@@ -1,0 +1,78 @@
+"""Composition of what watches the machine, and of ``/metrics``, around a run."""
+
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from supervisor.core.jobs.spec import Metrics, Spec
+from supervisor.host.exporter.exposition_cache import Board
+from supervisor.host.exporter.machine_monitor import Observer, default_places
+from supervisor.host.exporter.metrics_server import Tls, serve
+from supervisor.host.process.process_tree import Population
+
+
+def tls_of(metrics: Metrics) -> Tls | None:
+    """How ``/metrics`` is served; None: in the clear."""
+    if metrics.certificate is None or metrics.key is None:
+        return None
+    authority = metrics.client_ca
+    return Tls(
+        certificate=Path(metrics.certificate),
+        key=Path(metrics.key),
+        client_ca=None if authority is None else Path(authority),
+    )
+
+
+@contextmanager
+def observing(spec: Spec, state: Path) -> Generator[Observer]:
+    """Watch the machine while a run of ``spec`` goes on; serve what is seen if asked.
+
+    Raises:
+        ServeError: the address or the certificate cannot be used.
+    """
+    memory = spec.snapshots.memory
+    tier = None if memory is None else Path(memory)
+    with _observing(spec.metrics, default_places(state, tier), spec.gpus) as observer:
+        yield observer
+
+
+@contextmanager
+def observing_box(
+    metrics: Metrics,
+    state: Path,
+    *,
+    gpus: Sequence[int | str] | None,
+    link: Path | None = None,
+    population: Population | None = None,
+) -> Generator[Observer]:
+    """The same for a box with many runs, and ``gpus`` of them handed out. ``link``: the
+    socket of the service that keeps the GPU probe; None: it is a child of ours.
+    ``population``: of the machine, where others ask for it, too.
+
+    Raises:
+        ServeError: the address or the certificate cannot be used.
+    """
+    places = default_places(state, Path("/dev/shm"))  # noqa: S108  # the memory tier's
+    with _observing(metrics, places, gpus, link, population) as observer:
+        yield observer
+
+
+@contextmanager
+def _observing(
+    metrics: Metrics,
+    places: dict[str, Path],
+    gpus: Sequence[int | str] | None,
+    link: Path | None = None,
+    population: Population | None = None,
+) -> Generator[Observer]:
+    with ExitStack() as stack:
+        board = None if metrics.listen is None else Board()
+        if board is not None and metrics.listen is not None:
+            tls = tls_of(metrics)
+            stack.enter_context(serve(metrics.listen, board.read, tls=tls))
+        observer = Observer(
+            places=places, gpus=gpus, board=board, link=link, population=population
+        )
+        observer.start()
+        stack.callback(observer.close)
+        yield observer

@@ -1,0 +1,294 @@
+"""Composition of a foreground run: a job, its ledger row, and the loop over it."""
+
+import secrets
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+from supervisor.core.jobs.job_status import JobStatus
+from supervisor.core.jobs.resume_decision import (
+    Earlier,
+    Start,
+    StartRefusedError,
+    decide_modules,
+    decide_start,
+)
+from supervisor.core.jobs.spec import Spec
+from supervisor.core.lifecycle.events import Exited
+from supervisor.core.lifecycle.table import Run
+from supervisor.core.liveness.hang_detection import Liveness
+from supervisor.core.remediation.backoff import BackOff
+from supervisor.core.remediation.escalation import Terms
+from supervisor.core.remediation.history import History
+from supervisor.core.remediation.overrides import NOTHING, from_json
+from supervisor.core.remediation.policy import Policy
+from supervisor.core.text.log_level import Teller
+from supervisor.host.launch.launcher import Launcher, Name
+from supervisor.host.ledger.job_book import JobBook
+from supervisor.host.ledger.ledger import Ledger, RunRow
+from supervisor.host.process.marker_scan import Environments, marker_of
+from supervisor.host.process.process_tree import Population
+from supervisor.host.service.clock import Clock
+from supervisor.host.snapshots.memory_tier import sweep
+from supervisor.host.snapshots.snapshot_catalog import newest_step
+from supervisor.host.telemetry.attempt_telemetry import Telemetry
+from supervisor.host.telemetry.log_follower import LogFollower
+from supervisor.runtime.directive_builder import log_cap_of, memory_of, tiers_of
+from supervisor.runtime.evidence_collector import gather
+from supervisor.runtime.status_builder import paths_of
+from supervisor.runtime.supervisor import Supervisor
+from supervisor.wire.changed import Changed
+from supervisor.wire.paths import RunPaths, StatePaths
+
+SETTLE_SECONDS = 0.2
+"""How often a dying attempt of a dead supervisor is looked at."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A spec with its names resolved."""
+
+    name: str
+    spec: Spec
+    script: Path
+    script_hash: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """What the person said about an earlier run of the same name."""
+
+    fresh: bool = False
+    accept_changes: bool = False
+    person: bool = False
+    """Somebody waits for an answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begun:
+    """A run that is written down and may start."""
+
+    job: Job
+    row: RunRow
+    paths: RunPaths
+    ledger: Ledger
+    clock: Clock
+    start: Start
+    greeting: str
+    modules: Changed = Changed.AS_KEPT
+    """What the first attempt does about those that changed."""
+
+
+def begin(
+    job: Job,
+    paths: StatePaths,
+    ledger: Ledger,
+    clock: Clock,
+    choice: Choice,
+    *,
+    place: str | None = None,
+) -> Begun:
+    """Write the run down: a new one, or the newest one again.
+
+    ``place``: the state directory of another user, which holds the run's files: there
+    nothing is made or removed from here.
+
+    Raises:
+        StartRefusedError: a person has to decide first.
+        LedgerError, OSError: it cannot be written down.
+    """
+    latest = ledger.latest_run(job.name)
+    earlier = None if latest is None else _earlier(latest, paths, job.spec)
+    start = decide_start(
+        earlier,
+        job=job.name,
+        script=str(job.script),
+        script_hash=job.script_hash,
+        fresh=choice.fresh,
+        accept_changes=choice.accept_changes,
+    )
+    spec = job.spec.model_dump(mode="json")
+    if latest is not None and start is Start.RESUME:
+        ledger.resume_run(latest.id, script_hash=job.script_hash, spec=spec)
+        row = ledger.latest_run(job.name) or latest
+    else:
+        row = ledger.begin_run(
+            run_id=uuid4().hex,
+            job=job.name,
+            script=str(job.script),
+            script_hash=job.script_hash,
+            seed=secrets.randbits(63),
+            spec=spec,
+            now=clock.wall(),
+            place=place,
+        )
+    run_paths = paths_of(row, paths)
+    if row.place is None:
+        _make_room(job, row, paths)
+    return Begun(
+        job=job,
+        row=row,
+        paths=run_paths,
+        ledger=ledger,
+        clock=clock,
+        start=start,
+        greeting=_greeting(job, row, run_paths, start),
+        modules=decide_modules(
+            earlier, start, person=choice.person, accept_changes=choice.accept_changes
+        ),
+    )
+
+
+def _earlier(latest: RunRow, paths: StatePaths, spec: Spec) -> Earlier:
+    tiers = tiers_of(latest, spec, paths_of(latest, paths))
+    return Earlier(
+        state=latest.state,
+        script=latest.script,
+        script_hash=latest.script_hash,
+        has_snapshot=newest_step(*tiers) != 0,
+    )
+
+
+def _make_room(job: Job, row: RunRow, paths: StatePaths) -> None:
+    _forget_snapshots(paths, job.name, row.number)
+    snapshots = paths_of(row, paths).snapshots
+    snapshots.mkdir(parents=True, exist_ok=True, mode=0o700)
+    _sweep_memory(job.spec, row)
+
+
+def _forget_snapshots(paths: StatePaths, job: str, number: int) -> None:
+    """A new run has begun: the snapshots of the ones before are of no more use."""
+    for earlier in range(1, number):
+        shutil.rmtree(paths.run(job, earlier).snapshots, ignore_errors=True)
+
+
+def _sweep_memory(spec: Spec, row: RunRow) -> None:
+    """Give back what dead runs hold in memory; what cannot be is tried again later."""
+    memory = memory_of(row, spec)
+    if memory is not None:
+        sweep(memory.parent, but=memory)
+
+
+def _greeting(job: Job, row: RunRow, paths: RunPaths, start: Start) -> str:
+    if start is Start.FRESH:
+        return f"new run of {job.script}, kept in {paths.root}"
+    step = newest_step(*tiers_of(row, job.spec, paths))
+    where = f"from the snapshot at step {step}" if step else "without a snapshot"
+    return f"resuming {job.script} {where}"
+
+
+def supervisor_for(
+    begun: Begun,
+    *,
+    launcher: Launcher,
+    say: Teller,
+    show: Callable[[JobStatus], None] | None,
+    accept_changes: bool = False,
+    population: Population,
+) -> Supervisor:
+    """What drives the run; it does not know yet what its last supervisor left undone.
+
+    ``population``: of the machine, one for all who ask.
+    """
+    attempts = begun.ledger.attempts(begun.row.id)
+    row, spec = begun.row, begun.job.spec
+    run = Run(
+        policy=policy_of(row, spec),
+        grace_seconds=spec.drain.grace,
+        attempt=attempts[-1].number if attempts else 0,
+        history=History(attempts=attempts, budget_since=row.budget_since).thinned(),
+        treatment=NOTHING if row.treatment is None else from_json(row.treatment),
+        liveness=Liveness(deadlines=spec.liveness.deadlines),
+        quarantined=frozenset(kept.gpu for kept in begun.ledger.quarantined()),
+    )
+    return Supervisor(
+        row=row,
+        spec=spec,
+        run=run,
+        paths=begun.paths,
+        ledger=begun.ledger,
+        launcher=launcher,
+        clock=begun.clock,
+        say=say,
+        show=show,
+        accept_changes=accept_changes,
+        changed_modules=begun.modules,
+        population=population,
+    )
+
+
+def refuse_if_it_trains(job: str, ledger: Ledger) -> None:
+    """An attempt that a daemon left behind trains on, and ends for nobody here.
+
+    Raises:
+        StartRefusedError: that is so, or cannot be seen.
+    """
+    latest = ledger.latest_run(job)
+    if latest is None or latest.state.ended or not JobBook(ledger).knows(job):
+        return
+    try:
+        left = Environments().wait_for(marker_of(latest.run_id))
+    except OSError as error:
+        message = f"it cannot be seen whether {job} still trains: {error}; try again"
+        raise StartRefusedError(message) from error
+    if left:
+        pids = ", ".join(map(str, left))
+        message = (
+            f"{job} still trains (process {pids}), though its daemon is gone: start the "
+            "daemon, which takes it over, or choose another name with --name"
+        )
+        raise StartRefusedError(message)
+
+
+def settle(supervisor: Supervisor, begun: Begun) -> None:
+    """Take up what an earlier supervisor of this run left; waits for its attempt."""
+    last = supervisor.run.history.last
+    if last is not None and last.cause is None:
+        _await_end(begun.row, supervisor.say)
+        supervisor.adopt(end_of(begun, last.number, launcher=supervisor.launcher))
+
+
+def end_of(begun: Begun, number: int, *, launcher: Launcher) -> Exited:
+    """How an attempt of ``launcher`` ended that nobody watched to its end."""
+    files = begun.paths.attempt(number)
+    name = Name(run_id=begun.row.run_id, job=begun.row.job, number=number)
+    return gather(
+        files,
+        telemetry=Telemetry(files),
+        log=LogFollower(files.output, cap=log_cap_of(begun.job.spec)),
+        limited=begun.job.spec.memory.cpu is not None,
+        snapshots=tiers_of(begun.row, begun.job.spec, begun.paths),
+        unit=launcher.told(name, paths=files),
+    )
+
+
+def policy_of(row: RunRow, spec: Spec) -> Policy:
+    """The policy that a spec describes."""
+    return Policy(
+        run_id=row.run_id,
+        without_progress=spec.restart.without_progress,
+        back_off=BackOff(
+            first_seconds=spec.restart.back_off,
+            most_seconds=spec.restart.back_off_max,
+        ),
+        allow_inexact=spec.microbatch.allow_inexact,
+        terms=Terms(
+            allowed=spec.remedies.allowed,
+            gpus=spec.gpus,
+            patience_seconds=spec.remedies.patience,
+        ),
+    )
+
+
+def _await_end(row: RunRow, say: Teller) -> None:
+    """Wait for the attempt of a supervisor that died: its shim drains it now."""
+    said, environments, marker = False, Environments(), marker_of(row.run_id)
+    while left := environments.wait_for(marker):
+        if not said:
+            names = ", ".join(f"{pid} ({one.name})" for pid, one in left.items())
+            say(f"waiting for the attempt of an earlier supervisor to end: {names}")
+            said = True
+        time.sleep(SETTLE_SECONDS)

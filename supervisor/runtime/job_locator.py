@@ -1,0 +1,52 @@
+"""Where a job keeps its files: for who reads them with rights of their own."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from supervisor.host.ledger.ledger import Ledger
+from supervisor.runtime.status_builder import paths_of
+from supervisor.wire.paths import RunPaths, StatePaths, memory_directory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobFiles:
+    """The newest run of a job, in the shape that the control interface tells it."""
+
+    job: str
+    run_id: str
+    directory: str
+    """Of the run: ``wire.paths.RunPaths``."""
+    attempt: int
+    """The number of the newest attempt; 0: there has been none."""
+    spec: dict[str, Any]
+    """What the run goes by, with all that was left to us filled in."""
+
+    @property
+    def paths(self) -> RunPaths:
+        """What lies where in ``directory``."""
+        return RunPaths(Path(self.directory))
+
+    @property
+    def memory(self) -> Path | None:
+        """Its tier in memory; None: it has none."""
+        parent = self.spec.get("snapshots", {}).get("memory")
+        return memory_directory(Path(parent), self.run_id) if parent else None
+
+
+def job_files(ledger: Ledger, job: str, paths: StatePaths) -> JobFiles | None:
+    """Of the newest run of ``job``; None: it has had none. Raises LedgerError.
+
+    ``paths``: the state directory of the ledger.
+    """
+    run = ledger.latest_run(job)
+    if run is None:
+        return None
+    attempts = ledger.attempts(run.id)
+    return JobFiles(
+        job=job,
+        run_id=run.run_id,
+        directory=str(paths_of(run, paths).root),
+        attempt=attempts[-1].number if attempts else 0,
+        spec=run.spec,
+    )

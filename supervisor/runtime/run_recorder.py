@@ -1,0 +1,131 @@
+"""Writing a run down: in order, once, and later where the disk is full now."""
+
+import contextlib
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+
+from supervisor.core.lifecycle.effects import Quarantine, RecordIncident, UpdateIncident
+from supervisor.core.lifecycle.table import Run
+from supervisor.core.remediation.history import AttemptHistory
+from supervisor.core.remediation.overrides import NOTHING
+from supervisor.core.text.log_level import Level, Teller
+from supervisor.host.ledger.ledger import Ledger, LedgerError, RunRow
+from supervisor.host.service.clock import Clock
+
+SNAPSHOT_SECONDS = 300.0
+"""How long the news of a newer snapshot may wait to be written down: that waits for the
+disk, and everybody whom the loop serves with it. How far an attempt came is asked of its
+snapshots themselves, once it has ended."""
+
+
+@dataclass(kw_only=True)
+class Recorder:
+    """What becomes of one run, on its way to the ledger."""
+
+    row: RunRow
+    ledger: Ledger
+    clock: Clock
+    say: Teller
+    _unwritten: list[Callable[[], None]] = field(
+        default_factory=list[Callable[[], None]]
+    )
+    _open: bool = False
+    _newer: AttemptHistory | None = None
+    """The attempt, where nothing but its newest snapshot is still to be written down."""
+    _newer_due: float = 0.0
+    late: bool = False
+    """The ledger could not be written the last time."""
+
+    def changes(self, before: Run, run: Run) -> None:
+        """Write down what a step changed."""
+        last, known = run.history.last, before.history.last
+        if last is not None and last is not known and last != known:
+            if known is not None and last.only_saved_since(known):
+                self._put_off(last)
+            else:
+                self.attempt(last)
+        stored = (run.state, run.message, run.treatment)
+        if stored != (before.state, before.message, before.treatment):
+            self._state(run)
+
+    def attempt(self, attempt: AttemptHistory) -> None:
+        """What is known of an attempt."""
+        self._newer = None
+        wall = self.clock.wall()
+        self._put(lambda: self.ledger.put_attempt(self.row.id, attempt, now=wall))
+
+    def _put_off(self, attempt: AttemptHistory) -> None:
+        """It has a newer snapshot, and that is all."""
+        if self._newer is None:
+            self._newer_due = self.clock.now() + SNAPSHOT_SECONDS
+        self._newer = attempt
+
+    def _state(self, run: Run) -> None:
+        treatment = None if run.treatment == NOTHING else run.treatment.to_json()
+        ended = self.clock.wall() if run.state.ended else None
+        self._put(
+            lambda: self.ledger.set_state(
+                self.row.id,
+                state=run.state,
+                message=run.message,
+                treatment=treatment,
+                ended_at=ended,
+            )
+        )
+
+    def incident(self, effect: RecordIncident) -> None:
+        """A new incident."""
+        wall = self.clock.wall()
+        self._put(lambda: self.ledger.record_incident(self.row.id, effect, now=wall))
+
+    def quarantine(self, effect: Quarantine) -> None:
+        """GPUs to keep out of use."""
+        wall = self.clock.wall()
+        self._put(lambda: self.ledger.quarantine(self.row.id, effect, now=wall))
+
+    def quarantined(self) -> frozenset[str] | None:
+        """GPUs that are out of use, whoever said so; None: that cannot be told now."""
+        try:
+            kept = self.ledger.quarantined()
+        except LedgerError:
+            return None
+        return None if self._unwritten else frozenset(row.gpu for row in kept)
+
+    def update(self, effect: UpdateIncident) -> None:
+        """What became of an incident."""
+        self._put(lambda: self.ledger.update_incident(self.row.id, effect))
+
+    @contextlib.contextmanager
+    def together(self) -> Generator[None]:
+        """What is told in here is written in one transaction: after a crash of ours
+        all of it is there, or none."""
+        self._open = True
+        try:
+            yield
+        finally:
+            self._open = False
+            self.flush()
+
+    def _put(self, write: Callable[[], None]) -> None:
+        self._unwritten.append(write)
+        if not self._open:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what is due, in order; a full disk delays it, and loses nothing."""
+        if self._newer is not None and self.clock.now() >= self._newer_due:
+            self.attempt(self._newer)
+        if not self._unwritten:
+            return
+        try:
+            with self.ledger.transaction():
+                for write in self._unwritten:
+                    write()
+        except LedgerError as error:
+            if not self.late:
+                said = f"{error}; training goes on, this is written down later"
+                self.say(said, level=Level.WARNING)
+            self.late = True
+            return
+        self._unwritten.clear()
+        self.late = False

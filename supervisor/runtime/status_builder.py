@@ -1,0 +1,255 @@
+"""One status from three sources: the run, its page, and the ledger's counts."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from supervisor.core.causes import Cause
+from supervisor.core.diagnosis.result import RemedyKind
+from supervisor.core.jobs.job_status import (
+    AllocatorStatus,
+    JobState,
+    JobStatus,
+    SnapshotPlan,
+    SnapshotStatus,
+)
+from supervisor.core.jobs.snapshot_stats import NO_SNAPSHOTS, Tiers, tier_statuses
+from supervisor.core.remediation.overrides import (
+    NOTHING,
+    Treatment,
+    described,
+    from_json,
+)
+from supervisor.host.launch.launcher import read_shimmed, same_process
+from supervisor.host.ledger.job_book import JobBook, JobRow, Wanted
+from supervisor.host.ledger.ledger import Ledger, RunRow
+from supervisor.host.service.lock import is_locked
+from supervisor.host.telemetry.attempt_telemetry import Telemetry
+from supervisor.wire.page import MemorySource, Page, Phase
+from supervisor.wire.paths import RunPaths, StatePaths
+
+GONE = "its supervisor is gone; run the same command again to resume"
+DAEMON_GONE = "its daemon is gone, and training goes on; the next daemon takes it over"
+NO_DAEMON = "waits for its daemon, which does not run"
+RESTARTS = {kind for kind in RemedyKind if kind.restarts}
+Number = TypeVar("Number", int, float)
+Incidents = Mapping[tuple[Cause, RemedyKind], int]
+"""How many of each cause were answered by each remedy."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFacts:
+    """What is known of a run beside its newest page."""
+
+    job: str
+    state: JobState
+    attempt: int
+    message: str
+    incidents: Incidents = field(default_factory=Counter[tuple[Cause, RemedyKind]])
+    batch: int | None = None
+    promise: str | None = None
+    snapshot_plan: SnapshotPlan | None = None
+    treatment: Treatment = NOTHING
+    tiers: Tiers = NO_SNAPSHOTS
+    forecast_seconds: Mapping[str, float] = field(default_factory=dict[str, float])
+
+
+def by_cause(incidents: Incidents, *, restarts: bool = False) -> dict[Cause, int]:
+    """How many incidents there were of each cause; ``restarts``: only those that were
+    answered by another attempt."""
+    found: Counter[Cause] = Counter()
+    for (cause, remedy), times in incidents.items():
+        if not restarts or remedy in RESTARTS:
+            found[cause] += times
+    return dict(found)
+
+
+def summed(before: Page | None, page: Page) -> Page:
+    """Two pages of a run as one: what counts up is added, the rest is the newer's."""
+    if before is None:
+        return page
+    return replace(
+        page,
+        step_seconds_sum=(before.step_seconds_sum or 0.0)
+        + (page.step_seconds_sum or 0.0),
+        step_counts=_added(before.step_counts, page.step_counts),
+        phase_seconds=_added(before.phase_seconds, page.phase_seconds),
+    )
+
+
+def _added(left: tuple[Number, ...], right: tuple[Number, ...]) -> tuple[Number, ...]:
+    return tuple(one + other for one, other in zip(left, right, strict=True))
+
+
+def job_status(
+    facts: RunFacts,
+    page: Page | None,
+    *,
+    pid: int | None,
+    now: float,
+    earlier: Page | None = None,
+) -> JobStatus:
+    """What to show of a run; ``now`` in monotonic seconds, ``earlier``: the pages of the
+    attempts before, ``summed``."""
+    reached: dict[str, Any] = {"effective_batch": facts.batch}
+    if page is not None:
+        reached |= _reached(page, summed(earlier, page), now=now)
+        reached["effective_batch"] = page.effective_batch or facts.batch
+    if page is not None and pid is not None:
+        reached |= _living(page, now=now)
+        reached["forecast_seconds"] = facts.forecast_seconds
+    return JobStatus(
+        job=facts.job,
+        state=facts.state,
+        attempt=facts.attempt,
+        pid=pid,
+        message=facts.message,
+        promise=facts.promise,
+        snapshot_plan=facts.snapshot_plan,
+        treatment=described(facts.treatment),
+        tiers=tier_statuses(facts.tiers, now=now),
+        incidents=by_cause(facts.incidents),
+        restarts=by_cause(facts.incidents, restarts=True),
+        **reached,
+    )
+
+
+_PHASES = {int(phase): phase.name.lower() for phase in Phase}
+_SOURCES = {int(source): source.name.lower() for source in MemorySource}
+
+
+def _reached(page: Page, whole: Page, *, now: float) -> dict[str, Any]:
+    """What stays when the training process has ended; ``whole``: all attempts."""
+    return {
+        "phase": None if page.phase is None else _PHASES.get(page.phase),
+        "epoch": page.epoch,
+        "epochs": page.epochs,
+        "step": page.step,
+        "step_in_epoch": page.step_in_epoch,
+        "steps_per_epoch": page.steps_per_epoch,
+        "samples": page.samples,
+        "loss": page.loss,
+        "step_seconds": page.step_seconds,
+        "slices": page.slices,
+        "slice_size": page.slice_size,
+        "snapshot": _snapshot(page, now),
+        "memory_limit_bytes": page.memory_limit_bytes,
+        "memory_peak_bytes": page.memory_peak_bytes,
+        "step_counts": whole.step_counts,
+        "step_seconds_sum": whole.step_seconds_sum or 0.0,
+        "phase_seconds": dict(zip(_PHASES.values(), whole.phase_seconds, strict=True)),
+    }
+
+
+def _living(page: Page, *, now: float) -> dict[str, Any]:
+    """What is told of a training process that is there."""
+    return {
+        "memory_in_use_bytes": page.memory_in_use_bytes,
+        "allocator": _allocator(page),
+        "host_rss_bytes": page.host_rss_bytes,
+        "heartbeat_age_seconds": _age(page.heartbeat_ns, now),
+    }
+
+
+def _allocator(page: Page) -> AllocatorStatus | None:
+    if page.memory_source is None:
+        return None
+    return AllocatorStatus(
+        pool_bytes=page.memory_pool_bytes,
+        largest_free_bytes=page.memory_largest_free_bytes,
+        largest_allocatable_bytes=page.memory_largest_allocatable_bytes,
+        fragmentation=page.memory_fragmentation,
+        source=_SOURCES.get(page.memory_source),
+    )
+
+
+def _age(ns: int | None, now: float) -> float | None:
+    return None if ns is None else max(now - ns / 1e9, 0.0)
+
+
+def _snapshot(page: Page, now: float) -> SnapshotStatus | None:
+    age = _age(page.snapshot_ns, now)
+    if page.snapshot_step is None or age is None:
+        return None
+    return SnapshotStatus(step=page.snapshot_step, age_seconds=age)
+
+
+def stored_statuses(
+    ledger: Ledger, paths: StatePaths, *, now: float
+) -> list[JobStatus]:
+    """The status of every job as the files tell it: of those that ran, by name, then of
+    those that wait for a daemon to begin them, in turn."""
+    jobs = {row.name: row for row in JobBook(ledger).jobs()}
+    found: list[JobStatus] = []
+    for run in ledger.latest_runs():
+        job = jobs.get(run.job)
+        waits = job is not None and run.state.ended and (job.again or job.fresh)
+        if not waits:
+            found.append(stored_status(ledger, run, paths, now=now))
+            jobs.pop(run.job, None)
+    return found + [_not_begun(row) for row in jobs.values()]
+
+
+def _not_begun(row: JobRow) -> JobStatus:
+    if row.wanted is Wanted.RUN:
+        state, message = JobState.QUEUED, NO_DAEMON
+    else:
+        state, message = JobState.DRAINED, never_begun(row.name)
+    return JobStatus(job=row.name, state=state, attempt=0, message=message)
+
+
+def never_begun(job: str) -> str:
+    """What to say of a job that was stopped before it ran."""
+    return f"stopped; trainwarden start {job} begins or resumes it"
+
+
+def stored_status(
+    ledger: Ledger, run: RunRow, paths: StatePaths, *, now: float
+) -> JobStatus:
+    """The status of ``run`` as its files tell it, whoever supervises it."""
+    attempts = ledger.attempts(run.id)
+    number = attempts[-1].number if attempts else 0
+    run_paths = paths_of(run, paths)
+    files = run_paths.attempt(number)
+    supervised = is_locked(paths.lock(run.job))
+    state, message = run.state, run.message
+    gone = not state.ended and not supervised
+    shimmed = read_shimmed(files) if not state.ended else None
+    alive = shimmed is not None and same_process(shimmed)
+    if gone:
+        trains_on = alive and JobBook(ledger).knows(run.job)
+        state, message = JobState.INTERRUPTED, DAEMON_GONE if trains_on else GONE
+    telemetry = Telemetry(files)
+    telemetry.poll()
+    facts = RunFacts(
+        job=run.job,
+        state=state,
+        attempt=number,
+        message=message,
+        incidents=ledger.counts(run.job),
+        batch=next((a.batch for a in reversed(attempts) if a.batch), None),
+        promise=telemetry.view.promise,
+        snapshot_plan=telemetry.view.snapshot_plan,
+        treatment=NOTHING if run.treatment is None else from_json(run.treatment),
+        tiers=telemetry.view.tiers,
+    )
+    earlier = earlier_page(run_paths, number)
+    pid = shimmed.pid if alive and shimmed is not None else None
+    return job_status(facts, telemetry.page(), pid=pid, now=now, earlier=earlier)
+
+
+def paths_of(run: RunRow, paths: StatePaths) -> RunPaths:
+    """Where the files of ``run`` lie; ``paths``: the ledger's own state directory."""
+    owner = paths if run.place is None else StatePaths(Path(run.place))
+    return owner.run(run.job, run.number)
+
+
+def earlier_page(paths: RunPaths, number: int) -> Page | None:
+    """The last pages of the attempts before ``number``, ``summed``."""
+    whole: Page | None = None
+    for earlier in range(1, number):
+        page = Telemetry(paths.attempt(earlier)).page()
+        whole = whole if page is None else summed(whole, page)
+    return whole

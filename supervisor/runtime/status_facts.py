@@ -1,0 +1,49 @@
+"""What to show of a run right now."""
+
+from collections import Counter
+
+from supervisor.core.causes import Cause
+from supervisor.core.diagnosis.result import RemedyKind
+from supervisor.core.jobs.job_status import JobStatus
+from supervisor.core.jobs.snapshot_stats import NO_SNAPSHOTS
+from supervisor.core.lifecycle.table import Run
+from supervisor.host.gpu.gpu_access import GpuAccess
+from supervisor.runtime.attempt_monitor import Following
+from supervisor.runtime.status_builder import RunFacts, job_status
+
+
+def status_of(
+    run: Run,
+    following: Following,
+    devices: GpuAccess,
+    *,
+    incidents: Counter[tuple[Cause, RemedyKind]],
+) -> JobStatus:
+    """What the run, its attempt and the pages of those before tell together."""
+    watch = following.watch
+    facts = RunFacts(
+        job=following.row.job,
+        state=run.state,
+        attempt=run.attempt,
+        message=run.message,
+        incidents=incidents,
+        batch=run.history.batch,
+        treatment=run.treatment,
+        promise=None if watch is None else watch.telemetry.view.promise,
+        snapshot_plan=None if watch is None else watch.telemetry.view.snapshot_plan,
+        tiers=NO_SNAPSHOTS if watch is None else watch.telemetry.view.tiers,
+        forecast_seconds=following.memory.seconds_left(),
+    )
+    page = None
+    if watch is not None:
+        page = following.beside_driver(watch.page, run, devices)
+    earlier = following.earlier
+    if page is None:
+        page, earlier = earlier, None
+    return job_status(
+        facts,
+        page,
+        pid=None if watch is None else watch.attempt.pid,
+        now=following.clock.now(),
+        earlier=earlier,
+    )

@@ -1,0 +1,321 @@
+"""One run, supervised: next event or deadline → step → perform effects.
+
+Everything is decided in ``core.lifecycle.table``; this module listens and acts. ``advance``
+never waits, so that one process can drive many runs; ``supervise`` is the foreground
+loop over a single one.
+"""
+
+import os
+import select
+from collections import Counter, deque
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from supervisor.core.causes import Cause
+from supervisor.core.diagnosis.incident_kind import IncidentKind
+from supervisor.core.diagnosis.result import RemedyKind
+from supervisor.core.jobs.job_status import JobState, JobStatus
+from supervisor.core.jobs.mtbf import mean_seconds_between_failures
+from supervisor.core.jobs.spec import Spec
+from supervisor.core.lifecycle.effects import (
+    AskDrain,
+    CheckGate,
+    Effect,
+    End,
+    Kill,
+    Launch,
+    Quarantine,
+    RecordIncident,
+    Say,
+    TakeStacks,
+    UpdateIncident,
+)
+from supervisor.core.lifecycle.events import (
+    Event,
+    Exited,
+    GateHeld,
+    SpawnFailed,
+    TimeIsUp,
+)
+from supervisor.core.lifecycle.table import Run, step
+from supervisor.core.remediation.overrides import Awaited, Treatment
+from supervisor.core.text.log_level import Level, Teller
+from supervisor.host.gpu.gpu_access import NOBODY_ASKS, GpuAccess
+from supervisor.host.launch.launcher import Attempt, Launcher, LaunchError
+from supervisor.host.ledger.ledger import Ledger, RunRow
+from supervisor.host.process.process_tree import Population
+from supervisor.host.service.clock import Clock
+from supervisor.runtime.attempt_monitor import (
+    CALM_SECONDS,
+    SHOWN_SECONDS,
+    TICK_SECONDS,
+    Following,
+)
+from supervisor.runtime.directive_builder import (
+    incident_sentence,
+    make_directive,
+    memory_of,
+)
+from supervisor.runtime.launch_gate import gate
+from supervisor.runtime.run_recorder import Recorder
+from supervisor.runtime.signal_source import wakeups
+from supervisor.runtime.status_facts import status_of
+from supervisor.wire.changed import Changed
+from supervisor.wire.directive import Directive
+from supervisor.wire.paths import RunPaths
+
+
+@dataclass(kw_only=True)
+class Supervisor:
+    """One run, from its first attempt to its end."""
+
+    row: RunRow
+    spec: Spec
+    run: Run
+    paths: RunPaths
+    ledger: Ledger
+    launcher: Launcher
+    population: Population
+    """Of the machine; one for all runs of a daemon."""
+    clock: Clock
+    say: Teller
+    show: Callable[[JobStatus], None] | None
+    """Told how things are after each ``advance``; None: who wants to know asks."""
+    accept_changes: bool = False
+    """Go on although the training data changed."""
+    changed_modules: Changed = Changed.AS_KEPT
+    """For the next attempt alone: those after it import what it did."""
+    devices: GpuAccess = NOBODY_ASKS
+    exit_code: int | None = None
+    """What the command ends with; None while the run goes on."""
+    recorder: Recorder = field(init=False)
+    _following: Following = field(init=False)
+    _looked_at: float | None = None
+    """When ``advance`` last began (monotonic seconds)."""
+    _inbox: deque[Event] = field(default_factory=deque[Event])
+    _incidents: Counter[tuple[Cause, RemedyKind]] = field(
+        default_factory=Counter[tuple[Cause, RemedyKind]]
+    )
+
+    def __post_init__(self) -> None:
+        self.recorder = Recorder(
+            row=self.row, ledger=self.ledger, clock=self.clock, say=self.say
+        )
+        self._following = Following(
+            row=self.row,
+            spec=self.spec,
+            paths=self.paths,
+            launcher=self.launcher,
+            clock=self.clock,
+            post=self.post,
+            population=self.population,
+            usual_seconds=TICK_SECONDS if self.show is None else SHOWN_SECONDS,
+            calm_seconds=CALM_SECONDS if self.show is None else SHOWN_SECONDS,
+        )
+
+    def supervise(self) -> int:
+        """Run until the end, in the foreground; the exit code of the command."""
+        self.begin()
+        with wakeups(self.post) as wakeup:
+            while self.exit_code is None:
+                descriptors = [wakeup, *self.descriptors()]
+                ready, _, _ = select.select(descriptors, [], [], self.wait_seconds())
+                if wakeup in ready:
+                    os.read(wakeup, 4096)
+                self.advance()
+        self.finish()
+        return self.exit_code
+
+    def begin(self) -> None:
+        """Before the first ``advance``: what earlier attempts left."""
+        self._incidents = self.ledger.counts(self.row.job)
+        self._following.begin(self.run)
+
+    def post(self, event: Event) -> None:
+        """Something happened outside, such as a signal: taken in by ``advance``."""
+        self._inbox.append(event)
+
+    def descriptors(self) -> list[int]:
+        """What becomes readable when ``advance`` has something to do."""
+        return self._following.descriptors
+
+    @property
+    def pressing(self) -> bool:
+        """Whether there is more to do than one ``advance`` did."""
+        return self._has_news or self._looked_at is None or self._following.behind
+
+    @property
+    def _has_news(self) -> bool:
+        return bool(self._inbox) and self.exit_code is None
+
+    def wait_seconds(self) -> float:
+        """How long ``advance`` may be put off while no descriptor is readable."""
+        if self._has_news or self._looked_at is None:
+            return 0.0
+        due = self._following.due_after(self._looked_at)
+        deadline = self.run.deadline
+        if deadline is not None and not self._following.over:
+            due = min(due, deadline)
+        return max(due - self.clock.now(), 0.0)
+
+    def advance(self) -> None:
+        """Take in what is new, and do what follows from it; never waits."""
+        try:
+            self._listen()
+        finally:
+            self.heed()  # of what came before something could not be read, too
+        if self.show is not None:
+            self.show(self.status())
+
+    def heed(self) -> None:
+        """Do what follows from what was posted; never waits."""
+        while self._inbox and self.exit_code is None:
+            self._happen(self._inbox.popleft())
+
+    def finish(self) -> None:
+        """After the last ``advance``: the run has ended, and leaves nothing behind."""
+        self.recorder.flush()
+        self._release_memory()
+
+    def _release_memory(self) -> None:
+        """What lies in memory goes to disk, or is of no more use."""
+        memory = memory_of(self.row, self.spec)
+        if memory is None or self.launcher.left(self.row.run_id, job=self.row.job):
+            return
+        problem = self.launcher.release(
+            memory,
+            self.paths.snapshots,
+            job=self.row.job,
+            finished=self.run.state is JobState.FINISHED,
+        )
+        if problem is not None:
+            self.say(problem, level=Level.WARNING)
+
+    def resume_after(self, because: str) -> None:
+        """The attempt is drained only to start again, as an earlier supervisor wanted:
+        to be said before that attempt is taken over."""
+        self.run = replace(self.run, resuming=because)
+
+    def take_over(self, attempt: Attempt) -> None:
+        """Begin with an attempt that an earlier supervisor started and that still runs."""
+        self._following.start(attempt, taken_over=True)
+        launching = replace(self.run, state=JobState.LAUNCHING, deadline=None)
+        self.run = replace(launching, message=f"attempt {self.run.attempt}")
+
+    def adopt(self, exited: Exited) -> None:
+        """Begin with the end of an attempt that an earlier supervisor started.
+
+        If it was drained, there is nothing left to decide: the run simply goes on.
+        """
+        before = self.run
+        if exited.evidence.drained:
+            history = before.history.updated(
+                cause=Cause.PREEMPTED,
+                last_step=exited.last_step,
+                snapshot_step=exited.snapshot_step,
+            )
+            self.run = replace(before, history=history)
+            self.recorder.attempt(history.attempts[-1])
+        else:
+            self.run = replace(before, state=JobState.RUNNING, deadline=None)
+            self._following.adopt(exited, self.devices)
+
+    def status(self) -> JobStatus:
+        """What to show right now."""
+        self._following.see(self.run, self.devices)
+        return status_of(
+            self.run, self._following, self.devices, incidents=self._incidents
+        )
+
+    def _listen(self) -> None:
+        """News of the attempt, its end, and the deadline."""
+        self._looked_at = self.clock.now()
+        self._following.look(self.run, self.devices)
+        self.recorder.flush()
+        deadline = self.run.deadline
+        over = self._following.over  # it has ended: nothing is overdue any more
+        if deadline is not None and not over and self.clock.now() >= deadline:
+            self.post(TimeIsUp())
+
+    def _happen(self, event: Event) -> None:
+        before = self.run
+        self.run, effects = step(self.run, event, now=self.clock.now())
+        with self.recorder.together():  # first: what is done has been written down
+            for effect in effects:
+                self._write_down(effect)
+            self.recorder.changes(before, self.run)
+        for effect in effects:
+            self._perform(effect)
+
+    def _write_down(self, effect: Effect) -> None:
+        match effect:
+            case Quarantine():
+                self.recorder.quarantine(effect)
+            case RecordIncident():
+                self._record(effect)
+            case UpdateIncident():
+                self.recorder.update(effect)
+            case _:
+                return
+
+    def _perform(self, effect: Effect) -> None:
+        match effect:
+            case Launch(number=number, treatment=treatment):
+                self._launch(number, treatment)
+            case AskDrain() | Kill() | TakeStacks():
+                self._following.ask(effect, self.run, self.devices)
+            case CheckGate(awaited=awaited):
+                self.post(self._gate(awaited))
+            case Say(text=text, level=level):
+                self.say(text, level=level)
+            case End(exit_code=code):
+                self.exit_code = code
+            case Quarantine() | RecordIncident() | UpdateIncident():
+                return  # written down before
+
+    def _gate(self, awaited: Awaited | None) -> Event:
+        kept = self.recorder.quarantined()
+        try:
+            return gate(
+                self._following, self.run, self.devices, kept=kept, awaited=awaited
+            )
+        except OSError as error:  # too many open files, say: that passes by
+            return GateHeld(f"whether anything is left cannot be seen: {error}")
+
+    def _record(self, effect: RecordIncident) -> None:
+        if effect.happened is IncidentKind.ENDED:
+            self._incidents[effect.diagnosis.cause, effect.remedy.kind] += 1
+        self.recorder.incident(effect)
+        self.say(incident_sentence(effect), level=Level.WARNING)
+
+    def _launch(self, number: int, treatment: Treatment) -> None:
+        paths = self.paths.attempt(number)
+        try:
+            directive = self._directive(number, treatment)
+            attempt = self.launcher.launch(self.spec, directive, paths=paths)
+        except LaunchError as error:
+            self.post(SpawnFailed(str(error), lasting=error.lasting))
+        except OSError as error:
+            message = f"cannot start the attempt: {error}"
+            self.post(SpawnFailed(message, lasting=False))
+        else:
+            self._following.start(attempt)
+
+    def _directive(self, number: int, treatment: Treatment) -> Directive:
+        between_failures = mean_seconds_between_failures(
+            seconds=self._following.spent_seconds, failures=self.run.history.failures
+        )
+        directive = make_directive(
+            self.row,
+            self.spec,
+            self.paths,
+            number,
+            treatment,
+            between_failures=between_failures,
+            gpus=self.devices.gpus(),
+            quarantined=self.run.quarantined,
+        )
+        modules, self.changed_modules = self.changed_modules, Changed.AS_KEPT
+        return replace(
+            directive, accept_changes=self.accept_changes, changed_modules=modules
+        )

@@ -1,0 +1,158 @@
+"""The event file: what happened in an attempt, one JSON object a line, append-only.
+
+Each append is one ``write`` to a descriptor in append mode, so that records never
+interleave and a kill leaves at most one broken last line. Readers keep an offset and
+take whole lines; a line that is no record is counted, not believed.
+"""
+
+import errno
+import json
+import os
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+from supervisor.wire.files import Held
+
+MAX_LINE_BYTES = 1024 * 1024
+"""Longer lines are no records of ours."""
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.ENOMEM})
+"""What the kernel says where there is no space, or no quota, left."""
+
+
+class Kind:
+    """The kinds of records, with the fields each carries beside ``kind`` and ``ns``."""
+
+    LAUNCHED = "launched"
+    """``versions``: of Python, TensorFlow, Keras (those loaded)."""
+    REFUSED = "refused"
+    """``sentence``: why this script cannot be supervised as promised; training did
+    not start."""
+    PROMISE = "promise"
+    """``bits``: bool, ``sentence``: why bits are not promised (at the start of fit)."""
+    FIT_BEGAN = "fit_began"
+    """``fit, epochs, steps_per_epoch, batch``; null where unknown."""
+    RESTORED = "restored"
+    """``durable_store`` (its directory name), ``tier, step, fit, epoch, seconds`` and
+    ``quarantined``: [{``durable_store``, ``because``}]."""
+    FIRST_STEP = "first_step"
+    """``step``, ``seconds``: tracing, compiling and running it."""
+    PEAK = "peak"
+    """``slice_size, slices, peak_bytes, limit_bytes, jit``: measured over whole
+    steps of this attempt at this slice."""
+    MICROBATCH = "microbatch"
+    """``batch, slices, size, mode`` (``exact``, ``two_pass``, ``reduce``),
+    ``deviations``: [sentences], ``planned``: how the size was found."""
+    EPOCH_ENDED = "epoch_ended"
+    """``epoch``, ``step``, ``logs``: {name: number}."""
+    SNAPSHOT = "snapshot"
+    """``durable_store`` (directory name), ``tier`` (``memory``, ``durable``), ``step,
+    bytes, stall_seconds, seconds``: once for each tier that has it, but for those in
+    memory that follow each other closely: the newest of these, and ``snapshots``, how
+    many they are."""
+    SNAPSHOT_FAILED = "snapshot_failed"
+    """``step``, ``tier``, ``because``, ``errno`` (null: none): of a tier that has no
+    room at all for snapshots too."""
+    SNAPSHOT_PLAN = "snapshot_plan"
+    """``memory_seconds, durable_seconds`` (null: no such tier, or by steps),
+    ``because``: when snapshots are taken from here on."""
+    FIT_ENDED = "fit_ended"
+    """``fit, step``."""
+    DRAINED = "drained"
+    """``step``, ``durable_store``: the state is saved and the process ends with 75."""
+    NON_FINITE = "non_finite"
+    """``step, last_finite_step`` (null: none was seen), ``loss``, ``because``: loss and
+    weights are no numbers any more, and the process ends."""
+    NOTICE = "notice"
+    """``sentence``: for the person who runs this."""
+    FINISHED = "finished"
+    """The script came to its end; ``exit_code``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record: its kind, its monotonic time, and the fields of that kind."""
+
+    kind: str
+    ns: int
+    fields: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+def encode(record: Record) -> bytes:
+    """One line."""
+    value = {"kind": record.kind, "ns": record.ns, **record.fields}
+    return json.dumps(value, separators=(",", ":"), default=str).encode() + b"\n"
+
+
+def parse_line(line: bytes) -> Record | None:
+    """The record in ``line``; None for anything else, however strange."""
+    if len(line) > MAX_LINE_BYTES:
+        return None
+    try:
+        value: Any = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(value, dict):
+        return None
+    named = cast("dict[str, Any]", value)
+    kind, ns = named.pop("kind", None), named.pop("ns", None)
+    if not isinstance(kind, str) or type(ns) is not int:
+        return None
+    return Record(kind, ns, named)
+
+
+class EventWriter:
+    """The training side: appends records. Safe from several threads."""
+
+    def __init__(self, path: Path) -> None:
+        """Open ``path`` for appending. Raises OSError."""
+        self._descriptor = os.open(
+            path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640
+        )
+
+    def append(self, kind: str, **fields: Any) -> None:
+        """Append one record. A full disk loses the record, not the training."""
+        line = encode(Record(kind, time.monotonic_ns(), fields))
+        try:
+            os.write(self._descriptor, line)
+        except OSError:
+            return
+
+
+class EventReader:
+    """The supervisor's side: new whole lines since the last ``poll``."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = Held(path)
+        self._offset = 0
+        self.rejected = 0
+        """Lines that were no records."""
+
+    def poll(self, *, at_most_bytes: int = 4 * MAX_LINE_BYTES) -> list[Record]:
+        """The next records; at most ``at_most_bytes`` are read in one call."""
+        try:
+            descriptor = self._file.descriptor()
+            new = os.fstat(descriptor).st_size - self._offset
+            if new <= 0:
+                return []
+            content = os.pread(descriptor, min(new, at_most_bytes), self._offset)
+        except OSError:
+            self._file.close()  # what can no longer be read from is opened anew
+            return []
+        whole = content.rfind(b"\n") + 1
+        if not whole and len(content) > MAX_LINE_BYTES:
+            whole = len(content)  # a line without end: skip it rather than wait for it
+        self._offset += whole
+        records: list[Record] = []
+        for line in content[:whole].splitlines():
+            record = parse_line(line)
+            if record is None:
+                self.rejected += 1
+            else:
+                records.append(record)
+        return records
+
+    def close(self) -> None:
+        """Give the file back; ``poll`` opens it again."""
+        self._file.close()

@@ -1,0 +1,409 @@
+"""Commands that name no directory: the daemon of the box tells them where things are."""
+
+import contextlib
+import json
+import os
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from supervisor.cli import daemon_client
+from supervisor.cli.command_group import trainwarden
+from supervisor.core.jobs.authorization import Caller
+from supervisor.core.jobs.config import build_config
+from supervisor.core.jobs.job_status import JobState
+from supervisor.core.lifecycle.effects import Quarantine
+from supervisor.core.remediation.history import AttemptHistory
+from supervisor.daemon.api.routes import answer
+from supervisor.daemon.composition import composed
+from supervisor.daemon.event_loop import Daemon
+from supervisor.daemon.launcher_factory import user_name
+from supervisor.host.control.control_server import Request, Response
+from supervisor.host.ledger.job_book import JobBook, Wanted
+from supervisor.host.ledger.ledger import Ledger
+from supervisor.host.service.lock import acquire
+from supervisor.wire.directive import Directive
+from supervisor.wire.paths import StatePaths
+from tests.support.boxes import until
+from tests.support.quick_attempts import Fate, QuickHouse, QuickLauncher
+
+GPUS = ("GPU-a", "GPU-b")
+
+
+def fate(directive: Directive) -> Fate:
+    """One job goes on until somebody ends it."""
+    return Fate(looks=10**9 if directive.job == "endless" else 1)
+
+
+@pytest.fixture
+def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The state directory that a command takes by itself, empty so far."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "home"))
+    return tmp_path / "home" / "trainwarden"
+
+
+@pytest.fixture
+def daemon(
+    tmp_path: Path, mine: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Daemon]:
+    """The daemon of the box; its attempts are no processes."""
+    del mine
+    state = tmp_path / "state"
+    config = build_config(f'state_dir = "{state}"\n[gpus]\nuse = {list(GPUS)}\n')
+    launcher = QuickLauncher(fate=fate)
+    house = QuickHouse(user=user_name(os.geteuid()), launcher=launcher)
+    monkeypatch.setenv("TRAINWARDEN_SOCKET", str(state / "control.sock"))
+    over = threading.Event()
+    with composed(config, house=house) as made:
+
+        def turns() -> None:
+            while not over.is_set():
+                made.turn()
+                time.sleep(0.01)
+
+        thread = threading.Thread(target=turns)
+        thread.start()
+        try:
+            yield made
+        finally:
+            over.set()
+            thread.join()
+
+
+def invoke(*words: str | Path) -> Result:
+    """Run the command in this process."""
+    return CliRunner().invoke(trainwarden, [str(word) for word in words])
+
+
+def told(*words: str | Path) -> Any:
+    """The JSON of a command that has to succeed."""
+    done = invoke(*words, "--json")
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+
+def finished(tmp_path: Path) -> None:
+    """A job ``train`` that has come to its end."""
+    script = tmp_path / "train.py"
+    script.touch()
+    assert invoke("submit", script).exit_code == 0
+    until(lambda: told("status")[0]["state"] == "finished")
+
+
+def kept_out(directory: Path, *gpus: str) -> None:
+    """GPUs that failed under an earlier run."""
+    with contextlib.closing(Ledger(StatePaths(directory).ledger)) as ledger:
+        run = ledger.begin_run(
+            run_id="r", job="old", script="s", script_hash="h", seed=1, spec={}, now=1.0
+        )
+        effect = Quarantine(gpus=gpus, attempt=1, because="Xid 79")
+        ledger.quarantine(run.id, effect, now=2.0)
+
+
+def asked(
+    daemon: Daemon, who: str, method: str, path: str, *groups: str, body: Any = None
+) -> Response:
+    """What somebody else gets."""
+    caller = Caller(uid=4711, name=who, groups=frozenset(groups))
+    request = Request(caller=caller, method=method, path=path, body=body or {})
+    return answer(daemon.desk, request)
+
+
+def test_the_files_of_a_job(daemon: Daemon, tmp_path: Path) -> None:
+    """They are found by its name alone."""
+    del daemon
+    finished(tmp_path)
+    (row,) = told("snapshots", "train")
+    assert row["step"] == 7
+    assert row["path"].startswith(str(tmp_path / "state" / "jobs" / "train" / "run-1"))
+    assert told("memory", "train")["attempt"] == 1
+
+
+def test_what_a_job_printed(daemon: Daemon, tmp_path: Path) -> None:
+    """As it came, or as JSON lines."""
+    finished(tmp_path)
+    files = daemon.desk.files(daemon.caller, "train").paths.attempt(1)
+    files.output.write_text("one\ntwo")
+    assert invoke("logs", "train").stdout == "one\ntwo"
+    lines = invoke("logs", "--json", "train").stdout.splitlines()
+    assert [json.loads(line)["text"] for line in lines] == ["one", "two"]
+    assert json.loads(lines[0])["attempt"] == 1
+
+
+def test_one_look_at_the_box(daemon: Daemon, tmp_path: Path) -> None:
+    """``top_command`` tells as JSON what it would draw."""
+    del daemon
+    finished(tmp_path)
+    told_of = told("top")
+    assert [gpu["gpu"] for gpu in told_of["gpus"]] == list(GPUS)
+    assert told_of["jobs"][0]["state"] == "finished"
+    assert told_of["launcher"]
+
+
+def test_a_run_in_the_foreground_is_found_beside_a_daemon(
+    daemon: Daemon, mine: Path
+) -> None:
+    """It is none of the daemon's jobs; its own state directory knows it."""
+    del daemon
+    mine.mkdir(parents=True)
+    kept_out(mine, "GPU-z")
+    assert told("snapshots", "old") == []
+    unknown = invoke("snapshots", "no-such")
+    assert unknown.exit_code == 2  # as without a daemon
+    assert "there is no job 'no-such'" in unknown.output
+    named = invoke("snapshots", "--state-dir", mine.parent / "none", "old")
+    assert named.exit_code == 2
+
+
+def test_what_may_not_be_read_does_not_pass_for_empty(
+    daemon: Daemon, tmp_path: Path
+) -> None:
+    """The command says whose it is."""
+    finished(tmp_path)
+    run = Path(daemon.desk.files(daemon.caller, "train").directory)
+    run.rename(run.with_name("elsewhere"))
+    assert told("snapshots", "train") == []
+    run.touch()
+    refused = invoke("snapshots", "train")
+    assert refused.exit_code == 1
+    assert "for the job's user and for root" in refused.output
+
+
+def test_root_does_not_run_what_a_user_calls_python(
+    daemon: Daemon, tmp_path: Path
+) -> None:
+    """Whoever may choose the interpreter of a job would be root otherwise."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can give files away")
+    finished(tmp_path)
+    os.chown(daemon.desk.files(daemon.caller, "train").directory, 4711, 4711)
+    refused = invoke("snapshots", "export", "train", "7", tmp_path / "x.keras")
+    assert refused.exit_code == 1
+    assert "root does not run its interpreter" in refused.output
+
+
+def test_a_gpu_comes_back_through_the_daemon(daemon: Daemon, tmp_path: Path) -> None:
+    """At once, and it stands in the ledger who said so."""
+    kept_out(tmp_path / "state", *GPUS)
+    assert [row["gpu"] for row in told("quarantine")] == list(GPUS)
+    script = tmp_path / "train.py"
+    script.touch()
+    assert invoke("submit", "--gpu-count", "1", script).exit_code == 0
+    until(lambda: "0 are in service" in told("status")[0]["message"])
+    assert [row["gpu"] for row in told("quarantine", "--return", "GPU-a")] == ["GPU-b"]
+    until(lambda: told("status")[0]["state"] == "finished")
+    again = invoke("quarantine", "--return", "GPU-a")
+    assert again.exit_code == 2
+    assert "GPU-a is not quarantined" in again.output
+    did = [(row.who, row.did) for row in daemon.desk.book.audit()]
+    assert (user_name(os.geteuid()), "GPU-a out of quarantine") in did
+    assert sum("quarantine" in what for _, what in did) == 1
+
+
+def test_without_a_daemon_it_is_written_down_too(mine: Path) -> None:
+    """Who put a GPU back."""
+    mine.mkdir(parents=True)
+    kept_out(mine, "GPU-z")
+    assert told("quarantine", "--return", "GPU-z", "--state-dir", mine) == []
+    with contextlib.closing(Ledger(StatePaths(mine).ledger)) as ledger:
+        (row,) = JobBook(ledger).audit()
+    assert row.did == "GPU-z out of quarantine"
+    assert row.who
+
+
+def test_the_ledger_is_copied_through_the_daemon(
+    daemon: Daemon, tmp_path: Path
+) -> None:
+    """Whole, and for nobody else to read."""
+    del daemon
+    finished(tmp_path)
+    copy = tmp_path / "ledger.bak"
+    assert told("ledger", "backup", copy)["bytes"] == copy.stat().st_size
+    assert copy.stat().st_mode & 0o077 == 0
+    with contextlib.closing(Ledger(copy, read_only=True)) as ledger:
+        assert [job.name for job in JobBook(ledger).jobs()] == ["train"]
+    nowhere = invoke("ledger", "backup", tmp_path / "none" / "ledger.bak")
+    assert nowhere.exit_code == 1
+    assert "cannot be written" in nowhere.output
+
+
+def test_a_job_is_forgotten(daemon: Daemon, tmp_path: Path) -> None:
+    """It is on no list, its name is free and its next run begins anew; what went wrong,
+    and who did it, stays. Its snapshots go only if that was said."""
+    finished(tmp_path)
+    files = daemon.desk.files(daemon.caller, "train").paths
+    assert told("forget", "train") == {"job": "train", "snapshots_removed": False}
+    assert told("status") == []
+    assert invoke("snapshots", "train").exit_code == 2
+    assert "there is no job" in invoke("forget", "train").output
+    assert any(files.snapshots.iterdir())
+    assert daemon.desk.book.audit()[-1].did == "forget"
+    with contextlib.closing(Ledger(daemon.desk.ledger.path, read_only=True)) as ledger:
+        assert ledger.latest_runs() == []
+    finished(tmp_path)
+    files = daemon.desk.files(daemon.caller, "train").paths
+    assert files.root.name == "run-2"
+    (attempt,) = (files.root / "attempts").iterdir()
+    assert attempt.name == "0001"
+    assert told("forget", "train", "--snapshots")["snapshots_removed"]
+    assert not files.snapshots.exists()
+
+
+def test_what_is_not_forgotten(daemon: Daemon, tmp_path: Path) -> None:
+    """What runs, what belongs to others, and what a job file would bring back."""
+    (tmp_path / "train.py").touch()
+    kept_out(tmp_path / "state", *GPUS)
+    assert invoke("submit", "--gpu-count", "1", tmp_path / "train.py").exit_code == 0
+    path, member = "/v1/jobs/train/forget", "trainwarden"
+    assert asked(daemon, "bob", "POST", path, member).status == 403
+    entry = daemon.box.entries["train"]
+    source, jobs = "train.toml", tmp_path / "state" / "jobs.d"
+    entry.row = replace(entry.row, source=source)
+    jobs.mkdir()
+    (jobs / source).touch()
+    in_file = invoke("forget", "train")
+    assert in_file.exit_code == 1
+    assert "stands in the job file train.toml" in in_file.output
+    (jobs / source).unlink()
+    assert invoke("forget", "train").exit_code == 0  # it waits for a GPU
+    assert told("status") == []
+
+
+def test_what_runs_is_not_forgotten(daemon: Daemon, tmp_path: Path) -> None:
+    """Not even by who may do everything."""
+    del daemon
+    (tmp_path / "endless.py").touch()
+    assert invoke("submit", tmp_path / "endless.py").exit_code == 0
+    until(lambda: told("status")[0]["state"] == "running")
+    refused = invoke("forget", "endless")
+    assert refused.exit_code == 1
+    assert "stop it first" in refused.output
+
+
+def test_a_run_in_the_foreground_is_forgotten(mine: Path) -> None:
+    """Unless somebody supervises it; what it went through stays."""
+    mine.mkdir(parents=True)
+    kept_out(mine, "GPU-z")
+    lock = StatePaths(mine).lock("old")
+    lock.parent.mkdir(parents=True)
+    held = acquire(lock)
+    assert held is not None
+    refused = invoke("forget", "old")
+    assert refused.exit_code == 1
+    assert "old runs" in refused.output
+    held.release()
+    assert told("forget", "old")["job"] == "old"
+    assert told("status") == []
+    assert invoke("forget", "old").exit_code == 2
+    assert told("quarantine")[0]["job"] == "old"
+
+
+def test_a_daemon_that_is_gone(
+    tmp_path: Path, mine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What its files tell is shown, and that nobody looks after them; where there has
+    never been one, nobody misses it."""
+    monkeypatch.setattr(daemon_client, "BOX_STATE", tmp_path / "box")
+    mine.mkdir(parents=True)
+    kept_out(mine, "GPU-z")
+    files = StatePaths(mine).run("old", 1).attempt(1)
+    files.root.mkdir(parents=True)
+    with contextlib.closing(Ledger(StatePaths(mine).ledger)) as ledger:
+        ledger.put_attempt(1, AttemptHistory(number=1, restored_step=0), now=1.0)
+    files.output.write_text("printed\n")
+    assert invoke("status").stderr == invoke("logs", "old").stderr == ""
+    (mine / "daemon.lock").touch()
+    for command, shown in (
+        (("status",), "old · interrupted"),
+        (("logs", "old"), "printed\n"),
+        (("top", "--times", "1"), "1 jobs, no daemon runs"),
+        (("top", "--json"), '"launcher": null'),
+    ):
+        done = invoke(*command)
+        assert done.exit_code == 0
+        assert shown in done.stdout
+        assert done.stderr == f"no daemon runs in {mine}: its files tell\n"
+
+
+def test_what_a_daemon_that_is_gone_has_not_begun(mine: Path) -> None:
+    """Jobs that wait for their turn are not lost, and are shown after those that ran."""
+    mine.mkdir(parents=True)
+    kept_out(mine, "GPU-z")
+    with contextlib.closing(Ledger(StatePaths(mine).ledger)) as ledger:
+        book = JobBook(ledger)
+        for name in ("old", "first", "second"):
+            book.put(name, owner="alice", spec={}, source=None, now=1.0)
+        book.want("second", Wanted.STOP)
+    shown = [(one["job"], one["state"], one["attempt"]) for one in told("status")]
+    assert shown == [
+        ("old", "interrupted", 0), ("first", "queued", 0), ("second", "drained", 0)
+    ]  # fmt: skip
+    assert "waits for its daemon" in invoke("status").stdout
+
+
+def test_what_was_begun_once_and_waits_again(mine: Path) -> None:
+    """Somebody asked for another start, and no daemon was there any more; forgotten,
+    it is not begun by the next."""
+    mine.mkdir(parents=True)
+    kept_out(mine, "GPU-z")
+    with contextlib.closing(Ledger(StatePaths(mine).ledger)) as ledger:
+        ledger.set_state(
+            1, state=JobState.FINISHED, message="ok", treatment=None, ended_at=3.0
+        )
+        book = JobBook(ledger)
+        for name in ("old", "new"):
+            book.put(name, owner="alice", spec={}, source=None, now=1.0)
+        assert [one["state"] for one in told("status")] == ["queued", "queued"]
+        book.begun("old")
+        assert [one["state"] for one in told("status")] == ["finished", "queued"]
+        for name in ("old", "new"):
+            assert told("forget", name)["job"] == name
+        assert told("status") == book.jobs() == []
+        assert invoke("forget", "new").exit_code == 2
+
+
+def test_the_box_is_told_apart(
+    tmp_path: Path, mine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While its service is down, its files tell who may read them; anybody else sees
+    their own, and is told."""
+    box = tmp_path / "box"
+    monkeypatch.setattr(daemon_client, "BOX_STATE", box)
+    monkeypatch.setattr(daemon_client, "BOX", tmp_path / "control.sock")
+    box.mkdir()
+    mine.mkdir(parents=True)
+    (box / "daemon.lock").touch()
+    done = invoke("status")
+    assert done.stdout == f"no job has run in {mine} yet\n"
+    assert "the daemon of this box does not run" in done.stderr
+    kept_out(box, "GPU-z")
+    assert told("status")[0]["job"] == "old"
+    assert f"no daemon runs in {box}" in invoke("status").stderr
+    assert told("quarantine", "--return", "GPU-z") == []
+    assert daemon_client.client_of(box).path == tmp_path / "control.sock"
+
+
+def test_who_may_ask(daemon: Daemon, tmp_path: Path) -> None:
+    """One's own files, what is kept out of use; the rest is for who rules."""
+    finished(tmp_path)
+    kept_out(tmp_path / "state", "GPU-a")
+    owner, files = user_name(os.geteuid()), "/v1/jobs/train/files"
+    member, admin = "trainwarden", "trainwarden-admin"
+    assert asked(daemon, owner, "GET", files, member).body["attempt"] == 1
+    assert asked(daemon, "bob", "GET", files, member).status == 403
+    assert asked(daemon, "eve", "GET", files).status == 403
+    assert asked(daemon, "bob", "GET", "/v1/jobs/none/files", member).status == 404
+    assert asked(daemon, "eve", "GET", "/v1/quarantine").status == 403
+    assert len(asked(daemon, "bob", "GET", "/v1/quarantine", member).body) == 1
+    back = "/v1/gpus/GPU-a/return"
+    assert asked(daemon, "bob", "POST", back, member).status == 403
+    assert asked(daemon, "bob", "GET", "/v1/ledger", member).status == 403
+    assert asked(daemon, "ann", "GET", "/v1/ledger", admin).status == 200
+    assert asked(daemon, "ann", "POST", back, admin).status == 200
+    assert asked(daemon, "ann", "GET", "/v1/quarantine", admin).body == []

@@ -1,0 +1,76 @@
+"""The command ``diagnose_command``: its JSON shape, its words, its errors."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from supervisor.cli.commands.diagnose_command import diagnose
+
+OOM = (
+    "CUDA out of memory. Tried to allocate 20.00 GiB (GPU 0; 7.79 GiB total capacity; "
+    "4.62 GiB already allocated; 1.11 GiB free; 4.65 GiB reserved in total)\n"
+)
+
+
+def test_the_json_has_the_documented_shape() -> None:
+    """Cause, reasons with lines, memory and advice; nothing else."""
+    result = CliRunner().invoke(diagnose, ["--json", "-"], input="step 1\n" + OOM)
+    value = json.loads(result.output)
+    assert list(value) == ["cause", "because", "memory", "advice"]
+    assert value["cause"] == "device_oom"
+    assert value["because"][0] == {
+        "line": 2,
+        "text": OOM.strip(),
+        "signature": "torch.out_of_memory",
+    }
+    assert list(value["memory"]) == [
+        "limit_bytes",
+        "in_use_bytes",
+        "requested_bytes",
+        "largest_free_bytes",
+        "fragmentation",
+    ]
+    assert value["memory"]["requested_bytes"] == 20 * 1024**3
+
+
+def test_a_person_gets_words(tmp_path: Path) -> None:
+    """The cause, the lines with their numbers, and what would help."""
+    log = tmp_path / "output.log"
+    log.write_text("step 1\nKeyError: 'a'\n")
+    result = CliRunner().invoke(diagnose, [str(log)])
+    assert result.exit_code == 0
+    assert result.output.startswith("user_error\n")
+    assert "line 2: KeyError: 'a'" in result.output
+
+
+def test_a_log_without_a_failure_is_none() -> None:
+    """In words and as JSON."""
+    result = CliRunner().invoke(diagnose, ["-"], input="5/5 - 0s - loss: 0.1\n")
+    assert result.output == "none: this log shows no failure.\n"
+    result = CliRunner().invoke(diagnose, ["-", "--json"], input="")
+    assert json.loads(result.output) == {
+        "cause": "none",
+        "because": [],
+        "memory": None,
+        "advice": "",
+    }
+
+
+@pytest.mark.parametrize(
+    ("status", "cause"), [("SIGSEGV", "native_crash"), ("0", "none"), ("1", "unknown")]
+)
+def test_the_exit_status_is_evidence(status: str, cause: str) -> None:
+    """What the log does not say."""
+    arguments = ["-", "--json", "--exit", status]
+    result = CliRunner().invoke(diagnose, arguments, input="words\n")
+    assert json.loads(result.output)["cause"] == cause
+
+
+@pytest.mark.parametrize("arguments", [["/nowhere/x.log"], ["/"], ["-", "--exit", "x"]])
+def test_errors_are_one_sentence_and_exit_2(arguments: list[str]) -> None:
+    """A file that is not there, a directory, a status that is none."""
+    result = CliRunner().invoke(diagnose, arguments, input="")
+    assert result.exit_code == 2
+    assert "Traceback" not in result.output

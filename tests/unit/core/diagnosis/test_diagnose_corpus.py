@@ -1,0 +1,41 @@
+"""Output of real crashes, our own and other people's, is named right."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from supervisor.core.causes import Cause
+from supervisor.core.diagnosis.diagnose import diagnose_log
+from supervisor.core.diagnosis.evidence import Evidence
+from supervisor.core.diagnosis.exit_status import parse_status, record_of
+from tests.support.evidence import seen
+
+CORPUS = Path(__file__).with_name("corpus") / "cases.jsonl"
+CASES = [json.loads(line) for line in CORPUS.read_text().splitlines()]
+PUBLIC = [
+    json.loads(line)
+    for line in CORPUS.with_name("public.jsonl").read_text().splitlines()
+]
+"""Short quotes of output that people published, each with where it stands."""
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case["id"] for case in CASES])
+@pytest.mark.parametrize("with_exit", [False, True])
+def test_crashes_that_were_provoked(case: dict[str, Any], *, with_exit: bool) -> None:
+    """Real output of real crashes is named right, with the exit status and without."""
+    evidence = None
+    if with_exit:
+        record = record_of(*(parse_status(str(case["exit"])) or (None, None)))
+        evidence = Evidence(exit=record, finished=record.exit_code == 0)
+    diagnosis = diagnose_log(seen(case["text"]), evidence=evidence)
+    assert diagnosis.cause == case["cause"]
+    assert bool(diagnosis.because) == (diagnosis.cause is not Cause.NONE)
+
+
+@pytest.mark.parametrize("case", PUBLIC, ids=[case["id"] for case in PUBLIC])
+def test_output_that_people_published(case: dict[str, Any]) -> None:
+    """A few lines of other people's crashes, or of none, are named right."""
+    answer = diagnose_log(seen(case["text"])).cause
+    assert answer in {case["cause"], *case["also"]}

@@ -1,0 +1,229 @@
+"""From evidence to a cause: which sign wins, and what is said about it."""
+
+from dataclasses import replace
+
+from supervisor.core.causes import Cause
+from supervisor.core.diagnosis.diagnose import diagnose, diagnose_log
+from supervisor.core.diagnosis.evidence import Evidence
+from supervisor.core.diagnosis.exit_status import record_of
+from supervisor.core.diagnosis.log_scanner import LogFindings
+from supervisor.core.memory.figures import MemoryFigures
+from supervisor.core.memory.oom_report import LoggedFigures
+from tests.support.evidence import FAULT, HOLES, MKL, OOM, cause, crash, ours, seen
+
+
+def test_an_exception_that_points_at_the_log_leaves_it_the_word() -> None:
+    """ "Look at the errors above": the status there is the cause."""
+    text = "Could not create cudnn handle: CUDNN_STATUS_ALLOC_FAILED\n"
+    for message in (
+        (
+            "Failed to get convolution algorithm. This is probably because cuDNN failed to"
+            " initialize, so try looking to see if a warning log message was printed above."
+        ),
+        "DNN library initialization failed. Look at the errors above for more details.",
+    ):
+        said = crash("tensorflow.python.framework.errors_impl.UnknownError", message)
+        evidence = Evidence(exit=ours(1), crash=said, log=seen(text))
+        assert cause(evidence) is Cause.CUDNN_ALLOC
+        assert cause(replace(evidence, log=seen(""))) is Cause.CUDNN_INIT
+
+
+def test_an_exception_alone_has_the_first_figures_of_the_log() -> None:
+    """It stands at no line of the log; what came later may be of its handling."""
+    figures = [MemoryFigures(limit_bytes=n, requested_bytes=1) for n in (1000, 2000)]
+    report = crash(
+        "tensorflow.python.framework.errors_impl.ResourceExhaustedError",
+        "OOM when allocating tensor with shape[8,8] and type float on GPU:0",
+    )
+    log = LogFindings(
+        dumps=(LoggedFigures(3, figures[0]), LoggedFigures(9, figures[1]))
+    )
+    diagnosis = diagnose(Evidence(exit=ours(1), crash=report, log=log))
+    assert diagnosis.memory is not None
+    assert diagnosis.memory.limit_bytes == 1000
+
+
+def test_a_clean_end_is_no_failure() -> None:
+    """What stands in the log of a run that came to its end was outlived."""
+    evidence = Evidence(exit=ours(0), finished=True, log=seen(FAULT))
+    assert cause(evidence) is Cause.NONE
+
+
+def test_a_clean_end_with_a_loss_that_is_no_number_is_a_failure() -> None:
+    """NaN runs may exit with 0."""
+    log = seen("8/8 - 0s - loss: nan\n")
+    diagnosis = diagnose(Evidence(exit=ours(0), finished=True, log=log))
+    assert diagnosis.cause is Cause.NON_FINITE_LOSS
+    assert diagnosis.because[0].line == 1
+    stopped = seen("Batch 1: Invalid loss, terminating training\n")
+    assert diagnose_log(stopped).cause is Cause.NON_FINITE_LOSS
+
+
+def test_refusals_are_told_apart() -> None:
+    """A version that is not supported is no fault of the script's author."""
+    refused = Evidence(exit=ours(1), refused="Keras 9.1 is not supported.")
+    assert cause(refused) is Cause.VERSION_MISMATCH
+    assert cause(replace(refused, refused="fit in a thread")) is Cause.USER_ERROR
+    full = "a batch of 8 samples does not fit into memory and is not sliced"
+    assert cause(replace(refused, refused=full)) is Cause.DEVICE_OOM
+
+
+def test_a_drain_is_a_preemption_unless_training_was_done() -> None:
+    """Saved on request and ended, or finished at the same moment."""
+    drained = Evidence(exit=ours(75), drained=True)
+    assert cause(drained) is Cause.PREEMPTED
+    assert cause(replace(drained, finished=True)) is Cause.NONE
+
+
+def test_what_we_ended_ourselves_we_know() -> None:
+    """A stall, a process in D state, a stop that took too long."""
+    killed = Evidence(exit=ours(signal=9), killed_because="no step for 600 s")
+    assert cause(killed) is Cause.STALLED
+    stuck = replace(killed, killed_because="in D state since 60 s")
+    assert cause(stuck) is Cause.UNKILLABLE
+    stopped = Evidence(exit=ours(signal=15), stop_requested=True, log=seen(FAULT))
+    assert cause(stopped) is Cause.PREEMPTED
+    own = replace(stopped, crash=crash("builtins.KeyError"))
+    assert cause(own) is Cause.USER_ERROR
+    left = replace(ours(signal=9), unkillable=(4, 5))
+    assert cause(Evidence(exit=left)) is Cause.UNKILLABLE
+
+
+def test_sigkill_is_memory_only_where_the_kernel_says_so() -> None:
+    """Otherwise somebody outside sent it, and the sentence says what is known."""
+    killed = Evidence(exit=ours(signal=9), log=seen("KeyError: handled\n"))
+    assert cause(replace(killed, cgroup_oom_kills=1)) is Cause.HOST_OOM
+    still = diagnose(replace(killed, cgroup_oom_kills=0))
+    blind = diagnose(killed)
+    assert still.cause is blind.cause is Cause.PREEMPTED
+    assert "did not move" in still.because[-1].text
+    assert "could not be read" in blind.because[-1].text
+    kernel = replace(killed, kernel=seen("Memory cgroup out of memory: Killed process"))
+    assert cause(kernel) is Cause.HOST_OOM
+
+
+def test_an_allocation_that_failed_and_was_caught_did_not_send_sigkill() -> None:
+    """A dump and its log lines, left from measuring slices, are no cause of a kill."""
+    dump = MemoryFigures(in_use_bytes=3000, pool_bytes=4000, free_bytes=1000)
+    evidence = Evidence(exit=ours(signal=9), dump=dump, log=seen(OOM), limited=True)
+    assert cause(evidence) is Cause.PREEMPTED
+    assert cause(replace(evidence, cgroup_oom_kills=1)) is Cause.HOST_OOM
+
+
+def test_an_oom_kill_of_a_worker_outranks_the_exception_it_caused() -> None:
+    """The main process ended by itself, but the cgroup counted a kill."""
+    log = seen("RuntimeError: DataLoader worker (pid 1) exited unexpectedly\n")
+    evidence = Evidence(exit=ours(1), log=log, cgroup_oom_kills=1)
+    assert cause(evidence) is Cause.HOST_OOM
+
+
+def test_the_crash_report_outranks_a_later_abort() -> None:
+    """TensorFlow may abort while the interpreter ends: exit 134 is not the cause."""
+    report = crash("tensorflow.errors.ResourceExhaustedError", "OOM when allocating")
+    evidence = Evidence(
+        exit=ours(signal=6), crash=report, log=seen("F0000 x] Check failed: h != k\n")
+    )
+    assert cause(evidence) is Cause.DEVICE_OOM
+    assert diagnose(evidence).because[0].line is None
+
+
+def test_an_error_of_the_script_outranks_what_the_log_shows_beside_it() -> None:
+    """An out-of-memory that was caught long ago did not end the script."""
+    evidence = Evidence(exit=ours(1), crash=crash("KeyError", "'a'"), log=seen(OOM))
+    assert cause(evidence) is Cause.USER_ERROR
+
+
+def test_a_cover_exception_is_left_to_the_log() -> None:
+    """``InternalError`` says nothing; the fault in the log does."""
+    report = crash("tensorflow.errors.InternalError", "stream did not block")
+    evidence = Evidence(exit=ours(1), crash=report, log=seen(FAULT))
+    assert cause(evidence) is Cause.CUDA_FAULT
+    assert cause(replace(evidence, log=LogFindings())) is Cause.UNKNOWN
+
+
+def test_an_exception_of_a_strange_name_is_the_script_s() -> None:
+    """There is always the crash report itself to quote."""
+    report = crash("mine.Oops", "something\nlong")
+    diagnosis = diagnose(Evidence(exit=ours(1), crash=report))
+    assert diagnosis.cause is Cause.USER_ERROR
+    assert diagnosis.because[0].text == "mine.Oops: something"
+
+
+def test_a_native_crash_after_an_allocator_dump_is_out_of_memory() -> None:
+    """The case a supervisor exists for: exit 139, and the cause only in the dump."""
+    dump = MemoryFigures(in_use_bytes=3000, pool_bytes=4000, free_bytes=1000)
+    evidence = Evidence(exit=ours(signal=11), dump=dump, limited=True)
+    assert cause(evidence) is Cause.DEVICE_OOM
+    assert cause(replace(evidence, dump=None)) is Cause.NATIVE_CRASH
+    assert cause(replace(evidence, exit=ours(139), dump=None)) is Cause.NATIVE_CRASH
+    assert cause(replace(evidence, exit=ours(signal=6))) is Cause.DEVICE_OOM
+    assert cause(replace(evidence, exit=None)) is Cause.DEVICE_OOM
+
+
+def test_dump_and_log_together_tell_fragmentation() -> None:
+    """The chunks stand in the dump, the request and the limit in the log."""
+    dump = MemoryFigures(
+        in_use_bytes=3000, pool_bytes=4000, free_bytes=1000, largest_free_bytes=200
+    )
+    evidence = Evidence(exit=ours(signal=11), dump=dump, log=seen(HOLES))
+    diagnosis = diagnose(evidence)
+    assert diagnosis.cause is Cause.DEVICE_OOM_FRAGMENTATION
+    assert diagnosis.memory is not None
+    assert diagnosis.memory.requested_bytes == 256
+    assert diagnosis.memory.limit_bytes == 4000
+    assert "largest block" in diagnosis.because[-1].text
+    alone = diagnose_log(seen(HOLES))
+    assert alone.cause is Cause.DEVICE_OOM_FRAGMENTATION
+    assert "1000 bytes free" in alone.because[-1].text
+
+
+def test_the_cpu_s_memory_is_the_device_s_under_our_limit_only() -> None:
+    """``mklcpu`` without a limit of ours is the memory of the machine."""
+    evidence = Evidence(exit=ours(1), log=seen(MKL))
+    assert cause(evidence) is Cause.HOST_OOM
+    assert cause(replace(evidence, limited=True)) is Cause.DEVICE_OOM
+    dump = MemoryFigures(allocator="mklcpu")
+    assert cause(Evidence(exit=ours(signal=11), dump=dump)) is Cause.HOST_OOM
+
+
+def test_exceptions_in_the_log_are_not_the_end_of_a_child_that_would_report_them() -> (
+    None
+):
+    """A traceback that somebody logged, and a segmentation fault."""
+    log = seen("Traceback (most recent call last):\nKeyError: handled\n")
+    assert cause(Evidence(exit=ours(signal=11), log=log)) is Cause.NATIVE_CRASH
+    fault = seen("Fatal Python error: Segmentation fault\n")
+    assert cause(Evidence(exit=None, fault=fault)) is Cause.NATIVE_CRASH
+
+
+def test_a_script_that_leaves_with_a_status_of_its_own_is_not_a_riddle() -> None:
+    """``sys.exit(3)`` is the script's decision; what the log explains comes first."""
+    left = Evidence(exit=ours(3), script_exit_code=3)
+    diagnosis = diagnose(left)
+    assert diagnosis.cause is Cause.USER_ERROR
+    assert "sys.exit(3)" in diagnosis.because[0].text
+    assert cause(replace(left, log=seen(FAULT))) is Cause.CUDA_FAULT
+
+
+def test_signals_of_others_are_preemptions() -> None:
+    """SIGTERM, SIGHUP, or a number nobody knows."""
+    assert cause(Evidence(exit=ours(signal=15))) is Cause.PREEMPTED
+    unknown = diagnose(Evidence(exit=ours(signal=60)))
+    assert "signal 60" in unknown.because[0].text
+
+
+def test_nothing_known_is_said_so() -> None:
+    """The exit status and the last line are quoted; exit 0 in mid-training too."""
+    evidence = Evidence(exit=ours(3), log=seen("strange words\n"))
+    diagnosis = diagnose(evidence)
+    assert diagnosis.cause is Cause.UNKNOWN
+    assert [reason.text for reason in diagnosis.because] == [
+        "It ended with exit code 3.",
+        "strange words",
+    ]
+    assert cause(Evidence(exit=None)) is Cause.UNKNOWN
+    early = diagnose(Evidence(exit=ours(0)))
+    assert "in the middle of training" in early.because[0].text
+    assert diagnose_log(LogFindings()).cause is Cause.NONE
+    status = Evidence(exit=record_of(3, None))
+    assert diagnose_log(LogFindings(), evidence=status).cause is Cause.UNKNOWN

@@ -1,0 +1,175 @@
+"""Incidents in plain words: what is known is said, what is not is left out."""
+
+from typing import Any
+
+import pytest
+
+from supervisor.core.causes import Cause
+from supervisor.core.diagnosis.explain import (
+    HEADLINES,
+    explain_incident,
+    summarise_incident,
+)
+
+
+def incident(**known: Any) -> dict[str, Any]:
+    """An incident about which little is known, and ``known``."""
+    return {
+        "id": 3,
+        "job": "digits",
+        "attempt": 2,
+        "at": "2026-01-31T12:00:00+00:00",
+        "cause": "device_oom",
+        "because": [],
+        "remedy": {"kind": "stop", "changes": {}, "because": "no slice fits"},
+        "failed_step": None,
+        "restored_step": None,
+        "lost_steps": None,
+        "downtime_seconds": None,
+        "memory": None,
+        "advice": "",
+        "deviations": [],
+        **known,
+    }
+
+
+def test_every_cause_has_a_headline() -> None:
+    """No cause is told by its name alone."""
+    assert set(HEADLINES) == set(Cause)
+
+
+def test_little_known() -> None:
+    """Nothing is made up: no step, no memory, no outcome."""
+    text = explain_incident(incident())
+    assert text == (
+        "Attempt 2 of digits ended: the device ran out of memory.\n\n"
+        "What was done: stop: no slice fits."
+    )
+    line = summarise_incident(incident())
+    assert line.startswith("#3 2026-01-31T12:00:00Z digits attempt 2: the device ran")
+    assert line.endswith("[device_oom] → stop")
+
+
+def test_advice_does_not_contradict_what_was_said() -> None:
+    """A run that stopped for want of memory, or was refused, says itself what to do."""
+    advice = "Work through the batch in smaller slices."
+    going_on: dict[str, Any] = {
+        "kind": "microbatch",
+        "changes": {},
+        "because": "it does not fit",
+    }
+    refused = [{"line": None, "text": "no such Keras", "signature": "refused"}]
+    assert advice in explain_incident(incident(advice=advice, remedy=going_on))
+    assert advice in explain_incident(incident(advice=advice, cause="data_error"))
+    for told in ({}, {"cause": "user_error", "because": refused}):
+        assert advice not in explain_incident(incident(advice=advice, **told))
+
+
+def test_all_known() -> None:
+    """Figures, lines, the change, what was lost, and what deviates are all there."""
+    told = incident(
+        failed_step=41,
+        restored_step=40,
+        lost_steps=1,
+        downtime_seconds=9.2,
+        because=[
+            {"line": 812, "text": "ran out of memory", "signature": "bfc"},
+            {"line": None, "text": "It ended with exit code 1.", "signature": "exit"},
+        ],
+        memory={
+            "limit_bytes": 600 * 2**20,
+            "in_use_bytes": 500 * 2**20,
+            "requested_bytes": 200 * 2**20,
+            "fragmentation": 0.25,
+        },
+        remedy={
+            "kind": "microbatch",
+            "changes": {"slices": [1, 4]},
+            "because": "128 samples at once do not fit",
+        },
+        deviations=["BatchNorm sees slices"],
+        advice="Nothing to do.",
+    )
+    text = " ".join(explain_incident(told).split())
+    for part in (
+        "after step 41",
+        "200 MiB were asked for while 500 MiB of 600 MiB were in use.",
+        "Fragmentation was 25%.",
+        "log line 812: ran out of memory",
+        "It ended with exit code 1.",
+        "microbatch (slices 1 → 4)",
+        "went on from step 40; 1 steps were done again; 9.2 s were lost.",
+        "Note: BatchNorm sees slices.",
+        "Nothing to do.",
+    ):
+        assert part in text
+    assert "resumed at step 40, 1 steps done again" in summarise_incident(told)
+
+
+@pytest.mark.parametrize(
+    ("memory", "said"),
+    [
+        ({"requested_bytes": 2**20}, " 1 MiB were asked for."),
+        (
+            {"limit_bytes": 2**21, "in_use_bytes": 2**20},
+            " It had 1 MiB of 2 MiB in use.",
+        ),
+        ({"limit_bytes": 2**20}, ""),
+    ],
+)
+def test_memory_of_which_only_a_part_is_known(
+    memory: dict[str, int], said: str
+) -> None:
+    """Half the figures make half a sentence, and a whole one at that."""
+    text = explain_incident(incident(memory=memory))
+    assert text.splitlines()[0].endswith(f"out of memory.{said}")
+
+
+def test_an_outcome_without_a_number_of_lost_steps() -> None:
+    """Where nobody knows how far the attempt had come, no number is given."""
+    text = explain_incident(incident(restored_step=40))
+    assert text.endswith("Training went on from step 40.")
+
+
+def test_a_planned_restart() -> None:
+    """It is told as what it averted, not as a failure."""
+    told = incident(
+        happened="planned",
+        cause="host_oom",
+        failed_step=12,
+        remedy={"kind": "restart", "changes": {}, "because": "a fresh process"},
+    )
+    text = " ".join(explain_incident(told).split())
+    assert "was ended on purpose after step 12, its state saved: main memory" in text
+    assert "a planned restart, because main memory" in summarise_incident(told)
+
+
+def test_memory_nearly_full() -> None:
+    """A warning ended nothing."""
+    told = incident(happened="device_memory_high", failed_step=12)
+    text = explain_incident(told)
+    assert "trained on after step 12, but device memory is nearly full." in text
+
+
+def test_an_autopsy() -> None:
+    """Verdict and holders stand in a paragraph of their own."""
+    autopsy: dict[str, Any] = {
+        "verdict": "capacity",
+        "asked_by": "Conv2D",
+        "shape": None,
+        "dtype": None,
+        "jit": None,
+        "growth": None,
+        "holders": [],
+        "tenants": [],
+    }
+    text = explain_incident(incident(autopsy=autopsy))
+    assert "\n\nThe verdict is capacity" in text
+    assert "Conv2D asked for it." in " ".join(text.split())
+
+
+def test_stacks_are_pointed_at() -> None:
+    """They are long; where they are is one sentence."""
+    text = explain_incident(incident(cause="stalled", stacks="Thread 0x1"))
+    assert "incidents --json" in text
+    assert "stacks" not in explain_incident(incident())

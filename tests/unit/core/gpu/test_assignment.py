@@ -1,0 +1,81 @@
+"""Which GPUs a run may use, and who else is on them."""
+
+from dataclasses import replace
+
+from supervisor.core.gpu.assignment import (
+    GpuProcess,
+    GpuReading,
+    boards,
+    by_uuid,
+    holders,
+    named,
+    tenants,
+    unnamed_bytes,
+    usable,
+    with_parts,
+)
+
+FIRST = GpuReading(
+    uuid="GPU-a",
+    index=0,
+    total_bytes=1000,
+    processes=(GpuProcess(7, "python", 600), GpuProcess(8, "Xorg", 20)),
+)
+SECOND = GpuReading(uuid="GPU-b", index=1, processes=(GpuProcess(9, "x", None),))
+BOX = (FIRST, SECOND)
+
+
+def test_a_spec_may_name_a_gpu_by_index_or_uuid() -> None:
+    """Both become the UUID, where the box is known."""
+    assert named([0, "GPU-b", "GPU-z"], BOX) == ("GPU-a", "GPU-b", "GPU-z")
+    assert named(None, BOX) == ("GPU-a", "GPU-b")
+    assert named([1], ()) == ("1",)
+
+
+def test_only_uuids_are_known_without_the_driver() -> None:
+    """An index may be any GPU until it has spoken, and so may all of them."""
+    assert by_uuid(("GPU-a", "MIG-b"))
+
+
+def test_a_gpu_and_its_mig_devices() -> None:
+    """What fails with a GPU, and which GPU a MIG device is part of."""
+    box = (replace(FIRST, parts=("MIG-1", "MIG-2")), SECOND)
+    assert with_parts("GPU-a", box) == ("GPU-a", "MIG-1", "MIG-2")
+    assert with_parts("GPU-b", box) == ("GPU-b",)
+    assert with_parts("GPU-z", box) == ("GPU-z",)
+    assert boards({"MIG-2"}, box) == {"MIG-2", "GPU-a"}
+    assert boards({"GPU-b"}, box) == {"GPU-b"}
+    assert by_uuid(())
+    assert not by_uuid(None)
+    assert not by_uuid(("GPU-a", "1"))
+    assert not by_uuid((0,))
+
+
+def test_a_tenant_holds_a_notable_part() -> None:
+    """A desktop is none, ours are none, and neither is one on another GPU."""
+    assert [one.pid for one in tenants(BOX, gpus=["GPU-a"], ours=[])] == [7]
+    assert tenants(BOX, gpus=["GPU-a"], ours=[7]) == ()
+    assert tenants(BOX, gpus=["GPU-b"], ours=[]) == ()
+
+
+def test_who_of_ours_still_holds_memory() -> None:
+    """By GPU, so that a gate can name both."""
+    assert holders(BOX, ours=[8]) == (("GPU-a", GpuProcess(8, "Xorg", 20)),)
+
+
+def test_what_is_left_after_quarantine() -> None:
+    """None where nothing changes: the environment stays as the person set it."""
+    assert usable(None, BOX, without=["GPU-a"]) == ("GPU-b",)
+    assert usable([0], BOX, without=["GPU-a"]) == ()
+    assert usable(None, BOX, without=["GPU-x"]) is None
+    assert usable(None, (), without=["GPU-a"]) is None
+
+
+def test_what_the_driver_does_not_name() -> None:
+    """In use beyond what is listed; where we are not listed, beyond what we held."""
+    full = replace(FIRST, used_bytes=900)
+    assert unnamed_bytes(full, ours=[7], held=600) == 280
+    assert unnamed_bytes(full, ours=[], held=200) == 80
+    assert unnamed_bytes(full, ours=[], held=240) == 0  # 40 are not notable
+    assert unnamed_bytes(FIRST, ours=[7], held=0) == 0
+    assert unnamed_bytes(replace(SECOND, used_bytes=5), ours=[], held=0) == 0

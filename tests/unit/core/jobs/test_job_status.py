@@ -1,0 +1,62 @@
+"""A status as JSON, and back."""
+
+import json
+import math
+from dataclasses import replace
+
+from supervisor.core.jobs.job_status import (
+    AllocatorStatus,
+    JobState,
+    JobStatus,
+    SnapshotPlan,
+    SnapshotStatus,
+    status_from_json,
+    status_json,
+)
+
+STATUS = JobStatus(
+    job="digits",
+    state=JobState.RUNNING,
+    attempt=2,
+    slices=4,
+    slice_size=8,
+    snapshot=SnapshotStatus(step=3, age_seconds=1.5),
+    snapshot_plan=SnapshotPlan(memory_seconds=1.0, durable_seconds=None, because="c"),
+    allocator=AllocatorStatus(pool_bytes=9, source="estimate"),
+)
+
+
+def test_there_and_back() -> None:
+    """Slices are told together; nothing is lost."""
+    value = json.loads(json.dumps(status_json(STATUS)))
+    assert value["microbatch"] == {"slices": 4, "size": 8}
+    again = status_from_json(value)
+    assert (again.state, again.slices, again.slice_size) == (STATUS.state, 4, 8)
+    assert (again.snapshot, again.snapshot_plan) == (
+        STATUS.snapshot,
+        STATUS.snapshot_plan,
+    )
+    assert again.allocator == STATUS.allocator
+
+
+def test_numbers_that_are_none() -> None:
+    """JSON knows no infinity and no NaN: what a mad page says is null for strict
+    readers, and the rest stays as it is."""
+    mad = replace(
+        STATUS,
+        loss=math.inf,
+        step_seconds=math.nan,
+        phase_seconds={"training": -math.inf, "starting": 1.0},
+    )
+    value = status_json(mad)
+    json.dumps(value, allow_nan=False)
+    assert (value["loss"], value["step_seconds"]) == (None, None)
+    assert value["phase_seconds"] == {"training": None, "starting": 1.0}
+
+
+def test_of_a_newer_daemon() -> None:
+    """Keys that are not known here are left out; what is not there is not known."""
+    value = {"job": "a", "state": "queued", "attempt": 0, "gpus": ["GPU-1"]}
+    assert status_from_json(value) == JobStatus(
+        job="a", state=JobState.QUEUED, attempt=0
+    )

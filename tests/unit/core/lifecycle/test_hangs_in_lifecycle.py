@@ -1,0 +1,261 @@
+"""Hangs, planned restarts, and processes that nothing ends: the life of a run."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from supervisor.core.causes import Cause
+from supervisor.core.diagnosis.log_scanner import scan
+from supervisor.core.diagnosis.result import RemedyKind
+from supervisor.core.gpu.assignment import GpuReading
+from supervisor.core.jobs.job_status import JobState
+from supervisor.core.lifecycle.effects import (
+    AskDrain,
+    End,
+    Kill,
+    Launch,
+    Quarantine,
+    RecordIncident,
+    Say,
+    TakeStacks,
+)
+from supervisor.core.lifecycle.events import (
+    DrainRequested,
+    GateClear,
+    Looked,
+    RestartDue,
+    Spawned,
+    StacksTaken,
+    TimeIsUp,
+    Unkillable,
+)
+from supervisor.core.remediation.overrides import Treatment
+from tests.support.hanging import STILL, ended, fresh, happen, hung, running
+
+XID = "NVRM: Xid (PCI:0000:3b:00): 79, pid=7, GPU has fallen off the bus.\n"
+
+
+def test_a_hang_shows_its_stacks_before_it_is_killed() -> None:
+    """No drain is asked for: nobody would hear it."""
+    run, effects = hung()
+    assert run.state is JobState.KILLING
+    assert TakeStacks() in effects
+    assert not [e for e in effects if isinstance(e, Kill | AskDrain)]
+    killing, effects = happen(run, StacksTaken())
+    assert [type(effect) for effect in effects] == [Kill]
+    assert happen(killing, StacksTaken()) == (killing, [])
+    run, effects = happen(killing, ended(signal=9, stacks="Thread 0x1 (most recent"))
+    (record,) = [e for e in effects if isinstance(e, RecordIncident)]
+    assert record.diagnosis.cause is Cause.STALLED
+    assert "no progress" in record.diagnosis.because[0].text
+    assert record.stacks.startswith("Thread")
+    assert (run.state, run.killed_because) == (JobState.WAITING, None)
+
+
+def test_a_hang_whose_stacks_do_not_come_is_killed_all_the_same() -> None:
+    """A process that hangs in the kernel shows nothing."""
+    run, _ = hung()
+    run, effects = happen(run, TimeIsUp())
+    assert [type(effect) for effect in effects] == [Kill]
+    run, effects = happen(run, TimeIsUp(), TimeIsUp())
+    assert [type(effect) for effect in effects] == [Say, Kill, Kill]
+
+
+def test_detectors_start_fresh_with_each_attempt() -> None:
+    """What hung is no measure for the next, and its clocks are at zero."""
+    run, _ = hung()
+    run, effects = happen(run, StacksTaken(), ended(signal=9), TimeIsUp(), GateClear())
+    assert isinstance(effects[-1], Launch)
+    assert run.liveness.stalled_for == 0.0
+    assert run.liveness.looked_at is None
+
+
+def test_the_second_hang_in_vain_is_waited_for_twice_as_long() -> None:
+    """Perhaps it was no hang. After progress, patience is as before."""
+    run = fresh()
+    waits: list[float] = []
+    for snapshot in (8, 8, 8, 20):
+        run = running(run)
+        waits.append(run.liveness.patience)
+        run = replace(run, state=JobState.KILLING, killed_because="hangs")
+        over = replace(ended(signal=9), snapshot_step=snapshot, last_step=snapshot + 1)
+        run, _ = happen(run, over)
+    assert waits == [1.0, 1.0, 2.0, 4.0]
+    assert running(run).liveness.patience == 1.0
+
+
+def test_who_hangs_behind_its_own_end_has_finished() -> None:
+    """The script came to its end; a thread that nobody joined is no reason to train
+    it all again."""
+    run, _ = hung()
+    run, _ = happen(run, StacksTaken())
+    run, effects = happen(run, ended(signal=9, script_exit_code=0))
+    assert (run.state, effects[-1]) == (JobState.FINISHED, End(0))
+
+
+def test_a_drain_asked_for_during_a_kill_ends_the_run() -> None:
+    """It was killed for a hang, and nobody wants another attempt."""
+    run, _ = hung()
+    run, effects = happen(run, DrainRequested("SIGTERM"), StacksTaken())
+    run, effects = happen(run, ended(signal=9))
+    assert (run.state, effects[-1]) == (JobState.DRAINED, End(75))
+
+
+def test_a_planned_restart_is_no_failure() -> None:
+    """It drains, and goes on; no incident, and no wait."""
+    run, effects = happen(running(), RestartDue("memory grows"), now=50.0)
+    assert run.state is JobState.DRAINING
+    assert AskDrain() in effects
+    run, effects = happen(run, ended(code=75, drained=True), now=55.0)
+    assert run.state is JobState.WAITING
+    assert run.deadline == 55.0
+    assert not [e for e in effects if isinstance(e, RecordIncident | End)]
+    assert run.history.last is not None
+    assert run.history.last.remedy is RemedyKind.RESTART
+    run, effects = happen(run, TimeIsUp(), GateClear(), now=56.0)
+    assert isinstance(effects[-1], Launch)
+
+
+def test_a_person_who_asks_during_a_planned_restart_gets_the_end() -> None:
+    """The first request of a person is a drain; the second kills."""
+    run, _ = happen(running(), RestartDue("memory grows"))
+    run, effects = happen(run, DrainRequested("Ctrl-C"))
+    assert (run.state, effects) == (JobState.DRAINING, [])
+    again, _ = happen(run, DrainRequested("Ctrl-C"))
+    assert again.state is JobState.KILLING
+    run, effects = happen(run, ended(code=75, drained=True))
+    assert (run.state, effects[-1]) == (JobState.DRAINED, End(75))
+
+
+@pytest.mark.parametrize(
+    ("signal", "told", "cause"),
+    [
+        (11, {}, Cause.NATIVE_CRASH),
+        (9, {"cgroup_oom_kills": 1}, Cause.HOST_OOM),
+        (9, {"kernel": scan(XID.encode())}, Cause.GPU_HARDWARE),
+        (9, {}, Cause.PREEMPTED),
+        (15, {}, Cause.PREEMPTED),
+    ],
+)
+def test_a_crash_while_it_saves_is_a_crash(
+    signal: int, told: dict[str, Any], cause: Cause
+) -> None:
+    """What was asked of it is no cause of what it did not do."""
+    run, _ = happen(running(), RestartDue("memory grows"))
+    run, effects = happen(run, ended(signal=signal, stop_requested=True, **told))
+    (record,) = [e for e in effects if isinstance(e, RecordIncident)]
+    assert record.diagnosis.cause is cause
+
+
+def test_a_gpu_that_fails_while_the_run_ends_is_kept_out() -> None:
+    """The run ends as it was asked to; nobody else gets that GPU."""
+    run, _ = happen(running(), DrainRequested("Ctrl-C"))
+    gpus = tuple(GpuReading(uuid=f"GPU-{n}", index=n) for n in range(2))
+    run, effects = happen(
+        run,
+        ended(
+            signal=9, stop_requested=True, kernel=scan(XID.encode()), gpus=gpus,
+            faulty_gpus=("GPU-1",),
+        ),
+    )  # fmt: skip
+    assert run.state is JobState.DRAINED
+    (kept,) = [e for e in effects if isinstance(e, Quarantine)]
+    assert kept.gpus == ("GPU-1",)
+
+
+def test_a_gpu_that_failed_explains_the_hang() -> None:
+    """A call of the driver that never returns looks like a stall; the Xid tells."""
+    run, _ = hung()
+    run, _ = happen(run, StacksTaken())
+    run, effects = happen(run, ended(signal=9, kernel=scan(XID.encode())))
+    (record,) = [e for e in effects if isinstance(e, RecordIncident)]
+    assert record.diagnosis.cause is Cause.GPU_HARDWARE
+    said = [reason.text for reason in record.diagnosis.because]
+    assert "fallen off the bus" in said[0]
+    assert any("no progress" in text for text in said)
+
+
+def test_a_fault_of_the_programs_own_is_not_behind_a_hang() -> None:
+    """Xid 31 is what a program does to itself."""
+    run, _ = hung()
+    run, _ = happen(run, StacksTaken())
+    xid = b"NVRM: Xid (PCI:0000:3b:00): 31, pid=7, Ch 0000000b, MMU Fault\n"
+    run, effects = happen(run, ended(signal=9, kernel=scan(xid)))
+    (record,) = [e for e in effects if isinstance(e, RecordIncident)]
+    assert record.diagnosis.cause is Cause.STALLED
+
+
+@pytest.mark.parametrize(("steps", "kept"), [(3, None), (40, 50)])
+def test_a_planned_restart_that_came_to_nothing_is_the_last(
+    steps: int, kept: int | None
+) -> None:
+    """It spends no budget, so a run that simply needs the memory must not get another:
+    it would restart for ever."""
+    leaky = fresh(treatment=Treatment(recycle_bytes=50))
+    run, _ = happen(running(leaky), Looked(STILL, 50))
+    over = replace(ended(code=75, drained=True), last_step=5 + steps)
+    run, _ = happen(run, over)
+    assert run.state is JobState.WAITING
+    assert run.treatment.recycle_bytes == kept
+
+
+def test_a_leaking_attempt_is_recycled_once_it_trains() -> None:
+    """Not before: a restart that brings nothing is none."""
+    leaky = fresh(treatment=Treatment(recycle_bytes=50))
+    run, effects = happen(running(leaky, restored=None), Looked(STILL, 60))
+    assert run.state is JobState.RUNNING
+    run, effects = happen(running(leaky), Looked(STILL, 49), Looked(STILL, 50))
+    assert run.state is JobState.DRAINING
+    assert AskDrain() in effects
+
+
+def test_a_process_that_sigkill_does_not_end_is_an_incident() -> None:
+    """Told once; its GPU is kept out of use; the run waits for the reboot."""
+    run, _ = hung()
+    stuck = Unkillable((7,), ("GPU-a",))
+    run, effects = happen(run, stuck)
+    (record,) = [e for e in effects if isinstance(e, RecordIncident)]
+    assert record.diagnosis.cause is Cause.UNKILLABLE
+    assert "reboot" in record.diagnosis.because[0].text
+    (kept,) = [e for e in effects if isinstance(e, Quarantine)]
+    assert kept.gpus == ("GPU-a",)
+    assert run.quarantined == {"GPU-a"}
+    assert run.state is JobState.KILLING
+    assert happen(run, stuck) == (run, [])
+    other, effects = happen(run, Unkillable((7, 8), ("GPU-a",)))
+    assert not [e for e in effects if isinstance(e, Quarantine)]
+    run, _ = happen(run, ended(signal=9))
+    assert run.history.last is not None
+    assert run.history.last.cause is Cause.UNKILLABLE
+    assert other.quarantined == {"GPU-a"}
+
+
+def test_an_unkillable_worker_of_a_dead_attempt_is_told_at_the_gate() -> None:
+    """Before any attempt of this supervisor there is no step to tell. The gate is asked
+    again at once, and the next attempt ends for reasons of its own."""
+    run, effects = happen(fresh(), TimeIsUp(), Unkillable((7,), ("GPU-a",)))
+    assert run.state is JobState.WAITING
+    assert run.deadline == 1.0
+    assert run.quarantined == {"GPU-a"}
+    (record,) = [e for e in effects if isinstance(e, RecordIncident)]
+    assert record.failed_step is None
+    assert record.remedy.kind is RemedyKind.GO_ON
+    run, _ = happen(run, TimeIsUp(), GateClear(), Spawned(8), ended(signal=11))
+    assert run.history.last is not None
+    assert run.history.last.cause is Cause.NATIVE_CRASH
+
+
+def test_an_unkillable_worker_is_one_incident() -> None:
+    """The end of its attempt told of it: at the gate that is no news, and holds up
+    nobody."""
+    run = running(fresh())
+    worker = ended(signal=9)
+    assert worker.evidence.exit is not None
+    exit_record = replace(worker.evidence.exit, unkillable=(7,))
+    evidence = replace(worker.evidence, exit=exit_record)
+    run, effects = happen(run, replace(worker, evidence=evidence))
+    assert [e for e in effects if isinstance(e, RecordIncident)]
+    run, effects = happen(run, TimeIsUp(), Unkillable((7,)))
+    assert not [e for e in effects if isinstance(e, RecordIncident)]
+    assert run.deadline == 1.0

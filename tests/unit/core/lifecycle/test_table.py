@@ -1,0 +1,321 @@
+"""The life of a run: every rule of the table's own docstring."""
+
+from dataclasses import replace
+
+import pytest
+
+from supervisor.core.causes import Cause
+from supervisor.core.diagnosis.result import RemedyKind
+from supervisor.core.jobs.job_status import JobState
+from supervisor.core.lifecycle.effects import (
+    AskDrain,
+    CheckGate,
+    Effect,
+    End,
+    Kill,
+    Launch,
+    RecordIncident,
+    Say,
+    UpdateIncident,
+)
+from supervisor.core.lifecycle.events import (
+    DrainRequested,
+    GateClear,
+    GateHeld,
+    Learned,
+    RestartDue,
+    Spawned,
+    SpawnFailed,
+    TimeIsUp,
+)
+from supervisor.core.lifecycle.table import LAUNCHES, TABLE, diagram
+from supervisor.core.remediation.overrides import NOTHING
+from supervisor.core.text.log_level import Level
+from tests.support.lives import (
+    drained,
+    finished,
+    fresh,
+    happen,
+    killed,
+    kinds,
+    out_of_memory,
+    running,
+)
+
+
+def test_from_start_to_finish() -> None:
+    """The gate is checked, one attempt is launched, and its clean end is the run's."""
+    run, effects = running(finished())
+    assert kinds(effects) == [CheckGate, Launch, End]
+    assert effects[-1] == End(0)
+    assert run.state is JobState.FINISHED
+
+
+def test_what_is_taken_over_is_not_started() -> None:
+    """An attempt that an earlier supervisor started is told as what it is; also where
+    it is to end."""
+    run, _ = happen(fresh(), TimeIsUp(), GateClear())
+    said = Say("attempt 1 still runs: taken over, pid 7")
+    assert happen(run, Spawned(7, taken_over=True))[1] == [said]
+    ending, _ = happen(run, DrainRequested("SIGTERM"))
+    _, effects = happen(ending, Spawned(7, taken_over=True))
+    assert effects[0] == said
+    assert AskDrain() in effects
+
+
+def test_a_held_gate_is_looked_at_again_and_told_once() -> None:
+    """While something is left of the last attempt no other starts."""
+    run, effects = happen(
+        fresh(), TimeIsUp(), GateHeld("pid 5"), TimeIsUp(), GateHeld("pid 5")
+    )
+    assert run.state is JobState.WAITING
+    assert run.deadline == 102.0  # the second look waits twice as long
+    assert kinds(effects) == [CheckGate, CheckGate]
+    assert effects.count(Say("waiting: pid 5")) == 1
+
+
+def test_a_crash_is_an_incident_and_another_attempt() -> None:
+    """After a kill the same computation goes on, in a new attempt."""
+    run, effects = running(Learned(batch=32), killed())
+    assert run.state is JobState.WAITING
+    incident = effects[-2]
+    assert isinstance(incident, RecordIncident)
+    assert (incident.attempt, incident.failed_step) == (1, 10)
+    assert incident.remedy.kind is RemedyKind.RESTART
+    run, effects = happen(run, TimeIsUp(), GateClear())
+    assert effects[-1] == Launch(number=2, treatment=NOTHING)
+
+
+def test_an_incident_is_completed_by_the_next_attempt() -> None:
+    """What was lost is known once the next attempt has restored and made a step."""
+    run, _ = running(killed(last=10))
+    run, effects = happen(
+        run, TimeIsUp(), GateClear(), Spawned(8), Learned(restored_step=8), now=103.0
+    )
+    assert effects[-1] == UpdateIncident(attempt=1, restored_step=8, lost_steps=2)
+    run, effects = happen(run, Learned(batch=4), Learned(first_step=9), now=107.0)
+    assert effects == [
+        UpdateIncident(attempt=1, restored_step=8, lost_steps=2, downtime_seconds=7.0)
+    ]
+    assert run.open_incident is None
+    assert happen(run, Learned(first_step=10))[1] == []
+
+
+def test_without_a_snapshot_all_steps_are_lost() -> None:
+    """An attempt that makes its first step without restoring began at zero."""
+    run, _ = running(killed(last=10, snapshot=0))
+    _, effects = happen(
+        run, TimeIsUp(), GateClear(), Spawned(8), Learned(first_step=1), now=101.0
+    )
+    update = effects[-1]
+    assert isinstance(update, UpdateIncident)
+    assert (update.restored_step, update.lost_steps) == (0, 10)
+
+
+def test_how_much_was_lost_can_stay_unknown() -> None:
+    """Without a page nobody knows where the attempt was; no number is made up."""
+    run, _ = running(killed(last=None))
+    _, effects = happen(
+        run, TimeIsUp(), GateClear(), Spawned(8), Learned(deviations=("BatchNorm",))
+    )
+    update = effects[-1]
+    assert isinstance(update, UpdateIncident)
+    assert (update.restored_step, update.lost_steps) == (None, None)
+    assert update.deviations == ("BatchNorm",)
+
+
+def test_news_before_any_attempt_changes_nothing() -> None:
+    """A run that adopts a dead attempt may hear of it before it has a history."""
+    run = replace(fresh(), state=JobState.RUNNING)
+    assert happen(run, Learned(first_step=1, batch=3)) == (run, [])
+
+
+def test_out_of_memory_leads_to_slices() -> None:
+    """The batch stays; the slice shrinks below what failed."""
+    run, effects = running(Learned(batch=512), out_of_memory())
+    record = effects[-2]
+    assert isinstance(record, RecordIncident)
+    assert record.diagnosis.cause is Cause.DEVICE_OOM
+    assert record.remedy.kind is RemedyKind.MICROBATCH
+    _, effects = happen(run, TimeIsUp(), GateClear())
+    launch = effects[-1]
+    assert isinstance(launch, Launch)
+    assert launch.plan is not None
+    assert launch.plan.ceiling is not None
+    assert launch.plan.ceiling <= 512
+
+
+def test_what_was_measured_once_is_not_measured_again() -> None:
+    """A kill after the slice was settled goes on with that slice at once."""
+    run, _ = running(Learned(batch=512), out_of_memory())
+    run, told = happen(
+        run,
+        TimeIsUp(),
+        GateClear(),
+        Spawned(2),
+        Learned(batch=512, slices=32, slice_size=16),
+        Learned(batch=512, slices=4, slice_size=128, measured=True),
+        killed(),
+        TimeIsUp(),
+    )
+    assert UpdateIncident(attempt=1, slices=4) in told
+    _, effects = happen(run, GateClear())
+    launch = effects[-1]
+    assert isinstance(launch, Launch)
+    assert launch.plan is not None
+    assert (launch.plan.slice_size, launch.plan.slices) == (128, 4)
+    assert not launch.plan.calibrate
+
+
+def test_draining() -> None:
+    """A request to end asks, waits, and only then kills."""
+    run, effects = running(DrainRequested("SIGTERM"))
+    assert kinds(effects)[-1] is AskDrain
+    assert (run.state, run.deadline) == (JobState.DRAINING, 160.0)
+    done, effects = happen(run, drained())
+    assert (done.state, effects[-1]) == (JobState.DRAINED, End(75))
+    killing, effects = happen(run, TimeIsUp())
+    assert (killing.state, kinds(effects)) == (JobState.KILLING, [Kill])
+    killing, effects = happen(killing, TimeIsUp(), TimeIsUp())
+    assert [type(effect) for effect in effects] == [Say, Kill, Kill]
+    ended, effects = happen(killing, killed())
+    assert (ended.state, effects[-1]) == (JobState.DRAINED, End(75))
+
+
+def test_asking_twice_ends_at_once() -> None:
+    """The second Ctrl-C does not wait for a snapshot."""
+    run, effects = running(DrainRequested("Ctrl-C"), DrainRequested("Ctrl-C"))
+    assert run.state is JobState.KILLING
+    assert kinds(effects)[-1] is Kill
+
+
+def test_what_ends_at_once_asks_for_nothing() -> None:
+    """Neither of a run, nor of one that is saving: it is killed, and has ended."""
+    now = DrainRequested("a request of ada", at_once=True)
+    for before in ((), (DrainRequested("SIGTERM"),), (RestartDue("memory grows"),)):
+        run, _ = running(*before)
+        run, effects = happen(run, now)
+        assert run.state is JobState.KILLING
+        assert [type(effect) for effect in effects] == [Say, Kill]
+        ended, effects = happen(run, killed())
+        assert (ended.state, effects[-1]) == (JobState.DRAINED, End(75))
+        assert ended.message == "ended at step 10; the newest snapshot: 8"
+        assert not [one for one in effects if isinstance(one, RecordIncident)]
+
+
+@pytest.mark.parametrize(
+    ("last", "saved", "told"),
+    [
+        (None, None, "ended before the first step"),
+        (None, 8, "ended before the first step"),
+        (8, 8, "ended at step 8; the newest snapshot: 8"),
+        (10, 8, None),
+        (10, None, None),
+    ],
+)
+def test_an_end_that_was_asked_for_is_an_incident_where_it_lost_something(
+    last: int | None, saved: int | None, told: str | None
+) -> None:
+    """As where the time to save ran out; not where there was nothing to save yet."""
+    run, _ = running(DrainRequested("SIGTERM"), TimeIsUp())
+    run, effects = happen(run, killed(last, saved))
+    assert run.state is JobState.DRAINED
+    assert told in {None, run.message}
+    recorded = [one for one in effects if isinstance(one, RecordIncident)]
+    assert len(recorded) == (told is None)
+
+
+def test_what_is_given_up_at_once_may_never_have_been_saved() -> None:
+    """That is said too."""
+    run, _ = running(DrainRequested("a request of ada", at_once=True))
+    run, _ = happen(run, killed(10, None))
+    assert run.message == "ended at step 10; there is no snapshot"
+
+
+def test_a_drain_between_attempts() -> None:
+    """While nothing runs, everything is saved already."""
+    run, effects = happen(fresh(), DrainRequested("SIGTERM"))
+    assert (run.state, effects[-1]) == (JobState.DRAINED, End(75))
+
+
+def test_a_drain_while_an_attempt_is_being_started() -> None:
+    """A request that comes too early is not forgotten."""
+    run, _ = happen(fresh(), TimeIsUp(), GateClear(), DrainRequested("SIGTERM"))
+    assert run.state is JobState.LAUNCHING
+    run, effects = happen(run, Spawned(3))
+    assert run.state is JobState.DRAINING
+    assert AskDrain() in effects
+
+
+def test_a_crash_while_draining_is_told_and_not_restarted() -> None:
+    """Whoever asked for the end gets it, and the crash is written down."""
+    run, effects = running(DrainRequested("SIGTERM"), out_of_memory())
+    assert run.state is JobState.DRAINED
+    assert RecordIncident in kinds(effects)
+    assert effects[-1] == End(75)
+
+
+def test_training_that_drained_by_itself_is_not_restarted() -> None:
+    """A SIGTERM straight to training (Slurm, say) ends the run with 75 as well."""
+    run, effects = running(drained())
+    assert (run.state, effects[-1]) == (JobState.DRAINED, End(75))
+    assert run.message == "drained at step 12"
+    early = replace(drained(), last_step=None)
+    assert running(early)[0].message == "drained before the first step"
+
+
+def test_a_launch_that_failed_is_tried_again_later_and_later() -> None:
+    """Systemd is busy, a disk is full, the machine shuts down: that passes by. A run that
+    cannot be started for ten minutes gives up, and says why."""
+    run, waits, now = fresh(), list[float](), 0.0
+    effects: list[Effect] = []
+    while not run.state.ended:
+        run, effects = happen(
+            run, TimeIsUp(), GateClear(), SpawnFailed("no memory"), now=now
+        )
+        waits += [] if run.deadline is None else [run.deadline - now]
+        now += waits[-1]
+    assert waits == [1, 2, 4, 8, 16, 32, *[60.0] * (LAUNCHES - 7)]
+    assert sum(waits) >= 540.0
+    assert (run.state, run.attempt) == (JobState.GAVE_UP, LAUNCHES)
+    assert run.message == (
+        f"gave up: attempts could not be started, {LAUNCHES} times in a row: no memory"
+    )
+    assert effects[-2:] == [Say(run.message, Level.ERROR), End(1)]
+
+
+def test_an_attempt_that_starts_ends_the_row_of_launches_that_failed() -> None:
+    """And they spend nothing of the budget of failures."""
+    launched = (TimeIsUp(), GateClear())
+    failed = (*launched, SpawnFailed("busy")) * (LAUNCHES - 1)
+    run, _ = happen(fresh(), *failed, *launched, Spawned(1), killed(5, 0), *failed)
+    assert run.state is JobState.WAITING
+    assert run.history.fruitless() == run.history.unknown() == 0
+    run, effects = happen(run, *launched)
+    assert effects[-1] == Launch(number=2 * LAUNCHES, treatment=NOTHING)
+
+
+def test_a_launch_that_can_never_succeed() -> None:
+    """Its user has no unit, say: that is no reason to try for ten minutes."""
+    failed = SpawnFailed("no unit", lasting=True)
+    run, effects = happen(fresh(), TimeIsUp(), GateClear(), failed)
+    assert (run.state, effects[-1]) == (JobState.GAVE_UP, End(1))
+    assert run.message == "gave up: attempts could not be started: no unit"
+
+
+def test_a_drain_while_a_launch_fails() -> None:
+    """Whoever asked for the end gets it."""
+    asked = DrainRequested("SIGTERM")
+    run, effects = happen(
+        fresh(), TimeIsUp(), GateClear(), asked, SpawnFailed("no memory")
+    )
+    assert (run.state, effects[-1]) == (JobState.DRAINED, End(75))
+
+
+def test_the_diagram_shows_every_state() -> None:
+    """The picture in the README is the table."""
+    text = diagram()
+    states = {row.source for row in TABLE.values()}
+    states |= {target for row in TABLE.values() for target in row.targets}
+    assert all(f"{state}" in text for state in states)
+    assert text.startswith("stateDiagram-v2\n    [*] --> waiting\n")

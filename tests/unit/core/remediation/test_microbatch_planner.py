@@ -1,0 +1,179 @@
+"""The plan of the next slice, from what earlier attempts showed."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from supervisor.core.remediation.microbatch_planner import (
+    Observation,
+    Plan,
+    below,
+    next_plan,
+)
+from supervisor.wire.slices import balanced, count
+
+LIMIT = 600_000_000
+
+
+def seen(
+    size: int,
+    *,
+    peak: int | None = None,
+    failed: bool = False,
+    limit: int | None = LIMIT,
+    jit: bool | None = False,
+) -> Observation:
+    """What an attempt with slices of ``size`` samples showed."""
+    return Observation(
+        slice_size=size, peak_bytes=peak, failed=failed, limit_bytes=limit, jit=jit
+    )
+
+
+def planned(*observations: Observation, batch: int = 512) -> Plan:
+    """The plan after ``observations``, where there is one."""
+    plan = next_plan(observations, batch=batch)
+    assert plan is not None
+    return plan
+
+
+def test_the_first_failure_asks_for_measuring() -> None:
+    """After the first OOM the next attempt measures, below what failed."""
+    plan = planned(seen(512, failed=True))
+    assert plan.calibrate
+    assert plan.ceiling == 512
+    assert plan.slice_size == 256
+    assert plan.slices == 2
+    assert "512 samples at once do not fit" in plan.because
+
+
+def test_two_peaks_make_a_line() -> None:
+    """Peaks of 100 and 200 MB at 50 and 150 samples put 550 samples at 600 MB."""
+    plan = planned(
+        seen(50, peak=100_000_000),
+        seen(150, peak=200_000_000),
+        seen(900, failed=True),
+        batch=1040,
+    )
+    assert not plan.calibrate
+    assert plan.slice_size == 520  # 0.96 of 550 is 528: two slices, shared out evenly
+    assert plan.slices == 2
+
+
+def test_the_line_never_leads_back_to_what_failed() -> None:
+    """A plan stays a tenth below a failed slice, whatever the peaks say."""
+    plan = planned(
+        seen(50, peak=100_000_000),
+        seen(150, peak=110_000_000),
+        seen(200, failed=True),
+        batch=180 * 3,
+    )
+    assert plan.slice_size == 180
+
+
+def test_peaks_of_another_limit_or_compilation_make_no_line() -> None:
+    """Peaks are compared only under the same limit and the same compilation."""
+    for other in (
+        seen(50, peak=1, jit=True),
+        seen(50, peak=1, limit=LIMIT + 1),
+        seen(50, peak=None),
+    ):
+        assert planned(
+            other, seen(150, peak=200_000_000), seen(200, failed=True)
+        ).calibrate
+
+
+def test_peaks_that_do_not_rise_make_no_line() -> None:
+    """Where a larger slice needed no more memory, nothing can be extrapolated."""
+    assert planned(
+        seen(50, peak=200_000_000), seen(99, peak=200_000_000), seen(300, failed=True)
+    ).calibrate
+
+
+def test_an_unknown_limit_makes_no_line() -> None:
+    """Without a limit there is nothing for a line to reach."""
+    assert planned(
+        seen(50, peak=1, limit=None),
+        seen(99, peak=2, limit=None),
+        seen(300, failed=True, limit=None),
+    ).calibrate
+
+
+def test_measured_plans_that_fail_twice_are_halved() -> None:
+    """Measuring is not trusted for ever: then the slice is halved."""
+    plan = planned(seen(512, failed=True), seen(200, failed=True))
+    assert plan.calibrate
+    assert plan.ceiling == 200
+    plan = planned(
+        seen(512, failed=True), seen(200, failed=True), seen(170, failed=True)
+    )
+    assert not plan.calibrate
+    assert plan.slices == count(batch=512, size=170 // 2)
+
+
+def test_a_failure_under_a_smaller_limit_does_not_bind() -> None:
+    """What failed with less memory may be tried with more."""
+    plan = planned(seen(100, failed=True, limit=LIMIT // 2), seen(512, failed=True))
+    assert plan.ceiling == 512
+    plan = planned(seen(100, failed=True, limit=LIMIT * 2), seen(512, failed=True))
+    assert plan.ceiling == 100
+
+
+def test_there_may_be_no_plan() -> None:
+    """No plan without a failure, without a known batch, or below one sample."""
+    assert next_plan([], batch=512) is None
+    assert next_plan([seen(512)], batch=512) is None
+    assert next_plan([seen(512, failed=True)], batch=None) is None
+    assert next_plan([seen(1, failed=True)], batch=512) is None
+
+
+def test_slices_are_shared_out_evenly() -> None:
+    """As many slices as the size asks for, none larger than it has to be."""
+    assert balanced(batch=1000, size=528) == 500
+    assert balanced(batch=512, size=200) == 171
+    assert balanced(batch=10, size=99) == 10
+    assert count(batch=10, size=4) == 3
+    assert below(2) == 1
+
+
+sizes = st.integers(1, 5000)
+observation = st.builds(
+    Observation,
+    slice_size=sizes,
+    peak_bytes=st.none() | st.integers(0, 2 * LIMIT),
+    failed=st.booleans(),
+    limit_bytes=st.sampled_from([None, LIMIT, 2 * LIMIT]),
+    jit=st.sampled_from([None, True, False]),
+)
+
+
+@given(st.lists(observation, max_size=6), sizes)
+def test_a_plan_is_never_as_large_as_what_failed(
+    observations: list[Observation], batch: int
+) -> None:
+    """No plan reaches a slice that failed under the same limit, nor goes below 1."""
+    plan = next_plan(observations, batch=batch)
+    if plan is None:
+        return
+    limit = observations[-1].limit_bytes
+    failed = [
+        one.slice_size
+        for one in observations
+        if one.failed and one.limit_bytes in {limit, None}
+    ]
+    assert plan.slice_size is not None
+    assert plan.ceiling is not None
+    assert all(plan.ceiling <= size for size in failed)
+    assert 1 <= plan.slice_size < plan.ceiling
+    assert plan.slices == -(-batch // plan.slice_size)
+
+
+@given(sizes)
+def test_failing_for_ever_ends(batch: int) -> None:
+    """If every planned slice fails, the plans end at one sample, soon."""
+    observations = [seen(batch, failed=True)]
+    for _ in range(20):
+        plan = next_plan(observations, batch=batch)
+        if plan is None:
+            break
+        assert plan.slice_size is not None
+        observations.append(seen(plan.slice_size, failed=True))
+    assert min(one.slice_size for one in observations) == 1

@@ -1,0 +1,103 @@
+"""Remedies add up to one value, which outlives every process."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from supervisor.core.remediation.microbatch_planner import Plan
+from supervisor.core.remediation.overrides import (
+    MIXED,
+    NOTHING,
+    Awaited,
+    Detour,
+    Treatment,
+    changes,
+    described,
+    from_json,
+    variables,
+)
+
+PLAN = Plan(slice_size=8, slices=4, calibrate=False, ceiling=16, because="x")
+EVERYTHING = Treatment(
+    plan=PLAN,
+    async_allocator=True,
+    growth=True,
+    headroom=0.1,
+    workspace_mib=256,
+    autotune_off=True,
+    deterministic=True,
+    precision=MIXED,
+    avoid=("GPU-1",),
+    recycle_bytes=1 << 30,
+    detour=Detour(restore_before_step=7, skip=(6, 9), rate_factor=0.5),
+    awaited=Awaited(tenants_gone=True, room_bytes=5, patience_seconds=60.0),
+)
+
+TREATMENTS = st.builds(
+    Treatment,
+    plan=st.none() | st.just(PLAN),
+    async_allocator=st.booleans(),
+    growth=st.booleans(),
+    workspace_mib=st.none() | st.integers(1, 4096),
+    deterministic=st.booleans(),
+    avoid=st.lists(st.sampled_from(["GPU-1", "GPU-2"]), unique=True).map(tuple),
+    detour=st.none()
+    | st.builds(
+        Detour,
+        restore_before_step=st.integers(0, 99),
+        skip=st.none() | st.tuples(st.integers(0, 9), st.integers(10, 20)),
+    ),
+    awaited=st.none() | st.builds(Awaited, room_bytes=st.none() | st.integers(0, 9)),
+)
+
+
+@given(TREATMENTS | st.just(EVERYTHING))
+def test_what_the_ledger_keeps_is_what_was_in_force(treatment: Treatment) -> None:
+    """As JSON and back it is the same value."""
+    assert from_json(json.loads(json.dumps(treatment.to_json()))) == treatment
+
+
+def test_what_an_older_version_wrote_is_read() -> None:
+    """A migration leaves the plan alone in it; the rest is as without remedies."""
+    stored = json.loads(json.dumps({"plan": EVERYTHING.to_json()["plan"]}))
+    assert from_json(stored) == Treatment(plan=PLAN)
+
+
+def test_the_frameworks_are_told_by_environment() -> None:
+    """Each setting has its variable; without remedies there are none."""
+    assert variables(NOTHING) == {}
+    assert variables(EVERYTHING) == {
+        "TF_GPU_ALLOCATOR": "cuda_malloc_async",
+        "TF_FORCE_GPU_ALLOW_GROWTH": "true",
+        "TF_CUDNN_WORKSPACE_LIMIT_IN_MB": "256",
+        "TF_CUDNN_USE_AUTOTUNE": "0",
+        "XLA_FLAGS": "--xla_gpu_autotune_level=0",
+        "TF_DETERMINISTIC_OPS": "1",
+    }
+
+
+def test_a_change_is_told_with_what_was_before() -> None:
+    """An incident says from what to what; what stays is not mentioned."""
+    assert changes(NOTHING, Treatment(growth=True)) == {
+        "memory growth": ["as the script says", "on"]
+    }
+    assert changes(Treatment(plan=PLAN, growth=True), Treatment(growth=True)) == {
+        "slices": [4, 1]
+    }
+    assert changes(EVERYTHING, EVERYTHING) == {}
+
+
+@pytest.mark.parametrize(
+    ("treatment", "name", "value"),
+    [
+        (EVERYTHING, "headroom", "10%"),
+        (EVERYTHING, "learning rate", "50% of it"),
+        (EVERYTHING, "skipped steps", [6, 9]),
+        (Treatment(detour=Detour(restore_before_step=3)), "snapshots before step", 3),
+    ],
+)
+def test_it_is_told_in_words(treatment: Treatment, name: str, value: object) -> None:
+    """Percentages and ranges, as people read them."""
+    assert described(treatment)[name] == value

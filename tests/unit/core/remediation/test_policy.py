@@ -1,0 +1,227 @@
+"""Remedies: each only if the one before did not help, all within their budgets."""
+
+from dataclasses import replace
+from itertools import zip_longest
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from supervisor.core.causes import Cause
+from supervisor.core.diagnosis.evidence import Evidence
+from supervisor.core.diagnosis.result import Diagnosis, Reason, RemedyKind
+from supervisor.core.remediation.backoff import BackOff
+from supervisor.core.remediation.history import AttemptHistory, History
+from supervisor.core.remediation.overrides import NOTHING
+from supervisor.core.remediation.policy import Policy, Verdict
+
+POLICY = Policy(
+    run_id="r",
+    without_progress=3,
+    back_off=BackOff(first_seconds=1.0, most_seconds=60.0),
+    allow_inexact=True,
+)
+BATCH = 512
+
+
+def decide(
+    cause: Cause,
+    history: History,
+    *,
+    steps_done: int | None = 5,
+    refused: str | None = None,
+    limited: bool = False,
+) -> Verdict:
+    """What the policy says after an attempt that ended for ``cause``."""
+    diagnosis = Diagnosis(cause=cause, because=(Reason("x", "x"),))
+    evidence = Evidence(
+        exit=None, steps_done=steps_done, refused=refused, limited=limited
+    )
+    return POLICY.decide(diagnosis, evidence, history, NOTHING)
+
+
+def failures(
+    cause: Cause,
+    times: int,
+    *,
+    batch: int | None = BATCH,
+    snapshot: int | None = 0,
+    rungs: tuple[str | None, ...] = (),
+) -> History:
+    """A run that failed so many times without progress; ``rungs``: what was tried."""
+    return History(
+        attempts=tuple(
+            AttemptHistory(
+                number=number,
+                cause=cause,
+                snapshot_step=snapshot,
+                batch=batch,
+                rung=rung,
+            )
+            for number, rung in zip_longest(range(1, times + 1), rungs)
+        )
+    )
+
+
+@pytest.mark.parametrize("cause", [Cause.USER_ERROR, Cause.VERSION_MISMATCH])
+@pytest.mark.parametrize("steps", [0, None])
+def test_before_the_first_step_a_restart_cannot_help(
+    cause: Cause, steps: int | None
+) -> None:
+    """The script's own error at its beginning stops the run at once."""
+    verdict = decide(cause, failures(cause, 1), steps_done=steps)
+    assert verdict.remedy.kind is RemedyKind.STOP
+
+
+def test_after_progress_the_scripts_own_error_gets_one_more_chance() -> None:
+    """A file may have been missing for a moment; the same again is the script's."""
+    assert (
+        decide(Cause.USER_ERROR, failures(Cause.USER_ERROR, 1)).remedy.kind
+        is RemedyKind.RESTART
+    )
+    verdict = decide(Cause.USER_ERROR, failures(Cause.USER_ERROR, 2))
+    assert verdict.remedy.kind is RemedyKind.STOP
+    assert verdict.remedy.because == "a restart for user_error brought no progress"
+
+
+def test_an_error_before_the_first_step_of_a_run_that_had_trained() -> None:
+    """What worked a while ago gets one more chance, unless a person started anew."""
+    trained = AttemptHistory(
+        number=1, cause=Cause.PREEMPTED, restored_step=0, last_step=9, snapshot_step=9
+    )
+    failed = AttemptHistory(number=2, cause=Cause.USER_ERROR, snapshot_step=9)
+    history = History(attempts=(trained, failed))
+    verdict = decide(Cause.USER_ERROR, history, steps_done=None)
+    assert verdict.remedy.kind is RemedyKind.RESTART
+    again = history.begun(3).updated(cause=Cause.USER_ERROR, snapshot_step=9)
+    verdict = decide(Cause.USER_ERROR, again, steps_done=None)
+    assert verdict.remedy.kind is RemedyKind.STOP
+    assert "before its first step" not in verdict.remedy.because
+    anew = replace(history, budget_since=2)
+    verdict = decide(Cause.USER_ERROR, anew, steps_done=None)
+    assert verdict.remedy.kind is RemedyKind.STOP
+
+
+def test_a_refusal_is_final_and_keeps_its_sentence() -> None:
+    """What the training side refuses is told in its own words."""
+    verdict = decide(
+        Cause.USER_ERROR, failures(Cause.USER_ERROR, 1), refused="no Keras 9"
+    )
+    assert (verdict.remedy.kind, verdict.remedy.because) == (
+        RemedyKind.STOP,
+        "no Keras 9",
+    )
+
+
+def test_the_first_restart_is_immediate_and_the_next_ones_wait() -> None:
+    """Back-off begins with the second failure in a row."""
+    waits = [
+        decide(Cause.PREEMPTED, failures(Cause.PREEMPTED, n)).remedy.wait_seconds
+        for n in (1, 2, 3)
+    ]
+    assert waits[0] == 0
+    assert 0 < waits[1] < waits[2]
+
+
+def test_three_fruitless_restarts_are_enough() -> None:
+    """The fourth failure without progress stops the run and says why."""
+    verdict = decide(Cause.UNKNOWN, failures(Cause.UNKNOWN, 4))
+    assert verdict.remedy.kind is RemedyKind.STOP
+    assert verdict.remedy.because == "3 restarts for unknown brought no progress"
+
+
+def test_causes_that_take_turns_stop_too() -> None:
+    """The overall budget is three times the one of a cause."""
+    causes = [Cause.PREEMPTED, Cause.NCCL] * 5
+    history = History(
+        attempts=tuple(
+            AttemptHistory(number=n, cause=cause, snapshot_step=0)
+            for n, cause in enumerate(causes, start=1)
+        )
+    )
+    verdict = decide(Cause.NCCL, history)
+    assert verdict.remedy.kind is RemedyKind.STOP
+    assert "several causes" in verdict.remedy.because
+
+
+def test_fragmentation_first_gets_a_fresh_process_with_the_same_batch() -> None:
+    """Then comes CUDA's own allocator, and only then the slices shrink."""
+    cause = Cause.DEVICE_OOM_FRAGMENTATION
+    tried: tuple[str, ...] = ()
+    for kind in (RemedyKind.RESTART, RemedyKind.SETTINGS, RemedyKind.MICROBATCH):
+        verdict = decide(cause, failures(cause, len(tried) + 1, rungs=tried))
+        assert verdict.remedy.kind is kind
+        assert verdict.rung is not None
+        tried += (verdict.rung,)
+
+
+def test_fragmentation_of_a_fresh_process_is_answered_with_slices() -> None:
+    """An attempt that failed in its first step was a fresh process already."""
+    cause = Cause.DEVICE_OOM_FRAGMENTATION
+    verdict = decide(cause, failures(cause, 1), steps_done=0, limited=True)
+    assert verdict.remedy.kind is RemedyKind.MICROBATCH
+
+
+def test_out_of_memory_with_one_sample_left_stops() -> None:
+    """When one sample at a time does not fit, the run says so."""
+    history = failures(Cause.DEVICE_OOM, 1, batch=1)
+    verdict = decide(Cause.DEVICE_OOM, history)
+    assert verdict.remedy.kind is RemedyKind.STOP
+    assert "one sample" in verdict.remedy.because
+
+
+def test_out_of_memory_outside_of_training_steps_stops() -> None:
+    """Slices of a batch cannot help where no batch was ever seen."""
+    verdict = decide(Cause.DEVICE_OOM, failures(Cause.DEVICE_OOM, 1, batch=None))
+    assert verdict.remedy.kind is RemedyKind.STOP
+    assert "outside of training" in verdict.remedy.because
+
+
+def test_the_change_of_slices_is_stated() -> None:
+    """The incident says from how many slices to how many."""
+    history = failures(Cause.DEVICE_OOM, 1)
+    first = decide(Cause.DEVICE_OOM, history)
+    assert first.treatment.plan is not None
+    assert first.remedy.changes == {"slices": [1, first.treatment.plan.slices]}
+
+
+@given(st.lists(st.integers(1, BATCH), max_size=5, unique=True), st.integers(1, BATCH))
+def test_a_remedy_never_asks_for_a_slice_that_failed(
+    failed: list[int], batch: int
+) -> None:
+    """The next slice, and the calibration's ceiling, stay below all that failed."""
+    sizes = sorted((size for size in failed if size <= batch), reverse=True)
+    history = History(
+        attempts=tuple(
+            AttemptHistory(
+                number=n,
+                cause=Cause.DEVICE_OOM,
+                snapshot_step=n,
+                batch=batch,
+                slice_size=size,
+            )
+            for n, size in enumerate([batch, *sizes], start=1)
+        )
+    )
+    verdict = decide(Cause.DEVICE_OOM, history)
+    if verdict.remedy.kind is RemedyKind.MICROBATCH:
+        assert verdict.treatment.plan is not None
+        smallest = min([batch, *sizes])
+        assert (
+            verdict.treatment.plan.slice_size is None
+            or verdict.treatment.plan.slice_size < smallest
+        )
+        assert (
+            verdict.treatment.plan.ceiling is None
+            or verdict.treatment.plan.ceiling <= smallest
+        )
+
+
+def test_zero_restarts_means_none() -> None:
+    """A spec may forbid restarts."""
+    never = replace(POLICY, without_progress=0)
+    diagnosis = Diagnosis(cause=Cause.PREEMPTED, because=())
+    verdict = never.decide(
+        diagnosis, Evidence(exit=None), failures(Cause.PREEMPTED, 1), NOTHING
+    )
+    assert verdict.remedy.kind is RemedyKind.STOP

@@ -1,0 +1,138 @@
+"""What a GPU costs a run: waiting for its tenants, another one, quarantine."""
+
+from dataclasses import replace
+
+from supervisor.core.causes import Cause
+from supervisor.core.diagnosis.result import RemedyKind
+from supervisor.core.memory.figures import MemoryFigures
+from supervisor.core.memory.oom_analysis import NOTHING_FOUND, OomVerdict, autopsy_of
+from supervisor.core.remediation.overrides import Awaited, Treatment
+from tests.support.stories import GIB, TENANT, Story, gpu
+
+
+def test_out_of_memory_with_a_tenant_on_the_gpu() -> None:
+    """Wait for it; then another GPU if one is free; only then the slices."""
+    story = Story(Cause.DEVICE_OOM, gpus=(gpu(0, TENANT), gpu(1)))
+    waiting = story.fail()
+    assert waiting.remedy.kind is RemedyKind.WAIT
+    assert "blender (pid 99)" in waiting.remedy.because
+    assert waiting.treatment.awaited == Awaited(
+        tenants_gone=True, patience_seconds=1800.0
+    )
+    moved = story.fail()
+    assert moved.remedy.kind is RemedyKind.ANOTHER_GPU
+    assert moved.treatment.avoid == ("GPU-0",)
+
+
+def test_more_than_the_gpu_has_is_not_waited_for() -> None:
+    """Nobody can make room for that by going."""
+    story = Story(Cause.DEVICE_OOM, gpus=(gpu(0, TENANT),))
+    memory = MemoryFigures(limit_bytes=GIB, requested_bytes=2 * GIB)
+    found = autopsy_of(story.cause, memory, NOTHING_FOUND)
+    assert found is not None
+    assert found.verdict is OomVerdict.OVERSIZE
+    assert story.fail(memory=memory, autopsy=found).rung == "planned"
+
+
+def test_a_gpu_with_a_tenant_of_its_own_is_no_way_out() -> None:
+    """From one crowded GPU to another: then rather smaller slices."""
+    crowded = Story(Cause.DEVICE_OOM, gpus=(gpu(0, TENANT), gpu(1, TENANT)))
+    assert crowded.rungs(2) == ["wait", "smaller"]
+    alone = Story(Cause.CUDNN_INIT, gpus=(gpu(0, TENANT),))
+    assert alone.rungs(2) == ["wait", "smaller"]
+
+
+def test_our_own_processes_are_no_tenants() -> None:
+    """What the dead attempt still holds is the gate's business."""
+    story = Story(Cause.DEVICE_OOM, gpus=(gpu(0, TENANT),))
+    assert story.fail(own_pids=frozenset({99})).rung == "planned"
+
+
+def test_a_run_on_the_cpu_waits_for_nobody_on_a_gpu() -> None:
+    """It ran out under the limit that we set."""
+    story = Story(Cause.DEVICE_OOM, gpus=(gpu(0, TENANT),))
+    assert story.fail(limited=True).rung == "planned"
+
+
+def test_a_run_that_was_never_on_a_gpu_takes_none_from_others() -> None:
+    """A worker that hangs in a file system, or a line about ECC in its output."""
+    for cause in (Cause.UNKILLABLE, Cause.GPU_HARDWARE):
+        story = Story(cause, gpus=(gpu(0), gpu(1)))
+        assert story.fail(uses_gpu=False).quarantine == ()
+        assert story.fail().quarantine == ("GPU-0",)
+        named = story.fail(uses_gpu=False, faulty_gpus=("GPU-1",))
+        assert named.quarantine == ("GPU-1",)
+    assert Story(Cause.UNKILLABLE, gpus=(gpu(0),)).fail(uses_gpu=False).rung == "again"
+
+
+def test_a_fault_that_moves_about_is_the_gpus() -> None:
+    """Not the same step: determinism would not help, another GPU may."""
+    story = Story(Cause.CUDA_FAULT, gpus=(gpu(0), gpu(1)))
+    assert story.fail(step=10).rung == "same_again"
+    verdict = story.fail(step=40)
+    assert verdict.remedy.kind is RemedyKind.ANOTHER_GPU
+    assert "GPU-1 takes its place" in verdict.remedy.because
+    assert verdict.quarantine == ()
+
+
+def test_with_a_broken_gpu_all_its_mig_devices_are_quarantined() -> None:
+    """Also those that other runs were given; not those of a GPU that this run was never
+    on. The next attempt is on a part of another GPU."""
+    parts = {0: ("MIG-1", "MIG-2"), 1: ("MIG-3",), 2: ("MIG-4",)}
+    box = tuple(replace(gpu(n), parts=uuids) for n, uuids in parts.items())
+    story = Story(Cause.GPU_HARDWARE, gpus=box, only=("MIG-1", "MIG-3"))
+    verdict = story.fail(faulty_gpus=("GPU-0", "GPU-2"))
+    assert verdict.quarantine == ("GPU-0", "MIG-1", "MIG-2")
+    assert verdict.remedy.kind is RemedyKind.ANOTHER_GPU
+    assert story.fail(faulty_gpus=("GPU-1",)).remedy.kind is RemedyKind.STOP
+
+
+def test_a_broken_gpu_is_quarantined_and_left() -> None:
+    """The one that the driver names, else the first in use."""
+    story = Story(Cause.GPU_HARDWARE, gpus=(gpu(0), gpu(1), gpu(2)))
+    first = story.fail(faulty_gpus=("GPU-1", "GPU-elsewhere"))
+    assert first.quarantine == ("GPU-1",)
+    assert first.remedy.kind is RemedyKind.ANOTHER_GPU
+    second = story.fail()
+    assert second.quarantine == ("GPU-0",)
+    last = story.fail()
+    assert last.quarantine == ("GPU-2",)
+    assert last.remedy.kind is RemedyKind.STOP
+    assert "quarantine --return" in last.remedy.because
+
+
+def test_a_run_stays_on_the_gpus_that_its_spec_names() -> None:
+    """Others of the box may belong to other jobs."""
+    story = Story(Cause.GPU_HARDWARE, gpus=(gpu(0), gpu(1), gpu(2)), only=(2, 1))
+    assert story.fail().treatment.avoid == ("GPU-2",)
+    assert story.fail().remedy.kind is RemedyKind.STOP
+
+
+def test_an_unkillable_process_costs_its_gpu() -> None:
+    """With a GPU it is quarantined and another used; without one only restarted."""
+    story = Story(Cause.UNKILLABLE, gpus=(gpu(0), gpu(1)))
+    verdict = story.fail()
+    assert verdict.quarantine == ("GPU-0",)
+    assert verdict.remedy.kind is RemedyKind.ANOTHER_GPU
+    alone = Story(Cause.UNKILLABLE, gpus=(gpu(0),)).fail()
+    assert alone.remedy.kind is RemedyKind.STOP
+    assert "reboot" in alone.remedy.because
+
+
+def test_a_quarantined_gpu_is_never_chosen() -> None:
+    """Whoever quarantined it."""
+    story = Story(
+        Cause.GPU_HARDWARE,
+        gpus=(gpu(0), gpu(1)),
+        quarantined=frozenset({"GPU-1"}),
+    )
+    assert story.fail().remedy.kind is RemedyKind.STOP
+
+
+def test_avoiding_adds_up() -> None:
+    """A GPU that was left is not come back to."""
+    story = Story(Cause.CUDA_FAULT, gpus=(gpu(0), gpu(1), gpu(2)))
+    story.treatment = Treatment(avoid=("GPU-0",))
+    story.fail(step=1)
+    verdict = story.fail(step=50)
+    assert verdict.treatment.avoid == ("GPU-0", "GPU-1")

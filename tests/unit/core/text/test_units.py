@@ -1,0 +1,113 @@
+"""Sizes and durations as people write them."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from supervisor.core.text.units import (
+    format_duration,
+    format_size,
+    parse_duration,
+    parse_size,
+    parse_timespan,
+    shortened,
+)
+
+
+@given(st.text(), st.integers(min_value=3, max_value=40))
+def test_what_is_too_long_is_cut(text: str, most: int) -> None:
+    """It begins as it did, fits, and says that there was more."""
+    cut = shortened(text, most)
+    assert len(cut) <= most
+    assert cut == text.strip() or cut.endswith(" …")
+    assert text.strip().startswith(cut.removesuffix(" …"))
+
+
+def test_words_stay_whole() -> None:
+    """As long as there are any."""
+    assert shortened("one two three", 10) == "one two …"
+    assert shortened("onetwothree", 10) == "onetwoth …"
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("600MiB", 600 * 2**20),
+        ("1.5 GiB", 3 * 2**29),
+        ("2GB", 2_000_000_000),
+        (" 7b ", 7),
+    ],
+)
+def test_sizes(text: str, size: int) -> None:
+    """Binary and decimal units are told apart, in any case."""
+    assert parse_size(text) == parse_size(text.upper()) == size
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("30s", 30), ("5min", 300), ("1.5h", 5400), ("250ms", 0.25)]
+)
+def test_durations(text: str, seconds: float) -> None:
+    """Durations are seconds."""
+    assert parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("3min", 180.0),
+        ("1h 1min 1.5s", 3661.5),
+        ("250ms", 0.25),
+        ("infinity", math.inf),
+        ("", None),
+        ("3min soon", None),
+        ("0", None),
+    ],
+)
+def test_time_spans_of_systemd(text: str, seconds: float | None) -> None:
+    """As ``systemctl show`` prints them; anything else is not known."""
+    assert parse_timespan(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "600", "MiB", "-1s", "0s", "0MiB", "5 parsec"])
+def test_what_is_no_quantity(text: str) -> None:
+    """A number without a unit, or nothing, is refused with an example."""
+    with pytest.raises(ValueError, match="such as"):
+        parse_size(text)
+    with pytest.raises(ValueError, match="such as"):
+        parse_duration(text)
+
+
+@given(st.text(max_size=30))
+def test_hostile_text_raises_only_value_error(text: str) -> None:
+    """Any text is either a positive quantity or a ValueError."""
+    for parse in (parse_size, parse_duration):
+        try:
+            assert parse(text) > 0
+        except ValueError:
+            continue
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [(5, "5 bytes"), (2048, "2 KiB"), (600 * 2**20, "600 MiB"), (2**31, "2.00 GiB")],
+)
+def test_sizes_for_people(size: int, text: str) -> None:
+    """Sizes are shown in the largest unit that leaves a number of at least one."""
+    assert format_size(size) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.42, "0.4 s"),
+        (12.3, "12 s"),
+        (200, "3 min 20 s"),
+        (7500, "2 h 05 min"),
+        (90000, "1 d 1 h"),
+    ],
+)
+def test_durations_for_people(seconds: float, text: str) -> None:
+    """Durations are shown in at most two units."""
+    assert format_duration(seconds) == text

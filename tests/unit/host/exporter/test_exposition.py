@@ -1,0 +1,222 @@
+"""What a scrape gets: both formats, read back by the library's own parsers."""
+
+import math
+from collections.abc import Callable, ItemsView, Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+import pytest
+from prometheus_client.core import Metric as Family
+from prometheus_client.exposition import choose_encoder, generate_latest
+from prometheus_client.openmetrics import parser as openmetrics_parser
+from prometheus_client.parser import text_string_to_metric_families as parse_text
+from prometheus_client.registry import Collector
+from typing_extensions import override
+
+from supervisor.core.jobs.job_status import JobState, JobStatus
+from supervisor.core.metrics.catalog import METRICS, as_markdown
+from supervisor.core.metrics.machine_state import Machine, TreeUse
+from supervisor.host.exporter.exposition import Encoder, Scene, family, points_of
+from supervisor.wire.page import STEP_BUCKETS_SECONDS
+from tests.support.metrics import BOARD, DIGITS, MACHINE, PART
+
+parse_openmetrics = cast(
+    "Callable[[str], Iterable[Family]]",
+    openmetrics_parser.text_string_to_metric_families,  # pyright: ignore[reportUnknownMemberType]  # has no types
+)
+ROOT = Path(__file__).parents[4]
+GOLDEN = Path(__file__).with_name("metrics_golden.txt")
+OTHER = JobStatus(job='a "b"\\', state=JobState.WAITING, attempt=1)
+
+
+def encoded(*statuses: JobStatus, openmetrics: bool) -> bytes:
+    """A scrape of ``statuses`` on the machine that has everything."""
+    return Encoder(openmetrics=openmetrics).encode(Scene(statuses, MACHINE))
+
+
+def openmetrics(*statuses: JobStatus) -> list[Family]:
+    """What an OpenMetrics scrape of ``statuses`` says."""
+    return list(parse_openmetrics(encoded(*statuses, openmetrics=True).decode()))
+
+
+def sample(families: list[Family], name: str, **labels: str) -> float:
+    """The one sample of ``name`` with at least these labels."""
+    (found,) = (
+        sample.value
+        for family in families
+        for sample in family.samples
+        if sample.name == name and labels.items() <= sample.labels.items()
+    )
+    return found
+
+
+def described(families: list[Family]) -> Iterator[str]:
+    """Name, type, unit, labels and help of each family, one line each."""
+    for one in families:
+        labels = sorted({label for point in one.samples for label in point.labels})
+        yield (
+            f"{one.name} | {one.type} | {one.unit or '-'} "
+            f"| {', '.join(labels)} | {one.documentation}"
+        )
+
+
+def test_golden() -> None:
+    """Names, types, units, labels and help of a scrape are those of the golden file.
+
+    Dashboards and alerts of other people stand on them: a change here is a change for
+    them.
+    """
+    told = "\n".join(described(openmetrics(DIGITS))) + "\n"
+    assert told == GOLDEN.read_text()
+
+
+def test_every_row_is_in_a_scrape() -> None:
+    """The scrape of a run that has everything holds each sample of the table."""
+    families = openmetrics(DIGITS)
+    exported = {point.name for family in families for point in family.samples}
+    assert exported == {name for metric in METRICS for name in metric.samples}
+
+
+def test_documentation_is_the_table() -> None:
+    """The page for people says what the table says."""
+    page = (ROOT / "deploy" / "prometheus" / "metrics.md").read_text()
+    assert as_markdown() in page
+
+
+def test_both_formats_say_the_same() -> None:
+    """Text and OpenMetrics hold the same samples."""
+    formats: tuple[Iterable[Family], ...] = (
+        parse_text(encoded(DIGITS, openmetrics=False).decode()),
+        parse_openmetrics(encoded(DIGITS, openmetrics=True).decode()),
+    )
+    text, openmetrics_ = (
+        {
+            (point.name, *sorted(point.labels.items()), point.value)
+            for family in families
+            for point in family.samples
+        }
+        for families in formats
+    )
+    assert text == openmetrics_
+
+
+class Everything(Collector):
+    """All families at once: as the library itself would render a scrape."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.families = [family(m, points_of(m, scene)) for m in METRICS]
+
+    @override
+    def collect(self) -> Iterator[Family]:
+        return iter(self.families)
+
+
+def test_encoded_as_the_library_does() -> None:
+    """Family by family comes to the same bytes as the library's whole scrape; what was
+    remembered from the last scene leaves no trace."""
+    encoders = {o: Encoder(openmetrics=o) for o in (False, True)}
+    scenes = [
+        Scene((DIGITS,), MACHINE),
+        Scene((replace(DIGITS, step=16, loss=math.nan), OTHER), Machine()),
+        Scene((), MACHINE),
+        Scene((DIGITS,), MACHINE),
+    ]
+    for scene in scenes:
+        whole = Everything(scene)
+        assert encoders[False].encode(scene) == generate_latest(whole)
+        accept, _ = choose_encoder("application/openmetrics-text")
+        assert encoders[True].encode(scene) == accept(whole)
+
+
+def test_what_was_measured_once_is_read_once() -> None:
+    """Rows about the processes of a run read them again only after another look at
+    them; then they say what was found, and of a run that is gone nothing."""
+    encoder = Encoder(openmetrics=False)
+    reads = Reads(MACHINE.trees)
+    machine = replace(MACHINE, trees=reads)
+    first = encoder.encode(Scene((DIGITS,), machine))
+    once = reads.count
+    assert encoder.encode(Scene((DIGITS,), replace(machine))) == first
+    assert reads.count == once > 0
+    found = {"digits": replace(MACHINE.trees["digits"], processes=77)}
+    assert b'trainwarden_processes{run="digits"} 77.0\n' in encoder.encode(
+        Scene((DIGITS,), replace(machine, trees=found))
+    )
+    assert b"trainwarden_processes{" not in encoder.encode(
+        Scene((DIGITS,), replace(machine, trees={}))
+    )
+
+
+class Reads(dict[str, TreeUse]):
+    """Trees that count how often they are looked through."""
+
+    count = 0
+
+    @override
+    def items(self) -> ItemsView[str, TreeUse]:  # type: ignore[override]  # dict_items has no public name
+        self.count += 1
+        return super().items()
+
+
+def test_a_queued_job_is_told_as_one() -> None:
+    """Before its first attempt it has a state like any other, and no figures."""
+    waiting = JobStatus(job="digits", state=JobState.QUEUED, attempt=0)
+    families = openmetrics(waiting)
+    states = {state.value: 0.0 for state in JobState} | {"queued": 1.0}
+    for state, value in states.items():
+        assert sample(families, "trainwarden_run_state", state=state) == value
+    assert sample(families, "trainwarden_attempts_total", run="digits") == 0
+
+
+def test_values() -> None:
+    """What the status says is what the scrape says, with the run as a label."""
+    families = openmetrics(DIGITS)
+    assert sample(families, "trainwarden_step", run="digits") == 15
+    assert sample(families, "trainwarden_run_state", state="running") == 1
+    assert sample(families, "trainwarden_run_state", state="gave_up") == 0
+    assert sample(families, "trainwarden_restarts_total", cause="device_oom") == 1
+    assert sample(families, "trainwarden_restarts_total", cause="host_oom") == 0
+    assert sample(families, "trainwarden_allocator_limit_bytes") == 160 * 2**20
+    assert sample(families, "trainwarden_microbatch_samples") == 32
+
+
+def test_histogram_is_cumulated() -> None:
+    """Buckets are cumulated, the last holds all, and the sum is beside them."""
+    families = openmetrics(DIGITS)
+    name = "trainwarden_step_duration_seconds"
+    assert sample(families, f"{name}_bucket", le="0.03") == 0
+    assert sample(families, f"{name}_bucket", le="0.1") == 3
+    assert sample(families, f"{name}_bucket", le="0.3") == 14
+    assert sample(families, f"{name}_bucket", le="+Inf") == 15
+    assert sample(families, f"{name}_count") == 15
+    assert sample(families, f"{name}_sum") == pytest.approx(130.5)
+
+
+def test_histograms_are_small() -> None:
+    """A histogram has at most 12 buckets."""
+    assert len(STEP_BUCKETS_SECONDS) + 1 <= 12
+
+
+def test_several_runs() -> None:
+    """Each run has its own series, and a name with quotes in it does no harm."""
+    families = openmetrics(DIGITS, OTHER)
+    assert sample(families, "trainwarden_attempts_total", run='a "b"\\') == 1
+    assert sample(families, "trainwarden_attempts_total", run="digits") == 2
+
+
+def test_nobody_runs() -> None:
+    """Without a run the exporter still says who it is."""
+    assert sample(openmetrics(), "trainwarden_build_info") == 1
+
+
+def test_gpus() -> None:
+    """What is known of a GPU has its UUID; names are joined by the info metric."""
+    families = openmetrics(DIGITS)
+    assert sample(families, "trainwarden_gpu_info", gpu=PART, parent=BOARD) == 1
+    assert sample(families, "trainwarden_gpu_temperature_celsius", gpu=BOARD) == 61
+    assert (
+        sample(families, "trainwarden_gpu_throttled", gpu=BOARD, reason="power_cap")
+        == 1
+    )
+    assert sample(families, "trainwarden_gpu_xids_total", gpu=BOARD) == 1

@@ -1,0 +1,154 @@
+"""What scrapes are answered with: when it is rendered, and where."""
+
+import gzip
+import math
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from supervisor.core.jobs.job_status import JobState, JobStatus
+from supervisor.host.exporter import exposition_cache as module
+from supervisor.host.exporter.exposition import Encoder, Scene, TakesLongError, render
+from supervisor.host.exporter.exposition_cache import Board, Form
+
+STATUS = JobStatus(job="a", state=JobState.RUNNING, attempt=1)
+LATER = JobStatus(job="b", state=JobState.RUNNING, attempt=1)
+
+
+def until(so: Callable[[], bool]) -> None:
+    """Wait until it is so."""
+    ends = time.monotonic() + 30
+    while not so():
+        assert time.monotonic() < ends
+        time.sleep(0.01)
+
+
+def test_a_board_renders_beforehand() -> None:
+    """What was asked for once is ready for the next scrape, without rendering in it."""
+    board, forms = Board(), [Form(o, g) for o in (False, True) for g in (False, True)]
+    assert [board.read(form) for form in forms] == [None] * 4
+    with board:
+        board.publish([STATUS])
+        first = [board.read(form) for form in forms]
+        assert first[0] == render([STATUS])
+        assert gzip.decompress(first[3] or b"") == first[2]
+        board.publish([LATER])
+        until(lambda: board.read(forms[0]) == render([LATER]))
+    assert "metrics" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_what_cannot_be_rendered_is_not_shown() -> None:
+    """A scrape that fails is noticed; one that tells of yesterday is not. What comes
+    next is shown again."""
+    board, form = Board(), Form()
+    broken = replace(STATUS, job=7)  # type: ignore[arg-type]  # what no label can be
+    with board:
+        board.publish([STATUS])
+        assert board.read(form) == render([STATUS])
+        board.publish([broken])
+        until(lambda: _fails(lambda: board.read(form)))
+        board.publish([STATUS])
+        until(lambda: board.read(form) == render([STATUS]))
+
+
+def _fails(read: Callable[[], object]) -> bool:
+    """Whether what was published cannot be read."""
+    try:
+        read()
+    except AttributeError:
+        return True
+    return False
+
+
+def test_what_takes_a_moment_is_rendered_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By whoever publishes; by the thread if it takes long, and if the last time was a
+    moment ago."""
+    encode, who, apart = Encoder.encode, list[str](), 2.0
+    monkeypatch.setattr(module, "APART_SECONDS", apart)
+
+    def noted(
+        self: Encoder,
+        scene: Scene,
+        *,
+        pause_seconds: float = 0.0,
+        most_seconds: float = math.inf,
+    ) -> bytes:
+        who.append(threading.current_thread().name)
+        return encode(
+            self, scene, pause_seconds=pause_seconds, most_seconds=most_seconds
+        )
+
+    monkeypatch.setattr(Encoder, "encode", noted)
+    here, there, form = threading.current_thread().name, "metrics", Form()
+    texts = {status.job: render([status]) for status in (STATUS, LATER)}
+
+    def shown(status: JobStatus, *, wait: float = apart) -> str:
+        time.sleep(wait)
+        board.publish([status])
+        until(lambda: board.read(form) == texts[status.job])
+        return who[-1]
+
+    with Board() as board:
+        board.publish([STATUS])
+        board.read(form)
+        monkeypatch.setattr(module, "AT_ONCE_SECONDS", 0.0)
+        assert shown(LATER) == there
+        monkeypatch.setattr(module, "AT_ONCE_SECONDS", 10.0)
+        assert shown(STATUS) == here
+        assert shown(LATER, wait=0.0) == there
+        assert shown(STATUS) == here
+
+
+def test_what_takes_longer_than_it_did_is_left_to_the_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As where many runs appear at once: whoever publishes goes on, and it is shown."""
+    monkeypatch.setattr(module, "APART_SECONDS", 0.0)
+    form, encode, who = Form(), Encoder.encode, list[tuple[str, bool]]()
+    many = [replace(STATUS, job=f"job-{n}") for n in range(300)]
+
+    def noted(self: Encoder, scene: Scene, **how: float) -> bytes:
+        name = threading.current_thread().name
+        try:
+            body = encode(self, scene, **how)
+        except TakesLongError:
+            who.append((name, False))
+            raise
+        who.append((name, True))
+        return body
+
+    with Board() as board:
+        board.publish([STATUS])
+        board.read(form)
+        board.publish([STATUS])
+        until(board._is_cheap)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+        monkeypatch.setattr(Encoder, "encode", noted)
+        board.publish(many)
+        until(lambda: board.read(form) == render(many))
+    here = threading.current_thread().name
+    assert who[0] == (here, False)
+    assert ("metrics", True) in who
+
+
+def test_what_nobody_asks_for_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever asks again, or for the first time, is told what is so now: also where the
+    text was made for the sake of another form."""
+    monkeypatch.setattr(module, "APART_SECONDS", 0.0)
+    plain, gzipped = Form(openmetrics=True), Form(openmetrics=True, gzipped=True)
+    with Board() as board:
+        board.publish([STATUS])
+        board.read(gzipped)
+        monkeypatch.setattr(module, "WANTED_SECONDS", -1.0)
+        board.publish([LATER])
+        until(lambda: not board._wanted)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+        monkeypatch.setattr(module, "WANTED_SECONDS", 600.0)
+        told = board.read(plain)
+        assert told is not None
+        assert b'run="b"' in told
+        assert b'run="a"' not in told
+        assert gzip.decompress(board.read(gzipped) or b"") == told

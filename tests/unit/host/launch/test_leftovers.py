@@ -1,0 +1,333 @@
+"""Before the next attempt, nothing of the dead one is left."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from supervisor.core.gpu.assignment import GpuProcess, GpuReading
+from supervisor.core.lifecycle.events import (
+    GateClear,
+    GateHeld,
+    GateUnknown,
+    Unkillable,
+)
+from supervisor.core.remediation.overrides import Awaited
+from supervisor.host.launch.launcher import boot_id
+from supervisor.host.launch.leftovers import Remains, room
+from supervisor.host.process.marker_scan import Environments
+from supervisor.host.process.proc_files import doomed, slept_seconds, stat
+from supervisor.host.process.process_tree import Population
+from supervisor.wire.directive import MARKER
+from supervisor.wire.records import Shimmed
+
+PATIENCE = 60.0
+SLEEP = "import time; time.sleep(600)"
+STUBBORN = (
+    "import signal, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
+    "print('ready', flush=True); time.sleep(600)"
+)
+ESCAPE = """
+import os, subprocess, sys, time
+# A worker in a session of its own, with an environment of its own, whose parent ends.
+worker = subprocess.Popen(
+    [sys.executable, "-c", "import time; time.sleep(600)"],
+    env={}, start_new_session=True,
+)
+print(worker.pid, flush=True)
+time.sleep(600)
+"""
+
+
+def until(true: Callable[[], bool]) -> None:
+    """Wait for it."""
+    deadline = time.monotonic() + PATIENCE
+    while not true():
+        assert time.monotonic() < deadline, "it never came true"
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def started() -> Iterator[list[subprocess.Popen[str]]]:
+    """Processes, ended with the test."""
+    made: list[subprocess.Popen[str]] = []
+    yield made
+    for process in made:
+        if process.poll() is None:
+            process.kill()
+        process.communicate(timeout=PATIENCE)
+
+
+def python(
+    started: list[subprocess.Popen[str]], text: str, **environment: str
+) -> subprocess.Popen[str]:
+    """A real process that runs ``text``."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", text],
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    started.append(process)
+    return process
+
+
+def gate(
+    remains: Remains,
+    *gpus: GpuReading,
+    awaited: Awaited | None = None,
+    disk: Path = Path("/"),
+) -> GateClear | GateHeld | GateUnknown | Unkillable:
+    """What the gate says as soon as it knows."""
+    while True:
+        found = remains.gate(
+            now=time.monotonic(),
+            gpus=gpus,
+            visible=["GPU-a"],
+            awaited=awaited,
+            disk=disk,
+        )
+        if found != GateUnknown():
+            return found
+
+
+def gone(pid: int) -> bool:
+    """Whether nothing of it runs any more."""
+    seen = stat(pid)
+    return seen is None or seen.state in "ZX"
+
+
+def test_what_carries_the_marker_is_named_and_ended(
+    started: list[subprocess.Popen[str]],
+) -> None:
+    """Asked first; a zombie does not hold the gate."""
+    remains = Remains(run_id="test-remains-1")
+    process = python(started, SLEEP, **{MARKER: "test-remains-1/1"})
+    until(lambda: bool(remains.left()))
+    held = gate(remains)
+    assert isinstance(held, GateHeld)
+    assert str(process.pid) in held.because
+    until(lambda: gone(process.pid))  # a zombie: nobody has reaped it
+    assert isinstance(gate(remains), GateClear)
+    assert process.wait(PATIENCE) == -signal.SIGTERM
+
+
+def test_a_pid_that_was_known_and_came_back(
+    started: list[subprocess.Popen[str]],
+) -> None:
+    """As another process of the run, which carries its marker."""
+    process = python(started, SLEEP, **{MARKER: "test-remains-13/1"})
+    remains = Remains(run_id="test-remains-13", known={process.pid: 1})
+    until(lambda: (remains.left() or {}).keys() == {process.pid})
+
+
+def test_who_does_not_listen_is_killed(
+    started: list[subprocess.Popen[str]],
+) -> None:
+    """SIGTERM, two seconds, SIGKILL; also where it is stopped."""
+    remains = Remains(run_id="test-remains-2")
+    process = python(started, STUBBORN, **{MARKER: "test-remains-2/1"})
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    os.kill(process.pid, signal.SIGSTOP)
+    until(lambda: isinstance(gate(remains), GateClear))
+    assert process.wait(PATIENCE) == -signal.SIGKILL
+
+
+def test_a_worker_that_scrubbed_its_environment_was_seen_before(
+    started: list[subprocess.Popen[str]],
+) -> None:
+    """It left its session, its marker and its parent: the tree was written down."""
+    remains = Remains(run_id="test-remains-3")
+    parent = python(started, ESCAPE, **{MARKER: "test-remains-3/1"})
+    assert parent.stdout is not None
+    worker = int(parent.stdout.readline())
+    remains.follow(parent.pid, now=time.monotonic())
+    assert remains.pids == {parent.pid, worker}
+    parent.kill()
+    parent.wait(PATIENCE)
+    assert not gone(worker)
+    until(lambda: (remains.left() or {}).keys() == {worker})
+    until(lambda: isinstance(gate(remains), GateClear))
+    until(lambda: gone(worker))
+
+
+def test_who_does_not_answer_holds_the_gate_for_a_moment(tmp_path: Path) -> None:
+    """Not the loop: reading the environment of a process whose mappings are locked, by a
+    driver that hangs, say, takes for ever."""
+    hangs = tmp_path / "4194301" / "environ"
+    hangs.parent.mkdir()
+    os.mkfifo(hangs)
+    environments = Environments(proc=tmp_path, silent_seconds=0.5)
+    population = Population(environments=environments)
+    remains = Remains(run_id="test-remains-11", population=population)
+    now = time.monotonic()
+    held = remains.gate(now=now, gpus=(), visible=(), awaited=None, disk=tmp_path)
+    assert held == GateUnknown()
+    assert isinstance(gate(remains), GateClear)
+    os.close(os.open(hangs, os.O_WRONLY))  # its reader is let go
+
+
+def test_training_of_an_earlier_supervisor_is_known_without_its_environment(
+    started: list[subprocess.Popen[str]],
+) -> None:
+    """It is ended, where it began in this boot; whoever has its pid now is not."""
+    training = python(started, SLEEP)
+    known = stat(training.pid)
+    assert known is not None
+    shimmed = Shimmed(
+        shim_pid=4194300,
+        shim_started_ticks=1,
+        pid=training.pid,
+        boot_id="another boot",
+        started_ticks=known.started_ticks,
+    )
+    remains = Remains(run_id="test-remains-12")
+    for before in (None, shimmed):
+        remains.remember(before)
+        assert isinstance(gate(remains), GateClear)
+    remains.remember(replace(shimmed, boot_id=boot_id()))
+    held = gate(remains)
+    assert isinstance(held, GateHeld)
+    assert str(training.pid) in held.because
+    until(lambda: gone(training.pid))
+
+
+def test_a_pid_that_is_another_process_now_is_left_alone(
+    started: list[subprocess.Popen[str]],
+) -> None:
+    """Pids come back; the start time tells."""
+    other = python(started, SLEEP)
+    remains = Remains(run_id="test-remains-4", known={other.pid: 1})
+    until(lambda: remains.left() == {})
+    assert isinstance(gate(remains), GateClear)
+    assert other.poll() is None
+
+
+def test_the_tree_is_looked_at_now_and_then() -> None:
+    """Not twice a second: that would cost more than it tells."""
+    remains = Remains(run_id="test-remains-5")
+    remains.follow(None, now=0.0)
+    assert remains.pids == frozenset()
+    remains.follow(os.getpid(), now=1.0)
+    assert os.getpid() in remains.pids
+    remains.known.clear()
+    remains.follow(os.getpid(), now=2.0)
+    assert remains.pids == frozenset()
+
+
+def gpu(*processes: GpuProcess) -> GpuReading:
+    """A GPU of 1,000 bytes."""
+    return GpuReading(uuid="GPU-a", index=0, total_bytes=1000, processes=processes)
+
+
+def test_workers_that_ended_on_the_way_are_forgotten(
+    started: list[subprocess.Popen[str]],
+) -> None:
+    """A loader may start thousands; who still is there, in whatever session, stays."""
+    worker, other = python(started, SLEEP), python(started, SLEEP)
+    ticks = {one.pid: stat(one.pid) for one in (worker, other)}
+    known = {pid: seen.started_ticks for pid, seen in ticks.items() if seen}
+    remains = Remains(run_id="test-remains-10", known=dict(known))
+    worker.kill()
+    worker.communicate(timeout=PATIENCE)
+    remains.follow(os.getpid(), now=1000.0)
+    assert worker.pid not in remains.pids
+    assert {os.getpid(), other.pid} <= remains.pids
+
+
+def test_gpu_memory_of_a_dead_attempt_holds_the_gate() -> None:
+    """The driver may give it back later than the process is gone."""
+    remains = Remains(run_id="test-remains-6", known={4194300: 1})
+    held = gate(remains, gpu(GpuProcess(4194300, "python", 600)))
+    assert isinstance(held, GateHeld)
+    assert "600 bytes of GPU-a" in held.because
+    assert "4194300 (python)" in held.because
+    held = gate(remains, gpu(GpuProcess(4194300, "python", None)))
+    assert isinstance(held, GateHeld)
+    assert isinstance(gate(remains, gpu(GpuProcess(5, "other", 600))), GateClear)
+
+
+def test_a_tenant_holds_the_gate_only_where_that_is_awaited() -> None:
+    """Otherwise it is none of the gate's business."""
+    remains = Remains(run_id="test-remains-7")
+    busy = gpu(GpuProcess(5, "blender", 600))
+    assert isinstance(gate(remains, busy), GateClear)
+    held = gate(remains, busy, awaited=Awaited(tenants_gone=True))
+    assert isinstance(held, GateHeld)
+    assert "5 (blender)" in held.because
+    assert isinstance(gate(remains, awaited=Awaited(tenants_gone=True)), GateClear)
+
+
+def test_room_is_awaited_and_made(tmp_path: Path) -> None:
+    """What is kept only for a look goes first; snapshots never."""
+    for name in ("abandoned", "quarantine", "000000000010-000001"):
+        (tmp_path / name).mkdir()
+    remains = Remains(run_id="test-remains-8")
+    held = gate(remains, awaited=Awaited(room_bytes=1 << 60), disk=tmp_path)
+    assert isinstance(held, GateHeld)
+    assert "are needed" in held.because
+    assert [path.name for path in tmp_path.iterdir()] == ["000000000010-000001"]
+    enough = gate(remains, awaited=Awaited(room_bytes=1), disk=tmp_path)
+    assert isinstance(enough, GateClear)
+    assert room(tmp_path / "missing", wanted=1) == 0
+
+
+def test_a_process_that_is_gone_is_nothing() -> None:
+    """Whatever disappears while it is looked at is no error."""
+    assert Population().families({4194300: None}, now=0.0) == {}
+    assert stat(4194300) is None
+    assert not doomed(4194300)
+    assert not doomed(os.getpid())
+    assert slept_seconds() >= -1.0
+
+
+FREEZER = Path("/sys/fs/cgroup/freezer")
+
+
+@pytest.fixture
+def frozen() -> Iterator[Callable[[int], None]]:
+    """Freezes a process in a v1 freezer cgroup: a real D state."""
+    group = FREEZER / f"trainwarden-test-{os.getpid()}"
+    try:
+        group.mkdir()
+    except OSError:
+        pytest.skip("no v1 freezer cgroup can be made here")
+
+    def freeze(pid: int) -> None:
+        (group / "tasks").write_text(str(pid))
+        (group / "freezer.state").write_text("FROZEN")
+
+    yield freeze
+    (group / "freezer.state").write_text("THAWED")
+    until(lambda: not (group / "tasks").read_text().strip())
+    group.rmdir()
+
+
+def test_what_cannot_die_is_told_once_and_then_let_be(
+    started: list[subprocess.Popen[str]], frozen: Callable[[int], None]
+) -> None:
+    """Frozen it is in D state: SIGKILL waits, and it runs no line of its program any
+    more. Its GPU is named, and the gate is clear for another one."""
+    remains = Remains(run_id="test-remains-9")
+    process = python(started, SLEEP, **{MARKER: "test-remains-9/1"})
+    until(lambda: bool(remains.left()))
+    remains.known[process.pid] = stat(process.pid).started_ticks  # type: ignore[union-attr]  # it lives
+    frozen(process.pid)
+    busy = gpu(GpuProcess(process.pid, "python", 600))
+    said: list[object] = []
+
+    def clear() -> bool:
+        said.append(gate(remains, busy))
+        return isinstance(said[-1], GateClear)
+
+    until(clear)
+    told = [one for one in said if isinstance(one, Unkillable)]
+    assert told == [Unkillable((process.pid,), ("GPU-a",))]
+    assert doomed(process.pid)

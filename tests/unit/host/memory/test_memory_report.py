@@ -1,0 +1,227 @@
+"""A job's memory, on request: asked of a process that answers, or left behind."""
+
+import json
+import os
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from supervisor.cli.commands.memory_command import figure_lines, report_json
+from supervisor.core.memory.figures import MemoryFigures
+from supervisor.host.exporter.allocator_status import completed, gpus_once
+from supervisor.host.memory.memory_report import (
+    MemoryReport,
+    ask,
+    kept_report,
+    live_report,
+)
+from supervisor.wire.memory_answer import Answer, Kept, Variable
+from supervisor.wire.page import MemorySource, PageWriter
+from supervisor.wire.paths import AttemptPaths
+from tests.support.fake_nvml import GIB, FakeNvml
+
+MIB = 2**20
+
+
+def varint(value: int) -> bytes:
+    """A base-128 number."""
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*out, value])
+
+
+def part(number: int, content: bytes) -> bytes:
+    """A field of bytes."""
+    return varint(number << 3 | 2) + varint(len(content)) + content
+
+
+def chunk(address: int, size: int, *, in_use: bool) -> bytes:
+    """A chunk of a ``MemoryDump``."""
+    fields = ((1, address), (2, size), (3, size), (8, int(in_use)))
+    return part(3, b"".join(varint(n << 3) + varint(v) for n, v in fields))
+
+
+MAP = (
+    part(1, b"GPU_0_bfc")
+    + chunk(0x1000, 8 * MIB, in_use=True)
+    + chunk(0x9000, 2 * MIB, in_use=False)
+)
+ANSWER = Answer(
+    reason="asked",
+    step=7,
+    at=1.0,
+    jit=True,
+    variables=(Variable("model:dense/kernel", 6 * MIB, 0x1000),),
+    kept=(Kept("Keeper.kept", "tensor", 2, MIB, "float32 (9,)"),),
+)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> AttemptPaths:
+    """An attempt with a page."""
+    writer = PageWriter(AttemptPaths(tmp_path).page)
+    writer.set(
+        step=7,
+        memory_limit_bytes=20 * MIB,
+        memory_in_use_bytes=8 * MIB,
+        memory_source=int(MemorySource.MAP),
+    )
+    return AttemptPaths(tmp_path)
+
+
+def answer_once(files: AttemptPaths, value: dict[str, Any]) -> threading.Thread:
+    """Answer as training does: at the next step."""
+
+    def work() -> None:
+        deadline = time.monotonic() + 30
+        while not files.memory_request.exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        files.memory_request.unlink()
+        files.memory_map.write_bytes(MAP)
+        partial = files.memory_answer.with_suffix(".tmp")
+        partial.write_text(json.dumps(value))
+        partial.rename(files.memory_answer)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    return thread
+
+
+def test_who_is_asked_answers(files: AttemptPaths) -> None:
+    """The map, its figures, and whose chunk is whose."""
+    thread = answer_once(files, ANSWER.to_json())
+    answer = ask(files, seconds=30)
+    thread.join()
+    assert answer is not None
+    assert answer == ANSWER
+    report = live_report(files, 3, answer)
+    value = report_json("digits", report)
+    assert value["fragmentation"] == 0.0
+    assert (value["attempt"], value["step"], value["source"]) == (3, 7, "map")
+    assert value["pool_bytes"] == 10 * MIB
+    assert value["growth_bytes"] == 10 * MIB
+    assert [one["name"] for one in value["chunks"]] == ["model:dense/kernel", ""]
+    held = {one["what"]: one["bytes"] for one in value["holders"]}
+    assert held == {
+        "variables: model": 6 * MIB,
+        "kept by Keeper.kept: float32 (9,)": MIB,
+        "between steps, by others (input pipeline, caches)": MIB,
+    }
+    lines = figure_lines(report)
+    assert "  allocatable: 10 MiB" in lines
+    assert "fragmentation: 0.0%" in lines
+
+
+def test_an_estimate_is_told_with_what_the_driver_knows(
+    files: AttemptPaths, library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the allocator's map: limit and pool are the driver's, and it is said that
+    it is an estimate."""
+    fake = FakeNvml(library, tmp_path / "script")
+    fake.gpus(1)
+    fake.set({"0.processes": f"{os.getpid()}:{5 * GIB}:{2**32 - 1}"})
+    for name, text in fake.environment.items():
+        monkeypatch.setenv(name, text)
+    PageWriter(files.page).set(
+        pid=os.getpid(),
+        memory_in_use_bytes=4 * GIB,
+        memory_source=int(MemorySource.ESTIMATE),
+    )
+    report = live_report(
+        files, 1, ANSWER, beside=lambda page: completed(page, None, gpus=gpus_once)
+    )
+    value = report_json("digits", report)
+    assert (value["source"], value["limit_bytes"]) == ("estimate", 140 * GIB)
+    assert (value["pool_bytes"], value["free_bytes"]) == (5 * GIB, GIB)
+    assert value["largest_allocatable_bytes"] == 120 * GIB
+    assert value["fragmentation"] is None
+    lines = figure_lines(report)
+    assert "        limit: 140.00 GiB" in lines
+    assert "  allocatable: 120.00 GiB" in lines
+    assert any("an estimate" in line for line in lines)
+
+
+def test_who_does_not_answer(files: AttemptPaths) -> None:
+    """The request is taken back, and the last figures are what there is."""
+    assert ask(files, seconds=0.2) is None
+    assert not files.memory_request.exists()
+    report = kept_report(files, 3)
+    assert (report.live, report.source, report.memory_map) == (False, "map", None)
+    assert report.figures.in_use_bytes == 8 * MIB
+
+
+@pytest.mark.parametrize("trap", ["a link", "a pipe"])
+def test_the_request_leads_nobody_astray(files: AttemptPaths, trap: str) -> None:
+    """Root may ask for somebody's job: a link in their directory makes no file of root's
+    elsewhere, and a pipe holds up nobody."""
+    elsewhere = files.root / "elsewhere"
+    if trap == "a link":
+        files.memory_request.symlink_to(elsewhere)
+    else:
+        os.mkfifo(files.memory_request)
+    with pytest.raises(OSError, match="memory-request"):
+        ask(files, seconds=0.2)
+    assert not elsewhere.exists()
+
+
+def test_an_old_answer_is_none(files: AttemptPaths) -> None:
+    """What was answered before is not taken for the answer."""
+    files.memory_answer.write_text(json.dumps(ANSWER.to_json()))
+    assert ask(files, seconds=0.2) is None
+
+
+def test_what_an_oom_left_behind(files: AttemptPaths) -> None:
+    """The map of the failed request counts."""
+    files.dumps.mkdir()
+    (files.dumps / "oom_GPU_0_bfc.1795271486474869").write_bytes(MAP)
+    report = kept_report(files, 3)
+    assert report.source == "oom"
+    assert report.figures.pool_bytes == 10 * MIB
+
+
+def test_nothing_is_known(tmp_path: Path) -> None:
+    """An attempt without files has a report without figures."""
+    report = kept_report(AttemptPaths(tmp_path), 1)
+    assert report.figures == MemoryFigures()
+    assert figure_lines(report) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "said"), [("estimate", "an estimate"), ("counts", "own counts")]
+)
+def test_an_estimate_is_called_one(source: str, said: str) -> None:
+    """Nobody takes it for the map."""
+    report = MemoryReport(
+        attempt=1,
+        live=True,
+        step=1,
+        source=source,
+        figures=MemoryFigures(in_use_bytes=1),
+        largest_allocatable_bytes=None,
+        memory_map=None,
+        answer=None,
+    )
+    assert said in figure_lines(report)[-1]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"reason": None, "variables": 7},
+        {"variables": [{"name": "x"}]},
+        {"kept": [{"where": 1}]},
+        {"at": "soon"},
+        {"step": [1]},
+    ],
+)
+def test_a_strange_answer_is_none(change: dict[str, Any]) -> None:
+    """Whatever the file holds, it is read or it is not; never an exception."""
+    value = {**ANSWER.to_json(), **change}
+    found = Answer.from_json(value)
+    assert found is None or found.variables == ()
+    assert Answer.from_json({}) is None

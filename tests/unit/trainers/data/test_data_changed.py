@@ -1,0 +1,59 @@
+"""A run does not go on with other data unless it is told to."""
+
+from pathlib import Path
+
+from supervisor.wire.event_file import Kind
+from supervisor.wire.page import Phase
+from tests.support.attempts import Attempts
+from tests.support.zygote import Zygote
+
+SCRIPT = """
+import glob, os, time
+import numpy as np, keras
+
+keras.utils.set_random_seed(1)
+x = np.arange(256, dtype="float32").reshape(64, 4) / 256
+if os.environ.get("CHANGED"):
+    x[0, 0] += 1
+model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+model.compile("sgd", "mse")
+
+class Die(keras.callbacks.Callback):
+    def on_epoch_end(self, epoch, logs=None):
+        if os.environ.get("DIE"):
+            while not glob.glob("snapshots/*6-*[0-9]"):
+                time.sleep(0.01)
+            os._exit(9)
+
+model.fit(x, x[:, :1], batch_size=8, epochs=2, verbose=0, callbacks=[Die()])
+"""
+
+
+def test_changed_data_are_refused_and_accepted_on_request(
+    tmp_path: Path, zygote: Zygote
+) -> None:
+    """One value of one sample differs: refused with 78 before training, and where that
+    is accepted, told. So is, once, that what is needed takes more than the quota."""
+    attempts = Attempts(tmp_path, {"snapshot_every_steps": 3}, zygote=zygote)
+    script = attempts.script(SCRIPT)
+    assert attempts.run(script, environment={"DIE": "1"}).code == 9
+    refused = attempts.run(script, environment={"CHANGED": "1"})
+    assert refused.code == 78
+    (sentence,) = [fields["sentence"] for fields in refused.of(Kind.REFUSED)]
+    assert "not those of the snapshot" in sentence
+    assert "--accept-changes" in sentence
+    assert sentence in refused.err
+    accepted = attempts.run(
+        script,
+        environment={"CHANGED": "1"},
+        accept_changes=True,
+        snapshot_quota_bytes=1,
+    )
+    assert accepted.code == 0, accepted.err
+    told = [fields["sentence"] for fields in accepted.of(Kind.NOTICE)]
+    assert any("not those of the snapshot" in sentence for sentence in told)
+    assert len([one for one in told if "more than the quota" in one]) == 1
+    assert accepted.of(Kind.RESTORED)[0]["step"] == 6
+    # Steps 7 and 8 were done before; the page of the first attempt says so.
+    assert accepted.page.phase_seconds[Phase.REPLAYING] > 0
+    assert accepted.page.phase_seconds[Phase.TRAINING] > 0

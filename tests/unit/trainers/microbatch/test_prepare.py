@@ -1,0 +1,203 @@
+"""What microbatching finds out about a model, tells, and leaves alone."""
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from keras import layers
+
+from tests.support.sliced_models import BATCH, SIZE, X, Y, compiled, dense, prepare
+from trainers.microbatch import prepare as microbatch
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    """Every test makes functions of its own: TensorFlow's hint about that is noise."""
+    tf.get_logger().setLevel("ERROR")
+    yield
+    keras.config.set_dtype_policy("float32")
+    keras.backend.clear_session()
+
+
+def with_noise() -> Any:
+    """Layers that see, or draw, other things in slices."""
+    body = [layers.BatchNormalization(name="norm"), layers.Dropout(0.5, name="drop")]
+    return compiled(keras.Sequential([keras.Input((12,)), *body, layers.Dense(1)]))
+
+
+def test_layers_that_deviate_are_named() -> None:
+    """BatchNormalization and Dropout are told in the record, by their names."""
+    _, events = prepare(with_noise(), X, Y, allow_inexact=True)
+    statistics, noise = events[0][1]["deviations"]
+    assert statistics.startswith("layer 'norm' (BatchNormalization) keeps statistics")
+    assert noise.startswith("layer 'drop' (Dropout) draws random numbers")
+
+
+def test_deviations_can_be_forbidden() -> None:
+    """Where slices would deviate and may not, nothing is changed and one says why."""
+    model = with_noise()
+    with pytest.raises(microbatch.MicrobatchRefusedError, match="'norm'"):
+        prepare(model, X, Y)
+    assert "train_step" not in vars(model)
+
+
+def test_a_frozen_layer_does_not_deviate() -> None:
+    """BatchNormalization that is not trained works the same in slices."""
+    norm = layers.BatchNormalization(trainable=False)
+    model = compiled(keras.Sequential([keras.Input((12,)), norm, layers.Dense(1)]))
+    _, events = prepare(model, X, Y)
+    assert events[0][1]["deviations"] == []
+
+
+class Centred(layers.Layer):
+    """What a sample becomes depends on the others."""
+
+    def call(self, inputs: Any) -> Any:
+        """The inputs less their mean over the batch."""
+        return inputs - keras.ops.mean(inputs, axis=0)
+
+
+def test_coupled_activations_are_told() -> None:
+    """A layer of the user's that mixes samples is found out by what it does."""
+    model = compiled(keras.Sequential([keras.Input((12,)), Centred(), layers.Dense(1)]))
+    _, events = prepare(model, X, Y, allow_inexact=True)
+    (sentence,) = events[0][1]["deviations"]
+    assert "depends on the other samples" in sentence
+
+
+class Stepping(keras.Model):
+    """Has a train step of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dense = layers.Dense(1)
+
+    def call(self, inputs: Any) -> Any:
+        """A line."""
+        return self.dense(inputs)
+
+    def train_step(self, data: Any) -> Any:
+        """Keras' own, but who knows."""
+        return super().train_step(data)
+
+
+def test_what_cannot_be_sliced_is_said() -> None:
+    """A model with its own train_step, or a fixed batch, is left alone, with a word."""
+    fixed = compiled(
+        keras.Sequential([keras.Input(batch_shape=(50, 12)), layers.Dense(1)])
+    )
+    for model, word in ((compiled(Stepping()), "train_step"), (fixed, "exactly 50")):
+        prepared, events = prepare(model, X, Y)
+        assert prepared.slices == 1
+        assert prepared.mode is None
+        ((kind, fields),) = events
+        assert kind == "notice"
+        assert word in fields["sentence"]
+        assert "make_train_function" not in vars(model)
+
+
+def test_what_cannot_be_sliced_and_never_fitted_is_refused() -> None:
+    """Where no step was ever done, another try with the same batch is not worth it."""
+    for ceiling in (None, 50):
+        model = compiled(Stepping())
+        wanted = {"calibrate": True, "slice_ceiling": ceiling, "hopeless": True}
+        if ceiling is None:
+            prepared, _ = prepare(model, X, Y, **wanted)
+            assert prepared.slices == 1
+            continue
+        with pytest.raises(microbatch.MicrobatchRefusedError) as caught:
+            prepare(model, X, Y, **wanted)
+        assert "a batch of 50 samples does not fit" in str(caught.value)
+        assert "Stepping has a train_step of its own" in str(caught.value)
+        assert "take a smaller batch in the script" in str(caught.value)
+
+
+def test_without_a_plan_nothing_is_touched() -> None:
+    """No slice and no calibration: the model is left as it is, the data unread."""
+    model = compiled(dense())
+    before = dict(vars(model))
+    prepared = microbatch.prepare(
+        model,
+        slice_size=None,
+        calibrate=False,
+        slice_ceiling=None,
+        memory_limit_bytes=None,
+        allow_inexact=True,
+        first_batch=lambda: pytest.fail("the data were read"),
+        report=lambda *_, **__: pytest.fail("something was reported"),
+    )
+    prepared.restore()
+    assert vars(model) == before
+    assert (prepared.slices, prepared.size) == (1, None)
+
+
+def fingerprint(model: Any) -> list[Any]:
+    """All state that a look at the model must leave alone."""
+    context_draw = tf.random.uniform([4]).numpy().tolist()
+    variables = [*model.variables, *model.metrics_variables]
+    return [
+        [variable.numpy().tolist() for variable in variables],
+        [variable.numpy().tolist() for variable in model.optimizer.variables],
+        random.random(),  # noqa: S311  # a probe of the state
+        np.random.rand(4).tolist(),  # noqa: NPY002  # a probe of the global state
+        context_draw,
+        keras.random.uniform((4,)).numpy().tolist(),
+    ]
+
+
+def test_looking_at_a_model_leaves_no_trace() -> None:
+    """Weights, statistics, metrics, seeds and all random states are as before."""
+    prints = []
+    for look in (False, True):
+        keras.utils.set_random_seed(7)
+        model = with_noise()
+        model.fit(X[:100], Y[:100], batch_size=BATCH, verbose=0)
+        keras.utils.set_random_seed(8)
+        if look:
+            prepared, _ = prepare(model, X, Y, allow_inexact=True)
+            prepared.restore()
+        prints.append(fingerprint(model))
+    assert prints[0] == prints[1]
+
+
+def test_a_second_fit_does_not_trace_again() -> None:
+    """fit in a loop over epochs uses the sliced train function made for the first."""
+    traces = []
+
+    class Counting(layers.Layer):
+        def call(self, inputs: Any) -> Any:
+            if not isinstance(inputs, keras.KerasTensor) and not tf.executing_eagerly():
+                traces.append(1)
+            return inputs
+
+    model = compiled(
+        keras.Sequential([keras.Input((12,)), Counting(), layers.Dense(1)])
+    )
+    counts = []
+    for size in (SIZE, SIZE, 25):
+        prepared, _ = prepare(model, X, Y, slice_size=size)
+        model.fit(X, Y, batch_size=BATCH, verbose=0)
+        prepared.restore()
+        counts.append(len(traces))
+    assert counts[0] > 0
+    assert counts == counts[:1] * 3
+    assert model.train_function is None
+    assert "train_step" not in vars(model)
+
+
+def test_without_figures_a_calibration_takes_half() -> None:
+    """Where the allocator keeps no figures, at most half of what failed is the plan."""
+    prepared, _ = prepare(
+        compiled(dense()),
+        X,
+        Y,
+        slice_size=None,
+        calibrate=True,
+        slice_ceiling=40,
+        memory_limit_bytes=10**9,
+    )
+    assert (prepared.size, prepared.slices) == (17, 3)

@@ -1,0 +1,138 @@
+"""What goes wrong inside of ``fit``, and what is said of it."""
+
+import signal
+from pathlib import Path
+
+from supervisor.wire.event_file import Kind
+from tests.support.attempts import Attempts, Outcome
+from trainers.process import framework_setup
+
+SCRIPT = """
+import os, resource, signal, sys, threading, time
+import numpy as np
+import keras
+import trainers
+
+assert trainers.WHO == "the project's own"
+
+keras.utils.set_random_seed(1)
+x = np.random.rand(64, 200).astype("float32")
+y = x[:, :1]
+
+def make():
+    model = keras.Sequential([keras.layers.Dense(int(os.environ.get("WIDTH", "500"))),
+                              keras.layers.Dense(1)])
+    model.compile("adam", "mse", jit_compile=False)
+    return model
+
+def settle():
+    for thread in threading.enumerate():
+        if thread.name == "trainwarden-saver":
+            thread._target.__self__.wait()  # it lives on: for its work
+
+class FullDisk(keras.callbacks.Callback):
+    # no file can grow beyond 200 kB during the third and fourth step
+    def on_train_batch_end(self, batch, logs=None):
+        settle()
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        size = 200_000 if batch in (2, 3) else limits[1]
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+
+class Inner(keras.callbacks.Callback):
+    def on_epoch_end(self, epoch, logs=None):
+        make().fit(x[:8], y[:8], verbose=0)
+
+class Unsavable(keras.callbacks.Callback):
+    def __init__(self):
+        super().__init__()
+        self.lines = (line for line in "abc")
+
+model = make()
+model.train_on_batch(x[:4], y[:4])
+model.train_on_batch(x[:4], y[:4])
+model.fit(x, y, batch_size=8, epochs=1, verbose=0,
+          callbacks=[FullDisk(), Inner(), Unsavable()])
+
+def batches():
+    while True:
+        yield x[:8], y[:8]
+
+class Fails(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        if batch == 2:
+            raise MemoryError("too large")
+
+try:
+    model.fit(x, y, batch_size=16, verbose=0, callbacks=[Fails()])
+except MemoryError:
+    model.fit(batches(), steps_per_epoch=5, verbose=0)
+
+class Stuck(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        if batch == 3:
+            settle()
+            os.kill(os.getpid(), signal.SIGTERM)  # asks for a drain
+            time.sleep(0.2)
+            os.kill(os.getpid(), signal.SIGTERM)  # the same request, by another way
+            time.sleep(2.2)
+            print("still there", flush=True)
+            os.kill(os.getpid(), signal.SIGTERM)  # and this one does not wait
+            time.sleep(60)
+
+model.fit(x, y, batch_size=8, epochs=2, verbose=0, callbacks=[Stuck()])
+"""
+
+
+def sentences(outcome: Outcome, kind: str) -> str:
+    """All sentences of one kind of records."""
+    return "\n".join(fields["sentence"] for fields in outcome.of(kind))
+
+
+def test_what_goes_wrong_is_told_and_training_goes_on(tmp_path: Path) -> None:
+    """A full disk, a failed fit that the script tries again, a fit in a fit, a
+    generator, a callback that cannot be saved, a second SIGTERM: each is told, also in
+    a project with a package ``trainers`` of its own. Then a model that is not the
+    snapshot's is refused before it trains."""
+    options = {"snapshot_every_steps": 2, "memory_limit_bytes": 400 * 2**20}
+    attempts = Attempts(tmp_path, options)
+    allocator = {
+        "TF_CPU_ALLOCATOR_USE_BFC": "1",
+        "TF_CPU_BFC_MEM_LIMIT_IN_MB": "400",
+    }
+    attempts.script('WHO = "the project\'s own"', "trainers/__init__.py")
+    script = attempts.script(SCRIPT)
+    outcome = attempts.run(script, environment=allocator)
+    assert outcome.code == -signal.SIGTERM, outcome.err
+    assert outcome.out.endswith("still there\n")
+    failed = outcome.of(Kind.SNAPSHOT_FAILED)
+    assert [record["step"] for record in failed] == [4]
+    assert failed[0]["errno"] is not None
+    steps = [record["step"] for record in outcome.of(Kind.SNAPSHOT)]
+    assert steps == [2, 6, 8, 8, 10, 13, 15, 16, 18]
+    assert [fields["step"] for fields in outcome.of(Kind.FIT_ENDED)] == [8, 16]
+    assert "train_on_batch" in sentences(outcome, Kind.NOTICE)
+    assert "a fit inside a fit" in sentences(outcome, Kind.NOTICE)
+    assert "Python generator" in sentences(outcome, Kind.PROMISE)
+    assert "Unsavable keeps builtins.generator in lines" in sentences(
+        outcome, Kind.PROMISE
+    )
+    assert outcome.of(Kind.PEAK)[0]["peak_bytes"] > 1_000_000
+    assert outcome.of(Kind.PEAK)[0]["slice_size"] == 8
+    assert outcome.of(Kind.DRAINED) == []
+    assert outcome.page.memory_limit_bytes == 400 * 2**20
+
+    other = attempts.run(script, environment={**allocator, "WIDTH": "501"})
+    assert other.code == 78
+    assert "is not that of the snapshot" in sentences(other, Kind.REFUSED)
+    assert "shape" in other.err
+
+
+def test_versions_we_do_not_know_are_refused_in_a_sentence() -> None:
+    """The sentence names the version found and the one that is needed."""
+    known = {"tensorflow": "2.21.0", "keras": "3.15.1"}
+    assert framework_setup.unsupported(known) is None
+    sentence = framework_setup.unsupported({**known, "keras": "3.150.0"})
+    assert sentence is not None
+    assert "keras 3.150.0 is not supported" in sentence
+    assert "3.15.x is needed" in sentence
+    assert framework_setup.unsupported({**known, "tensorflow": None}) is not None

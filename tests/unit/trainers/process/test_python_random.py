@@ -1,0 +1,98 @@
+"""Whoever draws from the global generators ahead of training: as it belongs to a step."""
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from trainers.process import python_random
+from trainers.process.python_random import LOOKED_AT, Ahead
+
+
+@pytest.fixture(autouse=True)
+def seeded() -> None:
+    """Each test draws the same."""
+    random.seed(3)
+    np.random.seed(3)  # noqa: NPY002  # the global one
+
+
+def draw() -> tuple[float, float]:
+    """One number of each generator."""
+    return random.random(), np.random.random()  # noqa: NPY002, S311  # the global ones
+
+
+def put(state: python_random.State | None) -> None:
+    """Let both stand so."""
+    assert state is not None
+    python_random.put_back(state)
+
+
+def asked(
+    ahead: Ahead, numbers: range, *, trained: int = 0
+) -> list[tuple[float, float]]:
+    """What the batches ``numbers`` drew."""
+    drawn = []
+    for number in numbers:
+        with ahead.asked(number, trained=trained):
+            drawn.append(draw())
+    return drawn
+
+
+def test_each_batch_is_drawn_again_as_it_was() -> None:
+    """Of those that are not trained yet; after the last of them nothing is kept."""
+    ahead = Ahead()
+    drawn = asked(ahead, range(LOOKED_AT + 9), trained=4)
+    for number in (4, 9, LOOKED_AT + 8):
+        put(ahead.at(number))
+        assert draw() == drawn[number]
+    assert ahead.at(3) is None
+    assert ahead.at(LOOKED_AT + 9) is None
+    assert not ahead.shared
+
+
+def test_who_draws_nothing_is_not_asked_for_long() -> None:
+    """And the generators stand as they stand: a callback may draw from them."""
+    ahead = Ahead()
+    for number in range(LOOKED_AT + 3):
+        draw()
+        with ahead.asked(number, trained=0):
+            pass
+    assert not ahead.draws
+    assert ahead.at(2) is None
+
+
+def test_two_who_draw_are_told() -> None:
+    """Who comes first is a matter of timing."""
+    ahead = Ahead()
+    asked(ahead, range(2))
+    draw()
+    asked(ahead, range(2, 4))
+    assert ahead.shared
+
+
+def test_what_draws_between_two_passes_is_no_other() -> None:
+    """A data set's own ``on_epoch_end``, or a callback's."""
+    ahead = Ahead()
+    asked(ahead, range(2))
+    draw()
+    ahead.begin()
+    asked(ahead, range(2))
+    assert not ahead.shared
+
+
+@pytest.mark.parametrize("kind", ["MT19937", "PCG64"])
+def test_a_batch_to_measure_with_draws_nothing(kind: str) -> None:
+    """Whichever bit generator NumPy was given."""
+    numpy: Any = np.random  # its stubs lack these names
+    bits = numpy.get_bit_generator()
+    numpy.set_bit_generator(getattr(np.random, kind)(1))
+    try:
+        before = python_random.state()
+        with python_random.untouched():
+            first = draw()
+            assert not python_random.same(before, python_random.state())
+        assert python_random.same(before, python_random.state())
+        assert draw() == first
+    finally:
+        numpy.set_bit_generator(bits)

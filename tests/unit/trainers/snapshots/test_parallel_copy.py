@@ -1,0 +1,59 @@
+"""A copy by several threads is the same copy."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trainers.snapshots import parallel_copy, tensor_image
+
+MIB = 1024 * 1024
+
+
+@pytest.fixture(autouse=True)
+def four_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also on a machine with one."""
+    monkeypatch.setattr(parallel_copy, "_cores", lambda: 4)
+
+
+def arrays(sizes: list[int], dtype: str) -> list[np.ndarray]:
+    """Arrays of so many bytes, each byte another."""
+    rng = np.random.default_rng(len(sizes))
+    kind = tensor_image.numpy_dtype(dtype)
+    return [
+        rng.integers(0, 256, size - size % 8, dtype=np.uint8).view(kind)
+        for size in sizes
+    ]
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.lists(st.integers(0, 5 * MIB), max_size=6),
+    st.sampled_from(["float32", "int8", "bool", "bfloat16", "complex64"]),
+)
+def test_every_byte_arrives(sizes: list[int], dtype: str) -> None:
+    """Whatever the sizes, down to none."""
+    values = arrays(sizes, dtype)
+    places = [np.zeros_like(value) for value in values]
+    parallel_copy.copy_all(list(zip(places, values, strict=True)))
+    for to, value in zip(places, values, strict=True):
+        assert to.tobytes() == value.tobytes()
+
+
+def test_arrays_that_do_not_lie_in_one_piece_are_copied_whole() -> None:
+    """A transposed source, and a scalar beside it."""
+    value = np.arange(3 * MIB, dtype=np.float32).reshape(3, MIB).T
+    to, scalar = np.zeros((MIB, 3), np.float32), np.zeros((), np.int64)
+    parallel_copy.copy_all([(to, value), (scalar, np.array(7))])
+    assert np.array_equal(to, value)
+    assert scalar == 7
+
+
+@pytest.mark.parametrize("shape", [(2, MIB), (4, MIB)])
+def test_another_dtype_is_refused_by_whichever_thread(shape: tuple[int, ...]) -> None:
+    """Nothing is converted in silence, in a small copy and in one by many."""
+    pairs = [
+        (np.zeros(shape, np.float32), np.zeros(shape, np.float64)) for _ in range(4)
+    ]
+    with pytest.raises(TypeError, match="Cannot cast"):
+        parallel_copy.copy_all(pairs)

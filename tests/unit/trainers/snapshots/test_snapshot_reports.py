@@ -1,0 +1,68 @@
+"""What is told of snapshots in memory, of which there may be many."""
+
+from typing import Any
+
+from supervisor.host.telemetry.attempt_telemetry import MOST_AT_ONCE, AttemptView, fold
+from supervisor.wire.event_file import Kind, Record
+from supervisor.wire.manifest import DURABLE, MEMORY
+from tests.support.snapshot_tiers import manifest
+from trainers.snapshots.snapshot_reports import SnapshotNews
+from trainers.snapshots.writer import Saved
+
+
+class Told:
+    """What was told, as the supervisor reads it."""
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+        self.news = SnapshotNews(self._say)
+        self.step = 0
+
+    def _say(self, **fields: Any) -> None:
+        self.records.append(Record(Kind.SNAPSHOT, 0, fields))
+
+    def taken(self, now: float, tier: str = MEMORY) -> None:
+        """The next snapshot is whole."""
+        self.step += tier == MEMORY
+        saved = Saved(manifest(self.step, 1), None, None, 0.0, 0.0, 8, tier)
+        self.news.taken(saved, now=now)
+
+    @property
+    def steps(self) -> list[tuple[str, int]]:
+        """Tier and step of each record."""
+        return [(r.fields["tier"], r.fields["step"]) for r in self.records]
+
+    def counted(self) -> dict[str, int]:
+        """Snapshots by tier, by all records together."""
+        return dict(fold(AttemptView(), self.records).tiers.snapshots)
+
+
+def test_snapshots_in_memory_are_told_together() -> None:
+    """One record a second, of the newest of them, counts all since the last."""
+    told = Told()
+    for now in (10.0, 10.3, 10.6, 10.9, 11.2, 11.5):
+        told.taken(now)
+    assert told.steps == [(MEMORY, 1), (MEMORY, 5)]
+    assert told.counted() == {MEMORY: 5}
+    told.taken(60.0)
+    assert told.steps[2:] == [(MEMORY, 7)]
+    assert told.counted() == {MEMORY: 7}
+
+
+def test_what_is_on_disk_is_told_at_once_and_of_memory_first() -> None:
+    """A fit that is over, or drained, has told of all its snapshots."""
+    told = Told()
+    for now in (10.0, 10.3):
+        told.taken(now)
+    told.taken(10.4, DURABLE)
+    told.taken(10.5, DURABLE)
+    assert told.steps == [(MEMORY, 1), (MEMORY, 2), (DURABLE, 2), (DURABLE, 2)]
+    assert told.counted() == {MEMORY: 2, DURABLE: 2}
+
+
+def test_nobody_can_count_for_more_than_there_may_be() -> None:
+    """A number that is none, or beyond all reason, does no harm."""
+    for number, count in ((-3, 1), ("9", 1), (10**400, MOST_AT_ONCE)):
+        record = Record(Kind.SNAPSHOT, 0, {"tier": MEMORY, "snapshots": number})
+        view = fold(AttemptView(), [record])
+        assert view.tiers.snapshots == {MEMORY: count}

@@ -1,0 +1,113 @@
+"""Objects of the script's own classes are state, also where only a closure has them."""
+
+import argparse
+import enum
+import json
+import random
+import types
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+
+from trainers.state import object_state
+from trainers.state.decode import Decoder
+from trainers.state.encode import Encoder, UnencodableError
+
+
+class Mode(enum.Enum):
+    """What an object may be in."""
+
+    WARM = 1
+    COLD = 2
+
+
+class Tracker:
+    """Refers to something that it does not own."""
+
+    def __init__(self, owner: object) -> None:
+        self.owner = owner
+        self.seen: list[float] = []
+        self.mode = Mode.COLD
+
+    def add(self, value: float) -> None:
+        """Change state of each kind."""
+        self.seen.append(value)
+        self.mode = Mode.WARM
+
+
+@dataclass
+class Best:
+    """With an object inside."""
+
+    step: int = 0
+    rng: random.Random = field(default_factory=random.Random)
+    weights: np.ndarray | None = None
+    inner: Tracker | None = None
+
+
+class Derived(argparse.Namespace):
+    """Its class is the script's, what it inherits is not."""
+
+
+def is_module(value: object) -> bool:
+    """What the objects here may refer to."""
+    return isinstance(value, types.ModuleType)
+
+
+def saved(value: object) -> Callable[[object], Any]:
+    """``value`` through JSON; called with what there is, gives it back into that."""
+    encoder = Encoder("x/", array_of=lambda _value: None, refers=is_module)
+    text = json.dumps(encoder.encode(value))
+    stored = {tensor.name: tensor.read().copy() for tensor in encoder.tensors}
+    decoder = Decoder(stored, assign=lambda _existing, array, _kind: array)
+    return lambda existing: decoder.decode(json.loads(text), existing=existing)
+
+
+def test_attributes_come_back_in_place() -> None:
+    """In the object that is there, which keeps what it refers to."""
+    tracker = Tracker(json)
+    tracker.add(1.5)
+    give_back = saved(tracker)
+    anew = Tracker(json)
+    seen = anew.seen
+    assert give_back(anew) is anew
+    assert (anew.seen, anew.mode, anew.owner) == ([1.5], Mode.WARM, json)
+    assert anew.seen is seen
+
+
+def test_objects_in_objects_and_lists() -> None:
+    """Each into the one in its place; what is not there is made without its
+    ``__init__``."""
+    best = Best(3, weights=np.arange(3.0), inner=Tracker(None))
+    assert best.inner is not None
+    best.inner.add(2.0)
+    give_back = saved([best, Tracker(json)])
+    expected = best.rng.random()
+    kept = Tracker(json)
+    there: list[Any] = [Best(), kept]
+    found = give_back(there)
+    assert found is there
+    assert found[1] is kept
+    assert kept.owner is json
+    assert (found[0].step, found[0].inner.seen) == (3, [2.0])
+    assert found[0].weights.tolist() == [0.0, 1.0, 2.0]
+    assert found[0].rng.random() == expected
+    assert saved(best)(None).step == 3
+
+
+@pytest.mark.parametrize(
+    "value", [argparse.Namespace(a=1), Derived(), object(), KeyError("x"), Tracker]
+)
+def test_classes_of_others_are_not_looked_into(value: object) -> None:
+    """Nobody knows what they mean by their attributes."""
+    assert not object_state.is_own(value)
+
+
+def test_what_an_object_holds_and_nobody_can_save_is_told() -> None:
+    """By its type."""
+    tracker = Tracker(number for number in range(3))
+    with pytest.raises(UnencodableError, match="generator"):
+        saved(tracker)

@@ -1,0 +1,1 @@
+"""Keras on TensorFlow: the only place for private names of either."""

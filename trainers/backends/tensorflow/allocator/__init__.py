@@ -1,0 +1,1 @@
+"""TensorFlow's allocator, read from inside the process."""

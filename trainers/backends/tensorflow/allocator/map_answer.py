@@ -1,0 +1,82 @@
+"""Answering who asks for the allocator's map, and leaving it behind after an OOM."""
+
+import contextlib
+import json
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+
+from supervisor.wire.memory_answer import ASKED, OUT_OF_MEMORY, Answer, Variable
+from supervisor.wire.paths import AttemptPaths
+from trainers.backends.tensorflow.allocator import memory_owners
+from trainers.backends.tensorflow.allocator.native_ops import Ops
+from trainers.process.attempt_reporting import Attempt
+
+
+def wanted(paths: AttemptPaths) -> bool:
+    """Whether somebody asks. Takes 2 µs."""
+    return paths.memory_request.exists()
+
+
+def give(attempt: Attempt, ops: Ops | None, run: Any, *, step: int) -> None:
+    """Answer. What cannot be told is not answered; training goes on."""
+    with contextlib.suppress(Exception):  # whatever a script's objects may do
+        attempt.paths.memory_request.unlink(missing_ok=True)
+        model = getattr(run, "model", None)
+        frame = sys._getframe()  # noqa: SLF001  # inspect's own way
+        answer = Answer(
+            reason=ASKED,
+            step=step,
+            at=time.time(),
+            jit=bool(getattr(model, "jit_compile", False)),
+            variables=tuple(
+                [] if model is None else memory_owners.variables_of(model, ops)
+            ),
+            kept=tuple(
+                memory_owners.kept(
+                    [*memory_owners.roots_of_fit(run), *memory_owners.roots_of(frame)]
+                )
+            ),
+        )
+        _leave(attempt.paths, b"" if ops is None else ops.map(), answer)
+
+
+def at_crash(
+    error: BaseException, attempt: Attempt, run: Any, variables: Sequence[Variable]
+) -> None:
+    """The last word of a process that ran out of memory, if ``error`` says so.
+
+    ``variables``: as they were known before, with their addresses; now an operation
+    might find no memory for its result. The map at the failure is in TensorFlow's own dump.
+    """
+    exhausted = (tf.errors.ResourceExhaustedError, tf.errors.InternalError, MemoryError)
+    if not isinstance(error, exhausted):
+        return
+    with contextlib.suppress(Exception):  # as above
+        model = getattr(run, "model", None)
+        roots = memory_owners.roots_of_traceback(error.__traceback__)
+        answer = Answer(
+            reason=OUT_OF_MEMORY,
+            step=attempt.steps_here,
+            at=time.time(),
+            jit=bool(getattr(model, "jit_compile", False)),
+            variables=tuple(variables or memory_owners.variables_of(model, None)),
+            kept=tuple(memory_owners.kept([*memory_owners.roots_of_fit(run), *roots])),
+        )
+        _leave(attempt.paths, b"", answer)
+
+
+def _leave(paths: AttemptPaths, memory_map: bytes, answer: Answer) -> None:
+    _put(paths.memory_map, memory_map)
+    _put(paths.memory_answer, json.dumps(answer.to_json()).encode())
+
+
+def _put(path: Path, content: bytes) -> None:
+    """Whole or not at all; a power cut may lose it, which is worth no wait."""
+    temporary = path.with_name(f".{path.name}.tmp")
+    temporary.write_bytes(content)
+    temporary.rename(path)

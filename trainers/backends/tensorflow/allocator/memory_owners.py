@@ -1,0 +1,200 @@
+"""Who holds what: the model's variables, and what the script keeps in its containers.
+
+The allocator's map knows sizes and addresses, not names (TensorFlow's wheels are built
+without ``TENSORFLOW_MEM_DEBUG``). Variables are matched by the address of their value.
+What a script keeps is found by following its own names: globals, locals of the frames
+on the stack, attributes, closures, generators. Not by asking the garbage collector for
+all containers: among those are tuples that somebody is still filling, and to look into
+one of them is a segmentation fault.
+"""
+
+import math
+import sys
+import time
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import FrameType, FunctionType, GeneratorType, ModuleType, TracebackType
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from supervisor.wire.memory_answer import MOST, Kept, Variable
+from trainers.backends.tensorflow import fit_compat as seams
+from trainers.backends.tensorflow import memory_compat, tensor_values
+from trainers.backends.tensorflow.allocator.native_ops import Ops
+
+NAMED = 8
+"""So many containers are told of, the largest ones."""
+NOTABLE_BYTES = 2**20
+"""A container that keeps less is not told of."""
+MOST_OBJECTS = 500_000
+MOST_SECONDS = 1.0
+"""Where a search ends that finds no end."""
+
+LIBRARIES = frozenset(
+    {"builtins", "keras", "numpy", "supervisor", "tensorflow", "threading", "trainers"}
+)
+"""Objects of their classes are not looked into."""
+
+Root = tuple[str, Any]
+"""Where to begin: a name, and what it stands for."""
+
+
+def variables_of(model: Any, ops: Ops | None) -> list[Variable]:
+    """The variables that ``model`` trains with, the largest first."""
+    found = [_variable(name, one, ops) for name, one in seams.variables(model)]
+    return sorted(found, key=lambda one: -one.bytes)[:MOST]
+
+
+def _variable(name: str, variable: Any, ops: Ops | None) -> Variable:
+    inner = tensor_values.tensor_of(variable)
+    size = math.prod(inner.shape) * inner.dtype.size
+    address = None
+    if ops is not None and size:
+        address = ops.address(memory_compat.value_of(inner))[0]
+    return Variable(name, size, address)
+
+
+def roots_of(frame: FrameType | None) -> list[Root]:
+    """The script's globals, and the locals of its frames from ``frame`` outwards."""
+    script = sys.modules["__main__"]
+    found: list[Root] = [(f"__main__.{k}", v) for k, v in list(vars(script).items())]
+    while frame is not None:
+        if _is_the_scripts(frame.f_globals.get("__name__")):
+            found += _locals_of(frame)
+        frame = frame.f_back
+    return found
+
+
+def roots_of_traceback(trace: TracebackType | None) -> list[Root]:
+    """... and of the frames that an exception came through."""
+    found = roots_of(None)
+    while trace is not None:
+        if _is_the_scripts(trace.tb_frame.f_globals.get("__name__")):
+            found += _locals_of(trace.tb_frame)
+        trace = trace.tb_next
+    return found
+
+
+def roots_of_fit(run: Any) -> list[Root]:
+    """Its callbacks, and where its data come from."""
+    adapter = getattr(getattr(run, "iterator", None), "data_adapter", None)
+    inside = list(_parts(adapter))
+    ours = [value for value in inside if type(value).__module__.startswith("trainers.")]
+    inside += [value for one in ours for value in _parts(one)]
+    return [
+        ("callbacks", getattr(run, "callbacks", None)),
+        *(("data", value) for value in inside),
+    ]
+
+
+def _parts(value: Any) -> Iterator[Any]:
+    """The values of its attributes."""
+    yield from list(vars(value).values()) if hasattr(value, "__dict__") else ()
+
+
+def _locals_of(frame: FrameType) -> list[Root]:
+    if frame.f_locals is frame.f_globals:  # that of a module: named as globals
+        return []
+    owner = frame.f_code.co_qualname if hasattr(frame.f_code, "co_qualname") else ""
+    return [(f"{owner}.{name}", value) for name, value in frame.f_locals.items()]
+
+
+def _is_the_scripts(module: Any) -> bool:
+    return str(module).partition(".")[0] not in LIBRARIES
+
+
+@dataclass
+class _Held:
+    """What one name keeps."""
+
+    where: str
+    kind: str
+    count: int = 0
+    bytes: int = 0
+    largest: int = -1
+    example: str = ""
+
+    def add(self, value: Any) -> None:
+        """Count one more."""
+        size = _bytes(value)
+        self.count += 1
+        self.bytes += size
+        if size > self.largest:
+            self.largest = size
+            self.example = f"{value.dtype.name} {tuple(value.shape)}"
+
+
+def kept(roots: list[Root]) -> list[Kept]:
+    """The names that keep most arrays and tensors; each of those counts once."""
+    held: dict[tuple[str, str], _Held] = {}
+    seen = {id(held)}
+    waiting, until = deque(roots), time.thread_time() + MOST_SECONDS
+    while waiting and len(seen) < MOST_OBJECTS and time.thread_time() < until:
+        name, value = waiting.popleft()
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        kind = _kind(value)
+        if kind is None:
+            waiting.extend(_inside(name, value))
+        else:
+            held.setdefault((name, kind), _Held(name, kind)).add(value)
+    found = sorted(held.values(), key=lambda one: -one.bytes)
+    return [
+        Kept(one.where, one.kind, one.count, one.bytes, one.example)
+        for one in found[:NAMED]
+        if one.bytes >= NOTABLE_BYTES
+    ]
+
+
+def _inside(name: str, value: Any) -> Iterator[Root]:
+    """What ``value`` refers to: what lies in a container goes by its name."""
+    kind = type(value)
+    if kind is dict:
+        yield from ((name, one) for one in list(value.values()))
+    elif kind in (list, tuple, deque, set, frozenset):
+        yield from ((name, one) for one in list(value))
+    elif kind is FunctionType:
+        yield from _closure(value)
+    elif kind is GeneratorType:
+        frame = value.gi_frame
+        yield from () if frame is None else _locals_of(frame)
+    elif _is_the_scripts(kind.__module__) and not issubclass(kind, (type, ModuleType)):
+        yield from _attributes(value, kind)
+
+
+def _closure(function: FunctionType) -> Iterator[Root]:
+    for name, cell in zip(
+        function.__code__.co_freevars, function.__closure__ or (), strict=True
+    ):
+        try:
+            yield f"{function.__qualname__}.{name}", cell.cell_contents
+        except ValueError:  # empty
+            continue
+
+
+def _attributes(value: Any, kind: type) -> Iterator[Root]:
+    """Those of the object and of its class."""
+    try:
+        own = dict(object.__getattribute__(value, "__dict__"))
+    except AttributeError:
+        own = {}
+    for name, one in {**vars(kind), **own}.items():
+        yield f"{kind.__name__}.{name}", one
+
+
+def _kind(value: Any) -> str | None:
+    kind = type(value)  # not isinstance: a proxy may do anything when asked its class
+    if issubclass(kind, np.ndarray):
+        return "array" if value.base is None else None  # a view keeps no memory
+    eager = issubclass(kind, tf.Tensor) and hasattr(kind, "_numpy")
+    return "tensor" if eager else None
+
+
+def _bytes(value: Any) -> int:
+    if isinstance(value, np.ndarray):
+        return value.nbytes
+    return math.prod(value.shape) * value.dtype.size

@@ -1,0 +1,169 @@
+"""The allocator's operations as functions: its figures, its map, whose chunk is whose.
+
+They are built in the background at first use; until then, and where they cannot be
+built, there are none, and the figures are an estimate (``probe``).
+"""
+
+import os
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+
+from trainers.backends.tensorflow.allocator import op_build, peak_readings
+
+SWITCH = "TRAINWARDEN_ALLOCATOR_MAP"
+"""``off`` in this environment variable: nothing is built, and nothing loaded."""
+
+UNKNOWN = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """What the allocator says, in bytes; None: not known.
+
+    Peak and largest request count from when the peak was last reset.
+    """
+
+    mapped: bool
+    """Whether there is a map; without one, chunks, pool and largest free are None."""
+    chunks: int | None
+    limit: int | None
+    pool: int | None
+    in_use: int | None
+    largest_free: int | None
+    peak: int | None
+    largest_request: int | None
+    requests: int | None
+
+    @property
+    def largest_allocatable(self) -> int | None:
+        """The largest block that could be had now with none freed before; None: there
+        is no map, or no limit."""
+        if self.limit is None or self.pool is None or self.largest_free is None:
+            return self.largest_free
+        return max(self.largest_free, self.limit - self.pool)
+
+
+class Ops:
+    """A loaded library. Call its functions between steps, never inside of one."""
+
+    def __init__(self, library: Path) -> None:
+        """Load ``library``. Raises tensorflow.errors.NotFoundError."""
+        self._ops = tf.load_op_library(str(library))
+        self._device = peak_readings.device()
+
+    def figures(self) -> Figures:
+        """The allocator now. Takes 0.1 ms with some hundred chunks."""
+        with tf.device(self._device):
+            found = self._ops.trainwarden_allocator_figures().numpy().tolist()
+        known = [None if value == UNKNOWN else value for value in found[1:]]
+        names = (
+            "chunks", "limit", "pool", "in_use", "largest_free", "peak",
+            "largest_request", "requests",
+        )  # fmt: skip
+        return Figures(mapped=bool(found[0]), **dict(zip(names, known, strict=True)))
+
+    def map(self) -> bytes:
+        """The ``MemoryDump`` protobuf of the allocator now; empty: it has no map."""
+        with tf.device(self._device):
+            content: bytes = self._ops.trainwarden_allocator_map().numpy()
+        return content
+
+    def address(self, tensor: Any) -> tuple[int, int]:
+        """Where the tensor's values lie, and their bytes."""
+        start, size = self._ops.trainwarden_tensor_address(tensor).numpy().tolist()
+        return start, size
+
+
+def recipe() -> op_build.Recipe:
+    """What the running TensorFlow needs."""
+    about = sorted(tf.sysconfig.get_build_info().items())
+    parts = (tf.version.VERSION, tf.version.GIT_VERSION, tf.version.COMPILER_VERSION)
+    return op_build.Recipe(
+        version=repr((*parts, about)),
+        flags=tuple(tf.sysconfig.get_compile_flags()),
+        libraries=tf.sysconfig.get_lib(),
+    )
+
+
+class Native:
+    """The operations of this process: asked for at once, there when they are built."""
+
+    def __init__(self, notice: Callable[[str], None]) -> None:
+        """``notice``: tells the person who runs this, where there is news."""
+        self._notice = notice
+        self._thread: threading.Thread | None = None
+        self._built: Path | op_build.Failure | None = None
+        self._ops: Ops | None = None
+
+    def ask(self, environment: Mapping[str, str] = os.environ) -> None:
+        """Have them built, in the background, unless somebody has already."""
+        if self._thread is None and environment.get(SWITCH) != "off":
+            wanted, known = recipe(), dict(environment)
+            self._thread = threading.Thread(
+                target=self._build, args=(wanted, known), daemon=True
+            )
+            self._thread.start()
+
+    def wait(self, seconds: float) -> None:
+        """Wait for the building to end, where somebody cannot do without."""
+        if self._thread is not None:
+            self._thread.join(seconds)
+
+    def _build(self, wanted: op_build.Recipe, environment: Mapping[str, str]) -> None:
+        self._built = op_build.get(wanted, environment)
+
+    def ops(self) -> Ops | None:
+        """The operations; None: not there yet, or not to be had."""
+        if self._built is not None:
+            self._take(self._built)
+            self._built = None
+        return self._ops
+
+    def _take(self, built: Path | op_build.Failure) -> None:
+        if isinstance(built, op_build.Failure):
+            self._tell(built)
+            return
+        try:
+            self._ops = Ops(built)
+        except (OSError, tf.errors.OpError) as error:
+            self._tell(op_build.Failure(str(error)[: op_build.MAX_SAID], news=True))
+
+    def _tell(self, failure: op_build.Failure) -> None:
+        if failure.news:
+            self._notice(
+                "the allocator's map cannot be read (its memory figures are an estimate"
+                f" without fragmentation): {failure.because}"
+            )
+
+
+_native: list[Native] = []
+
+BUILDING_SECONDS = 120
+"""So long somebody who cannot do without the operations waits for them: building takes
+some 20 s on two busy cores, once for each TensorFlow on a machine."""
+
+
+def figures(*, needed: bool) -> Figures | None:
+    """What the allocator says by the operations of this process.
+
+    ``needed``: they are waited for if they are being built. None: nobody has asked for
+    them, or they are not there.
+    """
+    for one in _native:
+        if needed:
+            one.wait(BUILDING_SECONDS)
+        ops = one.ops()
+        return None if ops is None else ops.figures()
+    return None
+
+
+def of_process(notice: Callable[[str], None]) -> Native:
+    """The one of this process."""
+    if not _native:
+        _native.append(Native(notice))
+    return _native[0]

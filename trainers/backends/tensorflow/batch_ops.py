@@ -1,0 +1,109 @@
+"""Handling a few samples of a batch: cutting, repeating, comparing; and tidying up."""
+
+import contextlib
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from trainers.backends.tensorflow import compat, slicing
+
+TILED_BYTES = 16 * 1024 * 1024
+"""Predictions are repeated to meet the labels of the whole batch, up to this size."""
+
+
+def tensors(structure: Any) -> Any:
+    """``structure`` with TensorFlow tensors as leaves."""
+    return slicing.map_leaves(tf.convert_to_tensor, structure)
+
+
+def length(structure: Any) -> int:
+    """Samples in a structure of tensors (n, …)."""
+    return int(slicing.leaves(structure)[0].shape[0])
+
+
+def spans_of(samples: int) -> list[tuple[int, int]]:
+    """Up to three slices of different sizes that cover ``samples``."""
+    first, second = samples // 2, samples // 2 + samples // 3
+    edges = sorted({0, first, second, samples})
+    return list(itertools.pairwise(edges))
+
+
+def near(left: Any, right: Any, tolerance: float) -> bool:
+    """Whether two arrays differ by at most that part of the largest magnitude."""
+    scale = max(float(np.max(np.abs(left), initial=0)), 1e-30)
+    return bool(np.max(np.abs(left - right), initial=0) <= tolerance * scale)
+
+
+def uneven(weight: Any) -> Any:
+    """Weights that differ from sample to sample, so that dividing by them shows."""
+    return slicing.map_leaves(
+        lambda leaf: (
+            leaf
+            * tf.reshape(
+                1 + tf.cast(tf.range(tf.shape(leaf)[0]) % 7, leaf.dtype) / 7,
+                [-1] + [1] * (len(leaf.shape) - 1),
+            )
+        ),
+        weight,
+    )
+
+
+def tiled(y: Any, predictions: Any, weight: Any) -> tuple[Any, Any, Any]:
+    """The few predictions repeated to meet the labels of (nearly) the whole batch."""
+    few = length(predictions)
+    size = sum(
+        leaf.dtype.size * int(np.prod(leaf.shape[1:]))
+        for leaf in slicing.leaves(predictions)
+    )
+    known = length(y) if slicing.leaves(y) else few
+    samples = min(known, max(few, TILED_BYTES // max(1, size)))
+    rows = tf.range(samples) % few
+    return (
+        tensors(slicing.cut(y, 0, samples)),
+        _with_company(predictions, lambda leaf: tf.gather(leaf, rows)),
+        uneven(tensors(slicing.cut(weight, 0, samples))),
+    )
+
+
+def cut(predictions: Any, start: int, stop: int) -> Any:
+    """Some samples of predictions, with the masks and logits that go with them."""
+    return _with_company(predictions, lambda leaf: leaf[start:stop])
+
+
+def _with_company(predictions: Any, function: Any) -> Any:
+    """``function`` of each prediction, and of the mask and logits that go with it."""
+
+    def one(leaf: Any) -> Any:
+        result = function(leaf)
+        mask, logits = compat.mask_of(leaf), compat.logits_of(leaf)
+        if mask is not None:
+            compat.set_mask(result, function(mask))
+        if logits is not None:
+            compat.set_logits(result, function(logits))
+        return result
+
+    return slicing.map_leaves(one, predictions)
+
+
+def values_of(variables: Sequence[Any]) -> dict[int, Any]:
+    """Copies of the values, by the variables' ``id``."""
+    return {id(one): one.numpy() for one in variables}
+
+
+@contextlib.contextmanager
+def state_kept(model: Any) -> Iterator[None]:
+    """Put back what calling the model and its metrics changes."""
+    variables = [*model.non_trainable_variables, *model.metrics_variables]
+    kept = values_of(variables)
+    with compat.random_states_kept():
+        try:
+            yield
+        finally:
+            for variable in variables:
+                variable.assign(kept[id(variable)])
+            for metric in model.metrics:
+                if any(id(one) not in kept for one in metric.variables):
+                    metric.reset_state()

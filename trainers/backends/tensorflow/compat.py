@@ -1,0 +1,184 @@
+"""Every private name of Keras and TensorFlow that microbatching leans on.
+
+``fit_compat`` has those of ``fit``.
+
+Supported: TensorFlow 2.21, Keras 3.15.
+"""
+
+# ruff: noqa: SLF001  # private names are what this module is for
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import keras
+import tensorflow as tf
+from keras.src import backend as keras_backend
+from keras.src.backend.common import global_state
+from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
+from keras.src.random.seed_generator import GLOBAL_SEED_GENERATOR
+from keras.src.trainers.trainer import Trainer
+from tensorflow.python.client import device_lib
+from tensorflow.python.eager import context as eager_context
+
+from trainers.process import python_random
+
+
+def takes_training(model: Any) -> bool:
+    """Whether the model's ``call`` has a ``training`` argument."""
+    return bool(model._call_has_training_arg)
+
+
+def loss_tracker(model: Any) -> Any:
+    """The Mean metric behind the log ``loss``."""
+    return model._loss_tracker
+
+
+def compiled_loss(model: Any) -> Any | None:
+    """``CompileLoss`` of the model; None without a ``loss`` in ``compile``."""
+    return model._compile_loss
+
+
+def compiled_metrics(model: Any) -> Any | None:
+    """``CompileMetrics`` of the model; None without metrics in ``compile``."""
+    return model._compile_metrics
+
+
+def flat_losses(model: Any) -> list[Any]:
+    """The loss objects of the outputs, in order; empty before they are built."""
+    compiled = compiled_loss(model)
+    built = [] if compiled is None else compiled._flat_losses
+    return [entry.loss for entry in built or []]
+
+
+def added_losses(model: Any) -> list[tf.Tensor]:
+    """What the last call added by ``add_loss`` and regularisers, each a scalar."""
+    return [model._aggregate_additional_loss(loss) for loss in model.losses]
+
+
+def total_loss(model: Any, **arguments: Any) -> tf.Tensor:
+    """``compute_loss``, also where a subclass overrides it without ``training``."""
+    return model._compute_loss(**arguments, training=True)
+
+
+@contextlib.contextmanager
+def output_losses_into(model: Any, recorders: list[Any]) -> Iterator[None]:
+    """Let ``CompileLoss`` update ``recorders`` instead of its per-output metrics."""
+    compiled = compiled_loss(model)
+    if compiled is None:
+        yield
+        return
+    kept, compiled._metrics = compiled._metrics, recorders
+    try:
+        yield
+    finally:
+        compiled._metrics = kept
+
+
+def output_loss_metrics(model: Any) -> list[Any]:
+    """The Mean metrics of the per-output losses; empty for a single output."""
+    compiled = compiled_loss(model)
+    return [] if compiled is None else list(compiled._metrics)
+
+
+@contextlib.contextmanager
+def without_jit(model: Any) -> Iterator[None]:
+    """Let Keras build its train function without XLA around the whole step."""
+    kept, model._jit_compile = model._jit_compile, False
+    try:
+        yield
+    finally:
+        model._jit_compile = kept
+
+
+def own_train_step(model: Any) -> bool:
+    """Whether the user's class has a ``train_step`` of its own."""
+    return type(model).train_step is not TensorFlowTrainer.train_step
+
+
+def own_compute_loss(model: Any) -> bool:
+    """Whether the user's class has a ``compute_loss`` of its own."""
+    return type(model).compute_loss is not Trainer.compute_loss
+
+
+def own_compute_metrics(model: Any) -> bool:
+    """Whether the user's class has a ``compute_metrics`` of its own."""
+    return type(model).compute_metrics is not Trainer.compute_metrics
+
+
+def mask_of(tensor: Any) -> Any | None:
+    """The Keras mask that travels with a tensor."""
+    return keras_backend.get_keras_mask(tensor)
+
+
+def set_mask(tensor: Any, mask: Any) -> None:
+    """Let ``mask`` travel with ``tensor``."""
+    keras_backend.set_keras_mask(tensor, mask)
+
+
+def logits_of(tensor: Any) -> Any | None:
+    """The logits that Keras' softmax and sigmoid leave for the cross-entropies."""
+    return getattr(tensor, "_keras_logits", None)
+
+
+def set_logits(tensor: Any, logits: Any) -> None:
+    """Let ``logits`` travel with ``tensor``."""
+    tensor._keras_logits = logits
+
+
+def all_layers(model: Any) -> list[Any]:
+    """Every layer inside the model, itself included."""
+    return list(model._flatten_layers())
+
+
+def layers_own_variables(layer: Any) -> list[Any]:
+    """The non-trainable variables of this layer alone, not of those inside it."""
+    return list(layer._non_trainable_variables)
+
+
+def seed_states(layer: Any) -> list[Any]:
+    """The state variables of this layer's own seed generators."""
+    return [generator.state for generator in layer._seed_generators]
+
+
+def narrow_variables(model: Any) -> set[int]:
+    """``id`` of the variables whose gradients pass through float16 (autocast)."""
+    return {
+        id(variable)
+        for layer in all_layers(model)
+        if layer.compute_dtype == "float16"
+        for variable in layer._trainable_variables
+        if variable._autocast
+    }
+
+
+@contextlib.contextmanager
+def random_states_kept() -> Iterator[None]:
+    """Put the random states of Python, NumPy, TensorFlow and Keras back at the end."""
+    context = eager_context.context()
+    eager = getattr(context, "_rng", None)
+    eager_state = None if eager is None else eager.getstate()
+    shared = global_state.get_global_attribute(GLOBAL_SEED_GENERATOR)
+    shared_state = None if shared is None else keras.ops.convert_to_numpy(shared.state)
+    try:
+        with python_random.untouched():
+            yield
+    finally:
+        if eager is not None:
+            eager.setstate(eager_state)
+        if shared is not None:
+            shared.state.assign(shared_state)
+        elif global_state.get_global_attribute(GLOBAL_SEED_GENERATOR) is not None:
+            global_state.set_global_attribute(GLOBAL_SEED_GENERATOR, None)
+
+
+def gpu_limit_bytes() -> int | None:
+    """The limit of the first GPU's allocator; None without a GPU."""
+    if not tf.config.list_logical_devices("GPU"):
+        return None
+    limits = [
+        device.memory_limit
+        for device in device_lib.list_local_devices()
+        if device.device_type == "GPU"
+    ]
+    return limits[0] if limits else None

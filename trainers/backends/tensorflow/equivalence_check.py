@@ -1,0 +1,276 @@
+"""Finds out, before training, what slices would change for a model, and how to avoid it.
+
+Nothing here goes by the names of layers or losses: a few samples of the first batch
+are worked through whole and in uneven slices, and what comes out is compared. What a
+layer called in training changes (statistics, seeds) is found by looking at its
+variables. All state is put back afterwards.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from trainers.backends.tensorflow import compat, slicing
+from trainers.backends.tensorflow.batch_ops import (
+    cut,
+    length,
+    near,
+    spans_of,
+    state_kept,
+    tensors,
+    tiled,
+    uneven,
+    values_of,
+)
+from trainers.backends.tensorflow.slice_loss import Rule, Rules, compare, predict
+
+SAMPLES = 12
+"""How many samples go through the model: enough for three uneven slices."""
+
+LOSS_TOLERANCE = 1e-5
+"""Relative; both sides are computed in float32 from the same predictions."""
+
+ADDED_TOLERANCE = {"float32": 1e-4, "float64": 1e-4}
+"""Relative, by compute type (else HALF_TOLERANCE): from predictions made twice."""
+
+HALF_TOLERANCE = 2e-2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """How to slice a model, and what that changes all the same."""
+
+    rules: Rules
+    deviations: tuple[str, ...] = ()
+    """Sentences; empty: exact up to float reassociation."""
+
+
+def examine(model: Any, batch: tuple[Any, Any, Any], *, samples: int) -> Findings:
+    """Try ``model`` on at most ``samples`` (2 or more) samples of ``batch``.
+
+    ``batch`` is (x, y, sample weights), each a structure of tensors (n, …) or None.
+    Builds the compiled losses, metrics and the optimizer where Keras has not yet.
+    """
+    if not model.optimizer.built:
+        model.optimizer.build(model.trainable_variables)
+    with state_kept(model):
+        return _examine(model, batch, min(samples, SAMPLES))
+
+
+def _examine(model: Any, batch: tuple[Any, Any, Any], samples: int) -> Findings:
+    x, y, weight = batch
+    few = tensors(slicing.cut(x, 0, samples))
+    spans = spans_of(min(samples, length(x)))
+    before = values_of(_own_state(model))
+    whole = predict(model, few)
+    added = compat.added_losses(model)
+    stirred = _stirred_layers(model, before)
+    parts = [
+        (predict(model, slicing.cut(few, *span)), compat.added_losses(model))
+        for span in spans
+    ]
+    deviations = [_sentence(layer, random=random) for layer, random in stirred]
+    if not deviations and _coupled(model, whole, [one for one, _ in parts]):
+        deviations.append(
+            "the prediction for a sample depends on the other samples of its batch, "
+            "so slices give others than the whole batch"
+        )
+    _build_losses(model, (few, y, weight), whole)
+    added_rules, odd = _added_rules(model, added, [two for _, two in parts], spans)
+    loss, doubt = _loss_rule(model, (few, y, weight), whole, stirred=bool(stirred))
+    rules = Rules(
+        loss=loss,
+        added=added_rules,
+        metrics_whole=compat.own_compute_metrics(model)
+        or _metrics_need_whole(model, y, weight, whole),
+    )
+    return Findings(rules=rules, deviations=(*deviations, *odd, *doubt))
+
+
+# --- layers ---
+
+
+def _own_state(model: Any) -> list[Any]:
+    metrics = {id(variable) for variable in model.metrics_variables}
+    return [
+        variable
+        for variable in model.non_trainable_variables
+        if id(variable) not in metrics
+    ]
+
+
+def _stirred_layers(model: Any, before: dict[int, Any]) -> list[tuple[Any, bool]]:
+    """The layers whose state has changed, and whether it is their random state."""
+    stirred = []
+    for layer in compat.all_layers(model):
+        seeds = compat.seed_states(layer)
+        if any(_changed(seed, before) for seed in seeds):
+            stirred.append((layer, True))
+        elif any(_changed(one, before) for one in compat.layers_own_variables(layer)):
+            stirred.append((layer, False))
+    return stirred
+
+
+def _changed(variable: Any, before: dict[int, Any]) -> bool:
+    kept = before.get(id(variable))
+    return kept is not None and not np.array_equal(kept, variable.numpy())
+
+
+def _sentence(layer: Any, *, random: bool) -> str:
+    name = f"layer '{layer.name}' ({type(layer).__name__})"
+    if random:
+        return f"{name} draws random numbers: slices draw others than a whole batch"
+    return f"{name} keeps statistics of what it is given: it is given slices"
+
+
+def _coupled(model: Any, whole: Any, parts: list[Any]) -> bool:
+    tolerance = ADDED_TOLERANCE.get(model.compute_dtype, HALF_TOLERANCE)
+    together = zip(*(slicing.leaves(part) for part in parts), strict=True)
+    for one, pieces in zip(slicing.leaves(whole), together, strict=True):
+        left = keras.ops.convert_to_numpy(tf.cast(one, tf.float32))
+        right = keras.ops.convert_to_numpy(tf.cast(tf.concat(pieces, 0), tf.float32))
+        if left.shape != right.shape or not near(left, right, tolerance):
+            return True
+    return False
+
+
+# --- losses ---
+
+
+def _added_rules(
+    model: Any,
+    whole: list[Any],
+    parts: list[list[Any]],
+    spans: Sequence[tuple[int, int]],
+) -> tuple[tuple[Rule, ...], list[str]]:
+    if compat.own_compute_loss(model):
+        return (), []
+    tolerance = ADDED_TOLERANCE.get(model.compute_dtype, HALF_TOLERANCE)
+    rules, odd = [], []
+    for at, total in enumerate(whole):
+        rule = _rule_of(total, [part[at] for part in parts], spans, tolerance)
+        if rule is Rule.WHOLE:
+            odd.append(
+                f"added loss {at + 1} of {len(whole)} (add_loss or a regulariser) is "
+                "neither a mean nor a sum over samples: it is averaged over slices"
+            )
+        rules.append(Rule.MEAN if rule is Rule.WHOLE else rule)
+    return tuple(rules), odd
+
+
+def _loss_rule(
+    model: Any, batch: tuple[Any, Any, Any], predictions: Any, *, stirred: bool
+) -> tuple[Rule, list[str]]:
+    """How the loss of the batch follows from its slices; what stays inexact."""
+    x, y, weight = batch
+    if compat.own_compute_loss(model):
+        return _own_loss_rule(model, x, y, weight, stirred=stirred)
+    y, predictions, weight = tiled(y, predictions, weight)
+
+    def loss_of(start: int, stop: int) -> Any:
+        targets, weights = (slicing.cut(one, start, stop) for one in (y, weight))
+        return compare(model, x, targets, cut(predictions, start, stop), weights)[0]
+
+    samples = length(predictions)
+    loss = loss_of(0, samples)
+    if loss is None:
+        return Rule.MEAN, []
+    if _data_dependent(model, predictions):
+        return Rule.WHOLE, []
+    spans = spans_of(samples)
+    parts = [loss_of(*span) for span in spans]
+    return _rule_of(loss, parts, spans, LOSS_TOLERANCE), []
+
+
+def _build_losses(model: Any, batch: tuple[Any, Any, Any], predictions: Any) -> None:
+    """Let Keras make the metrics of the outputs' losses, as the first step would."""
+    x, samples = batch[0], length(predictions)
+    y, weight = (tensors(slicing.cut(one, 0, samples)) for one in batch[1:])
+    compat.total_loss(model, x=x, y=y, y_pred=predictions, sample_weight=weight)
+
+
+def _own_loss_rule(
+    model: Any, x: Any, y: Any, weight: Any, *, stirred: bool
+) -> tuple[Rule, list[str]]:
+    samples = length(x)
+    spans = spans_of(samples)
+    y, weight = (tensors(slicing.cut(one, 0, samples)) for one in (y, weight))
+    weight = uneven(weight)
+
+    def loss_of(start: int, stop: int) -> Any:
+        inputs, targets, weights = (
+            slicing.cut(one, start, stop) for one in (x, y, weight)
+        )
+        return compare(model, inputs, targets, predict(model, inputs), weights)[0]
+
+    counted = values_of(model.metrics_variables)
+    whole = loss_of(0, samples)
+    odd = []
+    if any(_changed(variable, counted) for variable in model.metrics_variables):
+        odd.append("the model's compute_loss updates metrics: they are given slices")
+    added = bool(model.losses)
+    tolerance = ADDED_TOLERANCE.get(model.compute_dtype, HALF_TOLERANCE)
+    rule = _rule_of(whole, [loss_of(*span) for span in spans], spans, tolerance)
+    if rule is Rule.WHOLE and (added or stirred):
+        odd.append(
+            "the model's compute_loss is neither a mean nor a sum over samples: "
+            "it is averaged over slices"
+        )
+        rule = Rule.MEAN
+    return rule, odd
+
+
+def _data_dependent(model: Any, predictions: Any) -> bool:
+    """Losses that divide by a count which these samples may not show."""
+    masked = any(
+        compat.mask_of(leaf) is not None for leaf in slicing.leaves(predictions)
+    )
+    return masked or any(
+        getattr(loss, "ignore_class", None) is not None
+        for loss in compat.flat_losses(model)
+    )
+
+
+def _rule_of(
+    whole: Any, parts: list[Any], spans: Sequence[tuple[int, int]], tolerance: float
+) -> Rule:
+    total = spans[-1][1]
+    expected = float(whole)
+    values = [float(part) for part in parts]
+    shares = [(stop - start) / total for start, stop in spans]
+    mean = sum(share * value for share, value in zip(shares, values, strict=True))
+    scale = max(abs(expected), *(abs(value) for value in values)) * tolerance
+    if abs(expected - mean) <= scale or not np.isfinite(expected):
+        return Rule.MEAN
+    return Rule.SUM if abs(expected - sum(values)) <= scale else Rule.WHOLE
+
+
+# --- metrics ---
+
+
+def _metrics_need_whole(model: Any, y: Any, weight: Any, predictions: Any) -> bool:
+    """Whether metrics of slices do not add up to those of the batch."""
+    metrics = compat.compiled_metrics(model)
+    if metrics is None:
+        return False
+    y, predictions, weight = tiled(y, predictions, weight)
+    metrics.update_state(y, predictions, sample_weight=weight)
+    metrics.reset_state()
+    metrics.update_state(y, predictions, sample_weight=weight)
+    whole = [one.numpy() for one in metrics.variables]
+    metrics.reset_state()
+    for span in spans_of(length(predictions)):
+        metrics.update_state(
+            slicing.cut(y, *span),
+            cut(predictions, *span),
+            sample_weight=slicing.cut(weight, *span),
+        )
+    parts = [one.numpy() for one in metrics.variables]
+    metrics.reset_state()
+    return not all(
+        near(one, two, LOSS_TOLERANCE) for one, two in zip(whole, parts, strict=True)
+    )

@@ -1,0 +1,90 @@
+# ruff: noqa: SLF001  # the private names of Keras: see the table in seams_fit
+"""The functions that TensorFlow traced of a training, or traces when asked.
+
+The private names that this leans on stand in the table of ``fit_compat``.
+"""
+
+import gc
+from collections.abc import Iterator
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.python.framework import auto_control_deps_utils, func_graph
+
+
+def trace_train(model: Any, element_spec: Any) -> None:
+    """Trace the train function for batches of ``element_spec``; no step is run.
+
+    The same trace is used by the first step. Raises what the script's step raises.
+    """
+    model.make_train_function()
+    _trace(model.train_function, model.train_step, element_spec)
+
+
+def trace_test(model: Any, element_spec: Any) -> None:
+    """Trace the function of the validation, as ``trace_train`` does that of a step."""
+    model.make_test_function()
+    _trace(model.test_function, model.test_step, element_spec)
+
+
+def _trace(function: Any, step: Any, element_spec: Any) -> None:
+    compiled = next(_compiled(function, set()), None)
+    if compiled is None:  # eager: traced once for this alone, as Keras would do it
+        tf.function(step, autograph=False).get_concrete_function(element_spec)
+    else:
+        compiled.get_concrete_function(tf.data.IteratorSpec(element_spec))
+
+
+def _compiled(function: Any, seen: set[int]) -> Iterator[Any]:
+    """The ``tf.function`` objects that ``function`` calls, through its closure."""
+    if id(function) in seen:
+        return
+    seen.add(id(function))
+    if hasattr(function, "_list_all_concrete_functions"):
+        yield function
+        return
+    for cell in getattr(function, "__closure__", None) or ():
+        if callable(cell.cell_contents):
+            yield from _compiled(cell.cell_contents, seen)
+
+
+def traced_graphs(model: Any) -> list[Any]:
+    """The graphs of the model's train function, as traced so far."""
+    return [
+        concrete.graph
+        for function in _compiled(model.train_function, set())
+        for concrete in function._list_all_concrete_functions()
+    ]
+
+
+def read_only_inputs(graph: Any) -> set[int]:
+    """The numbers of those inputs of a traced graph that are variables only read."""
+    return set(
+        auto_control_deps_utils.get_read_only_resource_input_indices_graph(graph)
+    )
+
+
+def traced_operations(model: Any) -> set[str]:
+    """Types of all operations in the model's train function, as traced so far."""
+    found: set[str] = set()
+    for traced in traced_graphs(model):
+        graph = traced.as_graph_def()
+        found |= {node.op for node in graph.node}
+        for inner in graph.library.function:
+            found |= {node.op for node in inner.node_def}
+    return found
+
+
+def functions_that_draw(operations: frozenset[str]) -> list[str]:
+    """Names of all functions traced so far that use one of ``operations``.
+
+    Those of tf.data are left out: what their pipelines promise is told elsewhere. Looks
+    through every object once (some 50 ms): to be asked once.
+    """
+    return [
+        thing.name
+        for thing in gc.get_objects()
+        if type(thing) is func_graph.FuncGraph
+        and not thing.name.startswith("Dataset")
+        and any(one.type in operations for one in thing.get_operations())
+    ]

@@ -1,0 +1,1 @@
+"""Training data: their order, their position, and whether they are the same."""

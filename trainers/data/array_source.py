@@ -1,0 +1,153 @@
+# ruff: noqa: SLF001  # the private names of Keras: see the table in seams_fit
+"""NumPy arrays and tensors: taken up in the middle of a permutation."""
+
+from typing import Any
+
+import numpy as np
+from typing_extensions import override
+
+from trainers.backends.tensorflow import fit_compat as seams
+from trainers.data import data_fingerprint, sample_order
+from trainers.data.data_source import Source
+
+tf = seams.tf
+
+
+as_written = tf.autograph.experimental.do_not_convert
+"""AutoGraph looks for modules by name: ours may be hidden behind the script's own."""
+
+
+class ArraySource(Source):
+    """NumPy arrays and tensors: our permutation, Keras' way of taking the slices."""
+
+    kind = "arrays"
+
+    def __init__(self, iterator: Any, *, seed: int, fit: int) -> None:
+        super().__init__(iterator)
+        self._seed, self._fit = seed, fit
+        adapter = self.adapter
+        self._n, self._batch = adapter._num_samples, adapter._batch_size
+        self._shuffle = adapter._shuffle
+        self._repeated = self._keras_order() if self._shuffle else None
+        self._order = np.arange(self._n)
+        self._spec = self.dataset.element_spec
+        self.dataset = self._make_dataset()
+
+    @property
+    @override
+    def batch(self) -> int:
+        """Samples a step."""
+        return self._batch
+
+    @property
+    @override
+    def samples(self) -> int:
+        """Samples in the arrays."""
+        return self._n
+
+    @property
+    @override
+    def element_spec(self) -> Any:
+        """Shapes and dtypes of a batch, as Keras' own pipeline has them."""
+        return self._spec
+
+    @override
+    def fingerprint(self) -> data_fingerprint.Fingerprint:
+        """Shapes, dtypes and some of the rows."""
+        return {"kind": self.kind, **data_fingerprint.of_arrays(self.adapter._inputs)}
+
+    @override
+    def why_not_exact(self) -> None:
+        """Arrays are exact."""
+        return
+
+    def _keras_order(self) -> np.ndarray | None:
+        return sample_order.repeated_by_keras(
+            self._n, batch=self._batch, shuffle=self._shuffle, seed=self._seed
+        )
+
+    def order(self, begun: int) -> np.ndarray:
+        """The samples (n,) int64 in the order of the ``begun``-th time."""
+        if not self._shuffle:
+            return np.arange(self._n)
+        if self._repeated is not None:
+            return self._repeated
+        mixed = sample_order.permutation(
+            self._n, seed=self._seed, fit=self._fit, begun=begun
+        )
+        if self._shuffle != "batch":
+            return mixed
+        return sample_order.within_batches(mixed, batch=self._batch)
+
+    @override
+    def begin(self) -> Any:
+        """An iterator over a new permutation."""
+        return self._from(begun=self.begun + 1, drawn=0)
+
+    @override
+    def resume(self, *, begun: int, drawn: int) -> Any:
+        """An iterator over the rest of the ``begun``-th permutation."""
+        return self._from(begun=begun, drawn=drawn)
+
+    def _from(self, *, begun: int, drawn: int) -> Any:
+        self.begun, self.drawn = begun, drawn
+        # Read when the new iterator is first asked; an older one has read its own.
+        self._order = self.order(begun)[drawn * self._batch :]
+        return iter(self.dataset)
+
+    @override
+    def first_batch(self) -> Any:
+        """The first samples, in their own order."""
+        inputs = self._sliceable()
+        return _gather(inputs, tf.range(min(self._batch, self._n), dtype=tf.int64))
+
+    def _sliceable(self) -> Any:
+        inputs = seams.array_slicing.convert_to_sliceable(
+            self.adapter._inputs, target_backend="tensorflow"
+        )
+        return seams.tree.lists_to_tuples(inputs)
+
+    def _make_dataset(self) -> Any:
+        """Keras' pipeline (``ArrayDataAdapter.get_tf_dataset``) with our indices."""
+        data = tf.data.Dataset
+        indices = data.range(1).map(
+            as_written(
+                lambda _: tf.ensure_shape(
+                    tf.numpy_function(lambda: self._order, [], tf.int64), [None]
+                )
+            )
+        )
+        batches = indices.flat_map(as_written(self._in_batches))
+        pairs = data.zip((batches, data.from_tensors(self._sliceable()).repeat()))
+        dataset = pairs.map(
+            as_written(lambda i, inputs: _gather(inputs, i)),
+            num_parallel_calls=tf.data.AUTOTUNE,
+        )
+        options = tf.data.Options()
+        options.experimental_optimization.apply_default_optimizations = False
+        return dataset.with_options(options).prefetch(tf.data.AUTOTUNE)
+
+    def _in_batches(self, order: Any) -> Any:
+        full = tf.shape(order, out_type=tf.int64)[0] // self._batch
+        shaped = tf.reshape(order[: full * self._batch], [full, self._batch])
+        dataset = tf.data.Dataset.from_tensor_slices(shaped)
+        if self._n % self._batch:
+            rest = tf.data.Dataset.from_tensors(order[full * self._batch :])
+            dataset = dataset.concatenate(rest)
+        return dataset
+
+
+def _gather(inputs: Any, indices: Any) -> Any:
+    wrapper = seams.array_slicing.TensorflowSparseWrapper
+
+    def take(value: Any) -> Any:
+        if isinstance(value, wrapper):
+            return seams.array_slicing.slice_tensorflow_sparse_wrapper(value, indices)
+        if isinstance(value, (list, tuple, dict)):
+            return None  # goes on inside
+        if tf.is_tensor(value):
+            return tf.gather(value, indices, axis=0)
+        # NumPy arrays are tensors only inside of a dataset.
+        return value[np.asarray(indices)] if isinstance(value, np.ndarray) else value
+
+    return seams.tree.traverse(take, inputs)

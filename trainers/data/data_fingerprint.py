@@ -1,0 +1,68 @@
+"""What the training data look like, cheaply: enough to tell that they are others."""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from trainers.backends.tensorflow import fit_compat as seams
+
+SAMPLED = 64
+"""Rows of an array that are hashed, evenly spread, the first and the last among them."""
+
+MOST_BYTES = 4096
+"""Of each row."""
+
+Fingerprint = dict[str, Any]
+
+
+def of_arrays(inputs: Any) -> Fingerprint:
+    """Shapes, dtypes and a hash of sampled rows; O(1) in the number of samples."""
+    leaves = [leaf for leaf in seams.tree.flatten(inputs) if leaf is not None]
+    return {
+        "shapes": [[str(s) for s in getattr(leaf, "shape", ())] for leaf in leaves],
+        "dtypes": [str(getattr(leaf, "dtype", type(leaf).__name__)) for leaf in leaves],
+        "rows": [_hash_of_rows(leaf) for leaf in leaves],
+    }
+
+
+def _hash_of_rows(leaf: Any) -> str | None:
+    shape = getattr(leaf, "shape", None)
+    if shape is None or not len(shape) or not hasattr(leaf, "__getitem__"):
+        return None
+    total = hashlib.blake2b(digest_size=16)
+    count = int(shape[0])
+    for index in np.unique(np.linspace(0, count - 1, min(SAMPLED, count)).astype(int)):
+        try:
+            row = np.asarray(leaf[int(index)])
+        except (TypeError, ValueError, LookupError, NotImplementedError):
+            return None  # sparse or ragged: shapes and dtypes have to do
+        if row.dtype == object:
+            return None
+        total.update(np.ascontiguousarray(row).tobytes()[:MOST_BYTES])
+    return total.hexdigest()
+
+
+def of_pipeline(dataset: Any) -> Fingerprint:
+    """Shapes and dtypes of its elements, and how many there are, where that is known."""
+    return {
+        "elements": repr(dataset.element_spec),
+        "count": int(dataset.cardinality()),
+    }
+
+
+def difference(was: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
+    """What differs, in a few words; None: nothing that shows."""
+    names = {
+        "kind": "they are of another kind",
+        "shapes": "their shapes are others",
+        "dtypes": "their types are others",
+        "rows": "samples have other values",
+        "elements": "their elements are of another shape or type",
+        "count": "there are more or fewer",
+    }
+    for name, sentence in names.items():
+        if was.get(name) != now.get(name):
+            return f"{sentence} ({was.get(name)} then, {now.get(name)} now)"
+    return None

@@ -1,0 +1,175 @@
+# ruff: noqa: SLF001  # the private names of Keras: see the table in seams_fit
+"""Training data that are iterated from their beginning: what comes before is read again.
+
+That is all there is to ``tf.data``, to generators and to loaders of other libraries; data
+that can be asked for any batch (``array_source``, ``py_dataset_source``) build on it.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from typing_extensions import override
+
+from trainers.backends.tensorflow import fit_compat as seams
+from trainers.data import batch_sizes, data_fingerprint, pipelines
+from trainers.process import python_random
+from trainers.snapshots.tensor_image import Tensor
+
+tf = seams.tf
+
+
+def _untold(_size: int) -> None:
+    """Nobody asked."""
+
+
+class Source:
+    """The training data of one ``fit``: also the kind for ``tf.data``.
+
+    ``begun`` counts how often an iterator was made (Keras makes one more at each end of
+    an epoch than it uses), ``used`` how many before the present one were drawn from,
+    ``drawn`` the batches taken from the present one.
+    """
+
+    kind = "tf.data"
+
+    def __init__(self, iterator: Any) -> None:
+        """``iterator``: the epoch iterator that was just constructed."""
+        self.adapter = iterator.data_adapter
+        self.dataset = pipelines.in_order(iterator._distributed_dataset)
+        self.begun = 0
+        self.used = 0
+        self.drawn = 0
+        self.total: int | None = None
+        """Batches of one pass, where an earlier attempt knew."""
+        self.tell_batch: Callable[[int], None] = _untold
+        """Called once, when the first batch shows a size that was not known before."""
+        self._stated: int | None = None
+        self._samples: int | None = None
+        self._seen: int | None = None
+        if isinstance(self.dataset, tf.data.Dataset):
+            self._stated = batch_sizes.batch_of(self.dataset)
+            self._samples = batch_sizes.samples_of(self.dataset)
+
+    @property
+    def batch(self) -> int | None:
+        """Samples a step; None where that is not known before the first is drawn."""
+        if self._stated is not None and self._samples:
+            return min(self._stated, self._samples)
+        return self._stated or self._seen
+
+    def saw(self, size: int | None) -> None:
+        """The first batch is drawn, by whichever thread."""
+        if self.batch is None and size:
+            self._seen = size
+            self.tell_batch(size)
+
+    def _iterate(self, dataset: Any) -> Any:
+        """An iterator that tells what the batch is, where that is not known yet."""
+        known = self.batch is not None
+        return iter(dataset if known else batch_sizes.telling(dataset, self.saw))
+
+    @property
+    def samples(self) -> int | None:
+        """Samples in the data; None where unknown."""
+        return self._samples
+
+    @property
+    def element_spec(self) -> Any:
+        """Shapes and dtypes of a batch."""
+        return self.dataset.element_spec
+
+    def fingerprint(self) -> data_fingerprint.Fingerprint:
+        """What the data look like: compared when a run goes on with them."""
+        return {"kind": self.kind, **data_fingerprint.of_pipeline(self.dataset)}
+
+    def why_not_exact(self) -> str | None:
+        """Why bits cannot be promised, in a sentence; None if they can."""
+        return pipelines.why_not_exact(self.dataset)
+
+    def prepare(self, *, begun: int, drawn: int) -> None:
+        """Know the position before Keras' ``on_epoch_begin`` may start workers."""
+
+    def put_back(self, stored: Mapping[str, np.ndarray]) -> None:
+        """Give the data the state in themselves that a snapshot has of them."""
+
+    def pass_began(self) -> None:
+        """``on_epoch_begin`` is done, and nothing drawn yet."""
+
+    def state(self, *, done: bool) -> tuple[list[Tensor], list[str]]:  # noqa: ARG002  # for others
+        """What to save of the data themselves, and why that is not all of it.
+
+        ``done``: the fit is over.
+        """
+        return [], []
+
+    def random_state(self) -> python_random.State | None:
+        """The global generators as they belong to this step; None: as they stand now."""
+        return None
+
+    def begin(self) -> Any:
+        """A new iterator over the data from their beginning."""
+        self.used += self.drawn > 0
+        self.begun += 1
+        self.drawn = 0
+        return self._iterate(self.dataset)
+
+    def resume(self, *, begun: int, drawn: int) -> Any:
+        """The iterator that was the ``begun``-th, after ``drawn`` batches."""
+        self.begun, self.drawn = begun, drawn
+        if self.total is not None and drawn >= self.total:
+            # Nobody will ask it for anything: it would not get below its shuffles.
+            pipelines.replay(self.dataset, made=begun, used=self.used + 1)
+            return iter(self.dataset.take(0))
+        pipelines.replay(self.dataset, made=begun - 1, used=self.used)
+        return self._iterate(self.dataset.skip(drawn) if drawn else self.dataset)
+
+    def first_batch(self) -> Any:
+        """A batch to measure with; the order of the data is left as it was."""
+        batch = pipelines.a_batch(self.dataset)
+        if batch is None:
+            # Told by ``why_not_exact``: such a pipeline is not exact anyway.
+            batch = next(iter(self.dataset))
+        return batch
+
+
+class GeneratorSource(Source):
+    """A Python generator: its state is its own."""
+
+    kind = "generator"
+
+    @override
+    def why_not_exact(self) -> str:
+        """Why bits cannot be promised."""
+        return (
+            "the training data come from a Python generator, whose state cannot be"
+            " saved: it is replayed from its start, which is exact only if it yields"
+            " the same batches again"
+        )
+
+    @override
+    def begin(self) -> Any:
+        """The generator goes on where it is: Keras never starts one again."""
+        self.begun += 1
+        return self._iterate(self.dataset)
+
+    @override
+    def first_batch(self) -> Any:
+        """The batch that Keras peeked at."""
+        return self.adapter._first_batches[0]
+
+
+class LoaderSource(Source):
+    """A loader of another library (Grain, PyTorch): each pass iterates it anew."""
+
+    kind = "loader"
+
+    @override
+    def why_not_exact(self) -> str:
+        """Why bits cannot be promised."""
+        name = type(self.adapter).__name__.removesuffix("Adapter")
+        return (
+            f"the training data come from a loader of another library ({name}), whose"
+            " state cannot be saved: an epoch is iterated again from its start, which is"
+            " exact only if it yields the same batches again"
+        )

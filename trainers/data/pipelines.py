@@ -1,0 +1,263 @@
+"""``tf.data`` pipelines: made repeatable where they can be, told where they cannot.
+
+Two things are changed while a script makes its pipelines, both so that no sample of an
+epoch is repeated or skipped after a restart:
+
+- a shuffle without any seed takes one from the job's own seed, the line of the script
+  that makes it, and how often that line did. (It still shuffles anew in each epoch.)
+- ``deterministic=False`` is taken as True: a stage that yields its elements in the
+  order in which they happen to be ready cannot be taken up in the middle.
+"""
+
+import collections
+import functools
+import hashlib
+import itertools
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+from trainers.backends.tensorflow import data_compat as seams
+from trainers.data.operation_types import CHANGING, PYTHON, RANDOM
+
+tf = seams.tf
+
+ORDERED = ("map", "interleave", "batch", "padded_batch", "ragged_batch")
+"""Methods of a dataset that take ``deterministic``."""
+
+UNSEEDED = (
+    "a shuffle inside of a function of the tf.data pipeline has no seed: samples of an"
+    " epoch may be repeated or skipped after a restart (set a seed to be exact)"
+)
+IN_PARALLEL = (
+    "functions of the tf.data pipeline draw in parallel from TensorFlow's stateful"
+    " random operations: what they draw differs from run to run; samples are neither"
+    " repeated nor skipped (use tf.random.stateless_*, or enable_op_determinism)"
+)
+CHANGES = (
+    "a function of the tf.data pipeline changes a variable (a Keras random layer or seed"
+    " generator, say): it runs ahead of training, so its state cannot be saved; samples"
+    " are neither repeated nor skipped"
+)
+CALLS_PYTHON = (
+    "the tf.data pipeline calls Python, whose state is not known: it is exact if that"
+    " gives the same again when it is replayed"
+)
+IN_ORDER = (
+    "deterministic=False of a tf.data stage is taken as True: its elements come in"
+    " order, so that none is repeated or skipped after a restart"
+)
+
+
+def why_not_exact(dataset: Any) -> str | None:
+    """Why bits cannot be promised for ``dataset``, in a sentence; None if they can."""
+    nested: set[str] = set()
+    for stage in seams.stages(dataset):
+        found = seams.operations(stage)
+        nested |= found
+        if "Shuffle" in type(stage).__name__ and seams.seeds(stage) == (0, 0):
+            return UNSEEDED
+        parallel = seams.calls_in_parallel(stage)
+        if found & RANDOM and parallel and not seams.is_op_determinism_enabled():
+            return IN_PARALLEL
+    if nested & CHANGING:
+        return CHANGES
+    unseeded = seams.is_eager_and_unseeded()
+    if unseeded and any(op.startswith("Shuffle") for op in nested):
+        return UNSEEDED
+    return CALLS_PYTHON if nested & PYTHON else None
+
+
+def a_batch(dataset: Any) -> Any | None:
+    """The first batch; None where taking it would change the order of the data."""
+    try:
+        return next(iter(seams.copy(dataset)))
+    except (tf.errors.OpError, ValueError, TypeError, KeyError, IndexError):
+        shuffled = any(
+            seams.seeds(stage) is not None for stage in seams.stages(dataset)
+        )
+        return None if shuffled else next(iter(dataset))
+
+
+@dataclass(frozen=True, slots=True)
+class _Times:
+    """How often a stage is begun for an iterator of the whole pipeline.
+
+    TensorFlow begins what lies below a shuffle only when the first element is asked
+    for; what is made and never used does not get there.
+    """
+
+    unused: int
+    """By an iterator that is made and not used."""
+    used: int
+    """By one that is drawn from to its end."""
+    asked: int
+    """How many of those are drawn from themselves."""
+
+    def when_asked(self) -> "_Times":
+        return _Times(0, self.asked, self.asked)
+
+    def repeated(self, times: int, *, fused: bool) -> "_Times":
+        # A repetition begins its input once more after the last time, and does not use
+        # it. Fused with the shuffle below it does not; one time is no repetition.
+        more = times - 1 if fused or times == 1 else times
+        used = self.used + self.asked * more
+        return _Times(self.unused, used, self.asked * times)
+
+
+def endless_shuffles(dataset: Any) -> list[Any]:
+    """The shuffles below a repetition without end: begun as often as is drawn."""
+    found = [
+        below
+        for stage in seams.stages(dataset)
+        if _is_repeat(stage) and seams.repetitions(stage) < 0
+        for below in seams.stages(stage)
+        if "shuffle" in type(below).__name__.lower()
+    ]
+    return list({id(one): one for one in found}.values())
+
+
+def replay(dataset: Any, *, made: int, used: int, drawn: int | None = None) -> None:
+    """Put the shuffles of ``dataset`` where they are after it was iterated.
+
+    ``made`` iterators were made, ``used`` of them drawn from: to their end, or
+    ``drawn`` batches where there is none (None: not known, less than a pass is
+    assumed). Costs nothing but making iterators: each shuffle draws its seeds when it is
+    begun. Two things are read again: a cache of something shuffled, first and once, with
+    what the first time brings, as it was then; and a shuffle that is repeated without
+    end, as nobody knows how often it was begun.
+    """
+    endless = bool(endless_shuffles(dataset))
+    whole = int(dataset.cardinality()) != tf.data.INFINITE_CARDINALITY
+    if endless and (whole or drawn is not None):
+        for _ in range(used):
+            for _ in itertools.islice(dataset, None if whole else drawn):
+                pass
+        for _ in range(made - used):
+            iter(dataset)
+        return
+    if used > 0:
+        for stage in seams.stages(dataset):
+            if _is_cache(stage) and _is_shuffled(stage):
+                stage.reduce(tf.constant(0, tf.int64), _count)
+    for stage, begun in _shuffles(dataset, _Times(1, 1, 1), filled=used > 0):
+        for _ in range(begun.unused * (made - used) + begun.used * used):
+            iter(stage)
+
+
+def signature(dataset: Any) -> str:
+    """What tells ``dataset`` from others of a script: its stages and their seeds."""
+    stages = [(type(s).__name__, seams.seeds(s)) for s in seams.stages(dataset)]
+    text = repr((stages, dataset.element_spec)).encode()
+    return hashlib.blake2b(text, digest_size=16).hexdigest()
+
+
+@tf.autograph.experimental.do_not_convert
+def _count(count: Any, *_element: Any) -> Any:
+    return count + 1
+
+
+def _is_repeat(stage: Any) -> bool:
+    return "repeat" in type(stage).__name__.lower()
+
+
+def _is_cache(stage: Any) -> bool:
+    return "cache" in type(stage).__name__.lower()
+
+
+def _is_shuffled(stage: Any) -> bool:
+    return any(seams.seeds(below) is not None for below in seams.stages(stage))
+
+
+def _shuffles(
+    stage: Any, begun: _Times, *, filled: bool
+) -> Iterator[tuple[Any, _Times]]:
+    kind = type(stage).__name__.lower()
+    below = begun
+    if _is_cache(stage) and filled:
+        return
+    if "shuffle" in kind:
+        yield stage, begun
+        below = begun.when_asked()
+    if _is_repeat(stage):
+        times = max(1, seams.repetitions(stage))
+        below = below.repeated(times, fused=seams.is_fused(stage))
+    first, *others = seams.inputs(stage) or [None]
+    if first is not None:
+        yield from _shuffles(first, below, filled=filled)
+    if "concatenate" in kind:
+        below = below.when_asked()
+    for other in others:
+        yield from _shuffles(other, below, filled=filled)
+
+
+def install(*, seed: int, notice: Callable[[str], None]) -> None:
+    """From now on, pipelines that the script makes are repeatable."""
+    _seed_shuffles(seed)
+    told: set[str] = set()
+
+    def once(sentence: str) -> None:
+        if sentence not in told:
+            told.add(sentence)
+            notice(sentence)
+
+    for name in ORDERED:
+        _in_order(name, once)
+
+
+def _seed_shuffles(job_seed: int) -> None:
+    counts: collections.Counter[str] = collections.Counter()
+
+    def get_seed(seed: Any) -> Any:
+        if seed is None and seams.is_eager_and_unseeded():
+            place = _place()
+            counts[place] += 1
+            seed = own_seed(job_seed, place=place, count=counts[place])
+        return original(seed)
+
+    original = seams.replace_get_seed(get_seed)
+
+
+def own_seed(job_seed: int, *, place: str, count: int) -> int:
+    """A seed (31 bits, not 0) for the ``count``-th dataset made at ``place``."""
+    text = f"{job_seed} {place} {count}".encode()
+    digest = hashlib.blake2b(text, digest_size=4).digest()
+    return int.from_bytes(digest, "big") % (2**31 - 2) + 1
+
+
+def _place() -> str:
+    """Module and line of the code that makes a dataset, TensorFlow's own left out."""
+    frame: FrameType | None = sys._getframe(2)  # noqa: SLF001  # as the standard library does
+    while frame is not None:
+        module = frame.f_globals.get("__name__", "")
+        if module.partition(".")[0] not in ("tensorflow", "trainers"):
+            return f"{module}:{frame.f_lineno}"
+        frame = frame.f_back
+    return ""
+
+
+def _in_order(name: str, notice: Callable[[str], None]) -> None:
+    owner = seams.dataset_class()
+    original = getattr(owner, name, None)
+    if original is None:
+        return
+
+    @functools.wraps(original)
+    def ordered(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if kwargs.get("deterministic") is False:
+            kwargs["deterministic"] = True
+            notice(IN_ORDER)
+        return original(self, *args, **kwargs)
+
+    setattr(owner, name, ordered)
+
+
+def in_order(dataset: Any) -> Any:
+    """``dataset`` with its option ``deterministic`` taken back, if it was False."""
+    if dataset.options().deterministic is not False:
+        return dataset
+    options = tf.data.Options()
+    options.deterministic = True
+    return dataset.with_options(options)

@@ -1,0 +1,138 @@
+# ruff: noqa: SLF001  # the private names of Keras: see the table in seams_fit
+"""``keras.utils.PyDataset``: asked for batches by index, in our order."""
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import Any
+
+import numpy as np
+from typing_extensions import override
+
+from trainers.backends.tensorflow import fit_compat as seams
+from trainers.data import py_dataset_state
+from trainers.data.data_source import Source
+from trainers.data.sample_order import permutation
+from trainers.process import python_random
+from trainers.snapshots.tensor_image import Tensor
+
+tf = seams.tf
+
+
+class _Reordered:
+    """A ``PyDataset`` whose batches come in our order, from where we stand."""
+
+    asking: Callable[[int], AbstractContextManager[None]] | None = None
+    """Around each question, with the number of the batch; not in worker processes."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+        self.order = np.arange(inner.num_batches)
+
+    def __getitem__(self, index: int) -> Any:
+        if self.asking is None:
+            return self.inner[int(self.order[index])]
+        with self.asking(index):
+            return self.inner[int(self.order[index])]
+
+    @property
+    def num_batches(self) -> int:
+        """Batches that are left of this pass."""
+        return len(self.order)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "inner":  # while being unpickled in a worker process
+            raise AttributeError(name)
+        return getattr(self.inner, name)
+
+
+class PyDatasetSource(Source):
+    """``keras.utils.PyDataset``: asked by index, in our order."""
+
+    kind = "PyDataset"
+
+    def __init__(self, iterator: Any, *, seed: int, fit: int) -> None:
+        super().__init__(iterator)
+        self._seed, self._fit = seed, fit
+        self._shuffle = self.adapter.shuffle
+        self._reordered = _Reordered(self.adapter.py_dataset)
+        self.adapter.py_dataset = self._reordered
+        self.adapter.shuffle = False
+        if self.adapter.enqueuer is not None:
+            self.adapter.enqueuer.py_dataset = self._reordered
+            self.adapter.enqueuer.shuffle = False
+        inner = self._reordered.inner
+        whole = iterator.steps_per_epoch in (None, inner.num_batches)
+        self._followed = py_dataset_state.Followed(inner, whole_passes=whole)
+        self._ahead = python_random.Ahead()
+        self._first = 0
+        if self.adapter.enqueuer is None:  # else nobody knows who draws when
+            self._reordered.asking = self._asking
+
+    def _asking(self, index: int) -> AbstractContextManager[None]:
+        return self._ahead.asked(self._first + index, trained=self.drawn)
+
+    @override
+    def random_state(self) -> python_random.State | None:
+        """Before the batch that comes next was asked for, if asking changes them."""
+        return self._ahead.at(self.drawn)
+
+    @override
+    def begin(self) -> Any:
+        """A new pass: nothing was asked for yet."""
+        self._ahead.begin()
+        return super().begin()
+
+    @override
+    def put_back(self, stored: Mapping[str, np.ndarray]) -> None:
+        """Give the dataset's own attributes back."""
+        self._followed.put_back(stored)
+
+    @override
+    def pass_began(self) -> None:
+        """Keep the attributes with which this pass began."""
+        self._followed.pass_began()
+
+    @override
+    def state(self, *, done: bool) -> tuple[list[Tensor], list[str]]:
+        """The dataset's own attributes."""
+        saved = self._followed.tensors(drawn=self.drawn > 0, done=done)
+        told = self._followed.why_not_exact()
+        if self._ahead.shared:
+            told.append(
+                python_random.SHARED.format(type(self._reordered.inner).__name__)
+            )
+        return saved, told
+
+    @override
+    def why_not_exact(self) -> str | None:
+        """Why bits cannot be promised."""
+        if self.adapter.enqueuer is None:
+            return None
+        return (
+            "a PyDataset with workers may draw random numbers in any order: its batches"
+            " are neither repeated nor skipped, but may differ if they are random"
+        )
+
+    @override
+    def prepare(self, *, begun: int, drawn: int) -> None:
+        """Set the order of the pass that comes next."""
+        n = self._reordered.inner.num_batches
+        order = np.arange(n)
+        if self._shuffle:
+            order = permutation(n, seed=self._seed, fit=self._fit, begun=begun)
+        self._reordered.order = order[drawn:]
+        self._first = drawn
+        self._ahead.begin()
+
+    @override
+    def resume(self, *, begun: int, drawn: int) -> Any:
+        """The rest of the ``begun``-th pass; ``prepare`` has set its order."""
+        self.begun, self.drawn = begun, drawn
+        return self._iterate(self.dataset)
+
+    @override
+    def first_batch(self) -> Any:
+        """The batch at index 0."""
+        with python_random.untouched():
+            batch = self.adapter._standardize_batch(self._reordered.inner[0])
+        return seams.tree.map_structure(tf.convert_to_tensor, batch)

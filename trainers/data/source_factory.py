@@ -1,0 +1,36 @@
+"""Where the data of a ``fit`` continue, by their kind.
+
+What each kind costs to take up in the middle, and what it promises:
+
+| kind | order | to continue |
+| --- | --- | --- |
+| arrays | ours | O(1): the rest of the permutation |
+| ``PyDataset`` | ours | O(1): the rest of the indices |
+| ``tf.data`` | its own: iterated as often as before | reads what comes before, once |
+| generator | its own: replayed from its start | runs it up to the position |
+| loader (Grain, PyTorch) | its own: iterated anew each epoch | reads what comes before, once |
+
+Which order "ours" is: ``sample_order``.
+"""
+
+from typing import Any
+
+from trainers.backends.tensorflow import fit_compat as seams
+from trainers.data.array_source import ArraySource
+from trainers.data.data_source import GeneratorSource, LoaderSource, Source
+from trainers.data.py_dataset_source import PyDatasetSource
+
+
+def source_of(iterator: Any, *, seed: int, fit: int) -> Source:
+    """The source for a training iterator, by its data adapter."""
+    adapter = iterator.data_adapter
+    if type(adapter) is seams.ArrayDataAdapter:
+        return ArraySource(iterator, seed=seed, fit=fit)
+    finite = getattr(getattr(adapter, "py_dataset", None), "num_batches", None)
+    if isinstance(adapter, seams.PyDatasetAdapter) and finite is not None:
+        return PyDatasetSource(iterator, seed=seed, fit=fit)
+    if isinstance(adapter, seams.TFDatasetAdapter):
+        return Source(iterator)
+    if isinstance(adapter, (seams.GeneratorDataAdapter, seams.PyDatasetAdapter)):
+        return GeneratorSource(iterator)
+    return LoaderSource(iterator)

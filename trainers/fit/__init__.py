@@ -1,0 +1,1 @@
+"""``Model.fit`` and custom loops under supervision."""

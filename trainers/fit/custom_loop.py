@@ -1,0 +1,263 @@
+"""One loop of a script's own, followed as a ``fit`` is: position, state, boundaries."""
+
+import itertools
+import types
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from typing_extensions import override
+
+from trainers.backends.tensorflow import fit_compat as seams
+from trainers.backends.tensorflow import tracing
+from trainers.data import (
+    batch_sizes,
+    data_fingerprint,
+    data_source,
+    operation_types,
+    pipelines,
+    shared_data,
+)
+from trainers.fit import snapshot_match
+from trainers.fit.fit_run import FitRun
+from trainers.process import framework_setup
+from trainers.snapshots.run_progress import Session
+from trainers.state import fit_state
+
+PYTHON_DATA = (
+    "the training data come from Python, whose state cannot be saved: they are drawn"
+    " again from the beginning of the epoch, which is exact only if they come the same"
+)
+HIDDEN = (
+    "the tf.function {} draws from TensorFlow's own random operations, whose state nobody"
+    " can read: samples are neither repeated nor skipped, but what is drawn after a"
+    " restart is not the same (use tf.random.stateless_* or keras.random)"
+)
+
+
+class State:
+    """What a script registered, in the shape of a model: its variables count."""
+
+    optimizer = None
+    metrics = ()
+    train_function = None
+    jit_compile = False
+    stop_training = False
+
+    def __init__(self, parts: Mapping[str, Any]) -> None:
+        self.parts = dict(parts)  # optimizers and metrics are found in here
+
+    @property
+    def variables(self) -> list[Any]:
+        """Those of everything that has any."""
+        return [v for part in self.parts.values() for v in part.variables]
+
+    def _symbolic_build(self, data_batch: Any) -> None:
+        """The script builds what it registers."""
+
+    def _get_metrics_result_or_logs(self, logs: Any) -> Any:
+        return logs
+
+
+class Kept:
+    """What a script registered beside variables: given back in place."""
+
+    trainwarden_called = "the session"
+
+    def __init__(self, parts: Mapping[str, Any]) -> None:
+        self.kept: dict[str, Any] = {}
+        self.step = 0
+        self.parts = dict(parts)
+        self.iterated: dict[str, list[int]] = {}
+        """By the loops that ended: a pipeline's signature → iterators made, used."""
+
+
+class PythonSource(data_source.Source):
+    """Anything that can be iterated again."""
+
+    kind = "iterable"
+
+    @property
+    @override
+    def element_spec(self) -> None:
+        """Not known before the first batch."""
+        return
+
+    @override
+    def fingerprint(self) -> data_fingerprint.Fingerprint:
+        """Only the kind: looking would draw."""
+        return {"kind": self.kind}
+
+    @override
+    def why_not_exact(self) -> str:
+        """Why bits cannot be promised."""
+        return PYTHON_DATA
+
+    @override
+    def _iterate(self, dataset: Any) -> Any:
+        """A batch of Python's own has no size that could be known."""
+        return iter(dataset)
+
+    @override
+    def resume(self, *, begun: int, drawn: int) -> Any:
+        """Draws what comes before, once."""
+        self.begun, self.drawn = begun, drawn
+        return itertools.islice(iter(self.dataset), drawn, None)
+
+
+def source_of(dataset: Any) -> data_source.Source:
+    """The source for what a loop iterates."""
+    held = types.SimpleNamespace(data_adapter=None, _distributed_dataset=dataset)
+    if isinstance(dataset, seams.tf.data.Dataset):
+        return data_source.Source(held)
+    held._distributed_dataset = types.SimpleNamespace(  # noqa: SLF001  # our own
+        options=lambda: types.SimpleNamespace(deterministic=None)
+    )
+    source = PythonSource(held)
+    source.dataset = dataset
+    return source
+
+
+class LoopRun(FitRun):
+    """Follows ``Run.epochs`` and ``Run.batches``."""
+
+    def __init__(
+        self,
+        session: Session,
+        state: State,
+        kept: Kept,
+        *,
+        epochs: int,
+        here: dict[str, list[int]],
+    ) -> None:
+        """``here``: as ``Kept.iterated``, what was done in this process."""
+        super().__init__(session, state, [kept], epochs=epochs)
+        self._here = here
+        self.kept = kept
+        self.source = types.SimpleNamespace(
+            element_spec=None,
+            begun=0,
+            used=0,
+            drawn=0,
+            batch=None,
+            samples=None,
+            put_back=lambda _stored: None,
+            random_state=lambda: None,
+            state=lambda *, done: ([], []),  # noqa: ARG005  # as ``Source.state``
+        )
+        self.iterator = types.SimpleNamespace(
+            _steps_seen=0, _num_batches=None, num_batches=None, steps_per_execution=1
+        )
+        self._resumed: dict[str, Any] | None = self._local
+        self._sources: dict[int, data_source.Source] = {}
+        self._data: dict[int, Any] = {}
+
+    def start(self) -> int:
+        """Give the state back, if there is one; the epoch to begin with."""
+        self.restore()
+        return self.epoch
+
+    @override
+    def _follow(self) -> None:
+        """There is no train function to hear of."""
+
+    @override
+    def _look_into(self) -> None:
+        """There is no telling which functions are the step's: all are looked into."""
+        drawing = tracing.functions_that_draw(operation_types.RANDOM)
+        self.promise.tell(HIDDEN.format(", ".join(drawing)) if drawing else None)
+        super()._look_into()
+
+    def batches(self, dataset: Any) -> Iterator[Any]:
+        """The batches of this epoch that are left."""
+        source = self._source(dataset)
+        position, self._resumed = self._resumed, None
+        if position is not None and position["epoch"] == self.epoch:
+            source.used = position["used"]
+            iterator = source.resume(begun=position["begun"], drawn=position["drawn"])
+        else:
+            self.step_in_epoch = self.next_step = 0
+            iterator = source.begin()
+        self._boundary()
+        for batch in iterator:
+            source.saw(batch_sizes.size_of(batch))
+            self.before_step(self.next_step)
+            yield batch
+            self.kept.step += 1
+            self._executed(self.logs)
+            self.after_step(self.next_step + 1)
+        self.publish_position()
+
+    def _source(self, dataset: Any) -> data_source.Source:
+        known = self._sources.get(id(dataset))
+        if known is None:
+            known = self._sources[id(dataset)] = source_of(dataset)
+            self._data[id(dataset)] = dataset
+            self.source = known
+            self._catch_up(dataset)
+            self._began()
+        self.source = known
+        return known
+
+    def _catch_up(self, dataset: Any) -> None:
+        """Let a pipeline be where earlier loops left it, in another process."""
+        if not isinstance(dataset, seams.tf.data.Dataset):
+            return
+        name = pipelines.signature(dataset)
+        made, used = self.kept.iterated.get(name, [0, 0])
+        made_here, used_here = self._here.get(name, [0, 0])
+        if made > made_here:
+            pipelines.replay(dataset, made=made - made_here, used=used - used_here)
+        self._here[name] = [made, used]
+
+    @override
+    def finish(self) -> None:
+        """The loop is over: count what it iterated, and keep its end state."""
+        for key, source in self._sources.items():
+            if source.kind == data_source.Source.kind:
+                name = pipelines.signature(self._data[key])
+                made, used = self.kept.iterated.get(name, [0, 0])
+                total = [made + source.begun, used + source.used + (source.drawn > 0)]
+                self.kept.iterated[name], self._here[name] = total, list(total)
+        super().finish()
+
+    def _began(self) -> None:
+        self.fingerprint = self.source.fingerprint()
+        if self._resumed is not None:
+            before = self._local.get("data") or {}
+            snapshot_match.check_data(self.attempt, before, self.fingerprint)
+        self.report.fit_began(
+            fit=self.session.fit_number,
+            epochs=self.epochs,
+            steps_per_epoch=None,
+            batch=self.source.batch,
+        )
+        self.source.tell_batch = self.report.batch_known
+        self.promise.tell(self.source.why_not_exact())
+        self.promise.tell(shared_data.loop_why_not_exact(self.source.dataset))
+        self.promise.tell(seams.why_device_not_exact())
+        self.promise.give()
+        self.report.measure(self._slicing, jit=False)
+
+    def next_epoch(self, epoch: int) -> None:
+        """``epoch`` begins: if it is not the one that was resumed, from its start."""
+        if self._resumed is None or self._resumed["epoch"] != epoch:
+            self.epoch_begins(epoch)
+
+
+def give_back(session: Session, state: State, kept: Kept) -> None:
+    """A loop that an earlier attempt finished: its end state."""
+    end = session.end_of(session.fit_number)
+    if end is None:
+        return
+    try:
+        told = fit_state.restore(state, [kept], end.manifest.state, end.tensors)
+    except fit_state.MismatchError as error:
+        framework_setup.refuse(
+            session.attempt, f"the state is not that of the snapshot: {error}"
+        )
+        raise
+    for sentence in told:
+        session.attempt.notice(sentence)
+    session.attempt.steps_here = session.attempt.steps_here or 0
+    session.restored(end, seconds=0.0)
+    session.fit_number += 1

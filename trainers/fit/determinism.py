@@ -1,0 +1,50 @@
+"""Whether a ``fit`` that is resumed ends to the bit as it would have: told, or why not."""
+
+from typing import Any
+
+from trainers.backends.tensorflow import tracing
+from trainers.data import operation_types
+from trainers.fit.fit_report import Report
+from trainers.state import unsaved_variables
+
+SLICED = (
+    "the batch is worked through in slices: the same samples, steps and schedule, but"
+    " sums are added in another order"
+)
+REDUCED = "each batch is made several smaller ones, with an update each"
+HIDDEN_STATE = (
+    "the train step draws from TensorFlow's own random operations (tf.random.uniform,"
+    " say), whose state nobody can read: samples are neither repeated nor skipped, but"
+    " what is drawn after a restart is not the same (use tf.random.stateless_* or"
+    " keras.random)"
+)
+LOST_SEAM = (
+    "this model does not train through its train function: it is watched, but its"
+    " state is not saved"
+)
+
+
+class Promise:
+    """What was said of it in one ``fit``."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._told: set[str] = set()
+
+    def tell(self, sentence: str | None) -> None:
+        """Say once why bits are not promised."""
+        if sentence is not None and sentence not in self._told:
+            self._told.add(sentence)
+            self._report.promise(sentence)
+
+    def give(self) -> None:
+        """Promise them, if nothing was said against it so far."""
+        if not self._told:
+            self._report.promise(None)
+
+    def look_into(self, model: Any, *, sliced: bool) -> None:
+        """The train function is traced: does it use what nobody can save?"""
+        if tracing.traced_operations(model) & operation_types.RANDOM:
+            self.tell(HIDDEN_STATE)
+        if not sliced:  # slices count in variables of their own
+            self.tell(unsaved_variables.why_not_exact(model))

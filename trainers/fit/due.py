@@ -1,0 +1,62 @@
+"""Which snapshot is due at a boundary of a ``fit``."""
+
+import time
+from dataclasses import dataclass
+
+from trainers.snapshots.run_progress import Session
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """The snapshot to take now."""
+
+    durable: bool
+    """On disk too, not in memory alone."""
+    patient: bool
+    """Wait for room for it, rather than take it at a later boundary."""
+
+
+class SinceSaved:
+    """Step and time of the last snapshots of one ``fit``: in any tier, and on disk."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._any = self._durable = session.step, time.monotonic()
+
+    def restored(self) -> None:
+        """The state is that of a snapshot: one in memory may be newer than the disk's."""
+        now = time.monotonic()
+        self._any = self._session.step, now
+        self._durable = self._session.durable_step(), now
+
+    def saved(self, *, durable: bool) -> None:
+        """A snapshot was taken."""
+        self._any = self._session.step, time.monotonic()
+        if durable:
+            self._durable = self._any
+
+    @property
+    def on_disk(self) -> bool:
+        """Whether no step was made since the last snapshot for the disk."""
+        return self._durable[0] == self._session.step
+
+    def wanted(self) -> Wanted | None:
+        """By the cadence, and by what the saver is busy with; None: nothing is due."""
+        session, saver = self._session, self._session.saver
+        due = session.due(
+            memory=self._passed(self._any), durable=self._passed(self._durable)
+        )
+        # An interval in steps is kept to the step; others never wait for one in flight.
+        exact = due.durable and session.cadence.durable.steps is not None
+        if exact or (due.durable and not saver.busy and not saver.writing):
+            return Wanted(durable=True, patient=exact)
+        inside = session.cadence.memory
+        exact = due.memory and inside is not None and inside.steps is not None
+        if exact or (due.memory and not saver.busy):
+            return Wanted(durable=False, patient=exact)
+        return None
+
+    def _passed(self, since: tuple[int, float]) -> tuple[int, float]:
+        """Steps and seconds since then."""
+        step, at = since
+        return self._session.step - step, time.monotonic() - at

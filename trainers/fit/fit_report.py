@@ -1,0 +1,144 @@
+"""What a running ``fit`` says of itself: the page at each step, records now and then."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from supervisor.wire.event_file import Kind
+from supervisor.wire.page import Phase
+from trainers.backends.tensorflow.allocator.allocator_probe import Probe
+from trainers.process.attempt_reporting import Attempt
+
+SELDOM_SECONDS = 0.5
+"""How often what costs something is read; memory more seldom where it costs more."""
+
+SETTLED_STEPS = 3
+"""Steps after which the peak of memory is worth telling."""
+
+NOTABLE = 1.01
+"""A peak is told again once it rose by this factor."""
+
+
+class Report:
+    """The reporting of one ``fit``."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        self._attempt = attempt
+        self._began_with: dict[str, Any] = {}
+        self._began = time.perf_counter()
+        self._read_at = 0.0
+        self._steps = 0
+        self._told_peak = 0
+        self._slicing: Callable[[], tuple[int, int | None]] = lambda: (1, None)
+        self._jit = False
+        self.reduced = False
+        """Whether each slice is a batch of its own, with an update."""
+        self._told_slices: tuple[int, int | None] = (0, None)
+        self._probe = Probe(attempt, limit_bytes=memory_limit(attempt))
+
+    def fit_began(self, *, batch: int | None, **fields: Any) -> None:
+        """``fit`` knows its data: ``fit, epochs, steps_per_epoch``."""
+        self._attempt.enter(Phase.COMPILING)
+        self._began_with = fields
+        self._attempt.set(effective_batch=batch, **fields)
+        self._attempt.say(Kind.FIT_BEGAN, batch=batch, **fields)
+
+    def batch_known(self, batch: int) -> None:
+        """The first batch is drawn, and ``fit_began`` did not know its size.
+
+        Told before the step runs, which may end the process. Called by any thread.
+        """
+        self._attempt.say(Kind.FIT_BEGAN, batch=batch, **self._began_with)
+        if not self.reduced:
+            self._attempt.set(effective_batch=batch)
+
+    def promise(self, because: str | None) -> None:
+        """Whether the result will be the same bit for bit after a restart."""
+        self._attempt.say(
+            Kind.PROMISE, bits=because is None, sentence=because or "exact to the bit"
+        )
+
+    def measure(
+        self, slicing: Callable[[], tuple[int, int | None]], *, jit: bool
+    ) -> None:
+        """From here on memory is that of steps. ``slicing``: slices and their size."""
+        self._slicing, self._jit = slicing, jit
+        self._attempt.set(jit=int(jit))
+        self._probe.begin()
+        self._publish_slices()
+        self._began = time.perf_counter()
+
+    def _publish_slices(self) -> None:
+        slices, size = self._slicing()
+        if (slices, size) != self._told_slices:
+            self._told_slices, self._told_peak = (slices, size), 0
+            self._probe.forget()
+            self._attempt.set(slices=slices, slice_size=size)
+            if self.reduced:
+                self._attempt.set(effective_batch=size)
+
+    def step(self, *, seconds: float, steps: int, logs: Any, **position: Any) -> None:
+        """``steps`` steps were done in ``seconds``; ``position``: fields of the page."""
+        self._steps += steps
+        if self._steps == steps:
+            elapsed = time.perf_counter() - self._began
+            self._attempt.say(Kind.FIRST_STEP, step=position["step"], seconds=elapsed)
+        else:
+            self._attempt.count_step(seconds=seconds, steps=steps)
+        self._attempt.set(**position)
+        self._attempt.enter(self._attempt.phase_at(position["step"]))
+        now = time.perf_counter()
+        if now - self._read_at >= SELDOM_SECONDS:
+            self._read_at = now
+            self._attempt.publish_times()
+            self._attempt.set(loss=loss_of(logs))
+        leaving = self._attempt.drain_requested  # the last that is heard of it
+        if self._probe.due(now) or self._steps == SETTLED_STEPS or leaving:
+            self._memory(position["step"])
+        elif now >= self._probe.glance_due:
+            self._probe.glance(now, step=position["step"])
+
+    def _memory(self, step: int) -> None:
+        self._publish_slices()
+        reading = self._probe.look(step=step)
+        if reading is None:
+            return
+        peak, limit = reading.peak, memory_limit(self._attempt)
+        slices, size = self._told_slices
+        settled = self._steps >= SETTLED_STEPS and peak > NOTABLE * self._told_peak
+        if settled and slices == 1:  # microbatching tells of its own peaks
+            self._told_peak = peak
+            self._attempt.say(
+                Kind.PEAK,
+                slice_size=size,
+                slices=slices,
+                peak_bytes=peak,
+                limit_bytes=limit,
+                jit=self._jit,
+            )
+
+    def epoch_ended(self, *, epoch: int, step: int, logs: Any) -> None:
+        """An epoch with its validation is over."""
+        self._attempt.publish_times()
+        numbers = {name: number(value) for name, value in (logs or {}).items()}
+        self._attempt.set(loss=numbers.get("loss"))
+        self._attempt.say(Kind.EPOCH_ENDED, epoch=epoch, step=step, logs=numbers)
+
+
+def memory_limit(attempt: Attempt) -> int | None:
+    """The allocator's limit in bytes, where the supervisor set one."""
+    directive = attempt.directive
+    return directive.memory_limit_bytes or directive.gpu_memory_limit_bytes
+
+
+def number(value: Any) -> float | None:
+    """``value`` as a finite-or-not float; None for what is no single number."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return None
+
+
+def loss_of(logs: Any) -> float | None:
+    """The loss among a step's logs."""
+    return number(logs.get("loss")) if isinstance(logs, dict) else None

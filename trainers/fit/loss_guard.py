@@ -1,0 +1,167 @@
+"""A watch over the loss: what is trained after it became NaN or infinite is no use.
+
+Keras logs the mean of an epoch, in which one bad batch shows to its end although
+training may have survived it (loss scaling leaves such an update out). So the weights
+decide: where they are no numbers either, nothing can come of it any more. If they are
+well, the run goes on, unless three epochs in a row end so.
+
+A fit that ``TerminateOnNaN`` ended is left to the script: it may load better weights,
+or train again at a lower rate. Only if it comes to its end with such a model, and has
+trained nothing since, the loss is lost (``Given``).
+"""
+
+import contextlib
+import math
+import os
+import sys
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+
+from supervisor.wire.event_file import Kind
+from supervisor.wire.records import CrashReport
+from trainers.backends.tensorflow import fit_compat as seams
+from trainers.fit.fit_report import SELDOM_SECONDS, loss_of
+from trainers.process import crash_report
+from trainers.process.attempt_reporting import Attempt
+
+keras = seams.keras
+
+EPOCHS = 3
+EXCEPTION = "trainwarden.NonFiniteLoss"
+
+
+class LossWatch:
+    """The loss of one ``fit``."""
+
+    def __init__(self, attempt: Attempt, model: Any) -> None:
+        self._attempt, self._model = attempt, model
+        self._looked_at = 0.0
+        self._last_finite: int | None = None
+        self._bad_epochs: list[int] = []
+
+    def look(self, logs: Any, *, step: int, epoch: int, due: bool = False) -> None:
+        """Look at the loss, now and then or if it is ``due``. It may end the process."""
+        now = time.monotonic()
+        wanted = self._attempt.directive.watch_loss and not self._model.stop_training
+        if not wanted or not (due or now - self._looked_at >= SELDOM_SECONDS):
+            return
+        self._looked_at = now
+        loss = loss_of(logs)
+        if loss is None:
+            return
+        if math.isfinite(loss):
+            self._last_finite, self._bad_epochs = step, []
+            return
+        spoilt = not_finite(self._model)
+        if spoilt is not None:
+            self._leave(step, loss, f"{spoilt} is not finite either")
+        if epoch not in self._bad_epochs:
+            self._bad_epochs.append(epoch)
+            self._attempt.notice(
+                f"the loss is {loss} at step {step}, the weights are well: going on"
+            )
+        if len(self._bad_epochs) >= EPOCHS:
+            self._leave(step, loss, f"so it was in {EPOCHS} epochs in a row")
+
+    def notice_stop(self, callbacks: Iterable[Any], logs: Any, *, step: int) -> None:
+        """This ``fit`` is over, or was broken off: did ``TerminateOnNaN`` do that?"""
+        loss = loss_of(logs)
+        asked = any(
+            isinstance(one, keras.callbacks.TerminateOnNaN) for one in callbacks
+        )
+        wanted = self._attempt.directive.watch_loss and asked
+        if not wanted or loss is None or math.isfinite(loss):
+            return
+        given = Given(self._attempt, self._model, loss, step, self._last_finite)
+        self._attempt.lost = given.lost
+        self._attempt.notice(
+            f"the loss is {loss} at step {step}, and TerminateOnNaN ended the fit"
+        )
+
+    @property
+    def last_finite(self) -> int | None:
+        """The newest step whose loss was seen to be finite."""
+        return self._last_finite
+
+    def resume(self, last_finite: int | None) -> None:
+        """Go on with what an earlier attempt has seen."""
+        self._last_finite = last_finite
+
+    def _leave(self, step: int, loss: float, because: str) -> NoReturn:
+        """End the process, at once: a script's ``except:`` must not call it finished."""
+        attempt = self._attempt
+        crash = tell(attempt, loss, because, step=step, last_finite=self._last_finite)
+        crash_report.write(attempt.paths.crash, crash)
+        attempt.wait_for_saver()
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except (OSError, ValueError):
+                continue
+        os._exit(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A model with a loss that is no number, given to the script to do with it what it
+    likes."""
+
+    attempt: Attempt
+    model: Any
+    loss: float
+    step: int
+    last_finite: int | None
+
+    def lost(self) -> CrashReport | None:
+        """The script is over: it is told if nothing became of the model."""
+        spoilt = not_finite(self.model)
+        if spoilt is None:
+            return None
+        return tell(
+            self.attempt,
+            self.loss,
+            f"TerminateOnNaN ended the fit, and {spoilt} is not finite either at the"
+            " end of the script",
+            step=self.step,
+            last_finite=self.last_finite,
+        )
+
+
+def tell(
+    attempt: Attempt, loss: float, because: str, *, step: int, last_finite: int | None
+) -> CrashReport:
+    """Say that the loss is lost; the crash report of it."""
+    seen = "never" if last_finite is None else f"at step {last_finite}"
+    sentence = f"the loss is {loss} at step {step} (last finite: {seen}); {because}"
+    attempt.say(
+        Kind.NON_FINITE,
+        step=step,
+        last_finite_step=last_finite,
+        loss=str(loss),
+        because=sentence,
+    )
+    with contextlib.suppress(OSError, ValueError):
+        sys.stderr.write(f"trainwarden: {sentence}\n")
+    return CrashReport(
+        exception=EXCEPTION,
+        message=sentence,
+        traceback="",
+        steps_done=attempt.steps_here,
+        in_fit=True,
+    )
+
+
+def not_finite(model: Any) -> str | None:
+    """A variable of ``model`` that holds NaN or infinity; None: there is none."""
+    for variable in model.weights:
+        value = np.asarray(variable)
+        # bfloat16 is no kind that NumPy knows ("V"): looked at as float32.
+        if value.dtype.kind == "V":
+            value = value.astype(np.float32)
+        if value.dtype.kind in "fc" and not np.isfinite(value).all():
+            return str(variable.path)
+    return None

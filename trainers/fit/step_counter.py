@@ -1,0 +1,83 @@
+# ruff: noqa: SLF001  # the private names of Keras: see the table in seams_fit
+"""The steps of a ``fit``, counted where they are made: around the train function."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from trainers.backends.tensorflow import fit_compat as seams
+
+
+class Steps:
+    """Counts what the train function of a model does between two boundaries."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        self._updates: int | None = None
+        self._began = 0.0
+        self.ran = 0
+        """Steps since the last boundary; 0: none, or not through the train function."""
+
+    def stand_around(self, executed: Callable[[Any], None]) -> None:
+        """Call ``executed(logs)`` after the train function, also if a callback had it
+        made again."""
+        inner = self._model.train_function
+        if getattr(inner, "_trainwarden", None) is self:
+            return
+
+        def train_function(iterator: Any) -> Any:
+            logs = inner(iterator)
+            executed(logs)
+            return logs
+
+        around: Any = train_function
+        around._trainwarden = self
+        around._trainwarden_inner = inner
+        self._model.train_function = around
+
+    def leave(self) -> None:
+        """Give the model its train function back."""
+        inner = getattr(self._model.train_function, "_trainwarden_inner", None)
+        if inner is not None:
+            self._model.train_function = inner
+
+    def begin(self, iterator: Any) -> None:
+        """``iterator`` is about to hand out a step, or several for one execution."""
+        self.ran = 0
+        if iterator.steps_per_execution > 1 and self._updates is None:
+            self._updates = seams.updates(self._model)
+        self._began = time.perf_counter()
+
+    @property
+    def seconds(self) -> float:
+        """Since then."""
+        return time.perf_counter() - self._began
+
+    def end(self, iterator: Any, source: Any) -> None:
+        """The train function returned: ``source`` has given the batches of its steps."""
+        self.ran = self._count(iterator, source)
+        source.drawn += self.ran
+
+    def _count(self, iterator: Any, source: Any) -> int:
+        """Steps of the execution that just returned."""
+        chunk = iterator.steps_per_execution
+        if chunk == 1 or iterator._num_batches is not None:
+            return planned(iterator, source)
+        before, self._updates = self._updates, seams.updates(self._model)
+        if before is None or self._updates is None:
+            return chunk
+        return min(max(self._updates - before, 1), chunk)
+
+    def samples(self, source: Any) -> int:
+        """Samples in the steps that ran; the last batch of the data may be short."""
+        if source.batch is None:
+            return 0
+        done = source.drawn * source.batch
+        short = max(0, done - source.samples) if source.samples is not None else 0
+        return self.ran * source.batch - short
+
+
+def planned(iterator: Any, source: Any) -> int:
+    """Steps of the next execution, fewer where the data are known to end before."""
+    chunk, total = iterator.steps_per_execution, iterator._num_batches
+    return chunk if total is None else min(chunk, max(total - source.drawn, 1))

@@ -1,0 +1,242 @@
+# ruff: noqa: SLF001  # the private names of Keras: see the table in seams_fit
+"""``fit``, supervised: what the script's call of ``Model.fit`` becomes."""
+
+import inspect
+from typing import Any
+
+import keras
+
+from supervisor.wire.event_file import Kind
+from supervisor.wire.page import Phase
+from trainers.backends.tensorflow import fit_compat as seams
+from trainers.data import pipelines, py_dataset_state, shared_data
+from trainers.fit import epoch_iterator, loss_guard
+from trainers.fit.fit_run import FitRun
+from trainers.process import crash_report, framework_setup, signals
+from trainers.process.attempt_reporting import Attempt, nothing_lost
+from trainers.snapshots import durable_store
+from trainers.snapshots.durable_store import Snapshot
+from trainers.snapshots.run_progress import Session
+from trainers.state import callback_state, fit_state
+
+NESTED = "a fit inside a fit is not saved on its own: it is trained again with its step"
+DISTRIBUTED = (
+    "under a distribution strategy this run is watched and restarted, but its fits are"
+    " not resumed exactly"
+)
+BACKUP = (
+    "BackupAndRestore goes on writing its backup; after a restart the state comes from"
+    " our snapshot, which is never older"
+)
+
+
+class Follower(keras.callbacks.Callback):
+    """The last of the callbacks: it only tells where the loop is."""
+
+    def __init__(self, run: FitRun) -> None:
+        super().__init__()
+        self._trainwarden = run
+
+    def on_train_begin(self, logs: Any = None) -> None:  # noqa: ARG002  # Keras' signature
+        self._trainwarden.train_begins()
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:  # noqa: ARG002  # Keras' signature
+        self._trainwarden.epoch_begins(epoch)
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        run = self._trainwarden
+        run.report.epoch_ended(epoch=epoch, step=run.session.step, logs=logs)
+
+    def on_test_begin(self, logs: Any = None) -> None:  # noqa: ARG002  # Keras' signature
+        self._trainwarden.attempt.enter(Phase.VALIDATING)
+
+    def on_test_end(self, logs: Any = None) -> None:  # noqa: ARG002  # Keras' signature
+        self._trainwarden.evaluated()
+
+
+def session_of(attempt: Attempt) -> Session:
+    """The session of this process; made, and the seams proven, at the first ``fit``."""
+    if attempt.session is None:
+        wrong = seams.self_test()
+        if wrong:
+            framework_setup.refuse(
+                attempt, "Keras is not as expected inside: " + "; ".join(wrong)
+            )
+        try:
+            attempt.session = Session(attempt)
+        except (OSError, durable_store.DirectoryTakenError) as error:
+            framework_setup.refuse(attempt, f"the snapshots cannot be used: {error}")
+        epoch_iterator.install()
+    return attempt.session
+
+
+def fit(
+    attempt: Attempt,
+    original: Any,
+    model: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Any:
+    """Train ``model`` as ``original`` does; returns its History."""
+    session = session_of(attempt)
+    attempt.lost = nothing_lost
+    plain = _why_plain(attempt, model)
+    if plain is not None:
+        attempt.notice(plain)
+        with epoch_iterator.adopting(lambda _iterator: None):
+            return original(model, *args, **kwargs)
+    bound = inspect.signature(original).bind(model, *args, **kwargs)
+    bound.apply_defaults()
+    arguments = dict(bound.arguments)
+    del arguments["self"]
+    end = session.end_of(session.fit_number)
+    if end is not None:
+        return give_back(session, end, model, arguments)
+    return train(session, original, model, arguments)
+
+
+def _why_plain(attempt: Attempt, model: Any) -> str | None:
+    """Why this ``fit`` is left to Keras alone; None if it is supervised."""
+    if attempt.running_fit is not None:
+        return NESTED
+    return DISTRIBUTED if seams.is_distributed(model) else None
+
+
+def train(
+    session: Session, original: Any, model: Any, arguments: dict[str, Any]
+) -> Any:
+    """A ``fit`` with steps left to do."""
+    attempt = session.attempt
+    callbacks, given = _with_follower(arguments["callbacks"])
+    run = FitRun(session, model, given, epochs=arguments["epochs"])
+    run.given, run.validation_data = arguments["x"], arguments["validation_data"]
+    follower = Follower(run)
+    _append(callbacks, follower, model)
+    if any(isinstance(one, keras.callbacks.BackupAndRestore) for one in given):
+        attempt.notice(BACKUP)
+    kept = callback_state.keep_csv_rows(given) if run.taken is not None else []
+    attempt.running_fit = run
+    attempt.fits_began += 1
+    attempt.steps_here = attempt.steps_here or 0
+    try:
+        with epoch_iterator.adopting(run.adopt):
+            history = original(model, **{**arguments, "callbacks": callbacks})
+        run.finish()
+        run.stopped()
+    except BaseException as error:
+        crash_report.mark_in_fit(error)
+        run.stopped()
+        session.tries += 1  # heard of only if the script catches it and tries again
+        raise
+    finally:
+        attempt.running_fit = None
+        run.unwrap()
+        _remove(callbacks, follower)
+        for logger, append in kept:
+            logger.append = append
+        attempt.enter(Phase.BETWEEN)
+    ended(session)
+    return history
+
+
+def ended(session: Session) -> None:
+    """A call is over: the next one has the next number."""
+    session.attempt.say(Kind.FIT_ENDED, fit=session.fit_number, step=session.step)
+    session.fit_number += 1
+    session.tries = 0
+    if session.attempt.drain_requested:
+        signals.leave(session.attempt, **session.attempt.last_saved)
+
+
+def _with_follower(callbacks: Any) -> tuple[Any, list[Any]]:
+    """What to pass to ``fit``, and the script's own callbacks in it."""
+    if isinstance(callbacks, keras.callbacks.CallbackList):
+        return callbacks, list(callbacks.callbacks)
+    given = seams.tree.flatten(callbacks) if callbacks else []
+    return list(given), list(given)
+
+
+def _append(callbacks: Any, follower: Follower, model: Any) -> None:
+    if isinstance(callbacks, keras.callbacks.CallbackList):
+        follower.set_model(model)
+        callbacks.callbacks.append(follower)
+    else:
+        callbacks.append(follower)
+
+
+def _remove(callbacks: Any, follower: Follower) -> None:
+    if isinstance(callbacks, keras.callbacks.CallbackList):
+        callbacks.callbacks.remove(follower)
+
+
+def give_back(
+    session: Session, end: Snapshot, model: Any, arguments: dict[str, Any]
+) -> Any:
+    """A ``fit`` that an earlier attempt finished: its ``end`` state, and its History."""
+    attempt = session.attempt
+    local = fit_state.local_of(end.manifest.state, end.tensors)
+    before = attempt.enter(Phase.RESTORING)
+    _, given = _with_follower(arguments["callbacks"])
+    keras.callbacks.CallbackList(
+        list(given),
+        add_history=True,
+        model=model,
+        verbose=arguments["verbose"],
+        epochs=arguments["epochs"],
+        steps=local["steps"],
+    )
+    spec = _element_spec(arguments, model)
+    used = local["used"] + (local["drawn"] > 0)
+    _replay(arguments["x"], made=local["begun"], used=used, drawn=local["drawn"])
+    shared_data.draw(arguments["x"], drawn=local["drawn"], looked_at=seams.LOOKED_AT)
+    shared_data.why_not_exact(arguments["x"])  # only remembered
+    if isinstance(arguments["x"], keras.utils.PyDataset):
+        py_dataset_state.put_back(arguments["x"], end.tensors)
+    validation = local["validation"]
+    _replay(
+        arguments["validation_data"],
+        made=validation["begun"],
+        used=validation["used"],
+    )
+    callbacks = callback_state.of_fit(given, model)
+    try:
+        fit_state.build(model, spec, end.manifest.state, end.tensors)
+        told = fit_state.restore(model, callbacks, end.manifest.state, end.tensors)
+    except fit_state.MismatchError as error:
+        framework_setup.refuse(
+            attempt, f"the model is not that of the snapshot: {error}"
+        )
+        raise
+    for sentence in told:
+        attempt.notice(sentence)
+    watch = loss_guard.LossWatch(attempt, model)
+    watch.resume(local.get("last_finite"))
+    watch.notice_stop(given, local["logs"], step=end.manifest.step)
+    attempt.steps_here = attempt.steps_here or 0
+    attempt.set(fit=session.fit_number, epoch=local["epoch"])
+    session.restored(end, seconds=0.0)
+    session.fit_number += 1
+    attempt.enter(before)
+    return model.history
+
+
+def _replay(dataset: Any, *, made: int, used: int, drawn: int | None = None) -> None:
+    """Let a tf.data pipeline be iterated as often as it had been."""
+    if isinstance(dataset, seams.tf.data.Dataset):
+        pipelines.replay(dataset, made=made, used=used, drawn=drawn)
+
+
+def _element_spec(arguments: dict[str, Any], model: Any) -> Any:
+    """Shapes and dtypes of a batch of this call's data."""
+    names = ("x", "y", "sample_weight", "batch_size", "steps_per_epoch", "class_weight")
+    with epoch_iterator.adopting(lambda _iterator: None):
+        iterator = epoch_iterator.SupervisedEpochIterator(
+            **{name: arguments[name] for name in names},
+            shuffle=False,
+            distribute_strategy=model.distribute_strategy,
+            steps_per_execution=model.steps_per_execution,
+        )
+    return iterator._distributed_dataset.element_spec
+
+
+__all__ = ["fit", "give_back", "session_of", "train"]

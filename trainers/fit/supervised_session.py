@@ -1,0 +1,168 @@
+"""A session under a supervisor: its loops are followed as calls of ``fit`` are."""
+
+from collections.abc import Iterator, Mapping
+from types import TracebackType
+from typing import Any
+
+from typing_extensions import override
+
+from supervisor.wire.page import Phase
+from supervisor.wire.slices import balanced
+from trainers.backends.tensorflow import slicing
+from trainers.fit import custom_loop, supervised
+from trainers.fit.custom_loop import Kept, LoopRun, State
+from trainers.process import crash_report
+from trainers.process.attempt_reporting import Attempt, nothing_lost
+from trainers.session import OUTSIDE, TWICE, Run
+
+NESTED = "a session inside of a fit or of another session's loop is not followed"
+
+
+class SupervisedRun(Run):
+    """Iterates, and tells the loop of each boundary."""
+
+    def __init__(
+        self,
+        attempt: Attempt,
+        *,
+        holders: Mapping[str, Any],
+        variables: Mapping[str, Any],
+        others: Mapping[str, Any],
+    ) -> None:
+        super().__init__()
+        self._attempt = attempt
+        self._session = supervised.session_of(attempt)
+        _build(holders)
+        named = {name: _Single(value) for name, value in variables.items()}
+        self._state = State({**holders, **named})
+        self._state_kept = Kept(others)
+        self._loop: LoopRun | None = None
+        self._passed = False
+        self._here: dict[str, list[int]] = {}
+
+    @property
+    @override
+    def kept(self) -> dict[str, Any]:
+        """Values of the script's own that are part of the state."""
+        return self._state_kept.kept
+
+    @property
+    @override
+    def step(self) -> int:
+        """Steps done in this session, those of earlier attempts included."""
+        return self._state_kept.step
+
+    @override
+    def epochs(self, count: int) -> Iterator[int]:
+        """The epochs that are left of ``count``; none where an earlier attempt
+        finished them."""
+        self._finish()
+        if self._attempt.running_fit is not None:
+            self._attempt.notice(NESTED)
+            yield from super().epochs(count)
+            return
+        if self._session.end_of(self._session.fit_number) is not None:
+            custom_loop.give_back(self._session, self._state, self._state_kept)
+            return
+        yield from self._follow(count)
+        self._finish()
+
+    def _follow(self, count: int) -> Iterator[int]:
+        loop = LoopRun(
+            self._session,
+            self._state,
+            self._state_kept,
+            epochs=count,
+            here=self._here,
+        )
+        self._loop = self._attempt.running_fit = loop
+        self._attempt.lost = nothing_lost
+        self._attempt.fits_began += 1
+        self._attempt.steps_here = self._attempt.steps_here or 0
+        for self.epoch in range(loop.start(), count):
+            self._passed = False
+            loop.next_epoch(self.epoch)
+            yield self.epoch
+            loop.report.epoch_ended(
+                epoch=self.epoch, step=self._session.step, logs=loop.logs
+            )
+
+    @override
+    def batches(self, data: Any) -> Iterator[Any]:
+        """The batches that are left of this epoch."""
+        if self._loop is None:
+            if self._attempt.running_fit is None:
+                raise RuntimeError(OUTSIDE)
+            yield from data
+            return
+        if self._passed:
+            raise RuntimeError(TWICE)
+        self._passed = True
+        yield from self._loop.batches(data)
+
+    @override
+    def log(self, **values: Any) -> None:
+        """Tell of the step: read now and then."""
+        if self._loop is not None:
+            self._loop.logs = {**(self._loop.logs or {}), **values}
+
+    @override
+    def slices(self, *tensors: Any) -> Iterator[tuple[tuple[Any, ...], float]]:
+        """The batch in slices of the size that the supervisor asks for."""
+        size = self._attempt.directive.slice_size
+        total = len(slicing.leaves(tensors)[0])
+        if size is None or size >= total:
+            yield tensors, 1.0
+            return
+        size = balanced(batch=total, size=size)
+        for start in range(0, total, size):
+            stop = min(start + size, total)
+            yield slicing.cut(tensors, start, stop), (stop - start) / total
+
+    def _finish(self) -> None:
+        """A loop came to its end, or the script left it: keep its end state."""
+        loop, self._loop = self._loop, None
+        if loop is None:
+            return
+        loop.finish()
+        self._leave_loop()
+        supervised.ended(self._session)
+
+    def _leave_loop(self) -> None:
+        self._attempt.running_fit = None
+        self._attempt.enter(Phase.BETWEEN)
+
+    @override
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Keep the end state, unless it is an exception that ends the session."""
+        if error is None:
+            self._finish()
+            return
+        if self._loop is not None:
+            crash_report.mark_in_fit(error)
+            self._session.tries += 1  # as in a ``fit``
+            self._loop = None
+            self._leave_loop()
+
+
+class _Single:
+    """A variable in the shape of a holder."""
+
+    def __init__(self, variable: Any) -> None:
+        self.variables = [variable]
+
+
+def _build(holders: Mapping[str, Any]) -> None:
+    """Optimizers make their variables at their first step: too late to be given back."""
+    models = [
+        value for value in holders.values() if hasattr(value, "trainable_variables")
+    ]
+    trainable = [v for model in models for v in model.trainable_variables]
+    for value in holders.values():
+        if hasattr(value, "apply_gradients") and not value.built and trainable:
+            value.build(trainable)

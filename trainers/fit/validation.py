@@ -1,0 +1,48 @@
+"""The data of the validation inside a ``fit``: how often they were iterated.
+
+Keras begins them anew for each validation. A shuffle in them, which the training data
+may share, is put where it was when a ``fit`` is resumed.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from trainers.backends.tensorflow import fit_compat as seams
+from trainers.data import pipelines
+from trainers.fit import epoch_iterator
+
+
+class Validation:
+    """Follows the epoch iterator that ``fit`` makes for its validation."""
+
+    def __init__(self) -> None:
+        self._was = {"begun": 0, "used": 0}
+        self._iterator: Any = None
+        self._used = 0
+        self._current: Any = None
+
+    def resume(self, was: dict[str, int], given: Any) -> None:
+        """Go on from the position ``was``; ``given``: ``fit``'s validation data."""
+        self._was = was
+        if isinstance(given, seams.tf.data.Dataset):
+            pipelines.replay(given, made=was["begun"], used=was["used"])
+
+    def position(self) -> dict[str, int]:
+        """Iterators made of the data, and drawn from."""
+        begun = 0 if self._iterator is None else self._iterator.begun
+        return {
+            "begun": self._was["begun"] + begun,
+            "used": self._was["used"] + self._used,
+        }
+
+    def follow(self, iterator: Any, model: Any) -> Iterator[Any]:
+        """Keras' own loop over ``iterator``; counted if that is the validation's."""
+        if iterator is not getattr(model, "_eval_epoch_iterator", None):
+            yield from epoch_iterator.keras_own(iterator)
+            return
+        self._iterator = iterator
+        for step in epoch_iterator.keras_own(iterator):
+            if step[2] is not self._current:
+                self._current = step[2]
+                self._used += 1
+            yield step

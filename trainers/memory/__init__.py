@@ -1,1 +1,0 @@
-"""What the framework's allocator says of itself, from inside the process."""

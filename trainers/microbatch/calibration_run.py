@@ -1,0 +1,144 @@
+"""The climb to the largest slice that fits: its trials, in the first steps of a ``fit``.
+
+What to try next is decided by the rules of ``calibration``; here the pool is read.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from supervisor.wire.slices import balanced
+from trainers.backends.tensorflow.allocator import peak_readings
+from trainers.backends.tensorflow.allocator.native_ops import Figures
+from trainers.microbatch.calibration import (
+    FAR,
+    Need,
+    Readings,
+    far_below,
+    has_place,
+    in_doubt,
+    needs,
+    next_trial,
+    settled,
+)
+
+STEPS = 4
+"""Each size is measured over this many steps ..."""
+
+STEPS_ON_THE_WAY = 2
+"""... or this many, as long as the next one is far larger anyway."""
+
+STEPS_IN_DOUBT = 12
+"""So many if one slice less fits at the worst, and nothing but the line rules it out."""
+
+STEPS_FOR_A_PLACE = 16
+"""So many steps a size waits for a free block that holds its largest request."""
+
+
+class Climb:
+    """Runs the trials between the steps of one ``fit``."""
+
+    def __init__(
+        self,
+        *,
+        size: tf.Variable,
+        seen: tf.Variable,
+        batch: int,
+        ceiling: int | None,
+        limit_bytes: int,
+        steps_a_call: int,
+        on_trial: Callable[[int, str], None],
+        on_peak: Callable[[int, int], None],
+        figures: Callable[[], Figures | None] = lambda: None,
+    ) -> None:
+        """``size`` and ``seen``: as in ``train_step.SlicedStep``;
+        ``steps_a_call``: Keras' ``steps_per_execution``. ``on_trial``
+        hears of a new size and why, before it is used; ``on_peak`` of a size and its
+        peak in bytes. ``figures``: what the allocator's map says."""
+        self._size = size
+        self._seen = seen
+        self._batch = batch
+        self._ceiling = ceiling
+        self._limit_bytes = limit_bytes
+        self._on_trial = on_trial
+        self._on_peak = on_peak
+        self._steps_a_call = steps_a_call
+        self._figures = figures
+        self._before_bytes = 0
+        self._readings: dict[int, list[Readings]] = {}
+        self.done = False
+
+    def before_step(self) -> None:
+        """Start measuring."""
+        self._seen.assign(0)
+        peak_readings.reset_peak()
+        reading = peak_readings.read()
+        self._before_bytes = 0 if reading is None else reading.current_bytes
+
+    def after_step(self, logs: Any) -> None:
+        """Note the peak, and choose the size of the next step."""
+        for value in tf.nest.flatten(logs):
+            value.numpy()  # waits until the step is over, where steps are asynchronous
+        reading, figures = peak_readings.read(), self._figures()
+        if reading is None or int(self._seen.numpy()) < self._batch:
+            return  # a short batch says nothing about a whole one
+        size = int(self._size.numpy())
+        steps = self._readings.setdefault(size, [])
+        steps.append(
+            Readings(
+                before=self._before_bytes,
+                peak=reading.peak_bytes,
+                after=reading.current_bytes,
+                request=None if figures is None else figures.largest_request,
+            )
+        )
+        free = None if figures is None else figures.largest_allocatable
+        self._settle_or_climb(
+            size, steps_seen=len(steps) * self._steps_a_call, free_bytes=free
+        )
+
+    def _settle_or_climb(
+        self, size: int, *, steps_seen: int, free_bytes: int | None
+    ) -> None:
+        if steps_seen < STEPS_ON_THE_WAY:
+            return
+        sizes = needs(self._readings)
+        need = next(one for one in sizes if one.size == size)
+        trial = next_trial(
+            need,
+            before=far_below(size, sizes),
+            batch=self._batch,
+            ceiling=self._ceiling,
+            limit_bytes=self._limit_bytes,
+        )
+        if steps_seen < self._enough(need, trial):
+            return
+        if trial is not None and not has_place(need, trial, free_bytes=free_bytes):
+            if steps_seen < STEPS_FOR_A_PLACE:
+                return
+            trial = None
+        self._on_peak(size, max(one.peak for one in self._readings[size]))
+        if trial is None:
+            self.done = True
+            final = settled(sizes, limit_bytes=self._limit_bytes)
+            final = balanced(batch=self._batch, size=final)
+            self._use(final, f"measured at {len(sizes)} sizes")
+        else:
+            self._use(trial, "being measured")
+
+    def _enough(self, need: Need, trial: int | None) -> int:
+        """How many steps have to be seen for ``trial`` to be what follows."""
+        if trial is not None:
+            return STEPS_ON_THE_WAY if trial >= FAR * need.size else STEPS
+        doubtful = in_doubt(
+            need,
+            batch=self._batch,
+            ceiling=self._ceiling,
+            limit_bytes=self._limit_bytes,
+        )
+        return STEPS_IN_DOUBT if doubtful else STEPS
+
+    def _use(self, size: int, why: str) -> None:
+        self._on_trial(size, why)
+        self._size.assign(size)

@@ -1,0 +1,290 @@
+"""Reduced batch: puts the sliced train step into a model for one ``fit``.
+
+Steps, schedules, callbacks, data order and the optimizer's variables stay what they
+were, so a snapshot taken with one number of slices restores with any other.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from supervisor.wire.event_file import Kind
+from supervisor.wire.slices import balanced, count
+from trainers.backends.tensorflow import compat, slicing
+from trainers.backends.tensorflow.allocator import native_ops, peak_readings
+from trainers.microbatch import custom_step_sizing, preconditions
+from trainers.microbatch.calibration import first_trial
+from trainers.microbatch.calibration_run import Climb
+from trainers.microbatch.strategy import Way, way_of
+
+PEAK_NEWS = 1.02
+"""A peak is reported again once it is this many times the last one reported."""
+
+Report = Callable[..., None]
+
+
+class MicrobatchRefusedError(Exception):
+    """The batch cannot be sliced, or not as the spec demands; the message says why."""
+
+
+@dataclass(kw_only=True)
+class Prepared:
+    """What was changed for one ``fit``; ``restore`` undoes it."""
+
+    batch: int | None = None
+    """Samples in a whole batch; None: not looked at."""
+    mode: str | None = None
+    """``exact``, ``two_pass`` or ``reduce``; None: not sliced."""
+    deviations: tuple[str, ...] = ()
+    restore: Callable[[], None] = lambda: None
+    """Undo the changes to the model; call it when ``fit`` is over, however it ended."""
+    _size: tf.Variable | None = field(default=None, repr=False)
+
+    @property
+    def size(self) -> int | None:
+        """Samples a slice, now; None: not sliced."""
+        return None if self._size is None else int(self._size.numpy())
+
+    @property
+    def slices(self) -> int:
+        """Slices of a whole batch, now; 1: not sliced."""
+        if self.size is None or self.batch is None:
+            return 1
+        return count(batch=self.batch, size=self.size)
+
+
+def prepare(
+    model: Any,
+    *,
+    slice_size: int | None,
+    calibrate: bool,
+    slice_ceiling: int | None,
+    memory_limit_bytes: int | None,
+    allow_inexact: bool,
+    first_batch: Callable[[], Any],
+    report: Report,
+    hopeless: bool = False,
+    reduce: str | None = None,
+    wide_products: bool = True,
+) -> Prepared:
+    """Slice the batches of the ``fit`` that is about to make its train function.
+
+    ``slice_size``: samples a slice. ``calibrate``: find the largest slice below
+    ``slice_ceiling`` (a size that failed) that fits ``memory_limit_bytes``, in the
+    first steps; ``slice_size`` is then what to do where nothing can be measured.
+    ``first_batch`` returns one whole batch, (x, y[, sample weights]), and leaves the
+    data position alone. ``report(kind, **fields)`` appends to the event file.
+    ``hopeless``: training has never got anywhere with the whole batch, so a batch that
+    cannot be sliced is refused, and told is which would fit. ``reduce``: for a
+    ``train_step`` of the script's own each batch may become several smaller ones, with
+    the learning rate by this rule (``rebatch_step``); None: it may not.
+    ``wide_products``: kernels in half precision may take float32 copies, to agree with
+    whole batches (``float32_accumulation``).
+
+    Without a size and without ``calibrate``, nothing is touched.
+
+    Raises:
+        MicrobatchRefusedError: slices would deviate and ``allow_inexact`` is False, or
+            the batch is ``hopeless``.
+    """
+    if slice_size is None and not calibrate:
+        return Prepared()
+    data = first_batch()
+    batch = keras.utils.unpack_x_y_sample_weight(data)
+    limit = memory_limit_bytes or compat.gpu_limit_bytes()
+    rule = reduce if compat.own_train_step(model) else None
+    obstacle = preconditions.obstacle(model, batch, own_step_too=rule is not None)
+    if obstacle is not None:
+        if hopeless and slice_ceiling is not None:
+            raise _too_large(model, data, slice_ceiling, limit=limit, why=obstacle)
+        report(Kind.NOTICE, sentence=f"The batch is not sliced: {obstacle}.")
+        return Prepared()
+    total = int(slicing.leaves(batch[0])[0].shape[0])
+    ceiling = slice_ceiling or total
+    way = way_of(model, batch, rule=rule, ceiling=ceiling, products=wide_products)
+    if not allow_inexact:
+        _refuse_deviations(way)
+    climbs = calibrate and limit is not None and peak_readings.read() is not None
+    return _Installation(
+        model=model,
+        batch=total,
+        way=way,
+        size=_first_size(total, slice_size, slice_ceiling, climbs=climbs),
+        ceiling=slice_ceiling,
+        limit_bytes=limit,
+        climbs=climbs,
+        report=report,
+    ).install()
+
+
+def _refuse_deviations(way: Way) -> None:
+    if way.deviations:
+        reasons = "; ".join(way.deviations)
+        message = f"Slices would change the result, which the spec forbids: {reasons}."
+        raise MicrobatchRefusedError(message)
+
+
+def _too_large(
+    model: Any, data: Any, failed: int, *, limit: int | None, why: str
+) -> MicrobatchRefusedError:
+    """What a person has to know, who must choose another batch."""
+    fits = custom_step_sizing.fitting(model, data, failed=failed, limit_bytes=limit)
+    way = (
+        "take a smaller batch in the script"
+        if fits is None
+        else f"about {fits} samples would fit: take that as the batch in the script"
+    )
+    allow = "; microbatch.reduce in the spec lets the supervisor do so"
+    return MicrobatchRefusedError(
+        f"a batch of {failed} samples does not fit into memory and is not sliced, as"
+        f" {why}; {way} (which changes what is computed: you may want another"
+        f" learning rate){allow if compat.own_train_step(model) else ''}"
+    )
+
+
+def _first_size(
+    batch: int, wanted: int | None, ceiling: int | None, *, climbs: bool
+) -> int:
+    if climbs:
+        return first_trial(batch=batch, ceiling=ceiling)
+    if wanted is None:
+        wanted = (batch if ceiling is None else min(ceiling, batch)) // 2
+    return balanced(batch=batch, size=wanted)
+
+
+_KEPT = "_trainwarden_sliced"
+"""Attribute of a model: what its sliced train function was made for, and that function.
+A script that calls ``fit`` for every epoch must not trace its model every time. It
+stands in the model's own dictionary, so that it goes when the model goes."""
+
+
+@dataclass(kw_only=True)
+class _Installation:
+    """The changes to one model."""
+
+    model: Any
+    batch: int
+    way: Way
+    size: int
+    ceiling: int | None
+    limit_bytes: int | None
+    climbs: bool
+    report: Report
+    _reported_peak: int = 0
+    _climb: Climb | None = None
+
+    def install(self) -> Prepared:
+        """Change the model, and report it."""
+        model = self.model
+        made_for = (model.optimizer, compat.loss_tracker(model), self.way.rules)
+        kept = vars(model).get(_KEPT)
+        self._made = kept[1] if kept and _same(kept[0], made_for) else _Made()
+        self._made.size.assign(self.size)
+        vars(model)[_KEPT] = (made_for, self._made)
+        if self.climbs:
+            self._climb = self._new_climb()
+        before = model.train_function
+        model.train_function = None
+        model.train_step = self.way.step(size=self._made.size, seen=self._made.seen)
+        model.make_train_function = self._make_train_function
+
+        def restore() -> None:
+            del model.train_step, model.make_train_function
+            model.train_function = before
+
+        self._on_size(self.size, "being measured" if self.climbs else "as planned")
+        return Prepared(
+            batch=self.batch,
+            mode=self.way.mode,
+            deviations=self.way.deviations,
+            restore=restore,
+            _size=self._made.size,
+        )
+
+    def _make_train_function(self, force: bool = False) -> None:  # noqa: FBT001, FBT002  # Keras' own signature
+        model = self.model
+        if model.train_function is not None and not force:
+            return
+        if self._made.function is None or force:
+            with compat.without_jit(model):
+                type(model).make_train_function(model, force=True)
+            self._made.function = model.train_function
+        model.train_function = self._measuring(self._made.function)
+
+    def _measuring(self, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def train_function(iterator: Any) -> Any:
+            climb = self._climb
+            if climb is None or climb.done:
+                logs = function(iterator)
+                self._watch_peak()
+            else:
+                climb.before_step()
+                logs = function(iterator)
+                climb.after_step(logs)
+            return logs
+
+        return train_function
+
+    # --- reports ---
+
+    def _new_climb(self) -> Climb:
+        assert self.limit_bytes is not None  # noqa: S101  # climbs only with a limit
+        return Climb(
+            size=self._made.size,
+            seen=self._made.seen,
+            batch=self.batch,
+            ceiling=self.ceiling,
+            limit_bytes=self.limit_bytes,
+            steps_a_call=self.model.steps_per_execution,
+            on_trial=self._on_size,
+            on_peak=self._on_peak,
+            figures=self._figures,
+        )
+
+    def _figures(self) -> native_ops.Figures | None:
+        """With XLA a plan without the map would be luck."""
+        return native_ops.figures(needed=bool(self.model.jit_compile))
+
+    def _on_size(self, size: int, planned: str) -> None:
+        self.report(
+            Kind.MICROBATCH,
+            batch=self.batch,
+            slices=count(batch=self.batch, size=size),
+            size=size,
+            mode=self.way.mode,
+            deviations=list(self.way.deviations),
+            planned=planned,
+        )
+
+    def _on_peak(self, size: int, peak_bytes: int) -> None:
+        self._reported_peak = peak_bytes
+        self.report(
+            Kind.PEAK,
+            slice_size=size,
+            slices=count(batch=self.batch, size=size),
+            peak_bytes=peak_bytes,
+            limit_bytes=self.limit_bytes,
+            jit=bool(self.model.jit_compile),
+        )
+
+    def _watch_peak(self) -> None:
+        reading = peak_readings.read()
+        if reading and reading.peak_bytes > self._reported_peak * PEAK_NEWS:
+            self._on_peak(int(self._made.size.numpy()), reading.peak_bytes)
+
+
+class _Made:
+    """A sliced train function and the variables it reads; outlives one ``fit``."""
+
+    def __init__(self) -> None:
+        with tf.device("CPU:0"):
+            self.size = tf.Variable(1, dtype=tf.int32, trainable=False)
+            self.seen = tf.Variable(0, dtype=tf.int32, trainable=False)
+        self.function: Callable[[Any], Any] | None = None
+
+
+def _same(before: tuple[Any, ...], now: tuple[Any, ...]) -> bool:
+    return all(one is two or one == two for one, two in zip(before, now, strict=True))

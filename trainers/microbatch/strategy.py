@@ -1,0 +1,63 @@
+"""How a model's batch is worked through: as a sum over slices, or as smaller batches."""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from trainers.backends.tensorflow import equivalence_check
+from trainers.backends.tensorflow.train_step import SlicedStep
+from trainers.microbatch import rebatch_step
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """What was found out of a model, and the step that follows from it."""
+
+    mode: str
+    """``exact``, ``two_pass`` or ``reduce``."""
+    deviations: tuple[str, ...]
+    """How the result will differ from that of whole batches, a sentence each."""
+    rules: Any
+    """What the step is made by, and has to be made again for when it changes."""
+    step: Callable[..., Any]
+    """Makes the step, of the variables ``size`` and ``seen``."""
+
+
+def way_of(
+    model: Any, batch: Any, *, rule: str | None, ceiling: int, products: bool
+) -> Way:
+    """The way for ``model``, tried with a few samples of ``batch``.
+
+    ``batch``: (x, y, sample weights). ``rule``: what becomes of the learning rate where
+    each slice is a batch of its own (``rebatch_step``); None: it is none. ``ceiling``:
+    samples of which it is known that they are too many, or all of the batch.
+    ``products``: whether kernels may take wide copies (``float32_accumulation``).
+    """
+    if rule is not None:
+        return _reducing(model, rule)
+    return _summing(model, batch, ceiling, products=products)
+
+
+def _summing(model: Any, batch: Any, ceiling: int, *, products: bool) -> Way:
+    """One update a batch, of the sums over its slices."""
+    samples = max(2, min(equivalence_check.SAMPLES, ceiling // 4))
+    findings = equivalence_check.examine(model, batch, samples=samples)
+    return Way(
+        mode="two_pass" if findings.rules.two_pass else "exact",
+        deviations=findings.deviations,
+        rules=(findings.rules, products),
+        step=functools.partial(
+            SlicedStep, model, rules=findings.rules, wide_products=products
+        ),
+    )
+
+
+def _reducing(model: Any, rule: str) -> Way:
+    """An update a slice, by the script's own step."""
+    return Way(
+        mode="reduce",
+        deviations=rebatch_step.deviations(model, rule),
+        rules=rule,
+        step=functools.partial(rebatch_step.ReducedStep, model, rule=rule),
+    )

@@ -1,0 +1,1 @@
+"""The training process: entry, signals, import hooks, crash report."""

@@ -1,0 +1,183 @@
+"""What to do once the script has imported TensorFlow or Keras.
+
+Only thin hooks live here. What they install is loaded at the first ``fit``, when
+Keras is whole: here it is still in the middle of its own import.
+"""
+
+import functools
+import os
+import re
+import sys
+from collections.abc import Mapping
+from importlib import metadata
+from types import ModuleType
+from typing import Any, NoReturn
+
+from supervisor.wire.directive import EXIT_REFUSED, Directive
+from supervisor.wire.event_file import Kind
+from trainers.process import import_hooks, isolation
+from trainers.process.attempt_reporting import Attempt
+
+SUPPORTED = {"tensorflow": ("2.21",), "keras": ("3.15",)}
+"""Versions whose private names ``fit_compat`` and ``compat`` were checked against."""
+
+OTHER_BACKENDS = {
+    "keras.src.backend.jax.trainer": "JAX",
+    "keras.src.backend.torch.trainer": "PyTorch",
+    "keras.src.backend.openvino.trainer": "OpenVINO",
+    "tf_keras.src.engine.training": "legacy Keras 2",
+}
+NAMED_GPU = re.compile(r"\s*(\d|GPU-|MIG-)")
+"""How ``CUDA_VISIBLE_DEVICES`` of who wants a GPU begins; whatever comes after what is
+none is not seen (CUDA C++ Programming Guide, environment variables)."""
+
+
+def refuse(attempt: Attempt, sentence: str) -> NoReturn:
+    """End before training starts, with the reason. Raises SystemExit(78)."""
+    attempt.say(Kind.REFUSED, sentence=sentence)
+    sys.stderr.write(f"trainwarden: {sentence}\n")
+    raise SystemExit(EXIT_REFUSED)
+
+
+def installed(name: str) -> str | None:
+    """The version of the distribution ``name``; TensorFlow goes by several."""
+    for candidate in (name, f"{name}-cpu", f"{name}-gpu", f"{name}-intel"):
+        try:
+            return metadata.version(candidate)
+        except metadata.PackageNotFoundError:
+            continue
+    return None
+
+
+def unsupported(versions: Mapping[str, str | None]) -> str | None:
+    """Why ``versions`` are not supported, in a sentence; None if they are."""
+    for name, version in versions.items():
+        supported = SUPPORTED[name]
+        if version is None:
+            return f"the version of {name} cannot be told"
+        if not any(version == v or version.startswith(f"{v}.") for v in supported):
+            wanted = " or ".join(f"{one}.x" for one in supported)
+            return (
+                f"{name} {version} is not supported (exact resume leans on its"
+                f" internals): {wanted} is needed"
+            )
+    return None
+
+
+def watch(attempt: Attempt) -> None:
+    """Install the hooks that wait for the script's imports."""
+    waiting: dict[str, Any] = {
+        name: functools.partial(_other_backend, attempt, title)
+        for name, title in OTHER_BACKENDS.items()
+    }
+    if attempt.directive.precision is not None:
+        waiting["keras"] = functools.partial(_precision, attempt)
+    waiting["tensorflow"] = functools.partial(_tensorflow, attempt)
+    waiting["keras.src.backend.tensorflow.trainer"] = functools.partial(_keras, attempt)
+    import_hooks.after_import(waiting)
+
+
+def _other_backend(attempt: Attempt, title: str, _module: ModuleType) -> None:
+    attempt.notice(
+        f"the backend is {title}: this run is watched and restarted, but its fits are"
+        " not resumed exactly"
+    )
+
+
+def _precision(attempt: Attempt, keras: ModuleType) -> None:
+    """A remedy that the person allowed; a script that sets a policy itself keeps it."""
+    keras.config.set_dtype_policy(attempt.directive.precision)
+
+
+def _tensorflow(attempt: Attempt, tf: ModuleType) -> None:
+    """Before any op runs: memory of the GPUs, and determinism where asked for."""
+    directive = attempt.directive
+    gpus = tf.config.list_physical_devices("GPU")
+    for gpu in gpus:
+        if directive.gpu_memory_limit_bytes is not None:
+            limit = max(1, directive.gpu_memory_limit_bytes // 2**20)
+            device = tf.config.LogicalDeviceConfiguration(memory_limit=limit)
+            tf.config.set_logical_device_configuration(gpu, [device])
+        elif directive.gpu_memory_growth:
+            tf.config.experimental.set_memory_growth(gpu, enable=True)
+    if unsupported({"tensorflow": installed("tensorflow")}) is None:
+        pipelines = isolation.load("trainers.data.pipelines")
+        pipelines.install(seed=directive.seed, notice=attempt.notice)
+    if directive.memory_limit_bytes is not None and sliced(directive):
+        module = isolation.load("trainers.backends.tensorflow.allocator.cpu_pool")
+        module.in_one_piece(directive.memory_limit_bytes)
+    if directive.deterministic:
+        # Deterministic ops refuse to draw without a seed; a script's own seed
+        # takes the place of this one.
+        tf.random.set_seed(deterministic_seed(directive.seed))
+        tf.config.experimental.enable_op_determinism()
+
+
+def on_cpu(directive: Directive) -> bool:
+    """Whether training is under a limit on the CPU: no GPU is wanted then."""
+    return directive.memory_limit_bytes is not None
+
+
+def missing(environment: Mapping[str, str]) -> str | None:
+    """What to say where TensorFlow sees no GPU: nothing, unless one was asked for."""
+    asked = environment.get("CUDA_VISIBLE_DEVICES", "")
+    if NAMED_GPU.match(asked) is None:
+        return None
+    return (
+        f"GPU {asked} was asked for, and TensorFlow sees none: training is on the CPU."
+        " Does nvidia-smi list it? TensorFlow also needs the CUDA libraries, which"
+        " pip install 'tensorflow[and-cuda]' brings"
+    )
+
+
+def sliced(directive: Directive) -> bool:
+    """Whether the attempt may work in slices: a plan needs a pool without pieces."""
+    return directive.calibrate or directive.slice_size is not None
+
+
+def deterministic_seed(seed: int) -> int:
+    """The global seed under ``deterministic`` for a script that sets none."""
+    return seed % (2**31 - 1)
+
+
+def _keras(attempt: Attempt, trainer: ModuleType) -> None:
+    """Check the versions and put our ``fit`` in place."""
+    versions = {name: installed(name) for name in SUPPORTED}
+    attempt.say(Kind.LAUNCHED, versions=versions)
+    sentence = unsupported(versions)
+    if sentence is not None:
+        refuse(attempt, sentence)
+    original = trainer.TensorFlowTrainer.fit
+    tell_of_gpu = functools.cache(functools.partial(_tell_of_missing_gpu, attempt))
+
+    @functools.wraps(original)
+    def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
+        tell_of_gpu()  # not before: TensorFlow may be there for its data alone
+        module = isolation.load("trainers.fit.supervised")
+        return module.fit(attempt, original, self, args, kwargs)
+
+    trainer.TensorFlowTrainer.fit = fit
+    _tell_of_train_on_batch(attempt, trainer.TensorFlowTrainer)
+
+
+def _tell_of_missing_gpu(attempt: Attempt) -> None:
+    seen = sys.modules["tensorflow"].config.list_physical_devices("GPU")
+    missed = None if seen or on_cpu(attempt.directive) else missing(os.environ)
+    if missed is not None:
+        attempt.notice(missed)
+
+
+def _tell_of_train_on_batch(attempt: Attempt, trainer: Any) -> None:
+    """Steps outside of ``fit`` are the script's own: say so at the first."""
+    original = trainer.train_on_batch
+
+    @functools.wraps(original)
+    def train_on_batch(self: Any, *args: Any, **kwargs: Any) -> Any:
+        trainer.train_on_batch = original
+        attempt.notice(
+            "steps by train_on_batch are not saved: after a restart the script does"
+            " them again"
+        )
+        return original(self, *args, **kwargs)
+
+    trainer.train_on_batch = train_on_batch

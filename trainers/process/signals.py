@@ -1,0 +1,92 @@
+"""Signals in the training process.
+
+SIGTERM asks for a drain: at the next step boundary the state is saved and the process
+ends with 75. Outside of ``fit`` nothing would be lost, so it ends at once. A SIGTERM that
+comes later than ``SAME_SECONDS`` after the first ends it at once wherever it is. SIGINT is
+the supervisor's: it forwards it as SIGTERM. Once the script has ended SIGTERM changes
+nothing. SIGUSR1 writes the stacks of all threads into the fault log.
+"""
+
+import faulthandler
+import math
+import os
+import signal
+import sys
+import time
+from typing import NoReturn
+
+from supervisor.wire.directive import EXIT_DRAINED
+from supervisor.wire.event_file import Kind
+from trainers.process.attempt_reporting import Attempt
+
+NOTHING_TRAINED = (
+    "ended on request before any supervised fit began: the next run starts over"
+)
+
+SAME_SECONDS = 2.0
+"""So long after the first, a SIGTERM is the same request, come by another way: a parent
+that dies sends it once for each of its threads (PR_SET_PDEATHSIG of prctl(2) is about the
+thread), and Slurm sends it to every process of a job."""
+
+
+def leave(attempt: Attempt, *, step: int | None, snapshot: str | None) -> NoReturn:
+    """Say that the state is saved and end the process with 75, at once.
+
+    Not by an exception: a script's ``except:`` would swallow it and call the run
+    finished, and its ``finally:`` would publish a half-trained model.
+    """
+    attempt.say(Kind.DRAINED, step=step, snapshot=snapshot)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            continue
+    os._exit(EXIT_DRAINED)
+
+
+def install(attempt: Attempt) -> None:
+    """Set the handlers of this process; children that are forked get the defaults."""
+
+    ours, asked_at = os.getpid(), -math.inf
+
+    def on_term(_number: int, _frame: object) -> None:
+        nonlocal asked_at
+        # A signal may find a child before ``forget`` ran in it: it drains nothing.
+        same = time.monotonic() - asked_at < SAME_SECONDS
+        if os.getpid() != ours or (attempt.drain_requested and not same):
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGTERM)
+        if attempt.drain_requested:
+            return
+        attempt.drain_requested, asked_at = True, time.monotonic()
+        if attempt.running_fit is not None:
+            return  # the next step boundary sees the flag
+        if attempt.steps_here is None:
+            attempt.notice(NOTHING_TRAINED)
+        attempt.wait_for_saver()
+        leave(attempt, **attempt.last_saved)
+
+    def forget() -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    signal.signal(signal.SIGTERM, on_term)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.register_at_fork(after_in_child=forget)
+
+
+def over() -> None:
+    """The script has ended: there is nothing to save, and the process ends by itself.
+
+    While the interpreter shuts down it gives handlers up, and a SIGTERM would make a
+    finished run look as if it had been ended.
+    """
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
+def watch_faults(attempt: Attempt) -> None:
+    """Stacks on a fatal signal, and on SIGUSR1. Raises OSError."""
+    file = attempt.paths.fault.open("ab", buffering=0)
+    attempt.fault_file = file
+    faulthandler.enable(file=file, all_threads=True)
+    faulthandler.register(signal.SIGUSR1, file=file, all_threads=True)

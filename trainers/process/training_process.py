@@ -1,0 +1,133 @@
+"""The training process from its first line to its last: set up, run the script, tell.
+
+Nothing of TensorFlow or Keras is imported here before the script does it.
+"""
+
+import builtins
+import functools
+import signal
+import sys
+import traceback
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from supervisor.wire.directive import EXIT_REFUSED, Directive
+from supervisor.wire.event_file import Kind
+from supervisor.wire.page import Phase
+from trainers.process import (
+    crash_report,
+    framework_setup,
+    isolation,
+    pinned_modules,
+    pinned_script,
+    signals,
+)
+from trainers.process.attempt_reporting import Attempt, make_current
+
+
+def main(arguments: list[str]) -> int:
+    """Run the attempt that the directive file in ``arguments`` describes."""
+    directive = Directive.read(Path(arguments[0])) if arguments else None
+    if directive is None:
+        sys.stderr.write("trainwarden: no directive that could be read\n")
+        return EXIT_REFUSED
+    try:
+        attempt = Attempt(directive)
+        signals.watch_faults(attempt)
+    except OSError as error:
+        sys.stderr.write(f"trainwarden: cannot write the attempt's files: {error}\n")
+        return EXIT_REFUSED
+    make_current(attempt)
+    signals.install(attempt)
+    attempt.start_heartbeat()
+    attempt.say(Kind.LAUNCHED, versions={"python": sys.version.split()[0]})
+    framework_setup.watch(attempt)
+    code = run(attempt)
+    attempt.wait_for_saver()
+    return code
+
+
+def run(attempt: Attempt) -> int:
+    """Run the script; returns the exit code the process should have."""
+    try:
+        attempt.script, told = pinned_script.read(attempt.directive)
+        if told is not None:
+            attempt.notice(told)
+        pinned_modules.install(
+            attempt.directive,
+            tell=attempt.notice,
+            refuse=functools.partial(framework_setup.refuse, attempt),
+        )
+        execute(attempt.directive.script, attempt.directive.args, attempt.script)
+    except SystemExit as stop:
+        code = exit_code(stop)
+    except BaseException as error:  # noqa: BLE001  # the last one to see it
+        return failed(attempt, error)
+    else:
+        code = 0
+    crash = attempt.lost()
+    if crash is not None:
+        crash_report.write(attempt.paths.crash, crash)
+        return code or 1
+    signals.over()
+    attempt.enter(Phase.FINISHED)
+    attempt.say(Kind.FINISHED, exit_code=code)
+    return code
+
+
+def exit_code(stop: SystemExit) -> int:
+    """What the interpreter would end with for ``stop``."""
+    if stop.code is None:
+        return 0
+    if isinstance(stop.code, int):
+        return stop.code & 0xFF
+    sys.stderr.write(f"{stop.code}\n")
+    return 1
+
+
+def failed(attempt: Attempt, error: BaseException) -> int:
+    """Report ``error``, print it as Python would, and return the exit code."""
+    attempt.lost()
+    crash = crash_report.report(
+        error,
+        steps_done=attempt.steps_here,
+    )
+    crash_report.write(attempt.paths.crash, crash)
+    try:
+        sys.stderr.write(crash.traceback)
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        traceback.clear_frames(error.__traceback__)
+    attempt.last_words(error)
+    return 128 + signal.SIGINT if isinstance(error, KeyboardInterrupt) else 1
+
+
+def execute(script: str, args: tuple[str, ...], content: bytes) -> None:
+    """Run ``content`` as ``python script args`` would if ``script`` held it.
+
+    ``__main__`` is the script's own module: ``multiprocessing`` finds the file to
+    import again in a spawned process by it.
+    """
+    sys.argv = [script, *args]
+    sys.path.insert(0, str(Path(script).resolve().parent))
+    packages = isolation.shadowed()
+    if packages:
+        isolation.hide(packages)
+    main_module = ModuleType("__main__")
+    vars(main_module).update(_main_variables(script))
+    # Ours stays alive: a module that is dropped loses its globals.
+    vars(sys)["_trainwarden_main"] = sys.modules["__main__"]
+    sys.modules["__main__"] = main_module
+    code = compile(content, script, "exec", dont_inherit=True)
+    exec(code, vars(main_module))  # noqa: S102  # running the script is the job
+
+
+def _main_variables(script: str) -> dict[str, Any]:
+    return {
+        "__file__": script,
+        "__builtins__": builtins,
+        "__spec__": None,
+        "__package__": None,
+        "__cached__": None,
+    }

@@ -1,0 +1,314 @@
+"""What all calls of ``fit`` of a process share: the snapshots, and which call this is."""
+
+import os
+import time
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from supervisor.wire.directive import Directive
+from supervisor.wire.event_file import NO_ROOM, Kind
+from supervisor.wire.manifest import DURABLE, FORMAT, MEMORY, Manifest
+from supervisor.wire.seal import hash_of
+from trainers.process.attempt_reporting import Attempt
+from trainers.snapshots import durable_store, selection
+from trainers.snapshots.durable_store import Snapshot, Store
+from trainers.snapshots.memory_store import MemoryTier, NoMemoryTierError
+from trainers.snapshots.schedule import Cadence, Due, Interval, Measured, SnapshotPlan
+from trainers.snapshots.snapshot_reports import SnapshotNews
+from trainers.snapshots.tensor_image import Tensor
+from trainers.snapshots.writer import Saved, Saver
+
+LATER_TRY = (
+    "the snapshot belongs to a later try of this fit: the script caught an exception of"
+    " the one before, so that one is done again first"
+)
+
+NEWS = 1.5
+"""A plan is told again when an interval changed by this factor."""
+
+
+class Session:
+    """The run as the training process sees it."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        """Open the snapshots and choose where to go on.
+
+        Raises:
+            OSError: the snapshot directory cannot be used.
+            snapshot.DirectoryTakenError: another process uses it.
+        """
+        directive = attempt.directive
+        self.attempt = attempt
+        self.store = Store(
+            Path(directive.snapshot_directory),
+            job=directive.job,
+            kept=directive.snapshots_kept,
+            quota_bytes=directive.snapshot_quota_bytes,
+        )
+        self.memory = self._memory_tier(directive)
+        self.plan = selection.Plan()
+        if directive.restore:
+            self.plan = selection.choose(
+                self.store,
+                memory=self.memory,
+                before_step=directive.restore_before_step,
+            )
+        for damaged in self.plan.quarantined:
+            attempt.notice(
+                f"snapshot {damaged['snapshot']} is damaged and set aside:"
+                f" {damaged['because']}"
+            )
+        self.saver = Saver(
+            self.store,
+            self._saved,
+            protected=set(self.plan.names),
+            memory=self.memory,
+            refused=self._without_memory,
+            beyond_quota=self._beyond_quota,
+            pinned=set(self.plan.in_memory),
+            beside=directive.memory_limit_bytes is None,
+        )
+        self.cadence = cadence_of(directive, memory=self.memory is not None)
+        self._news = SnapshotNews(partial(attempt.say, Kind.SNAPSHOT))
+        self._measured = Measured(cores=len(os.sched_getaffinity(0)))
+        self._told_plan: SnapshotPlan | None = None
+        self._told_quota = False
+        self.fit_number = 0
+        """Which call of ``fit`` is running or comes next, from 0."""
+        self.tries = 0
+        """How often that call raised an exception that the script caught."""
+        self.step = 0
+        """Steps done since the run began."""
+        self.samples = 0
+        self._serial = self._last_serial()
+        self._count = 0
+        self._published = 0
+        attempt.wait_for_saver = self.saver.wait
+
+    def _memory_tier(self, directive: Directive) -> MemoryTier | None:
+        if directive.memory_directory is None:
+            return None
+        try:
+            return MemoryTier(
+                Path(directive.memory_directory),
+                job=directive.job,
+                durable=self.store.directory,
+            )
+        except NoMemoryTierError as error:
+            if error.number in NO_ROOM:
+                self._tell_of_no_memory(error, step=None)
+            else:  # a choice of place that cannot be: nothing that may pass
+                self.attempt.notice(str(error))
+            return None
+
+    def _tell_of_no_memory(self, error: NoMemoryTierError, *, step: int | None) -> None:
+        self.attempt.say(
+            Kind.SNAPSHOT_FAILED,
+            step=step,
+            tier=MEMORY,
+            because=str(error),
+            errno=error.number,
+        )
+
+    def _without_memory(self, error: NoMemoryTierError) -> None:
+        """There is no room for the memory tier (any more)."""
+        self._tell_of_no_memory(error, step=self.step)
+        self.memory = None
+        self.cadence = replace(self.cadence, memory=None)
+
+    def _beyond_quota(self, nbytes: int) -> None:
+        """Tell it once: what is needed takes more than the quota."""
+        if self._told_quota:
+            return
+        self._told_quota = True
+        ends = len(self.saver.protected)
+        self.attempt.notice(
+            f"the snapshots that are needed take {nbytes / 2**20:.1f} MiB more than the"
+            f" quota: the newest one, and {ends} that are in use or the end of a fit"
+            " (each is kept, so that no fit is trained twice)"
+        )
+
+    def _last_serial(self) -> int:
+        inside = [] if self.memory is None else self.memory.entries()
+        serials = [entry.serial for entry in inside]
+        return max([*serials, self.store.next_serial() - 1])
+
+    def durable_step(self) -> int:
+        """Step of the newest snapshot on disk; -1: there is none."""
+        entries = self.store.entries()
+        return entries[0].step if entries else -1
+
+    def due(self, *, memory: tuple[int, float], durable: tuple[int, float]) -> Due:
+        """Which tiers are to have a snapshot now (see ``Cadence.due``)."""
+        return self.cadence.due(self._plan(), memory=memory, durable=durable)
+
+    def _plan(self) -> SnapshotPlan:
+        """The intervals to keep; told whenever they are news."""
+        plan = self.cadence.plan(self._measured.costs)
+        if _is_news(plan, self._told_plan):
+            self._told_plan = plan
+            self.attempt.say(Kind.SNAPSHOT_PLAN, **asdict(plan))
+        return plan
+
+    def end_of(self, fit: int) -> Snapshot | None:
+        """The end state of call ``fit``, if an earlier attempt finished it."""
+        end = self.plan.finished.get(fit)
+        return end if end is not None and self._is_of_this_try(end) else None
+
+    def middle_of(self, fit: int) -> Snapshot | None:
+        """The snapshot to go on from in call ``fit``; handed out once."""
+        newest = self.plan.newest
+        if newest is None or newest.manifest.fit_done or newest.manifest.fit != fit:
+            return None
+        if not self._is_of_this_try(newest):
+            return None
+        self.plan.newest = None
+        return newest
+
+    def _is_of_this_try(self, taken: Snapshot) -> bool:
+        tries = taken.manifest.state.get("tries", 0)
+        if tries > self.tries:
+            self.attempt.notice(LATER_TRY)
+        return bool(tries == self.tries)
+
+    def restored(self, taken: Snapshot, *, seconds: float) -> None:
+        """Go on counting from ``taken`` and say so."""
+        manifest = taken.manifest
+        self.saver.pinned.discard(taken.entry.name)
+        self.step, self.samples = manifest.step, manifest.samples
+        self.attempt.last_saved.update(step=manifest.step, snapshot=taken.entry.name)
+        self.attempt.set(
+            step=self.step,
+            samples=self.samples,
+            snapshot_step=manifest.step,
+            snapshot_ns=time.monotonic_ns(),
+        )
+        self.attempt.say(
+            Kind.RESTORED,
+            snapshot=taken.entry.name,
+            tier=taken.entry.tier,
+            step=manifest.step,
+            fit=manifest.fit,
+            epoch=manifest.epoch,
+            seconds=seconds,
+            quarantined=self.plan.quarantined,
+        )
+        self.plan.quarantined = []
+
+    def save(
+        self,
+        state: dict[str, Any],
+        tensors: list[Tensor],
+        *,
+        began: float,
+        durable: bool,
+        **position: Any,
+    ) -> None:
+        """Start saving; ``position``: the fields of the manifest that tell where.
+
+        ``began``: when training stopped for it, by ``time.perf_counter``. ``durable``:
+        on disk too, not in memory alone.
+        """
+        self._serial += 1
+        directive = self.attempt.directive
+        manifest = Manifest(
+            format=FORMAT,
+            job=directive.job,
+            attempt=directive.attempt,
+            serial=self._serial,
+            step=self.step,
+            samples=self.samples,
+            tensors_bytes=0,
+            tensors_hash="",
+            wall_time=time.time(),
+            state={
+                **state,
+                "script": script_hash(self.attempt),
+                "tries": self.tries,
+            },
+            **position,
+        )
+        self.saver.save(tensors, manifest, began=began, durable=durable)
+
+    def _saved(self, saved: Saved) -> None:
+        """From the saving thread: publish what became of a snapshot in a tier."""
+        manifest, error = saved.manifest, saved.error
+        if saved.entry is None:
+            self.attempt.say(
+                Kind.SNAPSHOT_FAILED,
+                step=manifest.step,
+                tier=saved.tier,
+                because=str(error),
+                errno=None if error is None else error.errno,
+            )
+            return
+        self._measure(saved)
+        self._publish(manifest, saved.entry.name, saved.tier)
+        self._news.taken(saved, now=time.monotonic())
+
+    def _measure(self, saved: Saved) -> None:
+        stall, busy = saved.stall_seconds + saved.held_seconds, saved.busy_seconds
+        if saved.tier == MEMORY:
+            self._measured.memory(stall_seconds=stall, busy_seconds=busy)
+        else:
+            extra = saved.held_seconds if self.memory is not None else stall
+            self._measured.durable(stall_seconds=extra, busy_seconds=busy)
+
+    def _publish(self, manifest: Manifest, name: str, tier: str) -> None:
+        """The newest snapshot, in any tier; on disk it may be one of long ago."""
+        if tier == DURABLE:
+            self.attempt.last_saved.update(step=manifest.step, snapshot=name)
+        if manifest.serial <= self._published:
+            return
+        self._published = manifest.serial
+        self._count += 1
+        self.attempt.set(
+            snapshot_step=manifest.step,
+            snapshot_ns=time.monotonic_ns(),
+            snapshots=self._count,
+        )
+
+
+def cadence_of(directive: Directive, *, memory: bool) -> Cadence:
+    """The rules that a directive asks for."""
+    inside = Interval(
+        seconds=directive.memory_every_seconds, steps=directive.memory_every_steps
+    )
+    return Cadence(
+        memory=inside if memory else None,
+        durable=Interval(
+            seconds=directive.snapshot_every_seconds,
+            steps=directive.snapshot_every_steps,
+        ),
+        budget=directive.snapshot_budget,
+        between_failures=directive.mean_seconds_between_failures,
+    )
+
+
+def _is_news(plan: SnapshotPlan, told: SnapshotPlan | None) -> bool:
+    if told is None:
+        return plan.memory_seconds != 0.0 and plan.durable_seconds != 0.0
+    pairs = (
+        (plan.memory_seconds, told.memory_seconds),
+        (plan.durable_seconds, told.durable_seconds),
+    )
+    return any(
+        (new is None) != (old is None)
+        or (new is not None and old is not None and not old / NEWS <= new <= old * NEWS)
+        for new, old in pairs
+    )
+
+
+def script_hash(attempt: Attempt) -> str | None:
+    """The hash of the script that is run; None where there is none."""
+    return None if attempt.script is None else hash_of(attempt.script)
+
+
+def open_session(attempt: Attempt) -> Session:
+    """The session of this process, made at the first ``fit``. Raises as ``Session``."""
+    return Session(attempt)
+
+
+__all__ = ["Session", "durable_store", "open_session", "script_hash"]

@@ -1,0 +1,1 @@
+"""Everything that decides the rest of a run, captured and restored."""

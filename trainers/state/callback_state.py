@@ -1,0 +1,184 @@
+"""The state of callbacks: saved by attribute, given back in place.
+
+What a callback refers to but does not own (models, functions, open files) is left as
+the script made it. What looks like state and cannot be saved is told, not dropped.
+"""
+
+import io
+import logging
+import os
+import threading
+import types
+from collections.abc import Iterable
+from typing import Any
+
+from trainers.backends.tensorflow import fit_compat as seams
+from trainers.backends.tensorflow import tensor_values
+from trainers.state import closures, decode, encode
+from trainers.state.variable_state import Places
+
+keras = seams.keras
+
+NOT_STATE = ("_model", "model", "params", "_trainwarden")
+"""Attributes that ``fit`` itself sets."""
+
+REFERENCES = (
+    types.FunctionType, types.MethodType, types.BuiltinFunctionType, types.ModuleType,
+    type, io.IOBase, threading.Thread, type(threading.Lock()), logging.Logger,
+    keras.Layer, keras.optimizers.Optimizer, keras.Metric, keras.Loss,
+    keras.callbacks.Callback, keras.utils.PyDataset, seams.tf.data.Dataset,
+)  # fmt: skip
+"""What a callback may refer to; it is the script's, and the script makes it again."""
+
+DISPLAY = (keras.callbacks.ProgbarLogger,)
+"""Callbacks whose state is only what is on the screen."""
+
+
+def of_fit(callbacks: Iterable[Any], model: Any) -> list[Any]:
+    """The callbacks with a state to keep: those given, and the History."""
+    found = [one for one in callbacks if not isinstance(one, DISPLAY)]
+    history = getattr(model, "history", None)
+    if isinstance(history, keras.callbacks.History) and history not in found:
+        found.append(history)
+    return found
+
+
+def encode_all(
+    callbacks: list[Any], places: Places
+) -> tuple[list[Any], list[Any], list[str]]:
+    """The states as JSON, their tensors, and a sentence for each part left out.
+
+    ``places``: of the model's variables, which callbacks may refer to.
+    """
+    states, tensors, told = [], [], []
+    for index, callback in enumerate(callbacks):
+        encoder = encode.Encoder(
+            f"callback/{index}/",
+            array_of=tensor_values.framework_array,
+            refers=lambda value: isinstance(value, REFERENCES),
+            place_of=places.of,
+        )
+        attributes, missing = _attributes(callback, encoder)
+        outside, changed = closures.encode_all(callback, encoder)
+        missing += changed
+        state: dict[str, Any] = {
+            "type": encode.type_name(callback),
+            "attributes": attributes,
+            "outside": outside,
+        }
+        if isinstance(callback, keras.callbacks.CSVLogger):
+            state["file_bytes"] = _size(callback.filename)
+        if isinstance(callback, keras.callbacks.TensorBoard):
+            seams.flush_summaries(callback)  # what is before the snapshot comes once
+        states.append(state)
+        tensors += encoder.tensors
+        told += missing
+    return states, tensors, told
+
+
+def _attributes(
+    callback: Any, encoder: encode.Encoder
+) -> tuple[dict[str, Any], list[str]]:
+    attributes, missing = {}, []
+    for name, value in vars(callback).items():
+        if name in NOT_STATE:
+            continue
+        try:
+            attributes[name] = encoder.encode(value)
+        except encode.UnencodableError as error:
+            lost = [] if isinstance(value, REFERENCES) else [(name, str(error))]
+            if type(value) is dict:
+                attributes[name], lost = _entries(name, value, encoder)
+            if not _is_keras_own(callback):
+                missing += [
+                    f"{_called(callback)} keeps {what} in {where}, which cannot be saved"
+                    for where, what in lost
+                ]
+    return attributes, missing
+
+
+def _entries(
+    name: str, value: dict[Any, Any], encoder: encode.Encoder
+) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+    """What can be saved of a dictionary; where in it the rest is, and what that is.
+
+    The rest stays as the script makes it again.
+    """
+    pairs, lost = [], []
+    for key, one in value.items():
+        try:
+            pairs.append(encoder.many((key, one), 0))
+        except encode.UnencodableError as error:
+            if not isinstance(one, REFERENCES):
+                lost.append((f"{name}[{key!r}]", str(error)))
+    return {encode.KIND: "dict", "v": pairs, encode.PART: True}, lost
+
+
+def _called(callback: Any) -> str:
+    own: str | None = getattr(type(callback), "trainwarden_called", None)
+    return own or f"the callback {type(callback).__name__}"
+
+
+def _is_keras_own(callback: Any) -> bool:
+    """Keras' own callbacks keep writers and profilers, which they make again."""
+    return type(callback).__module__.startswith("keras.")
+
+
+def _size(path: str) -> int | None:
+    try:
+        return os.stat(path).st_size  # noqa: PTH116  # a path of the user's, any kind
+    except OSError:
+        return None
+
+
+def decode_all(
+    callbacks: list[Any], states: list[Any], stored: Any, places: Places
+) -> list[str]:
+    """Give ``callbacks`` their ``states``; returns a sentence for each that has none."""
+    told = []
+
+    def assign(existing: Any, array: Any, kind: str) -> Any:
+        # The model has its own values by now: these are none of them.
+        free = None if places.of(existing) else existing
+        return tensor_values.framework_value(free, array, kind)
+
+    decoder = decode.Decoder(stored, assign=assign, variable_at=places.variable_at)
+    for index, callback in enumerate(callbacks):
+        state = states[index] if index < len(states) else None
+        if state is None or state["type"] != encode.type_name(callback):
+            told.append(
+                f"the callback {type(callback).__name__} was not there when the"
+                " snapshot was taken: it starts anew"
+            )
+            continue
+        present = vars(callback)
+        for name, value in state["attributes"].items():
+            existing = present.get(name)
+            setattr(callback, name, decoder.decode(value, existing=existing))
+        closures.decode_all(callback, state.get("outside", {}), decoder)
+        if isinstance(callback, keras.callbacks.CSVLogger):
+            told += _cut_csv(callback, state.get("file_bytes"))
+    return told
+
+
+def keep_csv_rows(callbacks: Iterable[Any]) -> list[tuple[Any, bool]]:
+    """Before a resumed ``fit``: CSVLogger would empty its file when training begins."""
+    loggers = [one for one in callbacks if isinstance(one, keras.callbacks.CSVLogger)]
+    kept = [(one, one.append) for one in loggers]
+    for logger in loggers:
+        logger.append = True
+    return kept
+
+
+def _cut_csv(logger: Any, size: int | None) -> list[str]:
+    """Let the file end where it ended at the snapshot: replayed rows come again."""
+    present = _size(logger.filename)
+    if size is None or present is None or logger.csv_file is None:
+        return []
+    if present < size:
+        return [f"{logger.filename} is shorter than it was: rows are missing"]
+    logger.csv_file.flush()
+    os.truncate(logger.filename, size)
+    logger.append_header = logger.keys is None and size == 0
+    logger.writer = None  # made again at the next row, with the same columns
+    return []

@@ -1,0 +1,177 @@
+"""Back from JSON and tensors to Python values: what ``encode`` made of them."""
+
+import base64
+import collections
+import copy
+import pathlib
+import random
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from trainers.snapshots import tensor_image
+from trainers.state.encode import KIND, PART, find
+
+DICTIONARIES = ("dict", "ordered", "counter", "default")
+
+
+class Decoder:
+    """Rebuilds values; where there is one already, in place: others may refer to it."""
+
+    def __init__(
+        self,
+        stored: Mapping[str, np.ndarray],
+        *,
+        assign: Callable[[Any, np.ndarray, str], Any],
+        variable_at: Callable[[Any], Any] = lambda _place: None,
+    ) -> None:
+        """``assign(existing, array, type)``: the framework value for ``array``:
+        ``existing`` with that value if it is a variable, else a new one of the type
+        (by its name) that was saved. ``variable_at(place)``: the model's variable."""
+        self._stored = stored
+        self._assign = assign
+        self._variable_at = variable_at
+
+    def decode(self, value: Any, *, existing: Any = None) -> Any:
+        """The value that was encoded as ``value``."""
+        if isinstance(value, list):
+            return _into_list(existing, self._items(value, existing))
+        if not isinstance(value, dict):
+            return value
+        kind = value[KIND]
+        if kind in ("array", "framework"):
+            return self._array(value, self._stored[value["v"]], existing)
+        if kind in DICTIONARIES:
+            return self._dict(kind, value, existing)
+        if kind in ("random", "generator"):
+            return self._random(kind, self.decode(value["v"]), existing)
+        return self._plain(kind, value, existing)
+
+    def _items(self, value: list[Any], existing: Any) -> list[Any]:
+        """Each on what is in its place now: objects refer to what only they know, and
+        others refer to variables."""
+        present = existing if type(existing) in (list, tuple) else ()
+        present = [*present[: len(value)], *[None] * (len(value) - len(present))]
+        return [
+            self.decode(one, existing=_in_place(one, there))
+            for one, there in zip(value, present, strict=True)
+        ]
+
+    def _plain(self, kind: str, value: dict[str, Any], existing: Any) -> Any:
+        content = value["v"]
+        if kind == "object":
+            return self._object(value, existing)
+        if kind == "variable":
+            return self._variable_at(content)
+        if kind == "tuple":
+            return tuple(self._items(content, existing))
+        if kind in _LEAVES:
+            return _LEAVES[kind](value)
+        items = [self.decode(one) for one in content]
+        if kind == "deque":
+            return _into_deque(existing, collections.deque(items, value["n"]))
+        return _into_set(existing, set(items)) if kind == "set" else frozenset(items)
+
+    def _array(self, value: dict[str, Any], array: np.ndarray, existing: Any) -> Any:
+        if value[KIND] == "framework":
+            return self._assign(existing, array, value.get("type", ""))
+        return _into_array(existing, array)
+
+    def _dict(self, kind: str, value: dict[str, Any], existing: Any) -> Any:
+        present = existing if isinstance(existing, dict) else {}
+        pairs = []
+        for stored_key, stored in value["v"]:
+            key = self.decode(stored_key)
+            pairs.append((key, self.decode(stored, existing=present.get(key))))
+        if kind == "default":
+            made: Any = collections.defaultdict(self.decode(value["f"]), pairs)
+        else:
+            maker = {"dict": dict, "ordered": collections.OrderedDict}
+            made = maker.get(kind, collections.Counter)(dict(pairs))
+        if type(existing) is not type(made):
+            return made
+        if PART not in value:
+            existing.clear()
+        existing.update(made)
+        return existing
+
+    def _object(self, value: dict[str, Any], existing: Any) -> Any:
+        """In place; a new one is made without its ``__init__``, as ``copy`` does."""
+        kind = find(value["type"])
+        made = existing if type(existing) is kind else kind.__new__(kind)
+        present = vars(made)
+        for name, stored in value["v"].items():
+            present[name] = self.decode(stored, existing=present.get(name))
+        return made
+
+    def _random(self, kind: str, state: Any, existing: Any) -> Any:
+        if kind == "random":
+            made = existing if type(existing) is random.Random else random.Random()  # noqa: S311  # no secret
+            made.setstate(state)
+            return made
+        name = state["bit_generator"]
+        if type(existing) is not np.random.Generator:
+            existing = np.random.Generator(getattr(np.random, name)())
+        existing.bit_generator.state = state
+        return existing
+
+
+def _in_place(value: Any, there: Any) -> Any:
+    """What ``value`` is decoded into: ``there``, its place in a list or tuple, or None.
+
+    Of a container only what is in it is kept, and arrays are made anew: one list or
+    array may stand in several places.
+    """
+    kind = value[KIND] if isinstance(value, dict) else None
+    if kind in ("object", "framework", "tuple"):
+        return there
+    holds = isinstance(value, list) or kind in DICTIONARIES
+    return copy.copy(there) if holds and isinstance(there, (list, dict)) else None
+
+
+def _into_array(existing: Any, array: np.ndarray) -> Any:
+    same = isinstance(existing, np.ndarray) and existing.flags.writeable
+    if same and (existing.shape, existing.dtype) == (array.shape, array.dtype):
+        np.copyto(existing, array)
+        return existing
+    return array.copy()
+
+
+def _into_list(existing: Any, items: list[Any]) -> list[Any]:
+    if type(existing) is not list:
+        return items
+    existing[:] = items
+    return existing
+
+
+def _into_set(existing: Any, items: set[Any]) -> set[Any]:
+    if type(existing) is not set:
+        return items
+    existing.clear()
+    existing |= items
+    return existing
+
+
+def _into_deque(existing: Any, items: collections.deque[Any]) -> Any:
+    same = isinstance(existing, collections.deque) and existing.maxlen == items.maxlen
+    if not same:
+        return items
+    existing.clear()
+    existing.extend(items)
+    return existing
+
+
+def _scalar(value: dict[str, Any]) -> Any:
+    dtype = tensor_image.numpy_dtype(value["dtype"])
+    return np.frombuffer(base64.b64decode(value["v"]), dtype)[0]
+
+
+_LEAVES: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "float": lambda value: float(value["v"]),
+    "scalar": _scalar,
+    "bytes": lambda value: base64.b64decode(value["v"]),
+    "path": lambda value: pathlib.Path(value["v"]),
+    "reference": lambda value: find(value["v"]),
+    "enum": lambda value: find(value["type"])[value["v"]],
+}

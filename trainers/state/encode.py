@@ -1,0 +1,205 @@
+# ruff: noqa: EM101, EM102, TRY003  # these exceptions are their sentences
+"""Python values as JSON and tensors, exactly: no pickle anywhere. ``decode`` is back.
+
+Plain JSON stands for itself; everything else is an object ``{"!": kind, …}``. What has
+no kind here is not guessed at: ``UnencodableError`` names it.
+"""
+
+import base64
+import collections
+import math
+import pathlib
+import random
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from trainers.snapshots import tensor_image
+from trainers.state import object_state
+
+KIND = "!"
+"""The key that tells an encoded value from a dictionary."""
+PART = "part"
+"""Marks a dictionary of which only these entries are saved."""
+_MOST_DEEP = 32
+
+
+class UnencodableError(Exception):
+    """A value of a type whose state cannot be saved; the text names the type."""
+
+
+def type_name(value: Any) -> str:
+    """``module.Name`` of the value's type."""
+    kind = type(value)
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def reference(value: Any) -> str | None:
+    """``module:name`` if that is where ``value`` can be found again, else None."""
+    module = getattr(value, "__module__", None) or "numpy"  # ufuncs have none
+    name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
+    if not isinstance(module, str) or not isinstance(name, str):
+        return None
+    return f"{module}:{name}" if find(f"{module}:{name}") is value else None
+
+
+def find(place: str) -> Any:
+    """What ``module:name`` stands for; None: nothing."""
+    module, _, name = place.partition(":")
+    found: Any = sys.modules.get(module)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found
+
+
+class Encoder:
+    """Collects the tensors it meets under names that start with ``prefix``."""
+
+    def __init__(
+        self,
+        prefix: str,
+        *,
+        array_of: Callable[[Any], Any],
+        refers: Callable[[Any], bool] = lambda _value: False,
+        place_of: Callable[[Any], Any] = lambda _value: None,
+    ) -> None:
+        """``array_of(value)``: the array of a framework's tensor or variable, or None.
+
+        ``refers(value)``: an object may refer to this, and it is no state of its own.
+        ``place_of(value)``: where a variable of the model is found again, as JSON; None
+        for any other value. A copy would no longer be trained.
+        These three are all that depends on the framework.
+        """
+        self._prefix = prefix
+        self._array_of = array_of
+        self._refers = refers
+        self._place_of = place_of
+        self.tensors: list[tensor_image.Tensor] = []
+
+    def encode(self, value: Any, *, depth: int = 0) -> Any:
+        """``value`` as JSON. Raises UnencodableError."""
+        if depth > _MOST_DEEP:
+            raise UnencodableError("a structure that is nested too deep")
+        if value is None or type(value) in (bool, int, str):
+            return value
+        if type(value) is float:
+            return value if math.isfinite(value) else {KIND: "float", "v": repr(value)}
+        maker = _ENCODERS.get(type(value))
+        if maker is not None:
+            return maker(self, value, depth + 1)
+        return self._other(value, depth)
+
+    def many(self, values: Any, depth: int) -> list[Any]:
+        """Each of ``values`` as JSON."""
+        if set(map(type, values)) == {int}:
+            return list(values)  # a random state is one of 625
+        return [self.encode(value, depth=depth) for value in values]
+
+    def tensor(self, array: np.ndarray) -> str:
+        """Keep ``array``; returns the name of its tensor."""
+        if array.dtype.name not in tensor_image.DTYPES:
+            raise UnencodableError(f"an array of {array.dtype}")
+        name = f"{self._prefix}{len(self.tensors):04d}"
+        self.tensors.append(tensor_image.of_array(name, array))
+        return name
+
+    def _other(self, value: Any, depth: int) -> Any:
+        if isinstance(value, np.generic):
+            if value.dtype.name not in tensor_image.DTYPES:
+                raise UnencodableError(type_name(value))
+            content = base64.b64encode(value.tobytes()).decode()
+            return {KIND: "scalar", "dtype": value.dtype.name, "v": content}
+        if isinstance(value, pathlib.PurePath):
+            return {KIND: "path", "v": str(value)}
+        found = self._of_the_framework(value)
+        if found is not None:
+            return found
+        place = reference(value)
+        if place is not None:
+            return {KIND: "reference", "v": place}
+        if object_state.is_own_enum(value) and reference(type(value)) is not None:
+            return {KIND: "enum", "type": reference(type(value)), "v": value.name}
+        if object_state.is_own(value) and reference(type(value)) is not None:
+            return self._object(value, depth)
+        raise UnencodableError(type_name(value))
+
+    def _of_the_framework(self, value: Any) -> dict[str, Any] | None:
+        place = self._place_of(value)
+        if place is not None:
+            return {KIND: "variable", "v": place}
+        array = self._array_of(value)
+        if array is None:
+            return None
+        return {KIND: "framework", "v": self.tensor(array), "type": type_name(value)}
+
+    def _object(self, value: Any, depth: int) -> Any:
+        attributes = {
+            name: self.encode(one, depth=depth + 1)
+            for name, one in vars(value).items()
+            if not self._refers(one)
+        }
+        return {KIND: "object", "type": reference(type(value)), "v": attributes}
+
+
+def _encode_dict(encoder: Encoder, value: Any, depth: int) -> Any:
+    pairs = [encoder.many(pair, depth) for pair in value.items()]
+    kind = "ordered" if isinstance(value, collections.OrderedDict) else "dict"
+    return {KIND: kind, "v": pairs}
+
+
+def _encode_default(encoder: Encoder, value: Any, depth: int) -> Any:
+    return {
+        **_encode_dict(encoder, value, depth),
+        KIND: "default",
+        "f": encoder.encode(value.default_factory, depth=depth),
+    }
+
+
+def _encode_set(encoder: Encoder, value: Any, depth: int) -> Any:
+    ordered = sorted(value, key=repr)
+    return {KIND: type(value).__name__, "v": encoder.many(ordered, depth)}
+
+
+def _encode_array(encoder: Encoder, value: Any, _depth: int) -> Any:
+    return {KIND: "array", "v": encoder.tensor(value)}
+
+
+def _encode_deque(encoder: Encoder, value: Any, depth: int) -> Any:
+    return {KIND: "deque", "v": encoder.many(value, depth), "n": value.maxlen}
+
+
+def _encode_random(encoder: Encoder, value: random.Random, depth: int) -> Any:
+    return {KIND: "random", "v": encoder.encode(value.getstate(), depth=depth)}
+
+
+def _encode_generator(encoder: Encoder, value: Any, depth: int) -> Any:
+    state = value.bit_generator.state
+    return {KIND: "generator", "v": encoder.encode(state, depth=depth)}
+
+
+_ENCODERS: dict[type, Callable[[Encoder, Any, int], Any]] = {
+    list: lambda encoder, value, depth: encoder.many(value, depth),
+    tuple: lambda encoder, value, depth: {
+        KIND: "tuple",
+        "v": encoder.many(value, depth),
+    },
+    dict: _encode_dict,
+    collections.OrderedDict: _encode_dict,
+    collections.defaultdict: _encode_default,
+    collections.Counter: lambda encoder, value, depth: {
+        **_encode_dict(encoder, value, depth),
+        KIND: "counter",
+    },
+    set: _encode_set,
+    frozenset: _encode_set,
+    bytes: lambda _encoder, value, _depth: {
+        KIND: "bytes",
+        "v": base64.b64encode(value).decode(),
+    },
+    collections.deque: _encode_deque,
+    np.ndarray: _encode_array,
+    random.Random: _encode_random,
+    np.random.Generator: _encode_generator,
+}

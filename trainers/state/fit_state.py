@@ -1,0 +1,161 @@
+"""Everything that decides the rest of a run, taken and given back.
+
+JSON and tensors: variables, callbacks, random states, what ``fit`` keeps in local
+variables (the last batch logs: without them an epoch resumed at its end has no loss).
+"""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from trainers.backends.tensorflow import tensor_values
+from trainers.process import python_random
+from trainers.snapshots import model_description
+from trainers.snapshots.tensor_image import Tensor
+from trainers.state import callback_state, decode, encode, model_build, variable_state
+
+
+class MismatchError(Exception):
+    """The model is not the one the snapshot was taken of; the text says where."""
+
+
+def _random_state(of_data: python_random.State | None) -> dict[str, Any]:
+    eager = tensor_values.eager_random()
+    return {
+        **(of_data or python_random.state()),
+        "eager": None if eager is None else eager.getstate(),
+        "keras": tensor_values.keras_generator_state(),
+        "hash_seed": os.environ.get("PYTHONHASHSEED"),
+    }
+
+
+def _set_random_state(state: dict[str, Any]) -> list[str]:
+    python_random.put_back(state)
+    tensor_values.set_keras_generator_state(state["keras"])
+    eager = tensor_values.eager_random()
+    if (eager is None) != (state["eager"] is None):
+        return ["TensorFlow's global seed was set before and is not now, or vice versa"]
+    if eager is not None:
+        eager.setstate(state["eager"])
+    if state["hash_seed"] != os.environ.get("PYTHONHASHSEED"):
+        return ["PYTHONHASHSEED is another: sets of strings may come in another order"]
+    return []
+
+
+def capture(
+    model: Any,
+    callbacks: list[Any],
+    local: dict[str, Any],
+    *,
+    of_data: python_random.State | None = None,
+) -> tuple[dict[str, Any], list[Tensor], list[str]]:
+    """The state as JSON, its tensors (read when copied), and what is not in it.
+
+    ``local``: what ``fit`` itself knows (position, last logs). ``of_data``: the global
+    generators as they belong to this step, where data drew from them ahead of it.
+    """
+    variables, missing = variable_state.storable(model)
+    places = variable_state.Places([variable for _, variable in variables])
+    states, callback_tensors, told = callback_state.encode_all(callbacks, places)
+    encoder = encode.Encoder("other/", array_of=tensor_values.framework_array)
+    state = {
+        "variables": [one.name for one, _ in variables],
+        "callbacks": states,
+        "random": encoder.encode(_random_state(of_data)),
+        "stop_training": bool(model.stop_training),
+        "local": encoder.encode(local),
+    }
+    tensors = [
+        *variable_state.tensors_of(variables),
+        *model_description.tensors_of(model),
+        *callback_tensors,
+        *encoder.tensors,
+    ]
+    return state, tensors, missing + told
+
+
+def local_of(state: Mapping[str, Any], stored: Mapping[str, np.ndarray]) -> Any:
+    """What ``fit`` itself knew."""
+    decoder = decode.Decoder(stored, assign=tensor_values.framework_value)
+    return decoder.decode(state["local"])
+
+
+def build(
+    model: Any,
+    element_spec: Any,
+    state: Mapping[str, Any],
+    stored: Mapping[str, np.ndarray],
+) -> None:
+    """Make the variables that ``restore`` gives values to, where the model lacks them.
+
+    Raises:
+        MismatchError: they cannot be made without a step.
+    """
+    try:
+        model_build.build(
+            model, element_spec, whole=lambda: is_whole(model, state, stored)
+        )
+    except model_build.UnbuildableError as error:
+        message = f"its variables cannot be made without running a step: {error}"
+        raise MismatchError(message) from error
+
+
+def restore(
+    model: Any,
+    callbacks: list[Any],
+    state: Mapping[str, Any],
+    stored: Mapping[str, np.ndarray],
+) -> list[str]:
+    """Give everything back, random states last; returns sentences worth telling.
+
+    Raises:
+        MismatchError: the model has other variables. Nothing was changed then.
+    """
+    pairs = _paired(model, state["variables"], stored)
+    lost = variable_state.lost(model)
+    if lost is not None:
+        raise MismatchError(lost)
+    for variable, array in pairs:
+        tensor_values.assign(variable, array)
+    places = variable_state.Places([variable for variable, _ in pairs])
+    told = callback_state.decode_all(callbacks, state["callbacks"], stored, places)
+    model.stop_training = state["stop_training"]
+    decoder = decode.Decoder(stored, assign=tensor_values.framework_value)
+    return told + _set_random_state(decoder.decode(state["random"]))
+
+
+def is_whole(
+    model: Any, state: Mapping[str, Any], stored: Mapping[str, np.ndarray]
+) -> bool:
+    """Whether the model has all the variables that a snapshot gives back."""
+    try:
+        _paired(model, state["variables"], stored)
+    except MismatchError:
+        return False
+    return True
+
+
+def _paired(
+    model: Any, names: list[str], stored: Mapping[str, np.ndarray]
+) -> list[tuple[Any, np.ndarray]]:
+    """The model's variables, each with its value in the snapshot."""
+    present, _ = variable_state.storable(model)
+    by_name = {one.name: (one, variable) for one, variable in present}
+    if len(by_name) == len(present) and set(by_name) == set(names):
+        present = [by_name[name] for name in names]
+    if len(present) != len(names):
+        message = f"it has {len(present)} variables, the snapshot {len(names)}"
+        raise MismatchError(message)
+    arrays = [stored[variable_state.tensor_name(index)] for index in range(len(names))]
+    for (one, _), array in zip(present, arrays, strict=True):
+        if one.shape != array.shape:
+            message = (
+                f"{one.name} has the shape {one.shape}, in the snapshot {array.shape}"
+            )
+            raise MismatchError(message)
+    return [
+        (variable, one.value(array))
+        for (one, variable), array in zip(present, arrays, strict=True)
+    ]

@@ -1,0 +1,178 @@
+"""The variables of a model as tensors to store.
+
+They are listed for each snapshot, but described (name, dtype, shape) only when the list
+is another than the last time: it was a third of what a snapshot of 10 MB cost.
+"""
+
+import functools
+import weakref
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from trainers.backends.tensorflow import fit_compat as seams
+from trainers.backends.tensorflow import tensor_values
+from trainers.snapshots.tensor_image import DTYPES, Tensor
+
+COMPLEX = "complex128"
+"""Has no name in the format: stored as pairs of float64, real and imaginary part."""
+
+
+class Described(NamedTuple):
+    """A variable that can be stored: what does not change while it exists."""
+
+    name: str
+    """For people, and to find it again in a model that was made anew."""
+    stored: Tensor
+    """Its tensor, which finds the variable without keeping it alive."""
+    in_pairs: bool = False
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the tensor."""
+        return self.stored.shape
+
+    def value(self, array: np.ndarray) -> np.ndarray:
+        """What the variable is given, of its tensor."""
+        return array.view(COMPLEX)[..., 0] if self.in_pairs else array
+
+
+class _Known(NamedTuple):
+    """What was found in a model the last time, without keeping its variables alive."""
+
+    variables: list["weakref.ref[Any]"]
+    described: list[Described | None]
+    """None: it cannot be stored."""
+    told: list[str]
+
+    def is_of(self, variables: list[Any]) -> bool:
+        """Whether these are the same objects in the same order."""
+        return len(variables) == len(self.variables) and all(
+            known() is one for known, one in zip(self.variables, variables, strict=True)
+        )
+
+
+_known: "weakref.WeakKeyDictionary[Any, _Known]" = weakref.WeakKeyDictionary()
+
+
+def storable(model: Any) -> tuple[list[tuple[Described, Any]], list[str]]:
+    """The variables of ``model`` that can be stored, and a sentence for each other."""
+    variables = [variable for _, variable in seams.listed(model)]
+    known = _of(model, variables)
+    pairs = zip(known.described, variables, strict=True)
+    return [(one, variable) for one, variable in pairs if one is not None], known.told
+
+
+def lost(model: Any) -> str | None:
+    """Which variable is trained and cannot be stored, in half a sentence, or None.
+
+    A run that went on without it would train it from its beginning again.
+    """
+    listed = seams.variables(model)
+    known = _of(model, [variable for _, variable in listed])
+    for (name, variable), one in zip(listed, known.described, strict=True):
+        kind = tensor_values.tensor_of(variable).dtype
+        trains = getattr(variable, "trainable", False)
+        if one is None and trains and (kind.is_floating or kind.is_complex):
+            return f"the variable {name} is trained and cannot be given back"
+    return None
+
+
+def _of(model: Any, variables: list[Any]) -> _Known:
+    known = _known.get(model)
+    if known is None or not known.is_of(variables):
+        known = _known[model] = _describe(model)
+    return known
+
+
+class Places:
+    """Which of the stored variables a value is: other state refers to them by place.
+
+    What a callback had in a copy of its own would no longer be trained.
+    """
+
+    def __init__(self, variables: Sequence[Any]) -> None:
+        """``variables``: in the order of their tensors."""
+        self._variables = variables
+
+    @functools.cached_property
+    def _known(self) -> dict[int, list[Any]]:
+        inner = {
+            id(tensor_values.tensor_of(one)): [index, True]
+            for index, one in enumerate(self._variables)
+        }
+        return inner | {
+            id(one): [index, False] for index, one in enumerate(self._variables)
+        }
+
+    def of(self, value: Any) -> list[Any] | None:
+        """The number of ``value``, and whether it is the tf.Variable inside; or None."""
+        return self._known.get(id(value))
+
+    def variable_at(self, place: list[Any]) -> Any:
+        """What ``of`` told the place of."""
+        index, inner = place
+        found = self._variables[index]
+        return tensor_values.tensor_of(found) if inner else found
+
+
+def tensors_of(found: list[tuple[Described, Any]]) -> list[Tensor]:
+    """Tensors to store, read when training stops for them.
+
+    A value that was read lasts: TensorFlow changes no tensor. An update of the variable
+    goes to new memory for as long as the old one is held.
+    """
+    return [one.stored for one, _ in found]
+
+
+def _values_of(variables: Sequence["weakref.ref[Any]"]) -> list[Any]:
+    return tensor_values.values_of([known() for known in variables])
+
+
+def _pairs_of(value: Any) -> np.ndarray:
+    return tensor_values.array_of_value(value)[..., None].view("float64")
+
+
+def tensor_name(index: int) -> str:
+    """Name of the tensor of the variable that is stored as number ``index``."""
+    return f"variable/{index:05d}"
+
+
+@functools.cache
+def _name_of(dtype: Any) -> str:
+    return np.dtype(dtype.as_numpy_dtype).name
+
+
+def _describe(model: Any) -> _Known:
+    variables: list[weakref.ref[Any]] = []
+    described: list[Described | None] = []
+    told: list[str] = []
+    for name, variable in seams.variables(model):
+        found = _described(name, variable, index=len(described) - len(told))
+        if isinstance(found, str):
+            told.append(found)
+        variables.append(weakref.ref(variable))
+        described.append(None if isinstance(found, str) else found)
+    return _Known(variables, described, told)
+
+
+def _described(name: str, variable: Any, *, index: int) -> Described | str:
+    """As what it is stored, or why it cannot be."""
+    inner = tensor_values.tensor_of(variable)
+    dtype, shape = _name_of(inner.dtype), inner.shape
+    if not shape.is_fully_defined():
+        return f"the variable {name} has no fixed shape, and is not saved"
+    in_pairs = dtype == COMPLEX
+    if not in_pairs and dtype not in DTYPES:
+        return f"the variable {name} has the type {dtype}, which is not saved"
+    stored = Tensor(
+        tensor_name(index),
+        "float64" if in_pairs else dtype,
+        (*shape, 2) if in_pairs else tuple(shape),
+        weakref.ref(variable),
+        _values_of,
+        lasting=True,
+        array_of=_pairs_of if in_pairs else tensor_values.array_of_value,
+    )
+    return Described(name, stored, in_pairs=in_pairs)
