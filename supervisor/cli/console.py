@@ -14,9 +14,9 @@ from typing_extensions import override
 
 from supervisor.cli.progress import progress_line
 from supervisor.core.jobs.job_status import JobStatus
-from supervisor.core.text.log_level import Level
+from supervisor.core.text.log_level import LogLevel
 from supervisor.host.service.journal import marked
-from supervisor.host.service.nonblocking_writer import Unhurried, left_out
+from supervisor.host.service.nonblocking_writer import NonblockingWriter, left_out
 
 PLAIN_SECONDS = 10.0
 """How often progress is logged without a terminal."""
@@ -45,7 +45,7 @@ class LastingConsole(Console):
 def lasting(*, gap: Callable[[], str] = left_out) -> Generator[LastingConsole]:
     """A console on standard output that never holds up who writes to it; at the end it
     waits until all is read."""
-    out = Unhurried(1, gap=gap)
+    out = NonblockingWriter(1, gap=gap)
     try:
         yield LastingConsole(file=cast("IO[str]", out))
     finally:
@@ -56,7 +56,7 @@ def lasting(*, gap: Callable[[], str] = left_out) -> Generator[LastingConsole]:
 class View(Protocol):
     """What the loop needs of a place to show things."""
 
-    def say(self, text: str, /, *, level: Level = Level.INFO) -> None:
+    def say(self, text: str, /, *, level: LogLevel = LogLevel.INFO) -> None:
         """Something happened."""
 
     def show(self, status: JobStatus) -> None:
@@ -94,7 +94,7 @@ class PlainView(View):
         return None
 
     @override
-    def say(self, text: str, /, *, level: Level = Level.INFO) -> None:
+    def say(self, text: str, /, *, level: LogLevel = LogLevel.INFO) -> None:
         """One line, at once."""
         stamp = datetime.now(UTC).strftime("%H:%M:%SZ")
         self._console.put(marked(f"{stamp} {text}", level, descriptor=1))

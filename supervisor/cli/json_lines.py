@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from supervisor.cli.console import PLAIN_SECONDS, LastingConsole, PlainView
 from supervisor.core.jobs.job_status import JobState, JobStatus, status_json
-from supervisor.core.text.log_level import Level
+from supervisor.core.text.log_level import LogLevel
 from supervisor.host.ledger.ledger import IncidentRow
 from supervisor.host.service.nonblocking_writer import GAP
 
@@ -24,7 +24,7 @@ class JsonView(PlainView):
         self._told_at = datetime.min.replace(tzinfo=UTC)
 
     @override
-    def say(self, text: str, /, *, level: Level = Level.INFO) -> None:
+    def say(self, text: str, /, *, level: LogLevel = LogLevel.INFO) -> None:
         """``said``: what a person would read."""
         self._put("said", priority=int(level), text=text)
 
@@ -50,7 +50,7 @@ class JsonView(PlainView):
 
 def left_out() -> str:
     """Said where nobody read for so long that lines are missing."""
-    return _line("said", priority=int(Level.WARNING), text=GAP)
+    return _line("said", priority=int(LogLevel.WARNING), text=GAP)
 
 
 def _line(event: str, **more: Any) -> str:

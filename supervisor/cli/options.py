@@ -6,7 +6,7 @@ from typing import NoReturn
 
 import click
 
-from supervisor.core.text.log_level import Level
+from supervisor.core.text.log_level import LogLevel
 from supervisor.host.service.journal import marked
 
 EXIT_USAGE = 2
@@ -16,7 +16,7 @@ EXIT_INTERRUPTED = 130
 
 def fail(message: str, *, exit_code: int = EXIT_USAGE) -> NoReturn:
     """End the command with one sentence and no traceback."""
-    click.echo(marked(f"trainwarden: {message}", Level.ERROR), err=True)
+    click.echo(marked(f"trainwarden: {message}", LogLevel.ERROR), err=True)
     raise SystemExit(exit_code)
 
 

@@ -7,25 +7,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from supervisor.core.jobs.authorization import Caller, Deed, Rules
+from supervisor.core.jobs.authorization import AccessRules, Caller, Permission
 from supervisor.core.jobs.spec import Spec, build_spec
 from supervisor.core.lifecycle.events import DrainRequested
 from supervisor.daemon.managed_job import (
-    BoxError,
-    Entry,
     ForbiddenError,
-    UnknownError,
+    ManagedJob,
+    SchedulerError,
+    UnknownJobError,
     job_name,
 )
-from supervisor.daemon.scheduler import Box
-from supervisor.host.ledger.job_book import AuditRow, JobBook, JobRow, Wanted
+from supervisor.daemon.scheduler import Scheduler
+from supervisor.host.ledger.job_book import AuditRow, JobBook, JobRow, WantedState
 from supervisor.host.ledger.ledger import Ledger, QuarantineRow
 from supervisor.host.service.clock import Clock
 from supervisor.runtime.job_locator import JobFiles, job_files
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class StartOptions:
     """How a job should begin that ran before."""
 
     fresh: bool = False
@@ -33,11 +33,11 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Desk:
+class ApiService:
     """Every method may raise BoxError (the caller is told) and LedgerError."""
 
-    box: Box
-    rules: Rules
+    box: Scheduler
+    rules: AccessRules
     jobs: Path | None = None
     """Where job files lie."""
 
@@ -62,9 +62,9 @@ class Desk:
         tables: dict[str, Any],
         *,
         owner: str | None = None,
-        choice: Choice = Choice(),
+        choice: StartOptions = StartOptions(),
         source: str | None = None,
-    ) -> Entry:
+    ) -> ManagedJob:
         """A new job, or an old one with a new spec.
 
         Raises:
@@ -72,13 +72,13 @@ class Desk:
         """
         spec = build_spec(tables)
         name, owner = job_name(spec), owner or caller.name
-        self._allow(caller, Deed.OWN, owner=owner)
+        self._allow(caller, Permission.OWN, owner=owner)
         known = self.box.entries.get(name)
         if known is not None:
-            self._allow(caller, Deed.OWN, owner=known.row.owner)
+            self._allow(caller, Permission.OWN, owner=known.row.owner)
             if known.active:
                 message = f"{name} runs; stop it first, or choose another name"
-                raise BoxError(message)
+                raise SchedulerError(message)
         self._accommodate(owner, spec)
         self._put(
             caller,
@@ -96,7 +96,7 @@ class Desk:
         launcher = self.box.starter.house.quarters(owner).launcher
         objection = launcher.objection(spec)
         if objection is not None:
-            raise BoxError(objection)
+            raise SchedulerError(objection)
 
     def _put(
         self,
@@ -107,7 +107,7 @@ class Desk:
         spec: Spec,
         tables: dict[str, Any],
         source: str | None,
-        choice: Choice,
+        choice: StartOptions,
     ) -> None:
         now = self.clock.wall()
         with self.ledger.transaction():
@@ -121,13 +121,13 @@ class Desk:
                 now=now,
             )
             self.book.note(who=caller.name, did="submit", job=name, now=now)
-        self.box.entries[name] = Entry(row=self._row(name), spec=spec)
+        self.box.entries[name] = ManagedJob(row=self._row(name), spec=spec)
 
     def respec(
-        self, caller: Caller, entry: Entry, tables: dict[str, Any], spec: Spec
+        self, caller: Caller, entry: ManagedJob, tables: dict[str, Any], spec: Spec
     ) -> None:
         """Another spec for a job; what runs now goes on with the old one."""
-        self._allow(caller, Deed.OWN, owner=entry.row.owner)
+        self._allow(caller, Permission.OWN, owner=entry.row.owner)
         self._accommodate(entry.row.owner, spec)
         now = self.clock.wall()
         with self.ledger.transaction():
@@ -138,58 +138,58 @@ class Desk:
     def _row(self, name: str) -> JobRow:
         return next(row for row in self.book.jobs() if row.name == name)
 
-    def entry(self, caller: Caller, name: str, deed: Deed) -> Entry:
+    def entry(self, caller: Caller, name: str, deed: Permission) -> ManagedJob:
         """A job, if ``caller`` may do that to it. Raises BoxError."""
-        self._allow(caller, Deed.LOOK)
+        self._allow(caller, Permission.LOOK)
         found = self.box.entries.get(name)
         if found is None:
             message = f"there is no job {name!r}"
-            raise UnknownError(message)
+            raise UnknownJobError(message)
         self._allow(caller, deed, owner=found.row.owner)
         return found
 
-    def stop(self, caller: Caller, name: str, *, drain: bool) -> Entry:
+    def stop(self, caller: Caller, name: str, *, drain: bool) -> ManagedJob:
         """End a job: with its state saved, or at once, at its newest snapshot."""
-        entry = self.entry(caller, name, Deed.OWN)
-        self._want(caller, entry, Wanted.STOP, "drain" if drain else "stop")
+        entry = self.entry(caller, name, Permission.OWN)
+        self._want(caller, entry, WantedState.STOP, "drain" if drain else "stop")
         entry.again = False
         self._ask_to_end(entry, caller, at_once=not drain)
         return entry
 
-    def start(self, caller: Caller, name: str, choice: Choice) -> Entry:
+    def start(self, caller: Caller, name: str, choice: StartOptions) -> ManagedJob:
         """Let a job run that has ended, or go on with it."""
-        entry = self.entry(caller, name, Deed.OWN)
-        if entry.active and entry.row.wanted is Wanted.RUN:
+        entry = self.entry(caller, name, Permission.OWN)
+        if entry.active and entry.row.wanted is WantedState.RUN:
             message = f"{name} runs already"
-            raise BoxError(message)
+            raise SchedulerError(message)
         if entry.finished and not choice.fresh:
             message = f"{name} has finished; trainwarden start --fresh begins it anew"
-            raise BoxError(message)
-        self._want(caller, entry, Wanted.RUN, "start", choice)
+            raise SchedulerError(message)
+        self._want(caller, entry, WantedState.RUN, "start", choice)
         entry.again, entry.over, entry.retry_at = entry.active, False, 0.0
         return entry
 
-    def restart(self, caller: Caller, name: str) -> Entry:
+    def restart(self, caller: Caller, name: str) -> ManagedJob:
         """Drain a job and let it go on in a new process."""
-        entry = self.entry(caller, name, Deed.OWN)
+        entry = self.entry(caller, name, Permission.OWN)
         if entry.finished:
             message = f"{name} has finished; trainwarden start --fresh begins it anew"
-            raise BoxError(message)
-        self._want(caller, entry, Wanted.RUN, "restart")
+            raise SchedulerError(message)
+        self._want(caller, entry, WantedState.RUN, "restart")
         entry.over, entry.again = False, entry.active
         self._ask_to_end(entry, caller)
         return entry
 
     def forget(self, caller: Caller, name: str) -> None:
         """Take a job off the list; its incidents stay, and its name is free."""
-        entry = self.entry(caller, name, Deed.OWN)
+        entry = self.entry(caller, name, Permission.OWN)
         if entry.active:
             message = f"{name} runs; stop it first"
-            raise BoxError(message)
+            raise SchedulerError(message)
         source = entry.row.source
         if source and self.jobs is not None and (self.jobs / source).exists():
             message = f"{name} stands in the job file {source}: remove that first"
-            raise BoxError(message)
+            raise SchedulerError(message)
         now = self.clock.wall()
         with self.ledger.transaction():
             self.ledger.forget(name, now=now)
@@ -197,15 +197,15 @@ class Desk:
             self.book.note(who=caller.name, did="forget", job=name, now=now)
         del self.box.entries[name]
 
-    def drain(self, caller: Caller) -> list[Entry]:
+    def drain(self, caller: Caller) -> list[ManagedJob]:
         """Drain every job of the box."""
-        self._allow(caller, Deed.RULE)
+        self._allow(caller, Permission.RULE)
         running = [entry for entry in self.box.entries.values() if entry.active]
         return [self.stop(caller, entry.name, drain=True) for entry in running]
 
     def pause(self, caller: Caller, *, paused: bool) -> None:
         """Start nothing more until ``selection``; what runs goes on."""
-        self._allow(caller, Deed.RULE)
+        self._allow(caller, Permission.RULE)
         self.box.paused_by = caller.name if paused else None
         self._set(
             caller, "paused_by", self.box.paused_by, "pause" if paused else "resume"
@@ -213,10 +213,10 @@ class Desk:
 
     def serve(self, caller: Caller, gpu: str, *, in_service: bool) -> None:
         """Take a GPU out of service, or back; who holds it keeps it to its end."""
-        self._allow(caller, Deed.RULE)
+        self._allow(caller, Permission.RULE)
         if gpu not in self.box.gpus():
             message = f"there is no GPU {gpu!r}; known: {', '.join(self.box.gpus())}"
-            raise UnknownError(message)
+            raise UnknownJobError(message)
         without = self.box.out_of_service - {gpu}
         self.box.out_of_service = without if in_service else without | {gpu}
         did = f"{gpu} {'into' if in_service else 'out of'} service"
@@ -227,10 +227,10 @@ class Desk:
         found = self.ledger.incidents(incident=incident)
         if not found:
             message = f"there is no incident {incident}"
-            raise UnknownError(message)
+            raise UnknownJobError(message)
         entry = self.box.entries.get(found[0].job)
         owner = None if entry is None else entry.row.owner
-        self._allow(caller, Deed.OWN, owner=owner)
+        self._allow(caller, Permission.OWN, owner=owner)
         now = self.clock.wall()
         with self.ledger.transaction():
             self.ledger.acknowledge(incident, by=caller.name, now=now)
@@ -244,44 +244,46 @@ class Desk:
 
     def files(self, caller: Caller, name: str) -> JobFiles:
         """Where a job of one's own keeps its files; they are read with one's own rights."""
-        entry = self.entry(caller, name, Deed.OWN)
+        entry = self.entry(caller, name, Permission.OWN)
         found = job_files(self.ledger, entry.name, self.box.starter.paths)
         if found is None:
             message = f"{name} has not begun yet"
-            raise UnknownError(message)
+            raise UnknownJobError(message)
         return found
 
     def quarantined(self, caller: Caller) -> list[QuarantineRow]:
         """The GPUs that are kept out of use for what they did."""
-        self._allow(caller, Deed.LOOK)
+        self._allow(caller, Permission.LOOK)
         return self.ledger.quarantined()
 
     def put_back(self, caller: Caller, gpu: str) -> None:
         """A GPU is no longer kept out of use: the next job may have it."""
-        self._allow(caller, Deed.RULE)
+        self._allow(caller, Permission.RULE)
         now = self.clock.wall()
         with self.ledger.transaction():
             if not self.ledger.put_back(gpu, now=now):
                 message = f"{gpu} is not quarantined; see `trainwarden quarantine`"
-                raise UnknownError(message)
+                raise UnknownJobError(message)
             did = f"{gpu} out of quarantine"
             self.book.note(who=caller.name, did=did, job=None, now=now)
 
     def copy_of_ledger(self, caller: Caller) -> bytes:
         """The whole ledger; everybody's specs stand in it."""
-        self._allow(caller, Deed.RULE)
+        self._allow(caller, Permission.RULE)
         return self.ledger.copied()
 
     def look(self, caller: Caller) -> None:
         """Raises BoxError: they may not even see what is there."""
-        self._allow(caller, Deed.LOOK)
+        self._allow(caller, Permission.LOOK)
 
     def audit(self, caller: Caller) -> list[AuditRow]:
         """Who did what; for those who rule."""
-        self._allow(caller, Deed.RULE)
+        self._allow(caller, Permission.RULE)
         return self.book.audit()
 
-    def _allow(self, caller: Caller, deed: Deed, *, owner: str | None = None) -> None:
+    def _allow(
+        self, caller: Caller, deed: Permission, *, owner: str | None = None
+    ) -> None:
         problem = self.rules.why_not(caller, deed, owner=owner)
         if problem is not None:
             raise ForbiddenError(problem)
@@ -289,10 +291,10 @@ class Desk:
     def _want(
         self,
         caller: Caller,
-        entry: Entry,
-        wanted: Wanted,
+        entry: ManagedJob,
+        wanted: WantedState,
         did: str,
-        choice: Choice = Choice(),
+        choice: StartOptions = StartOptions(),
     ) -> None:
         now = self.clock.wall()
         with self.ledger.transaction():
@@ -311,7 +313,7 @@ class Desk:
             self.book.note(who=caller.name, did=did, job=None, now=self.clock.wall())
 
     def _ask_to_end(
-        self, entry: Entry, caller: Caller, *, at_once: bool = False
+        self, entry: ManagedJob, caller: Caller, *, at_once: bool = False
     ) -> None:
         asked = DrainRequested(f"a request of {caller.name}", at_once=at_once)
         self.box.ask(entry, asked)

@@ -5,24 +5,29 @@ import os
 from collections.abc import Callable, Generator
 from pathlib import Path
 
-from supervisor.core.jobs.authorization import Caller, Rules
+from supervisor.core.jobs.authorization import AccessRules, Caller
 from supervisor.core.jobs.config import Config
-from supervisor.daemon.api_service import Desk
+from supervisor.daemon.api_service import ApiService
 from supervisor.daemon.event_loop import Daemon
-from supervisor.daemon.launcher_factory import House, Shared, house_of, user_name
-from supervisor.daemon.run_starter import Starter
-from supervisor.daemon.scheduler import Box
+from supervisor.daemon.launcher_factory import (
+    LauncherFactory,
+    MultiUserFactory,
+    house_of,
+    user_name,
+)
+from supervisor.daemon.run_starter import RunStarter
+from supervisor.daemon.scheduler import Scheduler
 from supervisor.host.control.control_server import ControlServer, Mailbox
-from supervisor.host.exporter.machine_monitor import Observer
+from supervisor.host.exporter.machine_monitor import MachineMonitor
 from supervisor.host.launch import systemctl
 from supervisor.host.ledger.ballast import Ballast
 from supervisor.host.ledger.job_book import JobBook
 from supervisor.host.ledger.ledger import Ledger
-from supervisor.host.process.process_tree import Population
+from supervisor.host.process.process_tree import ProcessTree
 from supervisor.host.service.clock import Clock
 from supervisor.host.service.journal import Journal
 from supervisor.host.service.lock import acquire
-from supervisor.host.service.sd_notify import Notifier
+from supervisor.host.service.sd_notify import SdNotifier
 from supervisor.runtime.exporter_setup import observing_box
 from supervisor.wire.paths import StatePaths
 
@@ -37,7 +42,7 @@ class DaemonError(Exception):
 
 @contextlib.contextmanager
 def composed(
-    config: Config, *, clock: Clock = CLOCK, house: House | None = None
+    config: Config, *, clock: Clock = CLOCK, house: LauncherFactory | None = None
 ) -> Generator[Daemon]:
     """A daemon, ready to run; what it held is given back at the end.
 
@@ -48,12 +53,12 @@ def composed(
     """
     paths = StatePaths(Path(config.state_dir))
     _private(paths.root)
-    journal, notifier = Journal(), Notifier.of(os.environ)
+    journal, notifier = Journal(), SdNotifier.of(os.environ)
     with contextlib.ExitStack() as held:
         held.enter_context(_alone(paths.root))
         ledger = held.enter_context(contextlib.closing(Ledger(paths.ledger)))
         systemd = _is_service()
-        population = Population()
+        population = ProcessTree()
         house = house or house_of(
             config.launcher,
             paths.root,
@@ -70,7 +75,7 @@ def composed(
                 population=population,
             )
         )
-        starter = Starter(
+        starter = RunStarter(
             paths=paths,
             ledger=ledger,
             clock=clock,
@@ -78,7 +83,7 @@ def composed(
             say=journal.say_of,
             observer=observer,
         )
-        box = Box(
+        box = Scheduler(
             book=JobBook(ledger),
             starter=starter,
             gpus=_gpus_of(observer, config.gpus.use),
@@ -86,7 +91,7 @@ def composed(
             say=journal.say,
             ballast=Ballast(paths.root / "ballast"),
         )
-        desk = Desk(box=box, rules=_rules(config), jobs=Path(config.jobs))
+        desk = ApiService(box=box, rules=_rules(config), jobs=Path(config.jobs))
         mailbox = held.enter_context(contextlib.closing(Mailbox()))
         box.load()
         control = ControlServer(Path(config.control), mailbox.ask)
@@ -121,7 +126,7 @@ def _alone(root: Path) -> Generator[None]:
 
 
 def _gpus_of(
-    observer: Observer, use: tuple[str, ...] | None
+    observer: MachineMonitor, use: tuple[str, ...] | None
 ) -> Callable[[], tuple[str, ...]]:
     """The GPUs to hand out: those of the configuration, or all that the driver names."""
     if use is not None:
@@ -129,15 +134,17 @@ def _gpus_of(
     return lambda: tuple(reading.uuid for reading in observer.readings())
 
 
-def _probe_of(config: Config, house: House) -> Path | None:
+def _probe_of(config: Config, house: LauncherFactory) -> Path | None:
     """Who asks the GPU driver: a service, or (None) a child of ours."""
     if config.gpus.probe is not None:
         return Path(config.gpus.probe)
-    return PROBE if isinstance(house, Shared) else None
+    return PROBE if isinstance(house, MultiUserFactory) else None
 
 
-def _rules(config: Config) -> Rules:
-    return Rules(members=config.group, admins=config.admin_group, own_uid=os.geteuid())
+def _rules(config: Config) -> AccessRules:
+    return AccessRules(
+        members=config.group, admins=config.admin_group, own_uid=os.geteuid()
+    )
 
 
 def _private(root: Path) -> None:

@@ -14,15 +14,15 @@ from pathlib import Path
 
 from supervisor.core.jobs.authorization import Caller
 from supervisor.core.jobs.job_status import JobState, JobStatus
-from supervisor.core.text.log_level import Level
+from supervisor.core.text.log_level import LogLevel
 from supervisor.daemon import job_files
 from supervisor.daemon.api.routes import answer
-from supervisor.daemon.api_service import Desk
-from supervisor.daemon.scheduler import Box
+from supervisor.daemon.api_service import ApiService
+from supervisor.daemon.scheduler import Scheduler
 from supervisor.host.control.control_server import Mailbox
-from supervisor.host.exporter.machine_monitor import Observer
+from supervisor.host.exporter.machine_monitor import MachineMonitor
 from supervisor.host.service.journal import Journal
-from supervisor.host.service.sd_notify import Notifier
+from supervisor.host.service.sd_notify import SdNotifier
 
 IDLE_SECONDS = 1.0
 """How long a run that asks for nothing is left alone."""
@@ -42,14 +42,14 @@ starting attempts must not keep a core busy."""
 class Daemon:
     """Everything a running daemon consists of."""
 
-    box: Box
-    desk: Desk
+    box: Scheduler
+    desk: ApiService
     mailbox: Mailbox
-    observer: Observer
+    observer: MachineMonitor
     jobs: Path
     caller: Caller
     """In whose name job files are taken in: the daemon's own."""
-    notifier: Notifier
+    notifier: SdNotifier
     journal: Journal
     show_at: float = 0.0
     asked: set[signal.Signals] = field(default_factory=set[signal.Signals])
@@ -68,7 +68,7 @@ class Daemon:
         self.notifier.send(STOPPING="1", STATUS="detached: training goes on")
 
     def turn(self, ready: Collection[int] | None = None) -> None:
-        """Everything there is to do now; never waits. ``ready``: as in ``Box.advance``."""
+        """Everything there is to do now; never waits. ``ready``: as in ``Scheduler.advance``."""
         self.mailbox.serve(lambda request: answer(self.desk, request))
         advanced = self.box.advance(ready)
         self._show(early_seconds=EARLY_SECONDS if advanced else RUSH_SECONDS)
@@ -78,7 +78,7 @@ class Daemon:
         problems = job_files.reload(self.desk, self.jobs, caller=self.caller)
         self.box.problems = problems
         for problem in problems:
-            self.journal.say(problem, level=Level.ERROR)
+            self.journal.say(problem, level=LogLevel.ERROR)
 
     def _announce_reload(self) -> None:
         now = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
@@ -109,7 +109,7 @@ class Daemon:
         statuses = [entry.status() for entry in self.box.entries.values()]
         self.observer.show(statuses, kept_out=self.box.kept_out)
         for sentence in self.observer.news():
-            self.journal.say(sentence, level=Level.WARNING)
+            self.journal.say(sentence, level=LogLevel.WARNING)
         self.notifier.send(WATCHDOG="1", STATUS=status_line(statuses, self.box))
 
     @contextlib.contextmanager
@@ -133,7 +133,7 @@ class Daemon:
             os.close(writer)
 
 
-def status_line(statuses: list[JobStatus], box: Box) -> str:
+def status_line(statuses: list[JobStatus], box: Scheduler) -> str:
     """What is going on, for ``systemctl status``."""
     running = sum(
         not s.state.ended and s.state is not JobState.QUEUED for s in statuses

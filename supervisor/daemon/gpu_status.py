@@ -1,10 +1,10 @@
 """The GPUs of the box as people are shown them."""
 
 from supervisor.core.gpu.gpu_view import GpusShown, Tenancy, picture
-from supervisor.daemon.scheduler import Box
+from supervisor.daemon.scheduler import Scheduler
 
 
-def gpus_shown(box: Box) -> GpusShown:
+def gpus_shown(box: Scheduler) -> GpusShown:
     """What the driver said last, and who was given what; never waits."""
     observer = box.starter.observer
     view = observer.gpus()

@@ -12,8 +12,8 @@ from typing import Any, NoReturn
 
 from supervisor.core.jobs.authorization import Caller
 from supervisor.core.jobs.spec import SpecError, build_spec, read_toml
-from supervisor.daemon.api_service import Desk
-from supervisor.daemon.managed_job import BoxError, job_name
+from supervisor.daemon.api_service import ApiService
+from supervisor.daemon.managed_job import SchedulerError, job_name
 from supervisor.host.ledger.ledger import LedgerError
 from supervisor.wire.files import open_regular
 
@@ -73,7 +73,7 @@ def _content(path: Path) -> bytes:
     return content
 
 
-def reload(desk: Desk, directory: Path, *, caller: Caller) -> list[str]:
+def reload(desk: ApiService, directory: Path, *, caller: Caller) -> list[str]:
     """Take in what the files in ``directory`` say now; a sentence for each problem."""
     problems: list[str] = []
     try:
@@ -87,12 +87,12 @@ def reload(desk: Desk, directory: Path, *, caller: Caller) -> list[str]:
     for path in paths:
         try:
             _take_in(desk, read_job_file(path), caller)
-        except (JobFileError, BoxError, LedgerError) as error:
+        except (JobFileError, SchedulerError, LedgerError) as error:
             problems.append(str(error))
     return problems
 
 
-def _take_in(desk: Desk, found: JobFile, caller: Caller) -> None:
+def _take_in(desk: ApiService, found: JobFile, caller: Caller) -> None:
     """A new job is submitted; a changed one gets its spec, for its next start."""
     spec = build_spec(found.tables)
     name, owner = job_name(spec), found.user or caller.name

@@ -3,8 +3,8 @@
 import pwd
 from dataclasses import dataclass
 
-from supervisor.daemon.managed_job import Entry, UnknownError
-from supervisor.daemon.run_starter import Starter
+from supervisor.daemon.managed_job import ManagedJob, UnknownJobError
+from supervisor.daemon.run_starter import RunStarter
 from supervisor.host.ledger.ledger import RunRow
 from supervisor.host.telemetry.log_parts import read_part
 from supervisor.runtime.status_builder import paths_of
@@ -23,7 +23,7 @@ class LogPart:
 
 
 def log_part(
-    starter: Starter, entry: Entry, *, attempt: int | None, offset: int | None
+    starter: RunStarter, entry: ManagedJob, *, attempt: int | None, offset: int | None
 ) -> LogPart:
     """From ``offset`` on, or the end; of ``attempt``, or the newest.
 
@@ -37,7 +37,7 @@ def log_part(
     if run is None or not 1 <= number <= newest:
         which = "an attempt" if attempt is None else f"attempt {attempt}"
         message = f"{entry.name} has not had {which} yet"
-        raise UnknownError(message)
+        raise UnknownJobError(message)
     ended = attempts[-1].cause is not None or number < newest
     path = paths_of(run, starter.paths).attempt(number).output
     start, content = read_part(path, offset, owner=_owner(entry, run))
@@ -46,7 +46,7 @@ def log_part(
     )
 
 
-def _owner(entry: Entry, run: RunRow) -> int | None:
+def _owner(entry: ManagedJob, run: RunRow) -> int | None:
     """Whose the log has to be: their uid; None: it lies where only we can write."""
     if run.place is None:
         return None
@@ -54,4 +54,4 @@ def _owner(entry: Entry, run: RunRow) -> int | None:
         return pwd.getpwnam(entry.row.owner).pw_uid
     except KeyError:
         message = f"there is no user {entry.row.owner} any more"
-        raise UnknownError(message) from None
+        raise UnknownJobError(message) from None

@@ -9,15 +9,15 @@ from typing import Protocol
 from typing_extensions import override
 
 from supervisor.core.jobs.unit_names import is_user_name
-from supervisor.daemon.managed_job import BoxError
+from supervisor.daemon.managed_job import SchedulerError
 from supervisor.host.launch.direct import DirectLauncher
 from supervisor.host.launch.launcher import Launcher
 from supervisor.host.launch.systemd import SystemdLauncher
-from supervisor.host.process.marker_scan import Environments
+from supervisor.host.process.marker_scan import MarkerScan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Quarters:
+class UserRuntime:
     """What starts the attempts of a user, and the state directory of their own."""
 
     launcher: Launcher
@@ -25,7 +25,7 @@ class Quarters:
     """None: ours."""
 
 
-class House(Protocol):
+class LauncherFactory(Protocol):
     """All quarters of this box."""
 
     @property
@@ -33,17 +33,17 @@ class House(Protocol):
         """How attempts are started here, in a few words."""
         ...
 
-    def quarters(self, user: str) -> Quarters:
+    def quarters(self, user: str) -> UserRuntime:
         """Those of ``user``. Raises BoxError: there are none, and why."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Alone(House):
+class SingleUserFactory(LauncherFactory):
     """Without systemd: attempts are our own children, and run as we do."""
 
     user: str
-    environments: Environments = field(default_factory=Environments)
+    environments: MarkerScan = field(default_factory=MarkerScan)
 
     @property
     @override
@@ -51,19 +51,19 @@ class Alone(House):
         return f"no systemd here: attempts run as {self.user}, as children of ours"
 
     @override
-    def quarters(self, user: str) -> Quarters:
+    def quarters(self, user: str) -> UserRuntime:
         if user != self.user:
             message = (
                 f"without systemd, jobs run as {self.user}, the user of the daemon, "
                 f"and nobody else: {user} cannot have any"
             )
-            raise BoxError(message)
+            raise SchedulerError(message)
         launcher = DirectLauncher(detached=True, environments=self.environments)
-        return Quarters(launcher=launcher, place=None)
+        return UserRuntime(launcher=launcher, place=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shared(House):
+class MultiUserFactory(LauncherFactory):
     """With systemd: each attempt is a unit of its own, as the user of the job."""
 
     state: Path
@@ -74,15 +74,15 @@ class Shared(House):
         return "each attempt is a systemd unit of its own"
 
     @override
-    def quarters(self, user: str) -> Quarters:
+    def quarters(self, user: str) -> UserRuntime:
         requests = self.state / "requests" / user
         if not (is_user_name(user) and requests.is_dir()):
             message = (
                 f"{user} has no quarters on this box: as root, "
                 f"trainwarden enable-user {user}"
             )
-            raise BoxError(message)
-        return Quarters(
+            raise SchedulerError(message)
+        return UserRuntime(
             launcher=SystemdLauncher(user=user, requests=requests),
             place=str(self.state / "users" / user),
         )
@@ -97,10 +97,10 @@ def user_name(uid: int) -> str:
 
 
 def house_of(
-    launcher: str, state: Path, *, systemd: bool, environments: Environments
-) -> House:
+    launcher: str, state: Path, *, systemd: bool, environments: MarkerScan
+) -> LauncherFactory:
     """What ``launcher`` of the configuration means here; ``systemd``: it runs us;
     ``environments``: of the machine's processes, where others ask for them, too."""
     if launcher == "systemd" or (launcher == "auto" and systemd):
-        return Shared(state=state)
-    return Alone(user=user_name(os.geteuid()), environments=environments)
+        return MultiUserFactory(state=state)
+    return SingleUserFactory(user=user_name(os.geteuid()), environments=environments)

@@ -5,29 +5,29 @@ from dataclasses import dataclass
 
 from supervisor.core.gpu.assignment import GpuReading, named
 from supervisor.core.jobs.job_status import JobState, JobStatus
-from supervisor.core.jobs.scheduling import Waiting
+from supervisor.core.jobs.scheduling import WaitingJob
 from supervisor.core.jobs.spec import Problem, Spec, SpecError
-from supervisor.host.ledger.job_book import JobRow, Wanted
+from supervisor.host.ledger.job_book import JobRow, WantedState
 from supervisor.host.ledger.ledger import RunRow
 from supervisor.host.service.lock import Lock
 from supervisor.runtime.status_builder import never_begun
 from supervisor.runtime.supervisor import Supervisor
 
 
-class BoxError(Exception):
+class SchedulerError(Exception):
     """What was asked cannot be done; the message is for who asked."""
 
 
-class ForbiddenError(BoxError):
+class ForbiddenError(SchedulerError):
     """They may not."""
 
 
-class UnknownError(BoxError):
+class UnknownJobError(SchedulerError):
     """There is no such thing."""
 
 
 @dataclass(slots=True, kw_only=True)
-class Entry:
+class ManagedJob:
     """A job, and its run if it runs."""
 
     row: JobRow
@@ -70,16 +70,16 @@ class Entry:
     def waits(self) -> bool:
         """Whether it should run and does not."""
         idle = not self.active and not self.over
-        return idle and self.row.wanted is Wanted.RUN
+        return idle and self.row.wanted is WantedState.RUN
 
-    def wish(self, readings: Sequence[GpuReading]) -> Waiting:
+    def wish(self, readings: Sequence[GpuReading]) -> WaitingJob:
         """What it asks for. Who asks for no GPU gets none: those of the box are not all
         its own, as they are in the foreground."""
         spec = self.spec
         chosen = None
         if spec.gpus is not None:
             chosen = tuple(dict.fromkeys(named(spec.gpus, readings)))
-        return Waiting(
+        return WaitingJob(
             job=self.name,
             owner=self.row.owner,
             wants=spec.gpu_count or 0 if chosen is None else chosen,

@@ -7,21 +7,21 @@ from functools import partial
 from pathlib import Path
 
 from supervisor.core.jobs.job_status import JobState
-from supervisor.core.jobs.resume_decision import Start
+from supervisor.core.jobs.resume_decision import ResumeDecision
 from supervisor.core.jobs.spec import Spec
 from supervisor.core.lifecycle.events import DrainRequested
-from supervisor.core.text.log_level import JobTeller
-from supervisor.daemon.launcher_factory import House
-from supervisor.daemon.managed_job import Entry
-from supervisor.host.exporter.machine_monitor import Observer
+from supervisor.core.text.log_level import JobNotifier
+from supervisor.daemon.launcher_factory import LauncherFactory
+from supervisor.daemon.managed_job import ManagedJob
+from supervisor.host.exporter.machine_monitor import MachineMonitor
 from supervisor.host.launch.launcher import Name, boot_id, read_shimmed
-from supervisor.host.ledger.job_book import Wanted
+from supervisor.host.ledger.job_book import WantedState
 from supervisor.host.ledger.ledger import Ledger, RunRow
 from supervisor.host.service.clock import Clock
 from supervisor.runtime.foreground import (
     Begun,
-    Choice,
     Job,
+    ResumeOptions,
     begin,
     end_of,
     supervisor_for,
@@ -37,17 +37,17 @@ MAX_SCRIPT_BYTES = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, kw_only=True)
-class Starter:
+class RunStarter:
     """Makes supervisors for entries."""
 
     paths: StatePaths
     ledger: Ledger
     clock: Clock
-    house: House
-    say: JobTeller
-    observer: Observer
+    house: LauncherFactory
+    say: JobNotifier
+    observer: MachineMonitor
 
-    def start(self, entry: Entry, gpus: tuple[str, ...]) -> Supervisor:
+    def start(self, entry: ManagedJob, gpus: tuple[str, ...]) -> Supervisor:
         """Begin the run of a job, or go on with it, on these GPUs and no others.
 
         Raises:
@@ -56,7 +56,7 @@ class Starter:
         quarters = self.house.quarters(entry.row.owner)
         job = job_of(entry, with_gpus(entry.spec, gpus))
         row = entry.row
-        choice = Choice(fresh=row.fresh, accept_changes=row.accept_changes)
+        choice = ResumeOptions(fresh=row.fresh, accept_changes=row.accept_changes)
         begun = begin(
             job, self.paths, self.ledger, self.clock, choice, place=quarters.place
         )
@@ -66,7 +66,7 @@ class Starter:
         supervisor.begin()
         return supervisor
 
-    def adopt(self, entry: Entry, run: RunRow) -> Supervisor:
+    def adopt(self, entry: ManagedJob, run: RunRow) -> Supervisor:
         """Go on with a run that an earlier daemon had, running or not.
 
         Raises:
@@ -80,21 +80,21 @@ class Starter:
             paths=paths_of(run, self.paths),
             ledger=self.ledger,
             clock=self.clock,
-            start=Start.RESUME,
+            start=ResumeDecision.RESUME,
             greeting="",
         )
         supervisor = self._supervisor(entry, begun, accept_changes=False)
-        asked = entry.row.again or entry.row.wanted is Wanted.STOP
+        asked = entry.row.again or entry.row.wanted is WantedState.STOP
         if run.state is JobState.DRAINING and not asked:
             supervisor.resume_after("a restart that an earlier daemon had begun")
         self._take_up(supervisor, begun)
         supervisor.begin()
-        if entry.row.wanted is Wanted.STOP:
+        if entry.row.wanted is WantedState.STOP:
             supervisor.post(DrainRequested("an earlier stop"))
         return supervisor
 
     def _supervisor(
-        self, entry: Entry, begun: Begun, *, accept_changes: bool
+        self, entry: ManagedJob, begun: Begun, *, accept_changes: bool
     ) -> Supervisor:
         supervisor = supervisor_for(
             begun,
@@ -153,7 +153,7 @@ def with_gpus(spec: Spec, gpus: tuple[int | str, ...]) -> Spec:
     return spec.model_copy(update={"gpus": gpus})
 
 
-def job_of(entry: Entry, spec: Spec) -> Job:
+def job_of(entry: ManagedJob, spec: Spec) -> Job:
     """A job with its names resolved."""
     base = Path(spec.working_directory or "/")
     script = base / spec.script

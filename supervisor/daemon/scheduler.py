@@ -15,9 +15,9 @@ from supervisor.core.jobs.scheduling import assign, takes_another_turn
 from supervisor.core.jobs.spec import SpecError, build_spec
 from supervisor.core.lifecycle.events import DrainRequested, Event
 from supervisor.core.remediation.history import AttemptHistory
-from supervisor.core.text.log_level import Level, Teller
-from supervisor.daemon.managed_job import BoxError, Entry
-from supervisor.daemon.run_starter import Starter
+from supervisor.core.text.log_level import LogLevel, Notifier
+from supervisor.daemon.managed_job import ManagedJob, SchedulerError
+from supervisor.daemon.run_starter import RunStarter
 from supervisor.host.ledger.ballast import Ballast
 from supervisor.host.ledger.job_book import JobBook
 from supervisor.host.ledger.ledger import LedgerError, RunRow
@@ -35,16 +35,16 @@ RETRY_SECONDS_MOST = 60.0
 
 
 @dataclass(kw_only=True)
-class Box:
+class Scheduler:
     """The jobs and the GPUs."""
 
     book: JobBook
-    starter: Starter
+    starter: RunStarter
     gpus: Callable[[], tuple[str, ...]]
     """The GPUs of this box, by UUID."""
     quota: int | None = None
-    say: Teller
-    entries: dict[str, Entry] = field(default_factory=dict[str, Entry])
+    say: Notifier
+    entries: dict[str, ManagedJob] = field(default_factory=dict[str, ManagedJob])
     paused_by: str | None = None
     out_of_service: frozenset[str] = frozenset()
     problems: list[str] = field(default_factory=list[str])
@@ -58,15 +58,15 @@ class Box:
         self.out_of_service = frozenset(self.book.setting("out_of_service") or ())
         for row in self.book.jobs():
             try:
-                entry = Entry(row=row, spec=build_spec(row.spec))
+                entry = ManagedJob(row=row, spec=build_spec(row.spec))
             except SpecError as error:
                 text = f"the stored spec of {row.name} cannot be used: {error}"
-                self.say(text, level=Level.ERROR)
+                self.say(text, level=LogLevel.ERROR)
                 continue
             self.entries[row.name] = entry
             self._recall(entry)
 
-    def _recall(self, entry: Entry) -> None:
+    def _recall(self, entry: ManagedJob) -> None:
         """What became of a job before this daemon began."""
         run = self.starter.ledger.latest_run(entry.name)
         if run is None or entry.row.fresh:
@@ -86,14 +86,14 @@ class Box:
         entry.left, entry.gpus = run, held
         self._take_up(entry, run)
 
-    def _take_up(self, entry: Entry, run: RunRow) -> None:
+    def _take_up(self, entry: ManagedJob, run: RunRow) -> None:
         """Look after a run that an earlier daemon had. Until that can be done its
         training may go on by itself: its GPUs are nobody else's."""
         self._attend(entry, lambda: self._adopted(entry, run))
         if entry.supervisor is not None:
             entry.left = None
 
-    def _adopted(self, entry: Entry, run: RunRow) -> Supervisor:
+    def _adopted(self, entry: ManagedJob, run: RunRow) -> Supervisor:
         supervisor = self.starter.adopt(entry, run)
         if entry.row.again and supervisor.run.state is JobState.LAUNCHING:
             entry.again = True  # it still runs: the restart is not done
@@ -104,7 +104,7 @@ class Box:
 
     def _moves(
         self,
-        entry: Entry,
+        entry: ManagedJob,
         held: tuple[str, ...],
         state: JobState,
         last: AttemptHistory | None,
@@ -140,21 +140,21 @@ class Box:
         self._keep_room()
         return advanced
 
-    def ask(self, entry: Entry, event: Event) -> None:
+    def ask(self, entry: ManagedJob, event: Event) -> None:
         """Something is asked of the run of a job, if it runs: what follows is begun when
         this returns, so that whoever asked can be told."""
         if entry.supervisor is not None:
             entry.supervisor.post(event)
             self._attempted(entry, entry.supervisor.heed)
 
-    def _attempted(self, entry: Entry, do: Callable[[], None]) -> None:
+    def _attempted(self, entry: ManagedJob, do: Callable[[], None]) -> None:
         """One run that meets a bad disk must not end the daemon of all."""
         try:
             do()
         except OSError as error:
             if entry.because != str(error):
                 text = f"cannot be looked after: {error}"
-                self.starter.say(entry.name, text, level=Level.WARNING)
+                self.starter.say(entry.name, text, level=LogLevel.WARNING)
             entry.because = str(error)
 
     def _keep_room(self) -> None:
@@ -165,7 +165,7 @@ class Box:
         if self._is_late():
             if self.ballast.drop():
                 text = "the disk is full: its ballast is given up, training goes on"
-                self.say(text, level=Level.WARNING)
+                self.say(text, level=LogLevel.WARNING)
         elif now >= self.ballast_at:
             self.ballast_at = now + BALLAST_SECONDS
             self.ballast.hold()
@@ -200,7 +200,7 @@ class Box:
             for descriptor in supervisor.descriptors()
         ]
 
-    def _end(self, entry: Entry) -> None:
+    def _end(self, entry: ManagedJob) -> None:
         supervisor = entry.supervisor
         assert supervisor is not None  # noqa: S101  # asked by who calls
         supervisor.finish()
@@ -261,28 +261,28 @@ class Box:
         except LedgerError:
             return frozenset()  # the gate of whoever gets one asks again
 
-    def _start(self, entry: Entry, gpus: tuple[str, ...]) -> None:
+    def _start(self, entry: ManagedJob, gpus: tuple[str, ...]) -> None:
         self._attend(entry, lambda: self._begun(entry, gpus))
         if entry.supervisor is not None:
             entry.gpus = gpus
 
-    def _begun(self, entry: Entry, gpus: tuple[str, ...]) -> Supervisor:
+    def _begun(self, entry: ManagedJob, gpus: tuple[str, ...]) -> Supervisor:
         """Nothing is launched before it is written down that the job has begun: the next
         daemon would begin it anew."""
         supervisor = self.starter.start(entry, gpus)
         self._note_begun(entry)
         return supervisor
 
-    def _note_begun(self, entry: Entry) -> None:
+    def _note_begun(self, entry: ManagedJob) -> None:
         self.book.begun(entry.name)
         entry.row = dataclasses.replace(
             entry.row, fresh=False, accept_changes=False, again=False
         )
 
-    def _is_due(self, entry: Entry) -> bool:
+    def _is_due(self, entry: ManagedJob) -> bool:
         return self.starter.clock.now() >= entry.retry_at
 
-    def _attend(self, entry: Entry, make: Callable[[], Any]) -> None:
+    def _attend(self, entry: ManagedJob, make: Callable[[], Any]) -> None:
         """Give an entry its supervisor, or a reason why it has none."""
         path = self.starter.paths.lock(entry.name)
         try:
@@ -293,14 +293,14 @@ class Box:
             else:
                 entry.supervisor = make()
                 entry.retry_at, entry.tries = 0.0, 0
-        except (BoxError, StartRefusedError) as error:
+        except (SchedulerError, StartRefusedError) as error:
             self._refuse(entry, str(error))
         except LedgerError as error:
             self._postpone(entry, str(error))
         except OSError as error:
             self._postpone(entry, f"{error.strerror}: {error.filename}")
 
-    def _refuse(self, entry: Entry, problem: str) -> None:
+    def _refuse(self, entry: ManagedJob, problem: str) -> None:
         """A person has to do something first; for a run that goes on by itself, it is
         only not looked after until then."""
         if entry.left is not None:
@@ -309,17 +309,17 @@ class Box:
         entry.unlock()
         if entry.because != problem:
             text = f"cannot start: {problem}"
-            self.starter.say(entry.name, text, level=Level.ERROR)
+            self.starter.say(entry.name, text, level=LogLevel.ERROR)
         entry.because, entry.over = problem, True
         entry.ended = dataclasses.replace(entry.status(), message=problem)
 
-    def _postpone(self, entry: Entry, problem: str) -> None:
+    def _postpone(self, entry: ManagedJob, problem: str) -> None:
         """Such as a full disk: that passes by."""
         entry.unlock()
         what = "cannot start" if entry.left is None else "cannot be looked after"
         because = f"{what}, tried again and again: {problem}"
         if entry.because != because:
-            self.starter.say(entry.name, because, level=Level.WARNING)
+            self.starter.say(entry.name, because, level=LogLevel.WARNING)
         entry.because = because
         wait = min(2.0**entry.tries, RETRY_SECONDS_MOST)
         entry.retry_at = self.starter.clock.now() + wait

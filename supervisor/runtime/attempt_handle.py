@@ -7,17 +7,17 @@ from supervisor.core.gpu.assignment import GpuReading
 from supervisor.core.lifecycle.events import (
     Event,
     Exited,
-    Looked,
+    HealthSampled,
     StacksTaken,
     Unkillable,
 )
-from supervisor.host.launch.launcher import Attempt, read_shimmed
-from supervisor.host.launch.leftovers import Remains, gpus_of
+from supervisor.host.launch.launcher import LaunchedAttempt, read_shimmed
+from supervisor.host.launch.leftovers import Leftovers, gpus_of
 from supervisor.host.process.proc_files import doomed, look_at
 from supervisor.host.process.stack_dump import Stacks
 from supervisor.host.telemetry.attempt_telemetry import Telemetry
 from supervisor.host.telemetry.log_follower import POLL_BYTES, LogFollower
-from supervisor.host.telemetry.log_retention import LogCap
+from supervisor.host.telemetry.log_retention import LogRetention
 from supervisor.wire.page import Page
 from supervisor.wire.records import Shimmed
 
@@ -35,10 +35,10 @@ def read_again(new_bytes: int, *, seconds: float) -> float:
 
 
 @dataclass(slots=True)
-class Watch:
+class AttemptHandle:
     """All that belongs to the attempt that runs now."""
 
-    attempt: Attempt
+    attempt: LaunchedAttempt
     telemetry: Telemetry
     log: LogFollower
     started: bool = False
@@ -56,7 +56,7 @@ class Watch:
     _log_read_at: float = 0.0
 
     @classmethod
-    def over(cls, attempt: Attempt, *, cap: LogCap) -> "Watch":
+    def over(cls, attempt: LaunchedAttempt, *, cap: LogRetention) -> "AttemptHandle":
         """Begin to watch ``attempt``; ``cap``: of its log."""
         paths = attempt.paths
         return cls(attempt, Telemetry(paths), LogFollower(paths.output, cap=cap))
@@ -81,13 +81,13 @@ class Watch:
     def _shim_pid(self) -> int | None:
         return None if self._shimmed is None else self._shimmed.shim_pid
 
-    def of_training(self, remains: Remains) -> frozenset[int]:
+    def of_training(self, remains: Leftovers) -> frozenset[int]:
         """The processes that ``remains`` knows, without the shim: what that needs of
         main memory is ours, always the same, and costs half a millisecond to ask for."""
         return remains.pids - {self._shim_pid}
 
     def look(
-        self, *, now: float, remains: Remains, host_seconds: float | None = None
+        self, *, now: float, remains: Leftovers, host_seconds: float | None = None
     ) -> list[Event]:
         """How it looks at ``now`` (monotonic seconds), its log read before.
 
@@ -103,7 +103,7 @@ class Watch:
             work_seconds=remains.work_seconds,
             output_bytes=self.log.size_bytes,
         )
-        found: list[Event] = [Looked(seen, rss, host_seconds)]
+        found: list[Event] = [HealthSampled(seen, rss, host_seconds)]
         if self._stacks is not None and self._stacks.taken(now=now):
             self.stacks_text, self._stacks = self._stacks.text, None
             found.append(StacksTaken())
@@ -129,7 +129,7 @@ class Watch:
             return None
         return Unkillable((pid,), gpus_of((pid,), gpus))
 
-    def close(self, exited: Exited, *, remains: Remains) -> Exited:
+    def close(self, exited: Exited, *, remains: Leftovers) -> Exited:
         """Give back what was held; ``exited`` with what only the watch knows."""
         self.attempt.close()
         page = self.telemetry.page() or self.page

@@ -16,22 +16,22 @@ from supervisor.core.lifecycle.events import (
     Spawned,
     SpawnFailed,
 )
-from supervisor.core.lifecycle.table import Run
+from supervisor.core.lifecycle.table import RunState
 from supervisor.host.exporter.allocator_status import completed
 from supervisor.host.gpu.gpu_access import GpuAccess
 from supervisor.host.launch.launcher import (
-    Attempt,
+    LaunchedAttempt,
     Launcher,
     LaunchError,
     Name,
     read_shimmed,
 )
-from supervisor.host.launch.leftovers import Remains
+from supervisor.host.launch.leftovers import Leftovers
 from supervisor.host.ledger.ledger import RunRow
-from supervisor.host.memory.memory_monitor import MemoryWatch, ask_who_holds
-from supervisor.host.process.process_tree import Population
+from supervisor.host.memory.memory_monitor import MemoryMonitor, ask_who_holds
+from supervisor.host.process.process_tree import ProcessTree
 from supervisor.host.service.clock import Clock
-from supervisor.runtime.attempt_handle import Watch
+from supervisor.runtime.attempt_handle import AttemptHandle
 from supervisor.runtime.directive_builder import log_cap_of, tiers_of
 from supervisor.runtime.evidence_collector import gather
 from supervisor.runtime.pending_exit import PendingExit
@@ -59,7 +59,7 @@ def shared(last: float, *, every: float) -> float:
 
 
 @dataclass(kw_only=True)
-class Following:
+class AttemptMonitor:
     """The attempts of one run, one after the other."""
 
     row: RunRow
@@ -73,10 +73,10 @@ class Following:
     """After how long to look again while nothing happens."""
     calm_seconds: float
     """... and there is nothing to be expected."""
-    population: Population
-    remains: Remains = field(init=False)
-    memory: MemoryWatch = field(init=False)
-    watch: Watch | None = None
+    population: ProcessTree
+    remains: Leftovers = field(init=False)
+    memory: MemoryMonitor = field(init=False)
+    watch: AttemptHandle | None = None
     """Of the attempt that runs; None: there is none."""
     _taken_over: bool = False
     """An earlier supervisor had started it."""
@@ -86,10 +86,10 @@ class Following:
     """Of an attempt whose processes are gone, until all is known of it."""
 
     def __post_init__(self) -> None:
-        self.remains = Remains(run_id=self.row.run_id, population=self.population)
-        self.memory = MemoryWatch.of(self.spec)
+        self.remains = Leftovers(run_id=self.row.run_id, population=self.population)
+        self.memory = MemoryMonitor.of(self.spec)
 
-    def begin(self, run: Run) -> None:
+    def begin(self, run: RunState) -> None:
         """Before the first look, after ``start`` of one that is taken over: what earlier
         attempts left. One that is followed tells of itself."""
         ended = run.attempt if self.watch is None else run.attempt - 1
@@ -97,9 +97,9 @@ class Following:
         if ended:
             self.remains.remember(read_shimmed(self.paths.attempt(ended)))
 
-    def start(self, attempt: Attempt, *, taken_over: bool = False) -> None:
+    def start(self, attempt: LaunchedAttempt, *, taken_over: bool = False) -> None:
         """Follow ``attempt``, which was launched or is taken over."""
-        self.watch = Watch.over(attempt, cap=log_cap_of(self.spec))
+        self.watch = AttemptHandle.over(attempt, cap=log_cap_of(self.spec))
         self._taken_over = taken_over
 
     def adopt(self, exited: Exited, devices: GpuAccess) -> None:
@@ -141,14 +141,14 @@ class Following:
         """Whether the log of the attempt has more than a look reads."""
         return self.watch is not None and self.watch.log_seconds <= 0.0
 
-    def look(self, run: Run, devices: GpuAccess) -> None:
+    def look(self, run: RunState, devices: GpuAccess) -> None:
         """Post the news of the attempt, and of its end."""
         if self.watch is not None:
             self._follow(self.watch, run, devices)
         if self._ending is not None:
             self._await(self._ending)
 
-    def _follow(self, watch: Watch, run: Run, devices: GpuAccess) -> None:
+    def _follow(self, watch: AttemptHandle, run: RunState, devices: GpuAccess) -> None:
         try:
             if not watch.started and watch.attempt.started():
                 watch.started = True
@@ -160,7 +160,7 @@ class Following:
         if watch.started:
             self._observe(watch, run, devices)
 
-    def _observe(self, watch: Watch, run: Run, devices: GpuAccess) -> None:
+    def _observe(self, watch: AttemptHandle, run: RunState, devices: GpuAccess) -> None:
         ended = watch.attempt.ended()  # asked first: all it wrote is read below
         self._post_all(watch.telemetry.poll())
         watch.read_log(now=self.clock.now())
@@ -183,7 +183,7 @@ class Following:
             )
             self._post_all(seen)
 
-    def see(self, run: Run, devices: GpuAccess) -> None:
+    def see(self, run: RunState, devices: GpuAccess) -> None:
         """Read the page of the attempt, unless that was done just now: who trains may
         wait for an answer, because memory comes to its end."""
         watch, now = self.watch, self.clock.now()
@@ -198,7 +198,7 @@ class Following:
             self.post(event)
 
     def beside_driver(
-        self, page: Page | None, run: Run, devices: GpuAccess
+        self, page: Page | None, run: RunState, devices: GpuAccess
     ) -> Page | None:
         """``page``, its memory as the allocator's counts and the driver tell it together
         where its map cannot be read."""
@@ -207,7 +207,9 @@ class Following:
         out = run.quarantined.union(run.treatment.avoid)
         return completed(page, self.spec.gpus, gpus=devices.gpus, out=out)
 
-    def _ended(self, watch: Watch, run: Run, devices: GpuAccess) -> PendingExit:
+    def _ended(
+        self, watch: AttemptHandle, run: RunState, devices: GpuAccess
+    ) -> PendingExit:
         """All processes of the attempt are gone: what its files tell."""
         name = Name(run_id=self.row.run_id, job=self.row.job, number=run.attempt)
         exited = gather(
@@ -243,7 +245,7 @@ class Following:
             self.post(exited)
 
     def ask(
-        self, effect: AskDrain | Kill | TakeStacks, run: Run, devices: GpuAccess
+        self, effect: AskDrain | Kill | TakeStacks, run: RunState, devices: GpuAccess
     ) -> None:
         """Make the attempt end, or tell what it does."""
         watch = self.watch

@@ -9,10 +9,10 @@ from supervisor.core.diagnosis.incident_kind import IncidentKind
 from supervisor.core.gpu.assignment import GpuReading, named, usable
 from supervisor.core.jobs.spec import Spec
 from supervisor.core.lifecycle.effects import RecordIncident
-from supervisor.core.remediation.overrides import NOTHING, Treatment, variables
+from supervisor.core.remediation.overrides import NOTHING, Overrides, variables
 from supervisor.core.text.units import shortened
 from supervisor.host.ledger.ledger import RunRow
-from supervisor.host.telemetry.log_retention import LogCap
+from supervisor.host.telemetry.log_retention import LogRetention
 from supervisor.wire.directive import Directive
 from supervisor.wire.paths import RunPaths, memory_directory
 
@@ -31,9 +31,9 @@ def tiers_of(row: RunRow, spec: Spec, paths: RunPaths) -> tuple[Path, Path | Non
     return paths.snapshots, None if hidden else memory
 
 
-def log_cap_of(spec: Spec) -> LogCap:
+def log_cap_of(spec: Spec) -> LogRetention:
     """What stays on disk of the log of an attempt."""
-    return LogCap.of(head=spec.logs.head, tail=spec.logs.tail)
+    return LogRetention.of(head=spec.logs.head, tail=spec.logs.tail)
 
 
 def make_directive(
@@ -41,7 +41,7 @@ def make_directive(
     spec: Spec,
     paths: RunPaths,
     number: int,
-    treatment: Treatment | None,
+    treatment: Overrides | None,
     *,
     between_failures: float,
     gpus: Sequence[GpuReading] = (),
@@ -99,7 +99,7 @@ def make_directive(
 
 def gpu_limit(
     spec: Spec,
-    treatment: Treatment,
+    treatment: Overrides,
     gpus: Sequence[GpuReading],
     visible: Sequence[str] | None,
 ) -> int | None:

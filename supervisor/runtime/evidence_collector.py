@@ -9,7 +9,7 @@ from supervisor.core.diagnosis.log_scanner import NO_FINDINGS, LogFindings
 from supervisor.core.diagnosis.systemd_result import UnitEnd
 from supervisor.core.lifecycle.events import Exited
 from supervisor.core.memory.bfc_map import MemoryMap, figures_of
-from supervisor.core.memory.oom_analysis import Findings
+from supervisor.core.memory.oom_analysis import OomFindings
 from supervisor.host.snapshots.snapshot_catalog import (
     age,
     newest_step,
@@ -20,7 +20,7 @@ from supervisor.host.telemetry.allocator_dump import read_first_map
 from supervisor.host.telemetry.attempt_telemetry import AttemptView, Telemetry
 from supervisor.host.telemetry.log_follower import LogFollower, scan_file
 from supervisor.wire.files import read_json
-from supervisor.wire.memory_answer import Answer
+from supervisor.wire.memory_answer import MemoryAnswer
 from supervisor.wire.page import Page
 from supervisor.wire.paths import AttemptPaths
 from supervisor.wire.records import CrashReport, ExitRecord
@@ -81,11 +81,11 @@ def _most(*counts: int | None) -> int | None:
 
 def _findings(
     files: AttemptPaths, memory_map: MemoryMap | None, page: Page | None
-) -> Findings:
+) -> OomFindings:
     """Who held what, as far as the files tell."""
-    answer = _read(files.memory_answer, Answer)
+    answer = _read(files.memory_answer, MemoryAnswer)
     jit = None if page is None else page.jit
-    return Findings(
+    return OomFindings(
         memory_map=memory_map,
         answer=answer,
         between_steps_bytes=None if page is None else page.memory_in_use_bytes,
@@ -101,7 +101,7 @@ def _newest_bytes(durable: Path | None) -> int | None:
     return sizes[0] if sizes else None
 
 
-Record = TypeVar("Record", CrashReport, ExitRecord, Answer)
+Record = TypeVar("Record", CrashReport, ExitRecord, MemoryAnswer)
 
 
 def _read(path: Path, kind: type[Record]) -> Record | None:

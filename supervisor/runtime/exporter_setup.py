@@ -4,14 +4,14 @@ from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from supervisor.core.jobs.spec import Metrics, Spec
-from supervisor.host.exporter.exposition_cache import Board
-from supervisor.host.exporter.machine_monitor import Observer, default_places
+from supervisor.core.jobs.spec import MetricsSpec, Spec
+from supervisor.host.exporter.exposition_cache import ExpositionCache
+from supervisor.host.exporter.machine_monitor import MachineMonitor, default_places
 from supervisor.host.exporter.metrics_server import Tls, serve
-from supervisor.host.process.process_tree import Population
+from supervisor.host.process.process_tree import ProcessTree
 
 
-def tls_of(metrics: Metrics) -> Tls | None:
+def tls_of(metrics: MetricsSpec) -> Tls | None:
     """How ``/metrics`` is served; None: in the clear."""
     if metrics.certificate is None or metrics.key is None:
         return None
@@ -24,7 +24,7 @@ def tls_of(metrics: Metrics) -> Tls | None:
 
 
 @contextmanager
-def observing(spec: Spec, state: Path) -> Generator[Observer]:
+def observing(spec: Spec, state: Path) -> Generator[MachineMonitor]:
     """Watch the machine while a run of ``spec`` goes on; serve what is seen if asked.
 
     Raises:
@@ -38,13 +38,13 @@ def observing(spec: Spec, state: Path) -> Generator[Observer]:
 
 @contextmanager
 def observing_box(
-    metrics: Metrics,
+    metrics: MetricsSpec,
     state: Path,
     *,
     gpus: Sequence[int | str] | None,
     link: Path | None = None,
-    population: Population | None = None,
-) -> Generator[Observer]:
+    population: ProcessTree | None = None,
+) -> Generator[MachineMonitor]:
     """The same for a box with many runs, and ``gpus`` of them handed out. ``link``: the
     socket of the service that keeps the GPU probe; None: it is a child of ours.
     ``population``: of the machine, where others ask for it, too.
@@ -59,18 +59,18 @@ def observing_box(
 
 @contextmanager
 def _observing(
-    metrics: Metrics,
+    metrics: MetricsSpec,
     places: dict[str, Path],
     gpus: Sequence[int | str] | None,
     link: Path | None = None,
-    population: Population | None = None,
-) -> Generator[Observer]:
+    population: ProcessTree | None = None,
+) -> Generator[MachineMonitor]:
     with ExitStack() as stack:
-        board = None if metrics.listen is None else Board()
+        board = None if metrics.listen is None else ExpositionCache()
         if board is not None and metrics.listen is not None:
             tls = tls_of(metrics)
             stack.enter_context(serve(metrics.listen, board.read, tls=tls))
-        observer = Observer(
+        observer = MachineMonitor(
             places=places, gpus=gpus, board=board, link=link, population=population
         )
         observer.start()

@@ -11,26 +11,26 @@ from uuid import uuid4
 from supervisor.core.jobs.job_status import JobStatus
 from supervisor.core.jobs.resume_decision import (
     Earlier,
-    Start,
+    ResumeDecision,
     StartRefusedError,
     decide_modules,
     decide_start,
 )
 from supervisor.core.jobs.spec import Spec
 from supervisor.core.lifecycle.events import Exited
-from supervisor.core.lifecycle.table import Run
+from supervisor.core.lifecycle.table import RunState
 from supervisor.core.liveness.hang_detection import Liveness
 from supervisor.core.remediation.backoff import BackOff
-from supervisor.core.remediation.escalation import Terms
+from supervisor.core.remediation.escalation import RemedyPermissions
 from supervisor.core.remediation.history import History
 from supervisor.core.remediation.overrides import NOTHING, from_json
 from supervisor.core.remediation.policy import Policy
-from supervisor.core.text.log_level import Teller
+from supervisor.core.text.log_level import Notifier
 from supervisor.host.launch.launcher import Launcher, Name
 from supervisor.host.ledger.job_book import JobBook
 from supervisor.host.ledger.ledger import Ledger, RunRow
-from supervisor.host.process.marker_scan import Environments, marker_of
-from supervisor.host.process.process_tree import Population
+from supervisor.host.process.marker_scan import MarkerScan, marker_of
+from supervisor.host.process.process_tree import ProcessTree
 from supervisor.host.service.clock import Clock
 from supervisor.host.snapshots.memory_tier import sweep
 from supervisor.host.snapshots.snapshot_catalog import newest_step
@@ -58,7 +58,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class ResumeOptions:
     """What the person said about an earlier run of the same name."""
 
     fresh: bool = False
@@ -76,7 +76,7 @@ class Begun:
     paths: RunPaths
     ledger: Ledger
     clock: Clock
-    start: Start
+    start: ResumeDecision
     greeting: str
     modules: Changed = Changed.AS_KEPT
     """What the first attempt does about those that changed."""
@@ -87,7 +87,7 @@ def begin(
     paths: StatePaths,
     ledger: Ledger,
     clock: Clock,
-    choice: Choice,
+    choice: ResumeOptions,
     *,
     place: str | None = None,
 ) -> Begun:
@@ -111,7 +111,7 @@ def begin(
         accept_changes=choice.accept_changes,
     )
     spec = job.spec.model_dump(mode="json")
-    if latest is not None and start is Start.RESUME:
+    if latest is not None and start is ResumeDecision.RESUME:
         ledger.resume_run(latest.id, script_hash=job.script_hash, spec=spec)
         row = ledger.latest_run(job.name) or latest
     else:
@@ -172,8 +172,8 @@ def _sweep_memory(spec: Spec, row: RunRow) -> None:
         sweep(memory.parent, but=memory)
 
 
-def _greeting(job: Job, row: RunRow, paths: RunPaths, start: Start) -> str:
-    if start is Start.FRESH:
+def _greeting(job: Job, row: RunRow, paths: RunPaths, start: ResumeDecision) -> str:
+    if start is ResumeDecision.FRESH:
         return f"new run of {job.script}, kept in {paths.root}"
     step = newest_step(*tiers_of(row, job.spec, paths))
     where = f"from the snapshot at step {step}" if step else "without a snapshot"
@@ -184,10 +184,10 @@ def supervisor_for(
     begun: Begun,
     *,
     launcher: Launcher,
-    say: Teller,
+    say: Notifier,
     show: Callable[[JobStatus], None] | None,
     accept_changes: bool = False,
-    population: Population,
+    population: ProcessTree,
 ) -> Supervisor:
     """What drives the run; it does not know yet what its last supervisor left undone.
 
@@ -195,7 +195,7 @@ def supervisor_for(
     """
     attempts = begun.ledger.attempts(begun.row.id)
     row, spec = begun.row, begun.job.spec
-    run = Run(
+    run = RunState(
         policy=policy_of(row, spec),
         grace_seconds=spec.drain.grace,
         attempt=attempts[-1].number if attempts else 0,
@@ -230,7 +230,7 @@ def refuse_if_it_trains(job: str, ledger: Ledger) -> None:
     if latest is None or latest.state.ended or not JobBook(ledger).knows(job):
         return
     try:
-        left = Environments().wait_for(marker_of(latest.run_id))
+        left = MarkerScan().wait_for(marker_of(latest.run_id))
     except OSError as error:
         message = f"it cannot be seen whether {job} still trains: {error}; try again"
         raise StartRefusedError(message) from error
@@ -275,7 +275,7 @@ def policy_of(row: RunRow, spec: Spec) -> Policy:
             most_seconds=spec.restart.back_off_max,
         ),
         allow_inexact=spec.microbatch.allow_inexact,
-        terms=Terms(
+        terms=RemedyPermissions(
             allowed=spec.remedies.allowed,
             gpus=spec.gpus,
             patience_seconds=spec.remedies.patience,
@@ -283,9 +283,9 @@ def policy_of(row: RunRow, spec: Spec) -> Policy:
     )
 
 
-def _await_end(row: RunRow, say: Teller) -> None:
+def _await_end(row: RunRow, say: Notifier) -> None:
     """Wait for the attempt of a supervisor that died: its shim drains it now."""
-    said, environments, marker = False, Environments(), marker_of(row.run_id)
+    said, environments, marker = False, MarkerScan(), marker_of(row.run_id)
     while left := environments.wait_for(marker):
         if not said:
             names = ", ".join(f"{pid} ({one.name})" for pid, one in left.items())

@@ -8,15 +8,15 @@ from supervisor.core.lifecycle.events import (
     GateUnknown,
     Unkillable,
 )
-from supervisor.core.lifecycle.table import Run
+from supervisor.core.lifecycle.table import RunState
 from supervisor.core.remediation.overrides import Awaited
 from supervisor.host.gpu.gpu_access import GpuAccess
-from supervisor.runtime.attempt_monitor import Following
+from supervisor.runtime.attempt_monitor import AttemptMonitor
 
 
 def gate(
-    following: Following,
-    run: Run,
+    following: AttemptMonitor,
+    run: RunState,
     devices: GpuAccess,
     *,
     kept: frozenset[str] | None,

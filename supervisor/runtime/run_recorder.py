@@ -5,10 +5,10 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 
 from supervisor.core.lifecycle.effects import Quarantine, RecordIncident, UpdateIncident
-from supervisor.core.lifecycle.table import Run
+from supervisor.core.lifecycle.table import RunState
 from supervisor.core.remediation.history import AttemptHistory
 from supervisor.core.remediation.overrides import NOTHING
-from supervisor.core.text.log_level import Level, Teller
+from supervisor.core.text.log_level import LogLevel, Notifier
 from supervisor.host.ledger.ledger import Ledger, LedgerError, RunRow
 from supervisor.host.service.clock import Clock
 
@@ -19,13 +19,13 @@ snapshots themselves, once it has ended."""
 
 
 @dataclass(kw_only=True)
-class Recorder:
+class RunRecorder:
     """What becomes of one run, on its way to the ledger."""
 
     row: RunRow
     ledger: Ledger
     clock: Clock
-    say: Teller
+    say: Notifier
     _unwritten: list[Callable[[], None]] = field(
         default_factory=list[Callable[[], None]]
     )
@@ -36,7 +36,7 @@ class Recorder:
     late: bool = False
     """The ledger could not be written the last time."""
 
-    def changes(self, before: Run, run: Run) -> None:
+    def changes(self, before: RunState, run: RunState) -> None:
         """Write down what a step changed."""
         last, known = run.history.last, before.history.last
         if last is not None and last is not known and last != known:
@@ -60,7 +60,7 @@ class Recorder:
             self._newer_due = self.clock.now() + SNAPSHOT_SECONDS
         self._newer = attempt
 
-    def _state(self, run: Run) -> None:
+    def _state(self, run: RunState) -> None:
         treatment = None if run.treatment == NOTHING else run.treatment.to_json()
         ended = self.clock.wall() if run.state.ended else None
         self._put(
@@ -124,7 +124,7 @@ class Recorder:
         except LedgerError as error:
             if not self.late:
                 said = f"{error}; training goes on, this is written down later"
-                self.say(said, level=Level.WARNING)
+                self.say(said, level=LogLevel.WARNING)
             self.late = True
             return
         self._unwritten.clear()

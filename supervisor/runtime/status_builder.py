@@ -15,15 +15,19 @@ from supervisor.core.jobs.job_status import (
     SnapshotPlan,
     SnapshotStatus,
 )
-from supervisor.core.jobs.snapshot_stats import NO_SNAPSHOTS, Tiers, tier_statuses
+from supervisor.core.jobs.snapshot_stats import (
+    NO_SNAPSHOTS,
+    SnapshotStats,
+    tier_statuses,
+)
 from supervisor.core.remediation.overrides import (
     NOTHING,
-    Treatment,
+    Overrides,
     described,
     from_json,
 )
 from supervisor.host.launch.launcher import read_shimmed, same_process
-from supervisor.host.ledger.job_book import JobBook, JobRow, Wanted
+from supervisor.host.ledger.job_book import JobBook, JobRow, WantedState
 from supervisor.host.ledger.ledger import Ledger, RunRow
 from supervisor.host.service.lock import is_locked
 from supervisor.host.telemetry.attempt_telemetry import Telemetry
@@ -51,8 +55,8 @@ class RunFacts:
     batch: int | None = None
     promise: str | None = None
     snapshot_plan: SnapshotPlan | None = None
-    treatment: Treatment = NOTHING
-    tiers: Tiers = NO_SNAPSHOTS
+    treatment: Overrides = NOTHING
+    tiers: SnapshotStats = NO_SNAPSHOTS
     forecast_seconds: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
@@ -193,7 +197,7 @@ def stored_statuses(
 
 
 def _not_begun(row: JobRow) -> JobStatus:
-    if row.wanted is Wanted.RUN:
+    if row.wanted is WantedState.RUN:
         state, message = JobState.QUEUED, NO_DAEMON
     else:
         state, message = JobState.DRAINED, never_begun(row.name)

@@ -31,25 +31,25 @@ from supervisor.core.lifecycle.effects import (
     UpdateIncident,
 )
 from supervisor.core.lifecycle.events import (
+    DeadlineExpired,
     Event,
     Exited,
     GateHeld,
     SpawnFailed,
-    TimeIsUp,
 )
-from supervisor.core.lifecycle.table import Run, step
-from supervisor.core.remediation.overrides import Awaited, Treatment
-from supervisor.core.text.log_level import Level, Teller
+from supervisor.core.lifecycle.table import RunState, step
+from supervisor.core.remediation.overrides import Awaited, Overrides
+from supervisor.core.text.log_level import LogLevel, Notifier
 from supervisor.host.gpu.gpu_access import NOBODY_ASKS, GpuAccess
-from supervisor.host.launch.launcher import Attempt, Launcher, LaunchError
+from supervisor.host.launch.launcher import LaunchedAttempt, Launcher, LaunchError
 from supervisor.host.ledger.ledger import Ledger, RunRow
-from supervisor.host.process.process_tree import Population
+from supervisor.host.process.process_tree import ProcessTree
 from supervisor.host.service.clock import Clock
 from supervisor.runtime.attempt_monitor import (
     CALM_SECONDS,
     SHOWN_SECONDS,
     TICK_SECONDS,
-    Following,
+    AttemptMonitor,
 )
 from supervisor.runtime.directive_builder import (
     incident_sentence,
@@ -57,7 +57,7 @@ from supervisor.runtime.directive_builder import (
     memory_of,
 )
 from supervisor.runtime.launch_gate import gate
-from supervisor.runtime.run_recorder import Recorder
+from supervisor.runtime.run_recorder import RunRecorder
 from supervisor.runtime.signal_source import wakeups
 from supervisor.runtime.status_facts import status_of
 from supervisor.wire.changed import Changed
@@ -71,14 +71,14 @@ class Supervisor:
 
     row: RunRow
     spec: Spec
-    run: Run
+    run: RunState
     paths: RunPaths
     ledger: Ledger
     launcher: Launcher
-    population: Population
+    population: ProcessTree
     """Of the machine; one for all runs of a daemon."""
     clock: Clock
-    say: Teller
+    say: Notifier
     show: Callable[[JobStatus], None] | None
     """Told how things are after each ``advance``; None: who wants to know asks."""
     accept_changes: bool = False
@@ -88,8 +88,8 @@ class Supervisor:
     devices: GpuAccess = NOBODY_ASKS
     exit_code: int | None = None
     """What the command ends with; None while the run goes on."""
-    recorder: Recorder = field(init=False)
-    _following: Following = field(init=False)
+    recorder: RunRecorder = field(init=False)
+    _following: AttemptMonitor = field(init=False)
     _looked_at: float | None = None
     """When ``advance`` last began (monotonic seconds)."""
     _inbox: deque[Event] = field(default_factory=deque[Event])
@@ -98,10 +98,10 @@ class Supervisor:
     )
 
     def __post_init__(self) -> None:
-        self.recorder = Recorder(
+        self.recorder = RunRecorder(
             row=self.row, ledger=self.ledger, clock=self.clock, say=self.say
         )
-        self._following = Following(
+        self._following = AttemptMonitor(
             row=self.row,
             spec=self.spec,
             paths=self.paths,
@@ -189,14 +189,14 @@ class Supervisor:
             finished=self.run.state is JobState.FINISHED,
         )
         if problem is not None:
-            self.say(problem, level=Level.WARNING)
+            self.say(problem, level=LogLevel.WARNING)
 
     def resume_after(self, because: str) -> None:
         """The attempt is drained only to start again, as an earlier supervisor wanted:
         to be said before that attempt is taken over."""
         self.run = replace(self.run, resuming=because)
 
-    def take_over(self, attempt: Attempt) -> None:
+    def take_over(self, attempt: LaunchedAttempt) -> None:
         """Begin with an attempt that an earlier supervisor started and that still runs."""
         self._following.start(attempt, taken_over=True)
         launching = replace(self.run, state=JobState.LAUNCHING, deadline=None)
@@ -235,7 +235,7 @@ class Supervisor:
         deadline = self.run.deadline
         over = self._following.over  # it has ended: nothing is overdue any more
         if deadline is not None and not over and self.clock.now() >= deadline:
-            self.post(TimeIsUp())
+            self.post(DeadlineExpired())
 
     def _happen(self, event: Event) -> None:
         before = self.run
@@ -286,9 +286,9 @@ class Supervisor:
         if effect.happened is IncidentKind.ENDED:
             self._incidents[effect.diagnosis.cause, effect.remedy.kind] += 1
         self.recorder.incident(effect)
-        self.say(incident_sentence(effect), level=Level.WARNING)
+        self.say(incident_sentence(effect), level=LogLevel.WARNING)
 
-    def _launch(self, number: int, treatment: Treatment) -> None:
+    def _launch(self, number: int, treatment: Overrides) -> None:
         paths = self.paths.attempt(number)
         try:
             directive = self._directive(number, treatment)
@@ -301,7 +301,7 @@ class Supervisor:
         else:
             self._following.start(attempt)
 
-    def _directive(self, number: int, treatment: Treatment) -> Directive:
+    def _directive(self, number: int, treatment: Overrides) -> Directive:
         between_failures = mean_seconds_between_failures(
             seconds=self._following.spent_seconds, failures=self.run.history.failures
         )

@@ -21,7 +21,7 @@ NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.ENOMEM})
 """What the kernel says where there is no space, or no quota, left."""
 
 
-class Kind:
+class RecordKind:
     """The kinds of records, with the fields each carries beside ``kind`` and ``ns``."""
 
     LAUNCHED = "launched"

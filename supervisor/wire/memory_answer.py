@@ -22,7 +22,7 @@ class Variable:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class HeldObject:
     """Arrays or tensors that one Python container keeps."""
 
     where: str
@@ -36,7 +36,7 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class MemoryAnswer:
     """What training says of its memory."""
 
     reason: str
@@ -46,7 +46,7 @@ class Answer:
     """Seconds since 1970."""
     jit: bool | None
     variables: tuple[Variable, ...]
-    kept: tuple[Kept, ...]
+    kept: tuple[HeldObject, ...]
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object with the fields by name."""
@@ -83,8 +83,8 @@ def _variable(value: Any) -> Variable:
     )
 
 
-def _kept(value: Any) -> Kept:
-    return Kept(
+def _kept(value: Any) -> HeldObject:
+    return HeldObject(
         where=str(value["where"])[:200],
         kind=str(value["kind"])[:20],
         count=max(int(value["count"]), 0),

@@ -65,7 +65,7 @@ def model() -> Any:
 
 
 def measure(
-    built: Any, probe: memory_probe.Probe, *, steps: int, draw: random.Random
+    built: Any, probe: memory_probe.AllocatorProbe, *, steps: int, draw: random.Random
 ) -> tuple[list[float], list[float]]:
     """Seconds of steps with a reading before, and of steps without."""
     x = np.zeros((64, 32), "float32")
@@ -115,7 +115,7 @@ def report(chunks: int | None, steps: tuple[list[float], list[float]]) -> float:
     return worst
 
 
-def glances(probe: memory_probe.Probe, *, calls: int) -> float:
+def glances(probe: memory_probe.AllocatorProbe, *, calls: int) -> float:
     """A line about glances; their share of the time, hiccups and all.
 
     Each says when the next is due, by what it took itself, up to a bound: what the
@@ -145,7 +145,9 @@ def main() -> int:
     options = parser.parse_args()
     shares: list[float] = []
     with tempfile.TemporaryDirectory() as directory:
-        probe = memory_probe.Probe(attempt_in(Path(directory)), limit_bytes=LIMIT)
+        probe = memory_probe.AllocatorProbe(
+            attempt_in(Path(directory)), limit_bytes=LIMIT
+        )
         probe.begin()
         of_process(print).wait(600.0)
         built = model()

@@ -34,8 +34,8 @@ import psutil
 
 from supervisor.core.jobs.job_status import JobStatus
 from supervisor.core.text.address import Address
-from supervisor.host.exporter.exposition_cache import Board
-from supervisor.host.exporter.machine_monitor import Observer
+from supervisor.host.exporter.exposition_cache import ExpositionCache
+from supervisor.host.exporter.machine_monitor import MachineMonitor
 from supervisor.host.exporter.metrics_server import serve
 from supervisor.host.service.gc_freeze import settle
 from tests.bench.exporter_trial import report_daemon
@@ -90,8 +90,8 @@ class Lateness:
 
 def exporting(jobs: int, pids: list[int], *, watch: bool) -> None:
     """What a supervisor does, and nothing else; ends when its standard input does."""
-    board = Board()
-    observer = Observer(places={"state": Path("/")}, gpus=None, board=board)
+    board = ExpositionCache()
+    observer = MachineMonitor(places={"state": Path("/")}, gpus=None, board=board)
     lateness = Lateness([], threading.Event())
     watcher = threading.Thread(target=lateness.watch)
     shows: list[float] = []

@@ -42,8 +42,8 @@ from trainers.fit import supervised
 from trainers.process.attempt_reporting import Attempt
 from trainers.snapshots.durable_store import Store
 from trainers.snapshots.memory_store import MemoryTier
-from trainers.snapshots.schedule import Cadence, Interval, SnapshotPlan
-from trainers.snapshots.writer import Saved, Saver
+from trainers.snapshots.schedule import Interval, IntervalPlan, SnapshotSchedule
+from trainers.snapshots.writer import Saved, SnapshotWriter
 from trainers.state import fit_state
 
 ARRAYS = 50
@@ -93,7 +93,7 @@ class Ours:
         self.store = Store(directory, job="bench", kept=2)
         tier = MemoryTier(memory, job="bench", durable=directory)
         self.told: list[Saved] = []
-        self.saver = Saver(self.store, self.told.append, memory=tier)
+        self.saver = SnapshotWriter(self.store, self.told.append, memory=tier)
         self.tier = tier
         self._serial = 0
 
@@ -212,8 +212,8 @@ class Windows(keras.callbacks.Callback):
         self.used: dict[bool, list[float]] = {True: [], False: []}
         """Processor time of the whole process a step, in seconds."""
         self._used = 0.0
-        self._on: Cadence | None = None
-        self.plan: SnapshotPlan | None = None
+        self._on: SnapshotSchedule | None = None
+        self.plan: IntervalPlan | None = None
         self._steps, self._began, self._number = 0, 0.0, -1
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:  # noqa: ARG002  # Keras'

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from supervisor.wire.event_file import EventReader, Kind
+from supervisor.wire.event_file import EventReader, RecordKind
 from supervisor.wire.files import write_json
 from tests.certify import ledger
 from tests.certify.places import MOMENTS, Death, deaths, moment, reachable
@@ -103,7 +103,7 @@ class Trial:
             sentence = record.fields.get("sentence")
             if sentence is not None and record.fields.get("bits") is not True:
                 self.told.append(sentence)
-            if record.kind == Kind.SNAPSHOT_FAILED:
+            if record.kind == RecordKind.SNAPSHOT_FAILED:
                 self.told.append(f"snapshot failed: {record.fields['because']}")
         return code
 

@@ -18,7 +18,7 @@ from supervisor.core.diagnosis.systemd_result import UnitEnd
 from supervisor.core.jobs.spec import Spec
 from supervisor.host.launch.direct import DirectLauncher
 from supervisor.host.launch.launcher import (
-    Attempt,
+    LaunchedAttempt,
     Launcher,
     LaunchError,
     Name,
@@ -48,7 +48,7 @@ JOBS = count(1)
 class Launched:
     """An attempt and all that it was made from."""
 
-    attempt: Attempt
+    attempt: LaunchedAttempt
     spec: Spec
     directive: Directive
 
@@ -106,7 +106,7 @@ class Bench:
         until(lambda: "up" in made.output)
         return made
 
-    def adopt(self, made: Launched) -> Attempt | None:
+    def adopt(self, made: Launched) -> LaunchedAttempt | None:
         """What another supervisor finds of it."""
         told = made.directive
         name = Name(run_id=told.run_id, job=told.job, number=told.attempt)

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from supervisor.wire.event_file import EventReader, Kind
+from supervisor.wire.event_file import EventReader, RecordKind
 from supervisor.wire.manifest import DURABLE, MEMORY, TENSORS
 from supervisor.wire.paths import StatePaths
 from tests.support.command import PATIENCE, Trainwarden
@@ -86,7 +86,9 @@ def test_killed_run_goes_on_from_memory_and_leaves_nothing_there(
     os.kill(status["pid"], signal.SIGKILL)
     out, _ = running.communicate(timeout=PATIENCE)
     assert running.returncode == 0, out
-    (restored,) = [f for kind, f in records(trainwarden, 2) if kind == Kind.RESTORED]
+    (restored,) = [
+        f for kind, f in records(trainwarden, 2) if kind == RecordKind.RESTORED
+    ]
     assert restored["tier"] == MEMORY
     assert restored["step"] > 30
     assert not memory.exists()

@@ -14,7 +14,7 @@ from supervisor.core.gpu.gpu_readings import Xid
 from supervisor.core.gpu.xids import heard
 from supervisor.core.metrics.catalog import METRICS
 from supervisor.core.text.address import Address
-from supervisor.host.exporter.exposition_cache import Board
+from supervisor.host.exporter.exposition_cache import ExpositionCache
 from supervisor.host.exporter.metrics_server import serve
 from tests.support.metrics import BOARD, DIGITS, MACHINE
 from tests.support.prometheus import prometheus, until_answered
@@ -110,7 +110,10 @@ def test_every_query_has_an_answer(tool: Callable[[str], str], tmp_path: Path) -
         for path in sorted(DASHBOARDS.glob("*.json"))
         for text in queries(read(path))
     ]
-    with Board() as board, serve(Address("127.0.0.1", 0), board.read) as server:
+    with (
+        ExpositionCache() as board,
+        serve(Address("127.0.0.1", 0), board.read) as server,
+    ):
         board.publish([FIRST], MACHINE)
         target = str(server.address)
         with prometheus(tool("prometheus"), target, tmp_path) as address:

@@ -6,15 +6,15 @@ from supervisor.core.diagnosis.evidence import Evidence
 from supervisor.core.jobs.job_status import JobState
 from supervisor.core.lifecycle.effects import Effect
 from supervisor.core.lifecycle.events import (
+    DeadlineExpired,
     Event,
     Exited,
     GateClear,
-    Learned,
-    Looked,
+    HealthSampled,
+    ProgressReported,
     Spawned,
-    TimeIsUp,
 )
-from supervisor.core.lifecycle.table import Run, step
+from supervisor.core.lifecycle.table import RunState, step
 from supervisor.core.liveness.hang_detection import Deadlines, Liveness, Look
 from supervisor.core.remediation.backoff import BackOff
 from supervisor.core.remediation.policy import Policy
@@ -23,7 +23,7 @@ from tests.support.lives import exit_record
 STILL = Look(heartbeat_ns=1, phase="training", progress=(1,), state="S")
 
 
-def fresh(**fields: object) -> Run:
+def fresh(**fields: object) -> RunState:
     """A run whose steps may take ten seconds."""
     policy = Policy(
         run_id="r",
@@ -31,7 +31,7 @@ def fresh(**fields: object) -> Run:
         back_off=BackOff(first_seconds=1.0, most_seconds=60.0),
         allow_inexact=True,
     )
-    made = Run(
+    made = RunState(
         policy=policy,
         grace_seconds=60.0,
         liveness=Liveness(deadlines=Deadlines(silent=None, step=10.0)),
@@ -39,7 +39,9 @@ def fresh(**fields: object) -> Run:
     return replace(made, **fields)  # type: ignore[arg-type]  # by name
 
 
-def happen(run: Run, *events: Event, now: float = 0.0) -> tuple[Run, list[Effect]]:
+def happen(
+    run: RunState, *events: Event, now: float = 0.0
+) -> tuple[RunState, list[Effect]]:
     """``run`` after ``events``, a second apart."""
     effects: list[Effect] = []
     for number, event in enumerate(events):
@@ -48,11 +50,16 @@ def happen(run: Run, *events: Event, now: float = 0.0) -> tuple[Run, list[Effect
     return run, effects
 
 
-def running(run: Run | None = None, *, restored: int | None = 5) -> Run:
+def running(run: RunState | None = None, *, restored: int | None = 5) -> RunState:
     """An attempt that trains."""
-    news = Learned(restored_step=restored)
+    news = ProgressReported(restored_step=restored)
     started, _ = happen(
-        run or fresh(), TimeIsUp(), GateClear(), Spawned(7), Looked(STILL), news
+        run or fresh(),
+        DeadlineExpired(),
+        GateClear(),
+        Spawned(7),
+        HealthSampled(STILL),
+        news,
     )
     assert started.state is JobState.RUNNING
     return started
@@ -70,7 +77,7 @@ def ended(
     return Exited(evidence=known, last_step=9, snapshot_step=8, rss_bytes=100)
 
 
-def hung() -> tuple[Run, list[Effect]]:
+def hung() -> tuple[RunState, list[Effect]]:
     """Looks without progress until it hangs."""
-    looks = [Looked(replace(STILL, heartbeat_ns=beat)) for beat in range(14)]
+    looks = [HealthSampled(replace(STILL, heartbeat_ns=beat)) for beat in range(14)]
     return happen(running(), *looks, now=5.0)

@@ -2,8 +2,14 @@
 
 from supervisor.core.diagnosis.evidence import Evidence
 from supervisor.core.lifecycle.effects import Effect, Say
-from supervisor.core.lifecycle.events import Event, Exited, GateClear, Spawned, TimeIsUp
-from supervisor.core.lifecycle.table import Run, step
+from supervisor.core.lifecycle.events import (
+    DeadlineExpired,
+    Event,
+    Exited,
+    GateClear,
+    Spawned,
+)
+from supervisor.core.lifecycle.table import RunState, step
 from supervisor.core.remediation.backoff import BackOff
 from supervisor.core.remediation.policy import Policy
 from supervisor.wire.records import CrashReport, ExitRecord
@@ -16,9 +22,9 @@ POLICY = Policy(
 )
 
 
-def fresh() -> Run:
+def fresh() -> RunState:
     """A run that was just begun."""
-    return Run(policy=POLICY, grace_seconds=60.0)
+    return RunState(policy=POLICY, grace_seconds=60.0)
 
 
 def exit_record(*, code: int | None = None, signal: int | None = None) -> ExitRecord:
@@ -76,7 +82,9 @@ def drained() -> Exited:
     return Exited(evidence=evidence, last_step=12, snapshot_step=12)
 
 
-def happen(run: Run, *events: Event, now: float = 100.0) -> tuple[Run, list[Effect]]:
+def happen(
+    run: RunState, *events: Event, now: float = 100.0
+) -> tuple[RunState, list[Effect]]:
     """``run`` after ``events``, and all effects on the way."""
     effects: list[Effect] = []
     for event in events:
@@ -85,9 +93,9 @@ def happen(run: Run, *events: Event, now: float = 100.0) -> tuple[Run, list[Effe
     return run, effects
 
 
-def running(*events: Event) -> tuple[Run, list[Effect]]:
+def running(*events: Event) -> tuple[RunState, list[Effect]]:
     """A run whose next attempt was started, and then ``events``."""
-    return happen(fresh(), TimeIsUp(), GateClear(), Spawned(7), *events)
+    return happen(fresh(), DeadlineExpired(), GateClear(), Spawned(7), *events)
 
 
 def kinds(effects: list[Effect]) -> list[type]:

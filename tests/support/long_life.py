@@ -13,7 +13,7 @@ from typing_extensions import override
 from supervisor.core.jobs.authorization import Caller
 from supervisor.core.jobs.config import build_config
 from supervisor.core.jobs.job_status import JobState
-from supervisor.daemon.api_service import Choice
+from supervisor.daemon.api_service import StartOptions
 from supervisor.daemon.composition import composed
 from supervisor.daemon.event_loop import IDLE_SECONDS, Daemon
 from supervisor.daemon.launcher_factory import user_name
@@ -75,7 +75,7 @@ class LongLife:
         for name in SHORT:
             entry = self.daemon.box.entries[name]
             if entry.status().state is JobState.FINISHED:
-                self.daemon.desk.start(self.caller, name, Choice(fresh=True))
+                self.daemon.desk.start(self.caller, name, StartOptions(fresh=True))
 
 
 @contextlib.contextmanager

@@ -11,15 +11,15 @@ from typing_extensions import override
 
 from supervisor.core.diagnosis.systemd_result import UnitEnd
 from supervisor.core.jobs.spec import Spec
-from supervisor.daemon.launcher_factory import House, Quarters
-from supervisor.daemon.managed_job import BoxError
-from supervisor.host.launch.launcher import Attempt, Launcher, Name
-from supervisor.host.process.marker_scan import Carrier, Environments
+from supervisor.daemon.launcher_factory import LauncherFactory, UserRuntime
+from supervisor.daemon.managed_job import SchedulerError
+from supervisor.host.launch.launcher import LaunchedAttempt, Launcher, Name
+from supervisor.host.process.marker_scan import Carrier, MarkerScan
 from supervisor.host.service.clock import Clock
 from supervisor.host.snapshots.snapshot_catalog import newest_step
 from supervisor.wire import event_file, page
 from supervisor.wire.directive import Directive
-from supervisor.wire.event_file import Kind
+from supervisor.wire.event_file import RecordKind
 from supervisor.wire.page import MAGIC, Page, Phase
 from supervisor.wire.paths import AttemptPaths
 from supervisor.wire.records import ExitRecord
@@ -28,7 +28,7 @@ STEPS = 7
 """What an attempt gets done before it ends."""
 
 
-class Patient(Environments):
+class Patient(MarkerScan):
     """Waits until it is known who carries a marker: where a clock is wound by hand, to
     ask again a moment later would come at another time on a busy machine."""
 
@@ -50,7 +50,7 @@ class Fate:
 
 
 @dataclass(kw_only=True)
-class QuickAttempt(Attempt):
+class QuickAttempt(LaunchedAttempt):
     """One attempt. Its files are whole as soon as it ends."""
 
     files: AttemptPaths
@@ -91,18 +91,18 @@ class QuickAttempt(Attempt):
     def begin(self, *, restored: int) -> None:
         """What it leaves at its start."""
         self.files.root.mkdir(parents=True)
-        self._tell(Kind.FIT_BEGAN, fit=0, batch=32)
-        self._tell(Kind.RESTORED, step=restored, fit=0, epoch=0)
-        self._tell(Kind.FIRST_STEP, step=restored + 1, seconds=0.1)
+        self._tell(RecordKind.FIT_BEGAN, fit=0, batch=32)
+        self._tell(RecordKind.RESTORED, step=restored, fit=0, epoch=0)
+        self._tell(RecordKind.FIRST_STEP, step=restored + 1, seconds=0.1)
         self._show()
 
     def _end(self) -> None:
         self._save()
         if self.asked:
-            self._tell(Kind.DRAINED, step=self.step, snapshot=None)
+            self._tell(RecordKind.DRAINED, step=self.step, snapshot=None)
             self._leave(code=75)
         elif self.fate.finishes:
-            self._tell(Kind.FINISHED, exit_code=0)
+            self._tell(RecordKind.FINISHED, exit_code=0)
             self._leave(code=0)
         else:
             self._leave(number=9)
@@ -113,7 +113,7 @@ class QuickAttempt(Attempt):
         for older in self.snapshots.glob("*-*"):
             older.rmdir()
         (self.snapshots / f"{self.step}-{self.step}").mkdir()
-        self._tell(Kind.SNAPSHOT, tier="durable", step=self.step, bytes=1)
+        self._tell(RecordKind.SNAPSHOT, tier="durable", step=self.step, bytes=1)
 
     def _tell(self, kind: str, **fields: Any) -> None:
         line = event_file.encode(event_file.Record(kind, self._ns(), fields))
@@ -222,7 +222,7 @@ class QuickLauncher(Launcher):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QuickHouse(House):
+class QuickHouse(LauncherFactory):
     """Where one user has them."""
 
     user: str
@@ -234,8 +234,8 @@ class QuickHouse(House):
         return "attempts without a process"
 
     @override
-    def quarters(self, user: str) -> Quarters:
+    def quarters(self, user: str) -> UserRuntime:
         if user != self.user:
             message = f"{user} has no quarters here"
-            raise BoxError(message)
-        return Quarters(launcher=self.launcher, place=None)
+            raise SchedulerError(message)
+        return UserRuntime(launcher=self.launcher, place=None)

@@ -8,11 +8,11 @@ import numpy as np
 from supervisor.wire.manifest import FORMAT, MEMORY
 from supervisor.wire.manifest import Manifest as TheManifest
 from trainers.snapshots import tensor_image
-from trainers.snapshots.durable_store import Entry, Store
+from trainers.snapshots.durable_store import SnapshotEntry, Store
 from trainers.snapshots.memory_store import MemoryTier
 from trainers.snapshots.tensor_image import Tensor
-from trainers.snapshots.tmpfs_room import Room
-from trainers.snapshots.writer import Saved, Saver
+from trainers.snapshots.tmpfs_room import TmpfsRoom
+from trainers.snapshots.writer import Saved, SnapshotWriter
 
 
 def manifest(step: int, serial: int, *, fit_done: bool = False) -> TheManifest:
@@ -39,7 +39,7 @@ class Run:
     directory: Path
     store: Store
     memory: MemoryTier
-    saver: Saver
+    saver: SnapshotWriter
     told: list[Saved]
     refused: list[str] = field(default_factory=list[str])
 
@@ -55,20 +55,20 @@ class Run:
         return [entry.step for entry in self.memory.entries()]
 
 
-def open_run(directory: Path, tmpfs: Path, room: Room | None = None) -> Run:
+def open_run(directory: Path, tmpfs: Path, room: TmpfsRoom | None = None) -> Run:
     """The run's tiers as a new process finds them."""
     store = Store(directory / "snapshots", job="job", kept=2)
     options = {} if room is None else {"room": lambda _: room}
     memory = MemoryTier(tmpfs / "run", job="job", durable=store.directory, **options)
     told: list[Saved] = []
     refused: list[str] = []
-    saver = Saver(
+    saver = SnapshotWriter(
         store, told.append, memory=memory, refused=lambda e: refused.append(str(e))
     )
     return Run(directory, store, memory, saver, told, refused)
 
 
-def values(run: Run, entry: Entry) -> float:
+def values(run: Run, entry: SnapshotEntry) -> float:
     """What the tensors of a snapshot hold; verified."""
     taken = run.memory.load(entry) if entry.tier == MEMORY else run.store.load(entry)
     return float(taken.tensors["a"][-1])

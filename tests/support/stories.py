@@ -6,11 +6,11 @@ from typing import Any
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.evidence import Evidence
 from supervisor.core.diagnosis.result import Diagnosis, Reason
-from supervisor.core.gpu.assignment import GpuProcess, GpuReading
+from supervisor.core.gpu.assignment import GpuHolder, GpuReading
 from supervisor.core.memory.figures import MemoryFigures
-from supervisor.core.memory.oom_analysis import Autopsy
+from supervisor.core.memory.oom_analysis import OomAnalysis
 from supervisor.core.remediation.backoff import BackOff
-from supervisor.core.remediation.escalation import Allow, Terms
+from supervisor.core.remediation.escalation import Allow, RemedyPermissions
 from supervisor.core.remediation.history import AttemptHistory, History
 from supervisor.core.remediation.overrides import NOTHING
 from supervisor.core.remediation.policy import Policy, Verdict
@@ -19,13 +19,13 @@ GIB = 1 << 30
 BACK_OFF = BackOff(first_seconds=1.0, most_seconds=60.0)
 
 
-def gpu(index: int, *processes: GpuProcess) -> GpuReading:
+def gpu(index: int, *processes: GpuHolder) -> GpuReading:
     """A GPU of this box."""
     uuid = f"GPU-{index}"
     return GpuReading(uuid=uuid, index=index, total_bytes=16 * GIB, processes=processes)
 
 
-TENANT = GpuProcess(99, "blender", 8 * GIB)
+TENANT = GpuHolder(99, "blender", 8 * GIB)
 
 
 class Story:
@@ -47,7 +47,7 @@ class Story:
             without_progress=3,
             back_off=BACK_OFF,
             allow_inexact=True,
-            terms=Terms(gpus=only, allowed=allowed),
+            terms=RemedyPermissions(gpus=only, allowed=allowed),
         )
         self.history, self.treatment = History(), NOTHING
         self.quarantined = quarantined
@@ -59,7 +59,7 @@ class Story:
         snapshot: int | None = 0,
         memory: MemoryFigures | None = None,
         rss: int | None = None,
-        autopsy: Autopsy | None = None,
+        autopsy: OomAnalysis | None = None,
         **evidence: Any,
     ) -> Verdict:
         """One more attempt that ends for the cause."""

@@ -9,7 +9,7 @@ import pytest
 
 from supervisor.core.gpu.gpu_readings import Gpu
 from supervisor.core.gpu.probe_supervision import Limits
-from supervisor.host.gpu.gpu_monitor import GpuView, GpuWatch
+from supervisor.host.gpu.gpu_monitor import GpuMonitor, GpuView
 from supervisor.host.gpu.kernel_log import KernelLog
 
 QUICK = Limits(
@@ -30,7 +30,7 @@ class Watched:
         self, environment: dict[str, str], kernel: Path, *, link: Path | None = None
     ) -> None:
         self.said: list[str] = []
-        self.watch = GpuWatch(
+        self.watch = GpuMonitor(
             say=self.said.append,
             interval_seconds=0.1,
             limits=QUICK,

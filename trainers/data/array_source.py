@@ -8,7 +8,7 @@ from typing_extensions import override
 
 from trainers.backends.tensorflow import fit_compat as seams
 from trainers.data import data_fingerprint, sample_order
-from trainers.data.data_source import Source
+from trainers.data.data_source import DataSource
 
 tf = seams.tf
 
@@ -17,7 +17,7 @@ as_written = tf.autograph.experimental.do_not_convert
 """AutoGraph looks for modules by name: ours may be hidden behind the script's own."""
 
 
-class ArraySource(Source):
+class ArraySource(DataSource):
     """NumPy arrays and tensors: our permutation, Keras' way of taking the slices."""
 
     kind = "arrays"

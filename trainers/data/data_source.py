@@ -23,7 +23,7 @@ def _untold(_size: int) -> None:
     """Nobody asked."""
 
 
-class Source:
+class DataSource:
     """The training data of one ``fit``: also the kind for ``tf.data``.
 
     ``begun`` counts how often an iterator was made (Keras makes one more at each end of
@@ -133,7 +133,7 @@ class Source:
         return batch
 
 
-class GeneratorSource(Source):
+class GeneratorSource(DataSource):
     """A Python generator: its state is its own."""
 
     kind = "generator"
@@ -159,7 +159,7 @@ class GeneratorSource(Source):
         return self.adapter._first_batches[0]
 
 
-class LoaderSource(Source):
+class LoaderSource(DataSource):
     """A loader of another library (Grain, PyTorch): each pass iterates it anew."""
 
     kind = "loader"

@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from trainers.backends.tensorflow import fit_compat as seams
 from trainers.data import py_dataset_state
-from trainers.data.data_source import Source
+from trainers.data.data_source import DataSource
 from trainers.data.sample_order import permutation
 from trainers.process import python_random
 from trainers.snapshots.tensor_image import Tensor
@@ -45,7 +45,7 @@ class _Reordered:
         return getattr(self.inner, name)
 
 
-class PyDatasetSource(Source):
+class PyDatasetSource(DataSource):
     """``keras.utils.PyDataset``: asked by index, in our order."""
 
     kind = "PyDataset"

@@ -56,7 +56,7 @@ PARTS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class State:
+class PyDatasetState:
     """The attributes of a dataset at one moment, copied."""
 
     text: bytes = b"{}"
@@ -66,7 +66,7 @@ class State:
     missing: Mapping[str, str] = field(default_factory=dict[str, str])
     """What cannot be saved: its type."""
 
-    def same(self, other: "State") -> bool:
+    def same(self, other: "PyDatasetState") -> bool:
         """Whether nothing that is saved changed."""
         return self.text == other.text and all(
             np.array_equal(one.read(), two.read())
@@ -74,7 +74,7 @@ class State:
         )
 
 
-def take(dataset: Any, *, places: Mapping[str, Any]) -> State:
+def take(dataset: Any, *, places: Mapping[str, Any]) -> PyDatasetState:
     """The state of ``dataset`` now; ``places``: as ``places_of``, when it was new."""
     saved: dict[str, Any] = {}
     tensors: list[Tensor] = []
@@ -82,7 +82,7 @@ def take(dataset: Any, *, places: Mapping[str, Any]) -> State:
     for name, value in getattr(dataset, "__dict__", {}).items():
         if name in NOT_STATE or (name in places and places[name] == value):
             continue
-        encoder = encode.Encoder(
+        encoder = encode.StateEncoder(
             f"data/{len(saved):04d}/",
             array_of=tensor_values.framework_array,
             refers=_refers,
@@ -99,7 +99,9 @@ def take(dataset: Any, *, places: Mapping[str, Any]) -> State:
         saved[name] = encoded
         tensors += [of_array(one.name, np.array(one.read())) for one in encoder.tensors]
     text = json.dumps(saved).encode()
-    return State(text=text, tensors=tuple(tensors), large=large, missing=missing)
+    return PyDatasetState(
+        text=text, tensors=tuple(tensors), large=large, missing=missing
+    )
 
 
 def places_of(dataset: Any) -> dict[str, Any]:
@@ -111,7 +113,7 @@ def places_of(dataset: Any) -> dict[str, Any]:
     }
 
 
-def tensors_of(state: State) -> list[Tensor]:
+def tensors_of(state: PyDatasetState) -> list[Tensor]:
     """``state`` as tensors to store."""
     text = state.text + b" " * (-len(state.text) % PADDED_BYTES)
     return [of_array(TEXT, np.frombuffer(text, np.uint8)), *state.tensors]
@@ -121,7 +123,7 @@ def put_back(dataset: Any, stored: Mapping[str, np.ndarray]) -> None:
     """Give ``dataset`` the state in a snapshot's tensors; nothing if they hold none."""
     if TEXT not in stored:
         return
-    decoder = decode.Decoder(stored, assign=tensor_values.framework_value)
+    decoder = decode.StateDecoder(stored, assign=tensor_values.framework_value)
     for name, value in json.loads(stored[TEXT].tobytes()).items():
         present = vars(dataset).get(name)
         setattr(dataset, name, decoder.decode(value, existing=present))
@@ -148,13 +150,13 @@ class Followed:
         self._changed: list[str] = []
         self._inside = False
 
-    def _take(self) -> State:
+    def _take(self) -> PyDatasetState:
         return take(self._dataset, places=self._places)
 
     def put_back(self, stored: Mapping[str, np.ndarray]) -> None:
         """The pass that is resumed began with this."""
         put_back(self._dataset, stored)
-        self._state = State()
+        self._state = PyDatasetState()
 
     def pass_began(self) -> None:
         """``on_epoch_begin`` is done: this is what the pass is made of."""

@@ -17,11 +17,11 @@ from typing import Any
 
 from trainers.backends.tensorflow import fit_compat as seams
 from trainers.data.array_source import ArraySource
-from trainers.data.data_source import GeneratorSource, LoaderSource, Source
+from trainers.data.data_source import DataSource, GeneratorSource, LoaderSource
 from trainers.data.py_dataset_source import PyDatasetSource
 
 
-def source_of(iterator: Any, *, seed: int, fit: int) -> Source:
+def source_of(iterator: Any, *, seed: int, fit: int) -> DataSource:
     """The source for a training iterator, by its data adapter."""
     adapter = iterator.data_adapter
     if type(adapter) is seams.ArrayDataAdapter:
@@ -30,7 +30,7 @@ def source_of(iterator: Any, *, seed: int, fit: int) -> Source:
     if isinstance(adapter, seams.PyDatasetAdapter) and finite is not None:
         return PyDatasetSource(iterator, seed=seed, fit=fit)
     if isinstance(adapter, seams.TFDatasetAdapter):
-        return Source(iterator)
+        return DataSource(iterator)
     if isinstance(adapter, (seams.GeneratorDataAdapter, seams.PyDatasetAdapter)):
         return GeneratorSource(iterator)
     return LoaderSource(iterator)

@@ -20,7 +20,7 @@ from trainers.data import (
 from trainers.fit import snapshot_match
 from trainers.fit.fit_run import FitRun
 from trainers.process import framework_setup
-from trainers.snapshots.run_progress import Session
+from trainers.snapshots.run_progress import RunProgress
 from trainers.state import fit_state
 
 PYTHON_DATA = (
@@ -34,7 +34,7 @@ HIDDEN = (
 )
 
 
-class State:
+class LoopState:
     """What a script registered, in the shape of a model: its variables count."""
 
     optimizer = None
@@ -58,7 +58,7 @@ class State:
         return logs
 
 
-class Kept:
+class LoopSnapshot:
     """What a script registered beside variables: given back in place."""
 
     trainwarden_called = "the session"
@@ -71,7 +71,7 @@ class Kept:
         """By the loops that ended: a pipeline's signature → iterators made, used."""
 
 
-class PythonSource(data_source.Source):
+class PythonSource(data_source.DataSource):
     """Anything that can be iterated again."""
 
     kind = "iterable"
@@ -104,11 +104,11 @@ class PythonSource(data_source.Source):
         return itertools.islice(iter(self.dataset), drawn, None)
 
 
-def source_of(dataset: Any) -> data_source.Source:
+def source_of(dataset: Any) -> data_source.DataSource:
     """The source for what a loop iterates."""
     held = types.SimpleNamespace(data_adapter=None, _distributed_dataset=dataset)
     if isinstance(dataset, seams.tf.data.Dataset):
-        return data_source.Source(held)
+        return data_source.DataSource(held)
     held._distributed_dataset = types.SimpleNamespace(  # noqa: SLF001  # our own
         options=lambda: types.SimpleNamespace(deterministic=None)
     )
@@ -122,14 +122,14 @@ class LoopRun(FitRun):
 
     def __init__(
         self,
-        session: Session,
-        state: State,
-        kept: Kept,
+        session: RunProgress,
+        state: LoopState,
+        kept: LoopSnapshot,
         *,
         epochs: int,
         here: dict[str, list[int]],
     ) -> None:
-        """``here``: as ``Kept.iterated``, what was done in this process."""
+        """``here``: as ``LoopSnapshot.iterated``, what was done in this process."""
         super().__init__(session, state, [kept], epochs=epochs)
         self._here = here
         self.kept = kept
@@ -148,7 +148,7 @@ class LoopRun(FitRun):
             _steps_seen=0, _num_batches=None, num_batches=None, steps_per_execution=1
         )
         self._resumed: dict[str, Any] | None = self._local
-        self._sources: dict[int, data_source.Source] = {}
+        self._sources: dict[int, data_source.DataSource] = {}
         self._data: dict[int, Any] = {}
 
     def start(self) -> int:
@@ -187,7 +187,7 @@ class LoopRun(FitRun):
             self.after_step(self.next_step + 1)
         self.publish_position()
 
-    def _source(self, dataset: Any) -> data_source.Source:
+    def _source(self, dataset: Any) -> data_source.DataSource:
         known = self._sources.get(id(dataset))
         if known is None:
             known = self._sources[id(dataset)] = source_of(dataset)
@@ -213,7 +213,7 @@ class LoopRun(FitRun):
     def finish(self) -> None:
         """The loop is over: count what it iterated, and keep its end state."""
         for key, source in self._sources.items():
-            if source.kind == data_source.Source.kind:
+            if source.kind == data_source.DataSource.kind:
                 name = pipelines.signature(self._data[key])
                 made, used = self.kept.iterated.get(name, [0, 0])
                 total = [made + source.begun, used + source.used + (source.drawn > 0)]
@@ -244,14 +244,14 @@ class LoopRun(FitRun):
             self.epoch_begins(epoch)
 
 
-def give_back(session: Session, state: State, kept: Kept) -> None:
+def give_back(session: RunProgress, state: LoopState, kept: LoopSnapshot) -> None:
     """A loop that an earlier attempt finished: its end state."""
     end = session.end_of(session.fit_number)
     if end is None:
         return
     try:
         told = fit_state.restore(state, [kept], end.manifest.state, end.tensors)
-    except fit_state.MismatchError as error:
+    except fit_state.StateMismatchError as error:
         framework_setup.refuse(
             session.attempt, f"the state is not that of the snapshot: {error}"
         )

@@ -24,7 +24,7 @@ LOST_SEAM = (
 )
 
 
-class Promise:
+class Determinism:
     """What was said of it in one ``fit``."""
 
     def __init__(self, report: Report) -> None:

@@ -3,11 +3,11 @@
 import time
 from dataclasses import dataclass
 
-from trainers.snapshots.run_progress import Session
+from trainers.snapshots.run_progress import RunProgress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class DueSnapshot:
     """The snapshot to take now."""
 
     durable: bool
@@ -19,7 +19,7 @@ class Wanted:
 class SinceSaved:
     """Step and time of the last snapshots of one ``fit``: in any tier, and on disk."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: RunProgress) -> None:
         self._session = session
         self._any = self._durable = session.step, time.monotonic()
 
@@ -40,7 +40,7 @@ class SinceSaved:
         """Whether no step was made since the last snapshot for the disk."""
         return self._durable[0] == self._session.step
 
-    def wanted(self) -> Wanted | None:
+    def wanted(self) -> DueSnapshot | None:
         """By the cadence, and by what the saver is busy with; None: nothing is due."""
         session, saver = self._session, self._session.saver
         due = session.due(
@@ -49,11 +49,11 @@ class SinceSaved:
         # An interval in steps is kept to the step; others never wait for one in flight.
         exact = due.durable and session.cadence.durable.steps is not None
         if exact or (due.durable and not saver.busy and not saver.writing):
-            return Wanted(durable=True, patient=exact)
+            return DueSnapshot(durable=True, patient=exact)
         inside = session.cadence.memory
         exact = due.memory and inside is not None and inside.steps is not None
         if exact or (due.memory and not saver.busy):
-            return Wanted(durable=False, patient=exact)
+            return DueSnapshot(durable=False, patient=exact)
         return None
 
     def _passed(self, since: tuple[int, float]) -> tuple[int, float]:

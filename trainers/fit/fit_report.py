@@ -4,9 +4,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from supervisor.wire.event_file import Kind
+from supervisor.wire.event_file import RecordKind
 from supervisor.wire.page import Phase
-from trainers.backends.tensorflow.allocator.allocator_probe import Probe
+from trainers.backends.tensorflow.allocator.allocator_probe import AllocatorProbe
 from trainers.process.attempt_reporting import Attempt
 
 SELDOM_SECONDS = 0.5
@@ -34,28 +34,30 @@ class Report:
         self.reduced = False
         """Whether each slice is a batch of its own, with an update."""
         self._told_slices: tuple[int, int | None] = (0, None)
-        self._probe = Probe(attempt, limit_bytes=memory_limit(attempt))
+        self._probe = AllocatorProbe(attempt, limit_bytes=memory_limit(attempt))
 
     def fit_began(self, *, batch: int | None, **fields: Any) -> None:
         """``fit`` knows its data: ``fit, epochs, steps_per_epoch``."""
         self._attempt.enter(Phase.COMPILING)
         self._began_with = fields
         self._attempt.set(effective_batch=batch, **fields)
-        self._attempt.say(Kind.FIT_BEGAN, batch=batch, **fields)
+        self._attempt.say(RecordKind.FIT_BEGAN, batch=batch, **fields)
 
     def batch_known(self, batch: int) -> None:
         """The first batch is drawn, and ``fit_began`` did not know its size.
 
         Told before the step runs, which may end the process. Called by any thread.
         """
-        self._attempt.say(Kind.FIT_BEGAN, batch=batch, **self._began_with)
+        self._attempt.say(RecordKind.FIT_BEGAN, batch=batch, **self._began_with)
         if not self.reduced:
             self._attempt.set(effective_batch=batch)
 
     def promise(self, because: str | None) -> None:
         """Whether the result will be the same bit for bit after a restart."""
         self._attempt.say(
-            Kind.PROMISE, bits=because is None, sentence=because or "exact to the bit"
+            RecordKind.PROMISE,
+            bits=because is None,
+            sentence=because or "exact to the bit",
         )
 
     def measure(
@@ -82,7 +84,9 @@ class Report:
         self._steps += steps
         if self._steps == steps:
             elapsed = time.perf_counter() - self._began
-            self._attempt.say(Kind.FIRST_STEP, step=position["step"], seconds=elapsed)
+            self._attempt.say(
+                RecordKind.FIRST_STEP, step=position["step"], seconds=elapsed
+            )
         else:
             self._attempt.count_step(seconds=seconds, steps=steps)
         self._attempt.set(**position)
@@ -109,7 +113,7 @@ class Report:
         if settled and slices == 1:  # microbatching tells of its own peaks
             self._told_peak = peak
             self._attempt.say(
-                Kind.PEAK,
+                RecordKind.PEAK,
                 slice_size=size,
                 slices=slices,
                 peak_bytes=peak,
@@ -122,7 +126,7 @@ class Report:
         self._attempt.publish_times()
         numbers = {name: number(value) for name, value in (logs or {}).items()}
         self._attempt.set(loss=numbers.get("loss"))
-        self._attempt.say(Kind.EPOCH_ENDED, epoch=epoch, step=step, logs=numbers)
+        self._attempt.say(RecordKind.EPOCH_ENDED, epoch=epoch, step=step, logs=numbers)
 
 
 def memory_limit(attempt: Attempt) -> int | None:

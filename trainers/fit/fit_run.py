@@ -17,20 +17,20 @@ from trainers.fit import (
     snapshot_match,
     validation,
 )
-from trainers.fit.determinism import LOST_SEAM, REDUCED, SLICED, Promise
+from trainers.fit.determinism import LOST_SEAM, REDUCED, SLICED, Determinism
 from trainers.fit.due import SinceSaved
 from trainers.fit.fit_report import Report
 from trainers.fit.step_counter import Steps, planned
 from trainers.process import signals
 from trainers.snapshots.durable_store import Snapshot
-from trainers.snapshots.run_progress import Session
+from trainers.snapshots.run_progress import RunProgress
 
 
 class FitRun:
     """The position, the state and the boundaries of one ``fit``."""
 
     def __init__(
-        self, session: Session, model: Any, callbacks: list[Any], *, epochs: int
+        self, session: RunProgress, model: Any, callbacks: list[Any], *, epochs: int
     ) -> None:
         self.session, self.model, self.callbacks = session, model, callbacks
         self.attempt = session.attempt
@@ -51,13 +51,13 @@ class FitRun:
         """The data as ``fit`` was given them."""
         self.microbatch: Any = None
         self.report = Report(session.attempt)
-        self.promise = Promise(self.report)
+        self.promise = Determinism(self.report)
         self._local: Any = fit_snapshot.local_of(self.taken)
         self.steps = Steps(model)
         self.since = SinceSaved(session)
         self._no_step_yet = False
         self._between_epochs = False
-        self.loss_watch = loss_guard.LossWatch(session.attempt, model)
+        self.loss_watch = loss_guard.LossGuard(session.attempt, model)
         self._looked_into = False
 
     # --- before the first step ---------------------------------------------------

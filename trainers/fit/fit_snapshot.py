@@ -89,7 +89,7 @@ def _give_back_state(run: Any, taken: Snapshot) -> list[str]:
         run.source.put_back(tensors)
         callbacks = callback_state.of_fit(run.callbacks, run.model)
         return fit_state.restore(run.model, callbacks, state, tensors)
-    except fit_state.MismatchError as error:
+    except fit_state.StateMismatchError as error:
         framework_setup.refuse(
             run.attempt, f"the model is not that of the snapshot: {error}"
         )

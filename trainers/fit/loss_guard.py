@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from supervisor.wire.event_file import Kind
+from supervisor.wire.event_file import RecordKind
 from supervisor.wire.records import CrashReport
 from trainers.backends.tensorflow import fit_compat as seams
 from trainers.fit.fit_report import SELDOM_SECONDS, loss_of
@@ -34,7 +34,7 @@ EPOCHS = 3
 EXCEPTION = "trainwarden.NonFiniteLoss"
 
 
-class LossWatch:
+class LossGuard:
     """The loss of one ``fit``."""
 
     def __init__(self, attempt: Attempt, model: Any) -> None:
@@ -138,7 +138,7 @@ def tell(
     seen = "never" if last_finite is None else f"at step {last_finite}"
     sentence = f"the loss is {loss} at step {step} (last finite: {seen}); {because}"
     attempt.say(
-        Kind.NON_FINITE,
+        RecordKind.NON_FINITE,
         step=step,
         last_finite_step=last_finite,
         loss=str(loss),

@@ -6,7 +6,7 @@ from typing import Any
 
 import keras
 
-from supervisor.wire.event_file import Kind
+from supervisor.wire.event_file import RecordKind
 from supervisor.wire.page import Phase
 from trainers.backends.tensorflow import fit_compat as seams
 from trainers.data import pipelines, py_dataset_state, shared_data
@@ -16,7 +16,7 @@ from trainers.process import crash_report, framework_setup, signals
 from trainers.process.attempt_reporting import Attempt, nothing_lost
 from trainers.snapshots import durable_store
 from trainers.snapshots.durable_store import Snapshot
-from trainers.snapshots.run_progress import Session
+from trainers.snapshots.run_progress import RunProgress
 from trainers.state import callback_state, fit_state
 
 NESTED = "a fit inside a fit is not saved on its own: it is trained again with its step"
@@ -54,7 +54,7 @@ class Follower(keras.callbacks.Callback):
         self._trainwarden.evaluated()
 
 
-def session_of(attempt: Attempt) -> Session:
+def session_of(attempt: Attempt) -> RunProgress:
     """The session of this process; made, and the seams proven, at the first ``fit``."""
     if attempt.session is None:
         wrong = seams.self_test()
@@ -63,7 +63,7 @@ def session_of(attempt: Attempt) -> Session:
                 attempt, "Keras is not as expected inside: " + "; ".join(wrong)
             )
         try:
-            attempt.session = Session(attempt)
+            attempt.session = RunProgress(attempt)
         except (OSError, durable_store.DirectoryTakenError) as error:
             framework_setup.refuse(attempt, f"the snapshots cannot be used: {error}")
         epoch_iterator.install()
@@ -103,7 +103,7 @@ def _why_plain(attempt: Attempt, model: Any) -> str | None:
 
 
 def train(
-    session: Session, original: Any, model: Any, arguments: dict[str, Any]
+    session: RunProgress, original: Any, model: Any, arguments: dict[str, Any]
 ) -> Any:
     """A ``fit`` with steps left to do."""
     attempt = session.attempt
@@ -139,9 +139,9 @@ def train(
     return history
 
 
-def ended(session: Session) -> None:
+def ended(session: RunProgress) -> None:
     """A call is over: the next one has the next number."""
-    session.attempt.say(Kind.FIT_ENDED, fit=session.fit_number, step=session.step)
+    session.attempt.say(RecordKind.FIT_ENDED, fit=session.fit_number, step=session.step)
     session.fit_number += 1
     session.tries = 0
     if session.attempt.drain_requested:
@@ -170,7 +170,7 @@ def _remove(callbacks: Any, follower: Follower) -> None:
 
 
 def give_back(
-    session: Session, end: Snapshot, model: Any, arguments: dict[str, Any]
+    session: RunProgress, end: Snapshot, model: Any, arguments: dict[str, Any]
 ) -> Any:
     """A ``fit`` that an earlier attempt finished: its ``end`` state, and its History."""
     attempt = session.attempt
@@ -202,14 +202,14 @@ def give_back(
     try:
         fit_state.build(model, spec, end.manifest.state, end.tensors)
         told = fit_state.restore(model, callbacks, end.manifest.state, end.tensors)
-    except fit_state.MismatchError as error:
+    except fit_state.StateMismatchError as error:
         framework_setup.refuse(
             attempt, f"the model is not that of the snapshot: {error}"
         )
         raise
     for sentence in told:
         attempt.notice(sentence)
-    watch = loss_guard.LossWatch(attempt, model)
+    watch = loss_guard.LossGuard(attempt, model)
     watch.resume(local.get("last_finite"))
     watch.notice_stop(given, local["logs"], step=end.manifest.step)
     attempt.steps_here = attempt.steps_here or 0

@@ -10,7 +10,7 @@ from supervisor.wire.page import Phase
 from supervisor.wire.slices import balanced
 from trainers.backends.tensorflow import slicing
 from trainers.fit import custom_loop, supervised
-from trainers.fit.custom_loop import Kept, LoopRun, State
+from trainers.fit.custom_loop import LoopRun, LoopSnapshot, LoopState
 from trainers.process import crash_report
 from trainers.process.attempt_reporting import Attempt, nothing_lost
 from trainers.session import OUTSIDE, TWICE, Run
@@ -34,8 +34,8 @@ class SupervisedRun(Run):
         self._session = supervised.session_of(attempt)
         _build(holders)
         named = {name: _Single(value) for name, value in variables.items()}
-        self._state = State({**holders, **named})
-        self._state_kept = Kept(others)
+        self._state = LoopState({**holders, **named})
+        self._state_kept = LoopSnapshot(others)
         self._loop: LoopRun | None = None
         self._passed = False
         self._here: dict[str, list[int]] = {}

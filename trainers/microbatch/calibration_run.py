@@ -36,7 +36,7 @@ STEPS_FOR_A_PLACE = 16
 """So many steps a size waits for a free block that holds its largest request."""
 
 
-class Climb:
+class CalibrationRun:
     """Runs the trials between the steps of one ``fit``."""
 
     def __init__(

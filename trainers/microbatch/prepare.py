@@ -11,14 +11,14 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from supervisor.wire.event_file import Kind
+from supervisor.wire.event_file import RecordKind
 from supervisor.wire.slices import balanced, count
 from trainers.backends.tensorflow import compat, slicing
 from trainers.backends.tensorflow.allocator import native_ops, peak_readings
 from trainers.microbatch import custom_step_sizing, preconditions
 from trainers.microbatch.calibration import first_trial
-from trainers.microbatch.calibration_run import Climb
-from trainers.microbatch.strategy import Way, way_of
+from trainers.microbatch.calibration_run import CalibrationRun
+from trainers.microbatch.strategy import Strategy, way_of
 
 PEAK_NEWS = 1.02
 """A peak is reported again once it is this many times the last one reported."""
@@ -100,7 +100,7 @@ def prepare(
     if obstacle is not None:
         if hopeless and slice_ceiling is not None:
             raise _too_large(model, data, slice_ceiling, limit=limit, why=obstacle)
-        report(Kind.NOTICE, sentence=f"The batch is not sliced: {obstacle}.")
+        report(RecordKind.NOTICE, sentence=f"The batch is not sliced: {obstacle}.")
         return Prepared()
     total = int(slicing.leaves(batch[0])[0].shape[0])
     ceiling = slice_ceiling or total
@@ -120,7 +120,7 @@ def prepare(
     ).install()
 
 
-def _refuse_deviations(way: Way) -> None:
+def _refuse_deviations(way: Strategy) -> None:
     if way.deviations:
         reasons = "; ".join(way.deviations)
         message = f"Slices would change the result, which the spec forbids: {reasons}."
@@ -167,14 +167,14 @@ class _Installation:
 
     model: Any
     batch: int
-    way: Way
+    way: Strategy
     size: int
     ceiling: int | None
     limit_bytes: int | None
     climbs: bool
     report: Report
     _reported_peak: int = 0
-    _climb: Climb | None = None
+    _climb: CalibrationRun | None = None
 
     def install(self) -> Prepared:
         """Change the model, and report it."""
@@ -230,9 +230,9 @@ class _Installation:
 
     # --- reports ---
 
-    def _new_climb(self) -> Climb:
+    def _new_climb(self) -> CalibrationRun:
         assert self.limit_bytes is not None  # noqa: S101  # climbs only with a limit
-        return Climb(
+        return CalibrationRun(
             size=self._made.size,
             seen=self._made.seen,
             batch=self.batch,
@@ -250,7 +250,7 @@ class _Installation:
 
     def _on_size(self, size: int, planned: str) -> None:
         self.report(
-            Kind.MICROBATCH,
+            RecordKind.MICROBATCH,
             batch=self.batch,
             slices=count(batch=self.batch, size=size),
             size=size,
@@ -262,7 +262,7 @@ class _Installation:
     def _on_peak(self, size: int, peak_bytes: int) -> None:
         self._reported_peak = peak_bytes
         self.report(
-            Kind.PEAK,
+            RecordKind.PEAK,
             slice_size=size,
             slices=count(batch=self.batch, size=size),
             peak_bytes=peak_bytes,

@@ -11,7 +11,7 @@ from trainers.microbatch import rebatch_step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Way:
+class Strategy:
     """What was found out of a model, and the step that follows from it."""
 
     mode: str
@@ -26,7 +26,7 @@ class Way:
 
 def way_of(
     model: Any, batch: Any, *, rule: str | None, ceiling: int, products: bool
-) -> Way:
+) -> Strategy:
     """The way for ``model``, tried with a few samples of ``batch``.
 
     ``batch``: (x, y, sample weights). ``rule``: what becomes of the learning rate where
@@ -39,11 +39,11 @@ def way_of(
     return _summing(model, batch, ceiling, products=products)
 
 
-def _summing(model: Any, batch: Any, ceiling: int, *, products: bool) -> Way:
+def _summing(model: Any, batch: Any, ceiling: int, *, products: bool) -> Strategy:
     """One update a batch, of the sums over its slices."""
     samples = max(2, min(equivalence_check.SAMPLES, ceiling // 4))
     findings = equivalence_check.examine(model, batch, samples=samples)
-    return Way(
+    return Strategy(
         mode="two_pass" if findings.rules.two_pass else "exact",
         deviations=findings.deviations,
         rules=(findings.rules, products),
@@ -53,9 +53,9 @@ def _summing(model: Any, batch: Any, ceiling: int, *, products: bool) -> Way:
     )
 
 
-def _reducing(model: Any, rule: str) -> Way:
+def _reducing(model: Any, rule: str) -> Strategy:
     """An update a slice, by the script's own step."""
-    return Way(
+    return Strategy(
         mode="reduce",
         deviations=rebatch_step.deviations(model, rule),
         rules=rule,

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from supervisor.wire.directive import Directive
-from supervisor.wire.event_file import EventWriter, Kind
+from supervisor.wire.event_file import EventWriter, RecordKind
 from supervisor.wire.page import STEP_BUCKETS_SECONDS, PageWriter, Phase, read_page
 from supervisor.wire.paths import AttemptPaths
 from supervisor.wire.records import CrashReport
@@ -111,7 +111,7 @@ class Attempt:
 
     def notice(self, sentence: str) -> None:
         """Tell the person who runs this."""
-        self.say(Kind.NOTICE, sentence=sentence)
+        self.say(RecordKind.NOTICE, sentence=sentence)
 
     def enter(self, phase: Phase) -> Phase:
         """Change the phase; returns the one that ended."""

@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from supervisor.wire.directive import EXIT_REFUSED, Directive
-from supervisor.wire.event_file import Kind
+from supervisor.wire.event_file import RecordKind
 from trainers.process import import_hooks, isolation
 from trainers.process.attempt_reporting import Attempt
 
@@ -34,7 +34,7 @@ none is not seen (CUDA C++ Programming Guide, environment variables)."""
 
 def refuse(attempt: Attempt, sentence: str) -> NoReturn:
     """End before training starts, with the reason. Raises SystemExit(78)."""
-    attempt.say(Kind.REFUSED, sentence=sentence)
+    attempt.say(RecordKind.REFUSED, sentence=sentence)
     sys.stderr.write(f"trainwarden: {sentence}\n")
     raise SystemExit(EXIT_REFUSED)
 
@@ -143,7 +143,7 @@ def deterministic_seed(seed: int) -> int:
 def _keras(attempt: Attempt, trainer: ModuleType) -> None:
     """Check the versions and put our ``fit`` in place."""
     versions = {name: installed(name) for name in SUPPORTED}
-    attempt.say(Kind.LAUNCHED, versions=versions)
+    attempt.say(RecordKind.LAUNCHED, versions=versions)
     sentence = unsupported(versions)
     if sentence is not None:
         refuse(attempt, sentence)

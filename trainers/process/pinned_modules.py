@@ -47,7 +47,9 @@ def install(
     if directive.kept_script:
         place = Path(directive.kept_script).with_name("modules")
         rule = Changed(directive.changed_modules)
-        sys.meta_path.insert(0, Finder(Kept(place), rule, tell=tell, refuse=refuse))
+        sys.meta_path.insert(
+            0, Finder(PinnedCopies(place), rule, tell=tell, refuse=refuse)
+        )
 
 
 def show_as_kept(path: str, content: bytes) -> None:
@@ -57,7 +59,7 @@ def show_as_kept(path: str, content: bytes) -> None:
     linecache.cache[path] = (len(content), None, lines, path)
 
 
-class Kept:
+class PinnedCopies:
     """Copies in the directory ``place``, by the path that each was read from.
 
     A name holds the hash of the content: what a loss of power left half is none.
@@ -117,7 +119,7 @@ class Finder:
 
     def __init__(
         self,
-        kept: Kept,
+        kept: PinnedCopies,
         rule: Changed,
         *,
         tell: Callable[[str], None],

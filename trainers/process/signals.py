@@ -16,7 +16,7 @@ import time
 from typing import NoReturn
 
 from supervisor.wire.directive import EXIT_DRAINED
-from supervisor.wire.event_file import Kind
+from supervisor.wire.event_file import RecordKind
 from trainers.process.attempt_reporting import Attempt
 
 NOTHING_TRAINED = (
@@ -35,7 +35,7 @@ def leave(attempt: Attempt, *, step: int | None, snapshot: str | None) -> NoRetu
     Not by an exception: a script's ``except:`` would swallow it and call the run
     finished, and its ``finally:`` would publish a half-trained model.
     """
-    attempt.say(Kind.DRAINED, step=step, snapshot=snapshot)
+    attempt.say(RecordKind.DRAINED, step=step, snapshot=snapshot)
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

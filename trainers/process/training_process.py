@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from supervisor.wire.directive import EXIT_REFUSED, Directive
-from supervisor.wire.event_file import Kind
+from supervisor.wire.event_file import RecordKind
 from supervisor.wire.page import Phase
 from trainers.process import (
     crash_report,
@@ -41,7 +41,7 @@ def main(arguments: list[str]) -> int:
     make_current(attempt)
     signals.install(attempt)
     attempt.start_heartbeat()
-    attempt.say(Kind.LAUNCHED, versions={"python": sys.version.split()[0]})
+    attempt.say(RecordKind.LAUNCHED, versions={"python": sys.version.split()[0]})
     framework_setup.watch(attempt)
     code = run(attempt)
     attempt.wait_for_saver()
@@ -72,7 +72,7 @@ def run(attempt: Attempt) -> int:
         return code or 1
     signals.over()
     attempt.enter(Phase.FINISHED)
-    attempt.say(Kind.FINISHED, exit_code=code)
+    attempt.say(RecordKind.FINISHED, exit_code=code)
     return code
 
 

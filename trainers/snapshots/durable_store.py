@@ -39,7 +39,7 @@ class DirectoryTakenError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class SnapshotEntry:
     """A snapshot by its name alone: nothing is verified yet."""
 
     path: Path
@@ -57,7 +57,7 @@ class Entry:
 class Snapshot:
     """A snapshot that was verified as a whole."""
 
-    entry: Entry
+    entry: SnapshotEntry
     manifest: Manifest
     tensors: Mapping[str, np.ndarray]
 
@@ -67,21 +67,21 @@ def name_of(manifest: Manifest) -> str:
     return f"{manifest.step:012d}-{manifest.serial:06d}"
 
 
-def entries_in(directory: Path, tier: str) -> list[Entry]:
+def entries_in(directory: Path, tier: str) -> list[SnapshotEntry]:
     """All snapshots in ``directory`` by name, the youngest first.
 
     By serial, not by step: after going back to an older one, what was saved later
     belongs to the run, although its steps are fewer.
     """
     found = [
-        Entry(path, int(match[1]), int(match[2]), tier)
+        SnapshotEntry(path, int(match[1]), int(match[2]), tier)
         for path in directory.iterdir()
         if (match := _NAME.fullmatch(path.name)) and path.is_dir()
     ]
     return sorted(found, key=lambda entry: entry.serial, reverse=True)
 
 
-def describe(entry: Entry, *, job: str | None) -> Manifest:
+def describe(entry: SnapshotEntry, *, job: str | None) -> Manifest:
     """The manifest of ``entry``, verified; ``job`` None: of whichever job.
 
     Raises DamagedError.
@@ -103,7 +103,7 @@ def describe(entry: Entry, *, job: str | None) -> Manifest:
     return manifest
 
 
-def load(entry: Entry, *, job: str | None) -> Snapshot:
+def load(entry: SnapshotEntry, *, job: str | None) -> Snapshot:
     """Verify ``entry`` whole: names, sizes, hashes, header. Raises DamagedError."""
     manifest = describe(entry, job=job)
     try:
@@ -158,7 +158,7 @@ class Store:
         """Let another process have the directory."""
         os.close(self._lock)
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[SnapshotEntry]:
         """All snapshots by name, the youngest first."""
         return entries_in(self.directory, DURABLE)
 
@@ -174,11 +174,11 @@ class Store:
             if (self.directory / aside).is_dir():
                 yield from (self.directory / aside).iterdir()
 
-    def load(self, entry: Entry) -> Snapshot:
+    def load(self, entry: SnapshotEntry) -> Snapshot:
         """Verify ``entry`` whole. Raises DamagedError."""
         return load(entry, job=self.job)
 
-    def set_aside(self, entry: Entry, where: str) -> None:
+    def set_aside(self, entry: SnapshotEntry, where: str) -> None:
         """Move ``entry`` to ``quarantine/`` or ``abandoned/``. Raises OSError."""
         aside = self.directory / where
         aside.mkdir(exist_ok=True)
@@ -188,7 +188,7 @@ class Store:
         entry.path.rename(target)
         fsync_directory(self.directory)
 
-    def commit(self, content: memoryview, manifest: Manifest) -> Entry:
+    def commit(self, content: memoryview, manifest: Manifest) -> SnapshotEntry:
         """Write a snapshot; it exists whole when this returns.
 
         Raises:
@@ -206,7 +206,7 @@ class Store:
             shutil.rmtree(partial, ignore_errors=True)
             raise
         fsync_directory(self.directory)
-        return Entry(final, manifest.step, manifest.serial)
+        return SnapshotEntry(final, manifest.step, manifest.serial)
 
     def prune(self, *, never: frozenset[str]) -> int:
         """Remove the oldest beyond what is kept and beyond the quota.
@@ -231,7 +231,7 @@ class Store:
         return beyond
 
 
-def _remove(entry: Entry) -> None:
+def _remove(entry: SnapshotEntry) -> None:
     # Renamed first: one that is half removed must not look whole.
     doomed = entry.path.with_name(f"{entry.name}{PARTIAL}")
     try:

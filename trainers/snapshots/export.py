@@ -42,7 +42,7 @@ def export(source: Path, out: Path) -> None:
     from trainers.snapshots import durable_store, model_description  # noqa: PLC0415  # exposed by now
 
     step, _, serial = source.name.partition("-")
-    entry = durable_store.Entry(source, int(step), int(serial))
+    entry = durable_store.SnapshotEntry(source, int(step), int(serial))
     try:
         taken = durable_store.load(entry, job=None)
     except durable_store.DamagedError as error:

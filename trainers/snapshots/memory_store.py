@@ -22,9 +22,9 @@ from supervisor.wire.manifest import MANIFEST, MEMORY, TENSORS, Manifest
 from supervisor.wire.paths import OWNER
 from supervisor.wire.seal import sealed
 from trainers.snapshots import durable_store
-from trainers.snapshots.durable_store import PARTIAL, Entry, Snapshot
+from trainers.snapshots.durable_store import PARTIAL, Snapshot, SnapshotEntry
 from trainers.snapshots.tensor_image import Image, Tensor, layout_of
-from trainers.snapshots.tmpfs_room import Room, is_tmpfs, room_in
+from trainers.snapshots.tmpfs_room import TmpfsRoom, is_tmpfs, room_in
 
 SLOTS = 2
 DISK_ONLY = "snapshots go to disk only, none is kept in memory"
@@ -60,7 +60,7 @@ class MemoryTier:
         *,
         job: str,
         durable: Path,
-        room: Callable[[Path], Room] = room_in,
+        room: Callable[[Path], TmpfsRoom] = room_in,
     ) -> None:
         """Make or take over ``directory``, and remove what was in flight.
 
@@ -88,18 +88,18 @@ class MemoryTier:
             Slot(entry.path, index, entry.serial) for index, entry in enumerate(whole)
         ]
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[SnapshotEntry]:
         """The whole snapshots by name, the youngest first."""
         return durable_store.entries_in(self.directory, MEMORY)
 
-    def load(self, entry: Entry) -> Snapshot:
+    def load(self, entry: SnapshotEntry) -> Snapshot:
         """Verify ``entry`` whole. Raises DamagedError.
 
         Its tensors lie in the slot: it must not be taken before they are used.
         """
         return durable_store.load(entry, job=self.job)
 
-    def remove(self, entry: Entry) -> None:
+    def remove(self, entry: SnapshotEntry) -> None:
         """Give up ``entry``: damaged memory is not kept to look at. Raises OSError."""
         self._slots = [slot for slot in self._slots if slot.path != entry.path]
         doomed = entry.path.with_name(f"{entry.name}{PARTIAL}")
@@ -142,7 +142,7 @@ class MemoryTier:
             raise NoMemoryTierError(reason, error.errno) from error
         return slot
 
-    def commit(self, slot: Slot, manifest: Manifest) -> Entry:
+    def commit(self, slot: Slot, manifest: Manifest) -> SnapshotEntry:
         """Let the filled ``slot`` be a snapshot; whole when this returns.
 
         Raises OSError: it is none then.
@@ -150,7 +150,7 @@ class MemoryTier:
         write_atomically(slot.path / MANIFEST, sealed(manifest))
         slot.path = slot.path.rename(self.directory / durable_store.name_of(manifest))
         slot.serial = manifest.serial
-        return Entry(slot.path, manifest.step, manifest.serial, MEMORY)
+        return SnapshotEntry(slot.path, manifest.step, manifest.serial, MEMORY)
 
     def _next(self, never: frozenset[str]) -> Slot | None:
         """The slot to use next: an empty one, or that with the older snapshot."""

@@ -8,17 +8,23 @@ from pathlib import Path
 from typing import Any
 
 from supervisor.wire.directive import Directive
-from supervisor.wire.event_file import NO_ROOM, Kind
+from supervisor.wire.event_file import NO_ROOM, RecordKind
 from supervisor.wire.manifest import DURABLE, FORMAT, MEMORY, Manifest
 from supervisor.wire.seal import hash_of
 from trainers.process.attempt_reporting import Attempt
 from trainers.snapshots import durable_store, selection
 from trainers.snapshots.durable_store import Snapshot, Store
 from trainers.snapshots.memory_store import MemoryTier, NoMemoryTierError
-from trainers.snapshots.schedule import Cadence, Due, Interval, Measured, SnapshotPlan
+from trainers.snapshots.schedule import (
+    Due,
+    Interval,
+    IntervalPlan,
+    Measured,
+    SnapshotSchedule,
+)
 from trainers.snapshots.snapshot_reports import SnapshotNews
 from trainers.snapshots.tensor_image import Tensor
-from trainers.snapshots.writer import Saved, Saver
+from trainers.snapshots.writer import Saved, SnapshotWriter
 
 LATER_TRY = (
     "the snapshot belongs to a later try of this fit: the script caught an exception of"
@@ -29,7 +35,7 @@ NEWS = 1.5
 """A plan is told again when an interval changed by this factor."""
 
 
-class Session:
+class RunProgress:
     """The run as the training process sees it."""
 
     def __init__(self, attempt: Attempt) -> None:
@@ -48,7 +54,7 @@ class Session:
             quota_bytes=directive.snapshot_quota_bytes,
         )
         self.memory = self._memory_tier(directive)
-        self.plan = selection.Plan()
+        self.plan = selection.ResumePlan()
         if directive.restore:
             self.plan = selection.choose(
                 self.store,
@@ -60,7 +66,7 @@ class Session:
                 f"snapshot {damaged['snapshot']} is damaged and set aside:"
                 f" {damaged['because']}"
             )
-        self.saver = Saver(
+        self.saver = SnapshotWriter(
             self.store,
             self._saved,
             protected=set(self.plan.names),
@@ -71,9 +77,9 @@ class Session:
             beside=directive.memory_limit_bytes is None,
         )
         self.cadence = cadence_of(directive, memory=self.memory is not None)
-        self._news = SnapshotNews(partial(attempt.say, Kind.SNAPSHOT))
+        self._news = SnapshotNews(partial(attempt.say, RecordKind.SNAPSHOT))
         self._measured = Measured(cores=len(os.sched_getaffinity(0)))
-        self._told_plan: SnapshotPlan | None = None
+        self._told_plan: IntervalPlan | None = None
         self._told_quota = False
         self.fit_number = 0
         """Which call of ``fit`` is running or comes next, from 0."""
@@ -105,7 +111,7 @@ class Session:
 
     def _tell_of_no_memory(self, error: NoMemoryTierError, *, step: int | None) -> None:
         self.attempt.say(
-            Kind.SNAPSHOT_FAILED,
+            RecordKind.SNAPSHOT_FAILED,
             step=step,
             tier=MEMORY,
             because=str(error),
@@ -141,15 +147,15 @@ class Session:
         return entries[0].step if entries else -1
 
     def due(self, *, memory: tuple[int, float], durable: tuple[int, float]) -> Due:
-        """Which tiers are to have a snapshot now (see ``Cadence.due``)."""
+        """Which tiers are to have a snapshot now (see ``SnapshotSchedule.due``)."""
         return self.cadence.due(self._plan(), memory=memory, durable=durable)
 
-    def _plan(self) -> SnapshotPlan:
+    def _plan(self) -> IntervalPlan:
         """The intervals to keep; told whenever they are news."""
         plan = self.cadence.plan(self._measured.costs)
         if _is_news(plan, self._told_plan):
             self._told_plan = plan
-            self.attempt.say(Kind.SNAPSHOT_PLAN, **asdict(plan))
+            self.attempt.say(RecordKind.SNAPSHOT_PLAN, **asdict(plan))
         return plan
 
     def end_of(self, fit: int) -> Snapshot | None:
@@ -186,7 +192,7 @@ class Session:
             snapshot_ns=time.monotonic_ns(),
         )
         self.attempt.say(
-            Kind.RESTORED,
+            RecordKind.RESTORED,
             snapshot=taken.entry.name,
             tier=taken.entry.tier,
             step=manifest.step,
@@ -237,7 +243,7 @@ class Session:
         manifest, error = saved.manifest, saved.error
         if saved.entry is None:
             self.attempt.say(
-                Kind.SNAPSHOT_FAILED,
+                RecordKind.SNAPSHOT_FAILED,
                 step=manifest.step,
                 tier=saved.tier,
                 because=str(error),
@@ -271,12 +277,12 @@ class Session:
         )
 
 
-def cadence_of(directive: Directive, *, memory: bool) -> Cadence:
+def cadence_of(directive: Directive, *, memory: bool) -> SnapshotSchedule:
     """The rules that a directive asks for."""
     inside = Interval(
         seconds=directive.memory_every_seconds, steps=directive.memory_every_steps
     )
-    return Cadence(
+    return SnapshotSchedule(
         memory=inside if memory else None,
         durable=Interval(
             seconds=directive.snapshot_every_seconds,
@@ -287,7 +293,7 @@ def cadence_of(directive: Directive, *, memory: bool) -> Cadence:
     )
 
 
-def _is_news(plan: SnapshotPlan, told: SnapshotPlan | None) -> bool:
+def _is_news(plan: IntervalPlan, told: IntervalPlan | None) -> bool:
     if told is None:
         return plan.memory_seconds != 0.0 and plan.durable_seconds != 0.0
     pairs = (
@@ -306,9 +312,9 @@ def script_hash(attempt: Attempt) -> str | None:
     return None if attempt.script is None else hash_of(attempt.script)
 
 
-def open_session(attempt: Attempt) -> Session:
-    """The session of this process, made at the first ``fit``. Raises as ``Session``."""
-    return Session(attempt)
+def open_session(attempt: Attempt) -> RunProgress:
+    """The session of this process, made at the first ``fit``. Raises as ``RunProgress``."""
+    return RunProgress(attempt)
 
 
-__all__ = ["Session", "durable_store", "open_session", "script_hash"]
+__all__ = ["RunProgress", "durable_store", "open_session", "script_hash"]

@@ -54,7 +54,7 @@ class Costs:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotPlan:
+class IntervalPlan:
     """The intervals to keep. None: no such tier, or counted in steps."""
 
     memory_seconds: float | None
@@ -71,7 +71,7 @@ class Due:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cadence:
+class SnapshotSchedule:
     """The rules with their parameters."""
 
     memory: Interval | None = field(default_factory=Interval)
@@ -101,12 +101,12 @@ class Cadence:
         rest = max(self.budget - durable_share, self.budget / 2)
         return _within(cost / rest, self.memory_bounds)
 
-    def plan(self, costs: Costs) -> SnapshotPlan:
+    def plan(self, costs: Costs) -> IntervalPlan:
         """The intervals for snapshots of these costs."""
         durable, of_durable = self._durable_plan(costs.durable)
         share = (costs.durable or 0.0) / durable if durable else 0.0
         memory, of_memory = self._memory_plan(costs.memory, share)
-        return SnapshotPlan(
+        return IntervalPlan(
             memory_seconds=memory,
             durable_seconds=durable,
             because=f"memory: {of_memory}; disk: {of_durable}",
@@ -114,7 +114,7 @@ class Cadence:
 
     def due(
         self,
-        plan: SnapshotPlan,
+        plan: IntervalPlan,
         *,
         memory: tuple[int, float],
         durable: tuple[int, float],

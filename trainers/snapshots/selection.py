@@ -8,15 +8,15 @@ from trainers.snapshots.durable_store import (
     ABANDONED,
     QUARANTINE,
     DamagedError,
-    Entry,
     Snapshot,
+    SnapshotEntry,
     Store,
 )
 from trainers.snapshots.memory_store import MemoryTier
 
 
 @dataclass(slots=True)
-class Plan:
+class ResumePlan:
     """Where to go on, and what was found on the way there."""
 
     newest: Snapshot | None = None
@@ -46,7 +46,7 @@ class Plan:
 
 def choose(
     store: Store, *, memory: MemoryTier | None = None, before_step: int | None
-) -> Plan:
+) -> ResumePlan:
     """The youngest whole snapshot whose earlier ``fit`` calls have whole ends too.
 
     Memory is tried before the disk. What is damaged is moved to ``quarantine/`` on the
@@ -76,12 +76,12 @@ class _Search:
     """What is left to choose from, and what became of the rest."""
 
     def __init__(self, store: Store, memory: MemoryTier | None) -> None:
-        self.plan = Plan()
+        self.plan = ResumePlan()
         self._store, self._memory = store, memory
         entries = [*([] if memory is None else memory.entries()), *store.entries()]
-        self._manifests: dict[Entry, Manifest] = {}
-        self._loaded: dict[Entry, Snapshot] = {}
-        self._skipped: set[Entry] = set()
+        self._manifests: dict[SnapshotEntry, Manifest] = {}
+        self._loaded: dict[SnapshotEntry, Snapshot] = {}
+        self._skipped: set[SnapshotEntry] = set()
         for entry in entries:
             try:
                 self._manifests[entry] = durable_store.describe(entry, job=store.job)
@@ -95,7 +95,7 @@ class _Search:
             self._set_aside(entry, ABANDONED)
             self.plan.abandoned += 1
 
-    def youngest(self) -> tuple[Entry, Manifest] | None:
+    def youngest(self) -> tuple[SnapshotEntry, Manifest] | None:
         """The next to try; of the same snapshot that in memory."""
         left = [e for e in self._manifests if e not in self._skipped]
         if not left:
@@ -103,7 +103,7 @@ class _Search:
         entry = max(left, key=lambda e: (e.serial, e.tier == MEMORY))
         return entry, self._manifests[entry]
 
-    def skip(self, entry: Entry) -> None:
+    def skip(self, entry: SnapshotEntry) -> None:
         """It is whole, but cannot be gone on from."""
         self._skipped.add(entry)
 
@@ -117,7 +117,7 @@ class _Search:
                 return loaded
         return None
 
-    def load(self, entry: Entry) -> Snapshot | None:
+    def load(self, entry: SnapshotEntry) -> Snapshot | None:
         """``entry``, verified; None, and out of the way, if it is damaged."""
         if entry not in self._loaded:
             try:
@@ -127,13 +127,13 @@ class _Search:
                 self._quarantine(entry, damage)
         return self._loaded.get(entry)
 
-    def _quarantine(self, entry: Entry, damage: DamagedError) -> None:
+    def _quarantine(self, entry: SnapshotEntry, damage: DamagedError) -> None:
         self.plan.quarantined.append(
             {"snapshot": entry.name, "tier": entry.tier, "because": str(damage)}
         )
         self._set_aside(entry, QUARANTINE)
 
-    def _set_aside(self, entry: Entry, where: str) -> None:
+    def _set_aside(self, entry: SnapshotEntry, where: str) -> None:
         if entry.tier == MEMORY and self._memory is not None:
             self._memory.remove(entry)
         else:

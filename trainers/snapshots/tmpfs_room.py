@@ -14,7 +14,7 @@ HEADROOM = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class TmpfsRoom:
     """What may be taken, and what limits it."""
 
     nbytes: int
@@ -28,15 +28,17 @@ class Room:
         )
 
 
-def room_in(directory: Path) -> Room:
+def room_in(directory: Path) -> TmpfsRoom:
     """The room in the tmpfs of ``directory``. Raises OSError."""
     found = os.statvfs(directory)
     size, free = found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
-    limits = [Room(int(free - HEADROOM * size), f"the tmpfs {directory.parent}")]
+    limits = [TmpfsRoom(int(free - HEADROOM * size), f"the tmpfs {directory.parent}")]
     memory = parse_meminfo(_read(Path("/proc/meminfo")))
     if memory is not None:
         total, available = memory
-        limits.append(Room(int(available - HEADROOM * total), "the machine's memory"))
+        limits.append(
+            TmpfsRoom(int(available - HEADROOM * total), "the machine's memory")
+        )
     limits += _cgroup_rooms(Path("/sys/fs/cgroup"), _read(Path("/proc/self/cgroup")))
     return min(limits, key=lambda room: room.nbytes)
 
@@ -50,7 +52,7 @@ def parse_meminfo(text: str) -> tuple[int, int] | None:
     return values["MemTotal:"] * 1024, values["MemAvailable:"] * 1024
 
 
-def _cgroup_rooms(root: Path, membership: str) -> list[Room]:
+def _cgroup_rooms(root: Path, membership: str) -> list[TmpfsRoom]:
     """The room under each memory limit of a cgroup (v1 or v2) and those above it."""
     rooms = []
     for line in membership.splitlines():
@@ -69,14 +71,14 @@ def _cgroup_rooms(root: Path, membership: str) -> list[Room]:
     return rooms
 
 
-def _cgroup_room(group: Path, limit: str, usage: str) -> Room | None:
+def _cgroup_room(group: Path, limit: str, usage: str) -> TmpfsRoom | None:
     """None: no limit there. The page cache counts as free: it goes when asked."""
     most, used = _read(group / limit).strip(), _read(group / usage).strip()
     if not most.isdigit() or not used.isdigit() or int(most) >= 1 << 60:
         return None
     held = int(used) - parse_cached(_read(group / "memory.stat"))
     left = int(int(most) * (1 - HEADROOM)) - held
-    return Room(left, f"the memory limit of the cgroup {group.name}")
+    return TmpfsRoom(left, f"the memory limit of the cgroup {group.name}")
 
 
 def parse_cached(text: str) -> int:

@@ -30,7 +30,9 @@ THREAD = "trainwarden-saver"
 class Sink(Protocol):
     """Where durable snapshots go."""
 
-    def commit(self, content: memoryview, manifest: Manifest) -> durable_store.Entry:
+    def commit(
+        self, content: memoryview, manifest: Manifest
+    ) -> durable_store.SnapshotEntry:
         """Keep the snapshot; whole when this returns. Raises OSError."""
         ...
 
@@ -44,7 +46,7 @@ class Saved:
     """How saving one snapshot in one tier went."""
 
     manifest: Manifest
-    entry: durable_store.Entry | None
+    entry: durable_store.SnapshotEntry | None
     """None: it failed."""
     error: OSError | None
     stall_seconds: float
@@ -84,7 +86,7 @@ class _Job:
 
 
 @dataclass(slots=True)
-class Saver:
+class SnapshotWriter:
     """Copies in the caller's thread, hashes and writes in its own."""
 
     sink: Sink
@@ -286,7 +288,7 @@ class Saver:
 
     def _in_memory(
         self, memory: MemoryTier, slot: Slot
-    ) -> Callable[[_Job], durable_store.Entry]:
+    ) -> Callable[[_Job], durable_store.SnapshotEntry]:
         return lambda job: memory.commit(slot, job.manifest)
 
     def _prepare_next(self, job: _Job) -> None:
@@ -301,7 +303,7 @@ class Saver:
         except OSError:
             return  # told when it is taken
 
-    def _on_disk(self, job: _Job, image: Image) -> durable_store.Entry:
+    def _on_disk(self, job: _Job, image: Image) -> durable_store.SnapshotEntry:
         entry = self.sink.commit(image.content, job.manifest)
         if self._retired is not None and job.slot is None:
             self._retired.close()
@@ -314,7 +316,10 @@ class Saver:
         return entry
 
     def _commit(
-        self, job: _Job, tier: str, commit: Callable[[_Job], durable_store.Entry]
+        self,
+        job: _Job,
+        tier: str,
+        commit: Callable[[_Job], durable_store.SnapshotEntry],
     ) -> OSError | None:
         entry, error = None, None
         try:
@@ -328,7 +333,7 @@ class Saver:
         self,
         job: _Job,
         tier: str,
-        entry: durable_store.Entry | None,
+        entry: durable_store.SnapshotEntry | None,
         error: OSError | None,
     ) -> None:
         used = time.thread_time()

@@ -52,7 +52,7 @@ def encode_all(
     """
     states, tensors, told = [], [], []
     for index, callback in enumerate(callbacks):
-        encoder = encode.Encoder(
+        encoder = encode.StateEncoder(
             f"callback/{index}/",
             array_of=tensor_values.framework_array,
             refers=lambda value: isinstance(value, REFERENCES),
@@ -77,7 +77,7 @@ def encode_all(
 
 
 def _attributes(
-    callback: Any, encoder: encode.Encoder
+    callback: Any, encoder: encode.StateEncoder
 ) -> tuple[dict[str, Any], list[str]]:
     attributes, missing = {}, []
     for name, value in vars(callback).items():
@@ -98,7 +98,7 @@ def _attributes(
 
 
 def _entries(
-    name: str, value: dict[Any, Any], encoder: encode.Encoder
+    name: str, value: dict[Any, Any], encoder: encode.StateEncoder
 ) -> tuple[dict[str, Any], list[tuple[str, str]]]:
     """What can be saved of a dictionary; where in it the rest is, and what that is.
 
@@ -142,7 +142,7 @@ def decode_all(
         free = None if places.of(existing) else existing
         return tensor_values.framework_value(free, array, kind)
 
-    decoder = decode.Decoder(stored, assign=assign, variable_at=places.variable_at)
+    decoder = decode.StateDecoder(stored, assign=assign, variable_at=places.variable_at)
     for index, callback in enumerate(callbacks):
         state = states[index] if index < len(states) else None
         if state is None or state["type"] != encode.type_name(callback):

@@ -117,7 +117,7 @@ def _is_state(place: Place, value: Any) -> bool:
 
 
 def encode_all(
-    callback: Any, encoder: encode.Encoder
+    callback: Any, encoder: encode.StateEncoder
 ) -> tuple[dict[str, Any], list[str]]:
     """The values by name, and a sentence for each that cannot be saved."""
     state: dict[str, Any] = {}
@@ -137,7 +137,9 @@ def encode_all(
     return state, told
 
 
-def decode_all(callback: Any, state: dict[str, Any], decoder: decode.Decoder) -> None:
+def decode_all(
+    callback: Any, state: dict[str, Any], decoder: decode.StateDecoder
+) -> None:
     """Give everything back, in place where it can be."""
     for place in places(callback):
         if place.name not in state:

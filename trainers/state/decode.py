@@ -16,7 +16,7 @@ from trainers.state.encode import KIND, PART, find
 DICTIONARIES = ("dict", "ordered", "counter", "default")
 
 
-class Decoder:
+class StateDecoder:
     """Rebuilds values; where there is one already, in place: others may refer to it."""
 
     def __init__(

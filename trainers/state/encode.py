@@ -54,7 +54,7 @@ def find(place: str) -> Any:
     return found
 
 
-class Encoder:
+class StateEncoder:
     """Collects the tensors it meets under names that start with ``prefix``."""
 
     def __init__(
@@ -143,13 +143,13 @@ class Encoder:
         return {KIND: "object", "type": reference(type(value)), "v": attributes}
 
 
-def _encode_dict(encoder: Encoder, value: Any, depth: int) -> Any:
+def _encode_dict(encoder: StateEncoder, value: Any, depth: int) -> Any:
     pairs = [encoder.many(pair, depth) for pair in value.items()]
     kind = "ordered" if isinstance(value, collections.OrderedDict) else "dict"
     return {KIND: kind, "v": pairs}
 
 
-def _encode_default(encoder: Encoder, value: Any, depth: int) -> Any:
+def _encode_default(encoder: StateEncoder, value: Any, depth: int) -> Any:
     return {
         **_encode_dict(encoder, value, depth),
         KIND: "default",
@@ -157,29 +157,29 @@ def _encode_default(encoder: Encoder, value: Any, depth: int) -> Any:
     }
 
 
-def _encode_set(encoder: Encoder, value: Any, depth: int) -> Any:
+def _encode_set(encoder: StateEncoder, value: Any, depth: int) -> Any:
     ordered = sorted(value, key=repr)
     return {KIND: type(value).__name__, "v": encoder.many(ordered, depth)}
 
 
-def _encode_array(encoder: Encoder, value: Any, _depth: int) -> Any:
+def _encode_array(encoder: StateEncoder, value: Any, _depth: int) -> Any:
     return {KIND: "array", "v": encoder.tensor(value)}
 
 
-def _encode_deque(encoder: Encoder, value: Any, depth: int) -> Any:
+def _encode_deque(encoder: StateEncoder, value: Any, depth: int) -> Any:
     return {KIND: "deque", "v": encoder.many(value, depth), "n": value.maxlen}
 
 
-def _encode_random(encoder: Encoder, value: random.Random, depth: int) -> Any:
+def _encode_random(encoder: StateEncoder, value: random.Random, depth: int) -> Any:
     return {KIND: "random", "v": encoder.encode(value.getstate(), depth=depth)}
 
 
-def _encode_generator(encoder: Encoder, value: Any, depth: int) -> Any:
+def _encode_generator(encoder: StateEncoder, value: Any, depth: int) -> Any:
     state = value.bit_generator.state
     return {KIND: "generator", "v": encoder.encode(state, depth=depth)}
 
 
-_ENCODERS: dict[type, Callable[[Encoder, Any, int], Any]] = {
+_ENCODERS: dict[type, Callable[[StateEncoder, Any, int], Any]] = {
     list: lambda encoder, value, depth: encoder.many(value, depth),
     tuple: lambda encoder, value, depth: {
         KIND: "tuple",

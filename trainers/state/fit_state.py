@@ -17,7 +17,7 @@ from trainers.snapshots.tensor_image import Tensor
 from trainers.state import callback_state, decode, encode, model_build, variable_state
 
 
-class MismatchError(Exception):
+class StateMismatchError(Exception):
     """The model is not the one the snapshot was taken of; the text says where."""
 
 
@@ -59,7 +59,7 @@ def capture(
     variables, missing = variable_state.storable(model)
     places = variable_state.Places([variable for _, variable in variables])
     states, callback_tensors, told = callback_state.encode_all(callbacks, places)
-    encoder = encode.Encoder("other/", array_of=tensor_values.framework_array)
+    encoder = encode.StateEncoder("other/", array_of=tensor_values.framework_array)
     state = {
         "variables": [one.name for one, _ in variables],
         "callbacks": states,
@@ -78,7 +78,7 @@ def capture(
 
 def local_of(state: Mapping[str, Any], stored: Mapping[str, np.ndarray]) -> Any:
     """What ``fit`` itself knew."""
-    decoder = decode.Decoder(stored, assign=tensor_values.framework_value)
+    decoder = decode.StateDecoder(stored, assign=tensor_values.framework_value)
     return decoder.decode(state["local"])
 
 
@@ -99,7 +99,7 @@ def build(
         )
     except model_build.UnbuildableError as error:
         message = f"its variables cannot be made without running a step: {error}"
-        raise MismatchError(message) from error
+        raise StateMismatchError(message) from error
 
 
 def restore(
@@ -116,13 +116,13 @@ def restore(
     pairs = _paired(model, state["variables"], stored)
     lost = variable_state.lost(model)
     if lost is not None:
-        raise MismatchError(lost)
+        raise StateMismatchError(lost)
     for variable, array in pairs:
         tensor_values.assign(variable, array)
     places = variable_state.Places([variable for variable, _ in pairs])
     told = callback_state.decode_all(callbacks, state["callbacks"], stored, places)
     model.stop_training = state["stop_training"]
-    decoder = decode.Decoder(stored, assign=tensor_values.framework_value)
+    decoder = decode.StateDecoder(stored, assign=tensor_values.framework_value)
     return told + _set_random_state(decoder.decode(state["random"]))
 
 
@@ -132,7 +132,7 @@ def is_whole(
     """Whether the model has all the variables that a snapshot gives back."""
     try:
         _paired(model, state["variables"], stored)
-    except MismatchError:
+    except StateMismatchError:
         return False
     return True
 
@@ -147,14 +147,14 @@ def _paired(
         present = [by_name[name] for name in names]
     if len(present) != len(names):
         message = f"it has {len(present)} variables, the snapshot {len(names)}"
-        raise MismatchError(message)
+        raise StateMismatchError(message)
     arrays = [stored[variable_state.tensor_name(index)] for index in range(len(names))]
     for (one, _), array in zip(present, arrays, strict=True):
         if one.shape != array.shape:
             message = (
                 f"{one.name} has the shape {one.shape}, in the snapshot {array.shape}"
             )
-            raise MismatchError(message)
+            raise StateMismatchError(message)
     return [
         (variable, one.value(array))
         for (one, variable), array in zip(present, arrays, strict=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from supervisor.cli.options import json_option, state_option
-from supervisor.host.doctor.finding import Finding, Level
+from supervisor.host.doctor.finding import Finding, FindingLevel
 from supervisor.host.doctor.machine_checks import examine
 
 
@@ -38,7 +38,7 @@ def check(*, as_json: bool, state_dir: Path, python: str | None) -> None:
         click.echo(json.dumps([asdict(one) for one in found], indent=2))
     for one in [] if as_json else found:
         click.echo(line(one))
-    if any(one.level is Level.PROBLEM for one in found):
+    if any(one.level is FindingLevel.PROBLEM for one in found):
         raise SystemExit(1)
 
 

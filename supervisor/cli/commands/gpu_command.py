@@ -15,7 +15,7 @@ from supervisor.cli.daemon_client import answering, asking, box_option
 from supervisor.cli.options import json_option
 from supervisor.core.gpu.gpu_view import Tenancy, picture
 from supervisor.core.text.units import format_size
-from supervisor.host.gpu.gpu_monitor import GpuView, GpuWatch
+from supervisor.host.gpu.gpu_monitor import GpuMonitor, GpuView
 
 PATIENCE_SECONDS = 35.0
 """Waking every GPU may take a driver 30 s."""
@@ -58,7 +58,7 @@ def gpu(*, state_dir: Path | None, as_json: bool) -> None:
 
 def shown_here() -> dict[str, Any]:
     """What the driver says to a probe of ours; waits for it."""
-    with closing(GpuWatch(say=lambda _text: None)) as watch:
+    with closing(GpuMonitor(say=lambda _text: None)) as watch:
         watch.start()
         view = _first(watch)
     made = picture(
@@ -73,7 +73,7 @@ def shown_here() -> dict[str, Any]:
     return as_from_a_daemon
 
 
-def _first(watch: GpuWatch) -> GpuView:
+def _first(watch: GpuMonitor) -> GpuView:
     """The view as soon as there is anything to say."""
     ends = time.monotonic() + PATIENCE_SECONDS
     view = watch.latest()

@@ -14,7 +14,7 @@ from supervisor.cli.daemon_client import box_option
 from supervisor.cli.job_lookup import files_of
 from supervisor.cli.options import fail, json_option
 from supervisor.core.memory.chart import Fill, cells, fill_of
-from supervisor.core.memory.oom_analysis import Findings, Holder, holders_of, labels
+from supervisor.core.memory.oom_analysis import Holder, OomFindings, holders_of, labels
 from supervisor.core.text.units import format_size
 from supervisor.host.exporter.allocator_status import completed, gpus_once
 from supervisor.host.launch.launcher import read_shimmed, same_process
@@ -103,7 +103,7 @@ def _left_behind(files: RunPaths, number: int) -> MemoryReport:
 def _holders(report: MemoryReport) -> tuple[Holder, ...]:
     used = report.figures.in_use_bytes
     between = used if report.live else None
-    found = Findings(answer=report.answer, between_steps_bytes=between)
+    found = OomFindings(answer=report.answer, between_steps_bytes=between)
     return holders_of(found, report.figures)
 
 

@@ -15,7 +15,7 @@ from supervisor.cli.ledger_reader import reading
 from supervisor.cli.options import fail, json_option
 from supervisor.core.jobs.spec import Spec, SpecError, build_spec, merge, read_toml
 from supervisor.core.remediation.describe import ladders_json, ladders_text
-from supervisor.core.remediation.escalation import Terms
+from supervisor.core.remediation.escalation import RemedyPermissions
 from supervisor.host.control.control_client import Client
 from supervisor.host.ledger.job_book import JobBook
 from supervisor.host.ledger.ledger import Ledger, LedgerError
@@ -37,7 +37,7 @@ def policy(*, spec_file: Path | None, as_json: bool) -> None:
     Example: trainwarden policy --spec job.toml
     """
     spec = _spec(spec_file)
-    terms = Terms(allowed=spec.remedies.allowed, gpus=spec.gpus)
+    terms = RemedyPermissions(allowed=spec.remedies.allowed, gpus=spec.gpus)
     value = ladders_json(
         terms,
         without_progress=spec.restart.without_progress,

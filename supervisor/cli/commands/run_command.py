@@ -17,8 +17,8 @@ from supervisor.cli.summary import summary
 from supervisor.core.jobs.job_status import JobStatus
 from supervisor.core.jobs.resume_decision import StartRefusedError
 from supervisor.core.jobs.spec import Spec
-from supervisor.core.text.log_level import Level
-from supervisor.host.exporter.machine_monitor import Observer
+from supervisor.core.text.log_level import LogLevel
+from supervisor.host.exporter.machine_monitor import MachineMonitor
 from supervisor.host.exporter.metrics_server import ServeError
 from supervisor.host.launch.direct import DirectLauncher
 from supervisor.host.ledger.ledger import Ledger, LedgerError
@@ -27,8 +27,8 @@ from supervisor.host.service.lock import Lock, acquire, holder
 from supervisor.host.service.nonblocking_writer import left_out
 from supervisor.runtime.exporter_setup import observing
 from supervisor.runtime.foreground import (
-    Choice,
     Job,
+    ResumeOptions,
     begin,
     refuse_if_it_trains,
     settle,
@@ -107,7 +107,7 @@ def run(
         "metrics": {"listen": metrics},
     }
     job = _job(read_spec(spec_file, given))
-    choice = Choice(fresh=fresh, accept_changes=accept_changes, person=True)
+    choice = ResumeOptions(fresh=fresh, accept_changes=accept_changes, person=True)
     paths = StatePaths(state_dir.absolute())
     with (
         lasting(gap=json_lines.left_out if as_json else left_out) as console,
@@ -175,7 +175,7 @@ def _state_sentence(paths: StatePaths, error: OSError) -> str:
 
 
 @contextlib.contextmanager
-def _observing(spec: Spec, paths: StatePaths) -> Generator[Observer]:
+def _observing(spec: Spec, paths: StatePaths) -> Generator[MachineMonitor]:
     try:
         with observing(spec, paths.root) as observer:
             yield observer
@@ -199,8 +199,8 @@ def _kept_out(ledger: Ledger) -> dict[str, frozenset[str]]:
 def _foreground(
     job: Job,
     paths: StatePaths,
-    observer: Observer,
-    choice: Choice,
+    observer: MachineMonitor,
+    choice: ResumeOptions,
     *,
     console: LastingConsole,
     shown: View,
@@ -217,7 +217,7 @@ def _foreground(
                 shown.show(status)
                 observer.show([status], kept_out=lambda: _kept_out(ledger))
                 for sentence in observer.news():
-                    shown.say(sentence, level=Level.WARNING)
+                    shown.say(sentence, level=LogLevel.WARNING)
 
             shown.say(f"{job.name}: {begun.greeting}")
             supervisor = supervisor_for(

@@ -39,7 +39,7 @@ def sparkline(values: Sequence[float]) -> str:
     return "".join(BARS[round((v - low) / span * (len(BARS) - 1))] for v in values)
 
 
-class History:
+class RecentSamples:
     """The last readings of each job."""
 
     def __init__(self) -> None:
@@ -83,7 +83,7 @@ def title_of(box: dict[str, Any]) -> str:
     return f"{jobs}, {held} of {len(box['gpus'])} GPUs held{paused}"
 
 
-def table_of(box: dict[str, Any], history: History) -> Table:
+def table_of(box: dict[str, Any], history: RecentSamples) -> Table:
     """The whole picture."""
     title = title_of(box)
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
@@ -97,7 +97,7 @@ def table_of(box: dict[str, Any], history: History) -> Table:
     return table
 
 
-def row_of(job: dict[str, Any], history: History) -> list[str]:
+def row_of(job: dict[str, Any], history: RecentSamples) -> list[str]:
     """One job."""
     seconds, memory = job.get("step_seconds"), job.get("memory_in_use_bytes")
     loss, epoch = job.get("loss"), job.get("epoch")
@@ -138,7 +138,7 @@ def top(
 
     Example: trainwarden top --every 2
     """
-    history, console = History(), Console()
+    history, console = RecentSamples(), Console()
     with asking():
         box = look(state_dir)
     if box["launcher"] is None:

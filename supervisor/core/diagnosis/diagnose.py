@@ -28,7 +28,7 @@ from supervisor.core.diagnosis.log_scanner import LogFindings
 from supervisor.core.diagnosis.result import Diagnosis, Reason
 from supervisor.core.diagnosis.scoring import (
     QUOTED,
-    Claim,
+    ScoredSignal,
     claims_of,
     exit_reasons,
     failed,
@@ -184,7 +184,7 @@ def _recognised(evidence: Evidence) -> Diagnosis | None:
     return _made(cause, *reasons, *_memory_reasons(cause, memory), memory=memory)
 
 
-def _worthy(evidence: Evidence, *, outlived: bool) -> list[Claim]:
+def _worthy(evidence: Evidence, *, outlived: bool) -> list[ScoredSignal]:
     every = claims_of(evidence, outlived=outlived)
     if signal_in(evidence) != SIGKILL or evidence.log_only:
         return [claim for claim in every if claim.weight >= 1]
@@ -195,7 +195,9 @@ def _worthy(evidence: Evidence, *, outlived: bool) -> list[Claim]:
     ]
 
 
-def _settle(best: Claim, evidence: Evidence) -> tuple[Cause, MemoryFigures | None]:
+def _settle(
+    best: ScoredSignal, evidence: Evidence
+) -> tuple[Cause, MemoryFigures | None]:
     """Device or host, capacity or fragmentation: with the figures that decide it."""
     if best.cause not in _OOM:
         return best.cause, None
@@ -209,7 +211,7 @@ def _settle(best: Claim, evidence: Evidence) -> tuple[Cause, MemoryFigures | Non
     return cause, memory
 
 
-def _figures(best: Claim, evidence: Evidence) -> MemoryFigures | None:
+def _figures(best: ScoredSignal, evidence: Evidence) -> MemoryFigures | None:
     """The dump file has every chunk, the log the request and the limit: together."""
     line = best.reason.line
     logged = _logged(evidence.log, line)
@@ -238,7 +240,7 @@ def _logged(log: LogFindings, line: int | None) -> MemoryFigures | None:
     return (before[-1] if before else log.dumps[0]).figures
 
 
-def _quotes(best: Claim, claims: list[Claim]) -> list[Reason]:
+def _quotes(best: ScoredSignal, claims: list[ScoredSignal]) -> list[Reason]:
     """The line that decided, and the heaviest others of the same cause."""
     same = [claim for claim in claims if claim.cause is best.cause]
     ordered = [best, *sorted(same, key=precedence)]

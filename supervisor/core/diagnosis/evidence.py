@@ -6,7 +6,7 @@ from supervisor.core.diagnosis.log_scanner import NO_FINDINGS, LogFindings
 from supervisor.core.diagnosis.systemd_result import UnitEnd
 from supervisor.core.gpu.assignment import GpuReading
 from supervisor.core.memory.figures import MemoryFigures
-from supervisor.core.memory.oom_analysis import NOTHING_FOUND, Findings
+from supervisor.core.memory.oom_analysis import NOTHING_FOUND, OomFindings
 from supervisor.wire.records import CrashReport, ExitRecord
 
 
@@ -36,7 +36,7 @@ class Evidence:
     """What faulthandler wrote on a fatal signal."""
     kernel: LogFindings = NO_FINDINGS
     """Lines of the kernel log from the time of this attempt: Xids, OOM kills."""
-    memory: Findings = NOTHING_FOUND
+    memory: OomFindings = NOTHING_FOUND
     """What is known of who held what, and of how memory had grown."""
     dump: MemoryFigures | None = None
     """Figures of the first allocator dump (``TF_BFC_MEMORY_DUMP``), if any."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from supervisor.core.causes import Cause
 from supervisor.core.memory.figures import MemoryFigures
-from supervisor.core.memory.oom_analysis import Autopsy
+from supervisor.core.memory.oom_analysis import OomAnalysis
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Diagnosis:
     because: tuple[Reason, ...]
     memory: MemoryFigures | None = None
     """Figures of the allocator at the failure, where they are known."""
-    autopsy: Autopsy | None = None
+    autopsy: OomAnalysis | None = None
     """Which kind of shortage, and who held what; None: it was no shortage of memory."""
     advice: str = ""
     """One or two sentences for a person: what it means and what would help."""

@@ -41,7 +41,7 @@ QUOTED = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class ScoredSignal:
     """One sign: what it speaks for and how much it explains."""
 
     weight: int
@@ -53,13 +53,13 @@ class Claim:
     """False: a hint, which decides only if something else shows a failure."""
 
 
-def precedence(claim: Claim) -> tuple[int, int, str, str]:
+def precedence(claim: ScoredSignal) -> tuple[int, int, str, str]:
     """Smaller is better: heavier first, then earlier; of mere types the last."""
     order = claim.order if claim.weight > TYPED else -claim.order
     return -claim.weight, order, claim.cause.value, claim.reason.text
 
 
-def claims_of(evidence: Evidence, *, outlived: bool = False) -> Iterator[Claim]:
+def claims_of(evidence: Evidence, *, outlived: bool = False) -> Iterator[ScoredSignal]:
     """Every sign in ``evidence``, unordered; ``precedence`` orders them.
 
     ``outlived``: also those that training outlived, as it seems (another rank may have
@@ -72,23 +72,23 @@ def claims_of(evidence: Evidence, *, outlived: bool = False) -> Iterator[Claim]:
     if evidence.dump is not None and failed(evidence):
         text = "The allocator wrote a dump of its memory when a request failed."
         cause = Cause.DEVICE_OOM if _on_device(evidence) else Cause.HOST_OOM
-        yield Claim(CAUSE - 5, 0, cause, Reason(text, "dump"))
+        yield ScoredSignal(CAUSE - 5, 0, cause, Reason(text, "dump"))
     if evidence.cgroup_oom_kills:
         text = f"The cgroup counted {evidence.cgroup_oom_kills} OOM kill(s)."
-        yield Claim(CAUSE + 10, 0, Cause.HOST_OOM, Reason(text, "cgroup"))
+        yield ScoredSignal(CAUSE + 10, 0, Cause.HOST_OOM, Reason(text, "cgroup"))
     if evidence.unit is not None and evidence.unit.result == OOM_KILL:
-        yield Claim(CAUSE + 10, 0, Cause.HOST_OOM, exit_reasons(evidence)[0])
+        yield ScoredSignal(CAUSE + 10, 0, Cause.HOST_OOM, exit_reasons(evidence)[0])
     if signal_in(evidence) in NATIVE:
         weight = EXCEPTION + (2 if signal_in(evidence) != SIGABRT else -10)
-        yield Claim(weight, 0, Cause.NATIVE_CRASH, exit_reasons(evidence)[0])
+        yield ScoredSignal(weight, 0, Cause.NATIVE_CRASH, exit_reasons(evidence)[0])
 
 
-def kernel_claims(evidence: Evidence) -> Iterator[Claim]:
+def kernel_claims(evidence: Evidence) -> Iterator[ScoredSignal]:
     """What the kernel said of the attempt: Xids of its GPUs, OOM kills."""
     return (_claim(hit, hit.line) for hit in evidence.kernel.hits)
 
 
-def _crash_claims(evidence: Evidence) -> Iterator[Claim]:
+def _crash_claims(evidence: Evidence) -> Iterator[ScoredSignal]:
     """The exception that ended the script, and what it says.
 
     It outranks the log: what the log shows beside it may be older, or a consequence
@@ -110,24 +110,26 @@ def _crash_claims(evidence: Evidence) -> Iterator[Claim]:
         reason = replace(claim.reason, line=None)
         yield replace(claim, weight=claim.weight + bonus, reason=reason)
     summary = last.splitlines()[0][:300]
-    yield Claim(HINT + 4, 0, Cause.USER_ERROR, Reason(summary, "crash"))
+    yield ScoredSignal(HINT + 4, 0, Cause.USER_ERROR, Reason(summary, "crash"))
 
 
-def _log_claims(evidence: Evidence, *, outlived: bool) -> Iterator[Claim]:
+def _log_claims(evidence: Evidence, *, outlived: bool) -> Iterator[ScoredSignal]:
     log = evidence.log
     for hit in log.hits:
         if (outlived or not _outlived(hit, log)) and not _belied(hit, evidence):
             yield _claim(hit, hit.line)
     for reason in not_finite(log):
         order = reason.line or 0
-        yield Claim(TYPED + 1, order, Cause.NON_FINITE_LOSS, reason)
+        yield ScoredSignal(TYPED + 1, order, Cause.NON_FINITE_LOSS, reason)
 
 
-def _claim(hit: Hit, order: int) -> Claim:
+def _claim(hit: Hit, order: int) -> ScoredSignal:
     row = BY_ID[hit.signature]
     if row.role is Role.BENIGN:
-        return Claim(0, order, Cause.NONE, _reason(hit), decisive=False)
-    return Claim(row.weight, order, row.cause, _reason(hit), decisive=row.weight > HINT)
+        return ScoredSignal(0, order, Cause.NONE, _reason(hit), decisive=False)
+    return ScoredSignal(
+        row.weight, order, row.cause, _reason(hit), decisive=row.weight > HINT
+    )
 
 
 def _reason(hit: Hit) -> Reason:

@@ -12,7 +12,7 @@ a desktop or a monitor holds less."""
 
 
 @dataclass(frozen=True, slots=True)
-class GpuProcess:
+class GpuHolder:
     """A process that holds memory on a GPU."""
 
     pid: int
@@ -34,7 +34,7 @@ class GpuReading:
     free_bytes: int | None = None
     reserved_bytes: int | None = None
     """By driver and firmware; None: older drivers count it as used."""
-    processes: tuple[GpuProcess, ...] = ()
+    processes: tuple[GpuHolder, ...] = ()
     parts: tuple[str, ...] = ()
     """UUIDs of the MIG devices that it is cut into: ``MIG-…``."""
 
@@ -78,7 +78,7 @@ def tenants(
     *,
     gpus: Collection[str],
     ours: Collection[int],
-) -> tuple[GpuProcess, ...]:
+) -> tuple[GpuHolder, ...]:
     """Processes of others that hold a notable part of one of ``gpus``."""
     return tuple(
         process
@@ -107,7 +107,7 @@ def unnamed_bytes(reading: GpuReading, *, ours: Collection[int], held: int) -> i
 
 def holders(
     readings: Sequence[GpuReading], *, ours: Collection[int]
-) -> tuple[tuple[str, GpuProcess], ...]:
+) -> tuple[tuple[str, GpuHolder], ...]:
     """Processes of ``ours`` that still hold memory: (GPU's UUID, process)."""
     return tuple(
         (reading.uuid, process)

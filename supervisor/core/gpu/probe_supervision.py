@@ -63,7 +63,7 @@ class Heard:
 
 
 @dataclass(frozen=True, slots=True)
-class Nothing:
+class NoAnswer:
     """It says that there is no NVML here: ``because``."""
 
     because: str
@@ -85,21 +85,21 @@ class Stuck:
     """Whoever keeps it tells that SIGKILL does not end it."""
 
 
-Event = Tick | Heard | Nothing | Ended | Stuck
+Event = Tick | Heard | NoAnswer | Ended | Stuck
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class StartProbe:
     """Start a probe."""
 
 
 @dataclass(frozen=True, slots=True)
-class Kill:
+class KillProbe:
     """SIGKILL."""
 
 
 @dataclass(frozen=True, slots=True)
-class Say:
+class ProbeMessage:
     """For a person. ``reboot``: nothing less will help."""
 
     text: str
@@ -113,11 +113,11 @@ class Backfill:
     since: float
 
 
-Effect = Start | Kill | Say | Backfill
+Effect = StartProbe | KillProbe | ProbeMessage | Backfill
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Probe:
+class ProbeSupervision:
     """The state. Times in monotonic seconds."""
 
     limits: Limits = Limits()
@@ -133,7 +133,7 @@ class Probe:
     """SIGKILL did not end it, and nothing was seen since that says otherwise."""
 
 
-Step = tuple[Probe, tuple[Effect, ...]]
+Step = tuple[ProbeSupervision, tuple[Effect, ...]]
 
 REBOOT = (
     "The GPU driver hangs: a process that asked it does not end even by SIGKILL. "
@@ -142,43 +142,43 @@ REBOOT = (
 AGAIN = "The GPU driver answers again; its GPUs are watched as before."
 
 
-def step(probe: Probe, event: Event, *, now: float) -> Step:
+def step(probe: ProbeSupervision, event: Event, *, now: float) -> Step:
     """What follows from ``event``."""
     if isinstance(event, Tick):
         return _tick(probe, now)
     if isinstance(event, Heard):
         return _heard(probe, now)
-    if isinstance(event, Nothing):
+    if isinstance(event, NoAnswer):
         return _absent(probe, event.because, now)
     if isinstance(event, Stuck):
         return _stuck(probe)
     return _ended(probe, event, now)
 
 
-def _tick(probe: Probe, now: float) -> Step:
+def _tick(probe: ProbeSupervision, now: float) -> Step:
     limits = probe.limits
     if now < probe.deadline:
         return probe, ()
     if probe.mode in {Mode.RESTING, Mode.ABSENT}:
         deadline = now + limits.first_seconds
-        return replace(probe, mode=Mode.ASKED, deadline=deadline), (Start(),)
+        return replace(probe, mode=Mode.ASKED, deadline=deadline), (StartProbe(),)
     if probe.mode is Mode.ASKED:
         problem = "The GPU driver did not answer in time."
         deadline = now + limits.kill_seconds
         killed = replace(probe, mode=Mode.ENDING, deadline=deadline, problem=problem)
-        return killed, (Say(f"{problem} Its probe is replaced."), Kill())
+        return killed, (ProbeMessage(f"{problem} Its probe is replaced."), KillProbe())
     if probe.mode is Mode.ENDING:
         return _stuck(probe)
     return probe, ()
 
 
-def _stuck(probe: Probe) -> Step:
+def _stuck(probe: ProbeSupervision) -> Step:
     """Said once, however often it is told."""
     stuck = replace(probe, mode=Mode.STUCK, problem=REBOOT, hangs=True)
-    return stuck, () if probe.hangs else (Say(REBOOT, reboot=True),)
+    return stuck, () if probe.hangs else (ProbeMessage(REBOOT, reboot=True),)
 
 
-def _heard(probe: Probe, now: float) -> Step:
+def _heard(probe: ProbeSupervision, now: float) -> Step:
     """A sample may still be in the pipe of a probe that was killed: it counts too."""
     before, limits = probe.heard, probe.limits
     gap = before is not None and now - before > limits.gap_seconds
@@ -189,18 +189,18 @@ def _heard(probe: Probe, now: float) -> Step:
     if probe.mode is not Mode.ASKED:
         return heard, effects
     if probe.hangs:
-        effects = (*effects, Say(AGAIN))
+        effects = (*effects, ProbeMessage(AGAIN))
     deadline = now + limits.sample_seconds
     calm = replace(heard, deadline=deadline, failures=0, problem="", hangs=False)
     return calm, effects
 
 
-def _absent(probe: Probe, because: str, now: float) -> Step:
+def _absent(probe: ProbeSupervision, because: str, now: float) -> Step:
     deadline = now + probe.limits.absent_seconds
     return replace(probe, mode=Mode.ABSENT, deadline=deadline, problem=because), ()
 
 
-def _ended(probe: Probe, event: Ended, now: float) -> Step:
+def _ended(probe: ProbeSupervision, event: Ended, now: float) -> Step:
     if probe.mode is Mode.ABSENT:
         return probe, ()
     limits = probe.limits
@@ -215,7 +215,9 @@ def _ended(probe: Probe, event: Ended, now: float) -> Step:
         problem=event.because if asked else probe.problem,
     )
     if probe.mode is Mode.STUCK and event.seen:
-        return replace(rested, problem=event.because, hangs=False), (Say(AGAIN),)
+        return replace(rested, problem=event.because, hangs=False), (
+            ProbeMessage(AGAIN),
+        )
     news = asked and not probe.failures and not probe.hangs
-    said = (Say(f"The GPU probe ended: {event.because}"),) if news else ()
+    said = (ProbeMessage(f"The GPU probe ended: {event.because}"),) if news else ()
     return rested, said

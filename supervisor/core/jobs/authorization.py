@@ -4,7 +4,7 @@ import enum
 from dataclasses import dataclass
 
 
-class Deed(enum.Enum):
+class Permission(enum.Enum):
     """What somebody asks for."""
 
     LOOK = "look"
@@ -25,7 +25,7 @@ class Caller:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
+class AccessRules:
     """Who is trusted with what."""
 
     members: str
@@ -40,7 +40,7 @@ class Rules:
         return caller.uid in {0, self.own_uid} or self.admins in caller.groups
 
     def why_not(
-        self, caller: Caller, deed: Deed, *, owner: str | None = None
+        self, caller: Caller, deed: Permission, *, owner: str | None = None
     ) -> str | None:
         """Why ``caller`` may not do that to a job of ``owner``; None: they may.
 
@@ -50,8 +50,8 @@ class Rules:
             return None
         if self.members not in caller.groups:
             return f"{caller.name} is not in the group {self.members}"
-        if deed is Deed.RULE:
+        if deed is Permission.RULE:
             return f"only root and the group {self.admins} may do that"
-        if deed is Deed.OWN and owner is not None and owner != caller.name:
+        if deed is Permission.OWN and owner is not None and owner != caller.name:
             return f"the job belongs to {owner}, not to {caller.name}"
         return None

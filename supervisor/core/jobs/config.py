@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from supervisor.core.jobs.spec import Metrics, Table, read_toml, validated
+from supervisor.core.jobs.spec import MetricsSpec, Table, read_toml, validated
 from supervisor.core.jobs.unit_names import USER_EXPECTED, is_user_name
 
 LAUNCHERS = ("auto", "systemd", "direct")
@@ -61,7 +61,7 @@ class Config(Table):
     group: Group = "trainwarden"
     """Whose members may have jobs of their own."""
     admin_group: Group = "trainwarden-admin"
-    metrics: Metrics = Metrics()
+    metrics: MetricsSpec = MetricsSpec()
     """Where the daemon serves ``/metrics``, and how."""
     gpus: Gpus = Gpus()
 

@@ -7,7 +7,7 @@ from supervisor.core.jobs.job_status import JobState
 from supervisor.wire.changed import Changed
 
 
-class Start(enum.Enum):
+class ResumeDecision(enum.Enum):
     """How a run begins."""
 
     FRESH = "fresh"
@@ -38,7 +38,7 @@ def decide_start(
     script_hash: str,
     fresh: bool,
     accept_changes: bool,
-) -> Start:
+) -> ResumeDecision:
     """How to begin.
 
     Raises:
@@ -46,7 +46,7 @@ def decide_start(
             since the snapshots were made.
     """
     if earlier is None or earlier.state is JobState.FINISHED or fresh:
-        return Start.FRESH
+        return ResumeDecision.FRESH
     if earlier.script != script:
         message = (
             f"the name {job!r} belongs to {earlier.script}, which has not finished: "
@@ -54,9 +54,11 @@ def decide_start(
         )
         raise StartRefusedError(message)
     if earlier.script_hash == script_hash:
-        return Start.RESUME
+        return ResumeDecision.RESUME
     if not earlier.has_snapshot:
-        return Start.FRESH  # nothing was saved that could contradict the new script
+        return (
+            ResumeDecision.FRESH
+        )  # nothing was saved that could contradict the new script
     if not accept_changes:
         message = (
             f"{script} or its arguments changed since its snapshots were made, so the "
@@ -64,16 +66,20 @@ def decide_start(
             "ones, --fresh begins anew"
         )
         raise StartRefusedError(message)
-    return Start.RESUME
+    return ResumeDecision.RESUME
 
 
 def decide_modules(
-    earlier: Earlier | None, start: Start, *, person: bool, accept_changes: bool
+    earlier: Earlier | None,
+    start: ResumeDecision,
+    *,
+    person: bool,
+    accept_changes: bool,
 ) -> Changed:
     """What the first attempt does about modules that changed since the run began; later
     ones import what it did. ``person``: somebody waits for an answer.
     """
-    if earlier is None or start is Start.FRESH:
+    if earlier is None or start is ResumeDecision.FRESH:
         return Changed.AS_KEPT  # nothing was kept yet
     asked = person or earlier.state is JobState.GAVE_UP
     if accept_changes or (asked and not earlier.has_snapshot):

@@ -19,7 +19,7 @@ from supervisor.core.remediation.remedy_table import LADDERS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
+class WaitingJob:
     """A job that wants to start."""
 
     job: str
@@ -31,7 +31,7 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Start:
+class JobStart:
     """A job that may start now."""
 
     job: str
@@ -39,21 +39,21 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Assignments:
     """What becomes of the queue."""
 
-    starts: tuple[Start, ...]
+    starts: tuple[JobStart, ...]
     because: Mapping[str, str]
     """Why each of the others waits."""
 
 
 def assign(
-    waiting: Iterable[Waiting],
+    waiting: Iterable[WaitingJob],
     *,
     usable: Sequence[str],
     taken: Mapping[str, tuple[str, tuple[str, ...]]],
     quota: int | None = None,
-) -> Answer:
+) -> Assignments:
     """Who may start now.
 
     ``usable``: the GPUs in service, by UUID. ``taken``: job → (owner, GPUs) of what
@@ -64,7 +64,7 @@ def assign(
         held[owner] += len(gpus)
     busy = {gpu for _, gpus in taken.values() for gpu in gpus}
     free = [gpu for gpu in usable if gpu not in busy]
-    starts: list[Start] = []
+    starts: list[JobStart] = []
     because: dict[str, str] = {}
     for one in sorted(waiting, key=lambda one: (-one.priority, one.turn)):
         reason = _impossible(one, usable, quota)
@@ -80,8 +80,8 @@ def assign(
             because[one.job] = _wait(one, len(reserved))
         else:
             held[one.owner] += count
-            starts.append(Start(job=one.job, gpus=chosen))
-    return Answer(starts=tuple(starts), because=because)
+            starts.append(JobStart(job=one.job, gpus=chosen))
+    return Assignments(starts=tuple(starts), because=because)
 
 
 def takes_another_turn(
@@ -102,11 +102,13 @@ def takes_another_turn(
     return gave_up and failed and any(gpu in quarantined for gpu in held)
 
 
-def _count(one: Waiting) -> int:
+def _count(one: WaitingJob) -> int:
     return one.wants if isinstance(one.wants, int) else len(one.wants)
 
 
-def _impossible(one: Waiting, usable: Sequence[str], quota: int | None) -> str | None:
+def _impossible(
+    one: WaitingJob, usable: Sequence[str], quota: int | None
+) -> str | None:
     if isinstance(one.wants, tuple):
         missing = [gpu for gpu in one.wants if gpu not in usable]
         if missing:
@@ -120,7 +122,7 @@ def _impossible(one: Waiting, usable: Sequence[str], quota: int | None) -> str |
 
 
 def _choose(
-    one: Waiting, free: Sequence[str]
+    one: WaitingJob, free: Sequence[str]
 ) -> tuple[tuple[str, ...] | None, frozenset[str]]:
     """The GPUs it gets, if it fits; and those that nobody behind it may have."""
     if isinstance(one.wants, tuple):
@@ -130,7 +132,7 @@ def _choose(
     return (some if len(some) == one.wants else None), frozenset(some)
 
 
-def _wait(one: Waiting, free: int) -> str:
+def _wait(one: WaitingJob, free: int) -> str:
     if isinstance(one.wants, tuple):
         return f"{', '.join(one.wants)}: another job has it"
     return f"wants {one.wants} GPUs, {free} are free"

@@ -22,7 +22,7 @@ class Taken:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tiers:
+class SnapshotStats:
     """Everything so far; ``newest`` holds the last whole snapshot of each tier."""
 
     snapshots: Mapping[str, int]
@@ -30,10 +30,10 @@ class Tiers:
     newest: Mapping[str, Taken]
 
 
-NO_SNAPSHOTS = Tiers(snapshots={}, failures={}, newest={})
+NO_SNAPSHOTS = SnapshotStats(snapshots={}, failures={}, newest={})
 
 
-def fold(tiers: Tiers, records: Iterable[Taken]) -> Tiers:
+def fold(tiers: SnapshotStats, records: Iterable[Taken]) -> SnapshotStats:
     """``tiers`` with more records."""
     snapshots, failures = dict(tiers.snapshots), dict(tiers.failures)
     newest = dict(tiers.newest)
@@ -42,16 +42,16 @@ def fold(tiers: Tiers, records: Iterable[Taken]) -> Tiers:
         counts[taken.tier] = counts.get(taken.tier, 0) + taken.count
         if not taken.failed:
             newest[taken.tier] = taken
-    return Tiers(snapshots=snapshots, failures=failures, newest=newest)
+    return SnapshotStats(snapshots=snapshots, failures=failures, newest=newest)
 
 
-def tier_statuses(tiers: Tiers, *, now: float) -> dict[str, TierStatus]:
+def tier_statuses(tiers: SnapshotStats, *, now: float) -> dict[str, TierStatus]:
     """By tier, as of ``now`` (monotonic seconds)."""
     names = tiers.snapshots.keys() | tiers.failures.keys()
     return {name: _status(tiers, name, now) for name in names}
 
 
-def _status(tiers: Tiers, name: str, now: float) -> TierStatus:
+def _status(tiers: SnapshotStats, name: str, now: float) -> TierStatus:
     counted, failed = tiers.snapshots.get(name, 0), tiers.failures.get(name, 0)
     newest = tiers.newest.get(name)
     if newest is None:

@@ -48,7 +48,7 @@ class Table(BaseModel):
     )
 
 
-class Memory(Table):
+class MemorySpec(Table):
     """Limits of the framework's allocators, and of the attempt as a whole."""
 
     cpu: Size | None = None
@@ -60,7 +60,7 @@ class Memory(Table):
     (``MemoryMax=`` of the attempt's unit)."""
 
 
-class Snapshots(Table):
+class SnapshotsSpec(Table):
     """How often state is saved, and how much of it is kept."""
 
     every: Interval | None = None
@@ -77,7 +77,7 @@ class Snapshots(Table):
     """Share of the training time that planned snapshots may take."""
 
 
-class Microbatch(Table):
+class MicrobatchSpec(Table):
     """What a reduced batch may do to the computation."""
 
     allow_inexact: bool = True
@@ -89,7 +89,7 @@ class Microbatch(Table):
     number, or by their number. ``off``: such a run stops, and says what would fit."""
 
 
-class Restart(Table):
+class RestartSpec(Table):
     """How often, and how soon, a crashed attempt is followed by another."""
 
     without_progress: Annotated[int, Field(ge=0, le=1000)] = 3
@@ -98,7 +98,7 @@ class Restart(Table):
     back_off_max: Duration = 300.0
 
 
-class Remedies(Table):
+class RemediesSpec(Table):
     """What remedies may do. The first three change the computation: only if allowed."""
 
     mixed_precision: bool = False
@@ -118,7 +118,7 @@ class Remedies(Table):
         return frozenset(allow for allow in Allow if getattr(self, allow.value))
 
 
-class Liveness(Table):
+class LivenessSpec(Table):
     """How long an attempt may show no progress, at least; ``off``: for ever.
 
     Deadlines grow with what is usual for the run; they never fall below these.
@@ -142,7 +142,7 @@ class Liveness(Table):
         return Deadlines(**self.model_dump())
 
 
-class Forecast(Table):
+class ForecastSpec(Table):
     """What is done about memory that grows, before it runs out."""
 
     restart_below: Deadline = 20.0
@@ -152,7 +152,7 @@ class Forecast(Table):
     """Part of a limit from which on there is a warning. None (``off``): never."""
 
 
-class Drain(Table):
+class DrainSpec(Table):
     """How an attempt is asked to end."""
 
     grace: Duration = 120.0
@@ -161,7 +161,7 @@ class Drain(Table):
     """From SIGKILL to the incident that says that a process in D state cannot die."""
 
 
-class Logs(Table):
+class LogsSpec(Table):
     """What stays on disk of an attempt's log, in bytes; its middle is given up."""
 
     head: Size = 32 << 20
@@ -169,7 +169,7 @@ class Logs(Table):
     tail: Size = 96 << 20
 
 
-class Metrics(Table):
+class MetricsSpec(Table):
     """Where the run serves ``/metrics``."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(
@@ -214,16 +214,16 @@ class Spec(Table):
     """How many GPUs the daemon chooses for it."""
     priority: Annotated[int, Field(ge=-1000, le=1000)] = 0
     """Whose turn it is on a box with a daemon: the highest first."""
-    memory: Memory = Memory()
-    snapshots: Snapshots = Snapshots()
-    microbatch: Microbatch = Microbatch()
-    restart: Restart = Restart()
-    remedies: Remedies = Remedies()
-    liveness: Liveness = Liveness()
-    drain: Drain = Drain()
-    forecast: Forecast = Forecast()
-    logs: Logs = Logs()
-    metrics: Metrics = Metrics()
+    memory: MemorySpec = MemorySpec()
+    snapshots: SnapshotsSpec = SnapshotsSpec()
+    microbatch: MicrobatchSpec = MicrobatchSpec()
+    restart: RestartSpec = RestartSpec()
+    remedies: RemediesSpec = RemediesSpec()
+    liveness: LivenessSpec = LivenessSpec()
+    drain: DrainSpec = DrainSpec()
+    forecast: ForecastSpec = ForecastSpec()
+    logs: LogsSpec = LogsSpec()
+    metrics: MetricsSpec = MetricsSpec()
 
 
 @dataclass(frozen=True, slots=True)

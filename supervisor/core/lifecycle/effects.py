@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from supervisor.core.diagnosis.incident_kind import IncidentKind
 from supervisor.core.diagnosis.result import Diagnosis, Remedy
-from supervisor.core.remediation.microbatch_planner import Plan
-from supervisor.core.remediation.overrides import Awaited, Treatment
-from supervisor.core.text.log_level import Level
+from supervisor.core.remediation.microbatch_planner import MicrobatchPlan
+from supervisor.core.remediation.overrides import Awaited, Overrides
+from supervisor.core.text.log_level import LogLevel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,11 +14,11 @@ class Launch:
     """Start attempt ``number``."""
 
     number: int
-    treatment: Treatment
+    treatment: Overrides
     """What differs from what the script and its spec ask for."""
 
     @property
-    def plan(self) -> Plan | None:
+    def plan(self) -> MicrobatchPlan | None:
         """How to slice the batch; None: as the script says."""
         return self.treatment.plan
 
@@ -88,7 +88,7 @@ class Say:
     """Tell the person who watches."""
 
     text: str
-    level: Level = Level.INFO
+    level: LogLevel = LogLevel.INFO
 
 
 @dataclass(frozen=True, slots=True)

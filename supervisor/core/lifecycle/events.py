@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from supervisor.core.diagnosis.evidence import Evidence
 from supervisor.core.diagnosis.result import Diagnosis
 from supervisor.core.liveness.hang_detection import Look
-from supervisor.core.memory.forecast import Level, Resource
+from supervisor.core.memory.forecast import MemoryLevel, Resource
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class SpawnFailed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Learned:
+class ProgressReported:
     """News from the attempt itself. None: no news of that."""
 
     batch: int | None = None
@@ -47,7 +47,7 @@ class Learned:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class NoticeReceived:
     """The attempt has a sentence for the person who runs it."""
 
     sentence: str
@@ -79,7 +79,7 @@ class Exited:
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class HealthSampled:
     """A look at the attempt, every two seconds or sooner."""
 
     look: Look
@@ -116,7 +116,7 @@ class MemoryHigh:
     """A resource is used beyond the threshold of the spec."""
 
     resource: Resource
-    level: Level
+    level: MemoryLevel
     step: int | None
 
 
@@ -138,7 +138,7 @@ class DrainRequested:
 
 
 @dataclass(frozen=True, slots=True)
-class TimeIsUp:
+class DeadlineExpired:
     """The deadline in the state has passed."""
 
 
@@ -164,8 +164,8 @@ class GateUnknown:
 
 
 Event = (
-    Spawned | SpawnFailed | Learned | Told | SnapshotFailed | Looked | Exited
-    | DrainRequested | RestartDue | MemoryHigh | StacksTaken | Unkillable | TimeIsUp
+    Spawned | SpawnFailed | ProgressReported | NoticeReceived | SnapshotFailed | HealthSampled | Exited
+    | DrainRequested | RestartDue | MemoryHigh | StacksTaken | Unkillable | DeadlineExpired
     | GateClear | GateHeld | GateUnknown | DriverStuck
 )  # fmt: skip
 """Any of them."""

@@ -17,11 +17,11 @@ from supervisor.core.lifecycle.effects import (
 )
 from supervisor.core.lifecycle.events import Event, Exited
 from supervisor.core.lifecycle.memory_incident import planned
-from supervisor.core.lifecycle.run_state import OpenIncident, Run, Step
+from supervisor.core.lifecycle.run_state import OpenIncident, RunState, Step
 from supervisor.core.remediation.history import AttemptHistory
-from supervisor.core.remediation.overrides import Treatment
+from supervisor.core.remediation.overrides import Overrides
 from supervisor.core.remediation.policy import Verdict
-from supervisor.core.text.log_level import Level
+from supervisor.core.text.log_level import LogLevel
 from supervisor.core.text.units import format_duration, shortened
 
 EXIT_FINISHED = 0
@@ -32,7 +32,7 @@ WORTHWHILE_STEPS = 10
 """A restart for main memory that came sooner was in vain: so much is simply needed."""
 
 
-def exited(run: Run, event: Event, now: float) -> Step:
+def exited(run: RunState, event: Event, now: float) -> Step:
     """The attempt is over."""
     assert isinstance(event, Exited)  # noqa: S101  # by the table
     told = event.evidence
@@ -77,7 +77,7 @@ def exited(run: Run, event: Event, now: float) -> Step:
     return _failed(over, evidence, diagnosis, now)
 
 
-def _as_asked(run: Run, event: Exited, diagnosis: Diagnosis) -> bool:
+def _as_asked(run: RunState, event: Exited, diagnosis: Diagnosis) -> bool:
     """Whether it ended because somebody wanted that, and no more is lost than they knew:
     no incident, as a drain is none. A snapshot that did not come in time is one."""
     asked = run.drain_by is not None and diagnosis.cause is Cause.PREEMPTED
@@ -94,7 +94,7 @@ def _where_ended(event: Exited) -> str:
     return f"ended at step {event.last_step}; {newest}"
 
 
-def _past_the_detour(treatment: Treatment, last: AttemptHistory | None) -> Treatment:
+def _past_the_detour(treatment: Overrides, last: AttemptHistory | None) -> Overrides:
     """The way round a bad place is done once a snapshot was made on it."""
     if treatment.detour is None or last is None:
         return treatment
@@ -105,7 +105,7 @@ def _past_the_detour(treatment: Treatment, last: AttemptHistory | None) -> Treat
 
 
 def _planned(
-    run: Run,
+    run: RunState,
     because: str,
     averts: Diagnosis | None,
     evidence: Evidence,
@@ -130,8 +130,8 @@ def _planned(
 
 
 def _without_vain_restarts(
-    treatment: Treatment, last: AttemptHistory | None
-) -> Treatment:
+    treatment: Overrides, last: AttemptHistory | None
+) -> Overrides:
     """Planned restarts spend no budget, so one that came to nothing is the last: if
     memory runs out after it, that is a failure, and the budget decides."""
     done = 0 if last is None else (last.last_step or 0) - (last.restored_step or 0)
@@ -144,7 +144,9 @@ def _where_drained(step: int | None) -> str:
     return f"drained at step {step}" if step else "drained before the first step"
 
 
-def _failed(run: Run, evidence: Evidence, diagnosis: Diagnosis, now: float) -> Step:
+def _failed(
+    run: RunState, evidence: Evidence, diagnosis: Diagnosis, now: float
+) -> Step:
     verdict = _verdict(run, evidence, diagnosis)
     last = run.history.last
     step = None if last is None else last.last_step
@@ -172,7 +174,7 @@ def _first_reason(diagnosis: Diagnosis) -> str:
     return shortened(reasons[0].text, 300)
 
 
-def _verdict(run: Run, evidence: Evidence, diagnosis: Diagnosis) -> Verdict:
+def _verdict(run: RunState, evidence: Evidence, diagnosis: Diagnosis) -> Verdict:
     """A run that was asked to end does; a GPU that failed is kept out all the same."""
     verdict = run.policy.decide(
         diagnosis,
@@ -188,10 +190,10 @@ def _verdict(run: Run, evidence: Evidence, diagnosis: Diagnosis) -> Verdict:
     return replace(verdict, remedy=remedy, treatment=run.treatment, rung=None)
 
 
-def _after_verdict(run: Run, remedy: Remedy, now: float) -> Step:
+def _after_verdict(run: RunState, remedy: Remedy, now: float) -> Step:
     if remedy.kind is RemedyKind.STOP:
         ended = replace(run, state=JobState.GAVE_UP, message=remedy.because)
-        said = Say(f"gave up: {remedy.because}", Level.ERROR)
+        said = Say(f"gave up: {remedy.because}", LogLevel.ERROR)
         return ended, (said, End(EXIT_GAVE_UP))
     if remedy.kind is RemedyKind.NONE:
         return end_drained(run, remedy.because)
@@ -202,7 +204,7 @@ def _after_verdict(run: Run, remedy: Remedy, now: float) -> Step:
     return waiting, (Say(message),)
 
 
-def end_drained(run: Run, message: str) -> Step:
+def end_drained(run: RunState, message: str) -> Step:
     """The run has ended as it was asked to; it can be taken up again."""
     ended = replace(
         run, state=JobState.DRAINED, deadline=None, message=message, drain_by=None
@@ -210,12 +212,14 @@ def end_drained(run: Run, message: str) -> Step:
     return ended, (Say(message), End(EXIT_DRAINED))
 
 
-def quarantine(run: Run, gpus: tuple[str, ...], because: str) -> tuple[Effect, ...]:
+def quarantine(
+    run: RunState, gpus: tuple[str, ...], because: str
+) -> tuple[Effect, ...]:
     """Keep ``gpus`` out of use, and say so: those that are not so already."""
     new = tuple(gpu for gpu in gpus if gpu not in run.quarantined)
     if not new:
         return ()
     listed = ", ".join(new)
     text = f"{listed}: quarantined until `trainwarden quarantine --return` it"
-    said = Say(text, Level.WARNING)
+    said = Say(text, LogLevel.WARNING)
     return Quarantine(gpus=new, attempt=run.attempt, because=because), said

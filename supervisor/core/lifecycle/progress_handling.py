@@ -8,20 +8,20 @@ from supervisor.core.lifecycle.effects import RecordIncident, Say, UpdateInciden
 from supervisor.core.lifecycle.events import (
     DriverStuck,
     Event,
-    Learned,
     MemoryHigh,
+    NoticeReceived,
+    ProgressReported,
     SnapshotFailed,
-    Told,
 )
 from supervisor.core.lifecycle.memory_incident import warning
-from supervisor.core.lifecycle.run_state import Run, Step
+from supervisor.core.lifecycle.run_state import RunState, Step
 from supervisor.core.lifecycle.snapshot_incident import incident_of
-from supervisor.core.remediation.overrides import Treatment
+from supervisor.core.remediation.overrides import Overrides
 
 
-def learned(run: Run, event: Event, now: float) -> Step:
+def learned(run: RunState, event: Event, now: float) -> Step:
     """News of the attempt itself."""
-    assert isinstance(event, Learned)  # noqa: S101  # by the table
+    assert isinstance(event, ProgressReported)  # noqa: S101  # by the table
     names = (
         "batch", "slice_size", "peak_bytes", "limit_bytes", "jit", "snapshot_step",
         "restored_step",
@@ -40,7 +40,7 @@ def learned(run: Run, event: Event, now: float) -> Step:
     return followed, effects
 
 
-def settled(treatment: Treatment, event: Learned) -> Treatment:
+def settled(treatment: Overrides, event: ProgressReported) -> Overrides:
     """What was measured once holds for the next attempt: it need not measure again."""
     plan = treatment.plan
     if plan is None or not event.measured or event.slice_size is None:
@@ -54,7 +54,7 @@ def settled(treatment: Treatment, event: Learned) -> Treatment:
     return replace(treatment, plan=found)
 
 
-def _follow_incident(run: Run, event: Learned, now: float) -> Step:
+def _follow_incident(run: RunState, event: ProgressReported, now: float) -> Step:
     incident, last = run.open_incident, run.history.last
     if incident is None or last is None:
         return run, ()
@@ -74,32 +74,32 @@ def _follow_incident(run: Run, event: Learned, now: float) -> Step:
     return replace(run, open_incident=None if done else incident), (update,)
 
 
-def told(run: Run, event: Event, _now: float) -> Step:
+def told(run: RunState, event: Event, _now: float) -> Step:
     """A sentence for the person who runs it."""
-    assert isinstance(event, Told)  # noqa: S101  # by the table
+    assert isinstance(event, NoticeReceived)  # noqa: S101  # by the table
     return run, (Say(event.sentence),)
 
 
-def unsaved(run: Run, event: Event, _now: float) -> Step:
+def unsaved(run: RunState, event: Event, _now: float) -> Step:
     """The first of an attempt is an incident: a full disk fails at each interval."""
     assert isinstance(event, SnapshotFailed)  # noqa: S101  # by the table
     return _first(run, incident_of(event, attempt=run.attempt))
 
 
-def memory_high(run: Run, event: Event, _now: float) -> Step:
+def memory_high(run: RunState, event: Event, _now: float) -> Step:
     """Memory is nearly full: an incident, once an attempt."""
     assert isinstance(event, MemoryHigh)  # noqa: S101  # by the table
     record = warning(event, attempt=run.attempt)
     return (run, ()) if record is None else _first(run, record)
 
 
-def driver_stuck(run: Run, event: Event, _now: float) -> Step:
+def driver_stuck(run: RunState, event: Event, _now: float) -> Step:
     """The GPU driver hangs: an incident, once an attempt."""
     assert isinstance(event, DriverStuck)  # noqa: S101  # by the table
     return _first(run, stuck(event, attempt=run.attempt))
 
 
-def _first(run: Run, record: RecordIncident) -> Step:
+def _first(run: RunState, record: RecordIncident) -> Step:
     if record.happened in run.unsaved:
         return run, ()
     return replace(run, unsaved=run.unsaved | {record.happened}), (record,)

@@ -10,7 +10,7 @@ from supervisor.core.lifecycle.effects import Effect
 from supervisor.core.lifecycle.events import Event
 from supervisor.core.liveness.hang_detection import Liveness
 from supervisor.core.remediation.history import History
-from supervisor.core.remediation.overrides import NOTHING, Treatment
+from supervisor.core.remediation.overrides import NOTHING, Overrides
 from supervisor.core.remediation.policy import Policy
 
 
@@ -25,7 +25,7 @@ class OpenIncident:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class RunState:
     """The whole state of a run."""
 
     policy: Policy
@@ -33,7 +33,7 @@ class Run:
     state: JobState = JobState.WAITING
     attempt: int = 0
     history: History = field(default_factory=History)
-    treatment: Treatment = NOTHING
+    treatment: Overrides = NOTHING
     """What remedies have put in force."""
     deadline: float | None = 0.0
     """Monotonic seconds at which ``TimeIsUp`` is due; None: nothing is awaited."""
@@ -61,8 +61,8 @@ class Run:
     """What this attempt has an incident for that did not end it."""
 
 
-Step = tuple[Run, tuple[Effect, ...]]
-Act = Callable[[Run, Event, float], Step]
+Step = tuple[RunState, tuple[Effect, ...]]
+Act = Callable[[RunState, Event, float], Step]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,15 +17,15 @@ from supervisor.core.lifecycle.effects import (
 from supervisor.core.lifecycle.events import (
     DrainRequested,
     Event,
-    Looked,
+    HealthSampled,
     RestartDue,
     Unkillable,
 )
 from supervisor.core.lifecycle.exit_handling import end_drained, quarantine
 from supervisor.core.lifecycle.memory_incident import recycle
-from supervisor.core.lifecycle.run_state import Run, Step
+from supervisor.core.lifecycle.run_state import RunState, Step
 from supervisor.core.liveness.hang_detection import look
-from supervisor.core.text.log_level import Level
+from supervisor.core.text.log_level import LogLevel
 from supervisor.core.text.units import format_duration
 
 STACKS_SECONDS = 15.0
@@ -43,9 +43,9 @@ WITHOUT_IT = "it never runs again: the next attempt goes on without it"
 # --- while it runs --------------------------------------------------------------------
 
 
-def looked(run: Run, event: Event, now: float) -> Step:
+def looked(run: RunState, event: Event, now: float) -> Step:
     """A look at the attempt: does it live, does it move, has it grown too large?"""
-    assert isinstance(event, Looked)  # noqa: S101  # by the table
+    assert isinstance(event, HealthSampled)  # noqa: S101  # by the table
     liveness, hang = look(run.liveness, event.look, now=now)
     seen = replace(run, liveness=liveness)
     if hang is not None:
@@ -57,12 +57,12 @@ def looked(run: Run, event: Event, now: float) -> Step:
     return seen, ()
 
 
-def _trains(run: Run) -> bool:
+def _trains(run: RunState) -> bool:
     """Whether this attempt has begun to train: a restart before would be in vain."""
     return run.history.last is not None and run.history.last.restored_step is not None
 
 
-def _hung(run: Run, because: str, now: float) -> Step:
+def _hung(run: RunState, because: str, now: float) -> Step:
     killing = replace(
         run,
         state=JobState.KILLING,
@@ -71,11 +71,11 @@ def _hung(run: Run, because: str, now: float) -> Step:
         stacks_awaited=True,
         message=because,
     )
-    said = Say(f"attempt {run.attempt} hangs: {because}", Level.WARNING)
+    said = Say(f"attempt {run.attempt} hangs: {because}", LogLevel.WARNING)
     return killing, (said, TakeStacks())
 
 
-def restart_due(run: Run, event: Event, now: float) -> Step:
+def restart_due(run: RunState, event: Event, now: float) -> Step:
     """Save, end, and start again: no failure, and nothing is lost."""
     assert isinstance(event, RestartDue)  # noqa: S101  # by the table
     drained, effects = drain(run, DrainRequested("a planned restart"), now)
@@ -88,7 +88,7 @@ def restart_due(run: Run, event: Event, now: float) -> Step:
 # --- asked to end ---------------------------------------------------------------------
 
 
-def drain(run: Run, event: Event, now: float) -> Step:
+def drain(run: RunState, event: Event, now: float) -> Step:
     """Ask for a snapshot and the end."""
     assert isinstance(event, DrainRequested)  # noqa: S101  # by the table
     if event.at_once:
@@ -107,13 +107,13 @@ def drain(run: Run, event: Event, now: float) -> Step:
     return draining, (AskDrain(), Say(message))
 
 
-def drain_at_rest(run: Run, event: Event, _now: float) -> Step:
+def drain_at_rest(run: RunState, event: Event, _now: float) -> Step:
     """Between two attempts everything is saved."""
     assert isinstance(event, DrainRequested)  # noqa: S101  # by the table
     return end_drained(run, f"{event.by}: ended between two attempts")
 
 
-def drain_again(run: Run, event: Event, now: float) -> Step:
+def drain_again(run: RunState, event: Event, now: float) -> Step:
     """The second request does not wait; of a planned restart it only is the first."""
     assert isinstance(event, DrainRequested)  # noqa: S101  # by the table
     if event.at_once:
@@ -125,47 +125,47 @@ def drain_again(run: Run, event: Event, now: float) -> Step:
     return _kill(asked, f"{event.by} again: ending at once", now)
 
 
-def _end_at_once(run: Run, event: DrainRequested, now: float) -> Step:
+def _end_at_once(run: RunState, event: DrainRequested, now: float) -> Step:
     """Whoever wants that may have given up on a snapshot, or on a planned restart."""
     asked = replace(run, drain_by=event.by, forgone=True, resuming=None)
     return _kill(asked, f"{event.by}: ending at once, at the newest snapshot", now)
 
 
-def note_drain(run: Run, event: Event, _now: float) -> Step:
+def note_drain(run: RunState, event: Event, _now: float) -> Step:
     """Asked to end when that cannot be done yet, or is being done."""
     assert isinstance(event, DrainRequested)  # noqa: S101  # by the table
     return replace(run, drain_by=event.by), ()
 
 
-def grace_over(run: Run, _event: Event, now: float) -> Step:
+def grace_over(run: RunState, _event: Event, now: float) -> Step:
     """It was asked, and did not end."""
     return _kill(run, "the grace to save a snapshot is over: ending at once", now)
 
 
-def _kill(run: Run, because: str, now: float) -> Step:
+def _kill(run: RunState, because: str, now: float) -> Step:
     killing = replace(
         run, state=JobState.KILLING, deadline=now + KILL_SECONDS, message=because
     )
-    return killing, (Say(because, Level.WARNING), Kill(because))
+    return killing, (Say(because, LogLevel.WARNING), Kill(because))
 
 
-def kill_now(run: Run, _event: Event, now: float) -> Step:
+def kill_now(run: RunState, _event: Event, now: float) -> Step:
     """The stacks are there, or time is up: now, or again."""
     if run.stacks_awaited:
         because = run.killed_because or run.message
         killing = replace(run, deadline=now + KILL_SECONDS, stacks_awaited=False)
         return killing, (Kill(because),)
-    said = () if run.message == REBOOT else (Say(REBOOT, Level.ERROR),)
+    said = () if run.message == REBOOT else (Say(REBOOT, LogLevel.ERROR),)
     killing = replace(run, deadline=now + KILL_SECONDS, message=REBOOT)
     return killing, (*said, Kill(REBOOT))
 
 
-def stacks_taken(run: Run, event: Event, now: float) -> Step:
+def stacks_taken(run: RunState, event: Event, now: float) -> Step:
     """Nothing more to wait for."""
     return kill_now(run, event, now) if run.stacks_awaited else (run, ())
 
 
-def unkillable(run: Run, event: Event, now: float) -> Step:
+def unkillable(run: RunState, event: Event, now: float) -> Step:
     """A process hangs in the kernel: say so once, and keep its GPU out of use.
 
     Of the attempt itself: its end is awaited, however late. What is left of a dead one
@@ -184,7 +184,7 @@ def unkillable(run: Run, event: Event, now: float) -> Step:
         quarantined=run.quarantined.union(event.gpus),
         message=because,
     )
-    said = Say(because, Level.ERROR)
+    said = Say(because, LogLevel.ERROR)
     told = (*quarantine(run, event.gpus, because), said)
     last = run.history.last
     if not alive and last is not None and last.cause is Cause.UNKILLABLE:

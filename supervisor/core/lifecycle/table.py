@@ -1,7 +1,7 @@
 """The life of a run as one table.
 
 1. A state and an event that the table does not name change nothing.
-2. A timeout is an event: the state holds its deadline, the loop sends ``TimeIsUp``.
+2. A timeout is an event: the state holds its deadline, the loop sends ``DeadlineExpired``.
 3. Nothing here acts: ``step`` returns what is to be done, and the loop does it.
 4. One attempt at a time: an attempt is launched only from ``waiting``, and only after
    the gate found nothing left of the one before.
@@ -19,6 +19,7 @@ from supervisor.core.jobs.job_status import JobState
 from supervisor.core.lifecycle import stopping as end
 from supervisor.core.lifecycle.effects import CheckGate, End, Launch, Say
 from supervisor.core.lifecycle.events import (
+    DeadlineExpired,
     DrainRequested,
     DriverStuck,
     Event,
@@ -26,16 +27,15 @@ from supervisor.core.lifecycle.events import (
     GateClear,
     GateHeld,
     GateUnknown,
-    Learned,
-    Looked,
+    HealthSampled,
     MemoryHigh,
+    NoticeReceived,
+    ProgressReported,
     RestartDue,
     SnapshotFailed,
     Spawned,
     SpawnFailed,
     StacksTaken,
-    TimeIsUp,
-    Told,
     Unkillable,
 )
 from supervisor.core.lifecycle.exit_handling import (
@@ -51,10 +51,10 @@ from supervisor.core.lifecycle.progress_handling import (
     told,
     unsaved,
 )
-from supervisor.core.lifecycle.run_state import Run, Step, Transition
+from supervisor.core.lifecycle.run_state import RunState, Step, Transition
 from supervisor.core.remediation.overrides import NOTHING
 from supervisor.core.remediation.slice_growth import regrown
-from supervisor.core.text.log_level import Level
+from supervisor.core.text.log_level import LogLevel
 from supervisor.core.text.units import format_duration
 
 GATE_SECONDS = 1.0
@@ -69,13 +69,13 @@ LAUNCH_SECONDS_MOST = 60.0
 minutes. A machine that shuts down, a busy systemd or a full disk pass by."""
 
 
-def step(run: Run, event: Event, *, now: float) -> Step:
+def step(run: RunState, event: Event, *, now: float) -> Step:
     """What becomes of ``run`` when ``event`` happens at ``now`` (monotonic seconds)."""
     transition = TABLE.get((run.state, type(event)))
     return (run, ()) if transition is None else transition.act(run, event, now)
 
 
-def _check_gate(run: Run, _event: Event, now: float) -> Step:
+def _check_gate(run: RunState, _event: Event, now: float) -> Step:
     since = now if run.waiting_since is None else run.waiting_since
     awaited = run.treatment.awaited
     if awaited is not None and awaited.patience_seconds is not None:
@@ -83,7 +83,7 @@ def _check_gate(run: Run, _event: Event, now: float) -> Step:
     return replace(run, deadline=None, waiting_since=since), (CheckGate(awaited),)
 
 
-def _gate_held(run: Run, event: Event, now: float) -> Step:
+def _gate_held(run: RunState, event: Event, now: float) -> Step:
     assert isinstance(event, GateHeld)  # noqa: S101  # by the table
     message = f"waiting: {event.because}"
     said = () if message == run.message else (Say(message),)
@@ -97,11 +97,11 @@ def _gate_held(run: Run, event: Event, now: float) -> Step:
     return held, said
 
 
-def _gate_unknown(run: Run, _event: Event, now: float) -> Step:
+def _gate_unknown(run: RunState, _event: Event, now: float) -> Step:
     return replace(run, deadline=now + GATE_SOON_SECONDS), ()
 
 
-def _launch(run: Run, event: Event, _now: float) -> Step:
+def _launch(run: RunState, event: Event, _now: float) -> Step:
     assert isinstance(event, GateClear)  # noqa: S101  # by the table
     kept = run.quarantined if event.quarantined is None else event.quarantined
     number = run.attempt + 1
@@ -124,7 +124,7 @@ def _launch(run: Run, event: Event, _now: float) -> Step:
     return launched, (Launch(number=number, treatment=treatment),)
 
 
-def _hangs(run: Run) -> int:
+def _hangs(run: RunState) -> int:
     """How many attempts in a row were killed for a hang, without progress."""
     last = run.history.last
     if last is None or last.cause is not Cause.STALLED:
@@ -132,7 +132,7 @@ def _hangs(run: Run) -> int:
     return run.history.fruitless(Cause.STALLED)
 
 
-def _spawned(run: Run, event: Event, now: float) -> Step:
+def _spawned(run: RunState, event: Event, now: float) -> Step:
     assert isinstance(event, Spawned)  # noqa: S101  # by the table
     running = replace(run, state=JobState.RUNNING, message=f"attempt {run.attempt}")
     begun = "still runs: taken over" if event.taken_over else "started"
@@ -143,7 +143,7 @@ def _spawned(run: Run, event: Event, now: float) -> Step:
     return running, (said,)
 
 
-def _spawn_failed(run: Run, event: Event, now: float) -> Step:
+def _spawn_failed(run: RunState, event: Event, now: float) -> Step:
     assert isinstance(event, SpawnFailed)  # noqa: S101  # by the table
     history = run.history.updated(cause=Cause.NONE, started=False)
     failed = replace(run, history=history, deadline=None)
@@ -154,14 +154,14 @@ def _spawn_failed(run: Run, event: Event, now: float) -> Step:
         often = "" if event.lasting else f", {tries} times in a row"
         message = f"gave up: attempts could not be started{often}: {event.because}"
         ended = replace(failed, state=JobState.GAVE_UP, message=message)
-        return ended, (Say(message, Level.ERROR), End(EXIT_GAVE_UP))
+        return ended, (Say(message, LogLevel.ERROR), End(EXIT_GAVE_UP))
     wait = min(2.0 ** max(tries - 1, 0), LAUNCH_SECONDS_MOST)
     when = format_duration(wait)
     message = f"could not be started, next try in {when}: {event.because}"
     again = replace(
         failed, state=JobState.WAITING, deadline=now + wait, message=message
     )
-    return again, (Say(message, Level.WARNING),)
+    return again, (Say(message, LogLevel.WARNING),)
 
 
 def _rows() -> tuple[Transition, ...]:
@@ -171,7 +171,7 @@ def _rows() -> tuple[Transition, ...]:
     ended = "the attempt ended"
     look_at = (s.RUNNING, s.KILLING, s.DRAINING)
     rows = (
-        (s.WAITING, TimeIsUp, (s.WAITING,), _check_gate, "back-off over: check the gate"),
+        (s.WAITING, DeadlineExpired, (s.WAITING,), _check_gate, "back-off over: check the gate"),
         (s.WAITING, GateHeld, (s.WAITING,), _gate_held, "something is left: wait"),
         (s.WAITING, GateUnknown, (s.WAITING,), _gate_unknown, "not known yet: ask again"),
         (s.WAITING, GateClear, (s.LAUNCHING,), _launch, "gate clear"),
@@ -180,23 +180,23 @@ def _rows() -> tuple[Transition, ...]:
         (s.LAUNCHING, Spawned, (s.RUNNING, s.DRAINING), _spawned, "training started"),
         (s.LAUNCHING, SpawnFailed, unstarted, _spawn_failed, "could not start"),
         (s.LAUNCHING, DrainRequested, (s.LAUNCHING,), end.note_drain, "asked to end: noted"),
-        (s.RUNNING, Learned, (s.RUNNING,), learned, "news"),
-        (s.RUNNING, Told, (s.RUNNING,), told, "a sentence"),
+        (s.RUNNING, ProgressReported, (s.RUNNING,), learned, "news"),
+        (s.RUNNING, NoticeReceived, (s.RUNNING,), told, "a sentence"),
         (s.RUNNING, SnapshotFailed, (s.RUNNING,), unsaved, "not saved"),
-        (s.RUNNING, Looked, look_at, end.looked, "it hangs, or grew too large"),
+        (s.RUNNING, HealthSampled, look_at, end.looked, "it hangs, or grew too large"),
         (s.RUNNING, MemoryHigh, (s.RUNNING,), memory_high, "memory nearly full"),
         (s.RUNNING, DriverStuck, (s.RUNNING,), driver_stuck, "GPU driver hangs"),
         (s.RUNNING, RestartDue, (s.DRAINING,), end.restart_due, "planned restart"),
         (s.RUNNING, DrainRequested, (s.DRAINING, s.KILLING), end.drain, "asked to end"),
         (s.RUNNING, Exited, over, exited, ended),
-        (s.DRAINING, Learned, (s.DRAINING,), learned, "news"),
-        (s.DRAINING, Told, (s.DRAINING,), told, "a sentence"),
+        (s.DRAINING, ProgressReported, (s.DRAINING,), learned, "news"),
+        (s.DRAINING, NoticeReceived, (s.DRAINING,), told, "a sentence"),
         (s.DRAINING, SnapshotFailed, (s.DRAINING,), unsaved, "not saved"),
         (s.DRAINING, DrainRequested, (s.DRAINING, s.KILLING), end.drain_again, "asked again"),
-        (s.DRAINING, TimeIsUp, (s.KILLING,), end.grace_over, "grace over"),
+        (s.DRAINING, DeadlineExpired, (s.KILLING,), end.grace_over, "grace over"),
         (s.DRAINING, Exited, over, exited, ended),
         (s.KILLING, StacksTaken, (s.KILLING,), end.stacks_taken, "stacks are there"),
-        (s.KILLING, TimeIsUp, (s.KILLING,), end.kill_now, "still there"),
+        (s.KILLING, DeadlineExpired, (s.KILLING,), end.kill_now, "still there"),
         (s.KILLING, Unkillable, (s.KILLING,), end.unkillable, "D state"),
         (s.KILLING, DrainRequested, (s.KILLING,), end.note_drain, "asked to end: noted"),
         (s.KILLING, Exited, over, exited, ended),
@@ -230,7 +230,7 @@ __all__ = [
     "EXIT_FINISHED",
     "EXIT_GAVE_UP",
     "TABLE",
-    "Run",
+    "RunState",
     "diagram",
     "step",
 ]

@@ -20,7 +20,7 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from supervisor.core.liveness.progress_intervals import Rhythm, together
+from supervisor.core.liveness.progress_intervals import ProgressIntervals, together
 from supervisor.core.text.units import format_duration
 
 LONGEST_LOOK = 5.0
@@ -149,9 +149,13 @@ class Liveness:
     """What is known of an attempt's pulse. Times in seconds."""
 
     deadlines: Deadlines = field(default_factory=Deadlines)
-    learned: Mapping[str, Rhythm] = field(default_factory=dict[str, Rhythm])
+    learned: Mapping[str, ProgressIntervals] = field(
+        default_factory=dict[str, ProgressIntervals]
+    )
     """From earlier attempts, by phase."""
-    seen: Mapping[str, Rhythm] = field(default_factory=dict[str, Rhythm])
+    seen: Mapping[str, ProgressIntervals] = field(
+        default_factory=dict[str, ProgressIntervals]
+    )
     """In this attempt."""
     looked_at: float | None = None
     last: Look = Look()
@@ -167,7 +171,9 @@ class Liveness:
     """Deadlines of progress are longer by this: twice as long after each attempt that
     was killed for a hang and whose successor got no further. Perhaps none was."""
 
-    def fresh(self, learned: Mapping[str, Rhythm], *, hangs: int = 0) -> "Liveness":
+    def fresh(
+        self, learned: Mapping[str, ProgressIntervals], *, hangs: int = 0
+    ) -> "Liveness":
         """For a new attempt: the clocks at zero. ``hangs``: in a row, in vain."""
         return Liveness(deadlines=self.deadlines, learned=learned, patience=2.0**hangs)
 
@@ -176,7 +182,7 @@ class Liveness:
         known = self._known(phase)
         return None if known is None else known.usual
 
-    def _known(self, phase: str) -> Rhythm | None:
+    def _known(self, phase: str) -> ProgressIntervals | None:
         """Before the first plain step the one that was compiled is all there is."""
         learned, seen = self.learned.get(phase), self.seen.get(phase)
         if learned is None and seen is None and PHASES.get(phase) == "step":
@@ -239,11 +245,11 @@ def _works(liveness: Liveness, seen: Look, passed: float) -> bool:
     return (seen.work_seconds or 0.0) - liveness.work_at >= WORK_PART * waited
 
 
-def _learn(liveness: Liveness, passed: float) -> Mapping[str, Rhythm]:
+def _learn(liveness: Liveness, passed: float) -> Mapping[str, ProgressIntervals]:
     phase = liveness.last.phase
     if phase is None:
         return liveness.seen
-    old = liveness.seen.get(phase, Rhythm(phase=phase))
+    old = liveness.seen.get(phase, ProgressIntervals(phase=phase))
     return {**liveness.seen, phase: old.with_time(liveness.unmoved_for + passed)}
 
 

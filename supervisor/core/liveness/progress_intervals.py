@@ -12,7 +12,7 @@ QUANTILE = 0.99
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rhythm:
+class ProgressIntervals:
     """Times between two signs of progress in one phase."""
 
     phase: str
@@ -20,12 +20,14 @@ class Rhythm:
     longest: tuple[float, ...] = ()
     """In seconds, the longest first; at most ``KEPT``."""
 
-    def with_time(self, seconds: float) -> "Rhythm":
+    def with_time(self, seconds: float) -> "ProgressIntervals":
         """One time more."""
         longest = self.longest
         if len(longest) < KEPT or seconds > longest[-1]:
             longest = _longest([*longest, seconds])
-        return Rhythm(phase=self.phase, count=self.count + 1, longest=longest)
+        return ProgressIntervals(
+            phase=self.phase, count=self.count + 1, longest=longest
+        )
 
     @property
     def usual(self) -> float | None:
@@ -44,12 +46,12 @@ class Rhythm:
         return self.longest[1] if self.count > 1 else None
 
 
-def together(rhythms: Iterable[Rhythm]) -> dict[str, Rhythm]:
+def together(rhythms: Iterable[ProgressIntervals]) -> dict[str, ProgressIntervals]:
     """Those of several attempts as one, by phase."""
-    merged: dict[str, Rhythm] = {}
+    merged: dict[str, ProgressIntervals] = {}
     for one in rhythms:
-        old = merged.get(one.phase, Rhythm(phase=one.phase))
-        merged[one.phase] = Rhythm(
+        old = merged.get(one.phase, ProgressIntervals(phase=one.phase))
+        merged[one.phase] = ProgressIntervals(
             phase=one.phase,
             count=old.count + one.count,
             longest=_longest([*old.longest, *one.longest]),

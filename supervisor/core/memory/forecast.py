@@ -63,7 +63,7 @@ class Resource(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Level:
+class MemoryLevel:
     """One resource at one moment, in bytes."""
 
     used: float
@@ -76,7 +76,7 @@ class Level:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class MemoryReading:
     """Memory at a step boundary, in bytes. None: not known."""
 
     at: float
@@ -94,7 +94,7 @@ class Reading:
     host_limit: int | None = None
     """What ``rss`` may grow to."""
 
-    def step_bytes(self, before: "Reading | None") -> int | None:
+    def step_bytes(self, before: "MemoryReading | None") -> int | None:
         """What a step since ``before`` needed beyond what it found; None: not known.
 
         Not the peak less what is in use now: what was in use then may be gone.
@@ -107,19 +107,19 @@ class Reading:
             return None
         return max(self.peak - max(self.in_use, before.in_use), 0)
 
-    def levels(self, *, step_bytes: int = 0) -> dict[Resource, Level]:
+    def levels(self, *, step_bytes: int = 0) -> dict[Resource, MemoryLevel]:
         """Every resource of which enough is known."""
-        found: dict[Resource, Level] = {}
+        found: dict[Resource, MemoryLevel] = {}
         if self.in_use is not None and self.limit is not None:
             room = self.limit - step_bytes
-            found[Resource.DEVICE] = Level(used=self.in_use, capacity=room)
+            found[Resource.DEVICE] = MemoryLevel(used=self.in_use, capacity=room)
         block, asked = self.largest_allocatable, self.largest_request
         if block is not None and asked is not None and self.limit is not None:
-            found[Resource.CONTIGUOUS] = Level(
+            found[Resource.CONTIGUOUS] = MemoryLevel(
                 used=self.limit - block, capacity=self.limit - asked
             )
         if self.rss is not None and self.host_limit is not None:
-            found[Resource.HOST] = Level(used=self.rss, capacity=self.host_limit)
+            found[Resource.HOST] = MemoryLevel(used=self.rss, capacity=self.host_limit)
         return found
 
 
@@ -145,7 +145,7 @@ class Forecast:
     @property
     def part(self) -> float:
         """Used part of the capacity; 1 where there is none."""
-        return Level(used=self.used, capacity=self.capacity).part
+        return MemoryLevel(used=self.used, capacity=self.capacity).part
 
     def imminent(self, within_seconds: float) -> bool:
         """Whether it is time for a planned restart: sure, close, soon, and worth it."""
@@ -162,7 +162,7 @@ class Point:
 
     at: float
     step: int
-    level: Level
+    level: MemoryLevel
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,16 +243,16 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True)
-class Watch:
+class MemoryTrends:
     """All that was read in one attempt."""
 
     series: dict[Resource, Series] = field(default_factory=dict[Resource, Series])
     step_bytes: int = 0
     """What a step needs for itself, as far as was seen."""
-    last: Reading | None = None
+    last: MemoryReading | None = None
     """The last that knew the allocator."""
 
-    def and_then(self, reading: Reading) -> "Watch":
+    def and_then(self, reading: MemoryReading) -> "MemoryTrends":
         """With one more reading."""
         step = max(reading.step_bytes(self.last) or 0, self.step_bytes)
         grown = {
@@ -261,16 +261,16 @@ class Watch:
             )
             for resource, level in reading.levels(step_bytes=step).items()
         }
-        return Watch(
+        return MemoryTrends(
             series={**self.series, **grown},
             step_bytes=step,
             last=self.last if reading.in_use is None else reading,
         )
 
-    def only(self, *resources: Resource) -> "Watch":
+    def only(self, *resources: Resource) -> "MemoryTrends":
         """What is known of these, and nothing else."""
         kept = {one: self.series[one] for one in resources if one in self.series}
-        return Watch(series=kept)
+        return MemoryTrends(series=kept)
 
     def nearly(self, part: float) -> bool:
         """Whether any resource is used up to this part of its capacity."""

@@ -19,11 +19,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from supervisor.core.causes import Cause
-from supervisor.core.gpu.assignment import GpuProcess
+from supervisor.core.gpu.assignment import GpuHolder
 from supervisor.core.memory.bfc_map import MemoryMap
 from supervisor.core.memory.figures import MemoryFigures, OomKind, verdict
 from supervisor.core.memory.forecast import Forecast, Resource
-from supervisor.wire.memory_answer import Answer, Variable
+from supervisor.wire.memory_answer import MemoryAnswer, Variable
 
 LARGEST = 8
 """Chunks that are named."""
@@ -41,19 +41,19 @@ class OomVerdict(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Findings:
+class OomFindings:
     """What is known of memory at the end, beside the diagnosis. None: not known."""
 
     memory_map: MemoryMap | None = None
     """Every chunk at the failure."""
-    answer: Answer | None = None
+    answer: MemoryAnswer | None = None
     """What training itself said of who holds what."""
     forecasts: tuple[Forecast, ...] = ()
     between_steps_bytes: int | None = None
     """In use at the last step boundary that was seen."""
     jit: bool | None = None
     """Whether the train step was compiled by XLA."""
-    tenants: tuple[GpuProcess, ...] = ()
+    tenants: tuple[GpuHolder, ...] = ()
     """Processes of others on the device."""
     unnamed_bytes: int = 0
     """In use on the device by processes that the driver does not name."""
@@ -61,7 +61,7 @@ class Findings:
     """What was said of the failure: the exception, and lines of the log."""
 
 
-NOTHING_FOUND = Findings()
+NOTHING_FOUND = OomFindings()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +92,7 @@ class Growth:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Autopsy:
+class OomAnalysis:
     """In the shape that ``incidents --json`` prints. None: not known."""
 
     verdict: OomVerdict | None
@@ -112,15 +112,15 @@ class Autopsy:
 
 
 def autopsy_of(
-    cause: Cause, memory: MemoryFigures | None, findings: Findings
-) -> Autopsy | None:
+    cause: Cause, memory: MemoryFigures | None, findings: OomFindings
+) -> OomAnalysis | None:
     """The autopsy; None for what was no shortage of memory."""
     if cause not in OUT_OF_MEMORY:
         return None
     resource = Resource.HOST if cause is Cause.HOST_OOM else Resource.DEVICE
     growth = growth_of(findings.forecasts, resource)
     shape, dtype = shape_in(findings.text)
-    return Autopsy(
+    return OomAnalysis(
         verdict=_verdict(cause, memory, findings, growth),
         asked_by=op_in(findings.text),
         shape=shape,
@@ -133,7 +133,7 @@ def autopsy_of(
     )
 
 
-def _tenants(findings: Findings) -> tuple[Holder, ...]:
+def _tenants(findings: OomFindings) -> tuple[Holder, ...]:
     found = [
         Holder(what=f"process {one.pid} ({one.name})", bytes=one.used_bytes or 0)
         for one in findings.tenants
@@ -152,7 +152,7 @@ OUT_OF_MEMORY = frozenset(
 def _verdict(
     cause: Cause,
     memory: MemoryFigures | None,
-    findings: Findings,
+    findings: OomFindings,
     growth: Growth | None,
 ) -> OomVerdict | None:
     if cause is Cause.HOST_OOM:
@@ -183,7 +183,7 @@ _SAME = {
 }
 
 
-def _taken_by_others(memory: MemoryFigures, findings: Findings) -> bool:
+def _taken_by_others(memory: MemoryFigures, findings: OomFindings) -> bool:
     """The pool might have grown by the request, had others left room for it."""
     asked = memory.requested_bytes or 0
     held = sum(one.bytes for one in _tenants(findings))
@@ -241,7 +241,7 @@ def shape_in(text: str) -> tuple[tuple[int, ...] | None, str | None]:
 
 
 def holders_of(
-    findings: Findings, memory: MemoryFigures | None, *, host: bool = False
+    findings: OomFindings, memory: MemoryFigures | None, *, host: bool = False
 ) -> tuple[Holder, ...]:
     """Who holds what was in use, the largest first; what nobody claims is told too."""
     answer = findings.answer
@@ -282,7 +282,7 @@ def _variables(variables: Sequence[Variable]) -> list[Holder]:
     ]
 
 
-def _largest(findings: Findings) -> tuple[NamedChunk, ...]:
+def _largest(findings: OomFindings) -> tuple[NamedChunk, ...]:
     if findings.memory_map is None:
         return ()
     known = labels(findings.answer)
@@ -294,7 +294,7 @@ def _largest(findings: Findings) -> tuple[NamedChunk, ...]:
     )
 
 
-def labels(answer: Answer | None) -> dict[int, str]:
+def labels(answer: MemoryAnswer | None) -> dict[int, str]:
     """Names of variables by the address of their value."""
     variables = () if answer is None else answer.variables
     return {one.address: one.name for one in variables if one.address is not None}

@@ -19,8 +19,8 @@ from supervisor.core.metrics.machine_state import (
     process_memory,
 )
 from supervisor.core.metrics.metric import (
-    Kind,
     Lifetime,
+    MetricKind,
     Point,
     ReadMachine,
     Value,
@@ -107,7 +107,7 @@ GPU_METRICS = (
         "gpu",
         "Name and place of a GPU, the driver, and the GPU that a MIG device is part of.",
         _info,
-        kind=Kind.INFO,
+        kind=MetricKind.INFO,
         labels=("gpu", "name", "bus", "driver", "parent"),
     ),
     of_machine(
@@ -194,7 +194,7 @@ GPU_METRICS = (
         "gpu_ecc_errors",
         "Memory errors since the driver was loaded, and over the board's life.",
         _ecc,
-        kind=Kind.COUNTER,
+        kind=MetricKind.COUNTER,
         labels=("gpu", "span", "kind"),
     ),
     of_machine(
@@ -217,13 +217,13 @@ GPU_METRICS = (
         "gpu_pcie_replays",
         "Packets that had to be sent again over PCIe.",
         _gpu(lambda gpu: gpu.pcie_replays),
-        kind=Kind.COUNTER,
+        kind=MetricKind.COUNTER,
     ),
     of_machine(
         "gpu_xids",
         "Errors that the driver reported (Xids) while it was watched.",
         _xids,
-        kind=Kind.COUNTER,
+        kind=MetricKind.COUNTER,
         source="NVML and kernel log",
     ),
     of_machine(

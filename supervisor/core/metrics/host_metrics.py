@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 
 from supervisor.core.metrics.machine_state import CgroupMemory, Machine, Space, TreeUse
 from supervisor.core.metrics.metric import (
-    Kind,
     Lifetime,
+    MetricKind,
     Point,
     ReadMachine,
     Value,
@@ -54,52 +54,52 @@ HOST_METRICS = tuple(
     )
     for name, unit, kind, source, text, read in (
         (
-            "processes_resident_memory", "bytes", Kind.GAUGE, "/proc",
+            "processes_resident_memory", "bytes", MetricKind.GAUGE, "/proc",
             "Main memory that all processes of the attempt have resident.",
             _tree(lambda use: use.resident_bytes),
         ),
         (
-            "processes_proportional_memory", "bytes", Kind.GAUGE, "/proc",
+            "processes_proportional_memory", "bytes", MetricKind.GAUGE, "/proc",
             "The same with shared pages divided among their users; measured seldom.",
             _tree(lambda use: use.proportional_bytes),
         ),
         (
-            "processes_cpu", "seconds", Kind.COUNTER, "/proc",
+            "processes_cpu", "seconds", MetricKind.COUNTER, "/proc",
             "Processor time of all processes of the run.",
             _tree(lambda use: use.cpu_seconds),
         ),
         (
-            "processes", "", Kind.GAUGE, "/proc",
+            "processes", "", MetricKind.GAUGE, "/proc",
             "Processes of the attempt.",
             _tree(lambda use: use.processes),
         ),
         (
-            "processes_threads", "", Kind.GAUGE, "/proc",
+            "processes_threads", "", MetricKind.GAUGE, "/proc",
             "Threads of all processes of the attempt.",
             _tree(lambda use: use.threads),
         ),
         (
-            "processes_open_files", "", Kind.GAUGE, "/proc",
+            "processes_open_files", "", MetricKind.GAUGE, "/proc",
             "File descriptors that all processes of the attempt have open.",
             _tree(lambda use: use.descriptors),
         ),
         (
-            "cgroup_memory_used", "bytes", Kind.GAUGE, "cgroup",
+            "cgroup_memory_used", "bytes", MetricKind.GAUGE, "cgroup",
             "Memory charged to the cgroup that training is in.",
             _cgroup(lambda cgroup: cgroup.used_bytes),
         ),
         (
-            "cgroup_memory_limit", "bytes", Kind.GAUGE, "cgroup",
+            "cgroup_memory_limit", "bytes", MetricKind.GAUGE, "cgroup",
             "The most that may be charged to it; absent without a limit.",
             _cgroup(lambda cgroup: cgroup.limit_bytes),
         ),
         (
-            "cgroup_memory_refusals", "", Kind.COUNTER, "cgroup",
+            "cgroup_memory_refusals", "", MetricKind.COUNTER, "cgroup",
             "How often that limit was hit.",
             _cgroup(lambda cgroup: cgroup.refusals),
         ),
         (
-            "cgroup_oom_kills", "", Kind.COUNTER, "cgroup",
+            "cgroup_oom_kills", "", MetricKind.COUNTER, "cgroup",
             "Processes that the kernel killed there for want of memory.",
             _cgroup(lambda cgroup: cgroup.oom_kills),
         ),

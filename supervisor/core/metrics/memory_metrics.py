@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from supervisor.core.jobs.job_status import AllocatorStatus, JobStatus, TierStatus
-from supervisor.core.metrics.metric import Kind, Lifetime, Metric, Points, Value
+from supervisor.core.metrics.metric import Lifetime, Metric, MetricKind, Points, Value
 
 TIERS = ("memory", "durable")
 """Where snapshots are kept (``wire.manifest``)."""
@@ -52,7 +52,7 @@ def _forecast(status: JobStatus) -> Points:
 MEMORY_METRICS: tuple[Metric, ...] = (
     Metric(
         name="allocator_limit",
-        kind=Kind.GAUGE,
+        kind=MetricKind.GAUGE,
         unit="bytes",
         lifetime=Lifetime.ATTEMPT,
         help="The most that the framework's allocator may take.",
@@ -61,7 +61,7 @@ MEMORY_METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="allocator_in_use",
-        kind=Kind.GAUGE,
+        kind=MetricKind.GAUGE,
         unit="bytes",
         lifetime=Lifetime.ATTEMPT,
         help="Handed out by the framework's allocator.",
@@ -70,7 +70,7 @@ MEMORY_METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="allocator_peak",
-        kind=Kind.GAUGE,
+        kind=MetricKind.GAUGE,
         unit="bytes",
         lifetime=Lifetime.ATTEMPT,
         help="The most that was handed out at once in this attempt.",
@@ -79,7 +79,7 @@ MEMORY_METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="allocator_pool",
-        kind=Kind.GAUGE,
+        kind=MetricKind.GAUGE,
         unit="bytes",
         lifetime=Lifetime.ATTEMPT,
         help="Taken from the device by the framework's allocator so far.",
@@ -88,7 +88,7 @@ MEMORY_METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="allocator_largest_free",
-        kind=Kind.GAUGE,
+        kind=MetricKind.GAUGE,
         unit="bytes",
         lifetime=Lifetime.ATTEMPT,
         help="The largest free block inside the allocator's pool.",
@@ -97,7 +97,7 @@ MEMORY_METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="allocator_largest_allocatable",
-        kind=Kind.GAUGE,
+        kind=MetricKind.GAUGE,
         unit="bytes",
         lifetime=Lifetime.ATTEMPT,
         help="The largest tensor that would fit now: a free block, or room to grow.",
@@ -106,7 +106,7 @@ MEMORY_METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="allocator_fragmentation",
-        kind=Kind.GAUGE,
+        kind=MetricKind.GAUGE,
         unit="ratio",
         lifetime=Lifetime.ATTEMPT,
         help="Part of the pool's free memory that is not in its largest free block.",
@@ -115,7 +115,7 @@ MEMORY_METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="allocator_source",
-        kind=Kind.GAUGE,
+        kind=MetricKind.GAUGE,
         labels=("run", "source"),
         lifetime=Lifetime.ATTEMPT,
         help="1 for where the allocator's figures come from, 0 for the other ways.",
@@ -124,7 +124,7 @@ MEMORY_METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="memory_forecast",
-        kind=Kind.GAUGE,
+        kind=MetricKind.GAUGE,
         unit="seconds",
         labels=("run", "resource"),
         lifetime=Lifetime.ATTEMPT,
@@ -134,7 +134,7 @@ MEMORY_METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="training_resident_memory",
-        kind=Kind.GAUGE,
+        kind=MetricKind.GAUGE,
         unit="bytes",
         lifetime=Lifetime.ATTEMPT,
         help="Main memory that the training process has resident.",
@@ -143,14 +143,14 @@ MEMORY_METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="snapshot_step",
-        kind=Kind.GAUGE,
+        kind=MetricKind.GAUGE,
         help="Step of the newest whole snapshot.",
         source="snapshots",
         value=_snapshot_step,
     ),
     Metric(
         name="snapshots",
-        kind=Kind.COUNTER,
+        kind=MetricKind.COUNTER,
         labels=("run", "tier"),
         help="Snapshots that were completed.",
         source="event file",
@@ -158,7 +158,7 @@ MEMORY_METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="snapshot_failures",
-        kind=Kind.COUNTER,
+        kind=MetricKind.COUNTER,
         labels=("run", "tier"),
         help="Snapshots that could not be written; training went on.",
         source="event file",
@@ -166,7 +166,7 @@ MEMORY_METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="snapshot_age",
-        kind=Kind.GAUGE,
+        kind=MetricKind.GAUGE,
         unit="seconds",
         labels=("run", "tier"),
         help="Age of the newest whole snapshot: what a crash now would cost.",
@@ -175,7 +175,7 @@ MEMORY_METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="snapshot_size",
-        kind=Kind.GAUGE,
+        kind=MetricKind.GAUGE,
         unit="bytes",
         labels=("run", "tier"),
         help="Size of the newest whole snapshot.",
@@ -184,7 +184,7 @@ MEMORY_METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="snapshot_duration",
-        kind=Kind.GAUGE,
+        kind=MetricKind.GAUGE,
         unit="seconds",
         labels=("run", "tier"),
         help="How long the newest snapshot took until it was whole.",
@@ -193,7 +193,7 @@ MEMORY_METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="snapshot_stall",
-        kind=Kind.GAUGE,
+        kind=MetricKind.GAUGE,
         unit="seconds",
         labels=("run", "tier"),
         help="How long the newest snapshot held up the training thread.",

@@ -10,7 +10,7 @@ from supervisor.core.metrics.machine_state import Machine
 PREFIX = "trainwarden_"
 
 
-class Kind(enum.StrEnum):
+class MetricKind(enum.StrEnum):
     """Types of OpenMetrics."""
 
     GAUGE = "gauge"
@@ -50,7 +50,7 @@ class Metric:
     """One row. ``name`` is without prefix, unit and suffix."""
 
     name: str
-    kind: Kind
+    kind: MetricKind
     help: str
     source: str
     """Where the value comes from."""
@@ -103,10 +103,10 @@ class Metric:
 
 
 _SUFFIXES = {
-    Kind.GAUGE: ("",),
-    Kind.COUNTER: ("_total",),
-    Kind.HISTOGRAM: ("_bucket", "_count", "_sum"),
-    Kind.INFO: ("_info",),
+    MetricKind.GAUGE: ("",),
+    MetricKind.COUNTER: ("_total",),
+    MetricKind.HISTOGRAM: ("_bucket", "_count", "_sum"),
+    MetricKind.INFO: ("_info",),
 }
 
 
@@ -126,7 +126,7 @@ def of_machine(
     read: ReadMachine,
     *,
     unit: str = "",
-    kind: Kind = Kind.GAUGE,
+    kind: MetricKind = MetricKind.GAUGE,
     labels: tuple[str, ...] = ("gpu",),
     lifetime: Lifetime = Lifetime.DEVICE,
     source: str = "NVML",

@@ -18,7 +18,7 @@ SHOWN_SECONDS = 24 * 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Meter:
+class RunCounters:
     """One run, seen again and again."""
 
     seen: float | None = None
@@ -40,7 +40,9 @@ class Meter:
         return self.ended is None or now - self.ended <= SHOWN_SECONDS
 
 
-def metered(meter: Meter, status: JobStatus, *, now: float) -> tuple[Meter, JobStatus]:
+def metered(
+    meter: RunCounters, status: JobStatus, *, now: float
+) -> tuple[RunCounters, JobStatus]:
     """The meter after seeing ``status``, and the status with the totals of the run."""
     passed = 0.0 if meter.seen is None else max(now - meter.seen, 0.0)
     seconds = dict(meter.seconds)
@@ -52,7 +54,7 @@ def metered(meter: Meter, status: JobStatus, *, now: float) -> tuple[Meter, JobS
     tiers = dict(status.tiers)
     for name, tier in earlier.items():
         tiers[name] = _together(tier, tiers.get(name, _NONE))
-    after = Meter(
+    after = RunCounters(
         seen=now,
         state=status.state,
         attempt=status.attempt,
@@ -65,7 +67,7 @@ def metered(meter: Meter, status: JobStatus, *, now: float) -> tuple[Meter, JobS
     return after, replace(status, phase_seconds=phases, tiers=tiers)
 
 
-def _ended(meter: Meter, status: JobStatus, now: float) -> float | None:
+def _ended(meter: RunCounters, status: JobStatus, now: float) -> float | None:
     if not status.state.ended:
         return None
     return now if meter.ended is None else meter.ended

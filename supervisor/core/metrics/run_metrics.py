@@ -6,9 +6,9 @@ from supervisor.core.causes import Cause
 from supervisor.core.jobs.job_status import JobState, JobStatus
 from supervisor.core.metrics.metric import (
     Distribution,
-    Kind,
     Lifetime,
     Metric,
+    MetricKind,
     Points,
     Value,
 )
@@ -66,14 +66,14 @@ def _step_durations(status: JobStatus) -> Value:
 RUN_METRICS: tuple[Metric, ...] = (
     Metric(
         name="build",
-        kind=Kind.INFO,
+        kind=MetricKind.INFO,
         labels=("version", "python"),
         help="Version of trainwarden and of the Python that runs it.",
         source="exporter",
     ),
     Metric(
         name="run_state",
-        kind=Kind.GAUGE,
+        kind=MetricKind.GAUGE,
         labels=("run", "state"),
         help="1 for the state the run is in (queued before its turn), 0 for every other.",
         source="supervisor",
@@ -81,14 +81,14 @@ RUN_METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="attempts",
-        kind=Kind.COUNTER,
+        kind=MetricKind.COUNTER,
         help="Training processes started for this run.",
         source="supervisor",
         value=lambda status: status.attempt,
     ),
     Metric(
         name="restarts",
-        kind=Kind.COUNTER,
+        kind=MetricKind.COUNTER,
         labels=("run", "cause"),
         help="Restarts by the cause that made them necessary.",
         source="history",
@@ -96,7 +96,7 @@ RUN_METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="incidents",
-        kind=Kind.COUNTER,
+        kind=MetricKind.COUNTER,
         labels=("run", "cause"),
         help="Attempts that ended badly, by diagnosed cause.",
         source="history",
@@ -104,7 +104,7 @@ RUN_METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="phase",
-        kind=Kind.GAUGE,
+        kind=MetricKind.GAUGE,
         labels=("run", "phase"),
         lifetime=Lifetime.ATTEMPT,
         help="1 for what the training process is doing, 0 for everything else.",
@@ -113,7 +113,7 @@ RUN_METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="phase",
-        kind=Kind.COUNTER,
+        kind=MetricKind.COUNTER,
         unit="seconds",
         labels=("run", "phase"),
         help="Time spent in each phase, complete phases of all attempts, and without one.",
@@ -122,7 +122,7 @@ RUN_METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="heartbeat_age",
-        kind=Kind.GAUGE,
+        kind=MetricKind.GAUGE,
         unit="seconds",
         lifetime=Lifetime.ATTEMPT,
         help="Time since the training process last gave a sign of life.",
@@ -131,42 +131,42 @@ RUN_METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="epoch",
-        kind=Kind.GAUGE,
+        kind=MetricKind.GAUGE,
         help="The epoch in progress, counted from 0 as Keras does.",
         source="telemetry page",
         value=lambda status: status.epoch,
     ),
     Metric(
         name="epochs_planned",
-        kind=Kind.GAUGE,
+        kind=MetricKind.GAUGE,
         help="Epochs that the current fit asks for.",
         source="telemetry page",
         value=lambda status: status.epochs,
     ),
     Metric(
         name="step",
-        kind=Kind.GAUGE,
+        kind=MetricKind.GAUGE,
         help="Steps done since the run began; goes back when a snapshot is restored.",
         source="telemetry page",
         value=lambda status: status.step,
     ),
     Metric(
         name="steps_per_epoch",
-        kind=Kind.GAUGE,
+        kind=MetricKind.GAUGE,
         help="Steps in one epoch of the current fit.",
         source="telemetry page",
         value=lambda status: status.steps_per_epoch,
     ),
     Metric(
         name="samples",
-        kind=Kind.GAUGE,
+        kind=MetricKind.GAUGE,
         help="Samples seen since the run began; goes back as the step does.",
         source="telemetry page",
         value=lambda status: status.samples,
     ),
     Metric(
         name="loss",
-        kind=Kind.GAUGE,
+        kind=MetricKind.GAUGE,
         lifetime=Lifetime.ATTEMPT,
         help="The training loss as Keras shows it: the mean over the epoch so far.",
         source="telemetry page",
@@ -174,7 +174,7 @@ RUN_METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="step_duration",
-        kind=Kind.HISTOGRAM,
+        kind=MetricKind.HISTOGRAM,
         unit="seconds",
         help="Time of each step, steps done again after a restore included.",
         source="telemetry page",
@@ -182,7 +182,7 @@ RUN_METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="effective_batch",
-        kind=Kind.GAUGE,
+        kind=MetricKind.GAUGE,
         unit="samples",
         help="Samples in one update of the weights.",
         source="telemetry page",
@@ -190,14 +190,14 @@ RUN_METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         name="microbatch_slices",
-        kind=Kind.GAUGE,
+        kind=MetricKind.GAUGE,
         help="Slices in which a batch is worked through; 1: whole.",
         source="telemetry page",
         value=lambda status: status.slices,
     ),
     Metric(
         name="microbatch",
-        kind=Kind.GAUGE,
+        kind=MetricKind.GAUGE,
         unit="samples",
         help="Samples in one slice.",
         source="telemetry page",

@@ -11,10 +11,10 @@ from supervisor.core.remediation.conditions import (
     last_good_step,
     visible_gpus,
 )
-from supervisor.core.remediation.escalation import Allow, Case, Change
+from supervisor.core.remediation.escalation import Allow, Change, FailureContext
 from supervisor.core.remediation.microbatch_planner import BELOW_FAILED, next_plan
 from supervisor.core.remediation.observations import observations
-from supervisor.core.remediation.overrides import Awaited, Detour
+from supervisor.core.remediation.overrides import Awaited, LossRecovery
 
 MARGIN_STEPS = 1
 """So many more steps are skipped before and after those where the loss was lost."""
@@ -26,7 +26,7 @@ LEAST_ROOM_BYTES = 64 << 20
 """Room that a new attempt needs: twice the newest snapshot, and some for its output."""
 
 
-def smaller_slices(case: Case) -> Change | None:
+def smaller_slices(case: FailureContext) -> Change | None:
     """Slices below all that failed."""
     plan = next_plan(observations(case.history), batch=case.history.batch)
     if plan is None:
@@ -45,13 +45,13 @@ class Settings:
     def __init__(self, fields: Mapping[str, object]) -> None:
         self._fields = fields
 
-    def __call__(self, case: Case) -> Change | None:
+    def __call__(self, case: FailureContext) -> Change | None:
         """What it makes of the case's treatment."""
         after = replace(case.treatment, **self._fields)  # type: ignore[arg-type]  # by name
         return None if after == case.treatment else Change(after)
 
 
-def another_gpu(case: Case) -> Change | None:
+def another_gpu(case: FailureContext) -> Change | None:
     """Without the GPU that failed; None: no other is known."""
     suspects = culprits(case)
     if not suspects:
@@ -64,7 +64,7 @@ def another_gpu(case: Case) -> Change | None:
     return Change(replace(case.treatment, avoid=avoid), because)
 
 
-def without_tenants(case: Case) -> Change | None:
+def without_tenants(case: FailureContext) -> Change | None:
     """A GPU that nobody else uses; None: there is none."""
     change = another_gpu(case)
     if change is None:
@@ -78,7 +78,7 @@ def without_tenants(case: Case) -> Change | None:
     return None if taken else change
 
 
-def wait_for_tenants(case: Case) -> Change:
+def wait_for_tenants(case: FailureContext) -> Change:
     """Start again once they are gone."""
     who = tenants(case.gpus, gpus=visible_gpus(case), ours=case.evidence.own_pids)
     listed = ", ".join(f"{one.name} (pid {one.pid})" for one in who[:3])
@@ -87,29 +87,29 @@ def wait_for_tenants(case: Case) -> Change:
     return Change(replace(case.treatment, awaited=awaited), because)
 
 
-def wait_for_room(case: Case) -> Change:
+def wait_for_room(case: FailureContext) -> Change:
     """Start again once the disk has room."""
     newest = case.evidence.snapshot_bytes or 0
     needed = max(int(ROOM_FACTOR * newest), LEAST_ROOM_BYTES)
     return Change(replace(case.treatment, awaited=Awaited(room_bytes=needed)))
 
 
-def before_the_loss_was_lost(case: Case) -> Change:
+def before_the_loss_was_lost(case: FailureContext) -> Change:
     """Go on from a snapshot of before the first step whose loss may have been bad.
 
     The loss of a step is computed before its update, so an update may have spoilt the
     weights one step before the loss shows it.
     """
-    detour = Detour(restore_before_step=last_good_step(case))
+    detour = LossRecovery(restore_before_step=last_good_step(case))
     return Change(replace(case.treatment, detour=detour))
 
 
-def around_the_loss(case: Case) -> Change:
+def around_the_loss(case: FailureContext) -> Change:
     """As above, and not through the same batches at the same rate."""
     allowed = case.terms.allowed
     good, bad = last_good_step(case), first_bad_step(case)
     skip = (max(good - MARGIN_STEPS, 0), bad + MARGIN_STEPS)
-    detour = Detour(
+    detour = LossRecovery(
         restore_before_step=good,
         skip=skip if Allow.SKIP_BATCHES in allowed else None,
         rate_factor=LOWER_RATE if Allow.LOWER_RATE in allowed else 1.0,
@@ -117,7 +117,7 @@ def around_the_loss(case: Case) -> Change:
     return Change(replace(case.treatment, detour=detour))
 
 
-def recycled(case: Case) -> Change | None:
+def recycled(case: FailureContext) -> Change | None:
     """Planned restarts before host memory runs out."""
     sizes = [
         a.rss_bytes

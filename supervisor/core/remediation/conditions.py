@@ -3,7 +3,7 @@
 from supervisor.core.causes import Cause
 from supervisor.core.gpu.assignment import named, tenants, with_parts
 from supervisor.core.memory.oom_analysis import OomVerdict
-from supervisor.core.remediation.escalation import Case
+from supervisor.core.remediation.escalation import FailureContext
 
 NEAR_THE_LIMIT = 0.7
 """From this share of the allocator's limit on, a library's failure is for memory."""
@@ -14,7 +14,7 @@ SAME_STEP = 1
 # --- where it failed -----------------------------------------------------------------
 
 
-def culprits(case: Case) -> tuple[str, ...]:
+def culprits(case: FailureContext) -> tuple[str, ...]:
     """The GPU that failed: as the driver names it, else the first one in use. With a GPU
     all MIG devices fail that are part of it.
 
@@ -34,18 +34,18 @@ def culprits(case: Case) -> tuple[str, ...]:
     return visible_gpus(case)[:1]
 
 
-def every_gpu(case: Case) -> tuple[str, ...]:
+def every_gpu(case: FailureContext) -> tuple[str, ...]:
     """All that the spec allows, by UUID where known."""
     return named(case.terms.gpus, case.gpus)
 
 
-def visible_gpus(case: Case) -> tuple[str, ...]:
+def visible_gpus(case: FailureContext) -> tuple[str, ...]:
     """The GPUs of the attempt, the first being the one that TensorFlow uses."""
     out = case.quarantined.union(case.treatment.avoid)
     return tuple(gpu for gpu in every_gpu(case) if gpu not in out)
 
 
-def last_good_step(case: Case) -> int:
+def last_good_step(case: FailureContext) -> int:
     """The newest step whose loss was seen to be finite; further back if there is none."""
     found = case.evidence.non_finite
     if found is not None and found.last_finite_step is not None:
@@ -54,7 +54,7 @@ def last_good_step(case: Case) -> int:
     return max(restored or 0, 1)  # nothing finite was seen: from further back
 
 
-def first_bad_step(case: Case) -> int:
+def first_bad_step(case: FailureContext) -> int:
     """The step at which the loss was seen to be lost."""
     found = case.evidence.non_finite
     return last_good_step(case) + 1 if found is None else found.step
@@ -63,7 +63,7 @@ def first_bad_step(case: Case) -> int:
 # --- conditions ----------------------------------------------------------------------
 
 
-def foreign_tenant(case: Case) -> bool:
+def foreign_tenant(case: FailureContext) -> bool:
     """Somebody else holds memory on a GPU of this run, and that is what ran out: not
     where more was asked for than the GPU has."""
     autopsy = case.diagnosis.autopsy
@@ -73,17 +73,17 @@ def foreign_tenant(case: Case) -> bool:
     )
 
 
-def aged_process(case: Case) -> bool:
+def aged_process(case: FailureContext) -> bool:
     """It did not fail in its first step: a fresh process was not tried yet."""
     return case.evidence.steps_done != 0
 
 
-def on_a_gpu(case: Case) -> bool:
+def on_a_gpu(case: FailureContext) -> bool:
     """Not the CPU's allocator under our own limit."""
     return not case.evidence.limited
 
 
-def near_the_limit(case: Case) -> bool:
+def near_the_limit(case: FailureContext) -> bool:
     """Whether the allocator's memory was nearly used up; unknown counts as yes."""
     memory = case.diagnosis.memory
     used = None if memory is None else memory.in_use_bytes
@@ -91,7 +91,7 @@ def near_the_limit(case: Case) -> bool:
     return used is None or limit is None or used >= NEAR_THE_LIMIT * limit
 
 
-def same_step_again(case: Case) -> bool:
+def same_step_again(case: FailureContext) -> bool:
     """The attempt before failed for the same cause at the same step."""
     steps = [
         a.last_step for a in case.history.attempts if a.cause is case.diagnosis.cause
@@ -101,30 +101,30 @@ def same_step_again(case: Case) -> bool:
     return abs(steps[0] - steps[1]) <= SAME_STEP
 
 
-def another_step(case: Case) -> bool:
+def another_step(case: FailureContext) -> bool:
     """Not the same step as the last time: progress alone does not make it another."""
     return not same_step_again(case)
 
 
-def elsewhere(case: Case) -> bool:
+def elsewhere(case: FailureContext) -> bool:
     """The loss was not lost at this place in the attempt before."""
     before = case.history.attempts[-2:-1]
     lost = [a.last_step for a in before if a.cause is Cause.NON_FINITE_LOSS]
     return not lost or lost[0] is None or lost[0] < last_good_step(case)
 
 
-def no_gpu(case: Case) -> bool:
+def no_gpu(case: FailureContext) -> bool:
     """The run uses no GPU, as far as is known."""
     return not (case.evidence.uses_gpu and every_gpu(case))
 
 
-def leaking(case: Case) -> bool:
+def leaking(case: FailureContext) -> bool:
     """Without what had grown between steps, the request would have been granted."""
     autopsy = case.diagnosis.autopsy
     return autopsy is not None and autopsy.verdict is OomVerdict.LEAK
 
 
-def leak_seen(case: Case) -> bool:
+def leak_seen(case: FailureContext) -> bool:
     """It was killed for host memory before, each time after steps of training."""
     killed = [a for a in case.history.attempts if a.cause is Cause.HOST_OOM][-2:]
     return len(killed) == 2 and all(

@@ -6,7 +6,11 @@ from typing import Any
 
 from supervisor.core.causes import Cause
 from supervisor.core.liveness.hang_detection import Deadlines
-from supervisor.core.remediation.escalation import Ladder, Rung, Terms
+from supervisor.core.remediation.escalation import (
+    EscalationPlan,
+    RemedyPermissions,
+    RemedyStep,
+)
 from supervisor.core.remediation.policy import AT_ONCE, FEW_RETRIES
 from supervisor.core.remediation.remedy_table import LADDERS, TENANT
 from supervisor.core.text.units import format_duration
@@ -15,10 +19,10 @@ TENANT_WHEN = "device_oom or a library's failure, beside somebody else's process
 
 
 def ladders_json(
-    terms: Terms, *, without_progress: int, deadlines: Deadlines
+    terms: RemedyPermissions, *, without_progress: int, deadlines: Deadlines
 ) -> dict[str, Any]:
     """The documented shape of ``policy --json``."""
-    grouped: dict[int, tuple[list[str], Ladder]] = {}
+    grouped: dict[int, tuple[list[str], EscalationPlan]] = {}
     for cause in Cause:
         if cause is not Cause.NONE:
             ladder = LADDERS[cause]
@@ -36,7 +40,10 @@ def ladders_json(
 
 
 def _ladder(
-    ladder: Ladder, causes: list[str], terms: Terms, without_progress: int
+    ladder: EscalationPlan,
+    causes: list[str],
+    terms: RemedyPermissions,
+    without_progress: int,
 ) -> dict[str, Any]:
     few = [FEW_RETRIES[Cause(cause)] for cause in causes if Cause(cause) in FEW_RETRIES]
     return {
@@ -50,7 +57,7 @@ def _ladder(
     }
 
 
-def _rung(rung: Rung, terms: Terms) -> dict[str, Any]:
+def _rung(rung: RemedyStep, terms: RemedyPermissions) -> dict[str, Any]:
     return {
         "name": rung.name,
         "kind": rung.kind.value,

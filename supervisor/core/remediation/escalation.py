@@ -11,7 +11,7 @@ from supervisor.core.diagnosis.evidence import Evidence
 from supervisor.core.diagnosis.result import Diagnosis, RemedyKind
 from supervisor.core.gpu.assignment import GpuReading
 from supervisor.core.remediation.history import History
-from supervisor.core.remediation.overrides import Treatment
+from supervisor.core.remediation.overrides import Overrides
 
 
 class Allow(enum.StrEnum):
@@ -23,7 +23,7 @@ class Allow(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class RemedyPermissions:
     """What a spec says about remedies."""
 
     allowed: frozenset[Allow] = frozenset()
@@ -34,16 +34,16 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class FailureContext:
     """A failed attempt, and all that a rung may look at. Nothing else decides."""
 
     diagnosis: Diagnosis
     evidence: Evidence
     history: History
     """The failed attempt is its newest."""
-    treatment: Treatment
+    treatment: Overrides
     """What was in force."""
-    terms: Terms = Terms()
+    terms: RemedyPermissions = RemedyPermissions()
     gpus: tuple[GpuReading, ...] = ()
     """The box after the end; empty: not known."""
     quarantined: frozenset[str] = frozenset()
@@ -53,22 +53,22 @@ class Case:
 class Change:
     """What a rung makes of the treatment; ``because`` where it knows better why."""
 
-    treatment: Treatment
+    treatment: Overrides
     because: str | None = None
 
 
-def always(_case: Case) -> bool:
+def always(_case: FailureContext) -> bool:
     """No condition."""
     return True
 
 
-def same(case: Case) -> Change:
+def same(case: FailureContext) -> Change:
     """Nothing is changed: a fresh process."""
     return Change(case.treatment)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rung:
+class RemedyStep:
     """One remedy."""
 
     name: str
@@ -77,11 +77,11 @@ class Rung:
     """What it does, for the table that is printed."""
     because: str
     """Why that may help."""
-    change: Callable[[Case], Change | None] = same
+    change: Callable[[FailureContext], Change | None] = same
     """None: there is nothing (more) that it could change."""
     when: str = ""
     """``holds`` in words; empty: always."""
-    holds: Callable[[Case], bool] = always
+    holds: Callable[[FailureContext], bool] = always
     needs: frozenset[Allow] = frozenset()
     """One of these must be allowed; empty: the computation stays what it is."""
     uses: int | None = 1
@@ -89,11 +89,11 @@ class Rung:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ladder:
+class EscalationPlan:
     """The remedies of one situation, in order."""
 
     title: str
-    rungs: tuple[Rung, ...]
+    rungs: tuple[RemedyStep, ...]
     stop: str
     """Why nothing is left at the end of it."""
     climbs: bool = False

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.result import RemedyKind
-from supervisor.core.liveness.progress_intervals import Rhythm, together
-from supervisor.core.remediation.overrides import Treatment
+from supervisor.core.liveness.progress_intervals import ProgressIntervals, together
+from supervisor.core.remediation.overrides import Overrides
 
 KEPT = 256
 """Attempts kept whole, at least; thinned when there are twice as many."""
@@ -32,7 +32,7 @@ class AttemptHistory:
     """What was done about its end."""
     rung: str | None = None
     """Which rung of the cause's ladder that was."""
-    treatment: Treatment | None = None
+    treatment: Overrides | None = None
     """What was in force in it; None: nothing that a remedy had asked for."""
     restored_step: int | None = None
     """The step it went on from; None: it never got that far."""
@@ -49,7 +49,7 @@ class AttemptHistory:
     jit: bool | None = None
     rss_bytes: int | None = None
     """Host memory of the training process at its end."""
-    rhythms: tuple[Rhythm, ...] = ()
+    rhythms: tuple[ProgressIntervals, ...] = ()
     """How long it took from one sign of progress to the next, by phase."""
 
     def only_saved_since(self, before: "AttemptHistory") -> bool:
@@ -71,7 +71,7 @@ class Past:
     """Whether one that counts made a step."""
     rungs: Rungs = field(default_factory=Rungs)
     """Those of attempts that count."""
-    rhythms: tuple[Rhythm, ...] = ()
+    rhythms: tuple[ProgressIntervals, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +113,7 @@ class History:
         )
 
     @property
-    def rhythms(self) -> dict[str, Rhythm]:
+    def rhythms(self) -> dict[str, ProgressIntervals]:
         """How long progress usually took, by phase."""
         known = (one for attempt in self.attempts for one in attempt.rhythms)
         return together((*self.past.rhythms, *known))

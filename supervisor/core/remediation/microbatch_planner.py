@@ -30,7 +30,7 @@ MEASURED_FAILURES = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class MicrobatchPlan:
     """How the next attempt slices its batch (stored as JSON in the ledger)."""
 
     slice_size: int | None
@@ -58,7 +58,9 @@ class Observation:
     jit: bool | None
 
 
-def next_plan(observations: Sequence[Observation], *, batch: int | None) -> Plan | None:
+def next_plan(
+    observations: Sequence[Observation], *, batch: int | None
+) -> MicrobatchPlan | None:
     """The plan after an OOM; None: nothing smaller is left, or the batch is unknown.
 
     ``observations``: oldest first; ``batch``: samples in a whole batch.
@@ -88,9 +90,9 @@ def below(ceiling: int) -> int:
 
 def _plan(
     batch: int, size: int, ceiling: int, *, calibrate: bool, because: str
-) -> Plan:
+) -> MicrobatchPlan:
     size = balanced(batch=batch, size=size)
-    return Plan(
+    return MicrobatchPlan(
         slice_size=size,
         slices=count(batch=batch, size=size),
         calibrate=calibrate,

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from supervisor.core.remediation.microbatch_planner import Plan
+from supervisor.core.remediation.microbatch_planner import MicrobatchPlan
 
 MIXED = "mixed_bfloat16"
 """Unlike float16 it needs no loss scaling, so the optimizer has the same variables
@@ -23,7 +23,7 @@ and snapshots of either precision restore in the other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Detour:
+class LossRecovery:
     """How to get round the place where the loss became no number."""
 
     restore_before_step: int
@@ -47,10 +47,10 @@ class Awaited:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Treatment:
+class Overrides:
     """Everything that differs from what the script and its spec ask for."""
 
-    plan: Plan | None = None
+    plan: MicrobatchPlan | None = None
     """How the batch is sliced; None: it is not."""
     async_allocator: bool = False
     """CUDA's own pool (``cuda_malloc_async``) in place of TensorFlow's."""
@@ -68,7 +68,7 @@ class Treatment:
     """GPUs that this run stays away from."""
     recycle_bytes: int | None = None
     """A planned restart once training holds so much host memory."""
-    detour: Detour | None = None
+    detour: LossRecovery | None = None
     awaited: Awaited | None = None
 
     def to_json(self) -> dict[str, Any]:
@@ -76,15 +76,15 @@ class Treatment:
         return asdict(self)
 
 
-NOTHING = Treatment()
+NOTHING = Overrides()
 """No remedy is in force."""
 
 
-def from_json(value: Mapping[str, Any]) -> Treatment:
+def from_json(value: Mapping[str, Any]) -> Overrides:
     """The treatment in ``value``. Raises TypeError for what no version ever wrote."""
-    given = {field.name: value[field.name] for field in fields(Treatment) if field.name in value}  # fmt: skip
+    given = {field.name: value[field.name] for field in fields(Overrides) if field.name in value}  # fmt: skip
     plan, detour, awaited = (given.get(n) for n in ("plan", "detour", "awaited"))
-    given["plan"] = None if plan is None else Plan(**plan)
+    given["plan"] = None if plan is None else MicrobatchPlan(**plan)
     given["awaited"] = None if awaited is None else Awaited(**awaited)
     given["avoid"] = tuple(given.get("avoid", ()))
     if detour is not None:
@@ -93,11 +93,11 @@ def from_json(value: Mapping[str, Any]) -> Treatment:
             **detour,
             "skip": None if skip is None else (skip[0], skip[1]),
         }
-        given["detour"] = Detour(**around)
-    return Treatment(**given)
+        given["detour"] = LossRecovery(**around)
+    return Overrides(**given)
 
 
-def variables(treatment: Treatment) -> dict[str, str]:
+def variables(treatment: Overrides) -> dict[str, str]:
     """Environment variables that carry it out; ``XLA_FLAGS`` are to be appended."""
     found: dict[str, str] = {}
     if treatment.async_allocator:
@@ -114,7 +114,7 @@ def variables(treatment: Treatment) -> dict[str, str]:
     return found
 
 
-def described(treatment: Treatment) -> dict[str, object]:
+def described(treatment: Overrides) -> dict[str, object]:
     """What it sets, by the names that people read; what it leaves alone is absent."""
     plan, detour = treatment.plan, treatment.detour
     told: dict[str, object] = {
@@ -156,7 +156,7 @@ _BEFORE: Mapping[str, object] = {
 """What holds where nothing was changed."""
 
 
-def changes(before: Treatment, after: Treatment) -> dict[str, object]:
+def changes(before: Overrides, after: Overrides) -> dict[str, object]:
     """What a remedy changes: {name: [before, after]}."""
     old, new = described(before), described(after)
     return {

@@ -13,10 +13,16 @@ from supervisor.core.diagnosis.evidence import Evidence
 from supervisor.core.diagnosis.result import Diagnosis, Remedy, RemedyKind
 from supervisor.core.remediation.backoff import BackOff
 from supervisor.core.remediation.conditions import culprits
-from supervisor.core.remediation.escalation import Case, Change, Ladder, Rung, Terms
+from supervisor.core.remediation.escalation import (
+    Change,
+    EscalationPlan,
+    FailureContext,
+    RemedyPermissions,
+    RemedyStep,
+)
 from supervisor.core.remediation.history import History
 from supervisor.core.remediation.observations import FOR_MEMORY
-from supervisor.core.remediation.overrides import Treatment, changes
+from supervisor.core.remediation.overrides import Overrides, changes
 from supervisor.core.remediation.remedy_table import ladder_for
 from supervisor.core.text.units import shortened
 
@@ -46,7 +52,7 @@ class Verdict:
     """A remedy, and what is in force from now on."""
 
     remedy: Remedy
-    treatment: Treatment
+    treatment: Overrides
     rung: str | None = None
     """Which rung of the ladder it is; None: none."""
     quarantine: tuple[str, ...] = ()
@@ -62,14 +68,14 @@ class Policy:
     """Fruitless restarts in a row for one cause before giving up."""
     back_off: BackOff
     allow_inexact: bool
-    terms: Terms = field(default_factory=Terms)
+    terms: RemedyPermissions = field(default_factory=RemedyPermissions)
 
     def decide(
         self,
         diagnosis: Diagnosis,
         evidence: Evidence,
         history: History,
-        treatment: Treatment,
+        treatment: Overrides,
         *,
         quarantined: frozenset[str] = frozenset(),
     ) -> Verdict:
@@ -77,7 +83,7 @@ class Policy:
 
         ``treatment`` is what was in force in it.
         """
-        case = Case(
+        case = FailureContext(
             diagnosis=diagnosis,
             evidence=evidence,
             history=history,
@@ -105,7 +111,9 @@ class Policy:
             remedy=remedy, treatment=change.treatment, rung=rung.name, quarantine=bad
         )
 
-    def _reason_to_stop(self, case: Case, ladder: Ladder) -> str | None:
+    def _reason_to_stop(
+        self, case: FailureContext, ladder: EscalationPlan
+    ) -> str | None:
         cause, history = case.diagnosis.cause, case.history
         if case.evidence.refused is not None:
             return case.evidence.refused
@@ -129,7 +137,9 @@ class Policy:
         return self.back_off.wait_seconds(failures=failures, key=self.run_id)
 
 
-def _choose(case: Case, ladder: Ladder) -> tuple[Rung, Change] | None:
+def _choose(
+    case: FailureContext, ladder: EscalationPlan
+) -> tuple[RemedyStep, Change] | None:
     """The first rung that applies and was not used up; upwards first."""
     cause = case.diagnosis.cause
     tried = [case.history.tried(cause)]
@@ -144,13 +154,13 @@ def _choose(case: Case, ladder: Ladder) -> tuple[Rung, Change] | None:
     return None
 
 
-def _apply(rung: Rung, case: Case) -> Change | None:
+def _apply(rung: RemedyStep, case: FailureContext) -> Change | None:
     if rung.needs and not rung.needs & case.terms.allowed:
         return None
     return rung.change(case) if rung.holds(case) else None
 
 
-def _nothing_left(case: Case, ladder: Ladder) -> str:
+def _nothing_left(case: FailureContext, ladder: EscalationPlan) -> str:
     """The end of the ladder, with the failure itself where the sentence needs it."""
     cause = case.diagnosis.cause
     if cause in FOR_MEMORY and case.history.batch is None:

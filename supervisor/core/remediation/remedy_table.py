@@ -32,7 +32,12 @@ from supervisor.core.remediation.conditions import (
     on_a_gpu,
     same_step_again,
 )
-from supervisor.core.remediation.escalation import Allow, Case, Ladder, Rung
+from supervisor.core.remediation.escalation import (
+    Allow,
+    EscalationPlan,
+    FailureContext,
+    RemedyStep,
+)
 from supervisor.core.remediation.overrides import MIXED
 
 WORKSPACE_MIB = 256
@@ -42,14 +47,14 @@ HEADROOM = 0.1
 some hundred MiB each."""
 
 
-AGAIN = Rung(
+AGAIN = RemedyStep(
     name="again",
     kind=RemedyKind.RESTART,
     does="restart from the newest snapshot",
     because="a fresh process goes on from the newest snapshot",
     uses=None,
 )
-SMALLER = Rung(
+SMALLER = RemedyStep(
     name="smaller",
     kind=RemedyKind.MICROBATCH,
     does="smaller slices, the same effective batch",
@@ -58,7 +63,7 @@ SMALLER = Rung(
     uses=None,
 )
 PLANNED = replace(SMALLER, name="planned", does="slices planned by a memory model", uses=2)  # fmt: skip
-ANOTHER_GPU = Rung(
+ANOTHER_GPU = RemedyStep(
     name="another_gpu",
     kind=RemedyKind.ANOTHER_GPU,
     does="stay away from that GPU",
@@ -66,31 +71,31 @@ ANOTHER_GPU = Rung(
     change=another_gpu,
     when="there is another",
 )
-GROWTH = Rung(
+GROWTH = RemedyStep(
     name="growth",
     kind=RemedyKind.SETTINGS,
     does=f"memory growth, and {HEADROOM:.0%} of the GPU left to the libraries",
     because="cuDNN and cuBLAS allocate outside of the framework's pool",
     change=settings(growth=True, headroom=HEADROOM),
 )
-WORKSPACE = Rung(
+WORKSPACE = RemedyStep(
     name="workspace",
     kind=RemedyKind.SETTINGS,
     does=f"cuDNN workspaces of at most {WORKSPACE_MIB} MiB, autotuning off",
     because="autotuning tries algorithms that want workspaces of gigabytes",
     change=settings(workspace_mib=WORKSPACE_MIB, autotune_off=True),
 )
-LIBRARY_MEMORY = Ladder(
+LIBRARY_MEMORY = EscalationPlan(
     title="a library that found no memory for itself",
     rungs=(GROWTH, WORKSPACE, SMALLER),
     stop="the libraries find no memory, not even beside the smallest slices",
     climbs=True,
 )
-FAULT = Ladder(
+FAULT = EscalationPlan(
     title="a kernel that faulted (cublas, far from the memory limit, as well)",
     rungs=(
         replace(AGAIN, name="same_again", uses=1),
-        Rung(
+        RemedyStep(
             name="deterministic",
             kind=RemedyKind.SETTINGS,
             does="deterministic algorithms, autotuning off",
@@ -106,14 +111,14 @@ FAULT = Ladder(
     "the step, the log and the versions",
     climbs=True,
 )
-BAD_GPU = Ladder(
+BAD_GPU = EscalationPlan(
     title="a GPU that failed",
     rungs=(ANOTHER_GPU,),
     stop="a GPU failed, is quarantined, and no other one is known: have it checked, "
     "then `trainwarden quarantine --return` it",
     quarantines=True,
 )
-SCRIPT = Ladder(
+SCRIPT = EscalationPlan(
     title="the script's own error",
     rungs=(
         replace(
@@ -125,10 +130,10 @@ SCRIPT = Ladder(
     ),
     stop="a restart would end the same way",
 )
-TENANT = Ladder(
+TENANT = EscalationPlan(
     title="a GPU that somebody else uses too",
     rungs=(
-        Rung(
+        RemedyStep(
             name="wait",
             kind=RemedyKind.WAIT,
             does="wait until the memory is free, for as long as patience lasts",
@@ -147,15 +152,15 @@ TENANT = Ladder(
     stop="not even one sample at a time fits beside what others hold on the GPU",
     climbs=True,
 )
-PLAIN = Ladder(
+PLAIN = EscalationPlan(
     title="a crash that a fresh process may not repeat",
     rungs=(AGAIN,),
     stop="restarts did not help",
 )
 
-LADDERS: Mapping[Cause, Ladder] = {
+LADDERS: Mapping[Cause, EscalationPlan] = {
     Cause.NONE: PLAIN,
-    Cause.DEVICE_OOM: Ladder(
+    Cause.DEVICE_OOM: EscalationPlan(
         title="too little device memory",
         rungs=(
             replace(
@@ -167,7 +172,7 @@ LADDERS: Mapping[Cause, Ladder] = {
                 holds=leaking,
             ),
             PLANNED,
-            Rung(
+            RemedyStep(
                 name="mixed_precision",
                 kind=RemedyKind.ALTER,
                 does=f"compute in {MIXED}",
@@ -180,7 +185,7 @@ LADDERS: Mapping[Cause, Ladder] = {
         stop="not even one sample at a time fits below the memory limit",
         climbs=True,
     ),
-    Cause.DEVICE_OOM_FRAGMENTATION: Ladder(
+    Cause.DEVICE_OOM_FRAGMENTATION: EscalationPlan(
         title="device memory in pieces",
         rungs=(
             replace(
@@ -191,7 +196,7 @@ LADDERS: Mapping[Cause, Ladder] = {
                 when="it was not one already",
                 holds=aged_process,
             ),
-            Rung(
+            RemedyStep(
                 name="async_allocator",
                 kind=RemedyKind.SETTINGS,
                 does="CUDA's own pool (cuda_malloc_async)",
@@ -205,10 +210,10 @@ LADDERS: Mapping[Cause, Ladder] = {
         stop="not even one sample at a time finds a block that is large enough",
         climbs=True,
     ),
-    Cause.HOST_OOM: Ladder(
+    Cause.HOST_OOM: EscalationPlan(
         title="too little main memory",
         rungs=(
-            Rung(
+            RemedyStep(
                 name="recycle",
                 kind=RemedyKind.SETTINGS,
                 does="planned restarts before it runs out, nothing lost",
@@ -228,7 +233,7 @@ LADDERS: Mapping[Cause, Ladder] = {
     Cause.CUDNN_EXEC: FAULT,
     Cause.CUDA_FAULT: FAULT,
     Cause.GPU_HARDWARE: BAD_GPU,
-    Cause.UNKILLABLE: Ladder(
+    Cause.UNKILLABLE: EscalationPlan(
         title="a process that hangs in the kernel",
         rungs=(ANOTHER_GPU, replace(AGAIN, when="no GPU is in use", holds=no_gpu)),
         stop="a process hangs in the kernel, which only a reboot ends; its GPU is "
@@ -238,10 +243,10 @@ LADDERS: Mapping[Cause, Ladder] = {
     Cause.VERSION_MISMATCH: SCRIPT,
     Cause.USER_ERROR: SCRIPT,
     Cause.NCCL: PLAIN,
-    Cause.NON_FINITE_LOSS: Ladder(
+    Cause.NON_FINITE_LOSS: EscalationPlan(
         title="a loss that is no number",
         rungs=(
-            Rung(
+            RemedyStep(
                 name="rollback",
                 kind=RemedyKind.ROLLBACK,
                 does="go on from a snapshot of before it",
@@ -251,7 +256,7 @@ LADDERS: Mapping[Cause, Ladder] = {
                 when="it was not lost there in the attempt before",
                 holds=elsewhere,
             ),
-            Rung(
+            RemedyStep(
                 name="around",
                 kind=RemedyKind.ALTER,
                 does="as before, without these batches, at a lower learning rate "
@@ -264,7 +269,7 @@ LADDERS: Mapping[Cause, Ladder] = {
         stop="the loss is lost again in the same place: look at the data of that step "
         "and at the learning rate",
     ),
-    Cause.DATA_ERROR: Ladder(
+    Cause.DATA_ERROR: EscalationPlan(
         title="data that cannot be read",
         rungs=(
             replace(
@@ -277,10 +282,10 @@ LADDERS: Mapping[Cause, Ladder] = {
         ),
         stop="the same data cannot be read again",
     ),
-    Cause.DISK_FULL: Ladder(
+    Cause.DISK_FULL: EscalationPlan(
         title="a full disk",
         rungs=(
-            Rung(
+            RemedyStep(
                 name="room",
                 kind=RemedyKind.WAIT,
                 does="free what is ours and of no more use, wait for room",
@@ -313,7 +318,7 @@ LADDERS: Mapping[Cause, Ladder] = {
 """By cause; every cause has one."""
 
 
-def ladder_for(case: Case) -> Ladder:
+def ladder_for(case: FailureContext) -> EscalationPlan:
     """The ladder of the case's cause, or the one of what stands behind it."""
     cause = case.diagnosis.cause
     if cause in {Cause.DEVICE_OOM, Cause.DEVICE_OOM_FRAGMENTATION, *_LIBRARY}:

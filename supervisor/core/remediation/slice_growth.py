@@ -10,14 +10,14 @@ from dataclasses import replace
 from supervisor.core.remediation.history import AttemptHistory, History
 from supervisor.core.remediation.microbatch_planner import next_plan, smallest_failure
 from supervisor.core.remediation.observations import FOR_MEMORY, observations
-from supervisor.core.remediation.overrides import Treatment
+from supervisor.core.remediation.overrides import Overrides
 
 SETTLED_STEPS = 200
 GROWTH = 1.25
 """At least so much larger, or it is not worth another compilation."""
 
 
-def regrown(treatment: Treatment, history: History) -> Treatment:
+def regrown(treatment: Overrides, history: History) -> Overrides:
     """``treatment`` with a larger slice, if that is safe to try; else unchanged."""
     plan, last = treatment.plan, history.last
     if plan is None or plan.slice_size is None or plan.calibrate or last is None:

@@ -4,7 +4,7 @@ import enum
 from typing import Protocol
 
 
-class Level(enum.IntEnum):
+class LogLevel(enum.IntEnum):
     """Priorities of syslog(3), which journals know: the smaller, the graver."""
 
     ERROR = 3
@@ -14,15 +14,17 @@ class Level(enum.IntEnum):
     INFO = 6
 
 
-class Teller(Protocol):
+class Notifier(Protocol):
     """Says a sentence to whoever watches; never fails."""
 
-    def __call__(self, text: str, /, *, level: Level = Level.INFO) -> None:
+    def __call__(self, text: str, /, *, level: LogLevel = LogLevel.INFO) -> None:
         """Say ``text``."""
 
 
-class JobTeller(Protocol):
+class JobNotifier(Protocol):
     """The same about a job: its name, and a sentence."""
 
-    def __call__(self, job: str, text: str, /, *, level: Level = Level.INFO) -> None:
+    def __call__(
+        self, job: str, text: str, /, *, level: LogLevel = LogLevel.INFO
+    ) -> None:
         """Say ``text`` about ``job``."""

@@ -37,14 +37,14 @@ class Submission(Table):
     accept_changes: bool = False
 
 
-class Beginning(Table):
+class BeginRequest(Table):
     """How a job should begin that ran before."""
 
     fresh: bool = False
     accept_changes: bool = False
 
 
-class Ending(Table):
+class EndRequest(Table):
     """How a job should end: with its state saved, or at once."""
 
     drain: bool = False
@@ -69,7 +69,7 @@ Offset = Annotated[
 ]
 
 
-class Page(Table):
+class LogsQuery(Table):
     """Which part of a log."""
 
     attempt: AttemptNumber | None = None

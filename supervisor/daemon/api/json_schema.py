@@ -7,7 +7,7 @@ from pydantic.json_schema import JsonSchemaMode
 
 from supervisor.core.gpu.gpu_view import GpusShown
 from supervisor.core.jobs.job_status import JobStatus
-from supervisor.host.ledger.job_book import AuditRow, Wanted
+from supervisor.host.ledger.job_book import AuditRow, WantedState
 from supervisor.host.ledger.ledger import IncidentRow, QuarantineRow
 from supervisor.runtime.job_locator import JobFiles
 
@@ -87,7 +87,7 @@ def job() -> tuple[Schema, Schema]:
         "owner": TEXT,
         "priority": COUNT,
         "gpus": array(TEXT),
-        "wanted": {"enum": [wanted.value for wanted in Wanted]},
+        "wanted": {"enum": [wanted.value for wanted in WantedState]},
         "source": or_null(TEXT),
     }
     return table(**properties, **added), named

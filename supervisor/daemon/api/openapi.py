@@ -9,11 +9,11 @@ from urllib.parse import unquote
 from supervisor.core.jobs.spec import Table
 from supervisor.daemon.api import json_schema
 from supervisor.daemon.api.json_schema import Schema
-from supervisor.daemon.api_service import Desk
+from supervisor.daemon.api_service import ApiService
 from supervisor.host.control.control_server import BYTES, JSON, Request, Response
 
 
-class Nothing(Table):
+class EmptyBody(Table):
     """No body, no query, or an empty object."""
 
 
@@ -28,7 +28,7 @@ class Asked:
     query: Any
 
 
-Answer = Callable[[Desk, Asked], Response]
+Answer = Callable[[ApiService, Asked], Response]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +40,8 @@ class Route:
     """``{name}`` stands for one part of the path."""
     answer: Answer
     about: str
-    body: type[Table] = Nothing
-    query: type[Table] = Nothing
+    body: type[Table] = EmptyBody
+    query: type[Table] = EmptyBody
     success: int = 200
     shape: Schema = field(default_factory=lambda: json_schema.NOTHING)
     """Of the answer's body; ``json_schema.BINARY``: bytes."""
@@ -107,7 +107,7 @@ def _operation(route: Route) -> tuple[Schema, Schema]:
             },
         },
     }
-    if route.body is not Nothing:
+    if route.body is not EmptyBody:
         body, more = json_schema.of(route.body, "validation")
         named |= more
         content = {JSON: {"schema": body}}

@@ -6,24 +6,29 @@ from functools import cache
 from typing import Any, cast
 
 import supervisor
-from supervisor.core.jobs.authorization import Deed
+from supervisor.core.jobs.authorization import Permission
 from supervisor.core.jobs.job_status import status_json
 from supervisor.core.jobs.spec import SpecError, validated
 from supervisor.daemon.api import json_schema
 from supervisor.daemon.api.bodies import (
-    Beginning,
-    Ending,
+    BeginRequest,
+    EndRequest,
+    LogsQuery,
     Narrowed,
-    Page,
     Service,
     Submission,
 )
 from supervisor.daemon.api.json_schema import Schema
 from supervisor.daemon.api.openapi import Answer, Asked, Route, document
-from supervisor.daemon.api_service import Choice, Desk
+from supervisor.daemon.api_service import ApiService, StartOptions
 from supervisor.daemon.gpu_status import gpus_shown
 from supervisor.daemon.job_logs import log_part
-from supervisor.daemon.managed_job import BoxError, Entry, ForbiddenError, UnknownError
+from supervisor.daemon.managed_job import (
+    ForbiddenError,
+    ManagedJob,
+    SchedulerError,
+    UnknownJobError,
+)
 from supervisor.host.control.control_server import Request, Response
 from supervisor.host.ledger.ledger import LedgerError
 
@@ -36,7 +41,7 @@ ATTEMPT, OFFSET, ENDED = (
 whether nothing will follow."""
 
 
-def answer(desk: Desk, request: Request) -> Response:
+def answer(desk: ApiService, request: Request) -> Response:
     """The response to ``request``; never raises for what a caller did."""
     found = [(r, r.match(request.path)) for r in ROUTES]
     here = [(route, names) for route, names in found if names is not None]
@@ -51,7 +56,7 @@ def answer(desk: Desk, request: Request) -> Response:
 
 
 def _guarded(
-    desk: Desk, request: Request, route: Route, names: Mapping[str, str]
+    desk: ApiService, request: Request, route: Route, names: Mapping[str, str]
 ) -> Response:
     try:
         given: object = request.body
@@ -69,13 +74,13 @@ def _guarded(
         return Response(
             status=400, body={"error": "cannot be used", "problems": problems}
         )
-    except (BoxError, LedgerError) as error:
+    except (SchedulerError, LedgerError) as error:
         return _error(_STATUS.get(type(error), 409), str(error))
 
 
 _STATUS: Mapping[type[Exception], int] = {
     ForbiddenError: 403,
-    UnknownError: 404,
+    UnknownJobError: 404,
     LedgerError: 503,
 }
 """By what went wrong; 409 for the rest: not as things are now."""
@@ -85,7 +90,7 @@ def _error(status: int, sentence: str) -> Response:
     return Response(status=status, body={"error": sentence})
 
 
-def job_json(entry: Entry) -> dict[str, Any]:
+def job_json(entry: ManagedJob) -> dict[str, Any]:
     """A job as it is shown: its status, and what the daemon adds."""
     return {
         **status_json(entry.status()),
@@ -97,7 +102,7 @@ def job_json(entry: Entry) -> dict[str, Any]:
     }
 
 
-def _status(desk: Desk, asked: Asked) -> Response:
+def _status(desk: ApiService, asked: Asked) -> Response:
     desk.look(asked.request.caller)
     box = desk.box
     body = {
@@ -120,49 +125,55 @@ def _status(desk: Desk, asked: Asked) -> Response:
     return Response(body=body)
 
 
-def _gpus(desk: Desk, asked: Asked) -> Response:
+def _gpus(desk: ApiService, asked: Asked) -> Response:
     desk.look(asked.request.caller)
     return Response(body=asdict(gpus_shown(desk.box)))
 
 
-def _job(desk: Desk, asked: Asked) -> Response:
+def _job(desk: ApiService, asked: Asked) -> Response:
     return Response(
-        body=job_json(desk.entry(asked.request.caller, asked.names["job"], Deed.LOOK))
+        body=job_json(
+            desk.entry(asked.request.caller, asked.names["job"], Permission.LOOK)
+        )
     )
 
 
-def _submit(desk: Desk, asked: Asked) -> Response:
-    choice = Choice(fresh=asked.body.fresh, accept_changes=asked.body.accept_changes)
+def _submit(desk: ApiService, asked: Asked) -> Response:
+    choice = StartOptions(
+        fresh=asked.body.fresh, accept_changes=asked.body.accept_changes
+    )
     entry = desk.submit(
         asked.request.caller, asked.body.spec, owner=asked.body.user, choice=choice
     )
     return Response(status=201, body=job_json(entry))
 
 
-def _stop(desk: Desk, asked: Asked) -> Response:
+def _stop(desk: ApiService, asked: Asked) -> Response:
     entry = desk.stop(asked.request.caller, asked.names["job"], drain=asked.body.drain)
     return Response(status=202, body=job_json(entry))
 
 
-def _start(desk: Desk, asked: Asked) -> Response:
-    choice = Choice(fresh=asked.body.fresh, accept_changes=asked.body.accept_changes)
+def _start(desk: ApiService, asked: Asked) -> Response:
+    choice = StartOptions(
+        fresh=asked.body.fresh, accept_changes=asked.body.accept_changes
+    )
     entry = desk.start(asked.request.caller, asked.names["job"], choice)
     return Response(status=202, body=job_json(entry))
 
 
-def _restart(desk: Desk, asked: Asked) -> Response:
+def _restart(desk: ApiService, asked: Asked) -> Response:
     entry = desk.restart(asked.request.caller, asked.names["job"])
     return Response(status=202, body=job_json(entry))
 
 
-def _forget(desk: Desk, asked: Asked) -> Response:
+def _forget(desk: ApiService, asked: Asked) -> Response:
     desk.forget(asked.request.caller, asked.names["job"])
     return Response(body={})
 
 
-def _logs(desk: Desk, asked: Asked) -> Response:
+def _logs(desk: ApiService, asked: Asked) -> Response:
     page = asked.query
-    entry = desk.entry(asked.request.caller, asked.names["job"], Deed.OWN)
+    entry = desk.entry(asked.request.caller, asked.names["job"], Permission.OWN)
     part = log_part(desk.box.starter, entry, attempt=page.attempt, offset=page.offset)
     headers = {
         ATTEMPT: str(part.attempt),
@@ -172,66 +183,66 @@ def _logs(desk: Desk, asked: Asked) -> Response:
     return Response(body=part.content, headers=headers)
 
 
-def _incidents(desk: Desk, asked: Asked) -> Response:
+def _incidents(desk: ApiService, asked: Asked) -> Response:
     desk.look(asked.request.caller)
     found = desk.ledger.incidents(job=asked.query.job)
     return Response(body=[asdict(incident) for incident in found])
 
 
-def _acknowledge(desk: Desk, asked: Asked) -> Response:
+def _acknowledge(desk: ApiService, asked: Asked) -> Response:
     number = asked.names["incident"]
     if not (number.isascii() and number.isdigit() and len(number) < 19):
         message = f"there is no incident {number!r}"
-        raise UnknownError(message)
+        raise UnknownJobError(message)
     desk.acknowledge(asked.request.caller, int(number))
     return Response(body={})
 
 
-def _pause(desk: Desk, asked: Asked) -> Response:
+def _pause(desk: ApiService, asked: Asked) -> Response:
     desk.pause(asked.request.caller, paused=True)
     return Response(body={})
 
 
-def _resume(desk: Desk, asked: Asked) -> Response:
+def _resume(desk: ApiService, asked: Asked) -> Response:
     desk.pause(asked.request.caller, paused=False)
     return Response(body={})
 
 
-def _drain(desk: Desk, asked: Asked) -> Response:
+def _drain(desk: ApiService, asked: Asked) -> Response:
     drained = desk.drain(asked.request.caller)
     return Response(status=202, body=[job_json(entry) for entry in drained])
 
 
-def _service(desk: Desk, asked: Asked) -> Response:
+def _service(desk: ApiService, asked: Asked) -> Response:
     desk.serve(
         asked.request.caller, asked.names["gpu"], in_service=asked.body.in_service
     )
     return Response(body={})
 
 
-def _files(desk: Desk, asked: Asked) -> Response:
+def _files(desk: ApiService, asked: Asked) -> Response:
     return Response(body=asdict(desk.files(asked.request.caller, asked.names["job"])))
 
 
-def _quarantine(desk: Desk, asked: Asked) -> Response:
+def _quarantine(desk: ApiService, asked: Asked) -> Response:
     kept = desk.quarantined(asked.request.caller)
     return Response(body=[asdict(row) for row in kept])
 
 
-def _put_back(desk: Desk, asked: Asked) -> Response:
+def _put_back(desk: ApiService, asked: Asked) -> Response:
     desk.put_back(asked.request.caller, asked.names["gpu"])
     return Response(body={})
 
 
-def _ledger(desk: Desk, asked: Asked) -> Response:
+def _ledger(desk: ApiService, asked: Asked) -> Response:
     return Response(body=desk.copy_of_ledger(asked.request.caller))
 
 
-def _audit(desk: Desk, asked: Asked) -> Response:
+def _audit(desk: ApiService, asked: Asked) -> Response:
     return Response(body=[asdict(row) for row in desk.audit(asked.request.caller)])
 
 
-def _openapi(_desk: Desk, _asked: Asked) -> Response:
+def _openapi(_desk: ApiService, _asked: Asked) -> Response:
     return Response(body=published())
 
 
@@ -262,13 +273,13 @@ ROUTES: tuple[Route, ...] = (
            shape=_JOB),
     _route("GET", "/v1/jobs/{job}", _job, "One job.", shape=_JOB),
     _route("GET", "/v1/jobs/{job}/logs", _logs, "A part of what an attempt printed.",
-           query=Page, shape=json_schema.BINARY, headers=_LOG_HEADERS),
+           query=LogsQuery, shape=json_schema.BINARY, headers=_LOG_HEADERS),
     _route("GET", "/v1/jobs/{job}/files", _files, "Where a job keeps its files.",
            shape=json_schema.named("Files")),
-    _route("POST", "/v1/jobs/{job}/stop", _stop, "End a job.", body=Ending, success=202,
+    _route("POST", "/v1/jobs/{job}/stop", _stop, "End a job.", body=EndRequest, success=202,
            shape=_JOB),
     _route("POST", "/v1/jobs/{job}/start", _start, "Begin or resume a job that ended.",
-           body=Beginning, success=202, shape=_JOB),
+           body=BeginRequest, success=202, shape=_JOB),
     _route("POST", "/v1/jobs/{job}/restart", _restart, "Drain a job; it goes on anew.",
            success=202, shape=_JOB),
     _route("POST", "/v1/jobs/{job}/forget", _forget,

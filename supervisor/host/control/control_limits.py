@@ -17,7 +17,7 @@ The users of the box have their own; root finds room when all of it is taken."""
 _BUSY = b'{"error": "too many connections at a time"}\n'
 
 
-class Room:
+class ConnectionBudget:
     """Who is connected."""
 
     def __init__(self) -> None:

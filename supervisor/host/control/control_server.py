@@ -22,9 +22,13 @@ from urllib.parse import parse_qsl, urlsplit
 from typing_extensions import override
 
 from supervisor.core.jobs.authorization import Caller
-from supervisor.host.control.control_limits import Room, TimedReader, turn_away
+from supervisor.host.control.control_limits import (
+    ConnectionBudget,
+    TimedReader,
+    turn_away,
+)
 from supervisor.host.control.peer_credentials import peer_ids, peer_of
-from supervisor.host.service.server_thread import Attending
+from supervisor.host.service.server_thread import ServerThread
 
 JSON, BYTES = "application/json", "application/octet-stream"
 """What is answered: media types."""
@@ -104,7 +108,7 @@ class ControlServer:
         server = _Server(str(path), ask)
         # Everybody may connect: who may do what is decided by who they are.
         path.chmod(0o666)
-        self._attending = Attending(server, name="control")
+        self._attending = ServerThread(server, name="control")
 
     def close(self) -> None:
         """Stop serving."""
@@ -118,7 +122,7 @@ class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
 
     def __init__(self, path: str, ask: Callable[[Request], Response]) -> None:
         self.ask = ask
-        self._room = Room()
+        self._room = ConnectionBudget()
         super().__init__(path, _Handler)
 
     @override

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from supervisor.host.doctor.finding import Finding, Level
+from supervisor.host.doctor.finding import Finding, FindingLevel
 from supervisor.host.process.piped_child import Piped, wait_for
 
 PROBE_SECONDS = 15.0
@@ -44,7 +44,7 @@ class Framework:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Driver:
+class DriverVersion:
     """What the driver says."""
 
     cuda: Version
@@ -58,15 +58,19 @@ def parse_version(text: str) -> Version:
     return () if found is None else tuple(map(int, found[0].split(".")))
 
 
-def parse_driver(answer: Mapping[str, Any] | None) -> Driver | None:
+def parse_driver(answer: Mapping[str, Any] | None) -> DriverVersion | None:
     """NVML counts 12.4 as 12040 (nvml.h: NVML_CUDA_DRIVER_VERSION_MAJOR, _MINOR)."""
     if answer is None:
         return None
     number = int(answer["cuda"])
-    return Driver(cuda=(number // 1000, number % 1000 // 10), gpus=int(answer["gpus"]))
+    return DriverVersion(
+        cuda=(number // 1000, number % 1000 // 10), gpus=int(answer["gpus"])
+    )
 
 
-def findings(framework: Framework | None, driver: Driver | None) -> list[Finding]:
+def findings(
+    framework: Framework | None, driver: DriverVersion | None
+) -> list[Finding]:
     """All that is to be said about the two; ``framework`` None: it could not be read."""
     if framework is None or framework.name is None:
         return [_no_tensorflow(framework)]
@@ -83,7 +87,7 @@ def findings(framework: Framework | None, driver: Driver | None) -> list[Finding
 def _no_tensorflow(framework: Framework | None) -> Finding:
     where = "" if framework is None else f" in {framework.python}"
     return Finding(
-        level=Level.WARNING,
+        level=FindingLevel.WARNING,
         about="TensorFlow",
         text=f"there is none{where}: Keras scripts cannot run with it",
         fix="pip install 'trainwarden[tensorflow]', or name the job's interpreter "
@@ -97,33 +101,33 @@ def _tensorflow(framework: Framework) -> Finding:
     with_cuda = f"CUDA {cuda}, cuDNN {built.get('cudnn_version', '?')}"
     how = f"built with {with_cuda}" if built.get("is_cuda_build") else "for CPUs alone"
     text = f"{framework.version}, {how} ({framework.python})"
-    return Finding(level=Level.OK, about="TensorFlow", text=text)
+    return Finding(level=FindingLevel.OK, about="TensorFlow", text=text)
 
 
-def _without_cuda(framework: Framework, driver: Driver) -> Finding:
+def _without_cuda(framework: Framework, driver: DriverVersion) -> Finding:
     other = f"pip uninstall {framework.name}, then " * (framework.name != "tensorflow")
     return Finding(
-        level=Level.WARNING,
+        level=FindingLevel.WARNING,
         about="CUDA",
         text=f"TensorFlow is for CPUs alone: {driver.gpus} GPUs stay unused",
         fix=f"{other}{AND_CUDA}",
     )
 
 
-def _driver(built: str, driver: Driver) -> Finding:
+def _driver(built: str, driver: DriverVersion) -> Finding:
     """A driver runs every CUDA up to its own version, and with some loss what is newer
     by a minor version (docs.nvidia.com: CUDA Compatibility, minor version)."""
     wanted, has = parse_version(built)[:2], driver.cuda
     runs = f"the driver runs CUDA up to {_text(has)}"
     newer = "a driver for CUDA {} or newer: see nvidia.com/drivers".format
     if not wanted or wanted <= has:
-        return Finding(level=Level.OK, about="CUDA", text=runs)
+        return Finding(level=FindingLevel.OK, about="CUDA", text=runs)
     text = f"{runs}, TensorFlow was built with {_text(wanted)}"
     if wanted[0] > has[0]:
         fix = newer(_text(wanted))
-        return Finding(level=Level.PROBLEM, about="CUDA", text=text, fix=fix)
+        return Finding(level=FindingLevel.PROBLEM, about="CUDA", text=text, fix=fix)
     return Finding(
-        level=Level.WARNING,
+        level=FindingLevel.WARNING,
         about="CUDA",
         text=f"{text}: it runs, XLA compiles more slowly",
         fix=newer(_text(wanted)),
@@ -137,19 +141,21 @@ def _libraries(framework: Framework) -> list[Finding]:
     wrong = [problem for r in wanted if (problem := _unfit(r, framework.nvidia))]
     if wrong:
         text = "; ".join(wrong)
-        return [_lacking(Level.PROBLEM, f"beside TensorFlow {text}")]
+        return [_lacking(FindingLevel.PROBLEM, f"beside TensorFlow {text}")]
     if not missing:
         cudnn = next((v for n, v in framework.nvidia.items() if "cudnn" in n), "?")
         text = f"NVIDIA's wheels fit TensorFlow (cuDNN {cudnn})"
-        return [Finding(level=Level.OK, about="CUDA libraries", text=text)]
+        return [Finding(level=FindingLevel.OK, about="CUDA libraries", text=text)]
     of_machine = {name: path for name, path in framework.libraries.items() if path}
     if len(of_machine) == len(framework.libraries) and of_machine:
         text = f"the machine's own: {', '.join(of_machine.values())}"
-        return [Finding(level=Level.OK, about="CUDA libraries", text=text)]
-    return [_lacking(Level.PROBLEM, f"{', '.join(missing)} missing: no GPU is used")]
+        return [Finding(level=FindingLevel.OK, about="CUDA libraries", text=text)]
+    return [
+        _lacking(FindingLevel.PROBLEM, f"{', '.join(missing)} missing: no GPU is used")
+    ]
 
 
-def _lacking(level: Level, text: str) -> Finding:
+def _lacking(level: FindingLevel, text: str) -> Finding:
     return Finding(level=level, about="CUDA libraries", text=text, fix=AND_CUDA)
 
 

@@ -4,7 +4,7 @@ import enum
 from dataclasses import dataclass
 
 
-class Level(enum.StrEnum):
+class FindingLevel(enum.StrEnum):
     """How a finding is to be taken."""
 
     OK = "OK"
@@ -16,7 +16,7 @@ class Level(enum.StrEnum):
 class Finding:
     """One line of ``trainwarden check``."""
 
-    level: Level
+    level: FindingLevel
     about: str
     text: str
     fix: str = ""

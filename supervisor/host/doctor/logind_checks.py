@@ -9,7 +9,7 @@ what is read later wins.
 from collections.abc import Iterable
 from pathlib import Path
 
-from supervisor.host.doctor.finding import Finding, Level
+from supervisor.host.doctor.finding import Finding, FindingLevel
 
 DIRECTORIES = tuple(
     Path(name)
@@ -79,7 +79,7 @@ def ipc(found: Iterable[str]) -> list[Finding]:
         return []
     return [
         Finding(
-            level=Level.WARNING,
+            level=FindingLevel.WARNING,
             about="RemoveIPC",
             text="logind removes what a user has in /dev/shm at their last logout",
             fix="RemoveIPC=no below [Login] in /etc/systemd/logind.conf.d/ipc.conf; "

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from supervisor.core.text.units import format_size
 from supervisor.host.doctor import cuda_checks, logind_checks
-from supervisor.host.doctor.finding import Finding, Level
+from supervisor.host.doctor.finding import Finding, FindingLevel
 from supervisor.host.launch import systemctl
 
 SMALL_SHM = 1 << 30
@@ -25,14 +25,14 @@ def driver(version: str | None, devices: Iterable[str]) -> list[Finding]:
     """``/proc/driver/nvidia/version``, and the names in ``/dev``."""
     if version is None:
         text = "no NVIDIA driver is loaded: training uses the CPU"
-        return [Finding(level=Level.WARNING, about="driver", text=text)]
+        return [Finding(level=FindingLevel.WARNING, about="driver", text=text)]
     found = re.search(r"\b(\d+\.\d+(?:\.\d+)?)\b", version)
     text = f"NVIDIA driver {found[1] if found else '(version not understood)'}"
-    findings = [Finding(level=Level.OK, about="driver", text=text)]
+    findings = [Finding(level=FindingLevel.OK, about="driver", text=text)]
     if "nvidia-uvm" not in set(devices):
         findings.append(
             Finding(
-                level=Level.PROBLEM,
+                level=FindingLevel.PROBLEM,
                 about="nvidia-uvm",
                 text="/dev/nvidia-uvm is missing: CUDA cannot start",
                 fix="as root: nvidia-modprobe -u -c 0",
@@ -47,10 +47,10 @@ def shared_memory(size: int | None, logind: Iterable[str]) -> list[Finding]:
     if size is None:
         text = "there is none: no snapshots in memory"
         fix = 'set snapshots.memory = "off", or mount a tmpfs there'
-        return [Finding(level=Level.PROBLEM, about=about, text=text, fix=fix)]
+        return [Finding(level=FindingLevel.PROBLEM, about=about, text=text, fix=fix)]
     little = size < SMALL_SHM
     finding = Finding(
-        level=Level.WARNING if little else Level.OK,
+        level=FindingLevel.WARNING if little else FindingLevel.OK,
         about=about,
         text=f"{format_size(size)}",
         fix="two snapshots have to fit in: mount it larger" if little else "",
@@ -64,13 +64,13 @@ def limits(files: int, memlock: int) -> list[Finding]:
     locked = 0 <= memlock < 1 << 30
     return [
         Finding(
-            level=Level.WARNING if few else Level.OK,
+            level=FindingLevel.WARNING if few else FindingLevel.OK,
             about="open files",
             text=str(files) if files >= 0 else "unlimited",
             fix="ulimit -n 65536, or LimitNOFILE= of the unit" if few else "",
         ),
         Finding(
-            level=Level.WARNING if locked else Level.OK,
+            level=FindingLevel.WARNING if locked else FindingLevel.OK,
             about="locked memory",
             text=format_size(memlock) if memlock >= 0 else "unlimited",
             fix="LimitMEMLOCK=infinity, for pinned host memory" if locked else "",
@@ -82,14 +82,14 @@ def disk(path: Path, free: int | None) -> Finding:
     """Free bytes where the state is kept."""
     if free is None:
         return Finding(
-            level=Level.PROBLEM,
+            level=FindingLevel.PROBLEM,
             about="state directory",
             text=f"{path} cannot be written",
             fix="choose another with --state-dir, or mend its owner and mode",
         )
     little = free < LITTLE_DISK
     return Finding(
-        level=Level.WARNING if little else Level.OK,
+        level=FindingLevel.WARNING if little else FindingLevel.OK,
         about="state directory",
         text=f"{path}: {format_size(free)} free",
         fix="snapshots need room: see snapshots.quota and snapshots.keep"
@@ -101,11 +101,15 @@ def disk(path: Path, free: int | None) -> Finding:
 def cgroups(controllers: str | None, *, version_1: bool) -> Finding:
     """``cgroup.controllers``; whether there is a memory cgroup of version 1."""
     if controllers is not None and "memory" in controllers.split():
-        return Finding(level=Level.OK, about="cgroups", text="version 2, with memory")
+        return Finding(
+            level=FindingLevel.OK, about="cgroups", text="version 2, with memory"
+        )
     if version_1:
-        return Finding(level=Level.OK, about="cgroups", text="version 1, with memory")
+        return Finding(
+            level=FindingLevel.OK, about="cgroups", text="version 1, with memory"
+        )
     text = "no memory cgroup: kernel OOM kills are told by SIGKILL alone"
-    return Finding(level=Level.WARNING, about="cgroups", text=text)
+    return Finding(level=FindingLevel.WARNING, about="cgroups", text=text)
 
 
 def compiler(path: str | None) -> Finding:
@@ -113,8 +117,8 @@ def compiler(path: str | None) -> Finding:
     if path is None:
         text = "no g++: memory is shown by estimate instead of block by block"
         fix = "install it (Debian: apt install g++)"
-        return Finding(level=Level.WARNING, about="compiler", text=text, fix=fix)
-    return Finding(level=Level.OK, about="compiler", text=path)
+        return Finding(level=FindingLevel.WARNING, about="compiler", text=text, fix=fix)
+    return Finding(level=FindingLevel.OK, about="compiler", text=path)
 
 
 def clock(*, synchronised: bool | None) -> Finding:
@@ -125,10 +129,10 @@ def clock(*, synchronised: bool | None) -> Finding:
             if synchronised
             else "whether a time service keeps it cannot be told here"
         )
-        return Finding(level=Level.OK, about="clock", text=text)
+        return Finding(level=FindingLevel.OK, about="clock", text=text)
     text = "no time service keeps it: times of incidents may be wrong"
     fix = "systemctl enable --now systemd-timesyncd (or chrony)"
-    return Finding(level=Level.WARNING, about="clock", text=text, fix=fix)
+    return Finding(level=FindingLevel.WARNING, about="clock", text=text, fix=fix)
 
 
 def service(*, booted: bool) -> Finding:
@@ -138,7 +142,7 @@ def service(*, booted: bool) -> Finding:
         if booted
         else "no systemd: attempts are children of the daemon, as its user"
     )
-    return Finding(level=Level.OK, about="service", text=text)
+    return Finding(level=FindingLevel.OK, about="service", text=text)
 
 
 def examine(state: Path, *, python: str) -> list[Finding]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from supervisor.core.gpu.assignment import GpuReading, named
 from supervisor.core.memory.estimate import estimated, gpu_of
 from supervisor.host.exporter.machine_monitor import readings_of
-from supervisor.host.gpu.gpu_monitor import GpuWatch
+from supervisor.host.gpu.gpu_monitor import GpuMonitor
 from supervisor.wire.page import MemorySource, Page
 
 DRIVER_SECONDS = 5.0
@@ -58,7 +58,7 @@ def gpus_once() -> tuple[GpuReading, ...]:
 
     Waits for the driver, ``DRIVER_SECONDS`` at most.
     """
-    with closing(GpuWatch(say=lambda _text: None)) as watch:
+    with closing(GpuMonitor(say=lambda _text: None)) as watch:
         watch.start()
         ends = time.monotonic() + DRIVER_SECONDS
         view = watch.latest()

@@ -31,8 +31,8 @@ from supervisor.core.metrics.catalog import METRICS
 from supervisor.core.metrics.machine_state import Machine
 from supervisor.core.metrics.metric import (
     Distribution,
-    Kind,
     Metric,
+    MetricKind,
     Point,
     Points,
     Value,
@@ -61,7 +61,7 @@ ABOUT_US: dict[str, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class MetricsSnapshot:
     """What there is to show."""
 
     statuses: tuple[JobStatus, ...] = ()
@@ -73,7 +73,7 @@ class Scene:
         return [status.job for status in self.statuses]
 
 
-def points_of(metric: Metric, scene: Scene) -> tuple[Point, ...]:
+def points_of(metric: Metric, scene: MetricsSnapshot) -> tuple[Point, ...]:
     """Everything that ``metric`` says about ``scene``, with every label."""
     if metric.name in ABOUT_US:
         return ((ABOUT_US[metric.name], 1.0),)
@@ -90,7 +90,7 @@ class TakesLongError(Exception):
     """There was more to write than there was time for; nothing of it is lost."""
 
 
-class Encoder:
+class ExpositionEncoder:
     """One text format. How names and labels are written is asked of the library once
     for each series; after that only the numbers are written anew, of those runs where
     they changed."""
@@ -102,7 +102,7 @@ class Encoder:
 
     def encode(
         self,
-        scene: Scene,
+        scene: MetricsSnapshot,
         *,
         pause_seconds: float = 0.0,
         most_seconds: float = math.inf,
@@ -182,7 +182,7 @@ class _Row:
         """Of how many series it knows how they are written."""
         return sum(len(said.series) for said in self._said.values())
 
-    def written(self, scene: Scene, runs: list[str]) -> bytes:
+    def written(self, scene: MetricsSnapshot, runs: list[str]) -> bytes:
         """All that it says about ``scene``, whose runs are ``runs``."""
         if self._metric.of_run:
             new = self._is_told_of_runs(scene.statuses, runs)
@@ -206,7 +206,7 @@ class _Row:
         self._runs, self._told = runs, told
         return True
 
-    def _is_told_of_machine(self, scene: Scene) -> bool:
+    def _is_told_of_machine(self, scene: MetricsSnapshot) -> bool:
         """Whether anything is new."""
         read = self._metric.part
         part = None if read is None else read(scene.machine)
@@ -269,20 +269,20 @@ def render(
     openmetrics: bool = False,
 ) -> bytes:
     """Everything the table says, once: in Prometheus' own text format, or OpenMetrics."""
-    scene = Scene(tuple(statuses), machine or Machine())
-    return Encoder(openmetrics=openmetrics).encode(scene)
+    scene = MetricsSnapshot(tuple(statuses), machine or Machine())
+    return ExpositionEncoder(openmetrics=openmetrics).encode(scene)
 
 
 def family(metric: Metric, points: Sequence[Point]) -> Family:
     """``metric`` with its points, as the library's encoders take it."""
     match metric.kind:
-        case Kind.GAUGE:
+        case MetricKind.GAUGE:
             return _plain(GaugeMetricFamily, metric, points)
-        case Kind.COUNTER:
+        case MetricKind.COUNTER:
             return _plain(CounterMetricFamily, metric, points)
-        case Kind.HISTOGRAM:
+        case MetricKind.HISTOGRAM:
             return _histogram(metric, points)
-        case Kind.INFO:
+        case MetricKind.INFO:
             return _info(metric, points)
         case _:
             assert_never(metric.kind)

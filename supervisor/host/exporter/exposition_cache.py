@@ -17,7 +17,11 @@ from typing import Self
 
 from supervisor.core.jobs.job_status import JobStatus
 from supervisor.core.metrics.machine_state import Machine
-from supervisor.host.exporter.exposition import Encoder, Scene, TakesLongError
+from supervisor.host.exporter.exposition import (
+    ExpositionEncoder,
+    MetricsSnapshot,
+    TakesLongError,
+)
 
 WANTED_SECONDS = 600.0
 """A format that nobody asked for in this time is not rendered any more."""
@@ -50,10 +54,10 @@ class _Shown:
     """What is up now. ``number`` counts the scenes."""
 
     number: int = 0
-    scene: Scene = field(default_factory=Scene)
+    scene: MetricsSnapshot = field(default_factory=MetricsSnapshot)
 
 
-class Board:
+class ExpositionCache:
     """Any thread publishes, any number of threads read."""
 
     def __init__(self) -> None:
@@ -61,7 +65,7 @@ class Board:
         self._ready: dict[Form, _Ready] = {}
         self._wanted: dict[Form, float] = {}
         self._encoders = {
-            openmetrics: Encoder(openmetrics=openmetrics)
+            openmetrics: ExpositionEncoder(openmetrics=openmetrics)
             for openmetrics in (False, True)
         }
         self._rendering = threading.Lock()
@@ -97,7 +101,7 @@ class Board:
     ) -> None:
         """Show these from now on; takes ``AT_ONCE_SECONDS`` at the most, or about."""
         number = 1 if self._shown is None else self._shown.number + 1
-        scene = Scene(tuple(statuses), machine or Machine())
+        scene = MetricsSnapshot(tuple(statuses), machine or Machine())
         self._shown = shown = _Shown(number, scene)
         if not self._is_cheap() or not self._rendering.acquire(blocking=False):
             self._changed.set()

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from supervisor.core.metrics.machine_state import Collector, Space, TreeUse
-from supervisor.host.process.process_tree import Population
-from supervisor.host.process.usage import Trees
+from supervisor.host.process.process_tree import ProcessTree
+from supervisor.host.process.usage import UsageReader
 from supervisor.host.service.clock import Clock
 
 INTERVAL_SECONDS = 5.0
@@ -48,7 +48,7 @@ def read_space(path: Path) -> Space | None:
     return Space(found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize)
 
 
-class HostWatch:
+class HostCollector:
     """Measures from ``start`` to ``close``."""
 
     def __init__(
@@ -57,7 +57,7 @@ class HostWatch:
         *,
         clock: Clock | None = None,
         interval_seconds: float = INTERVAL_SECONDS,
-        population: Population | None = None,
+        population: ProcessTree | None = None,
     ) -> None:
         """``places``: a path on each file system, by its name in the metrics.
         ``population``: where others ask for the processes of the machine, too."""
@@ -66,7 +66,7 @@ class HostWatch:
         self._interval = interval_seconds
         self._roots: Mapping[str, int] = {}
         self._runs: Mapping[str, object] = {}
-        self._trees = Trees(population)
+        self._trees = UsageReader(population)
         self._view = HostView()
         self._due = threading.Event()
         self._closing = threading.Event()

@@ -13,19 +13,19 @@ from pathlib import Path
 
 from supervisor.core.diagnosis.driver_errors import DriverErrors, faults_of
 from supervisor.core.diagnosis.driver_wait import DriverWait
-from supervisor.core.gpu.assignment import GpuProcess, GpuReading, boards, named
+from supervisor.core.gpu.assignment import GpuHolder, GpuReading, boards, named
 from supervisor.core.gpu.gpu_readings import Gpu, GpuSample
 from supervisor.core.gpu.probe_supervision import REBOOT
 from supervisor.core.jobs.job_status import JobStatus
 from supervisor.core.metrics.machine_state import KEPT_OUT, Collector, Machine
-from supervisor.core.metrics.run_counters import Meter, metered
-from supervisor.host.exporter.exposition_cache import Board
-from supervisor.host.exporter.host_collector import HostView, HostWatch
+from supervisor.core.metrics.run_counters import RunCounters, metered
+from supervisor.host.exporter.exposition_cache import ExpositionCache
+from supervisor.host.exporter.host_collector import HostCollector, HostView
 from supervisor.host.gpu.gpu_access import GpuAccess
 from supervisor.host.gpu.gpu_client import DRIVER
-from supervisor.host.gpu.gpu_monitor import GpuView, GpuWatch
+from supervisor.host.gpu.gpu_monitor import GpuMonitor, GpuView
 from supervisor.host.process.proc_files import name_of
-from supervisor.host.process.process_tree import Population
+from supervisor.host.process.process_tree import ProcessTree
 from supervisor.host.service.clock import Clock
 
 NEWS = 100
@@ -83,7 +83,7 @@ def _reading(gpu: Gpu) -> GpuReading:
         free_bytes=None if gpu.memory is None else gpu.memory.free,
         reserved_bytes=None if gpu.memory is None else gpu.memory.reserved,
         processes=tuple(
-            GpuProcess(process.pid, name_of(process.pid), process.bytes)
+            GpuHolder(process.pid, name_of(process.pid), process.bytes)
             for process in gpu.processes or ()
         ),
         parts=tuple(part.uuid for part in gpu.mig),
@@ -127,7 +127,7 @@ def used_by(
 class FaultsOf:
     """What befell one run since it was last asked for: of one attempt after another."""
 
-    observer: "Observer"
+    observer: "MachineMonitor"
     gpus: Sequence[int | str] | None
     """As the spec names them."""
     since: float
@@ -145,7 +145,7 @@ class FaultsOf:
         return self.observer.faults(self.gpus, pids=pids, since=since, lost=before)
 
 
-class Observer:
+class MachineMonitor:
     """Observes from ``start`` to ``close``."""
 
     def __init__(
@@ -153,26 +153,26 @@ class Observer:
         *,
         places: Mapping[str, Path],
         gpus: Sequence[int | str] | None,
-        board: Board | None = None,
+        board: ExpositionCache | None = None,
         clock: Clock | None = None,
         environment: Mapping[str, str] | None = None,
         link: Path | None = None,
-        population: Population | None = None,
+        population: ProcessTree | None = None,
     ) -> None:
         """``gpus``: those that a spec asks for. ``board``: None: there is no exporter,
         and the host is not measured. ``environment``: of the GPU probe. ``link``: the
         socket of the service that keeps it; None: it is a child of ours."""
         self.clock = clock or Clock()
         self._news: deque[str] = deque(maxlen=NEWS)
-        self._watch = GpuWatch(
+        self._watch = GpuMonitor(
             say=self._news.append, clock=self.clock, environment=environment, link=link
         )
         self._expected = gpu_expected(gpus)
         self.board = board
-        self.population = population or Population()
+        self.population = population or ProcessTree()
         """Of the machine: the runs' supervisors ask it, and so do we."""
-        self._host = HostWatch(places, clock=self.clock, population=self.population)
-        self._meters: dict[str, Meter] = {}
+        self._host = HostCollector(places, clock=self.clock, population=self.population)
+        self._meters: dict[str, RunCounters] = {}
         self._read: GpuSample | None = None
         self._readings: tuple[GpuReading, ...] = ()
         """As ``_read`` tells them."""
@@ -205,7 +205,7 @@ class Observer:
         known = tuple(statuses)
         self._host.watch({status.job: status.pid for status in known})
         shown = [
-            metered(self._meters.get(status.job, Meter()), status, now=now)
+            metered(self._meters.get(status.job, RunCounters()), status, now=now)
             for status in known
         ]
         self._meters = {status.job: meter for meter, status in shown}

@@ -29,7 +29,7 @@ from typing_extensions import override
 
 from supervisor.core.text.address import Address
 from supervisor.host.exporter.exposition_cache import Form
-from supervisor.host.service.server_thread import Attending
+from supervisor.host.service.server_thread import ServerThread
 
 Source = Callable[[Form], bytes | None]
 """What to answer in that form; None: nothing was measured yet."""
@@ -117,7 +117,7 @@ class Server:
             raise ServeError(message) from error
         self.address = Address(address.host, http.server_address[1])
         self._kept = http.kept
-        self._attending = Attending(http, name="metrics-http")
+        self._attending = ServerThread(http, name="metrics-http")
 
     def close(self) -> None:
         """Stop listening; requests under way are left to their time limit."""

@@ -21,7 +21,7 @@ LIMITS = Limits(first_seconds=45.0, wait_most_seconds=2.0, absent_seconds=2.0)
 its first sample, and 5 s to kill."""
 
 
-class Link:
+class GpuClient:
     """A connection, from its making to ``close``."""
 
     def __init__(self, path: Path) -> None:
@@ -68,7 +68,7 @@ class Link:
         self._socket.close()
 
 
-def linked(path: Path, *, driver: Path = DRIVER) -> Link:
+def linked(path: Path, *, driver: Path = DRIVER) -> GpuClient:
     """A line to the service at ``path``.
 
     Raises:
@@ -76,7 +76,7 @@ def linked(path: Path, *, driver: Path = DRIVER) -> Link:
         OSError: nobody listens there.
     """
     try:
-        return Link(path)
+        return GpuClient(path)
     except (FileNotFoundError, ConnectionRefusedError) as error:
         if driver.exists():
             raise

@@ -14,11 +14,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from supervisor.core.gpu.gpu_readings import Gpu, GpuSample, Logged, with_lost
-from supervisor.core.gpu.probe_supervision import Limits, Mode, Probe
+from supervisor.core.gpu.probe_supervision import Limits, Mode, ProbeSupervision
 from supervisor.core.gpu.xids import XidLog, heard, parse_xid
 from supervisor.host.gpu import gpu_client
 from supervisor.host.gpu.kernel_log import JournalQuestion, KernelLine, KernelLog
-from supervisor.host.gpu.probe_runner import ChildSource, Running, Source, probe_command
+from supervisor.host.gpu.probe_runner import (
+    ChildSource,
+    ProbeRunner,
+    ProbeSource,
+    probe_command,
+)
 from supervisor.host.process.piped_child import wait_for
 from supervisor.host.service.clock import Clock
 
@@ -78,7 +83,7 @@ class _Marks:
     kernel: float = -math.inf
 
 
-class GpuWatch:
+class GpuMonitor:
     """Watches from ``start`` to ``close``."""
 
     def __init__(
@@ -96,19 +101,19 @@ class GpuWatch:
         that keeps the probe; None: it is a child of ours, in ``environment``."""
         command = probe_command(interval_seconds=interval_seconds)
 
-        def begin() -> Source:
+        def begin() -> ProbeSource:
             if link is not None:
                 return gpu_client.linked(link)
             return ChildSource(command, environment)
 
         usual = Limits() if link is None else gpu_client.LIMITS
         self._clock = clock or Clock()
-        self._running = Running(
+        self._running = ProbeRunner(
             begin=begin,
             heed=self._heed,
             say=say,
             clock=self._clock,
-            probe=Probe(limits=limits or usual),
+            probe=ProbeSupervision(limits=limits or usual),
             missed=self._backfill,
         )
         self._kernel = kernel or KernelLog()

@@ -25,24 +25,24 @@ from pathlib import Path
 from typing import Any
 
 from supervisor.core.gpu.gpu_readings import GpuSample, Logged, Xid
-from supervisor.core.gpu.probe_supervision import Limits, Mode, Probe
-from supervisor.core.text.log_level import Level
+from supervisor.core.gpu.probe_supervision import Limits, Mode, ProbeSupervision
+from supervisor.core.text.log_level import LogLevel
 from supervisor.host.gpu.gpu_client import DRIVER
 from supervisor.host.gpu.kernel_log import KernelLine, KernelLog
-from supervisor.host.gpu.probe_runner import ChildSource, Running, probe_command
-from supervisor.host.gpu.subscribers import Readers, Welcome
+from supervisor.host.gpu.probe_runner import ChildSource, ProbeRunner, probe_command
+from supervisor.host.gpu.subscribers import Subscribers, Welcome
 from supervisor.host.process.piped_child import wait_for
 from supervisor.host.service.clock import Clock
 from supervisor.host.service.journal import marked
-from supervisor.host.service.nonblocking_writer import Unhurried
-from supervisor.host.service.sd_notify import Notifier
+from supervisor.host.service.nonblocking_writer import NonblockingWriter
+from supervisor.host.service.sd_notify import SdNotifier
 
 ABOUT = ("NVRM: ", "Killed process")
 """Of the kernel log only what is evidence about an attempt: Xids, and OOM kills."""
 KEPT = 256
 """Xids and kernel lines that are told again."""
 TURN_SECONDS = 1.0
-_ERRORS = Unhurried(2)
+_ERRORS = NonblockingWriter(2)
 
 
 class GpuService:
@@ -60,16 +60,16 @@ class GpuService:
     ) -> None:
         """Listen at ``path``. ``environment``: of the probe. Raises OSError."""
         command = probe_command(interval_seconds=interval_seconds)
-        self._running = Running(
+        self._running = ProbeRunner(
             begin=lambda: ChildSource(command, environment),
             heed=self._heed,
             say=_say,
             clock=Clock(),
-            probe=Probe(limits=limits or Limits(absent_seconds=60.0)),
+            probe=ProbeSupervision(limits=limits or Limits(absent_seconds=60.0)),
         )
         self._kernel = kernel or KernelLog()
         self._driver = driver
-        self.readers = Readers(path)
+        self.readers = Subscribers(path)
         self._last: tuple[bytes, GpuSample] | None = None
         self._xids: deque[Xid] = deque(maxlen=KEPT)
         self._logged: deque[KernelLine] = deque(maxlen=KEPT)
@@ -170,12 +170,12 @@ def _is_about_faults(line: KernelLine) -> bool:
 def _say(text: str) -> None:
     """To the journal, which reads standard error of services: nothing but troubles."""
     with contextlib.suppress(OSError):
-        _ERRORS.write(marked(text, Level.WARNING) + "\n")
+        _ERRORS.write(marked(text, LogLevel.WARNING) + "\n")
 
 
 def main() -> None:
     """Serve until SIGTERM, or until it turns out that there is nothing to ask."""
-    notifier = Notifier.of(os.environ)
+    notifier = SdNotifier.of(os.environ)
     interval = float(sys.argv[2]) if len(sys.argv) > 2 else 1.0
     service = GpuService(Path(sys.argv[1]), interval_seconds=interval)
     notifier.send(READY="1")

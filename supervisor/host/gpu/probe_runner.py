@@ -18,11 +18,11 @@ from supervisor.core.gpu.probe_supervision import (
     Ended,
     Event,
     Heard,
-    Kill,
-    Nothing,
-    Probe,
-    Say,
-    Start,
+    KillProbe,
+    NoAnswer,
+    ProbeMessage,
+    ProbeSupervision,
+    StartProbe,
     Stuck,
     Tick,
     step,
@@ -44,7 +44,7 @@ def probe_command(*, interval_seconds: float) -> list[str]:
     ]
 
 
-class Source(Protocol):
+class ProbeSource(Protocol):
     """Where a probe's lines come from: a child, or a service."""
 
     @property
@@ -109,18 +109,18 @@ def unheeded(_since: float) -> None:
 
 
 @dataclass(slots=True, kw_only=True)
-class Running:
+class ProbeRunner:
     """The probe that there is at a time, and how it is doing."""
 
-    begin: Callable[[], Source]
+    begin: Callable[[], ProbeSource]
     """Raises OSError, NoSourceError."""
     heed: Heed
     say: Callable[[str], None]
     clock: Clock
-    probe: Probe
+    probe: ProbeSupervision
     missed: Callable[[float], None] = unheeded
     """Told since when nobody listened (monotonic seconds)."""
-    _source: Source | None = None
+    _source: ProbeSource | None = None
     _unread: bytes = b""
     _inbox: deque[Event] = field(default_factory=deque[Event])
 
@@ -157,7 +157,7 @@ class Running:
         said = parse_line(line)
         match said:
             case Absent(because=because):
-                self._inbox.append(Nothing(because))
+                self._inbox.append(NoAnswer(because))
             case Hanging():
                 self._inbox.append(Stuck())
             case GpuSample():
@@ -177,12 +177,12 @@ class Running:
 
     def _perform(self, effect: Effect) -> None:
         match effect:
-            case Start():
+            case StartProbe():
                 self._start()
-            case Kill():
+            case KillProbe():
                 if self._source is not None:
                     self._source.kill()
-            case Say(text=text):
+            case ProbeMessage(text=text):
                 self.say(text)
             case Backfill(since=since):
                 self.missed(since)
@@ -194,7 +194,7 @@ class Running:
         except NoSourceError as error:
             # Where there was something once, this is a failure and no property.
             because, known = str(error), self.probe.heard is not None
-            self._inbox.append(Ended(because) if known else Nothing(because))
+            self._inbox.append(Ended(because) if known else NoAnswer(because))
         except OSError as error:
             self._inbox.append(Ended(error.strerror or str(error)))
 

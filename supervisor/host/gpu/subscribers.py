@@ -40,7 +40,7 @@ class _Reader:
         return True
 
 
-class Readers:
+class Subscribers:
     """Listens at ``path`` from its making to ``close``."""
 
     def __init__(self, path: Path) -> None:

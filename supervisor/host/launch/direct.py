@@ -31,7 +31,7 @@ from supervisor.host.launch.launcher import (
 )
 from supervisor.host.process.cgroup import counted_since, oom_kills
 from supervisor.host.process.child_process import Neighbour, Process, start
-from supervisor.host.process.marker_scan import Environments, marker_of
+from supervisor.host.process.marker_scan import MarkerScan, marker_of
 from supervisor.host.process.proc_files import doomed
 from supervisor.host.snapshots.memory_tier import discard, release
 from supervisor.wire.directive import Directive
@@ -110,7 +110,7 @@ class DirectLauncher(Launcher):
 
     detached: bool = False
     """Whether training goes on when we end."""
-    environments: Environments = field(default_factory=Environments)
+    environments: MarkerScan = field(default_factory=MarkerScan)
     """Of the machine's processes, for what outlived a shim."""
 
     @override

@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from supervisor.core.diagnosis.systemd_result import UnitEnd
 from supervisor.core.jobs.spec import Spec
-from supervisor.host.telemetry.log_retention import LogCap
+from supervisor.host.telemetry.log_retention import LogRetention
 from supervisor.wire.directive import BATCH_ENVIRONMENT, ENVIRONMENT, MARKER, Directive
 from supervisor.wire.files import read_json
 from supervisor.wire.paths import AttemptPaths
@@ -54,7 +54,7 @@ class Name:
     number: int
 
 
-class Attempt(Protocol):
+class LaunchedAttempt(Protocol):
     """An attempt that was launched."""
 
     @property
@@ -106,7 +106,7 @@ class Attempt(Protocol):
 
 
 @dataclass(kw_only=True)
-class Filed(Attempt):
+class Filed(LaunchedAttempt):
     """What an attempt knows by its files, whoever started it."""
 
     files: AttemptPaths
@@ -130,7 +130,7 @@ class Launcher(Protocol):
 
     def launch(
         self, spec: Spec, directive: Directive, *, paths: AttemptPaths
-    ) -> Attempt:
+    ) -> LaunchedAttempt:
         """Begin to start an attempt.
 
         Raises:
@@ -142,7 +142,7 @@ class Launcher(Protocol):
         """Why attempts could not be as ``spec`` says, in a sentence; None: they can."""
         ...
 
-    def adopt(self, name: Name, *, paths: AttemptPaths) -> Attempt | None:
+    def adopt(self, name: Name, *, paths: AttemptPaths) -> LaunchedAttempt | None:
         """The attempt again that an earlier supervisor started; None: it is over."""
         ...
 
@@ -173,7 +173,7 @@ def training_command(spec: Spec, paths: AttemptPaths, *, python: str) -> list[st
 def detached_shim(spec: Spec, paths: AttemptPaths) -> list[str]:
     """The shim of an attempt that may be without a supervisor for a while, up to the
     command that it watches over."""
-    cap = LogCap.of(head=spec.logs.head, tail=spec.logs.tail)
+    cap = LogRetention.of(head=spec.logs.head, tail=spec.logs.tail)
     log = f"--log={cap.head},{cap.tail},{cap.slack}"
     python = [sys.executable, "-I", "-S"]
     return [*python, str(SHIM), "--detached", log, str(paths.root), "--"]

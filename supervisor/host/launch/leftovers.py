@@ -27,7 +27,7 @@ from supervisor.host.launch.launcher import boot_id
 from supervisor.host.process.child_process import Neighbour
 from supervisor.host.process.marker_scan import marker_of
 from supervisor.host.process.proc_files import doomed, name_of, stat
-from supervisor.host.process.process_tree import Population
+from supervisor.host.process.process_tree import ProcessTree
 from supervisor.wire.records import Shimmed
 
 GRACE_SECONDS = 2.0
@@ -41,11 +41,11 @@ Verdict = GateClear | GateHeld | GateUnknown | Unkillable
 
 
 @dataclass(kw_only=True)
-class Remains:
+class Leftovers:
     """The processes of one run."""
 
     run_id: str
-    population: Population = field(default_factory=Population)
+    population: ProcessTree = field(default_factory=ProcessTree)
     known: dict[int, int] = field(default_factory=dict[int, int])
     """The processes that were seen: {pid: start in clock ticks}. Those of this attempt
     that ended while it went on are forgotten: a loader may start thousands."""

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn, cast
 
-from supervisor.core.text.log_level import Level
+from supervisor.core.text.log_level import LogLevel
 from supervisor.host.service.journal import marked
 from supervisor.wire.files import read_json, write_json
 from supervisor.wire.paths import AttemptPaths
@@ -29,14 +29,14 @@ def main(arguments: list[str]) -> NoReturn:
     request = read_json(Path(arguments[0]))
     if request is None:
         said = f"trainwarden: no request that could be read in {arguments[0]}"
-        sys.exit(marked(said, Level.ERROR))
+        sys.exit(marked(said, LogLevel.ERROR))
     try:
         if "directive" in request:
             prepare(request)
         become(request)
     except OSError as error:
         where = f": {error.filename}" if error.filename else ""
-        said = marked(f"trainwarden: {error.strerror}{where}", Level.ERROR)
+        said = marked(f"trainwarden: {error.strerror}{where}", LogLevel.ERROR)
         sys.stderr.write(f"{said}\n")
     sys.exit(EX_UNAVAILABLE)
 

@@ -9,7 +9,7 @@ from typing import Any
 from supervisor.host.ledger.ledger import Ledger, utc
 
 
-class Wanted(enum.StrEnum):
+class WantedState(enum.StrEnum):
     """What the people who own a job want of it."""
 
     RUN = "run"
@@ -28,7 +28,7 @@ class JobRow:
     """The tables as they were given."""
     source: str | None
     """The job file; None: it was submitted."""
-    wanted: Wanted
+    wanted: WantedState
     fresh: bool
     """Begin anew at the next start."""
     accept_changes: bool
@@ -77,7 +77,7 @@ class JobBook:
                 " ON CONFLICT (name) DO UPDATE SET owner = ?2, spec = ?3, source = ?4,"
                 " wanted = ?5, fresh = ?6, accept_changes = ?7, submitted_at = ?8,"
                 " turn = excluded.turn, again = 1",
-                (name, owner, json.dumps(spec), source, Wanted.RUN, fresh,
+                (name, owner, json.dumps(spec), source, WantedState.RUN, fresh,
                  accept_changes, now),
             )  # fmt: skip
 
@@ -91,7 +91,7 @@ class JobBook:
     def want(
         self,
         name: str,
-        wanted: Wanted,
+        wanted: WantedState,
         *,
         fresh: bool = False,
         accept_changes: bool = False,
@@ -171,7 +171,7 @@ def _job(row: sqlite3.Row) -> JobRow:
         owner=row["owner"],
         spec=json.loads(row["spec"]),
         source=row["source"],
-        wanted=Wanted(row["wanted"]),
+        wanted=WantedState(row["wanted"]),
         fresh=bool(row["fresh"]),
         accept_changes=bool(row["accept_changes"]),
         again=bool(row["again"]),

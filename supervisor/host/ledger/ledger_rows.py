@@ -9,7 +9,7 @@ from typing import Any
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.result import RemedyKind
 from supervisor.core.jobs.job_status import JobState
-from supervisor.core.liveness.progress_intervals import Rhythm
+from supervisor.core.liveness.progress_intervals import ProgressIntervals
 from supervisor.core.remediation.history import AttemptHistory
 from supervisor.core.remediation.overrides import from_json
 
@@ -112,7 +112,9 @@ def attempt_of(row: sqlite3.Row) -> AttemptHistory:
     treatment = stored.get("treatment")
     stored["treatment"] = None if treatment is None else from_json(treatment)
     stored["rhythms"] = tuple(
-        Rhythm(phase=one["phase"], count=one["count"], longest=tuple(one["longest"]))
+        ProgressIntervals(
+            phase=one["phase"], count=one["count"], longest=tuple(one["longest"])
+        )
         for one in stored.get("rhythms", ())
     )
     return AttemptHistory(**stored)

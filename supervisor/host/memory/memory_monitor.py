@@ -7,7 +7,13 @@ from dataclasses import dataclass, field, replace
 from supervisor.core.jobs.spec import Spec
 from supervisor.core.lifecycle.events import Event, Exited, MemoryHigh, RestartDue
 from supervisor.core.lifecycle.memory_incident import foreseen, sentence
-from supervisor.core.memory.forecast import Forecast, Level, Reading, Resource, Watch
+from supervisor.core.memory.forecast import (
+    Forecast,
+    MemoryLevel,
+    MemoryReading,
+    MemoryTrends,
+    Resource,
+)
 from supervisor.host.memory.child_memory import WorkerMemory
 from supervisor.host.memory.main_memory import capacity
 from supervisor.wire.page import Page, Phase
@@ -31,7 +37,7 @@ STEPPING = frozenset({Phase.TRAINING, Phase.REPLAYING, Phase.VALIDATING})
 
 
 @dataclass(slots=True)
-class MemoryWatch:
+class MemoryMonitor:
     """One run's memory. All times are monotonic seconds."""
 
     restart_below: float | None
@@ -43,7 +49,7 @@ class MemoryWatch:
     calm: bool = False
     """Training goes on, and no memory is anywhere near its end: as last looked at."""
     _attempt: int = 0
-    _watch: Watch = field(default_factory=Watch)
+    _watch: MemoryTrends = field(default_factory=MemoryTrends)
     _slices: tuple[int | None, int | None] = (None, None)
     _first_step: int | None = None
     _device_ns: int | None = None
@@ -57,7 +63,7 @@ class MemoryWatch:
     _warned: set[Resource] = field(default_factory=set[Resource])
 
     @classmethod
-    def of(cls, spec: Spec) -> "MemoryWatch":
+    def of(cls, spec: Spec) -> "MemoryMonitor":
         """As the spec asks for."""
         return cls(
             restart_below=spec.forecast.restart_below,
@@ -108,14 +114,14 @@ class MemoryWatch:
         self.calm = all(level.part < FAR for level in levels.values())
 
     def _begin(self, attempt: int) -> None:
-        self._attempt, self._watch, self.forecasts = attempt, Watch(), []
+        self._attempt, self._watch, self.forecasts = attempt, MemoryTrends(), []
         self._first_step, self._device_ns, self._recent_ns = None, None, 0
         self._workers = WorkerMemory()
         self._room_at = -math.inf
 
-    def _of_allocator(self, page: Page, now: float) -> list[Reading]:
+    def _of_allocator(self, page: Page, now: float) -> list[MemoryReading]:
         """What is new since the last look, oldest first."""
-        readings: list[Reading] = []
+        readings: list[MemoryReading] = []
         if page.memory_ns is not None and page.memory_ns != self._device_ns:
             self._forget_if_sliced_anew(page)
             self._device_ns = page.memory_ns
@@ -132,7 +138,7 @@ class MemoryWatch:
 
     def _of_host(
         self, page: Page, pid: int | None, tree: frozenset[int], now: float
-    ) -> list[Reading]:
+    ) -> list[MemoryReading]:
         """Main memory of training and of what it has started, now and then."""
         rss = page.host_rss_bytes
         if pid is None or rss is None or now - self._host_at < HOST_SECONDS:
@@ -145,7 +151,9 @@ class MemoryWatch:
         if self._room_is_due(held, now):
             self._room_at = now
             self._room = capacity(pid, rss=held, limit=self.host_limit)
-        return [Reading(at=now, step=page.step or 0, rss=held, host_limit=self._room)]
+        return [
+            MemoryReading(at=now, step=page.step or 0, rss=held, host_limit=self._room)
+        ]
 
     def _room_is_due(self, held: int, now: float) -> bool:
         """What training takes is no longer available, so what it may grow to stays as
@@ -160,7 +168,7 @@ class MemoryWatch:
             self._slices = sliced
             self._watch = self._watch.only(Resource.HOST)
 
-    def _warnings(self, page: Page, reading: Reading) -> list[Event]:
+    def _warnings(self, page: Page, reading: MemoryReading) -> list[Event]:
         found: list[Event] = []
         for resource, level in self._levels(page, reading):
             high = self.warn_at is not None and level.part >= self.warn_at
@@ -169,21 +177,23 @@ class MemoryWatch:
                 found.append(MemoryHigh(resource, level, page.step))
         return found
 
-    def _levels(self, page: Page, reading: Reading) -> list[tuple[Resource, Level]]:
+    def _levels(
+        self, page: Page, reading: MemoryReading
+    ) -> list[tuple[Resource, MemoryLevel]]:
         """What warnings are about: the peak, against the limit.
 
         Not of slices that were planned: they are chosen so that they nearly fill it.
         """
-        levels: list[tuple[Resource, Level]] = []
+        levels: list[tuple[Resource, MemoryLevel]] = []
         if reading.peak is not None and reading.limit and (page.slices or 1) == 1:
-            peak = Level(used=reading.peak, capacity=reading.limit)
+            peak = MemoryLevel(used=reading.peak, capacity=reading.limit)
             levels.append((Resource.DEVICE, peak))
         if reading.rss is not None and reading.host_limit:
-            host = Level(used=reading.rss, capacity=reading.host_limit)
+            host = MemoryLevel(used=reading.rss, capacity=reading.host_limit)
             levels.append((Resource.HOST, host))
         return levels
 
-    def _restarts(self, page: Page, readings: list[Reading]) -> list[Event]:
+    def _restarts(self, page: Page, readings: list[MemoryReading]) -> list[Event]:
         if not readings:
             return []
         at = readings[-1].at
@@ -220,10 +230,10 @@ class MemoryWatch:
 
 def _of_recent(
     one: AllocatorReading, newest_ns: int, now: float, *, limit: int | None
-) -> Reading:
+) -> MemoryReading:
     """One of those on the page, the newest of which is of now; ``limit``: where training
     itself knows of none."""
-    return Reading(
+    return MemoryReading(
         at=now - (newest_ns - one.ns) / 1e9,
         step=one.step,
         in_use=one.in_use,
@@ -234,9 +244,9 @@ def _of_recent(
     )
 
 
-def _of_page(page: Page, now: float) -> Reading:
+def _of_page(page: Page, now: float) -> MemoryReading:
     """The newest alone."""
-    return Reading(
+    return MemoryReading(
         at=now,
         step=page.memory_step or page.step or 0,
         in_use=page.memory_in_use_bytes,

@@ -10,7 +10,7 @@ from supervisor.core.memory.bfc_map import MemoryMap, decode_dump, figures_of
 from supervisor.core.memory.figures import MemoryFigures, complete
 from supervisor.host.telemetry.allocator_dump import MAX_DUMP_BYTES, read_first_map
 from supervisor.wire.files import read_json
-from supervisor.wire.memory_answer import Answer
+from supervisor.wire.memory_answer import MemoryAnswer
 from supervisor.wire.page import MemorySource, Page, read_page
 from supervisor.wire.paths import AttemptPaths
 
@@ -31,10 +31,10 @@ class MemoryReport:
     largest_allocatable_bytes: int | None
     """The largest tensor that would fit."""
     memory_map: MemoryMap | None
-    answer: Answer | None
+    answer: MemoryAnswer | None
 
 
-def ask(files: AttemptPaths, *, seconds: float) -> Answer | None:
+def ask(files: AttemptPaths, *, seconds: float) -> MemoryAnswer | None:
     """Ask a living attempt; None: it did not get to a step boundary in ``seconds``.
 
     Raises OSError where its directory may not be written to.
@@ -53,21 +53,23 @@ def _request(path: Path) -> None:
     os.close(os.open(path, flags, 0o600))
 
 
-def _newer(files: AttemptPaths, before: Answer | None) -> Answer | None:
+def _newer(files: AttemptPaths, before: MemoryAnswer | None) -> MemoryAnswer | None:
     now = _answer(files)
     return now if now is not None and now != before else None
 
 
-def _until(ready: Callable[[], Answer | None], seconds: float) -> Answer | None:
+def _until(
+    ready: Callable[[], MemoryAnswer | None], seconds: float
+) -> MemoryAnswer | None:
     deadline = time.monotonic() + seconds
     while (found := ready()) is None and time.monotonic() < deadline:
         time.sleep(POLL_SECONDS)
     return found
 
 
-def _answer(files: AttemptPaths) -> Answer | None:
+def _answer(files: AttemptPaths) -> MemoryAnswer | None:
     value = read_json(files.memory_answer)
-    return None if value is None else Answer.from_json(value)
+    return None if value is None else MemoryAnswer.from_json(value)
 
 
 def _as_it_is(page: Page | None) -> Page | None:
@@ -77,7 +79,7 @@ def _as_it_is(page: Page | None) -> Page | None:
 def live_report(
     files: AttemptPaths,
     number: int,
-    answer: Answer,
+    answer: MemoryAnswer,
     *,
     beside: Callable[[Page | None], Page | None] = _as_it_is,
 ) -> MemoryReport:

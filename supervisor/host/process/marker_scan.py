@@ -104,7 +104,7 @@ class _Search:
         return asks[0] if time.monotonic() - asks[1] >= seconds else None
 
 
-class Environments:
+class MarkerScan:
     """Those of the processes of the machine; for one thread."""
 
     def __init__(

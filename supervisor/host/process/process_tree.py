@@ -13,7 +13,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from supervisor.host.process.marker_scan import Environments
+from supervisor.host.process.marker_scan import MarkerScan
 from supervisor.host.process.proc_files import PROC, Stat, stat
 
 FRESH_SECONDS = 1.0
@@ -25,10 +25,10 @@ PARTS = 12
 
 
 @dataclass(slots=True)
-class Population:
+class ProcessTree:
     """The processes of the machine; for any number of threads."""
 
-    environments: Environments = field(default_factory=Environments)
+    environments: MarkerScan = field(default_factory=MarkerScan)
     """For the loop's thread alone."""
     _parents: dict[int, int] = field(default_factory=dict[int, int])
     _children: dict[int, list[int]] = field(default_factory=dict[int, list[int]])

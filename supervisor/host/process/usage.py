@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from supervisor.core.metrics.machine_state import TreeUse
 from supervisor.host.process.cgroup import read_memory
 from supervisor.host.process.proc_files import PROC
-from supervisor.host.process.process_tree import Population
+from supervisor.host.process.process_tree import ProcessTree
 
 PROPORTIONAL_SECONDS = 60.0
 """From one look at proportional memory to the next, at least: the kernel walks every
@@ -73,12 +73,12 @@ class _Tree:
     proportional: Proportional | None = None
 
 
-class Trees:
+class UsageReader:
     """The processes of every run that is watched."""
 
-    def __init__(self, population: Population | None = None) -> None:
+    def __init__(self, population: ProcessTree | None = None) -> None:
         """``population``: where others ask for the processes of the machine, too."""
-        self._population = population or Population()
+        self._population = population or ProcessTree()
         self._trees: dict[str, _Tree] = {}
 
     def look(self, roots: Mapping[str, int], *, now: float) -> dict[str, TreeUse]:

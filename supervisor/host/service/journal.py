@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from supervisor.core.text.log_level import Level
-from supervisor.host.service.nonblocking_writer import Unhurried
+from supervisor.core.text.log_level import LogLevel
+from supervisor.host.service.nonblocking_writer import NonblockingWriter
 
 SOCKET = "/run/systemd/journal/socket"
 
@@ -28,7 +28,7 @@ def connected(environment: Mapping[str, str], descriptor: int = 2) -> bool:
     return environment.get("JOURNAL_STREAM") == f"{found.st_dev}:{found.st_ino}"
 
 
-def marked(text: str, level: Level, *, descriptor: int = 2) -> str:
+def marked(text: str, level: LogLevel, *, descriptor: int = 2) -> str:
     """``text`` for a person, each line with its level where the journal reads what is
     written to ``descriptor``."""
     if not connected(os.environ, descriptor):
@@ -42,11 +42,11 @@ class Journal:
 
     native: bool = field(default_factory=lambda: connected(os.environ))
     address: str = SOCKET
-    plain: Unhurried = field(default_factory=lambda: Unhurried(2))
+    plain: NonblockingWriter = field(default_factory=lambda: NonblockingWriter(2))
     """Where lines go that do not go to the journal as datagrams."""
 
     def say(
-        self, text: str, /, *, job: str | None = None, level: Level = Level.INFO
+        self, text: str, /, *, job: str | None = None, level: LogLevel = LogLevel.INFO
     ) -> None:
         """One line, about a job or about the daemon."""
         line = " ".join(text.split())[:4000]
@@ -56,11 +56,13 @@ class Journal:
             with contextlib.suppress(OSError):
                 self.plain.write(marked(f"{stamp} {about}{line}", level) + "\n")
 
-    def say_of(self, job: str, text: str, /, *, level: Level = Level.INFO) -> None:
+    def say_of(
+        self, job: str, text: str, /, *, level: LogLevel = LogLevel.INFO
+    ) -> None:
         """One line about a job."""
         self.say(text, job=job, level=level)
 
-    def _send(self, line: str, job: str | None, level: Level) -> bool:
+    def _send(self, line: str, job: str | None, level: LogLevel) -> bool:
         about = "" if job is None else f"{job}: "
         fields = {
             "MESSAGE": f"{about}{line}",

@@ -21,7 +21,7 @@ def left_out() -> str:
     return f"({GAP})"
 
 
-class Unhurried:
+class NonblockingWriter:
     """Writes to ``descriptor`` what is taken there at once; the rest with the next
     words, or with ``finish``. Of more than ``most`` bytes the oldest lines are left out,
     and ``gap`` says so in their place."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Notifier:
+class SdNotifier:
     """Sends to ``address``; empty: nobody listens, and nothing is sent."""
 
     address: str = ""
@@ -15,7 +15,7 @@ class Notifier:
     """How often systemd wants to hear of us at least; None: it does not."""
 
     @classmethod
-    def of(cls, environment: MutableMapping[str, str]) -> "Notifier":
+    def of(cls, environment: MutableMapping[str, str]) -> "SdNotifier":
         """As systemd tells its services, if it started us. It is taken out of the
         environment: what we start must not speak in our name."""
         ours = environment.pop("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())

@@ -10,7 +10,7 @@ import socketserver
 import threading
 
 
-class Attending:
+class ServerThread:
     """Lets ``server`` handle whoever comes, until ``close``."""
 
     def __init__(self, server: socketserver.TCPServer, *, name: str) -> None:

@@ -6,10 +6,15 @@ from typing import Any, cast
 
 from supervisor.core.diagnosis.evidence import NonFinite
 from supervisor.core.jobs.job_status import SnapshotPlan
-from supervisor.core.jobs.snapshot_stats import NO_SNAPSHOTS, Taken, Tiers
+from supervisor.core.jobs.snapshot_stats import NO_SNAPSHOTS, SnapshotStats, Taken
 from supervisor.core.jobs.snapshot_stats import fold as fold_tiers
-from supervisor.core.lifecycle.events import Event, Learned, SnapshotFailed, Told
-from supervisor.wire.event_file import NO_ROOM, EventReader, Kind, Record
+from supervisor.core.lifecycle.events import (
+    Event,
+    NoticeReceived,
+    ProgressReported,
+    SnapshotFailed,
+)
+from supervisor.wire.event_file import NO_ROOM, EventReader, Record, RecordKind
 from supervisor.wire.manifest import DURABLE, MEMORY
 from supervisor.wire.page import Page, PageReader
 from supervisor.wire.paths import AttemptPaths
@@ -30,7 +35,7 @@ class AttemptView:
     """Why bits are not promised."""
     snapshot_plan: SnapshotPlan | None = None
     non_finite: NonFinite | None = None
-    tiers: Tiers = NO_SNAPSHOTS
+    tiers: SnapshotStats = NO_SNAPSHOTS
 
 
 def _integer(record: Record, name: str) -> int | None:
@@ -77,7 +82,7 @@ def fold(view: AttemptView, records: Sequence[Record]) -> AttemptView:
     return replace(view, **changes) if changes else view
 
 
-_TAKEN = frozenset({Kind.SNAPSHOT, Kind.SNAPSHOT_FAILED})
+_TAKEN = frozenset({RecordKind.SNAPSHOT, RecordKind.SNAPSHOT_FAILED})
 MOST_AT_ONCE = 1_000_000
 """Snapshots one record may stand for: who says more was not asked by us."""
 
@@ -89,43 +94,43 @@ def _taken(record: Record) -> Taken:
         size_bytes=_integer(record, "bytes"),
         seconds=_seconds(record, "seconds"),
         stall_seconds=_seconds(record, "stall_seconds"),
-        failed=record.kind == Kind.SNAPSHOT_FAILED,
+        failed=record.kind == RecordKind.SNAPSHOT_FAILED,
         count=min(max(_integer(record, "snapshots") or 1, 1), MOST_AT_ONCE),
     )
 
 
 _FOLDS: Mapping[str, Callable[[Record], dict[str, Any]]] = {
-    Kind.FIT_BEGAN: lambda _: {"in_fit": True},
-    Kind.FIT_ENDED: lambda _: {"in_fit": False},
-    Kind.RESTORED: lambda r: {"restored_step": _integer(r, "step")},
-    Kind.FIRST_STEP: lambda r: {"first_step": _integer(r, "step")},
-    Kind.FINISHED: lambda r: {"exit_code": _integer(r, "exit_code")},
-    Kind.DRAINED: lambda _: {"drained": True},
-    Kind.REFUSED: lambda r: {"refused": _text(r, "sentence")},
-    Kind.NON_FINITE: lambda r: {"non_finite": _non_finite(r)},
-    Kind.SNAPSHOT_PLAN: lambda r: {"snapshot_plan": _plan(r)},
-    Kind.PROMISE: lambda r: {
+    RecordKind.FIT_BEGAN: lambda _: {"in_fit": True},
+    RecordKind.FIT_ENDED: lambda _: {"in_fit": False},
+    RecordKind.RESTORED: lambda r: {"restored_step": _integer(r, "step")},
+    RecordKind.FIRST_STEP: lambda r: {"first_step": _integer(r, "step")},
+    RecordKind.FINISHED: lambda r: {"exit_code": _integer(r, "exit_code")},
+    RecordKind.DRAINED: lambda _: {"drained": True},
+    RecordKind.REFUSED: lambda r: {"refused": _text(r, "sentence")},
+    RecordKind.NON_FINITE: lambda r: {"non_finite": _non_finite(r)},
+    RecordKind.SNAPSHOT_PLAN: lambda r: {"snapshot_plan": _plan(r)},
+    RecordKind.PROMISE: lambda r: {
         "promise": None if r.fields.get("bits") is not False else _text(r, "sentence")
     },
 }
 """What a record of each kind changes in the view; the others change nothing."""
 
 
-def learned(record: Record) -> Learned | None:
+def learned(record: Record) -> ProgressReported | None:
     """What the core should know of ``record``; None: nothing.
 
     Not of snapshots in memory: they come several times a second, each piece of news is
     written to the ledger, and both tiers are looked at when the attempt has ended.
     """
     names = _LESSONS.get(record.kind)
-    passing = record.kind == Kind.SNAPSHOT and record.fields.get("tier") == MEMORY
+    passing = record.kind == RecordKind.SNAPSHOT and record.fields.get("tier") == MEMORY
     if names is None or passing:
         return None
     known: dict[str, Any] = {
         ours: _integer(record, theirs) for ours, theirs in names.items()
     }
     jit = record.fields.get("jit")
-    return Learned(
+    return ProgressReported(
         **known,
         jit=jit if isinstance(jit, bool) else None,
         measured=_text(record, "planned").startswith("measured"),
@@ -134,18 +139,18 @@ def learned(record: Record) -> Learned | None:
 
 
 _LESSONS: Mapping[str, Mapping[str, str]] = {
-    Kind.FIT_BEGAN: {"batch": "batch"},
-    Kind.RESTORED: {"restored_step": "step"},
-    Kind.FIRST_STEP: {"first_step": "step"},
-    Kind.SNAPSHOT: {"snapshot_step": "step"},
-    Kind.PEAK: {
+    RecordKind.FIT_BEGAN: {"batch": "batch"},
+    RecordKind.RESTORED: {"restored_step": "step"},
+    RecordKind.FIRST_STEP: {"first_step": "step"},
+    RecordKind.SNAPSHOT: {"snapshot_step": "step"},
+    RecordKind.PEAK: {
         "slice_size": "slice_size",
         "peak_bytes": "peak_bytes",
         "limit_bytes": "limit_bytes",
     },
-    Kind.MICROBATCH: {"batch": "batch", "slices": "slices", "slice_size": "size"},
+    RecordKind.MICROBATCH: {"batch": "batch", "slices": "slices", "slice_size": "size"},
 }
-"""Which field of a record is which of ``Learned``."""
+"""Which field of a record is which of ``ProgressReported``."""
 
 
 UNPROMISED = "a bit-identical resume is not promised"
@@ -157,11 +162,11 @@ def heard(record: Record) -> list[Event]:
     if lesson is not None:
         return [lesson]
     match record.kind:
-        case Kind.NOTICE:
-            return [Told(_text(record, "sentence"))]
-        case Kind.PROMISE if record.fields.get("bits") is False:
-            return [Told(f"{UNPROMISED}: {_text(record, 'sentence')}")]
-        case Kind.SNAPSHOT_FAILED:
+        case RecordKind.NOTICE:
+            return [NoticeReceived(_text(record, "sentence"))]
+        case RecordKind.PROMISE if record.fields.get("bits") is False:
+            return [NoticeReceived(f"{UNPROMISED}: {_text(record, 'sentence')}")]
+        case RecordKind.SNAPSHOT_FAILED:
             return [_failed(record)]
         case _:
             return []

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from supervisor.core.diagnosis.log_scanner import LogFindings, LogScanner
-from supervisor.host.telemetry.log_retention import LogCap, next_data, punch
+from supervisor.host.telemetry.log_retention import LogRetention, next_data, punch
 from supervisor.host.telemetry.text_search import holds
 from supervisor.wire.files import open_regular
 
@@ -28,9 +28,9 @@ class LogFollower:
     given up in its middle (``log_retention``); a hole is passed over.
     """
 
-    def __init__(self, path: Path, *, cap: LogCap | None = None) -> None:
+    def __init__(self, path: Path, *, cap: LogRetention | None = None) -> None:
         self._path = path
-        self._cap = cap or LogCap()
+        self._cap = cap or LogRetention()
         self._punched_to = 0
         self._scanner = LogScanner(holds=holds)
         self._offset = 0

@@ -22,7 +22,7 @@ LEAST_TAIL = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogCap:
+class LogRetention:
     """How much of a log stays on disk, in bytes; each a multiple of ``PAGE``."""
 
     head: int = 32 * MIB
@@ -34,7 +34,7 @@ class LogCap:
     """A reader that lags by more goes on nearer to the end: the disk comes first."""
 
     @classmethod
-    def of(cls, *, head: int, tail: int) -> "LogCap":
+    def of(cls, *, head: int, tail: int) -> "LogRetention":
         """A cap with these parts, in bytes, rounded up to what can be punched."""
         kept = _whole_pages(max(tail, LEAST_TAIL))
         return cls(head=_whole_pages(head), tail=kept, slack=min(SLACK, kept))

@@ -25,7 +25,7 @@ from supervisor.daemon.composition import composed
 from supervisor.daemon.event_loop import Daemon
 from supervisor.daemon.launcher_factory import user_name
 from supervisor.host.control.control_server import Request, Response
-from supervisor.host.ledger.job_book import JobBook, Wanted
+from supervisor.host.ledger.job_book import JobBook, WantedState
 from supervisor.host.ledger.ledger import Ledger
 from supervisor.host.service.lock import acquire
 from supervisor.wire.directive import Directive
@@ -339,7 +339,7 @@ def test_what_a_daemon_that_is_gone_has_not_begun(mine: Path) -> None:
         book = JobBook(ledger)
         for name in ("old", "first", "second"):
             book.put(name, owner="alice", spec={}, source=None, now=1.0)
-        book.want("second", Wanted.STOP)
+        book.want("second", WantedState.STOP)
     shown = [(one["job"], one["state"], one["attempt"]) for one in told("status")]
     assert shown == [
         ("old", "interrupted", 0), ("first", "queued", 0), ("second", "drained", 0)

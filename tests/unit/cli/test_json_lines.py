@@ -12,7 +12,7 @@ from supervisor.cli.commands.logs_command import MOST_OF_A_LINE, Lines
 from supervisor.cli.console import LastingConsole
 from supervisor.cli.json_lines import JsonView
 from supervisor.core.jobs.job_status import JobState, JobStatus
-from supervisor.core.text.log_level import Level
+from supervisor.core.text.log_level import LogLevel
 from tests.support.command import Trainwarden
 
 
@@ -57,7 +57,7 @@ def test_a_run_as_lines() -> None:
     running = JobStatus(job="digits", state=JobState.RUNNING, attempt=1, step=1)
     text = "[bold]:ok: a\tb\n" + "long " * 50
     with JsonView(LastingConsole(file=out, force_terminal=True)) as view:
-        view.say(text, level=Level.WARNING)
+        view.say(text, level=LogLevel.WARNING)
         view.show(running)
         view.show(replace(running, step=2))
         view.show(replace(running, attempt=2))

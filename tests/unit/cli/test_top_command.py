@@ -2,7 +2,7 @@
 
 from rich.console import Console
 
-from supervisor.cli.commands.top_command import KEPT, History, sparkline, table_of
+from supervisor.cli.commands.top_command import KEPT, RecentSamples, sparkline, table_of
 
 
 def test_sparklines() -> None:
@@ -24,7 +24,7 @@ def test_a_table_of_jobs() -> None:
     box = {
         "jobs": [running, queued], "gpus": gpus, "paused_by": "root", "launcher": "l",
     }  # fmt: skip
-    history = History()
+    history = RecentSamples()
     console = Console(width=120, record=True)
     for _ in range(KEPT + 5):
         table_of(box, history)

@@ -16,13 +16,13 @@ from supervisor.core.jobs.authorization import Caller
 from supervisor.core.jobs.config import build_config
 from supervisor.core.jobs.job_status import JobState
 from supervisor.core.jobs.spec import Spec
-from supervisor.core.memory.forecast import Watch
-from supervisor.daemon.api_service import Choice
+from supervisor.core.memory.forecast import MemoryTrends
+from supervisor.daemon.api_service import StartOptions
 from supervisor.daemon.composition import composed
 from supervisor.daemon.event_loop import Daemon
 from supervisor.daemon.launcher_factory import user_name
-from supervisor.daemon.managed_job import BoxError, Entry
-from supervisor.host.exporter.machine_monitor import Observer
+from supervisor.daemon.managed_job import ManagedJob, SchedulerError
+from supervisor.host.exporter.machine_monitor import MachineMonitor
 from supervisor.host.launch.launcher import LaunchError
 from supervisor.host.ledger.ledger import LedgerError
 from supervisor.runtime.attempt_monitor import CALM_SECONDS, TICK_SECONDS
@@ -140,7 +140,7 @@ def me() -> Caller:
     return Caller(uid=os.geteuid(), name=user_name(os.geteuid()))
 
 
-def submit(daemon: Daemon, name: str = "job", **tables: Any) -> Entry:
+def submit(daemon: Daemon, name: str = "job", **tables: Any) -> ManagedJob:
     """A new job."""
     spec = {"script": "/nowhere/train.py", "name": name, **tables}
     return daemon.desk.submit(me(), spec)
@@ -222,7 +222,7 @@ def test_runs_are_looked_at_when_it_is_time(
     """A turn for somebody else's sake leaves them alone; those whose time comes soon
     share one; who has news is looked at at once."""
 
-    def settled(_watch: Watch, _part: float) -> bool:
+    def settled(_watch: MemoryTrends, _part: float) -> bool:
         return True
 
     life = Life(directory=tmp_path, fate=Fate(looks=10**9))
@@ -230,7 +230,7 @@ def test_runs_are_looked_at_when_it_is_time(
         submit(daemon, "a")
         submit(daemon, "b")
         made = life.launchers[0].made
-        monkeypatch.setattr(Watch, "settled", settled)
+        monkeypatch.setattr(MemoryTrends, "settled", settled)
         life.until(daemon, lambda: [one.looked > 1 for one in made] == [True, True])
         monkeypatch.setattr(
             QuickAttempt, "descriptor", property(lambda one: 10_000 + made.index(one))
@@ -265,10 +265,10 @@ def test_gpus_by_their_indices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     """They are the same as by their UUIDs, and are given by those."""
     readings = (GpuReading(uuid="GPU-a", index=0), GpuReading(uuid="GPU-b", index=1))
 
-    def read(_observer: Observer) -> tuple[GpuReading, ...]:
+    def read(_observer: MachineMonitor) -> tuple[GpuReading, ...]:
         return readings
 
-    monkeypatch.setattr(Observer, "readings", read)
+    monkeypatch.setattr(MachineMonitor, "readings", read)
     life = Life(directory=tmp_path, fate=Fate(looks=10**9))
     with life.daemon() as daemon:
         first = submit(daemon, "first", gpus=[1, "GPU-b"])
@@ -297,10 +297,10 @@ def test_a_run_that_cannot_be_taken_up_keeps_its_gpu(tmp_path: Path) -> None:
         assert first.status().state is JobState.INTERRUPTED
         assert "cannot be looked after, tried again" in first.status().message
         assert (first.gpus, second.gpus) == (("GPU-a",), ())
-        with pytest.raises(BoxError, match="job runs"):
+        with pytest.raises(SchedulerError, match="job runs"):
             submit(daemon)
-        with pytest.raises(BoxError, match="runs already"):
-            daemon.desk.start(me(), "job", Choice())
+        with pytest.raises(SchedulerError, match="runs already"):
+            daemon.desk.start(me(), "job", StartOptions())
         StatePaths(tmp_path / "state").lock("job").rmdir()
         life.until(daemon, lambda: first.status().state is JobState.RUNNING)
         assert second.status().message == "wants 1 GPUs, 0 are free"
@@ -339,7 +339,9 @@ def test_a_beginning_that_cannot_be_written_down(
 
         monkeypatch.setattr(daemon.box.book, "begun", refuse)
         entry = daemon.desk.submit(
-            me(), {"script": "/x/train.py", "name": "job"}, choice=Choice(fresh=True)
+            me(),
+            {"script": "/x/train.py", "name": "job"},
+            choice=StartOptions(fresh=True),
         )
         life.until(daemon, lambda: entry.tries > 3)
         assert life.launchers[0].given == []
@@ -398,7 +400,7 @@ def test_a_start_that_waits_is_not_forgotten_with_the_daemon(tmp_path: Path) -> 
         entries = [submit(daemon, name) for name in ("one", "two")]
         life.until(daemon, lambda: all(entry.over for entry in entries))
         daemon.desk.pause(me(), paused=True)
-        daemon.desk.start(me(), "one", Choice(fresh=True))
+        daemon.desk.start(me(), "one", StartOptions(fresh=True))
         submit(daemon, "two")
     with life.daemon() as daemon:
         waiting = {name: entry.waits for name, entry in daemon.box.entries.items()}

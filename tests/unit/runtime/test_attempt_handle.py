@@ -9,24 +9,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from supervisor.core.jobs.spec import build_spec
-from supervisor.core.lifecycle.events import Looked
+from supervisor.core.lifecycle.events import HealthSampled
 from supervisor.host.gpu.gpu_access import NOBODY_ASKS
 from supervisor.host.launch.direct import DirectAttempt, DirectLauncher
 from supervisor.host.launch.launcher import boot_id
-from supervisor.host.launch.leftovers import Remains
+from supervisor.host.launch.leftovers import Leftovers
 from supervisor.host.ledger.ledger import Ledger
 from supervisor.host.process.child_process import Neighbour
-from supervisor.host.process.process_tree import Population
+from supervisor.host.process.process_tree import ProcessTree
 from supervisor.host.service.clock import Clock
-from supervisor.host.telemetry.log_retention import LogCap
-from supervisor.runtime.attempt_handle import Watch
+from supervisor.host.telemetry.log_retention import LogRetention
+from supervisor.runtime.attempt_handle import AttemptHandle
 from supervisor.runtime.attempt_monitor import (
     CALM_SECONDS,
     ENDING_SECONDS,
     SHOWN_SECONDS,
     STARTING_SECONDS,
     TICK_SECONDS,
-    Following,
+    AttemptMonitor,
     shared,
 )
 from supervisor.wire.files import write_json
@@ -41,12 +41,12 @@ def attempt_in(paths: AttemptPaths) -> DirectAttempt:
     return DirectAttempt(files=paths, shim=Neighbour.of(os.getpid()))
 
 
-def watch_in(directory: Path) -> Watch:
+def watch_in(directory: Path) -> AttemptHandle:
     """Of an attempt there."""
-    return Watch.over(attempt_in(AttemptPaths(directory)), cap=LogCap())
+    return AttemptHandle.over(attempt_in(AttemptPaths(directory)), cap=LogRetention())
 
 
-def following_of(paths: RunPaths, ledger: Ledger) -> Following:
+def following_of(paths: RunPaths, ledger: Ledger) -> AttemptMonitor:
     """Who follows the attempts of a run there."""
     row = ledger.begin_run(
         run_id="a-1",
@@ -57,8 +57,8 @@ def following_of(paths: RunPaths, ledger: Ledger) -> Following:
         spec={"script": "train.py"},
         now=1.0,
     )
-    return Following(
-        population=Population(),
+    return AttemptMonitor(
+        population=ProcessTree(),
         row=row,
         spec=build_spec(row.spec),
         paths=paths,
@@ -131,8 +131,8 @@ def test_what_it_writes_to_its_log_is_seen(tmp_path: Path) -> None:
         if text is not None:
             watch.attempt.paths.output.write_text(text)
         watch.read_log(now=1.0)
-        looked, *_ = watch.look(now=1.0, remains=Remains(run_id="test-watching"))
-        assert isinstance(looked, Looked)
+        looked, *_ = watch.look(now=1.0, remains=Leftovers(run_id="test-watching"))
+        assert isinstance(looked, HealthSampled)
         told.append(looked.look.output_bytes)
     watch.attempt.close()
     assert told == [None, 7, 14]
@@ -147,7 +147,7 @@ def test_the_shim_is_no_process_of_training(tmp_path: Path) -> None:
             "started_ticks": 1, "boot_id": boot_id(),
         }  # fmt: skip
         write_json(tmp_path / "shimmed.json", record)
-        remains, watch = Remains(run_id="test-watching"), watch_in(tmp_path)
+        remains, watch = Leftovers(run_id="test-watching"), watch_in(tmp_path)
         watch.look(now=1.0, remains=remains)
         watch.attempt.close()
     assert remains.pids >= {shim, training.pid}

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from supervisor.core.gpu.assignment import GpuReading
 from supervisor.core.jobs.spec import Spec
-from supervisor.core.remediation.microbatch_planner import Plan
-from supervisor.core.remediation.overrides import MIXED, Detour, Treatment
+from supervisor.core.remediation.microbatch_planner import MicrobatchPlan
+from supervisor.core.remediation.overrides import MIXED, LossRecovery, Overrides
 from supervisor.host.launch.launcher import environment
 from supervisor.runtime.directive_builder import make_directive
 from supervisor.wire.directive import Directive
@@ -16,8 +16,10 @@ GIB = 1 << 30
 BOX = tuple(
     GpuReading(uuid=f"GPU-{n}", index=n, total_bytes=(10 + n) * GIB) for n in range(3)
 )
-EVERYTHING = Treatment(
-    plan=Plan(slice_size=8, slices=4, calibrate=True, ceiling=16, because="x"),
+EVERYTHING = Overrides(
+    plan=MicrobatchPlan(
+        slice_size=8, slices=4, calibrate=True, ceiling=16, because="x"
+    ),
     async_allocator=True,
     growth=True,
     headroom=0.1,
@@ -26,13 +28,13 @@ EVERYTHING = Treatment(
     deterministic=True,
     precision=MIXED,
     avoid=("GPU-0",),
-    detour=Detour(restore_before_step=7, skip=(6, 9), rate_factor=0.5),
+    detour=LossRecovery(restore_before_step=7, skip=(6, 9), rate_factor=0.5),
 )
 
 
 def told(
     tmp_path: Path,
-    treatment: Treatment | None,
+    treatment: Overrides | None,
     *,
     gpus: tuple[GpuReading, ...] = BOX,
     quarantined: frozenset[str] = frozenset(),
@@ -54,7 +56,7 @@ def told(
 
 
 def variables(
-    tmp_path: Path, treatment: Treatment | None, **options: object
+    tmp_path: Path, treatment: Overrides | None, **options: object
 ) -> dict[str, str]:
     """The environment of such an attempt."""
     spec, directive = told(tmp_path, treatment, **options)  # type: ignore[arg-type]  # by name

@@ -12,7 +12,7 @@ from supervisor.core.diagnosis.driver_wait import WORD_SECONDS
 from supervisor.core.diagnosis.evidence import Evidence
 from supervisor.core.diagnosis.exit_status import record_of
 from supervisor.core.lifecycle.events import Exited
-from supervisor.host.exporter.machine_monitor import Observer, default_places
+from supervisor.host.exporter.machine_monitor import MachineMonitor, default_places
 from supervisor.host.gpu.gpu_access import NoDriverReporter
 from supervisor.runtime.pending_exit import PendingExit
 from tests.support.fake_nvml import GIB, FakeNvml
@@ -35,9 +35,9 @@ def nvml(library: Path, tmp_path: Path) -> FakeNvml:
 
 
 @pytest.fixture
-def observer(nvml: FakeNvml, tmp_path: Path) -> Iterator[Observer]:
+def observer(nvml: FakeNvml, tmp_path: Path) -> Iterator[MachineMonitor]:
     """An observer that has had its first reading."""
-    made = Observer(
+    made = MachineMonitor(
         places=default_places(tmp_path, None), gpus=None, environment=nvml.environment
     )
     made.start()
@@ -55,7 +55,9 @@ def until(ask: Callable[[], object]) -> object:
     return found
 
 
-def ending(observer: Observer, *pids: int, exited: Exited = ABORTED) -> PendingExit:
+def ending(
+    observer: MachineMonitor, *pids: int, exited: Exited = ABORTED
+) -> PendingExit:
     """An attempt that ends now."""
     return PendingExit(
         exited=exited,
@@ -66,7 +68,9 @@ def ending(observer: Observer, *pids: int, exited: Exited = ABORTED) -> PendingE
     )
 
 
-def test_what_the_driver_says_after_the_end(observer: Observer, nvml: FakeNvml) -> None:
+def test_what_the_driver_says_after_the_end(
+    observer: MachineMonitor, nvml: FakeNvml
+) -> None:
     """The GPU falls off the bus in the moment of the crash: that is the diagnosis, and
     the readings of the box are from after it."""
     over = ending(observer, OURS)
@@ -81,7 +85,7 @@ def test_what_the_driver_says_after_the_end(observer: Observer, nvml: FakeNvml) 
     assert (exited.last_step, exited.snapshot_step) == (9, 5)
 
 
-def test_a_gpu_that_was_lost_before(observer: Observer, nvml: FakeNvml) -> None:
+def test_a_gpu_that_was_lost_before(observer: MachineMonitor, nvml: FakeNvml) -> None:
     """What befell the attempt before is not held against the next one."""
     nvml.set({"0.lost": 1})
     until(observer.lost)
@@ -91,7 +95,7 @@ def test_a_gpu_that_was_lost_before(observer: Observer, nvml: FakeNvml) -> None:
     assert diagnose(exited.evidence).cause is Cause.NATIVE_CRASH
 
 
-def test_nothing_to_wait_for(observer: Observer) -> None:
+def test_nothing_to_wait_for(observer: MachineMonitor) -> None:
     """An attempt that never used a GPU, one that ended well, and one that nobody asks
     the driver for are decided at once."""
     without = ending(observer, OURS + 1)
@@ -104,7 +108,9 @@ def test_nothing_to_wait_for(observer: Observer) -> None:
     assert alone.known(now=0.0) == ABORTED
 
 
-def test_a_driver_that_does_not_answer(observer: Observer, nvml: FakeNvml) -> None:
+def test_a_driver_that_does_not_answer(
+    observer: MachineMonitor, nvml: FakeNvml
+) -> None:
     """A wedged driver holds the decision up for a bounded time only."""
     nvml.set({"hang.nvmlDeviceGetMemoryInfo_v2": 1})
     until(lambda: time.monotonic() - (observer.word(None, pids=()).begun or 0) > 2)
@@ -113,13 +119,15 @@ def test_a_driver_that_does_not_answer(observer: Observer, nvml: FakeNvml) -> No
     assert over.known(now=over.at + WORD_SECONDS) is not None
 
 
-def test_a_driver_that_lists_no_processes(observer: Observer, nvml: FakeNvml) -> None:
+def test_a_driver_that_lists_no_processes(
+    observer: MachineMonitor, nvml: FakeNvml
+) -> None:
     """Where the driver does not say who is on a GPU, it may be anybody's."""
     nvml.set({"error.nvmlDeviceGetComputeRunningProcesses": 999})
     assert not observer.word(None, pids={OURS + 1}).used
     nvml.gpus(3)
     nvml.set({"error.nvmlDeviceGetComputeRunningProcesses_v3": 999})
-    fresh = Observer(places={}, gpus=None, environment=nvml.environment)
+    fresh = MachineMonitor(places={}, gpus=None, environment=nvml.environment)
     fresh.start()
     try:
         until(fresh.readings)

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from supervisor.core.causes import Cause
-from supervisor.core.lifecycle.table import Run
+from supervisor.core.lifecycle.table import RunState
 from supervisor.core.remediation.history import AttemptHistory, History
 from supervisor.host.ledger.ledger import Ledger, RunRow
-from supervisor.runtime.run_recorder import SNAPSHOT_SECONDS, Recorder
+from supervisor.runtime.run_recorder import SNAPSHOT_SECONDS, RunRecorder
 from tests.support.lives import fresh
 from tests.support.long_life import WoundClock
 
@@ -25,7 +25,7 @@ class Written:
     clock: WoundClock = field(default_factory=WoundClock)
 
     def __post_init__(self) -> None:
-        self.recorder = Recorder(
+        self.recorder = RunRecorder(
             row=self.row, ledger=self.ledger, clock=self.clock, say=_silent
         )
         first = AttemptHistory(number=1, snapshot_step=10)
@@ -52,7 +52,7 @@ def _silent(*_: object, **__: object) -> None:
     """Nobody listens."""
 
 
-def _with(run: Run, attempt: AttemptHistory) -> Run:
+def _with(run: RunState, attempt: AttemptHistory) -> RunState:
     return replace(run, history=History(attempts=(attempt,)))
 
 

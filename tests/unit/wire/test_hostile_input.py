@@ -18,23 +18,23 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from supervisor.core.jobs.authorization import Caller, Rules
+from supervisor.core.jobs.authorization import AccessRules, Caller
 from supervisor.core.jobs.job_status import JobState, status_json
 from supervisor.core.jobs.spec import Problem, SpecError, build_spec, read_toml
 from supervisor.daemon.api.routes import ROUTES, answer
-from supervisor.daemon.api_service import Desk
-from supervisor.daemon.launcher_factory import Alone
-from supervisor.daemon.run_starter import Starter
-from supervisor.daemon.scheduler import Box
+from supervisor.daemon.api_service import ApiService
+from supervisor.daemon.launcher_factory import SingleUserFactory
+from supervisor.daemon.run_starter import RunStarter
+from supervisor.daemon.scheduler import Scheduler
 from supervisor.host.control.control_server import Request
-from supervisor.host.exporter.machine_monitor import Observer
+from supervisor.host.exporter.machine_monitor import MachineMonitor
 from supervisor.host.ledger.job_book import JobBook
 from supervisor.host.ledger.ledger import Ledger
 from supervisor.host.service.clock import Clock
 from supervisor.host.service.journal import Journal
 from supervisor.host.telemetry.attempt_telemetry import AttemptView, fold, learned
 from supervisor.runtime.status_builder import RunFacts, job_status
-from supervisor.wire.event_file import Kind, parse_line
+from supervisor.wire.event_file import RecordKind, parse_line
 from supervisor.wire.page import MAGIC, PAGE_BYTES, parse
 from supervisor.wire.paths import StatePaths
 
@@ -89,7 +89,7 @@ VALUES = st.recursive(
     max_leaves=20,
 )
 TABLES = st.dictionaries(NAMES | st.text(max_size=8), VALUES, max_size=10)
-KINDS = st.sampled_from([v for k, v in vars(Kind).items() if k.isupper()])
+KINDS = st.sampled_from([v for k, v in vars(RecordKind).items() if k.isupper()])
 
 
 def resident() -> int:
@@ -195,19 +195,21 @@ def _status(view: AttemptView, page: Any) -> Any:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
+def desk(tmp_path: Path) -> Iterator[ApiService]:
     """The desk of a box without jobs, whose user is nobody here."""
     with closing(Ledger(tmp_path / "ledger.sqlite")) as ledger:
-        starter = Starter(
+        starter = RunStarter(
             paths=StatePaths(tmp_path),
             ledger=ledger,
             clock=Clock(),
-            house=Alone(user="nobody-here"),
+            house=SingleUserFactory(user="nobody-here"),
             say=Journal().say_of,
-            observer=Observer(places={}, gpus=None),
+            observer=MachineMonitor(places={}, gpus=None),
         )
-        box = Box(book=JobBook(ledger), starter=starter, gpus=tuple, say=Journal().say)
-        yield Desk(box=box, rules=Rules(members="m", admins="a", own_uid=1))
+        box = Scheduler(
+            book=JobBook(ledger), starter=starter, gpus=tuple, say=Journal().say
+        )
+        yield ApiService(box=box, rules=AccessRules(members="m", admins="a", own_uid=1))
 
 
 CALLERS = st.sampled_from(
@@ -243,7 +245,7 @@ REQUESTS = st.builds(
 @many_rounds
 @often
 @given(REQUESTS)
-def test_requests(desk: Desk, asked: Request) -> None:
+def test_requests(desk: ApiService, asked: Request) -> None:
     """Every request gets an answer with a status of its kind; none gets a 500, and who
     is not a member gets a no."""
     response = answer(desk, asked)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from supervisor.wire.directive import Directive
-from supervisor.wire.event_file import EventReader, EventWriter, Kind, parse_line
+from supervisor.wire.event_file import EventReader, EventWriter, RecordKind, parse_line
 from supervisor.wire.files import read_json, write_atomically, write_json
 from supervisor.wire.manifest import Manifest
 from supervisor.wire.page import (
@@ -111,10 +111,10 @@ def test_a_descriptor_that_is_no_good_any_more(tmp_path: Path) -> None:
     page, events = PageWriter(tmp_path / "page"), EventWriter(tmp_path / "events")
     reader, poller = PageReader(tmp_path / "page"), EventReader(tmp_path / "events")
     page.set(step=1)
-    events.append(Kind.NOTICE, sentence="x")
+    events.append(RecordKind.NOTICE, sentence="x")
     assert reader.read() == Page(step=1)
     assert len(poller.poll()) == 1
-    events.append(Kind.NOTICE, sentence="y")
+    events.append(RecordKind.NOTICE, sentence="y")
     for held in (reader, poller):
         write_only = os.open(tmp_path / "other", os.O_WRONLY | os.O_CREAT)
         descriptor = held._file.descriptor()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
@@ -132,7 +132,7 @@ def test_a_descriptor_that_is_no_good_any_more(tmp_path: Path) -> None:
 def test_nothing_stays_open(tmp_path: Path) -> None:
     """Who forgets to give a file back leaves none behind."""
     PageWriter(tmp_path / "page")
-    EventWriter(tmp_path / "e").append(Kind.FIRST_STEP, step=1)
+    EventWriter(tmp_path / "e").append(RecordKind.FIRST_STEP, step=1)
     before = len(list(Path("/proc/self/fd").iterdir()))
     for _ in range(3):
         assert read_page(tmp_path / "page") is not None
@@ -145,12 +145,12 @@ def test_events_come_back_in_order(tmp_path: Path) -> None:
     """A reader gets each record once, whole lines only."""
     writer, reader = EventWriter(tmp_path / "e"), EventReader(tmp_path / "e")
     assert reader.poll() == []
-    writer.append(Kind.FIRST_STEP, step=1)
-    writer.append(Kind.SNAPSHOT, step=2, path=tmp_path)
+    writer.append(RecordKind.FIRST_STEP, step=1)
+    writer.append(RecordKind.SNAPSHOT, step=2, path=tmp_path)
     with (tmp_path / "e").open("ab") as file:
         file.write(b'{"kind": "half')
     first, second = reader.poll()
-    assert (first.kind, first.fields) == (Kind.FIRST_STEP, {"step": 1})
+    assert (first.kind, first.fields) == (RecordKind.FIRST_STEP, {"step": 1})
     assert second.fields["path"] == str(tmp_path)
     assert reader.poll() == []
     with (tmp_path / "e").open("ab") as file:
@@ -165,10 +165,10 @@ def test_a_line_without_end_is_skipped(tmp_path: Path) -> None:
     path.write_bytes(b"x" * (3 * 2**20))
     reader = EventReader(path)
     assert reader.poll() == []
-    EventWriter(path).append(Kind.NOTICE, sentence="later")
+    EventWriter(path).append(RecordKind.NOTICE, sentence="later")
     with path.open("ab") as file:
         file.write(b"\n")
-    EventWriter(path).append(Kind.NOTICE, sentence="and well")
+    EventWriter(path).append(RecordKind.NOTICE, sentence="and well")
     found = reader.poll() + reader.poll()
     assert [record.fields["sentence"] for record in found][-1:] == ["and well"]
 
@@ -185,7 +185,7 @@ def test_hostile_lines(line: bytes) -> None:
 
 def test_a_full_disk_loses_the_record_not_the_training() -> None:
     """Appending to a full device raises nothing."""
-    EventWriter(Path("/dev/full")).append(Kind.NOTICE, sentence="x")
+    EventWriter(Path("/dev/full")).append(RecordKind.NOTICE, sentence="x")
 
 
 def test_records_of_another_shape_are_none() -> None:

@@ -26,7 +26,12 @@ from trainers.backends.tensorflow.batch_ops import (
     uneven,
     values_of,
 )
-from trainers.backends.tensorflow.slice_loss import Rule, Rules, compare, predict
+from trainers.backends.tensorflow.slice_loss import (
+    LossRule,
+    LossRules,
+    compare,
+    predict,
+)
 
 SAMPLES = 12
 """How many samples go through the model: enough for three uneven slices."""
@@ -41,15 +46,17 @@ HALF_TOLERANCE = 2e-2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Findings:
+class EquivalenceFindings:
     """How to slice a model, and what that changes all the same."""
 
-    rules: Rules
+    rules: LossRules
     deviations: tuple[str, ...] = ()
     """Sentences; empty: exact up to float reassociation."""
 
 
-def examine(model: Any, batch: tuple[Any, Any, Any], *, samples: int) -> Findings:
+def examine(
+    model: Any, batch: tuple[Any, Any, Any], *, samples: int
+) -> EquivalenceFindings:
     """Try ``model`` on at most ``samples`` (2 or more) samples of ``batch``.
 
     ``batch`` is (x, y, sample weights), each a structure of tensors (n, …) or None.
@@ -61,7 +68,9 @@ def examine(model: Any, batch: tuple[Any, Any, Any], *, samples: int) -> Finding
         return _examine(model, batch, min(samples, SAMPLES))
 
 
-def _examine(model: Any, batch: tuple[Any, Any, Any], samples: int) -> Findings:
+def _examine(
+    model: Any, batch: tuple[Any, Any, Any], samples: int
+) -> EquivalenceFindings:
     x, y, weight = batch
     few = tensors(slicing.cut(x, 0, samples))
     spans = spans_of(min(samples, length(x)))
@@ -82,13 +91,13 @@ def _examine(model: Any, batch: tuple[Any, Any, Any], samples: int) -> Findings:
     _build_losses(model, (few, y, weight), whole)
     added_rules, odd = _added_rules(model, added, [two for _, two in parts], spans)
     loss, doubt = _loss_rule(model, (few, y, weight), whole, stirred=bool(stirred))
-    rules = Rules(
+    rules = LossRules(
         loss=loss,
         added=added_rules,
         metrics_whole=compat.own_compute_metrics(model)
         or _metrics_need_whole(model, y, weight, whole),
     )
-    return Findings(rules=rules, deviations=(*deviations, *odd, *doubt))
+    return EquivalenceFindings(rules=rules, deviations=(*deviations, *odd, *doubt))
 
 
 # --- layers ---
@@ -146,25 +155,25 @@ def _added_rules(
     whole: list[Any],
     parts: list[list[Any]],
     spans: Sequence[tuple[int, int]],
-) -> tuple[tuple[Rule, ...], list[str]]:
+) -> tuple[tuple[LossRule, ...], list[str]]:
     if compat.own_compute_loss(model):
         return (), []
     tolerance = ADDED_TOLERANCE.get(model.compute_dtype, HALF_TOLERANCE)
     rules, odd = [], []
     for at, total in enumerate(whole):
         rule = _rule_of(total, [part[at] for part in parts], spans, tolerance)
-        if rule is Rule.WHOLE:
+        if rule is LossRule.WHOLE:
             odd.append(
                 f"added loss {at + 1} of {len(whole)} (add_loss or a regulariser) is "
                 "neither a mean nor a sum over samples: it is averaged over slices"
             )
-        rules.append(Rule.MEAN if rule is Rule.WHOLE else rule)
+        rules.append(LossRule.MEAN if rule is LossRule.WHOLE else rule)
     return tuple(rules), odd
 
 
 def _loss_rule(
     model: Any, batch: tuple[Any, Any, Any], predictions: Any, *, stirred: bool
-) -> tuple[Rule, list[str]]:
+) -> tuple[LossRule, list[str]]:
     """How the loss of the batch follows from its slices; what stays inexact."""
     x, y, weight = batch
     if compat.own_compute_loss(model):
@@ -178,9 +187,9 @@ def _loss_rule(
     samples = length(predictions)
     loss = loss_of(0, samples)
     if loss is None:
-        return Rule.MEAN, []
+        return LossRule.MEAN, []
     if _data_dependent(model, predictions):
-        return Rule.WHOLE, []
+        return LossRule.WHOLE, []
     spans = spans_of(samples)
     parts = [loss_of(*span) for span in spans]
     return _rule_of(loss, parts, spans, LOSS_TOLERANCE), []
@@ -195,7 +204,7 @@ def _build_losses(model: Any, batch: tuple[Any, Any, Any], predictions: Any) -> 
 
 def _own_loss_rule(
     model: Any, x: Any, y: Any, weight: Any, *, stirred: bool
-) -> tuple[Rule, list[str]]:
+) -> tuple[LossRule, list[str]]:
     samples = length(x)
     spans = spans_of(samples)
     y, weight = (tensors(slicing.cut(one, 0, samples)) for one in (y, weight))
@@ -215,12 +224,12 @@ def _own_loss_rule(
     added = bool(model.losses)
     tolerance = ADDED_TOLERANCE.get(model.compute_dtype, HALF_TOLERANCE)
     rule = _rule_of(whole, [loss_of(*span) for span in spans], spans, tolerance)
-    if rule is Rule.WHOLE and (added or stirred):
+    if rule is LossRule.WHOLE and (added or stirred):
         odd.append(
             "the model's compute_loss is neither a mean nor a sum over samples: "
             "it is averaged over slices"
         )
-        rule = Rule.MEAN
+        rule = LossRule.MEAN
     return rule, odd
 
 
@@ -237,7 +246,7 @@ def _data_dependent(model: Any, predictions: Any) -> bool:
 
 def _rule_of(
     whole: Any, parts: list[Any], spans: Sequence[tuple[int, int]], tolerance: float
-) -> Rule:
+) -> LossRule:
     total = spans[-1][1]
     expected = float(whole)
     values = [float(part) for part in parts]
@@ -245,8 +254,8 @@ def _rule_of(
     mean = sum(share * value for share, value in zip(shares, values, strict=True))
     scale = max(abs(expected), *(abs(value) for value in values)) * tolerance
     if abs(expected - mean) <= scale or not np.isfinite(expected):
-        return Rule.MEAN
-    return Rule.SUM if abs(expected - sum(values)) <= scale else Rule.WHOLE
+        return LossRule.MEAN
+    return LossRule.SUM if abs(expected - sum(values)) <= scale else LossRule.WHOLE
 
 
 # --- metrics ---

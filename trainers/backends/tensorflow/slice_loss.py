@@ -7,7 +7,7 @@ from typing import Any
 from trainers.backends.tensorflow import compat
 
 
-class Rule(enum.StrEnum):
+class LossRule(enum.StrEnum):
     """How a term of the loss of the whole follows from those of its slices."""
 
     MEAN = "mean"
@@ -18,13 +18,13 @@ class Rule(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
+class LossRules:
     """What is exact for a model; found out by ``equivalence_check.examine``."""
 
-    loss: Rule = Rule.MEAN
+    loss: LossRule = LossRule.MEAN
     """The loss between targets and predictions (all of it, if ``compute_loss`` is the
     user's own)."""
-    added: tuple[Rule, ...] = ()
+    added: tuple[LossRule, ...] = ()
     """One a tensor of ``model.losses``: ``add_loss`` and regularisers. Never WHOLE."""
     metrics_whole: bool = False
     """Metrics need the predictions of the whole batch at once."""
@@ -32,7 +32,7 @@ class Rules:
     @property
     def two_pass(self) -> bool:
         """Whether the loss needs the predictions of the whole batch at once."""
-        return self.loss is Rule.WHOLE
+        return self.loss is LossRule.WHOLE
 
     @property
     def keep_predictions(self) -> bool:

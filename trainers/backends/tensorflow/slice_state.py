@@ -31,7 +31,7 @@ class Cuts:
         return x, y, weight, part
 
 
-class Kept:
+class StackedOutputs:
     """Predictions of all slices: tensors (and masks) put together at the end."""
 
     def __init__(self, first: Any | None, count: Any) -> None:

@@ -21,8 +21,18 @@ import keras
 import tensorflow as tf
 
 from trainers.backends.tensorflow import compat, float32_accumulation, slicing
-from trainers.backends.tensorflow.slice_loss import Rule, Rules, compare, predict
-from trainers.backends.tensorflow.slice_state import Cuts, Kept, Sums, differentiable
+from trainers.backends.tensorflow.slice_loss import (
+    LossRule,
+    LossRules,
+    compare,
+    predict,
+)
+from trainers.backends.tensorflow.slice_state import (
+    Cuts,
+    StackedOutputs,
+    Sums,
+    differentiable,
+)
 
 FLOAT16_OVERFLOW = 65520.0
 """Smallest magnitude that rounds to infinity in IEEE 754 binary16."""
@@ -37,8 +47,8 @@ class _Losses:
     """The loss of each output, for the logs; empty for a single output."""
 
 
-def _share(rule: Rule, part: Any) -> Any:
-    return part if rule is Rule.MEAN else tf.ones_like(part)
+def _share(rule: LossRule, part: Any) -> Any:
+    return part if rule is LossRule.MEAN else tf.ones_like(part)
 
 
 class SlicedStep:
@@ -50,7 +60,7 @@ class SlicedStep:
         *,
         size: tf.Variable,
         seen: tf.Variable,
-        rules: Rules,
+        rules: LossRules,
         wide_products: bool = True,
     ) -> None:
         """``size``: samples a slice, may change between steps; ``seen``: is set to
@@ -92,7 +102,7 @@ class SlicedStep:
 
         first = work(0)
         sums = Sums(first["gradients"], cuts.count)
-        kept = Kept(first["predictions"], cuts.count)
+        kept = StackedOutputs(first["predictions"], cuts.count)
 
         def body(index: Any, gradients: Any, losses: Any, arrays: Any) -> Any:
             result = work(index)
@@ -122,7 +132,7 @@ class SlicedStep:
     def _forward(self, cuts: Cuts) -> tuple[Any, Any]:
         """Predictions of the whole batch, and its added losses."""
         first = self._slice_predictions(*cuts.slice(0))
-        kept = Kept(first["predictions"], cuts.count)
+        kept = StackedOutputs(first["predictions"], cuts.count)
 
         def body(index: Any, added: Any, arrays: Any) -> Any:
             result = self._slice_predictions(*cuts.slice(index))

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from supervisor.core.gpu.assignment import (
-    GpuProcess,
+    GpuHolder,
     GpuReading,
     boards,
     by_uuid,
@@ -19,9 +19,9 @@ FIRST = GpuReading(
     uuid="GPU-a",
     index=0,
     total_bytes=1000,
-    processes=(GpuProcess(7, "python", 600), GpuProcess(8, "Xorg", 20)),
+    processes=(GpuHolder(7, "python", 600), GpuHolder(8, "Xorg", 20)),
 )
-SECOND = GpuReading(uuid="GPU-b", index=1, processes=(GpuProcess(9, "x", None),))
+SECOND = GpuReading(uuid="GPU-b", index=1, processes=(GpuHolder(9, "x", None),))
 BOX = (FIRST, SECOND)
 
 
@@ -60,7 +60,7 @@ def test_a_tenant_holds_a_notable_part() -> None:
 
 def test_who_of_ours_still_holds_memory() -> None:
     """By GPU, so that a gate can name both."""
-    assert holders(BOX, ours=[8]) == (("GPU-a", GpuProcess(8, "Xorg", 20)),)
+    assert holders(BOX, ours=[8]) == (("GPU-a", GpuHolder(8, "Xorg", 20)),)
 
 
 def test_what_is_left_after_quarantine() -> None:

@@ -14,13 +14,13 @@ from supervisor.core.gpu.probe_supervision import (
     Ended,
     Event,
     Heard,
-    Kill,
+    KillProbe,
     Limits,
     Mode,
-    Nothing,
-    Probe,
-    Say,
-    Start,
+    NoAnswer,
+    ProbeMessage,
+    ProbeSupervision,
+    StartProbe,
     Stuck,
     Tick,
     step,
@@ -33,7 +33,7 @@ LIMITS = Limits()
 class Told:
     """A probe, and everything that was done about it."""
 
-    probe: Probe = field(default_factory=Probe)
+    probe: ProbeSupervision = field(default_factory=ProbeSupervision)
     effects: list[Effect] = field(default_factory=list[Effect])
 
     def at(self, now: float, *events: Event) -> list[Effect]:
@@ -50,7 +50,7 @@ class Told:
 def told() -> Told:
     """A probe that was started at 0 and has answered at 1."""
     story = Told()
-    assert story.at(0.0, Tick()) == [Start()]
+    assert story.at(0.0, Tick()) == [StartProbe()]
     assert story.at(1.0, Heard()) == []
     return story
 
@@ -68,20 +68,20 @@ def test_the_first_sample_may_take_longer() -> None:
     story = Told()
     story.at(0.0, Tick())
     assert story.at(LIMITS.sample_seconds + 1, Tick()) == []
-    assert Kill() in story.at(LIMITS.first_seconds, Tick())
+    assert KillProbe() in story.at(LIMITS.first_seconds, Tick())
 
 
 def test_a_late_sample_costs_the_probe_its_life(told: Told) -> None:
     """It is killed, then replaced, and the gap is asked about."""
     late = 1 + LIMITS.sample_seconds
     say, kill = told.at(late, Tick())
-    assert isinstance(say, Say)
+    assert isinstance(say, ProbeMessage)
     assert not say.reboot
-    assert kill == Kill()
+    assert kill == KillProbe()
     assert told.probe.mode is Mode.ENDING
     assert told.at(late + 0.1, Tick(), Ended("it was killed")) == []
     assert told.probe.problem == "The GPU driver did not answer in time."
-    assert told.at(late + 0.1 + LIMITS.wait_seconds, Tick()) == [Start()]
+    assert told.at(late + 0.1 + LIMITS.wait_seconds, Tick()) == [StartProbe()]
     assert told.at(late + 2, Heard()) == [Backfill(1.0)]
     assert told.probe.problem == ""
 
@@ -90,7 +90,9 @@ def test_what_cannot_be_killed_is_not_replaced(told: Told) -> None:
     """In D state nothing is started, however long; a reboot is asked for once."""
     late = 1 + LIMITS.sample_seconds
     told.at(late, Tick())
-    assert told.at(late + LIMITS.kill_seconds, Tick()) == [Say(REBOOT, reboot=True)]
+    assert told.at(late + LIMITS.kill_seconds, Tick()) == [
+        ProbeMessage(REBOOT, reboot=True)
+    ]
     for hours in range(1, 100):
         assert told.at(late + 3600 * hours, Tick()) == []
     assert told.probe.mode is Mode.STUCK
@@ -101,25 +103,25 @@ def test_it_may_end_after_all(told: Told) -> None:
     """A driver that comes to itself is watched again."""
     told.at(11.0, Tick())
     told.at(16.0, Tick())
-    assert told.at(50.0, Ended("it was killed")) == [Say(AGAIN)]
+    assert told.at(50.0, Ended("it was killed")) == [ProbeMessage(AGAIN)]
     assert not told.probe.hangs
     assert told.probe.problem == "it was killed"
-    assert told.at(51.0, Tick()) == [Start()]
+    assert told.at(51.0, Tick()) == [StartProbe()]
 
 
 def test_whoever_keeps_it_tells_that_it_hangs(told: Told) -> None:
     """Said once, also when it is told again; a broken line to them proves nothing, and
     a sample does."""
-    assert told.at(5.0, Stuck()) == [Say(REBOOT, reboot=True)]
+    assert told.at(5.0, Stuck()) == [ProbeMessage(REBOOT, reboot=True)]
     assert told.at(3600.0, Stuck(), Tick()) == []
     assert told.at(3601.0, Ended("its service has ended.", seen=False)) == []
     assert told.probe.hangs
-    assert told.at(3602.0, Tick()) == [Start()]
+    assert told.at(3602.0, Tick()) == [StartProbe()]
     assert told.at(3603.0, Stuck(), Ended("again", seen=False)) == []
-    assert told.at(3610.0, Tick()) == [Start()]
+    assert told.at(3610.0, Tick()) == [StartProbe()]
     assert told.at(3611.0, Ended("nobody listens", seen=False)) == []
-    assert told.at(3620.0, Tick()) == [Start()]
-    assert told.at(3621.0, Heard()) == [Backfill(1.0), Say(AGAIN)]
+    assert told.at(3620.0, Tick()) == [StartProbe()]
+    assert told.at(3621.0, Heard()) == [Backfill(1.0), ProbeMessage(AGAIN)]
     assert (told.probe.hangs, told.probe.problem) == (False, "")
 
 
@@ -131,22 +133,24 @@ def test_replacements_come_later_and_later(told: Told) -> None:
         said += told.at(now, Ended("its exit status was 1."))
         waits.append(told.probe.deadline - now)
         now = told.probe.deadline
-        assert told.at(now, Tick()) == [Start()]
+        assert told.at(now, Tick()) == [StartProbe()]
     assert waits == [1, 2, 4, 8, 16, 32, 60, 60, 60]
-    assert said == [Say("The GPU probe ended: its exit status was 1.")]
+    assert said == [ProbeMessage("The GPU probe ended: its exit status was 1.")]
     told.at(now, Heard())
-    assert told.at(now, Ended("again")) == [Say("The GPU probe ended: again")]
+    assert told.at(now, Ended("again")) == [ProbeMessage("The GPU probe ended: again")]
     assert told.probe.deadline == now + 1
 
 
 def test_no_nvml_is_quiet() -> None:
     """It is not said, and asked again only now and then."""
     story = Told()
-    story.at(0.0, Tick(), Nothing("Driver Not Loaded"), Ended("its exit status was 0."))
+    story.at(
+        0.0, Tick(), NoAnswer("Driver Not Loaded"), Ended("its exit status was 0.")
+    )
     assert story.probe.mode is Mode.ABSENT
     assert story.at(LIMITS.absent_seconds - 1, Tick()) == []
-    assert story.effects == [Start()]
-    assert story.at(LIMITS.absent_seconds, Tick()) == [Start()]
+    assert story.effects == [StartProbe()]
+    assert story.at(LIMITS.absent_seconds, Tick()) == [StartProbe()]
 
 
 def test_a_late_line_is_still_a_sample(told: Told) -> None:
@@ -162,7 +166,7 @@ EVENTS = st.sampled_from(
     [
         Tick(),
         Heard(),
-        Nothing("none"),
+        NoAnswer("none"),
         Ended("gone"),
         Ended("cut", seen=False),
         Stuck(),
@@ -176,10 +180,10 @@ def test_never_two_at_once(events: list[tuple[Event, float]]) -> None:
     story, now, running = Told(), 0.0, False
     for event, passed in events:
         now += passed
-        if isinstance(event, Heard | Ended | Nothing | Stuck) and not running:
+        if isinstance(event, Heard | Ended | NoAnswer | Stuck) and not running:
             continue
-        if isinstance(event, Ended | Nothing):
+        if isinstance(event, Ended | NoAnswer):
             running = False
         for effect in story.at(now, event):
-            assert not (isinstance(effect, Start) and running)
-            running = running or isinstance(effect, Start)
+            assert not (isinstance(effect, StartProbe) and running)
+            running = running or isinstance(effect, StartProbe)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from supervisor.core.jobs.authorization import Caller, Deed, Rules
+from supervisor.core.jobs.authorization import AccessRules, Caller, Permission
 
-RULES = Rules(members="trainwarden", admins="trainwarden-admin", own_uid=990)
+RULES = AccessRules(members="trainwarden", admins="trainwarden-admin", own_uid=990)
 ALICE = Caller(uid=1000, name="alice", groups=frozenset({"alice", "trainwarden"}))
 BOSS = Caller(uid=1001, name="boss", groups=frozenset({"trainwarden-admin"}))
 ROOT = Caller(uid=0, name="root")
@@ -13,28 +13,28 @@ STRANGER = Caller(uid=1002, name="eve", groups=frozenset({"eve"}))
 
 
 @pytest.mark.parametrize("caller", [BOSS, ROOT, OURSELVES])
-@pytest.mark.parametrize("deed", Deed)
-def test_some_may_do_everything(caller: Caller, deed: Deed) -> None:
+@pytest.mark.parametrize("deed", Permission)
+def test_some_may_do_everything(caller: Caller, deed: Permission) -> None:
     """Root, the admin group, and the user that the daemon runs as."""
     assert RULES.why_not(caller, deed, owner="alice") is None
 
 
-@pytest.mark.parametrize("deed", Deed)
-def test_a_stranger_may_not_even_look(deed: Deed) -> None:
+@pytest.mark.parametrize("deed", Permission)
+def test_a_stranger_may_not_even_look(deed: Permission) -> None:
     """And is told which group would help."""
     assert RULES.why_not(STRANGER, deed) == "eve is not in the group trainwarden"
 
 
 def test_a_member_has_their_own_jobs() -> None:
     """And sees, but does not touch, those of others."""
-    assert RULES.why_not(ALICE, Deed.OWN, owner="alice") is None
-    assert RULES.why_not(ALICE, Deed.OWN) is None
-    assert RULES.why_not(ALICE, Deed.LOOK, owner="bob") is None
-    told = RULES.why_not(ALICE, Deed.OWN, owner="bob")
+    assert RULES.why_not(ALICE, Permission.OWN, owner="alice") is None
+    assert RULES.why_not(ALICE, Permission.OWN) is None
+    assert RULES.why_not(ALICE, Permission.LOOK, owner="bob") is None
+    told = RULES.why_not(ALICE, Permission.OWN, owner="bob")
     assert told == "the job belongs to bob, not to alice"
 
 
 def test_a_member_does_not_rule() -> None:
     """Pausing the box concerns everybody."""
-    told = RULES.why_not(ALICE, Deed.RULE)
+    told = RULES.why_not(ALICE, Permission.RULE)
     assert told == "only root and the group trainwarden-admin may do that"

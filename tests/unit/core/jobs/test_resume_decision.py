@@ -5,7 +5,7 @@ import pytest
 from supervisor.core.jobs.job_status import JobState
 from supervisor.core.jobs.resume_decision import (
     Earlier,
-    Start,
+    ResumeDecision,
     StartRefusedError,
     decide_modules,
     decide_start,
@@ -28,7 +28,7 @@ def earlier(
 
 def decide(
     before: Earlier | None, *, fresh: bool = False, accept: bool = False
-) -> Start:
+) -> ResumeDecision:
     """The decision for ``/a/train.py``."""
     return decide_start(
         before,
@@ -42,8 +42,8 @@ def decide(
 
 def test_a_new_name_and_a_finished_run_begin_anew() -> None:
     """``python train.py`` twice trains twice, and so does this."""
-    assert decide(None) is Start.FRESH
-    assert decide(earlier(JobState.FINISHED, script_hash="2")) is Start.FRESH
+    assert decide(None) is ResumeDecision.FRESH
+    assert decide(earlier(JobState.FINISHED, script_hash="2")) is ResumeDecision.FRESH
 
 
 @pytest.mark.parametrize(
@@ -51,12 +51,12 @@ def test_a_new_name_and_a_finished_run_begin_anew() -> None:
 )
 def test_an_unfinished_run_is_resumed(state: JobState) -> None:
     """The same command goes on where the last one stopped, however it stopped."""
-    assert decide(earlier(state)) is Start.RESUME
+    assert decide(earlier(state)) is ResumeDecision.RESUME
 
 
 def test_fresh_gives_the_old_run_up() -> None:
     """``--fresh`` never resumes."""
-    assert decide(earlier(), fresh=True) is Start.FRESH
+    assert decide(earlier(), fresh=True) is ResumeDecision.FRESH
 
 
 def test_a_name_belongs_to_one_script() -> None:
@@ -69,17 +69,17 @@ def test_a_changed_script_is_told_and_refused_unless_allowed() -> None:
     """Snapshots of one script are not silently continued by another."""
     with pytest.raises(StartRefusedError, match="--accept-changes"):
         decide(earlier(script_hash="2"))
-    assert decide(earlier(script_hash="2"), accept=True) is Start.RESUME
+    assert decide(earlier(script_hash="2"), accept=True) is ResumeDecision.RESUME
 
 
 def test_a_changed_script_without_a_snapshot_begins_anew() -> None:
     """A script that was mended before its first snapshot has nothing to contradict."""
-    assert decide(earlier(script_hash="2", has_snapshot=False)) is Start.FRESH
+    assert decide(earlier(script_hash="2", has_snapshot=False)) is ResumeDecision.FRESH
 
 
 def modules(
     before: Earlier | None,
-    start: Start = Start.RESUME,
+    start: ResumeDecision = ResumeDecision.RESUME,
     *,
     person: bool = True,
     accept: bool = False,
@@ -107,5 +107,5 @@ def test_modules_mended_before_the_first_snapshot_are_taken_up() -> None:
 
 def test_a_new_run_has_kept_no_modules() -> None:
     """It keeps those that it begins with."""
-    assert modules(None, Start.FRESH, accept=True) is Changed.AS_KEPT
-    assert modules(earlier(), Start.FRESH, accept=True) is Changed.AS_KEPT
+    assert modules(None, ResumeDecision.FRESH, accept=True) is Changed.AS_KEPT
+    assert modules(earlier(), ResumeDecision.FRESH, accept=True) is Changed.AS_KEPT

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from supervisor.core.causes import Cause
 from supervisor.core.jobs.job_status import JobState
 from supervisor.core.jobs.scheduling import (
-    Answer,
-    Start,
-    Waiting,
+    Assignments,
+    JobStart,
+    WaitingJob,
     assign,
     takes_another_turn,
 )
@@ -20,12 +20,12 @@ GPUS = tuple(f"GPU-{number}" for number in range(8))
 
 def wants(
     job: str, count: int | tuple[str, ...], *, turn: int = 0, priority: int = 0
-) -> Waiting:
+) -> WaitingJob:
     """A job of alice's."""
-    return Waiting(job=job, owner="alice", wants=count, turn=turn, priority=priority)
+    return WaitingJob(job=job, owner="alice", wants=count, turn=turn, priority=priority)
 
 
-def started(answer: Answer) -> dict[str, tuple[str, ...]]:
+def started(answer: Assignments) -> dict[str, tuple[str, ...]]:
     """Who starts on what."""
     return {start.job: start.gpus for start in answer.starts}
 
@@ -79,7 +79,7 @@ def test_named_gpus() -> None:
 def test_a_quota() -> None:
     """A user at their quota is passed over, and holds back nobody."""
     waiting = [wants("second", 1, turn=1), wants("ever", 3, turn=2)]
-    bobs = Waiting(job="bobs", owner="bob", wants=1, turn=3)
+    bobs = WaitingJob(job="bobs", owner="bob", wants=1, turn=3)
     taken = {"first": ("alice", GPUS[:2])}
     answer = assign([*waiting, bobs], usable=GPUS, taken=taken, quota=2)
     assert started(answer) == {"bobs": (GPUS[2],)}
@@ -92,7 +92,7 @@ def test_a_quota() -> None:
 def test_jobs_without_gpus_always_start() -> None:
     """They take nothing from anybody."""
     answer = assign([wants("cpu", 0)], usable=(), taken={})
-    assert answer.starts == (Start(job="cpu", gpus=()),)
+    assert answer.starts == (JobStart(job="cpu", gpus=()),)
 
 
 WISHES = st.one_of(
@@ -102,7 +102,7 @@ JOBS = st.lists(
     st.tuples(WISHES, st.sampled_from("abc"), st.integers(-1, 1)), max_size=30
 ).map(
     lambda rows: [
-        Waiting(job=f"j{n}", owner=owner, wants=wish, priority=priority, turn=n)
+        WaitingJob(job=f"j{n}", owner=owner, wants=wish, priority=priority, turn=n)
         for n, (wish, owner, priority) in enumerate(rows)
     ]
 )
@@ -112,7 +112,7 @@ QUOTA = st.none() | st.integers(0, 8)
 
 @given(JOBS, USABLE, QUOTA)
 def test_never_two_jobs_on_a_gpu(
-    jobs: list[Waiting], usable: list[str], quota: int | None
+    jobs: list[WaitingJob], usable: list[str], quota: int | None
 ) -> None:
     """And none that is out of service, in every round until all have run."""
     waiting, taken = list(jobs), dict[str, tuple[str, tuple[str, ...]]]()
@@ -136,7 +136,7 @@ def test_never_two_jobs_on_a_gpu(
 
 @given(JOBS, USABLE, QUOTA)
 def test_none_starves(
-    jobs: list[Waiting], usable: list[str], quota: int | None
+    jobs: list[WaitingJob], usable: list[str], quota: int | None
 ) -> None:
     """When what runs ends, everyone who could run on an empty box gets their turn,
     however many others keep coming behind them."""
@@ -144,7 +144,9 @@ def test_none_starves(
     owners = {job.job: job.owner for job in jobs}
     ran: set[str] = set()
     for turn in range(1000, 1000 + 4 * len(jobs) + 8):
-        newcomer = Waiting(job=f"n{turn}", owner="n", wants=1, priority=-1, turn=turn)
+        newcomer = WaitingJob(
+            job=f"n{turn}", owner="n", wants=1, priority=-1, turn=turn
+        )
         everyone = [*waiting, newcomer]
         answer = assign(everyone, usable=usable, taken=taken, quota=quota)
         if taken:

@@ -7,7 +7,7 @@ from supervisor.core.gpu.probe_supervision import REBOOT
 from supervisor.core.jobs.job_status import JobState
 from supervisor.core.lifecycle.effects import RecordIncident
 from supervisor.core.lifecycle.events import DriverStuck
-from supervisor.core.lifecycle.table import Run, step
+from supervisor.core.lifecycle.table import RunState, step
 from supervisor.core.remediation.backoff import BackOff
 from supervisor.core.remediation.policy import Policy
 
@@ -17,7 +17,9 @@ POLICY = Policy(
     back_off=BackOff(first_seconds=1.0, most_seconds=300.0),
     allow_inexact=True,
 )
-RUNNING = Run(policy=POLICY, grace_seconds=120.0, attempt=4, state=JobState.RUNNING)
+RUNNING = RunState(
+    policy=POLICY, grace_seconds=120.0, attempt=4, state=JobState.RUNNING
+)
 
 
 def test_one_incident_an_attempt() -> None:
@@ -35,5 +37,5 @@ def test_one_incident_an_attempt() -> None:
 
 def test_between_attempts_it_waits() -> None:
     """Without an attempt there is nothing to write it down for."""
-    waiting = Run(policy=POLICY, grace_seconds=120.0, state=JobState.WAITING)
+    waiting = RunState(policy=POLICY, grace_seconds=120.0, state=JobState.WAITING)
     assert step(waiting, DriverStuck(REBOOT), now=1.0) == (waiting, ())

@@ -21,16 +21,16 @@ from supervisor.core.lifecycle.effects import (
     TakeStacks,
 )
 from supervisor.core.lifecycle.events import (
+    DeadlineExpired,
     DrainRequested,
     GateClear,
-    Looked,
+    HealthSampled,
     RestartDue,
     Spawned,
     StacksTaken,
-    TimeIsUp,
     Unkillable,
 )
-from supervisor.core.remediation.overrides import Treatment
+from supervisor.core.remediation.overrides import Overrides
 from tests.support.hanging import STILL, ended, fresh, happen, hung, running
 
 XID = "NVRM: Xid (PCI:0000:3b:00): 79, pid=7, GPU has fallen off the bus.\n"
@@ -56,16 +56,18 @@ def test_a_hang_shows_its_stacks_before_it_is_killed() -> None:
 def test_a_hang_whose_stacks_do_not_come_is_killed_all_the_same() -> None:
     """A process that hangs in the kernel shows nothing."""
     run, _ = hung()
-    run, effects = happen(run, TimeIsUp())
+    run, effects = happen(run, DeadlineExpired())
     assert [type(effect) for effect in effects] == [Kill]
-    run, effects = happen(run, TimeIsUp(), TimeIsUp())
+    run, effects = happen(run, DeadlineExpired(), DeadlineExpired())
     assert [type(effect) for effect in effects] == [Say, Kill, Kill]
 
 
 def test_detectors_start_fresh_with_each_attempt() -> None:
     """What hung is no measure for the next, and its clocks are at zero."""
     run, _ = hung()
-    run, effects = happen(run, StacksTaken(), ended(signal=9), TimeIsUp(), GateClear())
+    run, effects = happen(
+        run, StacksTaken(), ended(signal=9), DeadlineExpired(), GateClear()
+    )
     assert isinstance(effects[-1], Launch)
     assert run.liveness.stalled_for == 0.0
     assert run.liveness.looked_at is None
@@ -113,7 +115,7 @@ def test_a_planned_restart_is_no_failure() -> None:
     assert not [e for e in effects if isinstance(e, RecordIncident | End)]
     assert run.history.last is not None
     assert run.history.last.remedy is RemedyKind.RESTART
-    run, effects = happen(run, TimeIsUp(), GateClear(), now=56.0)
+    run, effects = happen(run, DeadlineExpired(), GateClear(), now=56.0)
     assert isinstance(effects[-1], Launch)
 
 
@@ -192,8 +194,8 @@ def test_a_planned_restart_that_came_to_nothing_is_the_last(
 ) -> None:
     """It spends no budget, so a run that simply needs the memory must not get another:
     it would restart for ever."""
-    leaky = fresh(treatment=Treatment(recycle_bytes=50))
-    run, _ = happen(running(leaky), Looked(STILL, 50))
+    leaky = fresh(treatment=Overrides(recycle_bytes=50))
+    run, _ = happen(running(leaky), HealthSampled(STILL, 50))
     over = replace(ended(code=75, drained=True), last_step=5 + steps)
     run, _ = happen(run, over)
     assert run.state is JobState.WAITING
@@ -202,10 +204,12 @@ def test_a_planned_restart_that_came_to_nothing_is_the_last(
 
 def test_a_leaking_attempt_is_recycled_once_it_trains() -> None:
     """Not before: a restart that brings nothing is none."""
-    leaky = fresh(treatment=Treatment(recycle_bytes=50))
-    run, effects = happen(running(leaky, restored=None), Looked(STILL, 60))
+    leaky = fresh(treatment=Overrides(recycle_bytes=50))
+    run, effects = happen(running(leaky, restored=None), HealthSampled(STILL, 60))
     assert run.state is JobState.RUNNING
-    run, effects = happen(running(leaky), Looked(STILL, 49), Looked(STILL, 50))
+    run, effects = happen(
+        running(leaky), HealthSampled(STILL, 49), HealthSampled(STILL, 50)
+    )
     assert run.state is JobState.DRAINING
     assert AskDrain() in effects
 
@@ -234,14 +238,14 @@ def test_a_process_that_sigkill_does_not_end_is_an_incident() -> None:
 def test_an_unkillable_worker_of_a_dead_attempt_is_told_at_the_gate() -> None:
     """Before any attempt of this supervisor there is no step to tell. The gate is asked
     again at once, and the next attempt ends for reasons of its own."""
-    run, effects = happen(fresh(), TimeIsUp(), Unkillable((7,), ("GPU-a",)))
+    run, effects = happen(fresh(), DeadlineExpired(), Unkillable((7,), ("GPU-a",)))
     assert run.state is JobState.WAITING
     assert run.deadline == 1.0
     assert run.quarantined == {"GPU-a"}
     (record,) = [e for e in effects if isinstance(e, RecordIncident)]
     assert record.failed_step is None
     assert record.remedy.kind is RemedyKind.GO_ON
-    run, _ = happen(run, TimeIsUp(), GateClear(), Spawned(8), ended(signal=11))
+    run, _ = happen(run, DeadlineExpired(), GateClear(), Spawned(8), ended(signal=11))
     assert run.history.last is not None
     assert run.history.last.cause is Cause.NATIVE_CRASH
 
@@ -256,6 +260,6 @@ def test_an_unkillable_worker_is_one_incident() -> None:
     evidence = replace(worker.evidence, exit=exit_record)
     run, effects = happen(run, replace(worker, evidence=evidence))
     assert [e for e in effects if isinstance(e, RecordIncident)]
-    run, effects = happen(run, TimeIsUp(), Unkillable((7,)))
+    run, effects = happen(run, DeadlineExpired(), Unkillable((7,)))
     assert not [e for e in effects if isinstance(e, RecordIncident)]
     assert run.deadline == 1.0

@@ -15,8 +15,8 @@ from supervisor.core.lifecycle.effects import AskDrain, RecordIncident, UpdateIn
 from supervisor.core.lifecycle.events import (
     DrainRequested,
     Exited,
-    Learned,
     MemoryHigh,
+    ProgressReported,
     RestartDue,
 )
 from supervisor.core.lifecycle.memory_incident import (
@@ -29,12 +29,12 @@ from supervisor.core.lifecycle.memory_incident import (
     sentence,
     warning,
 )
-from supervisor.core.lifecycle.run_state import Run
+from supervisor.core.lifecycle.run_state import RunState
 from supervisor.core.memory.figures import MemoryFigures
-from supervisor.core.memory.forecast import Forecast, Level, Resource
-from supervisor.core.memory.oom_analysis import Findings, autopsy_of
+from supervisor.core.memory.forecast import Forecast, MemoryLevel, Resource
+from supervisor.core.memory.oom_analysis import OomFindings, autopsy_of
 from supervisor.core.remediation.conditions import leaking
-from supervisor.core.remediation.escalation import Case
+from supervisor.core.remediation.escalation import FailureContext
 from supervisor.core.remediation.history import History
 from supervisor.core.remediation.overrides import NOTHING
 from tests.support.lives import POLICY, drained, happen, running
@@ -74,7 +74,7 @@ def test_a_sentence() -> None:
 
 def test_a_planned_restart_is_an_incident_and_no_failure() -> None:
     """Drained, recorded as planned, and started again at once with nothing spent."""
-    run, effects = running(Learned(first_step=1), DUE)
+    run, effects = running(ProgressReported(first_step=1), DUE)
     assert run.state is JobState.DRAINING
     assert [effect for effect in effects if isinstance(effect, AskDrain)]
     before = run.history.failures
@@ -99,7 +99,7 @@ def test_what_ran_out_before_starts_again_in_time(
 ) -> None:
     """The restart of a leak of main memory says what it averts, and when."""
     due = recycle(60 * 2**20, most=50 * 2**20, seconds=seconds)
-    _, effects = running(Learned(first_step=1), due, drained())
+    _, effects = running(ProgressReported(first_step=1), due, drained())
     (record,) = incidents(effects)
     assert record.happened is IncidentKind.PLANNED
     assert record.diagnosis.cause is Cause.HOST_OOM
@@ -113,9 +113,11 @@ def test_what_ran_out_before_starts_again_in_time(
 
 def test_what_became_of_it_is_followed() -> None:
     """The next attempt's first step tells that nothing was lost."""
-    run, _ = running(Learned(first_step=1), DUE, drained())
+    run, _ = running(ProgressReported(first_step=1), DUE, drained())
     run = replace(run, state=JobState.RUNNING, history=run.history.begun(2))
-    _, effects = happen(run, Learned(restored_step=12), Learned(first_step=13))
+    _, effects = happen(
+        run, ProgressReported(restored_step=12), ProgressReported(first_step=13)
+    )
     (*_, update) = [one for one in effects if isinstance(one, UpdateIncident)]
     assert (update.attempt, update.restored_step, update.lost_steps) == (1, 12, 0)
 
@@ -123,7 +125,7 @@ def test_what_became_of_it_is_followed() -> None:
 def test_too_late_is_a_failure() -> None:
     """It ran out of memory before it could save: that is told as what it was."""
     killed = Exited(evidence=Evidence(exit=None), last_step=9, snapshot_step=9)
-    run, effects = running(Learned(first_step=1), DUE, killed)
+    run, effects = running(ProgressReported(first_step=1), DUE, killed)
     (record,) = incidents(effects)
     assert record.happened is IncidentKind.ENDED
     assert run.averts is None
@@ -132,7 +134,7 @@ def test_too_late_is_a_failure() -> None:
 def test_a_person_who_asks_meanwhile_is_heard() -> None:
     """A drain during a planned restart ends the run, without an incident."""
     run, effects = running(
-        Learned(first_step=1), DUE, DrainRequested("SIGTERM"), drained()
+        ProgressReported(first_step=1), DUE, DrainRequested("SIGTERM"), drained()
     )
     assert run.state is JobState.DRAINED
     assert incidents(effects) == []
@@ -147,7 +149,7 @@ def test_a_person_who_asks_meanwhile_is_heard() -> None:
 )
 def test_a_warning_comes_once(resource: Resource, happened: IncidentKind) -> None:
     """The first of an attempt is an incident, and training goes on."""
-    high = MemoryHigh(resource, Level(used=95, capacity=100), 7)
+    high = MemoryHigh(resource, MemoryLevel(used=95, capacity=100), 7)
     run, effects = running(high, high)
     (record,) = incidents(effects)
     assert record.happened is happened
@@ -158,23 +160,23 @@ def test_a_warning_comes_once(resource: Resource, happened: IncidentKind) -> Non
 
 def test_blocks_are_no_level() -> None:
     """There is no warning about the largest block: it comes and goes."""
-    high = MemoryHigh(Resource.CONTIGUOUS, Level(used=95, capacity=100), 7)
+    high = MemoryHigh(Resource.CONTIGUOUS, MemoryLevel(used=95, capacity=100), 7)
     assert warning(high, attempt=1) is None
     run, effects = running(high)
     assert incidents(effects) == []
-    assert isinstance(run, Run)
+    assert isinstance(run, RunState)
 
 
 def test_a_leak_is_not_cured_by_slices() -> None:
     """Out of memory for a leak: a fresh process, the same batch."""
-    leak = Findings(forecasts=(FORECAST,))
+    leak = OomFindings(forecasts=(FORECAST,))
     figures = MemoryFigures(
         limit_bytes=600, in_use_bytes=590, requested_bytes=20, free_bytes=10
     )
     evidence = Evidence(exit=None, memory=leak, dump=figures, steps_done=9)
     autopsy = autopsy_of(Cause.DEVICE_OOM, figures, leak)
     diagnosis = Diagnosis(cause=Cause.DEVICE_OOM, because=(), autopsy=autopsy)
-    case = Case(
+    case = FailureContext(
         diagnosis=diagnosis, evidence=evidence, history=History(), treatment=NOTHING
     )
     assert leaking(case)

@@ -12,24 +12,24 @@ from supervisor.core.gpu.assignment import GpuReading
 from supervisor.core.jobs.job_status import JobState
 from supervisor.core.lifecycle.effects import Effect, Launch, Quarantine, RecordIncident
 from supervisor.core.lifecycle.events import (
+    DeadlineExpired,
     DrainRequested,
     Event,
     Exited,
     GateClear,
     GateHeld,
-    Learned,
-    Looked,
+    HealthSampled,
+    ProgressReported,
     RestartDue,
     Spawned,
     SpawnFailed,
     StacksTaken,
-    TimeIsUp,
     Unkillable,
 )
-from supervisor.core.lifecycle.table import TABLE, Run, step
+from supervisor.core.lifecycle.table import TABLE, RunState, step
 from supervisor.core.liveness.hang_detection import Look
 from supervisor.core.remediation.backoff import BackOff
-from supervisor.core.remediation.escalation import Allow, Terms
+from supervisor.core.remediation.escalation import Allow, RemedyPermissions
 from supervisor.core.remediation.policy import Policy
 from supervisor.wire.records import CrashReport, ExitRecord
 
@@ -92,7 +92,7 @@ def exited(end: End, *, done: int, snapshot: int | None) -> Exited:
 class World:
     """A run, the attempts that really live, and what was promised so far."""
 
-    run: Run
+    run: RunState
     alive: int = 0
     now: float = 0.0
     failed_slices: list[tuple[str | None, int]] = field(
@@ -136,16 +136,16 @@ class World:
             assert {gpu.uuid for gpu in GPUS} - bad or not self.quarantined
 
 
-def fresh(*, allowed: frozenset[Allow] = frozenset(), restarts: int = 3) -> Run:
+def fresh(*, allowed: frozenset[Allow] = frozenset(), restarts: int = 3) -> RunState:
     """A run that was just begun."""
     policy = Policy(
         run_id="r",
         without_progress=restarts,
         back_off=BackOff(first_seconds=1.0, most_seconds=60.0),
         allow_inexact=True,
-        terms=Terms(allowed=allowed),
+        terms=RemedyPermissions(allowed=allowed),
     )
-    return Run(policy=policy, grace_seconds=60.0)
+    return RunState(policy=policy, grace_seconds=60.0)
 
 
 ENDS = st.builds(End, kind=st.sampled_from(sorted(CRASHES)), gained=st.integers(0, 2))
@@ -155,12 +155,12 @@ ALLOWED = st.frozensets(st.sampled_from(list(Allow)))
 
 def live_through(world: World, end: End, *, snapshot: int | None) -> int | None:
     """One attempt from the gate to its end; the newest snapshot after it."""
-    world.happen(TimeIsUp())
+    world.happen(DeadlineExpired())
     world.happen(GateClear())
     world.happen(Spawned(1))
     plan = world.launched[-1].treatment.plan if world.launched else None
     size = BATCH if plan is None else plan.slice_size
-    learned = Learned(
+    learned = ProgressReported(
         batch=BATCH, slice_size=None if plan is None else size, limit_bytes=LIMIT,
         jit=False, restored_step=snapshot or 0,
     )  # fmt: skip
@@ -270,7 +270,7 @@ ANYTHING: st.SearchStrategy[Event] = st.one_of(
     st.builds(Spawned, st.integers(1, 99)),
     st.just(SpawnFailed("x")),
     st.builds(
-        Looked,
+        HealthSampled,
         st.builds(
             Look,
             heartbeat_ns=st.integers(0, 2),
@@ -284,7 +284,7 @@ ANYTHING: st.SearchStrategy[Event] = st.one_of(
     st.just(RestartDue("planned")),
     st.just(StacksTaken()),
     st.builds(Unkillable, st.just((7,)), st.sampled_from([(), ("GPU-0",)])),
-    st.just(TimeIsUp()),
+    st.just(DeadlineExpired()),
     st.just(GateClear()),
     st.just(GateHeld("pid 1")),
 )

@@ -11,16 +11,16 @@ from supervisor.core.diagnosis.result import RemedyKind
 from supervisor.core.jobs.job_status import JobState
 from supervisor.core.lifecycle.effects import Effect, RecordIncident, Say
 from supervisor.core.lifecycle.events import (
+    DeadlineExpired,
     DrainRequested,
     Event,
     GateClear,
+    NoticeReceived,
     SnapshotFailed,
     Spawned,
-    TimeIsUp,
-    Told,
 )
 from supervisor.core.lifecycle.snapshot_incident import incident_of
-from supervisor.core.lifecycle.table import Run, step
+from supervisor.core.lifecycle.table import RunState, step
 from supervisor.core.remediation.backoff import BackOff
 from supervisor.core.remediation.policy import Policy
 
@@ -31,7 +31,7 @@ BROKEN = replace(FULL, because="Input/output error", no_room=False)
 SMALL = replace(FULL, in_memory=True, because="two snapshots need 9 MiB")
 
 
-def running() -> Run:
+def running() -> RunState:
     """A run in its first attempt."""
     policy = Policy(
         run_id="r",
@@ -39,13 +39,13 @@ def running() -> Run:
         back_off=BackOff(first_seconds=1.0, most_seconds=60.0),
         allow_inexact=True,
     )
-    run = Run(policy=policy, grace_seconds=60.0)
-    for event in (TimeIsUp(), GateClear(), Spawned(7)):
+    run = RunState(policy=policy, grace_seconds=60.0)
+    for event in (DeadlineExpired(), GateClear(), Spawned(7)):
         run, _ = step(run, event, now=0.0)
     return run
 
 
-def happen(run: Run, *events: Event) -> tuple[Run, list[Effect]]:
+def happen(run: RunState, *events: Event) -> tuple[RunState, list[Effect]]:
     """``run`` after ``events``, and what is to be done."""
     effects: list[Effect] = []
     for event in events:
@@ -78,7 +78,9 @@ def test_the_next_attempt_has_its_own() -> None:
 
 def test_it_is_told_while_draining_too() -> None:
     """The last snapshot of all is the one that matters most."""
-    _, effects = happen(running(), DrainRequested("SIGTERM"), BROKEN, Told("so"))
+    _, effects = happen(
+        running(), DrainRequested("SIGTERM"), BROKEN, NoticeReceived("so")
+    )
     assert isinstance(effects[-2], RecordIncident)
     assert effects[-1] == Say("so")
 

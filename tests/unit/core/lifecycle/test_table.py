@@ -19,18 +19,18 @@ from supervisor.core.lifecycle.effects import (
     UpdateIncident,
 )
 from supervisor.core.lifecycle.events import (
+    DeadlineExpired,
     DrainRequested,
     GateClear,
     GateHeld,
-    Learned,
+    ProgressReported,
     RestartDue,
     Spawned,
     SpawnFailed,
-    TimeIsUp,
 )
 from supervisor.core.lifecycle.table import LAUNCHES, TABLE, diagram
 from supervisor.core.remediation.overrides import NOTHING
-from supervisor.core.text.log_level import Level
+from supervisor.core.text.log_level import LogLevel
 from tests.support.lives import (
     drained,
     finished,
@@ -54,7 +54,7 @@ def test_from_start_to_finish() -> None:
 def test_what_is_taken_over_is_not_started() -> None:
     """An attempt that an earlier supervisor started is told as what it is; also where
     it is to end."""
-    run, _ = happen(fresh(), TimeIsUp(), GateClear())
+    run, _ = happen(fresh(), DeadlineExpired(), GateClear())
     said = Say("attempt 1 still runs: taken over, pid 7")
     assert happen(run, Spawned(7, taken_over=True))[1] == [said]
     ending, _ = happen(run, DrainRequested("SIGTERM"))
@@ -66,7 +66,11 @@ def test_what_is_taken_over_is_not_started() -> None:
 def test_a_held_gate_is_looked_at_again_and_told_once() -> None:
     """While something is left of the last attempt no other starts."""
     run, effects = happen(
-        fresh(), TimeIsUp(), GateHeld("pid 5"), TimeIsUp(), GateHeld("pid 5")
+        fresh(),
+        DeadlineExpired(),
+        GateHeld("pid 5"),
+        DeadlineExpired(),
+        GateHeld("pid 5"),
     )
     assert run.state is JobState.WAITING
     assert run.deadline == 102.0  # the second look waits twice as long
@@ -76,13 +80,13 @@ def test_a_held_gate_is_looked_at_again_and_told_once() -> None:
 
 def test_a_crash_is_an_incident_and_another_attempt() -> None:
     """After a kill the same computation goes on, in a new attempt."""
-    run, effects = running(Learned(batch=32), killed())
+    run, effects = running(ProgressReported(batch=32), killed())
     assert run.state is JobState.WAITING
     incident = effects[-2]
     assert isinstance(incident, RecordIncident)
     assert (incident.attempt, incident.failed_step) == (1, 10)
     assert incident.remedy.kind is RemedyKind.RESTART
-    run, effects = happen(run, TimeIsUp(), GateClear())
+    run, effects = happen(run, DeadlineExpired(), GateClear())
     assert effects[-1] == Launch(number=2, treatment=NOTHING)
 
 
@@ -90,22 +94,34 @@ def test_an_incident_is_completed_by_the_next_attempt() -> None:
     """What was lost is known once the next attempt has restored and made a step."""
     run, _ = running(killed(last=10))
     run, effects = happen(
-        run, TimeIsUp(), GateClear(), Spawned(8), Learned(restored_step=8), now=103.0
+        run,
+        DeadlineExpired(),
+        GateClear(),
+        Spawned(8),
+        ProgressReported(restored_step=8),
+        now=103.0,
     )
     assert effects[-1] == UpdateIncident(attempt=1, restored_step=8, lost_steps=2)
-    run, effects = happen(run, Learned(batch=4), Learned(first_step=9), now=107.0)
+    run, effects = happen(
+        run, ProgressReported(batch=4), ProgressReported(first_step=9), now=107.0
+    )
     assert effects == [
         UpdateIncident(attempt=1, restored_step=8, lost_steps=2, downtime_seconds=7.0)
     ]
     assert run.open_incident is None
-    assert happen(run, Learned(first_step=10))[1] == []
+    assert happen(run, ProgressReported(first_step=10))[1] == []
 
 
 def test_without_a_snapshot_all_steps_are_lost() -> None:
     """An attempt that makes its first step without restoring began at zero."""
     run, _ = running(killed(last=10, snapshot=0))
     _, effects = happen(
-        run, TimeIsUp(), GateClear(), Spawned(8), Learned(first_step=1), now=101.0
+        run,
+        DeadlineExpired(),
+        GateClear(),
+        Spawned(8),
+        ProgressReported(first_step=1),
+        now=101.0,
     )
     update = effects[-1]
     assert isinstance(update, UpdateIncident)
@@ -116,7 +132,11 @@ def test_how_much_was_lost_can_stay_unknown() -> None:
     """Without a page nobody knows where the attempt was; no number is made up."""
     run, _ = running(killed(last=None))
     _, effects = happen(
-        run, TimeIsUp(), GateClear(), Spawned(8), Learned(deviations=("BatchNorm",))
+        run,
+        DeadlineExpired(),
+        GateClear(),
+        Spawned(8),
+        ProgressReported(deviations=("BatchNorm",)),
     )
     update = effects[-1]
     assert isinstance(update, UpdateIncident)
@@ -127,17 +147,17 @@ def test_how_much_was_lost_can_stay_unknown() -> None:
 def test_news_before_any_attempt_changes_nothing() -> None:
     """A run that adopts a dead attempt may hear of it before it has a history."""
     run = replace(fresh(), state=JobState.RUNNING)
-    assert happen(run, Learned(first_step=1, batch=3)) == (run, [])
+    assert happen(run, ProgressReported(first_step=1, batch=3)) == (run, [])
 
 
 def test_out_of_memory_leads_to_slices() -> None:
     """The batch stays; the slice shrinks below what failed."""
-    run, effects = running(Learned(batch=512), out_of_memory())
+    run, effects = running(ProgressReported(batch=512), out_of_memory())
     record = effects[-2]
     assert isinstance(record, RecordIncident)
     assert record.diagnosis.cause is Cause.DEVICE_OOM
     assert record.remedy.kind is RemedyKind.MICROBATCH
-    _, effects = happen(run, TimeIsUp(), GateClear())
+    _, effects = happen(run, DeadlineExpired(), GateClear())
     launch = effects[-1]
     assert isinstance(launch, Launch)
     assert launch.plan is not None
@@ -147,16 +167,16 @@ def test_out_of_memory_leads_to_slices() -> None:
 
 def test_what_was_measured_once_is_not_measured_again() -> None:
     """A kill after the slice was settled goes on with that slice at once."""
-    run, _ = running(Learned(batch=512), out_of_memory())
+    run, _ = running(ProgressReported(batch=512), out_of_memory())
     run, told = happen(
         run,
-        TimeIsUp(),
+        DeadlineExpired(),
         GateClear(),
         Spawned(2),
-        Learned(batch=512, slices=32, slice_size=16),
-        Learned(batch=512, slices=4, slice_size=128, measured=True),
+        ProgressReported(batch=512, slices=32, slice_size=16),
+        ProgressReported(batch=512, slices=4, slice_size=128, measured=True),
         killed(),
-        TimeIsUp(),
+        DeadlineExpired(),
     )
     assert UpdateIncident(attempt=1, slices=4) in told
     _, effects = happen(run, GateClear())
@@ -174,9 +194,9 @@ def test_draining() -> None:
     assert (run.state, run.deadline) == (JobState.DRAINING, 160.0)
     done, effects = happen(run, drained())
     assert (done.state, effects[-1]) == (JobState.DRAINED, End(75))
-    killing, effects = happen(run, TimeIsUp())
+    killing, effects = happen(run, DeadlineExpired())
     assert (killing.state, kinds(effects)) == (JobState.KILLING, [Kill])
-    killing, effects = happen(killing, TimeIsUp(), TimeIsUp())
+    killing, effects = happen(killing, DeadlineExpired(), DeadlineExpired())
     assert [type(effect) for effect in effects] == [Say, Kill, Kill]
     ended, effects = happen(killing, killed())
     assert (ended.state, effects[-1]) == (JobState.DRAINED, End(75))
@@ -217,7 +237,7 @@ def test_an_end_that_was_asked_for_is_an_incident_where_it_lost_something(
     last: int | None, saved: int | None, told: str | None
 ) -> None:
     """As where the time to save ran out; not where there was nothing to save yet."""
-    run, _ = running(DrainRequested("SIGTERM"), TimeIsUp())
+    run, _ = running(DrainRequested("SIGTERM"), DeadlineExpired())
     run, effects = happen(run, killed(last, saved))
     assert run.state is JobState.DRAINED
     assert told in {None, run.message}
@@ -240,7 +260,7 @@ def test_a_drain_between_attempts() -> None:
 
 def test_a_drain_while_an_attempt_is_being_started() -> None:
     """A request that comes too early is not forgotten."""
-    run, _ = happen(fresh(), TimeIsUp(), GateClear(), DrainRequested("SIGTERM"))
+    run, _ = happen(fresh(), DeadlineExpired(), GateClear(), DrainRequested("SIGTERM"))
     assert run.state is JobState.LAUNCHING
     run, effects = happen(run, Spawned(3))
     assert run.state is JobState.DRAINING
@@ -271,7 +291,7 @@ def test_a_launch_that_failed_is_tried_again_later_and_later() -> None:
     effects: list[Effect] = []
     while not run.state.ended:
         run, effects = happen(
-            run, TimeIsUp(), GateClear(), SpawnFailed("no memory"), now=now
+            run, DeadlineExpired(), GateClear(), SpawnFailed("no memory"), now=now
         )
         waits += [] if run.deadline is None else [run.deadline - now]
         now += waits[-1]
@@ -281,12 +301,12 @@ def test_a_launch_that_failed_is_tried_again_later_and_later() -> None:
     assert run.message == (
         f"gave up: attempts could not be started, {LAUNCHES} times in a row: no memory"
     )
-    assert effects[-2:] == [Say(run.message, Level.ERROR), End(1)]
+    assert effects[-2:] == [Say(run.message, LogLevel.ERROR), End(1)]
 
 
 def test_an_attempt_that_starts_ends_the_row_of_launches_that_failed() -> None:
     """And they spend nothing of the budget of failures."""
-    launched = (TimeIsUp(), GateClear())
+    launched = (DeadlineExpired(), GateClear())
     failed = (*launched, SpawnFailed("busy")) * (LAUNCHES - 1)
     run, _ = happen(fresh(), *failed, *launched, Spawned(1), killed(5, 0), *failed)
     assert run.state is JobState.WAITING
@@ -298,7 +318,7 @@ def test_an_attempt_that_starts_ends_the_row_of_launches_that_failed() -> None:
 def test_a_launch_that_can_never_succeed() -> None:
     """Its user has no unit, say: that is no reason to try for ten minutes."""
     failed = SpawnFailed("no unit", lasting=True)
-    run, effects = happen(fresh(), TimeIsUp(), GateClear(), failed)
+    run, effects = happen(fresh(), DeadlineExpired(), GateClear(), failed)
     assert (run.state, effects[-1]) == (JobState.GAVE_UP, End(1))
     assert run.message == "gave up: attempts could not be started: no unit"
 
@@ -307,7 +327,7 @@ def test_a_drain_while_a_launch_fails() -> None:
     """Whoever asked for the end gets it."""
     asked = DrainRequested("SIGTERM")
     run, effects = happen(
-        fresh(), TimeIsUp(), GateClear(), asked, SpawnFailed("no memory")
+        fresh(), DeadlineExpired(), GateClear(), asked, SpawnFailed("no memory")
     )
     assert (run.state, effects[-1]) == (JobState.DRAINED, End(75))
 

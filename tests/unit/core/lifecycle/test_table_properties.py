@@ -6,15 +6,15 @@ from hypothesis import strategies as st
 from supervisor.core.jobs.job_status import JobState
 from supervisor.core.lifecycle.effects import End, Launch
 from supervisor.core.lifecycle.events import (
+    DeadlineExpired,
     DrainRequested,
     Event,
     Exited,
     GateClear,
     GateHeld,
-    Learned,
+    ProgressReported,
     Spawned,
     SpawnFailed,
-    TimeIsUp,
 )
 from supervisor.core.lifecycle.table import TABLE, step
 from tests.support.lives import drained, finished, fresh, happen, killed, out_of_memory
@@ -24,7 +24,7 @@ EVENTS = st.one_of(
     st.builds(Spawned, st.integers(1, 99)),
     st.just(SpawnFailed("x")),
     st.builds(
-        Learned,
+        ProgressReported,
         batch=st.none() | st.integers(1, 600),
         slice_size=st.none() | st.integers(1, 600),
         restored_step=STEPS,
@@ -36,7 +36,7 @@ EVENTS = st.one_of(
     st.just(finished()),
     st.just(drained()),
     st.builds(DrainRequested, st.just("SIGTERM"), at_once=st.booleans()),
-    st.just(TimeIsUp()),
+    st.just(DeadlineExpired()),
     st.just(GateClear()),
     st.just(GateHeld("pid 1")),
 )
@@ -68,16 +68,16 @@ def test_no_sequence_of_events_breaks_the_rules(events: list[Event]) -> None:
 @given(st.lists(st.sampled_from(["kill", "oom"]), min_size=60, max_size=60))
 def test_without_progress_every_run_gives_up(ends: list[str]) -> None:
     """No mix of causes restarts a run for ever when no snapshot gets newer."""
-    run, _ = happen(fresh(), TimeIsUp())
+    run, _ = happen(fresh(), DeadlineExpired())
     for number, end in enumerate(ends):
         exited = killed(5, 0) if end == "kill" else out_of_memory(5, 0)
         run, _ = happen(
             run,
             GateClear(),
             Spawned(number + 1),
-            Learned(batch=512),
+            ProgressReported(batch=512),
             exited,
-            TimeIsUp(),
+            DeadlineExpired(),
         )
         if run.state.ended:
             break
@@ -89,11 +89,11 @@ def test_without_progress_every_run_gives_up(ends: list[str]) -> None:
 @given(st.lists(st.booleans(), min_size=30, max_size=60))
 def test_with_progress_a_run_never_gives_up(kill: list[bool]) -> None:
     """A crash a day for a year is no reason to stop a run that moves on."""
-    run, _ = happen(fresh(), TimeIsUp())
+    run, _ = happen(fresh(), DeadlineExpired())
     for number, by_kill in enumerate(kill):
         step_now = 10 * (number + 1)
         exited = (
             killed(step_now, step_now) if by_kill else killed(step_now + 3, step_now)
         )
-        run, _ = happen(run, GateClear(), Spawned(1), exited, TimeIsUp())
+        run, _ = happen(run, GateClear(), Spawned(1), exited, DeadlineExpired())
         assert run.state is JobState.WAITING

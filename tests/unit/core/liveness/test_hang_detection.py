@@ -18,7 +18,11 @@ from supervisor.core.liveness.hang_detection import (
     Silence,
     look,
 )
-from supervisor.core.liveness.progress_intervals import KEPT, Rhythm, together
+from supervisor.core.liveness.progress_intervals import (
+    KEPT,
+    ProgressIntervals,
+    together,
+)
 from supervisor.wire.page import Phase
 
 TICK = 0.5
@@ -151,7 +155,7 @@ def test_a_deadline_follows_what_is_usual() -> None:
 def test_one_slow_step_in_many_does_not_widen_the_deadline() -> None:
     """A quantile, not the longest: one accident is no rhythm. Two are none either, but
     what took so long twice may do so again."""
-    rhythm = Rhythm(phase="training")
+    rhythm = ProgressIntervals(phase="training")
     assert (rhythm.usual, rhythm.twice) == (None, None)
     for _ in range(300):
         rhythm = rhythm.with_time(1.0)
@@ -181,7 +185,7 @@ def test_a_run_that_was_killed_in_vain_is_waited_for_longer() -> None:
 
 def test_before_the_first_plain_step_the_compiled_one_is_the_measure() -> None:
     """With steps_per_execution a step may take as long as the first did."""
-    seen = {"compiling": Rhythm(phase="compiling").with_time(50.0)}
+    seen = {"compiling": ProgressIntervals(phase="compiling").with_time(50.0)}
     assert Liveness(deadlines=SHORT, seen=seen).deadline("training") == 250.0
     assert Liveness(deadlines=SHORT).deadline("training") == 30.0
 
@@ -260,17 +264,19 @@ def test_how_long_compiling_took_is_learned_whatever_it_worked() -> None:
 
 def test_rhythms_of_attempts_add_up() -> None:
     """Counts are summed, and of the longest the longest are kept."""
-    one = Rhythm(phase="training", count=2, longest=(3.0, 1.0))
-    other = Rhythm(phase="training", count=1, longest=(2.0,))
-    assert together([one, other])["training"] == Rhythm(
+    one = ProgressIntervals(phase="training", count=2, longest=(3.0, 1.0))
+    other = ProgressIntervals(phase="training", count=1, longest=(2.0,))
+    assert together([one, other])["training"] == ProgressIntervals(
         phase="training", count=3, longest=(3.0, 2.0, 1.0)
     )
 
 
 def test_what_earlier_attempts_took_and_this_one_took_counts_together() -> None:
     """Each once: it is reached twice what the one reached and the other nearly did."""
-    earlier = {"training": Rhythm(phase="training", count=2, longest=(9.0, 1.0))}
-    now = {"training": Rhythm(phase="training", count=1, longest=(4.0,))}
+    earlier = {
+        "training": ProgressIntervals(phase="training", count=2, longest=(9.0, 1.0))
+    }
+    now = {"training": ProgressIntervals(phase="training", count=1, longest=(4.0,))}
     deadlines = Deadlines(step=0.1, factor=0.0)
     for learned, seen in ((earlier, now), (now, earlier)):
         liveness = Liveness(deadlines=deadlines, learned=learned, seen=seen)

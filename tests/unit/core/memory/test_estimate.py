@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisor.core.gpu.assignment import GpuProcess, GpuReading
+from supervisor.core.gpu.assignment import GpuHolder, GpuReading
 from supervisor.core.memory.estimate import Estimate, estimated, gpu_of
 
 PID = 7
@@ -17,7 +17,7 @@ GPU = GpuReading(
     used_bytes=500,
     free_bytes=400,
     reserved_bytes=100,
-    processes=(GpuProcess(8, "other", 200), GpuProcess(PID, "python", 300)),
+    processes=(GpuHolder(8, "other", 200), GpuHolder(PID, "python", 300)),
 )
 OTHER = replace(GPU, uuid="GPU-b", index=1, processes=())
 sizes = st.integers(0, 2**40)
@@ -44,7 +44,7 @@ def test_the_limit_of_the_spec_counts_first() -> None:
 
 def test_a_process_that_the_driver_does_not_tell() -> None:
     """In a container there is a limit and no pool: allocatable is what the limit leaves."""
-    for processes in ((), (GpuProcess(PID, "python", None),)):
+    for processes in ((), (GpuHolder(PID, "python", None),)):
         hidden = replace(GPU, processes=processes)
         assert of_gpu(250, gpu=hidden) == Estimate(
             limit=900, pool=None, largest_allocatable=650
@@ -84,7 +84,7 @@ def test_never_more_than_there_is(
         total_bytes=total,
         reserved_bytes=reserved,
         free_bytes=free,
-        processes=(GpuProcess(PID, "python", held),),
+        processes=(GpuHolder(PID, "python", held),),
     )
     found = of_gpu(in_use, limit, gpu)
     assert (found.limit is None) == (limit is None and total is None)
@@ -116,7 +116,7 @@ def test_more_in_use_leaves_no_more(*, in_use: int, more: int, limit: int) -> No
 
 def test_whose_memory_it_is() -> None:
     """The first GPU of its own that the process is on; without one, the first of them."""
-    on_second = replace(OTHER, processes=(GpuProcess(PID, "python", 1),))
+    on_second = replace(OTHER, processes=(GpuHolder(PID, "python", 1),))
     alone = replace(GPU, processes=())
     assert gpu_of((GPU, on_second), pid=PID, wanted=BOTH) == GPU
     assert gpu_of((alone, on_second), pid=PID, wanted=BOTH) == on_second

@@ -15,12 +15,12 @@ from supervisor.core.memory.forecast import (
     KEPT,
     SURE,
     Forecast,
-    Level,
+    MemoryLevel,
+    MemoryReading,
+    MemoryTrends,
     Point,
-    Reading,
     Resource,
     Series,
-    Watch,
 )
 from supervisor.core.memory.trend import trend_of
 
@@ -34,7 +34,7 @@ def watched(curve: Curve, *, seconds: float, every: float = 0.5) -> float | None
     series = Series()
     for number in range(int(seconds / every)):
         at = number * every
-        level = Level(used=curve(at), capacity=LIMIT)
+        level = MemoryLevel(used=curve(at), capacity=LIMIT)
         series = series.and_then(Point(at, number, level))
         forecast = series.forecast(Resource.DEVICE)
         if forecast is not None and forecast.imminent(WITHIN):
@@ -140,7 +140,9 @@ def test_pauses_are_no_bends() -> None:
     series, at = Series(), 0.0
     for step in range(60):
         at += 12.0 if step % 9 == 0 else 0.5
-        series = series.and_then(Point(at, step, Level(used=15 * step, capacity=LIMIT)))
+        series = series.and_then(
+            Point(at, step, MemoryLevel(used=15 * step, capacity=LIMIT))
+        )
     forecast = series.forecast(Resource.DEVICE)
     assert forecast is not None
     assert forecast.confidence > SURE
@@ -151,7 +153,9 @@ def test_no_time_at_all() -> None:
     """Steps that all happened at once have no pace; nothing is divided by it."""
     series = Series()
     for step in range(2 * FEWEST):
-        series = series.and_then(Point(1.0, step, Level(used=step, capacity=LIMIT)))
+        series = series.and_then(
+            Point(1.0, step, MemoryLevel(used=step, capacity=LIMIT))
+        )
     forecast = series.forecast(Resource.DEVICE)
     assert forecast is not None
     assert forecast.growth == 0.0
@@ -195,7 +199,7 @@ def test_too_little_is_known() -> None:
     assert Series().forecast(Resource.HOST) is None
     series = Series()
     for at in range(2 * FEWEST - 1):
-        series = series.and_then(Point(at, at, Level(used=at, capacity=9)))
+        series = series.and_then(Point(at, at, MemoryLevel(used=at, capacity=9)))
     assert series.forecast(Resource.HOST) is None
 
 
@@ -203,7 +207,7 @@ def test_a_long_past_is_thinned_out() -> None:
     """The first reading stays, the newest stay, and there are never too many."""
     series = Series()
     for at in range(5000):
-        series = series.and_then(Point(at, at, Level(used=at, capacity=10_000)))
+        series = series.and_then(Point(at, at, MemoryLevel(used=at, capacity=10_000)))
     assert len(series.points) <= KEPT
     assert series.points[0].step == 0
     assert series.points[-1].step == 4999
@@ -216,7 +220,7 @@ def test_a_long_past_is_thinned_out() -> None:
 
 def test_readings_become_levels() -> None:
     """What a step needs for itself is no part of what may be kept."""
-    reading = Reading(
+    reading = MemoryReading(
         at=1.0,
         in_use=300,
         peak=700,
@@ -228,21 +232,21 @@ def test_readings_become_levels() -> None:
     )
     assert reading.step_bytes(None) == 400
     assert reading.levels(step_bytes=400) == {
-        Resource.DEVICE: Level(used=300, capacity=600),
-        Resource.CONTIGUOUS: Level(used=550, capacity=800),
-        Resource.HOST: Level(used=5, capacity=10),
+        Resource.DEVICE: MemoryLevel(used=300, capacity=600),
+        Resource.CONTIGUOUS: MemoryLevel(used=550, capacity=800),
+        Resource.HOST: MemoryLevel(used=5, capacity=10),
     }
-    assert Reading(at=1.0).levels() == {}
-    known = Reading(at=1.0, in_use=300, limit=1000).levels()
-    assert known == {Resource.DEVICE: Level(used=300, capacity=1000)}
+    assert MemoryReading(at=1.0).levels() == {}
+    known = MemoryReading(at=1.0, in_use=300, limit=1000).levels()
+    assert known == {Resource.DEVICE: MemoryLevel(used=300, capacity=1000)}
 
 
 def test_a_watch_knows_each_resource() -> None:
     """Each has a forecast as soon as enough of it is known."""
-    watch = Watch()
+    watch = MemoryTrends()
     for at in range(2 * FEWEST):
         host = 10 * at if at >= FEWEST else None
-        reading = Reading(
+        reading = MemoryReading(
             at=at, step=at, in_use=5, limit=100, rss=host, host_limit=1000
         )
         watch = watch.and_then(reading)
@@ -255,7 +259,7 @@ def test_a_watch_knows_each_resource() -> None:
 
 def test_no_capacity_is_full() -> None:
     """A step that needs more than there is leaves no capacity at all."""
-    assert Level(used=1, capacity=0).part == 1.0
+    assert MemoryLevel(used=1, capacity=0).part == 1.0
 
 
 @pytest.mark.parametrize(
@@ -287,20 +291,20 @@ def test_when_a_restart_is_due(changes: dict[str, float | None], *, due: bool) -
 
 def test_what_a_step_needs() -> None:
     """It is learned where the peak rises, from what was there before or is there now."""
-    before = Reading(at=1.0, in_use=500, peak=700, limit=1000)
-    emptied = Reading(at=2.0, in_use=100, peak=760, limit=1000)
+    before = MemoryReading(at=1.0, in_use=500, peak=700, limit=1000)
+    emptied = MemoryReading(at=2.0, in_use=100, peak=760, limit=1000)
     assert emptied.step_bytes(before) == 260
     assert emptied.step_bytes(None) == 660
-    assert Reading(at=2.0, in_use=600, peak=700).step_bytes(before) is None
-    assert Reading(at=2.0, rss=7).step_bytes(before) is None
+    assert MemoryReading(at=2.0, in_use=600, peak=700).step_bytes(before) is None
+    assert MemoryReading(at=2.0, rss=7).step_bytes(before) is None
 
 
 def test_a_list_that_is_emptied_needs_no_room() -> None:
     """What a list held once is no part of what the next step needs."""
-    watch = Watch()
+    watch = MemoryTrends()
     for step in range(40):
         kept = 20 * (step % 20)
-        reading = Reading(at=step, step=step, in_use=kept, peak=400, limit=1000)
+        reading = MemoryReading(at=step, step=step, in_use=kept, peak=400, limit=1000)
         watch = watch.and_then(reading)
     assert watch.step_bytes == 400  # as the first reading of all says
     (device,) = watch.forecasts()
@@ -309,26 +313,28 @@ def test_a_list_that_is_emptied_needs_no_room() -> None:
 
 def test_what_is_nearly_full() -> None:
     """Any of the resources; and some of what is known can be forgotten."""
-    watch = Watch().and_then(Reading(at=0.0, in_use=850, peak=850, limit=1000))
-    watch = watch.and_then(Reading(at=1.0, rss=1, host_limit=1000))
+    watch = MemoryTrends().and_then(
+        MemoryReading(at=0.0, in_use=850, peak=850, limit=1000)
+    )
+    watch = watch.and_then(MemoryReading(at=1.0, rss=1, host_limit=1000))
     assert watch.nearly(0.8)
     assert not watch.nearly(0.9)
     host = watch.only(Resource.HOST, Resource.CONTIGUOUS)
     assert not host.nearly(0.8)
     assert host.series.keys() == {Resource.HOST}
     assert host.step_bytes == 0
-    assert not Watch().nearly(0.1)
+    assert not MemoryTrends().nearly(0.1)
 
 
 def test_what_is_settled() -> None:
     """Of each resource enough is known for a forecast, and none is near its end."""
-    watch = Watch()
+    watch = MemoryTrends()
     for at in range(ENOUGH):
         assert not watch.settled(0.5)
-        watch = watch.and_then(Reading(at=float(at), rss=400, host_limit=1000))
+        watch = watch.and_then(MemoryReading(at=float(at), rss=400, host_limit=1000))
     assert watch.settled(0.5)
     assert not watch.settled(0.4)
-    one = watch.and_then(Reading(at=99.0, in_use=1, peak=1, limit=1000))
+    one = watch.and_then(MemoryReading(at=99.0, in_use=1, peak=1, limit=1000))
     assert not one.settled(0.5)
 
 
@@ -339,7 +345,7 @@ def test_a_list_that_is_emptied_each_epoch_is_left_alone() -> None:
     for step in range(400):
         used = 100 + (880 if step < 60 else 840) * (step % 60) / 60
         series = series.and_then(
-            Point(step / 2, step, Level(used=used, capacity=LIMIT))
+            Point(step / 2, step, MemoryLevel(used=used, capacity=LIMIT))
         )
         forecast = series.forecast(Resource.DEVICE)
         if step > 70 and forecast is not None:

@@ -9,21 +9,21 @@ from supervisor.core.diagnosis.evidence import Evidence
 from supervisor.core.diagnosis.examination import examined as with_autopsy
 from supervisor.core.diagnosis.explain_memory import VERDICTS, autopsy_paragraph
 from supervisor.core.diagnosis.result import Diagnosis
-from supervisor.core.gpu.assignment import GpuProcess, GpuReading
+from supervisor.core.gpu.assignment import GpuHolder, GpuReading
 from supervisor.core.memory.bfc_map import Chunk, MemoryMap
 from supervisor.core.memory.figures import MemoryFigures
 from supervisor.core.memory.forecast import Forecast, Resource
 from supervisor.core.memory.oom_analysis import (
-    Autopsy,
-    Findings,
     Holder,
     NamedChunk,
+    OomAnalysis,
+    OomFindings,
     OomVerdict,
     autopsy_of,
     op_in,
     shape_in,
 )
-from supervisor.wire.memory_answer import Answer, Kept, Variable
+from supervisor.wire.memory_answer import HeldObject, MemoryAnswer, Variable
 
 MIB, GIB = 2**20, 2**30
 SHORT = MemoryFigures(
@@ -52,7 +52,7 @@ ROOM_TO_GROW = MemoryFigures(
     free_bytes=0,
     growth_bytes=500 * MIB,
 )
-TENANT = GpuProcess(42, "other", 300 * MIB)
+TENANT = GpuHolder(42, "other", 300 * MIB)
 
 
 def growing(resource: Resource, per_second: float) -> Forecast:
@@ -69,9 +69,9 @@ def growing(resource: Resource, per_second: float) -> Forecast:
     )
 
 
-def examined(cause: Cause, memory: MemoryFigures | None, **known: Any) -> Autopsy:
+def examined(cause: Cause, memory: MemoryFigures | None, **known: Any) -> OomAnalysis:
     """The autopsy, which there is."""
-    found = autopsy_of(cause, memory, Findings(**known))
+    found = autopsy_of(cause, memory, OomFindings(**known))
     assert found is not None
     return found
 
@@ -121,7 +121,7 @@ def test_verdicts(
 
 def test_other_ends_have_none() -> None:
     """Only a shortage of memory has an autopsy."""
-    assert autopsy_of(Cause.USER_ERROR, None, Findings()) is None
+    assert autopsy_of(Cause.USER_ERROR, None, OomFindings()) is None
 
 
 def test_growth_of_another_resource_is_none() -> None:
@@ -155,7 +155,7 @@ def test_the_shape() -> None:
     assert shape_in("no") == (None, None)
 
 
-ANSWER = Answer(
+ANSWER = MemoryAnswer(
     reason="asked",
     step=7,
     at=1.0,
@@ -167,8 +167,8 @@ ANSWER = Answer(
         Variable("metric:count", 0, None),
     ),
     kept=(
-        Kept("Keeper.kept", "tensor", 30, 60 * MIB, "float32 (512, 1024)"),
-        Kept("__main__.cache", "array", 9, 500 * MIB, "float32 (9,)"),
+        HeldObject("Keeper.kept", "tensor", 30, 60 * MIB, "float32 (512, 1024)"),
+        HeldObject("__main__.cache", "array", 9, 500 * MIB, "float32 (9,)"),
     ),
 )
 MAP = MemoryMap(
@@ -292,7 +292,7 @@ BOX = (
         uuid="GPU-a", index=0, total_bytes=8 * GIB, used_bytes=6 * GIB, processes=()
     ),
     GpuReading(
-        uuid="GPU-b", index=1, total_bytes=8 * GIB, processes=(GpuProcess(9, "x", GIB),)
+        uuid="GPU-b", index=1, total_bytes=8 * GIB, processes=(GpuHolder(9, "x", GIB),)
     ),
 )
 

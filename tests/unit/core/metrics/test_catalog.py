@@ -21,7 +21,13 @@ from supervisor.core.metrics.machine_state import (
     Machine,
 )
 from supervisor.core.metrics.memory_metrics import RESOURCES, SOURCES, TIERS
-from supervisor.core.metrics.metric import Distribution, Kind, Lifetime, Metric, Point
+from supervisor.core.metrics.metric import (
+    Distribution,
+    Lifetime,
+    Metric,
+    MetricKind,
+    Point,
+)
 from supervisor.core.metrics.run_metrics import BETWEEN, PHASES
 from supervisor.wire.manifest import DURABLE, MEMORY
 from supervisor.wire.page import MemorySource, Phase
@@ -207,7 +213,7 @@ def test_counters_are_there_at_zero() -> None:
 
 def test_unknown_is_not_zero() -> None:
     """A gauge that is not known yet has no sample."""
-    gauges = [metric for metric in METRICS if metric.kind is Kind.GAUGE]
+    gauges = [metric for metric in METRICS if metric.kind is MetricKind.GAUGE]
     filled = {metric.family for metric in gauges if metric.points(EMPTY)}
     assert filled == {"trainwarden_run_state"}
 

@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 
 from supervisor.core.jobs.job_status import JobState, JobStatus, TierStatus
 from supervisor.core.jobs.snapshot_stats import NO_SNAPSHOTS, Taken, fold, tier_statuses
-from supervisor.core.metrics.run_counters import Meter, metered
+from supervisor.core.metrics.run_counters import RunCounters, metered
 
 RUNNING = JobStatus(job="a", state=JobState.RUNNING, attempt=1)
 
 
 def seen(*moments: tuple[float, JobStatus]) -> list[JobStatus]:
     """What is shown of a run that is seen at these moments."""
-    meter, shown = Meter(), list[JobStatus]()
+    meter, shown = RunCounters(), list[JobStatus]()
     for now, status in moments:
         meter, told = metered(meter, status, now=now)
         shown.append(told)
@@ -52,7 +52,7 @@ def test_snapshots_of_all_attempts() -> None:
 def test_series_outlive_their_run_for_a_day() -> None:
     """A run that ended is shown for a day, one that goes on again for ever."""
     over = replace(RUNNING, state=JobState.GAVE_UP)
-    meter, _ = metered(Meter(), RUNNING, now=0.0)
+    meter, _ = metered(RunCounters(), RUNNING, now=0.0)
     assert meter.shown(1e9)
     for now in (10.0, 3600.0):
         meter, _ = metered(meter, over, now=now)
@@ -68,7 +68,7 @@ COUNTS = st.dictionaries(st.sampled_from(["memory", "durable"]), st.integers(0, 
 @given(st.lists(st.tuples(st.booleans(), COUNTS), max_size=30))
 def test_counters_never_go_back(story: list[tuple[bool, dict[str, int]]]) -> None:
     """However attempts follow each other, the totals only grow."""
-    meter, attempt, counts = Meter(), 1, dict[str, int]()
+    meter, attempt, counts = RunCounters(), 1, dict[str, int]()
     before: dict[str, int] = {}
     for now, (another, more) in enumerate(story):
         if another:

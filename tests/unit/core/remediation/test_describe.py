@@ -5,13 +5,13 @@ import json
 from supervisor.core.causes import Cause
 from supervisor.core.liveness.hang_detection import Deadlines
 from supervisor.core.remediation.describe import ladders_json, ladders_text
-from supervisor.core.remediation.escalation import Allow, Terms
+from supervisor.core.remediation.escalation import Allow, RemedyPermissions
 from supervisor.core.remediation.remedy_table import LADDERS, TENANT
 
 
 def test_every_rung_of_every_cause_is_told() -> None:
     """Nothing is done that was not announced."""
-    value = ladders_json(Terms(), without_progress=3, deadlines=Deadlines())
+    value = ladders_json(RemedyPermissions(), without_progress=3, deadlines=Deadlines())
     told = ladders_text(value)
     flat = " ".join(told.split())
     for cause in set(Cause) - {Cause.NONE}:
@@ -26,10 +26,10 @@ def test_every_rung_of_every_cause_is_told() -> None:
 def test_what_is_not_allowed_is_marked_and_how_to_allow_it() -> None:
     """Opt-in, by the key of the spec."""
     strict = ladders_text(
-        ladders_json(Terms(), without_progress=3, deadlines=Deadlines())
+        ladders_json(RemedyPermissions(), without_progress=3, deadlines=Deadlines())
     )
     assert "remedies.mixed_precision = true allows it" in " ".join(strict.split())
-    every = Terms(allowed=frozenset(Allow))
+    every = RemedyPermissions(allowed=frozenset(Allow))
     free = ladders_text(
         ladders_json(every, without_progress=3, deadlines=Deadlines(step=None))
     )
@@ -39,7 +39,7 @@ def test_what_is_not_allowed_is_marked_and_how_to_allow_it() -> None:
 
 def test_the_budget_is_told() -> None:
     """Restarts in a row without progress, fewer for what is the script's own."""
-    value = ladders_json(Terms(), without_progress=5, deadlines=Deadlines())
+    value = ladders_json(RemedyPermissions(), without_progress=5, deadlines=Deadlines())
     by_cause = {c: one for one in value["situations"] for c in one["causes"]}
     assert by_cause["unknown"]["restarts"] == 5
     assert by_cause["user_error"]["restarts"] == 1

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.result import RemedyKind
-from supervisor.core.liveness.progress_intervals import Rhythm
+from supervisor.core.liveness.progress_intervals import ProgressIntervals
 from supervisor.core.remediation.history import KEPT, LANDMARKS, AttemptHistory, History
 
 OOM, KILL = Cause.DEVICE_OOM, Cause.PREEMPTED
@@ -123,7 +123,7 @@ def test_a_row_of_one_cause_is_never_longer_than_the_overall_row(
 
 
 CAUSES = [OOM, KILL, Cause.HOST_OOM, Cause.NONE]
-RHYTHM = Rhythm(phase="training", count=2, longest=(2.0, 1.0))
+RHYTHM = ProgressIntervals(phase="training", count=2, longest=(2.0, 1.0))
 
 
 def an_attempt(number: int, dice: Random) -> AttemptHistory:

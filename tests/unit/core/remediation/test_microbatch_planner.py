@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from supervisor.core.remediation.microbatch_planner import (
+    MicrobatchPlan,
     Observation,
-    Plan,
     below,
     next_plan,
 )
@@ -28,7 +28,7 @@ def seen(
     )
 
 
-def planned(*observations: Observation, batch: int = 512) -> Plan:
+def planned(*observations: Observation, batch: int = 512) -> MicrobatchPlan:
     """The plan after ``observations``, where there is one."""
     plan = next_plan(observations, batch=batch)
     assert plan is not None

@@ -6,21 +6,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisor.core.remediation.microbatch_planner import Plan
+from supervisor.core.remediation.microbatch_planner import MicrobatchPlan
 from supervisor.core.remediation.overrides import (
     MIXED,
     NOTHING,
     Awaited,
-    Detour,
-    Treatment,
+    LossRecovery,
+    Overrides,
     changes,
     described,
     from_json,
     variables,
 )
 
-PLAN = Plan(slice_size=8, slices=4, calibrate=False, ceiling=16, because="x")
-EVERYTHING = Treatment(
+PLAN = MicrobatchPlan(slice_size=8, slices=4, calibrate=False, ceiling=16, because="x")
+EVERYTHING = Overrides(
     plan=PLAN,
     async_allocator=True,
     growth=True,
@@ -31,12 +31,12 @@ EVERYTHING = Treatment(
     precision=MIXED,
     avoid=("GPU-1",),
     recycle_bytes=1 << 30,
-    detour=Detour(restore_before_step=7, skip=(6, 9), rate_factor=0.5),
+    detour=LossRecovery(restore_before_step=7, skip=(6, 9), rate_factor=0.5),
     awaited=Awaited(tenants_gone=True, room_bytes=5, patience_seconds=60.0),
 )
 
 TREATMENTS = st.builds(
-    Treatment,
+    Overrides,
     plan=st.none() | st.just(PLAN),
     async_allocator=st.booleans(),
     growth=st.booleans(),
@@ -45,7 +45,7 @@ TREATMENTS = st.builds(
     avoid=st.lists(st.sampled_from(["GPU-1", "GPU-2"]), unique=True).map(tuple),
     detour=st.none()
     | st.builds(
-        Detour,
+        LossRecovery,
         restore_before_step=st.integers(0, 99),
         skip=st.none() | st.tuples(st.integers(0, 9), st.integers(10, 20)),
     ),
@@ -54,7 +54,7 @@ TREATMENTS = st.builds(
 
 
 @given(TREATMENTS | st.just(EVERYTHING))
-def test_what_the_ledger_keeps_is_what_was_in_force(treatment: Treatment) -> None:
+def test_what_the_ledger_keeps_is_what_was_in_force(treatment: Overrides) -> None:
     """As JSON and back it is the same value."""
     assert from_json(json.loads(json.dumps(treatment.to_json()))) == treatment
 
@@ -62,7 +62,7 @@ def test_what_the_ledger_keeps_is_what_was_in_force(treatment: Treatment) -> Non
 def test_what_an_older_version_wrote_is_read() -> None:
     """A migration leaves the plan alone in it; the rest is as without remedies."""
     stored = json.loads(json.dumps({"plan": EVERYTHING.to_json()["plan"]}))
-    assert from_json(stored) == Treatment(plan=PLAN)
+    assert from_json(stored) == Overrides(plan=PLAN)
 
 
 def test_the_frameworks_are_told_by_environment() -> None:
@@ -80,10 +80,10 @@ def test_the_frameworks_are_told_by_environment() -> None:
 
 def test_a_change_is_told_with_what_was_before() -> None:
     """An incident says from what to what; what stays is not mentioned."""
-    assert changes(NOTHING, Treatment(growth=True)) == {
+    assert changes(NOTHING, Overrides(growth=True)) == {
         "memory growth": ["as the script says", "on"]
     }
-    assert changes(Treatment(plan=PLAN, growth=True), Treatment(growth=True)) == {
+    assert changes(Overrides(plan=PLAN, growth=True), Overrides(growth=True)) == {
         "slices": [4, 1]
     }
     assert changes(EVERYTHING, EVERYTHING) == {}
@@ -95,9 +95,13 @@ def test_a_change_is_told_with_what_was_before() -> None:
         (EVERYTHING, "headroom", "10%"),
         (EVERYTHING, "learning rate", "50% of it"),
         (EVERYTHING, "skipped steps", [6, 9]),
-        (Treatment(detour=Detour(restore_before_step=3)), "snapshots before step", 3),
+        (
+            Overrides(detour=LossRecovery(restore_before_step=3)),
+            "snapshots before step",
+            3,
+        ),
     ],
 )
-def test_it_is_told_in_words(treatment: Treatment, name: str, value: object) -> None:
+def test_it_is_told_in_words(treatment: Overrides, name: str, value: object) -> None:
     """Percentages and ranges, as people read them."""
     assert described(treatment)[name] == value

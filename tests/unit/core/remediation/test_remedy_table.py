@@ -7,7 +7,7 @@ from supervisor.core.diagnosis.evidence import NonFinite
 from supervisor.core.diagnosis.result import RemedyKind
 from supervisor.core.memory.figures import MemoryFigures
 from supervisor.core.remediation.escalation import Allow
-from supervisor.core.remediation.overrides import MIXED, Awaited, Detour
+from supervisor.core.remediation.overrides import MIXED, Awaited, LossRecovery
 from supervisor.core.remediation.remedy_table import LADDERS
 from tests.support.stories import GIB, Story
 
@@ -158,31 +158,31 @@ def test_a_lost_loss_goes_back_before_the_last_good_step() -> None:
     """The update of the last finite step may be the one that spoilt the weights."""
     verdict = Story(Cause.NON_FINITE_LOSS).fail(step=104, non_finite=LOST)
     assert verdict.remedy.kind is RemedyKind.ROLLBACK
-    assert verdict.treatment.detour == Detour(restore_before_step=100)
+    assert verdict.treatment.detour == LossRecovery(restore_before_step=100)
 
 
 def test_without_a_finite_step_it_goes_back_further_than_it_began() -> None:
     """The snapshot itself may hold it."""
     never = NonFinite(last_finite_step=None, step=51, because="x")
     verdict = Story(Cause.NON_FINITE_LOSS).fail(step=51, snapshot=50, non_finite=never)
-    assert verdict.treatment.detour == Detour(restore_before_step=50)
+    assert verdict.treatment.detour == LossRecovery(restore_before_step=50)
     bare = Story(Cause.NON_FINITE_LOSS).fail(step=None, snapshot=None)
-    assert bare.treatment.detour == Detour(restore_before_step=1)
+    assert bare.treatment.detour == LossRecovery(restore_before_step=1)
 
 
 @pytest.mark.parametrize(
     ("allowed", "detour"),
     [
-        ({Allow.SKIP_BATCHES}, Detour(restore_before_step=100, skip=(99, 105))),
-        ({Allow.LOWER_RATE}, Detour(restore_before_step=100, rate_factor=0.5)),
+        ({Allow.SKIP_BATCHES}, LossRecovery(restore_before_step=100, skip=(99, 105))),
+        ({Allow.LOWER_RATE}, LossRecovery(restore_before_step=100, rate_factor=0.5)),
         (
             set(Allow),
-            Detour(restore_before_step=100, skip=(99, 105), rate_factor=0.5),
+            LossRecovery(restore_before_step=100, skip=(99, 105), rate_factor=0.5),
         ),
     ],
 )
 def test_the_same_place_again_is_gone_round_if_that_is_allowed(
-    allowed: set[Allow], detour: Detour
+    allowed: set[Allow], detour: LossRecovery
 ) -> None:
     """Batches and rate are the person's to change."""
     story = Story(Cause.NON_FINITE_LOSS, allowed=frozenset(allowed))
@@ -201,7 +201,7 @@ def test_another_place_is_another_rollback() -> None:
     later = NonFinite(last_finite_step=1100, step=1104, because="x")
     verdict = story.fail(step=1104, snapshot=1090, non_finite=later)
     assert verdict.rung == "rollback"
-    assert verdict.treatment.detour == Detour(restore_before_step=1100)
+    assert verdict.treatment.detour == LossRecovery(restore_before_step=1100)
 
 
 def test_data_that_cannot_be_read_twice_are_named() -> None:

@@ -6,7 +6,7 @@ from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.result import RemedyKind
 from supervisor.core.memory.figures import MemoryFigures
 from supervisor.core.memory.oom_analysis import NOTHING_FOUND, OomVerdict, autopsy_of
-from supervisor.core.remediation.overrides import Awaited, Treatment
+from supervisor.core.remediation.overrides import Awaited, Overrides
 from tests.support.stories import GIB, TENANT, Story, gpu
 
 
@@ -132,7 +132,7 @@ def test_a_quarantined_gpu_is_never_chosen() -> None:
 def test_avoiding_adds_up() -> None:
     """A GPU that was left is not come back to."""
     story = Story(Cause.CUDA_FAULT, gpus=(gpu(0), gpu(1), gpu(2)))
-    story.treatment = Treatment(avoid=("GPU-0",))
+    story.treatment = Overrides(avoid=("GPU-0",))
     story.fail(step=1)
     verdict = story.fail(step=50)
     assert verdict.treatment.avoid == ("GPU-0", "GPU-1")

@@ -7,12 +7,14 @@ from hypothesis import strategies as st
 
 from supervisor.core.causes import Cause
 from supervisor.core.remediation.history import AttemptHistory, History
-from supervisor.core.remediation.microbatch_planner import Plan
-from supervisor.core.remediation.overrides import NOTHING, Treatment
+from supervisor.core.remediation.microbatch_planner import MicrobatchPlan
+from supervisor.core.remediation.overrides import NOTHING, Overrides
 from supervisor.core.remediation.slice_growth import SETTLED_STEPS, regrown
 
 MIB = 1 << 20
-SMALL = Plan(slice_size=32, slices=8, calibrate=False, ceiling=256, because="halved")
+SMALL = MicrobatchPlan(
+    slice_size=32, slices=8, calibrate=False, ceiling=256, because="halved"
+)
 FAILED = AttemptHistory(
     number=1, cause=Cause.DEVICE_OOM, batch=256, limit_bytes=600 * MIB, jit=False,
     peak_bytes=800 * MIB,
@@ -23,9 +25,11 @@ SETTLED = AttemptHistory(
 )  # fmt: skip
 
 
-def grown(*attempts: AttemptHistory, plan: Plan | None = SMALL) -> Plan | None:
+def grown(
+    *attempts: AttemptHistory, plan: MicrobatchPlan | None = SMALL
+) -> MicrobatchPlan | None:
     """The plan after these attempts."""
-    return regrown(Treatment(plan=plan), History(attempts=attempts)).plan
+    return regrown(Overrides(plan=plan), History(attempts=attempts)).plan
 
 
 def test_a_slice_grows_to_what_the_measured_peaks_allow() -> None:
@@ -79,7 +83,7 @@ def test_it_never_grows_to_a_slice_that_failed_under_the_same_limit(
         for number, (size, failed) in enumerate(seen, start=1)
     ]
     plan = replace(SMALL, slice_size=now)
-    after = regrown(Treatment(plan=plan), History(attempts=tuple(attempts))).plan
+    after = regrown(Overrides(plan=plan), History(attempts=tuple(attempts))).plan
     lost = [size for size, failed in seen if failed]
     if lost and after != plan:
         assert after is not None

@@ -7,12 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.host.doctor.cuda_checks import Driver, Framework, examine, findings
-from supervisor.host.doctor.finding import Level
+from supervisor.host.doctor.cuda_checks import (
+    DriverVersion,
+    Framework,
+    examine,
+    findings,
+)
+from supervisor.host.doctor.finding import FindingLevel
 from supervisor.host.doctor.framework_probe import build_info
 from tests.support.fake_nvml import FakeNvml, build
 
-GPUS = Driver(cuda=(12, 8), gpus=2)
+GPUS = DriverVersion(cuda=(12, 8), gpus=2)
 CUDA = {"is_cuda_build": True, "cuda_version": "12.5.1", "cudnn_version": "9"}
 WANTS = [
     "numpy>=1.26.0",
@@ -42,22 +47,40 @@ def nvml(tmp_path: Path) -> FakeNvml:
 @pytest.mark.parametrize(
     ("framework", "driver", "about", "level", "words"),
     [
-        (None, GPUS, "TensorFlow", Level.WARNING, "there is none"),
-        (Framework(python="/p", name=None), None, "TensorFlow", Level.WARNING, "/p"),
-        (WHOLE, None, "TensorFlow", Level.OK, "built with CUDA 12.5.1, cuDNN 9"),
-        (FOR_CPUS, None, "TensorFlow", Level.OK, "for CPUs alone"),
-        (FOR_CPUS, GPUS, "CUDA", Level.WARNING, "2 GPUs stay unused"),
-        (WHOLE, GPUS, "CUDA", Level.OK, "up to 12.8"),
-        (WHOLE, replace(GPUS, cuda=(13, 0)), "CUDA", Level.OK, "up to 13.0"),
-        (WHOLE, replace(GPUS, cuda=(12, 4)), "CUDA", Level.WARNING, "more slowly"),
-        (WHOLE, replace(GPUS, cuda=(11, 8)), "CUDA", Level.PROBLEM, "up to 11.8"),
-        (WHOLE, GPUS, "CUDA libraries", Level.OK, "cuDNN 9.10.2.21"),
-        (BARE, GPUS, "CUDA libraries", Level.PROBLEM, "nvidia-cudnn-cu12"),
+        (None, GPUS, "TensorFlow", FindingLevel.WARNING, "there is none"),
+        (
+            Framework(python="/p", name=None),
+            None,
+            "TensorFlow",
+            FindingLevel.WARNING,
+            "/p",
+        ),
+        (WHOLE, None, "TensorFlow", FindingLevel.OK, "built with CUDA 12.5.1, cuDNN 9"),
+        (FOR_CPUS, None, "TensorFlow", FindingLevel.OK, "for CPUs alone"),
+        (FOR_CPUS, GPUS, "CUDA", FindingLevel.WARNING, "2 GPUs stay unused"),
+        (WHOLE, GPUS, "CUDA", FindingLevel.OK, "up to 12.8"),
+        (WHOLE, replace(GPUS, cuda=(13, 0)), "CUDA", FindingLevel.OK, "up to 13.0"),
+        (
+            WHOLE,
+            replace(GPUS, cuda=(12, 4)),
+            "CUDA",
+            FindingLevel.WARNING,
+            "more slowly",
+        ),
+        (
+            WHOLE,
+            replace(GPUS, cuda=(11, 8)),
+            "CUDA",
+            FindingLevel.PROBLEM,
+            "up to 11.8",
+        ),
+        (WHOLE, GPUS, "CUDA libraries", FindingLevel.OK, "cuDNN 9.10.2.21"),
+        (BARE, GPUS, "CUDA libraries", FindingLevel.PROBLEM, "nvidia-cudnn-cu12"),
         (
             replace(BARE, libraries={"cudart": "libcudart.so.12", "cudnn": None}),
             GPUS,
             "CUDA libraries",
-            Level.PROBLEM,
+            FindingLevel.PROBLEM,
             "missing",
         ),
         (
@@ -66,37 +89,37 @@ def nvml(tmp_path: Path) -> FakeNvml:
             ),
             GPUS,
             "CUDA libraries",
-            Level.OK,
+            FindingLevel.OK,
             "libcudnn.so.9",
         ),
         (
             replace(WHOLE, nvidia={**WHEELS, "nvidia-cudnn-cu12": "8.9.7.29"}),
             GPUS,
             "CUDA libraries",
-            Level.PROBLEM,
+            FindingLevel.PROBLEM,
             "nvidia-cudnn-cu12 is 8.9.7.29",
         ),
         (
             replace(WHOLE, nvidia={**WHEELS, "nvidia-cuda-runtime-cu12": "13.0.1"}),
             GPUS,
             "CUDA libraries",
-            Level.PROBLEM,
+            FindingLevel.PROBLEM,
             "<13.0",
         ),
     ],
 )
 def test_judgements(
     framework: Framework | None,
-    driver: Driver | None,
+    driver: DriverVersion | None,
     about: str,
-    level: Level,
+    level: FindingLevel,
     words: str,
 ) -> None:
     """Each line says how it is to be taken, and what to do unless all is well."""
     (found,) = [one for one in findings(framework, driver) if one.about == about]
     assert found.level is level
     assert words in found.text
-    assert bool(found.fix) is (level is not Level.OK)
+    assert bool(found.fix) is (level is not FindingLevel.OK)
 
 
 def test_who_has_no_gpu_is_spared() -> None:
@@ -135,4 +158,4 @@ def test_this_interpreter_and_a_driver(
 def test_an_interpreter_that_is_none(tmp_path: Path) -> None:
     """It is said, and the rest goes on."""
     (found,) = examine(str(tmp_path / "python"))
-    assert (found.about, found.level) == ("TensorFlow", Level.WARNING)
+    assert (found.about, found.level) == ("TensorFlow", FindingLevel.WARNING)

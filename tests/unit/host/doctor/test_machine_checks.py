@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.host.doctor.finding import Finding, Level
+from supervisor.host.doctor.finding import Finding, FindingLevel
 from supervisor.host.doctor.machine_checks import (
     cgroups,
     clock,
@@ -21,7 +21,7 @@ from supervisor.host.doctor.machine_checks import (
 NVRM = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5\n"
 
 
-def levels(findings: list[Finding]) -> dict[str, Level]:
+def levels(findings: list[Finding]) -> dict[str, FindingLevel]:
     """How each is to be taken."""
     return {finding.about: finding.level for finding in findings}
 
@@ -29,47 +29,47 @@ def levels(findings: list[Finding]) -> dict[str, Level]:
 def test_a_driver_without_its_device_node() -> None:
     """CUDA cannot start then, and the fix is one command."""
     whole = driver(NVRM, ["nvidia0", "nvidia-uvm"])
-    assert levels(whole) == {"driver": Level.OK}
+    assert levels(whole) == {"driver": FindingLevel.OK}
     assert "550.54.15" in whole[0].text
     broken = driver(NVRM, ["nvidia0"])
-    assert levels(broken)["nvidia-uvm"] is Level.PROBLEM
+    assert levels(broken)["nvidia-uvm"] is FindingLevel.PROBLEM
     assert "nvidia-modprobe" in broken[1].fix
-    assert levels(driver(None, [])) == {"driver": Level.WARNING}
+    assert levels(driver(None, [])) == {"driver": FindingLevel.WARNING}
 
 
 def test_shared_memory() -> None:
     """Its size, and whether logind would empty it."""
     kept = ["[Login]\n#RemoveIPC=yes\nRemoveIPC=no\n"]
-    assert levels(shared_memory(8 << 30, kept)) == {"/dev/shm": Level.OK}  # noqa: S108
+    assert levels(shared_memory(8 << 30, kept)) == {"/dev/shm": FindingLevel.OK}  # noqa: S108
     found = levels(shared_memory(64 << 20, ["[Login]\n#RemoveIPC=no\n"]))
-    assert set(found.values()) == {Level.WARNING}
-    assert levels(shared_memory(None, kept)) == {"/dev/shm": Level.PROBLEM}  # noqa: S108
+    assert set(found.values()) == {FindingLevel.WARNING}
+    assert levels(shared_memory(None, kept)) == {"/dev/shm": FindingLevel.PROBLEM}  # noqa: S108
 
 
 @pytest.mark.parametrize(
     ("finding", "level"),
     [
-        (limits(1024, -1)[0], Level.WARNING),
-        (limits(-1, -1)[0], Level.OK),
-        (limits(65536, 65536)[1], Level.WARNING),
-        (limits(65536, -1)[1], Level.OK),
-        (disk(Path("/s"), None), Level.PROBLEM),
-        (disk(Path("/s"), 1 << 20), Level.WARNING),
-        (disk(Path("/s"), 1 << 40), Level.OK),
-        (cgroups("cpu memory io", version_1=False), Level.OK),
-        (cgroups(None, version_1=True), Level.OK),
-        (cgroups("cpu io", version_1=False), Level.WARNING),
-        (compiler(None), Level.WARNING),
-        (compiler("/usr/bin/g++"), Level.OK),
-        (clock(synchronised=False), Level.WARNING),
-        (clock(synchronised=None), Level.OK),
-        (service(booted=False), Level.OK),
+        (limits(1024, -1)[0], FindingLevel.WARNING),
+        (limits(-1, -1)[0], FindingLevel.OK),
+        (limits(65536, 65536)[1], FindingLevel.WARNING),
+        (limits(65536, -1)[1], FindingLevel.OK),
+        (disk(Path("/s"), None), FindingLevel.PROBLEM),
+        (disk(Path("/s"), 1 << 20), FindingLevel.WARNING),
+        (disk(Path("/s"), 1 << 40), FindingLevel.OK),
+        (cgroups("cpu memory io", version_1=False), FindingLevel.OK),
+        (cgroups(None, version_1=True), FindingLevel.OK),
+        (cgroups("cpu io", version_1=False), FindingLevel.WARNING),
+        (compiler(None), FindingLevel.WARNING),
+        (compiler("/usr/bin/g++"), FindingLevel.OK),
+        (clock(synchronised=False), FindingLevel.WARNING),
+        (clock(synchronised=None), FindingLevel.OK),
+        (service(booted=False), FindingLevel.OK),
     ],
 )
-def test_judgements(finding: Finding, level: Level) -> None:
+def test_judgements(finding: Finding, level: FindingLevel) -> None:
     """Each says what to do unless all is well."""
     assert finding.level is level
-    assert level is not Level.PROBLEM or finding.fix
+    assert level is not FindingLevel.PROBLEM or finding.fix
 
 
 def test_this_machine_can_be_examined(tmp_path: Path) -> None:

@@ -17,7 +17,12 @@ from typing_extensions import override
 from supervisor.core.jobs.job_status import JobState, JobStatus
 from supervisor.core.metrics.catalog import METRICS, as_markdown
 from supervisor.core.metrics.machine_state import Machine, TreeUse
-from supervisor.host.exporter.exposition import Encoder, Scene, family, points_of
+from supervisor.host.exporter.exposition import (
+    ExpositionEncoder,
+    MetricsSnapshot,
+    family,
+    points_of,
+)
 from supervisor.wire.page import STEP_BUCKETS_SECONDS
 from tests.support.metrics import BOARD, DIGITS, MACHINE, PART
 
@@ -32,7 +37,9 @@ OTHER = JobStatus(job='a "b"\\', state=JobState.WAITING, attempt=1)
 
 def encoded(*statuses: JobStatus, openmetrics: bool) -> bytes:
     """A scrape of ``statuses`` on the machine that has everything."""
-    return Encoder(openmetrics=openmetrics).encode(Scene(statuses, MACHINE))
+    return ExpositionEncoder(openmetrics=openmetrics).encode(
+        MetricsSnapshot(statuses, MACHINE)
+    )
 
 
 def openmetrics(*statuses: JobStatus) -> list[Family]:
@@ -104,7 +111,7 @@ def test_both_formats_say_the_same() -> None:
 class Everything(Collector):
     """All families at once: as the library itself would render a scrape."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: MetricsSnapshot) -> None:
         self.families = [family(m, points_of(m, scene)) for m in METRICS]
 
     @override
@@ -115,12 +122,12 @@ class Everything(Collector):
 def test_encoded_as_the_library_does() -> None:
     """Family by family comes to the same bytes as the library's whole scrape; what was
     remembered from the last scene leaves no trace."""
-    encoders = {o: Encoder(openmetrics=o) for o in (False, True)}
+    encoders = {o: ExpositionEncoder(openmetrics=o) for o in (False, True)}
     scenes = [
-        Scene((DIGITS,), MACHINE),
-        Scene((replace(DIGITS, step=16, loss=math.nan), OTHER), Machine()),
-        Scene((), MACHINE),
-        Scene((DIGITS,), MACHINE),
+        MetricsSnapshot((DIGITS,), MACHINE),
+        MetricsSnapshot((replace(DIGITS, step=16, loss=math.nan), OTHER), Machine()),
+        MetricsSnapshot((), MACHINE),
+        MetricsSnapshot((DIGITS,), MACHINE),
     ]
     for scene in scenes:
         whole = Everything(scene)
@@ -132,19 +139,19 @@ def test_encoded_as_the_library_does() -> None:
 def test_what_was_measured_once_is_read_once() -> None:
     """Rows about the processes of a run read them again only after another look at
     them; then they say what was found, and of a run that is gone nothing."""
-    encoder = Encoder(openmetrics=False)
+    encoder = ExpositionEncoder(openmetrics=False)
     reads = Reads(MACHINE.trees)
     machine = replace(MACHINE, trees=reads)
-    first = encoder.encode(Scene((DIGITS,), machine))
+    first = encoder.encode(MetricsSnapshot((DIGITS,), machine))
     once = reads.count
-    assert encoder.encode(Scene((DIGITS,), replace(machine))) == first
+    assert encoder.encode(MetricsSnapshot((DIGITS,), replace(machine))) == first
     assert reads.count == once > 0
     found = {"digits": replace(MACHINE.trees["digits"], processes=77)}
     assert b'trainwarden_processes{run="digits"} 77.0\n' in encoder.encode(
-        Scene((DIGITS,), replace(machine, trees=found))
+        MetricsSnapshot((DIGITS,), replace(machine, trees=found))
     )
     assert b"trainwarden_processes{" not in encoder.encode(
-        Scene((DIGITS,), replace(machine, trees={}))
+        MetricsSnapshot((DIGITS,), replace(machine, trees={}))
     )
 
 

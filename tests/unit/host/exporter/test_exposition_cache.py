@@ -11,8 +11,13 @@ import pytest
 
 from supervisor.core.jobs.job_status import JobState, JobStatus
 from supervisor.host.exporter import exposition_cache as module
-from supervisor.host.exporter.exposition import Encoder, Scene, TakesLongError, render
-from supervisor.host.exporter.exposition_cache import Board, Form
+from supervisor.host.exporter.exposition import (
+    ExpositionEncoder,
+    MetricsSnapshot,
+    TakesLongError,
+    render,
+)
+from supervisor.host.exporter.exposition_cache import ExpositionCache, Form
 
 STATUS = JobStatus(job="a", state=JobState.RUNNING, attempt=1)
 LATER = JobStatus(job="b", state=JobState.RUNNING, attempt=1)
@@ -28,7 +33,10 @@ def until(so: Callable[[], bool]) -> None:
 
 def test_a_board_renders_beforehand() -> None:
     """What was asked for once is ready for the next scrape, without rendering in it."""
-    board, forms = Board(), [Form(o, g) for o in (False, True) for g in (False, True)]
+    board, forms = (
+        ExpositionCache(),
+        [Form(o, g) for o in (False, True) for g in (False, True)],
+    )
     assert [board.read(form) for form in forms] == [None] * 4
     with board:
         board.publish([STATUS])
@@ -43,7 +51,7 @@ def test_a_board_renders_beforehand() -> None:
 def test_what_cannot_be_rendered_is_not_shown() -> None:
     """A scrape that fails is noticed; one that tells of yesterday is not. What comes
     next is shown again."""
-    board, form = Board(), Form()
+    board, form = ExpositionCache(), Form()
     broken = replace(STATUS, job=7)  # type: ignore[arg-type]  # what no label can be
     with board:
         board.publish([STATUS])
@@ -68,12 +76,12 @@ def test_what_takes_a_moment_is_rendered_at_once(
 ) -> None:
     """By whoever publishes; by the thread if it takes long, and if the last time was a
     moment ago."""
-    encode, who, apart = Encoder.encode, list[str](), 2.0
+    encode, who, apart = ExpositionEncoder.encode, list[str](), 2.0
     monkeypatch.setattr(module, "APART_SECONDS", apart)
 
     def noted(
-        self: Encoder,
-        scene: Scene,
+        self: ExpositionEncoder,
+        scene: MetricsSnapshot,
         *,
         pause_seconds: float = 0.0,
         most_seconds: float = math.inf,
@@ -83,7 +91,7 @@ def test_what_takes_a_moment_is_rendered_at_once(
             self, scene, pause_seconds=pause_seconds, most_seconds=most_seconds
         )
 
-    monkeypatch.setattr(Encoder, "encode", noted)
+    monkeypatch.setattr(ExpositionEncoder, "encode", noted)
     here, there, form = threading.current_thread().name, "metrics", Form()
     texts = {status.job: render([status]) for status in (STATUS, LATER)}
 
@@ -93,7 +101,7 @@ def test_what_takes_a_moment_is_rendered_at_once(
         until(lambda: board.read(form) == texts[status.job])
         return who[-1]
 
-    with Board() as board:
+    with ExpositionCache() as board:
         board.publish([STATUS])
         board.read(form)
         monkeypatch.setattr(module, "AT_ONCE_SECONDS", 0.0)
@@ -109,10 +117,10 @@ def test_what_takes_longer_than_it_did_is_left_to_the_thread(
 ) -> None:
     """As where many runs appear at once: whoever publishes goes on, and it is shown."""
     monkeypatch.setattr(module, "APART_SECONDS", 0.0)
-    form, encode, who = Form(), Encoder.encode, list[tuple[str, bool]]()
+    form, encode, who = Form(), ExpositionEncoder.encode, list[tuple[str, bool]]()
     many = [replace(STATUS, job=f"job-{n}") for n in range(300)]
 
-    def noted(self: Encoder, scene: Scene, **how: float) -> bytes:
+    def noted(self: ExpositionEncoder, scene: MetricsSnapshot, **how: float) -> bytes:
         name = threading.current_thread().name
         try:
             body = encode(self, scene, **how)
@@ -122,12 +130,12 @@ def test_what_takes_longer_than_it_did_is_left_to_the_thread(
         who.append((name, True))
         return body
 
-    with Board() as board:
+    with ExpositionCache() as board:
         board.publish([STATUS])
         board.read(form)
         board.publish([STATUS])
         until(board._is_cheap)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-        monkeypatch.setattr(Encoder, "encode", noted)
+        monkeypatch.setattr(ExpositionEncoder, "encode", noted)
         board.publish(many)
         until(lambda: board.read(form) == render(many))
     here = threading.current_thread().name
@@ -140,7 +148,7 @@ def test_what_nobody_asks_for_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> No
     text was made for the sake of another form."""
     monkeypatch.setattr(module, "APART_SECONDS", 0.0)
     plain, gzipped = Form(openmetrics=True), Form(openmetrics=True, gzipped=True)
-    with Board() as board:
+    with ExpositionCache() as board:
         board.publish([STATUS])
         board.read(gzipped)
         monkeypatch.setattr(module, "WANTED_SECONDS", -1.0)

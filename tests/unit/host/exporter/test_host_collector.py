@@ -14,10 +14,14 @@ import psutil
 import pytest
 
 from supervisor.core.metrics.machine_state import CgroupMemory, TreeUse
-from supervisor.host.exporter.host_collector import HostView, HostWatch, read_space
+from supervisor.host.exporter.host_collector import HostCollector, HostView, read_space
 from supervisor.host.process.cgroup import read_memory
 from supervisor.host.process.proc_files import parse_stat
-from supervisor.host.process.usage import PROPORTIONAL_SECONDS, Proportional, Trees
+from supervisor.host.process.usage import (
+    PROPORTIONAL_SECONDS,
+    Proportional,
+    UsageReader,
+)
 
 DEADLINE_SECONDS = 60.0
 FAMILY = (
@@ -76,14 +80,14 @@ def family() -> Iterator[Family]:
         made.process.communicate()
 
 
-def use_of(trees: Trees, pid: int, *, now: float = 0.0) -> TreeUse:
+def use_of(trees: UsageReader, pid: int, *, now: float = 0.0) -> TreeUse:
     """What the tree below ``pid`` uses."""
     return trees.look({"digits": pid}, now=now)["digits"]
 
 
 def test_a_family(family: Family) -> None:
     """Memory, threads and files of a process and its child are added up."""
-    trees = Trees()
+    trees = UsageReader()
     use = use_of(trees, family.pid)
     both = [psutil.Process(pid) for pid in (family.pid, family.child)]
     assert use.processes == 2
@@ -100,7 +104,7 @@ def test_a_family(family: Family) -> None:
 
 def test_a_child_that_ends(family: Family) -> None:
     """It is no longer counted, and processor time does not go back."""
-    trees = Trees()
+    trees = UsageReader()
     before = use_of(trees, family.pid)
     family.lose_its_child()
     after = use_of(trees, family.pid)
@@ -111,11 +115,11 @@ def test_a_child_that_ends(family: Family) -> None:
 
 def test_processor_time_of_all_attempts(family: Family) -> None:
     """A new attempt begins at 0; the counter of the run goes on from where it was."""
-    trees = Trees()
+    trees = UsageReader()
     first = use_of(trees, family.pid).cpu_seconds
     other = Family()
     try:
-        own = use_of(Trees(), other.pid).cpu_seconds
+        own = use_of(UsageReader(), other.pid).cpu_seconds
         second = use_of(trees, other.pid).cpu_seconds
         assert min(first, own) > 0
         assert second >= first + own
@@ -128,7 +132,7 @@ def test_processor_time_of_all_attempts(family: Family) -> None:
 
 def test_proportional_memory_is_measured_seldom(family: Family) -> None:
     """The kernel walks every page for it: between two looks the last figure stands."""
-    trees = Trees()
+    trees = UsageReader()
     first = use_of(trees, family.pid, now=0.0).proportional_bytes
     family.lose_its_child()
     assert use_of(trees, family.pid, now=1.0).proportional_bytes == first
@@ -160,7 +164,7 @@ def test_when_proportional_memory_is_due(
 
 def test_what_ended_is_not_there(family: Family) -> None:
     """A process that is gone, and a run without one, use nothing."""
-    trees = Trees()
+    trees = UsageReader()
     use_of(trees, family.pid)
     assert trees.look({}, now=0.0) == {}
     assert trees.owners() == {}
@@ -261,7 +265,7 @@ def until(ask: Callable[[], bool]) -> None:
 
 def test_a_new_process_is_looked_at_at_once(family: Family, tmp_path: Path) -> None:
     """Between two rounds a training process that just started is not waited for."""
-    watch = HostWatch({"state": tmp_path}, interval_seconds=3600.0)
+    watch = HostCollector({"state": tmp_path}, interval_seconds=3600.0)
     watch.start()
     until(lambda: watch.latest().taken is not None)
     watch.watch({"digits": family.pid, "waiting": None})
@@ -283,15 +287,15 @@ def test_a_moment_in_which_nothing_can_be_measured(
 ) -> None:
     """What was measured grows old, and the next round comes."""
     problems = [OSError(errno.EMFILE, "Too many open files")] * 3
-    measure = HostWatch.measure
+    measure = HostCollector.measure
 
-    def now_and_then(watch: HostWatch) -> HostView:
+    def now_and_then(watch: HostCollector) -> HostView:
         if problems:
             raise problems.pop()
         return measure(watch)
 
-    monkeypatch.setattr(HostWatch, "measure", now_and_then)
-    watch = HostWatch({}, interval_seconds=0.01)
+    monkeypatch.setattr(HostCollector, "measure", now_and_then)
+    watch = HostCollector({}, interval_seconds=0.01)
     watch.start()
     ends = time.monotonic() + 60.0
     while watch.latest().taken is None:

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from supervisor.core.causes import Cause
-from supervisor.core.gpu.assignment import GpuProcess
+from supervisor.core.gpu.assignment import GpuHolder
 from supervisor.core.jobs.job_status import JobState, JobStatus, TierStatus
-from supervisor.host.exporter.exposition_cache import Board, Form
+from supervisor.host.exporter.exposition_cache import ExpositionCache, Form
 from supervisor.host.exporter.host_collector import HostView
 from supervisor.host.exporter.machine_monitor import (
-    Observer,
+    MachineMonitor,
     default_places,
     gpu_expected,
     machine_of,
@@ -39,10 +39,10 @@ def nvml(library: Path, tmp_path: Path) -> FakeNvml:
 
 
 @pytest.fixture
-def observer(nvml: FakeNvml, tmp_path: Path) -> Iterator[Observer]:
+def observer(nvml: FakeNvml, tmp_path: Path) -> Iterator[MachineMonitor]:
     """An observer with an exporter, of a machine with two GPUs."""
-    board = Board()
-    made = Observer(
+    board = ExpositionCache()
+    made = MachineMonitor(
         places=default_places(tmp_path, None),
         gpus=None,
         board=board,
@@ -61,7 +61,7 @@ def until(ask: Callable[[], object]) -> None:
         time.sleep(0.02)
 
 
-def test_readings(observer: Observer, nvml: FakeNvml) -> None:
+def test_readings(observer: MachineMonitor, nvml: FakeNvml) -> None:
     """Gates and remedies are told of each GPU, its memory and who is on it; one that is
     lost stays among them, so that it can be left out by name."""
     until(observer.readings)
@@ -73,8 +73,8 @@ def test_readings(observer: Observer, nvml: FakeNvml) -> None:
     )
     name = Path("/proc/1/comm").read_text().strip()
     assert first.processes == (
-        GpuProcess(OURS, "?", GIB),
-        GpuProcess(1, name, 2 * GIB),
+        GpuHolder(OURS, "?", GIB),
+        GpuHolder(1, name, 2 * GIB),
     )
     assert second.processes == ()
     nvml.set({"0.lost": 1})
@@ -85,10 +85,10 @@ def test_readings(observer: Observer, nvml: FakeNvml) -> None:
 def test_what_is_asked_for_seldom(nvml: FakeNvml, tmp_path: Path) -> None:
     """The ledger is not asked at each look which GPUs are given to nobody."""
     clock, asked = WoundClock(), list[float]()
-    observer = Observer(
+    observer = MachineMonitor(
         places=default_places(tmp_path, None),
         gpus=None,
-        board=Board(),
+        board=ExpositionCache(),
         clock=clock,
         environment=nvml.environment,
     )
@@ -107,7 +107,7 @@ def test_what_is_asked_for_seldom(nvml: FakeNvml, tmp_path: Path) -> None:
     assert [at - asked[0] for at in asked] == [0.0, 1.0, 2.0, 7.0]
 
 
-def test_readings_are_made_once_a_sample(observer: Observer) -> None:
+def test_readings_are_made_once_a_sample(observer: MachineMonitor) -> None:
     """Whoever asks: each run does, at each look."""
     until(observer.readings)
     alike = [observer.readings() is observer.readings() for _ in range(20)]
@@ -115,7 +115,7 @@ def test_readings_are_made_once_a_sample(observer: Observer) -> None:
 
 
 def test_the_gpu_of_a_mig_device_is_that_of_its_run(
-    observer: Observer, nvml: FakeNvml
+    observer: MachineMonitor, nvml: FakeNvml
 ) -> None:
     """An Xid names the whole GPU: it concerns a run that was given a part of it."""
     nvml.set({"1.mig": 1, "1.mig.2.uuid": "MIG-x", "1.mig.2.total": GIB})
@@ -131,7 +131,7 @@ def test_the_gpu_of_a_mig_device_is_that_of_its_run(
 
 
 def test_faults_of_one_attempt_after_another(
-    observer: Observer, nvml: FakeNvml
+    observer: MachineMonitor, nvml: FakeNvml
 ) -> None:
     """Each attempt hears of its own Xids only, and of none that came before it."""
     faults_of = observer.devices_of(None).faults
@@ -149,7 +149,7 @@ def test_faults_of_one_attempt_after_another(
     assert faults_of({OURS}).gpus == ("GPU-00000000-fake",)
 
 
-def test_gpus_that_the_spec_names(observer: Observer, nvml: FakeNvml) -> None:
+def test_gpus_that_the_spec_names(observer: MachineMonitor, nvml: FakeNvml) -> None:
     """A run that was never seen on a GPU hears of those that its spec names."""
     until(observer.readings)
     faults_of = observer.devices_of([1]).faults
@@ -160,7 +160,7 @@ def test_gpus_that_the_spec_names(observer: Observer, nvml: FakeNvml) -> None:
 
 def test_nobody_asks(nvml: FakeNvml, tmp_path: Path) -> None:
     """Without an exporter nothing is measured of the host, and nothing is shown."""
-    quiet = Observer(
+    quiet = MachineMonitor(
         places=default_places(tmp_path, tmp_path),
         gpus=None,
         environment=nvml.environment,
@@ -214,7 +214,7 @@ def status(attempt: int, state: JobState = JobState.RUNNING) -> JobStatus:
 
 
 def test_a_thousand_attempts_leave_no_series_behind(
-    observer: Observer, nvml: FakeNvml
+    observer: MachineMonitor, nvml: FakeNvml
 ) -> None:
     """After 1,000 attempts on changing processes a scrape has the series of one, and
     what the encoder remembers is as large; what has ended is gone."""

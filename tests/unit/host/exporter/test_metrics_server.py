@@ -19,7 +19,7 @@ import pytest
 from supervisor.core.jobs.job_status import JobState, JobStatus
 from supervisor.core.text.address import Address
 from supervisor.host.exporter.exposition import render
-from supervisor.host.exporter.exposition_cache import Board, Form
+from supervisor.host.exporter.exposition_cache import ExpositionCache, Form
 from supervisor.host.exporter.metrics_server import (
     MOST_KEPT,
     ServeError,
@@ -36,15 +36,15 @@ FREE = Address("127.0.0.1", 0)
 
 
 @pytest.fixture
-def board() -> Board:
+def board() -> ExpositionCache:
     """A board with one run on it."""
-    board = Board()
+    board = ExpositionCache()
     board.publish([STATUS])
     return board
 
 
 @pytest.fixture
-def server(board: Board) -> Iterator[Server]:
+def server(board: ExpositionCache) -> Iterator[Server]:
     """A server on a free port of the loopback."""
     with serve(FREE, board.read) as server:
         yield server
@@ -96,7 +96,7 @@ def test_head_has_no_body(server: Server) -> None:
 
 def test_health_and_readiness() -> None:
     """Healthy from the start, ready with the first sample."""
-    board = Board()
+    board = ExpositionCache()
     with serve(FREE, board.read) as server:
         assert ask(server, "/-/healthy")[0] == 200
         assert ask(server, "/-/ready")[0] == 503
@@ -130,7 +130,7 @@ def test_garbage_is_answered(server: Server) -> None:
 def test_ipv6() -> None:
     """IPv6 loopback works where the machine has it."""
     try:
-        server = serve(Address("::1", 0), Board().read)
+        server = serve(Address("::1", 0), ExpositionCache().read)
     except ServeError as error:
         pytest.skip(f"no IPv6 here: {error}")
     with server:
@@ -138,7 +138,7 @@ def test_ipv6() -> None:
         assert str(server.address).startswith("[::1]:")
 
 
-def test_closing_frees_the_port(board: Board) -> None:
+def test_closing_frees_the_port(board: ExpositionCache) -> None:
     """After close the same port can be served again."""
     with serve(FREE, board.read) as first:
         address = first.address
@@ -158,7 +158,7 @@ def test_closing_frees_the_port(board: Board) -> None:
 def test_where_it_cannot_listen(server: Server, host: str, reason: str) -> None:
     """An address that cannot be had is told in one sentence."""
     with pytest.raises(ServeError, match=reason) as caught:
-        serve(Address(host, server.address.port), Board().read)
+        serve(Address(host, server.address.port), ExpositionCache().read)
     assert str(caught.value).startswith(f"cannot serve metrics on {host}:")
     assert "\n" not in str(caught.value)
 
@@ -166,7 +166,7 @@ def test_where_it_cannot_listen(server: Server, host: str, reason: str) -> None:
 GZIP = {"Accept-Encoding": "gzip"}
 
 
-def test_gzip_for_another_machine(board: Board) -> None:
+def test_gzip_for_another_machine(board: ExpositionCache) -> None:
     """A Prometheus server elsewhere gets its answer compressed, as it asks; one on this
     machine does not, whatever it asks."""
     with serve(Address("0.0.0.0", 0), board.read) as server:  # noqa: S104  # asked at two
@@ -291,7 +291,7 @@ def test_not_too_many_are_kept(server: Server) -> None:
             time.sleep(0.01)
 
 
-def test_closing_ends_what_is_kept(board: Board) -> None:
+def test_closing_ends_what_is_kept(board: ExpositionCache) -> None:
     """Nobody is told of yesterday by a server that has closed."""
     with serve(FREE, board.read) as server:
         connection = HTTPConnection(str(server.address), timeout=10)
@@ -381,7 +381,7 @@ def ask_over_tls(server: Server, context: ssl.SSLContext) -> tuple[int, str]:
         connection.close()
 
 
-def test_tls(board: Board, pems: Path, tmp_path: Path) -> None:
+def test_tls(board: ExpositionCache, pems: Path, tmp_path: Path) -> None:
     """With a certificate it is TLS only, and a renewed certificate is taken up."""
     for part in ("pem", "key"):
         shutil.copy(pems / f"server.{part}", tmp_path / f"server.{part}")
@@ -398,7 +398,7 @@ def test_tls(board: Board, pems: Path, tmp_path: Path) -> None:
         assert ask_over_tls(server, context) == (200, "renewed")
 
 
-def test_mutual_tls(board: Board, pems: Path) -> None:
+def test_mutual_tls(board: ExpositionCache, pems: Path) -> None:
     """With an authority for readers, only those are answered that it vouches for."""
     tls = Tls(
         certificate=pems / "server.pem",
@@ -411,7 +411,9 @@ def test_mutual_tls(board: Board, pems: Path) -> None:
         assert ask_over_tls(server, reader(pems, certified=True)) == (200, "server")
 
 
-def test_a_silent_reader_holds_up_nobody_over_tls(board: Board, pems: Path) -> None:
+def test_a_silent_reader_holds_up_nobody_over_tls(
+    board: ExpositionCache, pems: Path
+) -> None:
     """A handshake that never comes is waited for by its own thread only."""
     tls = Tls(certificate=pems / "server.pem", key=pems / "server.key")
     with serve(FREE, board.read, tls=tls) as server:
@@ -424,5 +426,5 @@ def test_a_certificate_that_cannot_be_used(tmp_path: Path) -> None:
     """It is told in one sentence, before anything is served."""
     tls = Tls(certificate=tmp_path / "none.pem", key=tmp_path / "none.key")
     with pytest.raises(ServeError, match="cannot use the certificate") as caught:
-        serve(FREE, Board().read, tls=tls)
+        serve(FREE, ExpositionCache().read, tls=tls)
     assert "\n" not in str(caught.value)

@@ -23,7 +23,12 @@ from supervisor.host.exporter.machine_monitor import machine_of
 from supervisor.host.gpu.gpu_client import linked
 from supervisor.host.gpu.gpu_monitor import GpuView
 from supervisor.host.gpu.probe_runner import NoSourceError
-from supervisor.host.gpu.subscribers import MOST_BEHIND, MOST_READERS, Readers, Welcome
+from supervisor.host.gpu.subscribers import (
+    MOST_BEHIND,
+    MOST_READERS,
+    Subscribers,
+    Welcome,
+)
 from tests.support.fake_nvml import FakeNvml
 from tests.support.kept import Kept
 from tests.support.watched import DEADLINE_SECONDS, Watched
@@ -244,7 +249,7 @@ def test_readers_that_do_not_behave(path: Path) -> None:
     def welcome() -> Welcome:
         return Welcome(b"hello\n", whole=True)
 
-    with closing(Readers(path)) as readers:
+    with closing(Subscribers(path)) as readers:
         good, deaf, talker = (_connected(path) for _ in range(3))
         readers.meet(welcome)
         talker.send(b"GET /")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.core.gpu.assignment import GpuProcess, GpuReading
+from supervisor.core.gpu.assignment import GpuHolder, GpuReading
 from supervisor.core.lifecycle.events import (
     GateClear,
     GateHeld,
@@ -20,10 +20,10 @@ from supervisor.core.lifecycle.events import (
 )
 from supervisor.core.remediation.overrides import Awaited
 from supervisor.host.launch.launcher import boot_id
-from supervisor.host.launch.leftovers import Remains, room
-from supervisor.host.process.marker_scan import Environments
+from supervisor.host.launch.leftovers import Leftovers, room
+from supervisor.host.process.marker_scan import MarkerScan
 from supervisor.host.process.proc_files import doomed, slept_seconds, stat
-from supervisor.host.process.process_tree import Population
+from supervisor.host.process.process_tree import ProcessTree
 from supervisor.wire.directive import MARKER
 from supervisor.wire.records import Shimmed
 
@@ -79,7 +79,7 @@ def python(
 
 
 def gate(
-    remains: Remains,
+    remains: Leftovers,
     *gpus: GpuReading,
     awaited: Awaited | None = None,
     disk: Path = Path("/"),
@@ -107,7 +107,7 @@ def test_what_carries_the_marker_is_named_and_ended(
     started: list[subprocess.Popen[str]],
 ) -> None:
     """Asked first; a zombie does not hold the gate."""
-    remains = Remains(run_id="test-remains-1")
+    remains = Leftovers(run_id="test-remains-1")
     process = python(started, SLEEP, **{MARKER: "test-remains-1/1"})
     until(lambda: bool(remains.left()))
     held = gate(remains)
@@ -123,7 +123,7 @@ def test_a_pid_that_was_known_and_came_back(
 ) -> None:
     """As another process of the run, which carries its marker."""
     process = python(started, SLEEP, **{MARKER: "test-remains-13/1"})
-    remains = Remains(run_id="test-remains-13", known={process.pid: 1})
+    remains = Leftovers(run_id="test-remains-13", known={process.pid: 1})
     until(lambda: (remains.left() or {}).keys() == {process.pid})
 
 
@@ -131,7 +131,7 @@ def test_who_does_not_listen_is_killed(
     started: list[subprocess.Popen[str]],
 ) -> None:
     """SIGTERM, two seconds, SIGKILL; also where it is stopped."""
-    remains = Remains(run_id="test-remains-2")
+    remains = Leftovers(run_id="test-remains-2")
     process = python(started, STUBBORN, **{MARKER: "test-remains-2/1"})
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
@@ -144,7 +144,7 @@ def test_a_worker_that_scrubbed_its_environment_was_seen_before(
     started: list[subprocess.Popen[str]],
 ) -> None:
     """It left its session, its marker and its parent: the tree was written down."""
-    remains = Remains(run_id="test-remains-3")
+    remains = Leftovers(run_id="test-remains-3")
     parent = python(started, ESCAPE, **{MARKER: "test-remains-3/1"})
     assert parent.stdout is not None
     worker = int(parent.stdout.readline())
@@ -164,9 +164,9 @@ def test_who_does_not_answer_holds_the_gate_for_a_moment(tmp_path: Path) -> None
     hangs = tmp_path / "4194301" / "environ"
     hangs.parent.mkdir()
     os.mkfifo(hangs)
-    environments = Environments(proc=tmp_path, silent_seconds=0.5)
-    population = Population(environments=environments)
-    remains = Remains(run_id="test-remains-11", population=population)
+    environments = MarkerScan(proc=tmp_path, silent_seconds=0.5)
+    population = ProcessTree(environments=environments)
+    remains = Leftovers(run_id="test-remains-11", population=population)
     now = time.monotonic()
     held = remains.gate(now=now, gpus=(), visible=(), awaited=None, disk=tmp_path)
     assert held == GateUnknown()
@@ -188,7 +188,7 @@ def test_training_of_an_earlier_supervisor_is_known_without_its_environment(
         boot_id="another boot",
         started_ticks=known.started_ticks,
     )
-    remains = Remains(run_id="test-remains-12")
+    remains = Leftovers(run_id="test-remains-12")
     for before in (None, shimmed):
         remains.remember(before)
         assert isinstance(gate(remains), GateClear)
@@ -204,7 +204,7 @@ def test_a_pid_that_is_another_process_now_is_left_alone(
 ) -> None:
     """Pids come back; the start time tells."""
     other = python(started, SLEEP)
-    remains = Remains(run_id="test-remains-4", known={other.pid: 1})
+    remains = Leftovers(run_id="test-remains-4", known={other.pid: 1})
     until(lambda: remains.left() == {})
     assert isinstance(gate(remains), GateClear)
     assert other.poll() is None
@@ -212,7 +212,7 @@ def test_a_pid_that_is_another_process_now_is_left_alone(
 
 def test_the_tree_is_looked_at_now_and_then() -> None:
     """Not twice a second: that would cost more than it tells."""
-    remains = Remains(run_id="test-remains-5")
+    remains = Leftovers(run_id="test-remains-5")
     remains.follow(None, now=0.0)
     assert remains.pids == frozenset()
     remains.follow(os.getpid(), now=1.0)
@@ -222,7 +222,7 @@ def test_the_tree_is_looked_at_now_and_then() -> None:
     assert remains.pids == frozenset()
 
 
-def gpu(*processes: GpuProcess) -> GpuReading:
+def gpu(*processes: GpuHolder) -> GpuReading:
     """A GPU of 1,000 bytes."""
     return GpuReading(uuid="GPU-a", index=0, total_bytes=1000, processes=processes)
 
@@ -234,7 +234,7 @@ def test_workers_that_ended_on_the_way_are_forgotten(
     worker, other = python(started, SLEEP), python(started, SLEEP)
     ticks = {one.pid: stat(one.pid) for one in (worker, other)}
     known = {pid: seen.started_ticks for pid, seen in ticks.items() if seen}
-    remains = Remains(run_id="test-remains-10", known=dict(known))
+    remains = Leftovers(run_id="test-remains-10", known=dict(known))
     worker.kill()
     worker.communicate(timeout=PATIENCE)
     remains.follow(os.getpid(), now=1000.0)
@@ -244,20 +244,20 @@ def test_workers_that_ended_on_the_way_are_forgotten(
 
 def test_gpu_memory_of_a_dead_attempt_holds_the_gate() -> None:
     """The driver may give it back later than the process is gone."""
-    remains = Remains(run_id="test-remains-6", known={4194300: 1})
-    held = gate(remains, gpu(GpuProcess(4194300, "python", 600)))
+    remains = Leftovers(run_id="test-remains-6", known={4194300: 1})
+    held = gate(remains, gpu(GpuHolder(4194300, "python", 600)))
     assert isinstance(held, GateHeld)
     assert "600 bytes of GPU-a" in held.because
     assert "4194300 (python)" in held.because
-    held = gate(remains, gpu(GpuProcess(4194300, "python", None)))
+    held = gate(remains, gpu(GpuHolder(4194300, "python", None)))
     assert isinstance(held, GateHeld)
-    assert isinstance(gate(remains, gpu(GpuProcess(5, "other", 600))), GateClear)
+    assert isinstance(gate(remains, gpu(GpuHolder(5, "other", 600))), GateClear)
 
 
 def test_a_tenant_holds_the_gate_only_where_that_is_awaited() -> None:
     """Otherwise it is none of the gate's business."""
-    remains = Remains(run_id="test-remains-7")
-    busy = gpu(GpuProcess(5, "blender", 600))
+    remains = Leftovers(run_id="test-remains-7")
+    busy = gpu(GpuHolder(5, "blender", 600))
     assert isinstance(gate(remains, busy), GateClear)
     held = gate(remains, busy, awaited=Awaited(tenants_gone=True))
     assert isinstance(held, GateHeld)
@@ -269,7 +269,7 @@ def test_room_is_awaited_and_made(tmp_path: Path) -> None:
     """What is kept only for a look goes first; snapshots never."""
     for name in ("abandoned", "quarantine", "000000000010-000001"):
         (tmp_path / name).mkdir()
-    remains = Remains(run_id="test-remains-8")
+    remains = Leftovers(run_id="test-remains-8")
     held = gate(remains, awaited=Awaited(room_bytes=1 << 60), disk=tmp_path)
     assert isinstance(held, GateHeld)
     assert "are needed" in held.because
@@ -281,7 +281,7 @@ def test_room_is_awaited_and_made(tmp_path: Path) -> None:
 
 def test_a_process_that_is_gone_is_nothing() -> None:
     """Whatever disappears while it is looked at is no error."""
-    assert Population().families({4194300: None}, now=0.0) == {}
+    assert ProcessTree().families({4194300: None}, now=0.0) == {}
     assert stat(4194300) is None
     assert not doomed(4194300)
     assert not doomed(os.getpid())
@@ -315,12 +315,12 @@ def test_what_cannot_die_is_told_once_and_then_let_be(
 ) -> None:
     """Frozen it is in D state: SIGKILL waits, and it runs no line of its program any
     more. Its GPU is named, and the gate is clear for another one."""
-    remains = Remains(run_id="test-remains-9")
+    remains = Leftovers(run_id="test-remains-9")
     process = python(started, SLEEP, **{MARKER: "test-remains-9/1"})
     until(lambda: bool(remains.left()))
     remains.known[process.pid] = stat(process.pid).started_ticks  # type: ignore[union-attr]  # it lives
     frozen(process.pid)
-    busy = gpu(GpuProcess(process.pid, "python", 600))
+    busy = gpu(GpuHolder(process.pid, "python", 600))
     said: list[object] = []
 
     def clear() -> bool:

@@ -12,7 +12,7 @@ from supervisor.core.jobs.spec import build_spec
 from supervisor.core.lifecycle.events import Event, Exited, MemoryHigh, RestartDue
 from supervisor.core.memory.forecast import ENOUGH, Resource
 from supervisor.host.exporter.allocator_status import completed
-from supervisor.host.memory.memory_monitor import MemoryWatch
+from supervisor.host.memory.memory_monitor import MemoryMonitor
 from supervisor.wire.page import MemorySource, Page, Phase
 from supervisor.wire.readings import AllocatorReading, pack
 from tests.support.holding import holding
@@ -29,9 +29,9 @@ PAGE = Page(
 )
 
 
-def watch(**forecast: object) -> MemoryWatch:
+def watch(**forecast: object) -> MemoryMonitor:
     """As a spec asks for it."""
-    return MemoryWatch.of(build_spec({"script": "x.py", "forecast": forecast}))
+    return MemoryMonitor.of(build_spec({"script": "x.py", "forecast": forecast}))
 
 
 def page_at(second: int, *, in_use: int, **changes: int | None) -> Page:
@@ -47,7 +47,7 @@ def page_at(second: int, *, in_use: int, **changes: int | None) -> Page:
 
 
 def watched(
-    memory: MemoryWatch, rate: int, *, seconds: int, **changes: int | None
+    memory: MemoryMonitor, rate: int, *, seconds: int, **changes: int | None
 ) -> list[Event]:
     """What comes of so many seconds of growth."""
     found: list[Event] = []
@@ -227,7 +227,7 @@ def test_nothing_before_training() -> None:
 def test_the_host_counts_against_its_limit() -> None:
     """Resident memory near the spec's own limit is a warning of its own."""
     spec = build_spec({"script": "x.py", "memory": {"host": "1000B"}})
-    memory = MemoryWatch.of(spec)
+    memory = MemoryMonitor.of(spec)
     page = page_at(1, in_use=1, host_rss_bytes=950)
     events = memory.look(attempt=1, pid=os.getpid(), page=page, now=5.0)
     (high,) = [event for event in events if isinstance(event, MemoryHigh)]
@@ -283,7 +283,7 @@ def test_workers_count_too() -> None:
     """What the training process has started holds main memory as well."""
     spec = build_spec({"script": "x.py", "memory": {"host": "1000MiB"}})
     page = page_at(1, in_use=1, host_rss_bytes=800 * 2**20)
-    memory, found = MemoryWatch.of(spec), list[Event]()
+    memory, found = MemoryMonitor.of(spec), list[Event]()
 
     def look(*workers: int) -> list[Event]:
         tree, now = frozenset(workers), time.monotonic()

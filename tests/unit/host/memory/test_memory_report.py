@@ -18,7 +18,7 @@ from supervisor.host.memory.memory_report import (
     kept_report,
     live_report,
 )
-from supervisor.wire.memory_answer import Answer, Kept, Variable
+from supervisor.wire.memory_answer import HeldObject, MemoryAnswer, Variable
 from supervisor.wire.page import MemorySource, PageWriter
 from supervisor.wire.paths import AttemptPaths
 from tests.support.fake_nvml import GIB, FakeNvml
@@ -51,13 +51,13 @@ MAP = (
     + chunk(0x1000, 8 * MIB, in_use=True)
     + chunk(0x9000, 2 * MIB, in_use=False)
 )
-ANSWER = Answer(
+ANSWER = MemoryAnswer(
     reason="asked",
     step=7,
     at=1.0,
     jit=True,
     variables=(Variable("model:dense/kernel", 6 * MIB, 0x1000),),
-    kept=(Kept("Keeper.kept", "tensor", 2, MIB, "float32 (9,)"),),
+    kept=(HeldObject("Keeper.kept", "tensor", 2, MIB, "float32 (9,)"),),
 )
 
 
@@ -222,6 +222,6 @@ def test_an_estimate_is_called_one(source: str, said: str) -> None:
 def test_a_strange_answer_is_none(change: dict[str, Any]) -> None:
     """Whatever the file holds, it is read or it is not; never an exception."""
     value = {**ANSWER.to_json(), **change}
-    found = Answer.from_json(value)
+    found = MemoryAnswer.from_json(value)
     assert found is None or found.variables == ()
-    assert Answer.from_json({}) is None
+    assert MemoryAnswer.from_json({}) is None

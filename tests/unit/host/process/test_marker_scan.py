@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from supervisor.host.process import marker_scan
-from supervisor.host.process.marker_scan import Environments, marker_of
+from supervisor.host.process.marker_scan import MarkerScan, marker_of
 from supervisor.host.process.proc_files import stat
 from supervisor.wire.directive import MARKER
 
@@ -81,7 +81,7 @@ def test_processes_of_a_run_are_found_by_their_marker(
     worker: subprocess.Popen[bytes],
 ) -> None:
     """Of the run, of the attempt, and of no other; with who exactly they are."""
-    asked = Environments()
+    asked = MarkerScan()
     found = asked.wait_for(RUN)
     assert found.keys() == {worker.pid}
     known = stat(worker.pid)
@@ -101,7 +101,7 @@ def test_who_does_not_answer_is_waited_for_in_no_loop(
     proc: Path, worker: subprocess.Popen[bytes]
 ) -> None:
     """Nothing is known as long as it may answer yet; one thread asks for all."""
-    asked = Environments(proc=proc, silent_seconds=PATIENCE)
+    asked = MarkerScan(proc=proc, silent_seconds=PATIENCE)
     for _ in range(3):
         assert asked.carriers(RUN) is None
         assert asked.carriers(OTHER) is None
@@ -116,7 +116,7 @@ def test_who_does_not_answer_is_passed_over_until_it_does(
     proc: Path, worker: subprocess.Popen[bytes]
 ) -> None:
     """The thread that asked it stays behind, and no other follows."""
-    asked = Environments(proc=proc, silent_seconds=0.05)
+    asked = MarkerScan(proc=proc, silent_seconds=0.05)
     for _ in range(5):
         assert asked.wait_for(RUN).keys() == {worker.pid}
         assert asked.wait_for(OTHER) == {}
@@ -130,7 +130,7 @@ def test_what_was_found_long_ago_is_not_believed(
     proc: Path, worker: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever asked, and did not ask again for a while, asks anew."""
-    asked = Environments(proc=proc, silent_seconds=PATIENCE)
+    asked = MarkerScan(proc=proc, silent_seconds=PATIENCE)
     assert asked.carriers(RUN) is None
     answer(proc)
     worker.kill()
@@ -146,7 +146,7 @@ def test_where_nobody_can_be_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     def too_many(_path: object) -> list[str]:
         raise OSError(errno.EMFILE, "Too many open files")
 
-    asked = Environments()
+    asked = MarkerScan()
     with monkeypatch.context() as patch:
         patch.setattr(os, "listdir", too_many)
         with pytest.raises(OSError, match="Too many open files"):
@@ -161,7 +161,7 @@ def test_where_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None
         message = "can't start new thread"
         raise RuntimeError(message)
 
-    asked = Environments()
+    asked = MarkerScan()
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", no_more)
         with pytest.raises(OSError, match="can't start new thread"):

@@ -15,7 +15,7 @@ from supervisor.host.process.process_tree import (
     FRESH_SECONDS,
     PARTS,
     STALE_SECONDS,
-    Population,
+    ProcessTree,
 )
 
 FAMILY = """
@@ -114,7 +114,7 @@ def ticks(pid: int) -> int:
 
 def test_a_family(family: Family) -> None:
     """All that came of a process, whichever thread started it."""
-    found = Population().families({family.pid: None}, now=0.0)
+    found = ProcessTree().families({family.pid: None}, now=0.0)
     assert set(found) == {family.pid, family.child, family.grandchild}
     assert found[family.grandchild].parent == family.child
     assert found[family.child].started_ticks == ticks(family.child)
@@ -122,7 +122,7 @@ def test_a_family(family: Family) -> None:
 
 def test_what_is_new_is_seen_a_moment_later(family: Family) -> None:
     """Who is there is asked once for all that ask at the same time."""
-    population = Population()
+    population = ProcessTree()
     alone = {os.getpid(): None}
     known = population.families(alone, now=0.0)
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=-1) as new:
@@ -142,7 +142,7 @@ def test_a_moment_in_which_nobody_can_be_counted(
     def too_many(_path: object) -> list[str]:
         raise OSError(errno.EMFILE, "Too many open files")
 
-    population, alone = Population(), {os.getpid(): None}
+    population, alone = ProcessTree(), {os.getpid(): None}
     known = population.families(alone, now=0.0).keys()
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=-1) as new:
         later = 2 * FRESH_SECONDS
@@ -156,7 +156,7 @@ def test_a_moment_in_which_nobody_can_be_counted(
 
 def test_whose_parent_ended(family: Family) -> None:
     """It is somebody else's child, and must be asked for."""
-    population = Population()
+    population = ProcessTree()
     population.families({}, now=0.0)
     family.lose_the_child()
     roots: dict[int, int | None] = {family.pid: None}
@@ -168,7 +168,7 @@ def test_whose_parent_ended(family: Family) -> None:
 
 def test_whose_parent_ended_is_found_with_its_next(family: Family) -> None:
     """Who was known as a child of one that ended is asked again."""
-    population = Population()
+    population = ProcessTree()
     population.families({}, now=0.0)
     family.lose_the_child()
     orphan = stat(family.grandchild)
@@ -191,7 +191,7 @@ def test_an_orphan_of_a_zombie_stays_in_the_family() -> None:
         parent, orphan = map(int, shim.stdout.readline().split())
         ended_with_us = [orphan]
         try:
-            population, shims = Population(), {shim.pid: None}
+            population, shims = ProcessTree(), {shim.pid: None}
             assert {parent, orphan} <= population.families(shims, now=0.0).keys()
             shim.stdin.write("\n")
             shim.stdin.flush()
@@ -210,7 +210,7 @@ def test_an_orphan_of_a_zombie_stays_in_the_family() -> None:
 def test_what_is_known_is_asked_again(family: Family) -> None:
     """A pid may be another process since: one part at each count, all after a while."""
     for seconds, counts in ((FRESH_SECONDS, PARTS), (STALE_SECONDS, 1)):
-        population = Population(
+        population = ProcessTree(
             _parents={family.pid: 1, family.child: 1, 1: 0}, _counted_at=0.0
         )
         roots = {family.pid: None}
@@ -223,11 +223,11 @@ def test_what_is_known_is_asked_again(family: Family) -> None:
 def test_pids_come_back(family: Family) -> None:
     """One that is another process now is nobody's: neither a root that started at
     another time nor a child that says that it is another's."""
-    population = Population()
+    population = ProcessTree()
     started = ticks(family.pid)
     assert population.families({family.pid: started + 1}, now=0.0) == {}
     assert family.child in population.families({family.pid: started}, now=0.0)
-    mistaken = Population(
+    mistaken = ProcessTree(
         _parents={os.getpid(): 1},
         _children={os.getpid(): [family.child]},
         _counted_at=0.0,

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.core.text.log_level import Level
+from supervisor.core.text.log_level import LogLevel
 from supervisor.host.service.journal import Journal, marked
 
 SAYS = """
 import os, sys
-from supervisor.core.text.log_level import Level
+from supervisor.core.text.log_level import LogLevel as Level
 from supervisor.host.service.journal import Journal
 found = os.fstat(2)
 os.environ["JOURNAL_STREAM"] = f"{found.st_dev}:{found.st_ino}" if sys.argv[1:] else "1:1"
@@ -42,10 +42,10 @@ def test_each_line_has_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     reader, writer = os.pipe()
     stream = os.fstat(writer)
     monkeypatch.setenv("JOURNAL_STREAM", f"{stream.st_dev}:{stream.st_ino}")
-    assert marked("one\ntwo", Level.ERROR, descriptor=writer) == "<3>one\n<3>two"
-    assert marked("one", Level.ERROR, descriptor=reader + 1000) == "one"
+    assert marked("one\ntwo", LogLevel.ERROR, descriptor=writer) == "<3>one\n<3>two"
+    assert marked("one", LogLevel.ERROR, descriptor=reader + 1000) == "one"
     monkeypatch.delenv("JOURNAL_STREAM")
-    assert marked("one", Level.ERROR, descriptor=writer) == "one"
+    assert marked("one", LogLevel.ERROR, descriptor=writer) == "one"
     os.close(reader)
     os.close(writer)
 
@@ -56,7 +56,7 @@ def test_the_journals_own_protocol(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as journald:
         journald.bind(address)
         journal = Journal(native=True, address=address)
-        journal.say("gave up", job="digits", level=Level.ERROR)
+        journal.say("gave up", job="digits", level=LogLevel.ERROR)
         fields = journald.recv(4096).decode().splitlines()
     assert "MESSAGE=digits: gave up" in fields
     assert "PRIORITY=3" in fields

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from supervisor.host.service.journal import Journal
-from supervisor.host.service.nonblocking_writer import Unhurried, left_out
+from supervisor.host.service.nonblocking_writer import NonblockingWriter, left_out
 from tests.support.boxes import PATIENCE
 
 FULL = 1 << 16
@@ -57,7 +57,9 @@ def pipe() -> Iterator[Pipe]:
 
 def test_the_daemon_goes_on_when_nobody_reads_what_it_says(pipe: Pipe) -> None:
     """Neither journald, which may hang, nor whoever started it with a pipe."""
-    journal = Journal(native=True, address="/no/such", plain=Unhurried(pipe.writer))
+    journal = Journal(
+        native=True, address="/no/such", plain=NonblockingWriter(pipe.writer)
+    )
     for number in range(5000):
         journal.say(f"{number:0500}")
     assert os.get_blocking(pipe.writer)
@@ -66,7 +68,7 @@ def test_the_daemon_goes_on_when_nobody_reads_what_it_says(pipe: Pipe) -> None:
 
 def test_what_was_not_read_at_once_is_read_later(pipe: Pipe) -> None:
     """``finish`` waits for it."""
-    out = Unhurried(pipe.writer)
+    out = NonblockingWriter(pipe.writer)
     lines = [f"{number:0100}\n" for number in range(5000)]
     for line in lines:
         out.write(line)
@@ -80,7 +82,7 @@ def test_what_was_not_read_at_once_is_read_later(pipe: Pipe) -> None:
 
 def test_of_too_much_the_oldest_is_left_out(pipe: Pipe) -> None:
     """That is said where it is missing; the line that was begun is whole."""
-    out = Unhurried(pipe.writer, most=FULL)
+    out = NonblockingWriter(pipe.writer, most=FULL)
     lines = [f"{number:0999}" for number in range(500)]
     for line in lines:
         out.write(f"{line}\n")
@@ -103,7 +105,7 @@ def test_lines_are_whole_and_in_order(turns: list[tuple[str, bool]]) -> None:
     reader, writer = os.pipe2(os.O_NONBLOCK)
     pipe = Pipe(reader, writer)
     os.write(writer, b"x" * FULL)
-    out = Unhurried(writer, most=64, gap=lambda: "-")
+    out = NonblockingWriter(writer, most=64, gap=lambda: "-")
     read, written = b"", [f"{number} {text}" for number, (text, _) in enumerate(turns)]
     for line, (_, reading) in zip(written, turns, strict=True):
         out.write(f"{line}\n")
@@ -121,7 +123,7 @@ def test_lines_are_whole_and_in_order(turns: list[tuple[str, bool]]) -> None:
 
 def test_nobody_can_read_it_any_more(pipe: Pipe) -> None:
     """It is said at once, and what waited is not tried again."""
-    out = Unhurried(pipe.writer)
+    out = NonblockingWriter(pipe.writer)
     out.write("x" * 2 * FULL)
     os.dup2(os.open(os.devnull, os.O_RDONLY), pipe.reader)
     with pytest.raises(BrokenPipeError):

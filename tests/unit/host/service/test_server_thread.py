@@ -9,7 +9,7 @@ from socket import AF_UNIX, SOCK_STREAM, socket
 import pytest
 from typing_extensions import override
 
-from supervisor.host.service.server_thread import Attending
+from supervisor.host.service.server_thread import ServerThread
 
 NAME = "test-attending"
 
@@ -41,7 +41,7 @@ def switches(thread: threading.Thread) -> str:
 
 def test_it_answers_and_ends(tmp_path: Path) -> None:
     """Whoever comes is answered; nobody is after close, and its thread has ended."""
-    attending = Attending(_Server(str(tmp_path / "s"), _Echo), name=NAME)
+    attending = ServerThread(_Server(str(tmp_path / "s"), _Echo), name=NAME)
     assert [answered(tmp_path / "s") for _ in range(3)] == [b"word\n"] * 3
     attending.close()
     with pytest.raises(ConnectionRefusedError):
@@ -51,7 +51,7 @@ def test_it_answers_and_ends(tmp_path: Path) -> None:
 
 def test_it_sleeps_while_nobody_comes(tmp_path: Path) -> None:
     """It does not wake up by itself: in one of ten seconds it has not."""
-    attending = Attending(_Server(str(tmp_path / "s"), _Echo), name=NAME)
+    attending = ServerThread(_Server(str(tmp_path / "s"), _Echo), name=NAME)
     answered(tmp_path / "s")
     (thread,) = [one for one in threading.enumerate() if one.name == NAME]
     slept = False

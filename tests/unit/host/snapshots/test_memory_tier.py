@@ -9,7 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.core.lifecycle.events import Learned, SnapshotFailed, Told
+from supervisor.core.lifecycle.events import (
+    NoticeReceived,
+    ProgressReported,
+    SnapshotFailed,
+)
 from supervisor.host.service.lock import acquire
 from supervisor.host.snapshots.memory_tier import discard, preserve, release, sweep
 from supervisor.host.snapshots.snapshot_catalog import (
@@ -18,7 +22,7 @@ from supervisor.host.snapshots.snapshot_catalog import (
     verify,
 )
 from supervisor.host.telemetry.attempt_telemetry import heard, learned
-from supervisor.wire.event_file import Kind, Record
+from supervisor.wire.event_file import Record, RecordKind
 from supervisor.wire.files import write_json
 from supervisor.wire.manifest import (
     DURABLE,
@@ -215,12 +219,12 @@ def test_core_hears_of_what_lasts() -> None:
     """A snapshot on disk and a restore from any tier are news; a snapshot in memory is
     none: there are several a second, and each piece of news is a write to the ledger."""
 
-    def heard(kind: str, tier: str) -> Learned | None:
+    def heard(kind: str, tier: str) -> ProgressReported | None:
         return learned(Record(kind, 1, {"step": 4, "tier": tier}))
 
-    assert heard(Kind.SNAPSHOT, MEMORY) is None
-    assert heard(Kind.SNAPSHOT, DURABLE) == Learned(snapshot_step=4)
-    assert heard(Kind.RESTORED, MEMORY) == Learned(restored_step=4)
+    assert heard(RecordKind.SNAPSHOT, MEMORY) is None
+    assert heard(RecordKind.SNAPSHOT, DURABLE) == ProgressReported(snapshot_step=4)
+    assert heard(RecordKind.RESTORED, MEMORY) == ProgressReported(restored_step=4)
 
 
 def test_core_hears_what_a_person_should_know() -> None:
@@ -230,16 +234,20 @@ def test_core_hears_what_a_person_should_know() -> None:
     def told(kind: str, **fields: object) -> object:
         return heard(Record(kind, 1, fields))
 
-    assert told(Kind.NOTICE, sentence="so it is") == [Told("so it is")]
-    assert told(Kind.PROMISE, bits=True, sentence="exact") == []
-    (refused,) = heard(Record(Kind.PROMISE, 1, {"bits": False, "sentence": "why"}))
-    assert refused == Told("a bit-identical resume is not promised: why")
-    assert told(Kind.SNAPSHOT, step=4, tier=DURABLE) == [Learned(snapshot_step=4)]
+    assert told(RecordKind.NOTICE, sentence="so it is") == [NoticeReceived("so it is")]
+    assert told(RecordKind.PROMISE, bits=True, sentence="exact") == []
+    (refused,) = heard(
+        Record(RecordKind.PROMISE, 1, {"bits": False, "sentence": "why"})
+    )
+    assert refused == NoticeReceived("a bit-identical resume is not promised: why")
+    assert told(RecordKind.SNAPSHOT, step=4, tier=DURABLE) == [
+        ProgressReported(snapshot_step=4)
+    ]
     failed = {"step": 9, "tier": DURABLE, "because": "no", "errno": 28}
-    assert told(Kind.SNAPSHOT_FAILED, **failed) == [
+    assert told(RecordKind.SNAPSHOT_FAILED, **failed) == [
         SnapshotFailed(in_memory=False, step=9, because="no", no_room=True)
     ]
-    assert told(Kind.SNAPSHOT_FAILED, tier=MEMORY, because="?", errno=None) == [
+    assert told(RecordKind.SNAPSHOT_FAILED, tier=MEMORY, because="?", errno=None) == [
         SnapshotFailed(in_memory=True, step=None, because="?", no_room=False)
     ]
-    assert told(Kind.EPOCH_ENDED) == []
+    assert told(RecordKind.EPOCH_ENDED) == []

@@ -8,9 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from supervisor.host.telemetry.log_follower import LogFollower
-from supervisor.host.telemetry.log_retention import MIB, PAGE, LogCap, next_data, punch
+from supervisor.host.telemetry.log_retention import (
+    MIB,
+    PAGE,
+    LogRetention,
+    next_data,
+    punch,
+)
 
-SMALL = LogCap(head=64 * 1024, tail=256 * 1024, slack=128 * 1024, behind=64 * MIB)
+SMALL = LogRetention(head=64 * 1024, tail=256 * 1024, slack=128 * 1024, behind=64 * MIB)
 
 FLOOD = """
 import os, sys
@@ -59,9 +65,9 @@ def test_head_and_tail_stay_and_the_line_that_counts_is_known(tmp_path: Path) ->
 def test_sizes_that_a_person_chose() -> None:
     """They are rounded up to whole pages; a tail that shows nothing is made longer; no
     more is put off than is kept."""
-    cap = LogCap.of(head=5000, tail=1)
+    cap = LogRetention.of(head=5000, tail=1)
     assert (cap.head, cap.tail, cap.slack) == (2 * PAGE, 16 * PAGE, 16 * PAGE)
-    assert LogCap.of(head=32 * MIB, tail=96 * MIB) == LogCap()
+    assert LogRetention.of(head=32 * MIB, tail=96 * MIB) == LogRetention()
 
 
 def test_a_program_faster_than_its_reader_does_not_fill_the_disk(
@@ -70,7 +76,7 @@ def test_a_program_faster_than_its_reader_does_not_fill_the_disk(
     """A reader that lags by more than it may goes on near the end."""
     log = tmp_path / "output.log"
     log.write_bytes(b"x" * 63 + b"\n")
-    cap = LogCap(head=PAGE, tail=8 * PAGE, slack=PAGE, behind=16 * PAGE)
+    cap = LogRetention(head=PAGE, tail=8 * PAGE, slack=PAGE, behind=16 * PAGE)
     follower = LogFollower(log, cap=cap)
     follower.poll()
     with log.open("ab") as file:
@@ -98,7 +104,7 @@ def test_no_hole_reaches_what_is_kept_or_unread(
     size: int, read: int, punched: int
 ) -> None:
     """Holes lie behind the head, before the tail and before what was not read yet."""
-    cap = LogCap()
+    cap = LogRetention()
     hole = cap.hole(size=size, read_to=read, punched_to=punched)
     assert size <= cap.behind + read or cap.resume_at(size=size, read_to=read) >= read
     if hole is not None:

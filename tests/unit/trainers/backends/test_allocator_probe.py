@@ -9,7 +9,7 @@ import pytest
 from tensorflow.core.protobuf import bfc_memory_map_pb2
 
 from supervisor.wire.files import read_json
-from supervisor.wire.memory_answer import Answer
+from supervisor.wire.memory_answer import MemoryAnswer
 from supervisor.wire.page import MemorySource, Page, read_page
 from supervisor.wire.paths import AttemptPaths
 from tests.support.attempts import PATIENCE, Attempts
@@ -50,7 +50,7 @@ def until(paths: AttemptPaths, wanted: Callable[[Page], bool]) -> Page:
     pytest.fail(f"never came: {page}")
 
 
-def ask(paths: AttemptPaths) -> Answer:
+def ask(paths: AttemptPaths) -> MemoryAnswer:
     """Ask for the map, and wait for the answer."""
     paths.memory_request.touch()
     deadline = time.monotonic() + PATIENCE
@@ -58,7 +58,7 @@ def ask(paths: AttemptPaths) -> Answer:
         time.sleep(0.02)
     value = read_json(paths.memory_answer)
     assert value is not None
-    answer = Answer.from_json(value)
+    answer = MemoryAnswer.from_json(value)
     assert answer is not None
     return answer
 

@@ -6,7 +6,7 @@ import pytest
 
 from supervisor.wire.readings import AllocatorReading
 from trainers.backends.tensorflow.allocator import oom_pause
-from trainers.backends.tensorflow.allocator.oom_pause import Hold, near
+from trainers.backends.tensorflow.allocator.oom_pause import OomPause, near
 
 LIMIT = 1000
 STEP = 100
@@ -40,7 +40,7 @@ def test_it_waits_until_it_is_asked() -> None:
     """The request to end is the answer, and nothing is waited for after it."""
     answers = iter([False, False, True])
     began = time.monotonic()
-    one = Hold(lambda: next(answers), answers=True)
+    one = OomPause(lambda: next(answers), answers=True)
     assert not one.stand(readings(850, seconds=1.0), step_bytes=0)
     assert one.stand(readings(950, seconds=1.0), step_bytes=0)
     assert time.monotonic() - began < oom_pause.HOLD_SECONDS
@@ -50,7 +50,7 @@ def test_it_waits_until_it_is_asked() -> None:
 def test_it_waits_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
     """Again only where it is twice as near, and not more than a few times."""
     monkeypatch.setattr(oom_pause, "HOLD_SECONDS", 0.0)
-    one = Hold(lambda: False, answers=True)
+    one = OomPause(lambda: False, answers=True)
     stood = [
         one.stand(readings(last, seconds=1.0), step_bytes=0)
         for last in (930, 940, 970, 980, 990, 999)
@@ -60,5 +60,5 @@ def test_it_waits_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_nobody_waits_for_nobody() -> None:
     """Where no restart would be planned, none is waited for."""
-    one = Hold(lambda: False, answers=False)
+    one = OomPause(lambda: False, answers=False)
     assert not one.stand(readings(950, seconds=1.0), step_bytes=0)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.wire.event_file import Kind
+from supervisor.wire.event_file import RecordKind
 from tests.support.attempts import Attempts
 from tests.support.zygote import Zygote
 
@@ -81,26 +81,26 @@ def test_lost_weights_end_the_attempt_and_the_next_goes_round(
     lost = attempts.run(script(attempts), "10", "nan", "0.01")
     assert lost.code == 1
     assert not (attempts.directory / "result.json").exists()
-    (record,) = lost.of(Kind.NON_FINITE)
+    (record,) = lost.of(RecordKind.NON_FINITE)
     assert record["last_finite_step"] == 10
     assert record["step"] == 11
     assert "the loss is" in record["because"]
     assert lost.crash.exception == "trainwarden.NonFiniteLoss"
     assert lost.crash.in_fit
     assert "the loss is" in lost.err
-    assert not lost.of(Kind.FINISHED)
+    assert not lost.of(RecordKind.FINISHED)
     around = attempts.run(
         script(attempts), "999", "nan", "0.01",
         restore_before_step=10, skip=(9, 14), rate_factor=0.5, precision="mixed_bfloat16",
     )  # fmt: skip
     assert around.code == 0, around.err
-    (restored,) = around.of(Kind.RESTORED)
+    (restored,) = around.of(RecordKind.RESTORED)
     assert restored["step"] == 9
     assert list((attempts.snapshots / "abandoned").iterdir())
     assert result(attempts) == [32 - 5, pytest.approx(0.005)]
     assert around.page.step == 32
     assert "bfloat16" in around.out
-    told = [record["sentence"] for record in around.of(Kind.NOTICE)]
+    told = [record["sentence"] for record in around.of(RecordKind.NOTICE)]
     assert sum("passed over" in sentence for sentence in told) == 1
     assert sum("learning rate was lowered" in sentence for sentence in told) == 1
 
@@ -125,9 +125,9 @@ def test_a_bad_loss_with_good_weights_goes_on(attempts: Attempts) -> None:
         .replace('"mse")', '"mse")\nmodel.optimizer.apply = lambda *a, **k: None')
     )
     outcome = attempts.run(attempts.script(text), "999", "nan", "0.01")
-    told = [record["sentence"] for record in outcome.of(Kind.NOTICE)]
+    told = [record["sentence"] for record in outcome.of(RecordKind.NOTICE)]
     assert any("the weights are well" in sentence for sentence in told), outcome.err
-    (record,) = outcome.of(Kind.NON_FINITE)
+    (record,) = outcome.of(RecordKind.NON_FINITE)
     assert "3 epochs in a row" in record["because"]
 
 
@@ -140,19 +140,19 @@ def test_terminate_on_nan_lets_the_script_end_but_not_finish(
     leaving = script(attempts, "import os\nif 'leave' in sys.argv: os._exit(9)")
     arguments = ("10", "nan", "0.01", "terminate")
     left = attempts.run(leaving, *arguments, "leave")
-    assert (left.code, left.of(Kind.NON_FINITE)) == (9, [])
+    assert (left.code, left.of(RecordKind.NON_FINITE)) == (9, [])
     for outcome in (
         attempts.run(leaving, *arguments),
         attempts.run(leaving, *arguments, restore_before_step=10),
     ):
         assert outcome.code == 1, outcome.err
         assert result(attempts)[0] == 11
-        (record,) = outcome.of(Kind.NON_FINITE)
+        (record,) = outcome.of(RecordKind.NON_FINITE)
         assert (record["last_finite_step"], record["step"]) == (10, 11)
         assert "at the end of the script" in record["because"]
         assert "TerminateOnNaN" in outcome.err
         assert outcome.crash.exception == "trainwarden.NonFiniteLoss"
-        assert not outcome.of(Kind.FINISHED)
+        assert not outcome.of(RecordKind.FINISHED)
 
 
 @pytest.mark.parametrize(
@@ -168,9 +168,9 @@ def test_who_stops_by_himself_is_left_alone(attempts: Attempts, after: str) -> N
     once more, has finished."""
     outcome = attempts.run(script(attempts, after), "10", "nan", "0.01", "terminate")
     assert outcome.code == 0, outcome.err
-    assert not outcome.of(Kind.NON_FINITE)
-    assert outcome.of(Kind.FINISHED)
-    told = [record["sentence"] for record in outcome.of(Kind.NOTICE)]
+    assert not outcome.of(RecordKind.NON_FINITE)
+    assert outcome.of(RecordKind.FINISHED)
+    told = [record["sentence"] for record in outcome.of(RecordKind.NOTICE)]
     assert sum("TerminateOnNaN ended the fit" in sentence for sentence in told) == 1
 
 
@@ -180,14 +180,14 @@ def test_terminate_on_nan_that_raises(attempts: Attempts) -> None:
     raising = SCRIPT.replace("TerminateOnNaN()", "TerminateOnNaN(raise_error=True)")
     path = attempts.script(raising.replace("AFTER", ""))
     caught = attempts.run(path, "10", "nan", "0.01", "terminate")
-    assert (caught.code, len(caught.of(Kind.NON_FINITE))) == (1, 1), caught.err
+    assert (caught.code, len(caught.of(RecordKind.NON_FINITE))) == (1, 1), caught.err
     assert "swallowed RuntimeError" in caught.out
     path = attempts.script(raising.replace("AFTER", "raise SystemExit(3)"))
     left = attempts.run(path, "10", "nan", "0.01", "terminate", restore=False)
-    assert (left.code, len(left.of(Kind.NON_FINITE))) == (3, 1), left.err
+    assert (left.code, len(left.of(RecordKind.NON_FINITE))) == (3, 1), left.err
     fatal = raising.replace("AFTER", "").replace("    print(", "    raise; print(")
     path = attempts.script(fatal)
     died = attempts.run(path, "10", "nan", "0.01", "terminate", restore=False)
-    assert (died.code, len(died.of(Kind.NON_FINITE))) == (1, 1), died.err
+    assert (died.code, len(died.of(RecordKind.NON_FINITE))) == (1, 1), died.err
     assert died.crash.exception == "RuntimeError"
     assert "NaN or Inf loss" in died.crash.message

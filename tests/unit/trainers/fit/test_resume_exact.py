@@ -8,7 +8,7 @@ few scenarios, each with many features.)
 import signal
 from pathlib import Path
 
-from supervisor.wire.event_file import Kind
+from supervisor.wire.event_file import RecordKind
 from supervisor.wire.manifest import TENSORS
 from supervisor.wire.page import Phase
 from tests.support.attempts import Attempts, Outcome, read_result
@@ -220,7 +220,7 @@ def dying(attempts: Attempts, script: Path, where: str, how: str = "KILL") -> Ou
 
 def restored(outcome: Outcome) -> list[tuple[int, int]]:
     """Fit and step of each state that was restored."""
-    return [(r["fit"], r["step"]) for r in outcome.of(Kind.RESTORED)]
+    return [(r["fit"], r["step"]) for r in outcome.of(RecordKind.RESTORED)]
 
 
 def test_arrays_and_callbacks_through_five_deaths(
@@ -239,11 +239,11 @@ def test_arrays_and_callbacks_through_five_deaths(
     assert restored(three) == [(0, 18)]  # the exact end of the second epoch
     four = dying(attempts, script, "between")
     assert restored(four) == [(0, 27)]
-    done = four.of(Kind.FIT_ENDED)[0]["step"]
+    done = four.of(RecordKind.FIT_ENDED)[0]["step"]
     five = dying(attempts, script, "second:batch:8", "TERM")
     assert restored(five) == [(0, done)]
     assert five.code == 75
-    assert five.of(Kind.DRAINED)[0]["step"] == done + 8
+    assert five.of(RecordKind.DRAINED)[0]["step"] == done + 8
     last = attempts.run(script)
     assert last.code == 0, last.err
     assert restored(last) == [(0, done), (1, done + 8)]
@@ -268,7 +268,7 @@ def test_unseeded_order_jit_and_several_steps_per_execution(
     content[-1] ^= 1
     (newest / TENSORS).write_bytes(content)
     two = dying(attempts, script, "only:batch:14")
-    was = two.of(Kind.RESTORED)[0]
+    was = two.of(RecordKind.RESTORED)[0]
     assert [damage["snapshot"] for damage in was["quarantined"]] == [newest.name]
     assert was["step"] < int(newest.name[:12])
     last = attempts.run(script)

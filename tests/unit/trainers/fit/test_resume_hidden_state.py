@@ -3,7 +3,7 @@
 import signal
 from pathlib import Path
 
-from supervisor.wire.event_file import Kind
+from supervisor.wire.event_file import RecordKind
 from tests.support.attempts import Attempts, read_result
 from tests.support.zygote import Zygote
 
@@ -84,7 +84,7 @@ def promises(attempts: Attempts, *, outside: str, **more: str) -> tuple[int, lis
     outcome = attempts.run(
         attempts.script(SCRIPT), environment={"OUTSIDE": outside, **more}
     )
-    told = [r["sentence"] for r in outcome.of(Kind.PROMISE) if not r["bits"]]
+    told = [r["sentence"] for r in outcome.of(RecordKind.PROMISE) if not r["bits"]]
     return outcome.code, told
 
 

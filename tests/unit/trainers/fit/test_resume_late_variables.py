@@ -7,7 +7,7 @@ optimizers are its own. Nothing is built by hand.
 import signal
 from pathlib import Path
 
-from supervisor.wire.event_file import Kind
+from supervisor.wire.event_file import RecordKind
 from tests.support.attempts import Attempts, read_result
 from tests.support.zygote import Zygote
 
@@ -138,8 +138,11 @@ def test_a_vae_without_call_and_a_gan_with_two_optimizers(
     last = torn.run(script)
     assert (one.code, two.code) == (-signal.SIGKILL, -signal.SIGKILL), two.err
     assert last.code == 0, last.err
-    assert [r["step"] for r in two.of(Kind.RESTORED)] == [6]
-    assert [(r["fit"], r["step"]) for r in last.of(Kind.RESTORED)] == [(0, 15), (1, 21)]
+    assert [r["step"] for r in two.of(RecordKind.RESTORED)] == [6]
+    assert [(r["fit"], r["step"]) for r in last.of(RecordKind.RESTORED)] == [
+        (0, 15),
+        (1, 21),
+    ]
     assert last.out == undisturbed.out
     expected = read_result(whole.directory / "result.json")
     assert read_result(torn.directory / "result.json") == expected

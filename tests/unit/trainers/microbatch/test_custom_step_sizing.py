@@ -10,7 +10,7 @@ from keras import layers
 
 from tests.support.sliced_models import X, Y
 from trainers.backends.tensorflow.allocator import peak_readings
-from trainers.backends.tensorflow.allocator.peak_readings import Reading
+from trainers.backends.tensorflow.allocator.peak_readings import PeakReading
 from trainers.microbatch import custom_step_sizing
 
 
@@ -34,7 +34,7 @@ def model() -> Own:
 @pytest.fixture(autouse=True)
 def figures(monkeypatch: pytest.MonkeyPatch) -> None:
     """An allocator in which a step adds 100 bytes for each sample it may have."""
-    reading = Reading(current_bytes=0, peak_bytes=100)
+    reading = PeakReading(current_bytes=0, peak_bytes=100)
     monkeypatch.setattr(peak_readings, "read", lambda: reading)
     monkeypatch.setattr(peak_readings, "reset_peak", lambda: True)
 

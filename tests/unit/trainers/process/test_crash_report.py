@@ -3,7 +3,7 @@
 import signal
 from pathlib import Path
 
-from supervisor.wire.event_file import Kind
+from supervisor.wire.event_file import RecordKind
 from tests.support.attempts import Attempts, Outcome
 from trainers.process import framework_setup
 
@@ -104,26 +104,26 @@ def test_what_goes_wrong_is_told_and_training_goes_on(tmp_path: Path) -> None:
     outcome = attempts.run(script, environment=allocator)
     assert outcome.code == -signal.SIGTERM, outcome.err
     assert outcome.out.endswith("still there\n")
-    failed = outcome.of(Kind.SNAPSHOT_FAILED)
+    failed = outcome.of(RecordKind.SNAPSHOT_FAILED)
     assert [record["step"] for record in failed] == [4]
     assert failed[0]["errno"] is not None
-    steps = [record["step"] for record in outcome.of(Kind.SNAPSHOT)]
+    steps = [record["step"] for record in outcome.of(RecordKind.SNAPSHOT)]
     assert steps == [2, 6, 8, 8, 10, 13, 15, 16, 18]
-    assert [fields["step"] for fields in outcome.of(Kind.FIT_ENDED)] == [8, 16]
-    assert "train_on_batch" in sentences(outcome, Kind.NOTICE)
-    assert "a fit inside a fit" in sentences(outcome, Kind.NOTICE)
-    assert "Python generator" in sentences(outcome, Kind.PROMISE)
+    assert [fields["step"] for fields in outcome.of(RecordKind.FIT_ENDED)] == [8, 16]
+    assert "train_on_batch" in sentences(outcome, RecordKind.NOTICE)
+    assert "a fit inside a fit" in sentences(outcome, RecordKind.NOTICE)
+    assert "Python generator" in sentences(outcome, RecordKind.PROMISE)
     assert "Unsavable keeps builtins.generator in lines" in sentences(
-        outcome, Kind.PROMISE
+        outcome, RecordKind.PROMISE
     )
-    assert outcome.of(Kind.PEAK)[0]["peak_bytes"] > 1_000_000
-    assert outcome.of(Kind.PEAK)[0]["slice_size"] == 8
-    assert outcome.of(Kind.DRAINED) == []
+    assert outcome.of(RecordKind.PEAK)[0]["peak_bytes"] > 1_000_000
+    assert outcome.of(RecordKind.PEAK)[0]["slice_size"] == 8
+    assert outcome.of(RecordKind.DRAINED) == []
     assert outcome.page.memory_limit_bytes == 400 * 2**20
 
     other = attempts.run(script, environment={**allocator, "WIDTH": "501"})
     assert other.code == 78
-    assert "is not that of the snapshot" in sentences(other, Kind.REFUSED)
+    assert "is not that of the snapshot" in sentences(other, RecordKind.REFUSED)
     assert "shape" in other.err
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from supervisor.wire.changed import Changed
 from supervisor.wire.directive import EXIT_REFUSED
-from supervisor.wire.event_file import Kind
+from supervisor.wire.event_file import RecordKind
 from tests.support.attempts import Attempts, Outcome
 
 SCRIPT = """
@@ -48,13 +48,13 @@ def project(tmp_path: Path) -> Project:
     made = Project(tmp_path)
     first = made.run()
     assert first.out == "then then True\nFalse True\n", first.err
-    assert first.of(Kind.NOTICE) == []
+    assert first.of(RecordKind.NOTICE) == []
     return made
 
 
 def told(outcome: Outcome) -> list[str]:
     """Its notices."""
-    return [fields["sentence"] for fields in outcome.of(Kind.NOTICE)]
+    return [fields["sentence"] for fields in outcome.of(RecordKind.NOTICE)]
 
 
 def test_a_restart_in_the_night_imports_what_it_did(project: Project) -> None:
@@ -86,7 +86,7 @@ def test_a_person_is_asked(project: Project) -> None:
     outcome = project.run(Changed.REFUSED)
     assert outcome.code == EXIT_REFUSED
     assert "part.py, which the script imports, was changed" in outcome.err
-    (refused,) = outcome.of(Kind.REFUSED)
+    (refused,) = outcome.of(RecordKind.REFUSED)
     assert "--accept-changes" in refused["sentence"]
 
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from supervisor.wire.event_file import Kind
+from supervisor.wire.event_file import RecordKind
 from tests.support.attempts import Attempts
 
 SCRIPT = """
@@ -24,5 +24,5 @@ def test_a_child_does_not_drain_for_its_parent(tmp_path: Path) -> None:
     outcome = attempts.run(attempts.script(SCRIPT))
     assert outcome.code == 0, outcome.err
     assert outcome.out == "child -15\n"
-    assert outcome.of(Kind.DRAINED) == []
-    assert len(outcome.of(Kind.FINISHED)) == 1
+    assert outcome.of(RecordKind.DRAINED) == []
+    assert len(outcome.of(RecordKind.FINISHED)) == 1

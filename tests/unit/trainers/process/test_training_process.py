@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.wire.event_file import Kind
+from supervisor.wire.event_file import RecordKind
 from supervisor.wire.page import Phase, read_page
 from tests.support.attempts import LAUNCH, Attempts, Outcome
 
@@ -67,7 +67,7 @@ def test_a_gpu_that_is_not_there(
         memory_limit_bytes=limit,
     )
     assert outcome.out == "[]\n", outcome.err
-    notices = [notice["sentence"] for notice in outcome.of(Kind.NOTICE)]
+    notices = [notice["sentence"] for notice in outcome.of(RecordKind.NOTICE)]
     assert sum("GPU 4095 was asked for" in one for one in notices) == told
     assert sum("was asked for" in one for one in notices) == told
 
@@ -76,7 +76,7 @@ def test_tensorflow_without_its_trainer_may_be_on_the_cpu(attempts: Attempts) ->
     """Only its data pipelines are wanted, say: the training is somebody else's."""
     outcome = run(attempts, NO_GPU_HERE, environment={"CUDA_VISIBLE_DEVICES": "4095"})
     assert outcome.out == "[]\n", outcome.err
-    assert outcome.of(Kind.NOTICE) == []
+    assert outcome.of(RecordKind.NOTICE) == []
 
 
 AS_PYTHON = """
@@ -101,7 +101,7 @@ def test_script_sees_what_python_shows_it(attempts: Attempts) -> None:
         f' "3"], "path": "{attempts.directory}", "main": true, "spec": true,'
         ' "ours": [], "tf": []}'
     )
-    assert outcome.of(Kind.FINISHED) == [{"exit_code": 0}]
+    assert outcome.of(RecordKind.FINISHED) == [{"exit_code": 0}]
     assert outcome.page.phase == Phase.FINISHED
 
 
@@ -155,7 +155,7 @@ def test_exit_codes_are_kept(
     """``sys.exit`` ends with the code and message that Python gives it."""
     outcome = run(attempts, f"import sys; {ending}")
     assert (outcome.code, outcome.err) == (code, message)
-    assert outcome.of(Kind.FINISHED) == [{"exit_code": code}]
+    assert outcome.of(RecordKind.FINISHED) == [{"exit_code": code}]
     assert not outcome.paths.crash.exists()
 
 
@@ -181,7 +181,7 @@ def test_uncaught_exception_is_reported_without_our_frames(attempts: Attempts) -
     assert crash.traceback.count("train.py") == 3
     assert "KeyError: 'labels'" in crash.traceback
     assert "child.py" not in crash.traceback
-    assert outcome.of(Kind.FINISHED) == []
+    assert outcome.of(RecordKind.FINISHED) == []
 
 
 @pytest.mark.parametrize(
@@ -225,8 +225,8 @@ def test_sigterm_outside_of_fit_ends_at_once_with_75(attempts: Attempts) -> None
     out, err = process.communicate(timeout=30)
     outcome = Outcome(process.returncode, out, err, paths)
     assert outcome.code == 75
-    assert outcome.of(Kind.DRAINED) == [{"step": None, "snapshot": None}]
-    assert "starts over" in outcome.of(Kind.NOTICE)[0]["sentence"]
+    assert outcome.of(RecordKind.DRAINED) == [{"step": None, "snapshot": None}]
+    assert "starts over" in outcome.of(RecordKind.NOTICE)[0]["sentence"]
     assert "train.py" in paths.fault.read_text()
 
 

@@ -18,8 +18,8 @@ from safetensors.numpy import load as load_safetensors
 
 from supervisor.wire.manifest import MANIFEST, TENSORS, Manifest
 from trainers.snapshots import durable_store, selection, tensor_image
-from trainers.snapshots.durable_store import DamagedError, Entry, Store
-from trainers.snapshots.writer import Saved, Saver
+from trainers.snapshots.durable_store import DamagedError, SnapshotEntry, Store
+from trainers.snapshots.writer import Saved, SnapshotWriter
 
 
 def manifest(step: int, serial: int, **changes: object) -> Manifest:
@@ -54,10 +54,10 @@ ARRAYS = {
 }
 
 
-def save(store: Store, step: int, serial: int, **changes: object) -> Entry:
+def save(store: Store, step: int, serial: int, **changes: object) -> SnapshotEntry:
     """Commit a snapshot through the saver."""
     told: list[Saved] = []
-    saver = Saver(store, told.append)
+    saver = SnapshotWriter(store, told.append)
     content = [tensor_image.of_array(name, array) for name, array in ARRAYS.items()]
     saver.save(content, manifest(step, serial, **changes), began=0.0)
     saver.wait()
@@ -110,7 +110,7 @@ def test_safetensors_reads_what_we_write(values: list[np.ndarray]) -> None:
         assert theirs[f"t{i}"].shape == ours[f"t{i}"].shape == array.shape
 
 
-def damaged(store: Store, entry: Entry) -> str:
+def damaged(store: Store, entry: SnapshotEntry) -> str:
     """Why ``entry`` is not used."""
     with pytest.raises(DamagedError) as caught:
         store.load(entry)
@@ -210,7 +210,7 @@ def test_old_ones_go_but_never_a_protected_one(store: Store) -> None:
     assert left == [4, 3]  # each save pruned already: 1 was not yet protected
     first = save(store, 5, 5)
     for step in (6, 7, 8):
-        saver = Saver(store, lambda _: None, protected={first.name})
+        saver = SnapshotWriter(store, lambda _: None, protected={first.name})
         content = [tensor_image.of_array("a", np.zeros(2))]
         saver.save(content, manifest(step, step), began=0.0)
         saver.wait()
@@ -232,7 +232,7 @@ def test_full_disk_loses_the_snapshot_and_nothing_else(store: Store) -> None:
     """The failure is a value, the half-written one is gone, the last good one stays."""
     good = save(store, 1, 1)
     told: list[Saved] = []
-    saver = Saver(store, told.append)
+    saver = SnapshotWriter(store, told.append)
     content = [tensor_image.of_array(name, array) for name, array in ARRAYS.items()]
     with largest_file(8192):
         saver.save(content, manifest(2, 2), began=0.0)

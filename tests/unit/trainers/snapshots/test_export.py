@@ -11,7 +11,7 @@ import pytest
 from supervisor.wire.manifest import FORMAT, Manifest
 from trainers.snapshots import export
 from trainers.snapshots.durable_store import Store
-from trainers.snapshots.writer import Saved, Saver
+from trainers.snapshots.writer import Saved, SnapshotWriter
 from trainers.state import fit_state
 
 pytestmark = pytest.mark.filterwarnings(
@@ -37,7 +37,7 @@ def exported(model: Any, store: Store, out: Path, *, serial: int = 1) -> Any:
         tensors_bytes=0, tensors_hash="", wall_time=0.0, state=state,
     )  # fmt: skip
     told: list[Saved] = []
-    saver = Saver(store, told.append)
+    saver = SnapshotWriter(store, told.append)
     saver.save(tensors, manifest, began=0.0)
     saver.wait()
     entry = told[-1].entry

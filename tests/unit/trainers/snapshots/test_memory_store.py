@@ -19,7 +19,7 @@ from supervisor.wire.manifest import DURABLE, MANIFEST, MEMORY, TENSORS
 from supervisor.wire.manifest import Manifest as TheManifest
 from tests.support.snapshot_tiers import Run, content, manifest, open_run, values
 from trainers.snapshots import selection, writer
-from trainers.snapshots.durable_store import Entry, Store
+from trainers.snapshots.durable_store import SnapshotEntry, Store
 from trainers.snapshots.memory_store import MemoryTier, Slot
 from trainers.snapshots.parallel_copy import Pair, copy_all
 from trainers.snapshots.tensor_image import Tensor
@@ -135,7 +135,7 @@ class SlowDisk:
     store: Store
     go_on: threading.Event = field(default_factory=threading.Event)
 
-    def commit(self, content: memoryview, manifest: TheManifest) -> Entry:
+    def commit(self, content: memoryview, manifest: TheManifest) -> SnapshotEntry:
         """Wait, then keep it."""
         assert self.go_on.wait(60)
         return self.store.commit(content, manifest)
@@ -167,7 +167,7 @@ class Dying(MemoryTier):
     """Dies before it lets a slot be a snapshot."""
 
     @override
-    def commit(self, slot: Slot, manifest: TheManifest) -> Entry:
+    def commit(self, slot: Slot, manifest: TheManifest) -> SnapshotEntry:
         os.kill(os.getpid(), signal.SIGKILL)
         raise AssertionError
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.wire.event_file import Kind
+from supervisor.wire.event_file import RecordKind
 from supervisor.wire.manifest import DURABLE, MEMORY
 from tests.support.attempts import Attempts, Outcome
 from tests.support.zygote import Zygote
@@ -56,7 +56,7 @@ def attempts(tmp_path: Path, tmpfs: Path, zygote: Zygote) -> Attempts:
 
 def restored(outcome: Outcome) -> tuple[str, int]:
     """What an attempt went on from."""
-    (record,) = outcome.of(Kind.RESTORED)
+    (record,) = outcome.of(RecordKind.RESTORED)
     return record["tier"], record["step"]
 
 
@@ -89,5 +89,7 @@ def test_a_drain_saves_what_only_memory_has(attempts: Attempts) -> None:
     drained = attempts.run(script, "drain", "", snapshot_every_steps=50)
     tier, step = restored(drained)
     assert (drained.code, tier, step) == (75, MEMORY, 60)
-    assert on_disk(attempts)[-1] == drained.of(Kind.DRAINED)[0]["step"] == 60
-    assert [one["step"] for one in drained.of(Kind.SNAPSHOT) if one["tier"] == DURABLE]
+    assert on_disk(attempts)[-1] == drained.of(RecordKind.DRAINED)[0]["step"] == 60
+    assert [
+        one["step"] for one in drained.of(RecordKind.SNAPSHOT) if one["tier"] == DURABLE
+    ]

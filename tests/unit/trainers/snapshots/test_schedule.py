@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainers.snapshots.schedule import (
-    Cadence,
     Costs,
     Due,
     Interval,
+    IntervalPlan,
     Measured,
-    SnapshotPlan,
+    SnapshotSchedule,
 )
 
 costs = st.floats(1e-5, 1e3)
@@ -26,7 +26,7 @@ def test_both_tiers_together_stay_within_the_budget(
     memory: float, durable: float, mean: float, budget: float
 ) -> None:
     """Unless what may be lost is at its bound."""
-    cadence = Cadence(budget=budget, between_failures=mean)
+    cadence = SnapshotSchedule(budget=budget, between_failures=mean)
     plan = cadence.plan(Costs(memory=memory, durable=durable))
     assert plan.memory_seconds is not None
     assert plan.durable_seconds is not None
@@ -41,13 +41,13 @@ def test_intervals_are_within_their_bounds_and_follow_their_causes(
     cost: float, mean: float, budget: float
 ) -> None:
     """A dearer snapshot is never taken more often, nor one that is needed less."""
-    cadence = Cadence(budget=budget, between_failures=mean)
+    cadence = SnapshotSchedule(budget=budget, between_failures=mean)
     durable, memory = cadence.durable_seconds(cost), cadence.memory_seconds(cost)
     assert cadence.durable_bounds[0] <= durable <= cadence.durable_bounds[1]
     assert cadence.memory_bounds[0] <= memory <= cadence.memory_bounds[1]
     assert cadence.durable_seconds(cost * 2) >= durable
     assert cadence.memory_seconds(cost * 2) >= memory
-    seldom = Cadence(budget=budget, between_failures=mean * 2)
+    seldom = SnapshotSchedule(budget=budget, between_failures=mean * 2)
     assert seldom.durable_seconds(cost) >= durable
 
 
@@ -57,7 +57,9 @@ def test_no_other_interval_loses_less_than_youngs(
 ) -> None:
     """The expected loss a second, C/T + T/2M, is least where the budget and the bounds
     leave the interval alone."""
-    cadence = Cadence(budget=0.5, between_failures=mean, durable_bounds=(0.0, math.inf))
+    cadence = SnapshotSchedule(
+        budget=0.5, between_failures=mean, durable_bounds=(0.0, math.inf)
+    )
     planned = cadence.durable_seconds(cost)
     if planned == 2 * cost / 0.5:
         return
@@ -73,7 +75,7 @@ def test_without_memory_the_disk_has_the_whole_budget(
     cost: float, budget: float, mean: float
 ) -> None:
     """Then it is what a crashed process goes on from."""
-    cadence = Cadence(memory=None, budget=budget, between_failures=mean)
+    cadence = SnapshotSchedule(memory=None, budget=budget, between_failures=mean)
     plan = cadence.plan(Costs(durable=cost))
     assert plan.memory_seconds is None
     assert plan.durable_seconds is not None
@@ -86,7 +88,7 @@ def test_without_memory_the_disk_has_the_whole_budget(
 def test_first_snapshot_comes_at_once_and_none_without_a_step() -> None:
     """The random initial weights cannot be had again; a state that did not change is
     not saved twice."""
-    cadence = Cadence()
+    cadence = SnapshotSchedule()
     plan = cadence.plan(Costs())
     assert cadence.due(plan, memory=(1, 0.0), durable=(1, 0.0)) == Due(
         memory=True, durable=True
@@ -107,12 +109,14 @@ def test_given_intervals_are_kept(
     """By steps or by time, whichever comes first, whatever a snapshot costs; each tier
     has its own."""
     asked = Interval(steps=10, seconds=5)
-    plan = Cadence(durable=asked, memory=asked).plan(Costs(memory=99, durable=99))
-    cadence = Cadence(durable=asked, memory=asked)
+    plan = SnapshotSchedule(durable=asked, memory=asked).plan(
+        Costs(memory=99, durable=99)
+    )
+    cadence = SnapshotSchedule(durable=asked, memory=asked)
     assert cadence.due(plan, memory=since, durable=since) == Due(
         memory=due, durable=due
     )
-    other = Cadence(durable=asked, memory=None)
+    other = SnapshotSchedule(durable=asked, memory=None)
     assert other.due(other.plan(Costs()), memory=since, durable=since) == Due(
         memory=False, durable=due
     )
@@ -120,9 +124,9 @@ def test_given_intervals_are_kept(
 
 def test_plan_says_why() -> None:
     """In figures that a person can check."""
-    cadence = Cadence(between_failures=7200, memory=Interval(steps=20))
+    cadence = SnapshotSchedule(between_failures=7200, memory=Interval(steps=20))
     plan = cadence.plan(Costs(memory=0.01, durable=0.04))
-    assert plan == SnapshotPlan(
+    assert plan == IntervalPlan(
         memory_seconds=None,
         durable_seconds=24.0,
         because=(
@@ -130,7 +134,7 @@ def test_plan_says_why() -> None:
             " expected every 2 h (Young)"
         ),
     )
-    slow = Cadence().plan(Costs(memory=10.0, durable=30.0))
+    slow = SnapshotSchedule().plan(Costs(memory=10.0, durable=30.0))
     assert slow.because.count("not more seldom than that") == 2
 
 

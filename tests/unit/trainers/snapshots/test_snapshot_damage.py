@@ -17,8 +17,8 @@ import pytest
 from supervisor.wire.manifest import FORMAT, MANIFEST, TENSORS, Manifest
 from tests.support.disk import Recorder, after_power_loss
 from trainers.snapshots import selection, tensor_image
-from trainers.snapshots.durable_store import QUARANTINE, Entry, Store
-from trainers.snapshots.writer import Saved, Saver
+from trainers.snapshots.durable_store import QUARANTINE, SnapshotEntry, Store
+from trainers.snapshots.writer import Saved, SnapshotWriter
 
 SEED = 20
 FLIPS = 2_000
@@ -48,7 +48,7 @@ def manifest(step: int, **changes: object) -> Manifest:
 def save(store: Store, step: int) -> Saved:
     """Save the state at ``step``, as training does."""
     told: list[Saved] = []
-    saver = Saver(store, told.append)
+    saver = SnapshotWriter(store, told.append)
     content = [
         tensor_image.of_array(name, array) for name, array in arrays(step).items()
     ]
@@ -57,7 +57,7 @@ def save(store: Store, step: int) -> Saved:
     return told[0]
 
 
-def saved(store: Store, step: int) -> Entry:
+def saved(store: Store, step: int) -> SnapshotEntry:
     """Save it, with success."""
     entry = save(store, step).entry
     assert entry is not None
@@ -77,7 +77,7 @@ def chosen(directory: Path) -> int | None:
 
 
 @pytest.fixture
-def two(tmp_path: Path) -> tuple[Path, Entry]:
+def two(tmp_path: Path) -> tuple[Path, SnapshotEntry]:
     """A directory with the snapshots of steps 1 and 2, and the younger of them."""
     directory = tmp_path / "snapshots"
     with closing(Store(directory, job="job", kept=2)) as store:
@@ -87,7 +87,7 @@ def two(tmp_path: Path) -> tuple[Path, Entry]:
     return directory, entry
 
 
-def restore(directory: Path, entry: Entry, whole: dict[str, bytes]) -> None:
+def restore(directory: Path, entry: SnapshotEntry, whole: dict[str, bytes]) -> None:
     """Undo damage and quarantine."""
     shutil.rmtree(directory / QUARANTINE, ignore_errors=True)
     entry.path.mkdir(exist_ok=True)
@@ -95,7 +95,9 @@ def restore(directory: Path, entry: Entry, whole: dict[str, bytes]) -> None:
         (entry.path / name).write_bytes(content)
 
 
-def test_damage_is_found_and_the_older_one_used(two: tuple[Path, Entry]) -> None:
+def test_damage_is_found_and_the_older_one_used(
+    two: tuple[Path, SnapshotEntry],
+) -> None:
     """Files cut at every 4 KiB boundary and at each end, missing, empty, swapped with
     the older snapshot's, of an older format: never a wrong resume."""
     directory, entry = two
@@ -123,7 +125,7 @@ def test_damage_is_found_and_the_older_one_used(two: tuple[Path, Entry]) -> None
 
 
 def test_two_snapshots_that_changed_places_are_both_found(
-    two: tuple[Path, Entry],
+    two: tuple[Path, SnapshotEntry],
 ) -> None:
     """Each has the other's files, whole: neither is used, not even the right one of
     them under the wrong name."""
@@ -137,7 +139,7 @@ def test_two_snapshots_that_changed_places_are_both_found(
     assert len(list((directory / QUARANTINE).iterdir())) == 2
 
 
-def test_two_thousand_flipped_bits_are_found(two: tuple[Path, Entry]) -> None:
+def test_two_thousand_flipped_bits_are_found(two: tuple[Path, SnapshotEntry]) -> None:
     """At random places of the tensors and the manifest, by a seed: one bit each."""
     directory, entry = two
     draw = random.Random(SEED)  # noqa: S311  # drawn to be drawn again
@@ -156,7 +158,7 @@ def test_two_thousand_flipped_bits_are_found(two: tuple[Path, Entry]) -> None:
     assert chosen(directory) == 2
 
 
-def test_all_damaged_is_a_start_from_nothing(two: tuple[Path, Entry]) -> None:
+def test_all_damaged_is_a_start_from_nothing(two: tuple[Path, SnapshotEntry]) -> None:
     """No snapshot is better than a wrong one."""
     directory, _ = two
     for path in directory.glob("0*"):
@@ -194,7 +196,7 @@ def test_disk_that_fails_at_any_call(
     assert calls > 8
 
 
-def _is_whole(store: Store, entry: Entry) -> bool:
+def _is_whole(store: Store, entry: SnapshotEntry) -> bool:
     return store.load(entry).manifest.step == entry.step
 
 

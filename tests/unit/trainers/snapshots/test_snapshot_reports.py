@@ -3,7 +3,7 @@
 from typing import Any
 
 from supervisor.host.telemetry.attempt_telemetry import MOST_AT_ONCE, AttemptView, fold
-from supervisor.wire.event_file import Kind, Record
+from supervisor.wire.event_file import Record, RecordKind
 from supervisor.wire.manifest import DURABLE, MEMORY
 from tests.support.snapshot_tiers import manifest
 from trainers.snapshots.snapshot_reports import SnapshotNews
@@ -19,7 +19,7 @@ class Told:
         self.step = 0
 
     def _say(self, **fields: Any) -> None:
-        self.records.append(Record(Kind.SNAPSHOT, 0, fields))
+        self.records.append(Record(RecordKind.SNAPSHOT, 0, fields))
 
     def taken(self, now: float, tier: str = MEMORY) -> None:
         """The next snapshot is whole."""
@@ -63,6 +63,6 @@ def test_what_is_on_disk_is_told_at_once_and_of_memory_first() -> None:
 def test_nobody_can_count_for_more_than_there_may_be() -> None:
     """A number that is none, or beyond all reason, does no harm."""
     for number, count in ((-3, 1), ("9", 1), (10**400, MOST_AT_ONCE)):
-        record = Record(Kind.SNAPSHOT, 0, {"tier": MEMORY, "snapshots": number})
+        record = Record(RecordKind.SNAPSHOT, 0, {"tier": MEMORY, "snapshots": number})
         view = fold(AttemptView(), [record])
         assert view.tiers.snapshots == {MEMORY: count}

@@ -11,12 +11,17 @@ from supervisor.wire.files import read_json
 from supervisor.wire.manifest import DURABLE, MEMORY
 from tests.support.snapshot_tiers import open_run
 from trainers.snapshots.memory_store import MemoryTier, NoMemoryTierError
-from trainers.snapshots.tmpfs_room import Room, is_tmpfs, parse_cached, parse_meminfo
+from trainers.snapshots.tmpfs_room import (
+    TmpfsRoom,
+    is_tmpfs,
+    parse_cached,
+    parse_meminfo,
+)
 
 
 def test_too_small_a_tmpfs_is_told_once(tmp_path: Path, tmpfs: Path) -> None:
     """One sentence with the sizes; every snapshot goes to disk from then on."""
-    room = Room(300_000, "the tmpfs /dev/shm")
+    room = TmpfsRoom(300_000, "the tmpfs /dev/shm")
     run = open_run(tmp_path, tmpfs, room)
     run.save(1, size=50_000)
     run.save(2, size=50_000)
@@ -57,7 +62,7 @@ def test_tmpfs_that_fills_up_ends_the_tier_and_not_the_training(
     assert f"the tmpfs {tiny} leaves" in run.refused[0]
     assert [entry.step for entry in run.store.entries()] == [3]
     run.store.close()
-    again = open_run(tmp_path, tiny, Room(10**9, "a wrong answer"))
+    again = open_run(tmp_path, tiny, TmpfsRoom(10**9, "a wrong answer"))
     again.save(4, size=60_000)
     assert len(again.refused) == 1
     assert "No space left" in again.refused[0]
@@ -71,7 +76,7 @@ def test_snapshot_that_cannot_be_named_in_memory_goes_to_disk(
     tmp_path: Path, tiny: Path
 ) -> None:
     """Its tensors fit, the manifest beside them does not: it is not lost."""
-    run = open_run(tmp_path, tiny, Room(10**9, "a wrong answer"))
+    run = open_run(tmp_path, tiny, TmpfsRoom(10**9, "a wrong answer"))
     run.save(1, size=64_200)  # 63 pages; that of the owner is the last of the 64
     assert [saved.tier for saved in run.told] == [MEMORY, DURABLE]
     assert run.told[0].error is not None

@@ -5,7 +5,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from trainers.fit.custom_loop import Kept
+from trainers.fit.custom_loop import LoopSnapshot
 from trainers.state import callback_state
 from trainers.state.variable_state import Places
 
@@ -21,7 +21,7 @@ def given_back(saved: Any, anew: Any) -> list[str]:
 
 def test_one_entry_that_nobody_can_save_does_not_take_the_others_along() -> None:
     """It is told by name, and stays as the script makes it again."""
-    kept, anew = Kept({}), Kept({})
+    kept, anew = LoopSnapshot({}), LoopSnapshot({})
     kept.kept |= {"best": 0.5, "rows": (row for row in ""), "seen": np.arange(3)}
     anew.kept |= {"best": 1e9, "rows": "made again"}
     dictionary = anew.kept
@@ -36,7 +36,7 @@ def test_one_entry_that_nobody_can_save_does_not_take_the_others_along() -> None
 
 def test_a_whole_dictionary_comes_back_as_it_was() -> None:
     """Without what the script put there since."""
-    kept, anew = Kept({}), Kept({})
+    kept, anew = LoopSnapshot({}), LoopSnapshot({})
     kept.kept["best"] = 0.5
     anew.kept |= {"best": 1e9, "more": 1}
     assert given_back(kept, anew) == []

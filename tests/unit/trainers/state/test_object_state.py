@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from trainers.state import object_state
-from trainers.state.decode import Decoder
-from trainers.state.encode import Encoder, UnencodableError
+from trainers.state.decode import StateDecoder
+from trainers.state.encode import StateEncoder, UnencodableError
 
 
 class Mode(enum.Enum):
@@ -59,10 +59,10 @@ def is_module(value: object) -> bool:
 
 def saved(value: object) -> Callable[[object], Any]:
     """``value`` through JSON; called with what there is, gives it back into that."""
-    encoder = Encoder("x/", array_of=lambda _value: None, refers=is_module)
+    encoder = StateEncoder("x/", array_of=lambda _value: None, refers=is_module)
     text = json.dumps(encoder.encode(value))
     stored = {tensor.name: tensor.read().copy() for tensor in encoder.tensors}
-    decoder = Decoder(stored, assign=lambda _existing, array, _kind: array)
+    decoder = StateDecoder(stored, assign=lambda _existing, array, _kind: array)
     return lambda existing: decoder.decode(json.loads(text), existing=existing)
 
 

@@ -48,7 +48,7 @@ def test_what_is_trained_and_not_stored_is_not_gone_on_without() -> None:
 
     told = fit_state.capture(shapeless(), [], {})[2]
     assert ["has no fixed shape" in one for one in told] == [True]
-    with pytest.raises(fit_state.MismatchError, match="cannot be given back"):
+    with pytest.raises(fit_state.StateMismatchError, match="cannot be given back"):
         through_a_snapshot(shapeless(), shapeless())
 
 

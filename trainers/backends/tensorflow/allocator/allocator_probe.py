@@ -31,7 +31,7 @@ from trainers.backends.tensorflow.allocator import (
     peak_readings,
 )
 from trainers.backends.tensorflow.allocator.once_per_run import memo, once
-from trainers.backends.tensorflow.allocator.oom_pause import Hold
+from trainers.backends.tensorflow.allocator.oom_pause import OomPause
 from trainers.process.attempt_reporting import Attempt
 
 SHARE = 0.0004
@@ -60,7 +60,7 @@ SAVED_SECONDS = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class ProbeReading:
     """The allocator after a step, in bytes. None: not known."""
 
     source: MemorySource
@@ -91,7 +91,7 @@ class Reading:
         return max(self.largest_free, self.limit - self.pool)
 
 
-class Probe:
+class AllocatorProbe:
     """Reads the allocator for the page, and answers who asks for its map."""
 
     def __init__(self, attempt: Attempt, *, limit_bytes: int | None) -> None:
@@ -109,10 +109,10 @@ class Probe:
         self._recent: deque[AllocatorReading] = deque(maxlen=RECENT)
         self._step_bytes = 0
         if attempt.memory_hold is None:
-            attempt.memory_hold = Hold(
+            attempt.memory_hold = OomPause(
                 lambda: attempt.drain_requested, answers=attempt.directive.foresee
             )
-        self._hold: Hold = attempt.memory_hold
+        self._hold: OomPause = attempt.memory_hold
         self._largest_request = 0
         self._run: Callable[[], Any] = lambda: None
         self._variables: list[Variable] | None = None
@@ -172,7 +172,7 @@ class Probe:
         self._saved_at = now
         return self._saved > 0
 
-    def look(self, *, step: int) -> Reading | None:
+    def look(self, *, step: int) -> ProbeReading | None:
         """Read and publish; None: this allocator keeps no figures."""
         self._native.ops()  # loaded, if it is built by now: that is no part of a reading
         began = time.perf_counter()
@@ -206,14 +206,14 @@ class Probe:
         """The script ends by ``error``."""
         map_answer.at_crash(error, self._attempt, self._run(), self._variables or ())
 
-    def _read_if_possible(self) -> Reading | None:
+    def _read_if_possible(self) -> ProbeReading | None:
         """None where the device is in trouble: that is the next step's to say."""
         try:
             return self.read()
         except (tf.errors.OpError, RuntimeError):
             return None
 
-    def read(self) -> Reading | None:
+    def read(self) -> ProbeReading | None:
         """The allocator now, by the best source there is."""
         ops = self._native.ops()
         if ops is None:
@@ -222,7 +222,7 @@ class Probe:
         if found.in_use is None or found.peak is None:
             return None
         self._largest_request = max(self._largest_request, found.largest_request or 0)
-        return Reading(
+        return ProbeReading(
             source=MemorySource.MAP if found.mapped else MemorySource.COUNTS,
             limit=found.limit or self._limit,
             pool=found.pool,
@@ -233,11 +233,11 @@ class Probe:
             chunks=found.chunks,
         )
 
-    def _estimate(self) -> Reading | None:
+    def _estimate(self) -> ProbeReading | None:
         counted = peak_readings.read()
         if counted is None:
             return None
-        return Reading(
+        return ProbeReading(
             source=MemorySource.ESTIMATE,
             limit=self._limit,
             in_use=counted.current_bytes,
@@ -252,7 +252,7 @@ class Probe:
             self._step_bytes = max(self._step_bytes, newest.peak - kept)
         self._recent.append(newest)
 
-    def _publish(self, reading: Reading, step: int) -> None:
+    def _publish(self, reading: ProbeReading, step: int) -> None:
         newest = AllocatorReading(
             ns=time.monotonic_ns(),
             step=step,

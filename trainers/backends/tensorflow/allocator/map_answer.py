@@ -10,7 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from supervisor.wire.memory_answer import ASKED, OUT_OF_MEMORY, Answer, Variable
+from supervisor.wire.memory_answer import ASKED, OUT_OF_MEMORY, MemoryAnswer, Variable
 from supervisor.wire.paths import AttemptPaths
 from trainers.backends.tensorflow.allocator import memory_owners
 from trainers.backends.tensorflow.allocator.native_ops import Ops
@@ -28,7 +28,7 @@ def give(attempt: Attempt, ops: Ops | None, run: Any, *, step: int) -> None:
         attempt.paths.memory_request.unlink(missing_ok=True)
         model = getattr(run, "model", None)
         frame = sys._getframe()  # noqa: SLF001  # inspect's own way
-        answer = Answer(
+        answer = MemoryAnswer(
             reason=ASKED,
             step=step,
             at=time.time(),
@@ -59,7 +59,7 @@ def at_crash(
     with contextlib.suppress(Exception):  # as above
         model = getattr(run, "model", None)
         roots = memory_owners.roots_of_traceback(error.__traceback__)
-        answer = Answer(
+        answer = MemoryAnswer(
             reason=OUT_OF_MEMORY,
             step=attempt.steps_here,
             at=time.time(),
@@ -70,7 +70,7 @@ def at_crash(
         _leave(attempt.paths, b"", answer)
 
 
-def _leave(paths: AttemptPaths, memory_map: bytes, answer: Answer) -> None:
+def _leave(paths: AttemptPaths, memory_map: bytes, answer: MemoryAnswer) -> None:
     _put(paths.memory_map, memory_map)
     _put(paths.memory_answer, json.dumps(answer.to_json()).encode())
 

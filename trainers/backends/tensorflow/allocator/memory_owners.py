@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from supervisor.wire.memory_answer import MOST, Kept, Variable
+from supervisor.wire.memory_answer import MOST, HeldObject, Variable
 from trainers.backends.tensorflow import fit_compat as seams
 from trainers.backends.tensorflow import memory_compat, tensor_values
 from trainers.backends.tensorflow.allocator.native_ops import Ops
@@ -127,7 +127,7 @@ class _Held:
             self.example = f"{value.dtype.name} {tuple(value.shape)}"
 
 
-def kept(roots: list[Root]) -> list[Kept]:
+def kept(roots: list[Root]) -> list[HeldObject]:
     """The names that keep most arrays and tensors; each of those counts once."""
     held: dict[tuple[str, str], _Held] = {}
     seen = {id(held)}
@@ -144,7 +144,7 @@ def kept(roots: list[Root]) -> list[Kept]:
             held.setdefault((name, kind), _Held(name, kind)).add(value)
     found = sorted(held.values(), key=lambda one: -one.bytes)
     return [
-        Kept(one.where, one.kind, one.count, one.bytes, one.example)
+        HeldObject(one.where, one.kind, one.count, one.bytes, one.example)
         for one in found[:NAMED]
         if one.bytes >= NOTABLE_BYTES
     ]

@@ -41,7 +41,7 @@ def near(readings: Sequence[AllocatorReading], *, step_bytes: int) -> bool:
     return (room - last.in_use) * seconds <= WITHIN_SECONDS * grown
 
 
-class Hold:
+class OomPause:
     """The waiting of one attempt."""
 
     def __init__(self, asked: Callable[[], bool], *, answers: bool) -> None:

@@ -18,7 +18,7 @@ TRUE = frozenset({"1", "true"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class PeakReading:
     """Bytes of one allocator."""
 
     current_bytes: int
@@ -31,7 +31,7 @@ def device() -> str:
     return "GPU:0" if tf.config.list_logical_devices("GPU") else "CPU:0"
 
 
-def read() -> Reading | None:
+def read() -> PeakReading | None:
     """The allocator now; None where it keeps no figures (a plain CPU allocator)."""
     name = device()
     if name.startswith("CPU") and os.environ.get(BFC_ON_CPU, "").lower() not in TRUE:
@@ -42,13 +42,13 @@ def read() -> Reading | None:
         return None
 
 
-def counts(name: str) -> Reading:
+def counts(name: str) -> PeakReading:
     """The allocator of the device ``name``, which keeps figures. Takes 2 us.
 
     Raises ValueError, RuntimeError or tensorflow.errors.OpError where it keeps none.
     """
     info = tf.config.experimental.get_memory_info(name)
-    return Reading(current_bytes=info["current"], peak_bytes=info["peak"])
+    return PeakReading(current_bytes=info["current"], peak_bytes=info["peak"])
 
 
 def reset_peak() -> bool:
