@@ -36,7 +36,6 @@ import numpy as np
 
 from supervisor.wire.directive import Directive
 from supervisor.wire.manifest import FORMAT, Manifest
-from trainers.backends.tensorflow import fit_compat as seams
 from trainers.backends.tensorflow import tensor_values
 from trainers.fit import supervised
 from trainers.process.attempt_reporting import Attempt
@@ -253,7 +252,7 @@ def speed(name: str, model: Any, data: Any, directory: Path, **options: Any) -> 
     attempt = Attempt(directive(paths, directory))
     windows = Windows(attempt, **options)
     arguments = {"epochs": 10**6, "verbose": 0, "callbacks": [windows]}
-    original = seams.trainer_module().TensorFlowTrainer.fit
+    original = keras.Model.fit
     supervised.fit(attempt, original, model, data, arguments)
     session = attempt.session
     session.saver.wait()

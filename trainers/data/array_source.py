@@ -1,17 +1,14 @@
-# ruff: noqa: SLF001  # the private names of Keras: see the table in seams_fit
 """NumPy arrays and tensors: taken up in the middle of a permutation."""
 
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 from typing_extensions import override
 
-from trainers.backends.tensorflow import fit_compat as seams
+from trainers.backends import keras_compat
 from trainers.data import data_fingerprint, sample_order
 from trainers.data.data_source import DataSource
-
-tf = seams.tf
-
 
 as_written = tf.autograph.experimental.do_not_convert
 """AutoGraph looks for modules by name: ours may be hidden behind the script's own."""
@@ -25,9 +22,8 @@ class ArraySource(DataSource):
     def __init__(self, iterator: Any, *, seed: int, fit: int) -> None:
         super().__init__(iterator)
         self._seed, self._fit = seed, fit
-        adapter = self.adapter
-        self._n, self._batch = adapter._num_samples, adapter._batch_size
-        self._shuffle = adapter._shuffle
+        given = keras_compat.array_data(self.adapter)
+        self._inputs, self._n, self._batch, self._shuffle = given
         self._repeated = self._keras_order() if self._shuffle else None
         self._order = np.arange(self._n)
         self._spec = self.dataset.element_spec
@@ -54,7 +50,7 @@ class ArraySource(DataSource):
     @override
     def fingerprint(self) -> data_fingerprint.Fingerprint:
         """Shapes, dtypes and some of the rows."""
-        return {"kind": self.kind, **data_fingerprint.of_arrays(self.adapter._inputs)}
+        return {"kind": self.kind, **data_fingerprint.of_arrays(self._inputs)}
 
     @override
     def why_not_exact(self) -> None:
@@ -102,10 +98,10 @@ class ArraySource(DataSource):
         return _gather(inputs, tf.range(min(self._batch, self._n), dtype=tf.int64))
 
     def _sliceable(self) -> Any:
-        inputs = seams.array_slicing.convert_to_sliceable(
-            self.adapter._inputs, target_backend="tensorflow"
+        inputs = keras_compat.array_slicing.convert_to_sliceable(
+            self._inputs, target_backend="tensorflow"
         )
-        return seams.tree.lists_to_tuples(inputs)
+        return keras_compat.tree.lists_to_tuples(inputs)
 
     def _make_dataset(self) -> Any:
         """Keras' pipeline (``ArrayDataAdapter.get_tf_dataset``) with our indices."""
@@ -138,11 +134,13 @@ class ArraySource(DataSource):
 
 
 def _gather(inputs: Any, indices: Any) -> Any:
-    wrapper = seams.array_slicing.TensorflowSparseWrapper
+    wrapper = keras_compat.array_slicing.TensorflowSparseWrapper
 
     def take(value: Any) -> Any:
         if isinstance(value, wrapper):
-            return seams.array_slicing.slice_tensorflow_sparse_wrapper(value, indices)
+            return keras_compat.array_slicing.slice_tensorflow_sparse_wrapper(
+                value, indices
+            )
         if isinstance(value, (list, tuple, dict)):
             return None  # goes on inside
         if tf.is_tensor(value):
@@ -150,4 +148,4 @@ def _gather(inputs: Any, indices: Any) -> Any:
         # NumPy arrays are tensors only inside of a dataset.
         return value[np.asarray(indices)] if isinstance(value, np.ndarray) else value
 
-    return seams.tree.traverse(take, inputs)
+    return keras_compat.tree.traverse(take, inputs)

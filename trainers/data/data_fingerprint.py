@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from trainers.backends.tensorflow import fit_compat as seams
+from trainers.backends import keras_compat
 
 SAMPLED = 64
 """Rows of an array that are hashed, evenly spread, the first and the last among them."""
@@ -19,7 +19,7 @@ Fingerprint = dict[str, Any]
 
 def of_arrays(inputs: Any) -> Fingerprint:
     """Shapes, dtypes and a hash of sampled rows; O(1) in the number of samples."""
-    leaves = [leaf for leaf in seams.tree.flatten(inputs) if leaf is not None]
+    leaves = [leaf for leaf in keras_compat.tree.flatten(inputs) if leaf is not None]
     return {
         "shapes": [[str(s) for s in getattr(leaf, "shape", ())] for leaf in leaves],
         "dtypes": [str(getattr(leaf, "dtype", type(leaf).__name__)) for leaf in leaves],

@@ -1,4 +1,3 @@
-# ruff: noqa: SLF001  # the private names of Keras: see the table in seams_fit
 """Training data that are iterated from their beginning: what comes before is read again.
 
 That is all there is to ``tf.data``, to generators and to loaders of other libraries; data
@@ -11,12 +10,11 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
-from trainers.backends.tensorflow import fit_compat as seams
-from trainers.data import batch_sizes, data_fingerprint, pipelines
+from trainers.backends import keras_compat
+from trainers.backends.tensorflow import batch_sizes, pipelines
+from trainers.data import data_fingerprint
 from trainers.process import python_random
 from trainers.snapshots.tensor_image import Tensor
-
-tf = seams.tf
 
 
 def _untold(_size: int) -> None:
@@ -36,18 +34,17 @@ class DataSource:
     def __init__(self, iterator: Any) -> None:
         """``iterator``: the epoch iterator that was just constructed."""
         self.adapter = iterator.data_adapter
-        self.dataset = pipelines.in_order(iterator._distributed_dataset)
+        self.dataset = pipelines.in_order(iterator.pipeline)
         self.begun = 0
         self.used = 0
         self.drawn = 0
-        self.total: int | None = None
-        """Batches of one pass, where an earlier attempt knew."""
+        self._total: int | None = None
         self.tell_batch: Callable[[int], None] = _untold
         """Called once, when the first batch shows a size that was not known before."""
         self._stated: int | None = None
         self._samples: int | None = None
         self._seen: int | None = None
-        if isinstance(self.dataset, tf.data.Dataset):
+        if pipelines.is_pipeline(self.dataset):
             self._stated = batch_sizes.batch_of(self.dataset)
             self._samples = batch_sizes.samples_of(self.dataset)
 
@@ -87,6 +84,15 @@ class DataSource:
         """Why bits cannot be promised, in a sentence; None if they can."""
         return pipelines.why_not_exact(self.dataset)
 
+    def iterated(self, *, used: int, total: int | None) -> None:
+        """``used`` iterators were drawn from before; ``total`` batches has a pass, where
+        an earlier attempt knew."""
+        self.used, self._total = used, total
+
+    def took(self, batches: int) -> None:
+        """Training has taken so many from the present iterator."""
+        self.drawn += batches
+
     def prepare(self, *, begun: int, drawn: int) -> None:
         """Know the position before Keras' ``on_epoch_begin`` may start workers."""
 
@@ -117,7 +123,7 @@ class DataSource:
     def resume(self, *, begun: int, drawn: int) -> Any:
         """The iterator that was the ``begun``-th, after ``drawn`` batches."""
         self.begun, self.drawn = begun, drawn
-        if self.total is not None and drawn >= self.total:
+        if self._total is not None and drawn >= self._total:
             # Nobody will ask it for anything: it would not get below its shuffles.
             pipelines.replay(self.dataset, made=begun, used=self.used + 1)
             return iter(self.dataset.take(0))
@@ -156,7 +162,7 @@ class GeneratorSource(DataSource):
     @override
     def first_batch(self) -> Any:
         """The batch that Keras peeked at."""
-        return self.adapter._first_batches[0]
+        return keras_compat.peeked_batch(self.adapter)
 
 
 class LoaderSource(DataSource):

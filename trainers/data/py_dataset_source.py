@@ -1,21 +1,19 @@
-# ruff: noqa: SLF001  # the private names of Keras: see the table in seams_fit
 """``keras.utils.PyDataset``: asked for batches by index, in our order."""
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
+import keras
 import numpy as np
 from typing_extensions import override
 
-from trainers.backends.tensorflow import fit_compat as seams
+from trainers.backends import keras_compat
 from trainers.data import py_dataset_state
 from trainers.data.data_source import DataSource
 from trainers.data.sample_order import permutation
 from trainers.process import python_random
 from trainers.snapshots.tensor_image import Tensor
-
-tf = seams.tf
 
 
 class _Reordered:
@@ -134,5 +132,5 @@ class PyDatasetSource(DataSource):
     def first_batch(self) -> Any:
         """The batch at index 0."""
         with python_random.untouched():
-            batch = self.adapter._standardize_batch(self._reordered.inner[0])
-        return seams.tree.map_structure(tf.convert_to_tensor, batch)
+            batch = keras_compat.standardized(self.adapter, self._reordered.inner[0])
+        return keras_compat.tree.map_structure(keras.ops.convert_to_tensor, batch)

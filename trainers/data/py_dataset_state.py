@@ -12,9 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import keras
 import numpy as np
 
-from trainers.backends.tensorflow import fit_compat as seams
+from trainers.backends import keras_compat
 from trainers.backends.tensorflow import tensor_values
 from trainers.data import data_fingerprint
 from trainers.snapshots.tensor_image import Tensor, of_array
@@ -30,8 +31,6 @@ TEXT = "data/state"
 """Tensor with the attributes as JSON, padded, so that another epoch's has its size."""
 PADDED_BYTES = 4096
 
-NOT_STATE = ("_workers", "_use_multiprocessing", "_max_queue_size")
-"""Attributes that Keras sets."""
 PLACES = (str, bytes, pathlib.PurePath)
 """Names and paths may be those of this process: they are saved only once they change."""
 
@@ -80,7 +79,9 @@ def take(dataset: Any, *, places: Mapping[str, Any]) -> PyDatasetState:
     tensors: list[Tensor] = []
     large, missing = {}, {}
     for name, value in getattr(dataset, "__dict__", {}).items():
-        if name in NOT_STATE or (name in places and places[name] == value):
+        if name in keras_compat.PY_DATASET_SETTINGS or (
+            name in places and places[name] == value
+        ):
             continue
         encoder = encode.StateEncoder(
             f"data/{len(saved):04d}/",
@@ -131,7 +132,7 @@ def put_back(dataset: Any, stored: Mapping[str, np.ndarray]) -> None:
 
 def has_hooks(dataset: Any) -> bool:
     """Whether its class does something between epochs."""
-    own, base = type(dataset), seams.keras.utils.PyDataset
+    own, base = type(dataset), keras.utils.PyDataset
     names = ("on_epoch_begin", "on_epoch_end")
     return any(getattr(own, name) is not getattr(base, name) for name in names)
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from trainers.backends.tensorflow import fit_compat as seams
-from trainers.backends.tensorflow import tensor_values
+from trainers.backends import keras_compat
+from trainers.backends.tensorflow import random_state
 from trainers.process.framework_setup import deterministic_seed
 
 
@@ -46,11 +46,11 @@ def repeated_by_keras(
     ``shuffle`` is that of ``fit``; ``seed`` the job's: what we set from it is no seed of
     the script's own.
     """
-    if tensor_values.global_seed() in (None, deterministic_seed(seed)):
+    if random_state.global_seed() in (None, deterministic_seed(seed)):
         return None
     # A permutation of all does not depend on the batch; shuffled batches do.
-    indices = seams.ArrayDataAdapter(
+    indices = keras_compat.ArrayDataAdapter(
         np.arange(n), batch_size=batch if shuffle == "batch" else n, shuffle=shuffle
     )
-    batches = [seams.tree.flatten(b)[0] for b in indices.get_tf_dataset()]
+    batches = [keras_compat.tree.flatten(b)[0] for b in indices.get_tf_dataset()]
     return np.concatenate([batch.numpy() for batch in batches])

@@ -12,8 +12,7 @@ import types
 import weakref
 from typing import Any
 
-from trainers.backends.tensorflow import fit_compat as seams
-from trainers.data import pipelines
+from trainers.backends.tensorflow import pipelines
 
 AGAIN = (
     "an earlier fit drew from the same {} without coming to its end, and it was read"
@@ -51,7 +50,7 @@ def validation_why_not_exact(given: Any) -> str | None:
     """The same for ``validation_data``, which each ``fit`` begins anew."""
     if isinstance(given, types.GeneratorType):
         return VALIDATION_GENERATOR
-    if not isinstance(given, seams.tf.data.Dataset):
+    if not pipelines.is_pipeline(given):
         return None
     sentence = pipelines.why_not_exact(given)
     return None if sentence is None else VALIDATION + sentence
@@ -60,8 +59,7 @@ def validation_why_not_exact(given: Any) -> str | None:
 def loop_why_not_exact(given: Any) -> str | None:
     """The same for a loop of the script's own, which begins ``given`` each epoch."""
     endless = bool(_unfinished(given)) and not isinstance(given, types.GeneratorType)
-    infinite = seams.tf.data.INFINITE_CARDINALITY
-    return LOOP if endless and int(given.cardinality()) == infinite else None
+    return LOOP if endless and pipelines.is_infinite(given) else None
 
 
 def draw(given: Any, *, drawn: int, looked_at: int) -> None:
@@ -77,6 +75,6 @@ def draw(given: Any, *, drawn: int, looked_at: int) -> None:
 def _unfinished(given: Any) -> list[Any]:
     if isinstance(given, types.GeneratorType):
         return [given]
-    if isinstance(given, seams.tf.data.Dataset):
+    if pipelines.is_pipeline(given):
         return pipelines.endless_shuffles(given)
     return []

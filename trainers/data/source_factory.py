@@ -15,7 +15,7 @@ Which order "ours" is: ``sample_order``.
 
 from typing import Any
 
-from trainers.backends.tensorflow import fit_compat as seams
+from trainers.backends import keras_compat
 from trainers.data.array_source import ArraySource
 from trainers.data.data_source import DataSource, GeneratorSource, LoaderSource
 from trainers.data.py_dataset_source import PyDatasetSource
@@ -24,13 +24,15 @@ from trainers.data.py_dataset_source import PyDatasetSource
 def source_of(iterator: Any, *, seed: int, fit: int) -> DataSource:
     """The source for a training iterator, by its data adapter."""
     adapter = iterator.data_adapter
-    if type(adapter) is seams.ArrayDataAdapter:
+    if type(adapter) is keras_compat.ArrayDataAdapter:
         return ArraySource(iterator, seed=seed, fit=fit)
     finite = getattr(getattr(adapter, "py_dataset", None), "num_batches", None)
-    if isinstance(adapter, seams.PyDatasetAdapter) and finite is not None:
+    if isinstance(adapter, keras_compat.PyDatasetAdapter) and finite is not None:
         return PyDatasetSource(iterator, seed=seed, fit=fit)
-    if isinstance(adapter, seams.TFDatasetAdapter):
+    if isinstance(adapter, keras_compat.TFDatasetAdapter):
         return DataSource(iterator)
-    if isinstance(adapter, (seams.GeneratorDataAdapter, seams.PyDatasetAdapter)):
+    if isinstance(
+        adapter, (keras_compat.GeneratorDataAdapter, keras_compat.PyDatasetAdapter)
+    ):
         return GeneratorSource(iterator)
     return LoaderSource(iterator)

@@ -7,14 +7,16 @@ from typing import Any
 
 from typing_extensions import override
 
-from trainers.backends.tensorflow import fit_compat as seams
-from trainers.backends.tensorflow import tracing
-from trainers.data import (
+from trainers.backends.tensorflow import (
     batch_sizes,
-    data_fingerprint,
-    data_source,
     operation_types,
     pipelines,
+    tracing,
+)
+from trainers.backends.tensorflow import fit_compat as seams
+from trainers.data import (
+    data_fingerprint,
+    data_source,
     shared_data,
 )
 from trainers.fit import snapshot_match
@@ -50,12 +52,6 @@ class LoopState:
     def variables(self) -> list[Any]:
         """Those of everything that has any."""
         return [v for part in self.parts.values() for v in part.variables]
-
-    def _symbolic_build(self, data_batch: Any) -> None:
-        """The script builds what it registers."""
-
-    def _get_metrics_result_or_logs(self, logs: Any) -> Any:
-        return logs
 
 
 class LoopSnapshot:
@@ -106,15 +102,10 @@ class PythonSource(data_source.DataSource):
 
 def source_of(dataset: Any) -> data_source.DataSource:
     """The source for what a loop iterates."""
-    held = types.SimpleNamespace(data_adapter=None, _distributed_dataset=dataset)
-    if isinstance(dataset, seams.tf.data.Dataset):
+    held = types.SimpleNamespace(data_adapter=None, pipeline=dataset)
+    if pipelines.is_pipeline(dataset):
         return data_source.DataSource(held)
-    held._distributed_dataset = types.SimpleNamespace(  # noqa: SLF001  # our own
-        options=lambda: types.SimpleNamespace(deterministic=None)
-    )
-    source = PythonSource(held)
-    source.dataset = dataset
-    return source
+    return PythonSource(held)
 
 
 class LoopRun(FitRun):
@@ -145,7 +136,7 @@ class LoopRun(FitRun):
             state=lambda *, done: ([], []),  # noqa: ARG005  # as ``Source.state``
         )
         self.iterator = types.SimpleNamespace(
-            _steps_seen=0, _num_batches=None, num_batches=None, steps_per_execution=1
+            steps_seen=0, batches_of_pass=None, num_batches=None, steps_per_execution=1
         )
         self._resumed: dict[str, Any] | None = self._local
         self._sources: dict[int, data_source.DataSource] = {}
@@ -172,7 +163,7 @@ class LoopRun(FitRun):
         source = self._source(dataset)
         position, self._resumed = self._resumed, None
         if position is not None and position["epoch"] == self.epoch:
-            source.used = position["used"]
+            source.iterated(used=position["used"], total=None)
             iterator = source.resume(begun=position["begun"], drawn=position["drawn"])
         else:
             self.step_in_epoch = self.next_step = 0
@@ -180,7 +171,7 @@ class LoopRun(FitRun):
         self._boundary()
         for batch in iterator:
             source.saw(batch_sizes.size_of(batch))
-            self.before_step(self.next_step)
+            self.before_step()
             yield batch
             self.kept.step += 1
             self._executed(self.logs)
@@ -200,7 +191,7 @@ class LoopRun(FitRun):
 
     def _catch_up(self, dataset: Any) -> None:
         """Let a pipeline be where earlier loops left it, in another process."""
-        if not isinstance(dataset, seams.tf.data.Dataset):
+        if not pipelines.is_pipeline(dataset):
             return
         name = pipelines.signature(dataset)
         made, used = self.kept.iterated.get(name, [0, 0])

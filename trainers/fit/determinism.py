@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from trainers.backends.tensorflow import tracing
-from trainers.data import operation_types
+from trainers.backends.tensorflow import operation_types, tracing
 from trainers.fit.fit_report import Report
 from trainers.state import unsaved_variables
 

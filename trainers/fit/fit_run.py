@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from supervisor.wire.page import Phase
+
+from trainers.backends import epoch_iterator, keras_compat
 from trainers.backends.tensorflow import fit_compat as seams
 from trainers.data import data_fingerprint, shared_data, source_factory
 from trainers.fit import (
-    epoch_iterator,
     fit_slices,
     fit_snapshot,
     loss_guard,
@@ -113,7 +114,7 @@ class FitRun:
     def train_begins(self) -> None:
         """All callbacks' ``on_train_begin`` are done (ours is the last)."""
         if self.taken is not None:
-            seams.start_at_epoch(self.model, self._local["epoch"])
+            keras_compat.start_at_epoch(self.model, self._local["epoch"])
         self._follow()
 
     def _follow(self) -> None:
@@ -123,7 +124,7 @@ class FitRun:
     def unwrap(self) -> None:
         """Leave the model as Keras made it."""
         self.steps.leave()
-        seams.forget_last_logs(self.model)
+        keras_compat.forget_last_logs(self.model)
         if self.microbatch is not None:
             self.microbatch.restore()
 
@@ -180,7 +181,7 @@ class FitRun:
         drawn = loss_recovery.draw(batches, count)
         if drawn < count:
             return False  # the data end here: Keras finds that out by itself
-        self.source.drawn += count
+        self.source.took(count)
         self.session.step += count
         self.step_in_epoch += count
         self.next_step = step + self.iterator.steps_per_execution
@@ -188,7 +189,7 @@ class FitRun:
         self.publish_position()
         return True
 
-    def before_step(self, _step: int) -> None:
+    def before_step(self) -> None:
         """The iterator is about to hand out a step."""
         self._follow()
         loss_recovery.lower_rate(self.session, self.model)
@@ -198,7 +199,7 @@ class FitRun:
         """The train function returned: a whole step, or several in one execution."""
         if self._no_step_yet:
             self._no_step_yet = False
-            seams.forget_last_logs(self.model)
+            keras_compat.forget_last_logs(self.model)
         self.steps.end(self.iterator, self.source)
         ran = self.steps.ran
         self.session.step += ran

@@ -1,4 +1,3 @@
-# ruff: noqa: SLF001  # the private names of Keras: see the table in seams_fit
 """A running ``fit`` as a whole: what it gives to a snapshot, and takes up from one.
 
 That is its position, its data and its model: between two steps, where they agree.
@@ -8,7 +7,8 @@ import time
 from typing import Any
 
 from supervisor.wire.page import Phase
-from trainers.backends.tensorflow import fit_compat as seams
+
+from trainers.backends import keras_compat
 from trainers.process import framework_setup
 from trainers.snapshots.durable_store import Snapshot
 from trainers.snapshots.tensor_image import Tensor
@@ -40,8 +40,8 @@ def _local(run: Any) -> dict[str, Any]:
         "step_in_epoch": run.step_in_epoch,
         "begun": run.source.begun,
         "drawn": run.source.drawn,
-        "steps_seen": run.iterator._steps_seen,
-        "num_batches": run.iterator._num_batches,
+        "steps_seen": run.iterator.steps_seen,
+        "num_batches": run.iterator.batches_of_pass,
         "used": run.source.used,
         "validation": run.validation.position(),
         "logs": run.logs,
@@ -67,12 +67,12 @@ def give_back(run: Any, taken: Snapshot, local: dict[str, Any]) -> None:
         fit_state.MismatchError: the model is another. The supervisor was told.
     """
     began, before = time.perf_counter(), run.attempt.enter(Phase.RESTORING)
-    seams.start_at_epoch(run.model, None)
+    keras_compat.start_at_epoch(run.model, None)
     told = _give_back_state(run, taken)
     run.epoch, run.next_step = local["epoch"], local["next_step"]
     run.step_in_epoch, run.logs = local["step_in_epoch"], local["logs"]
     run.loss_watch.resume(local.get("last_finite"))
-    seams.remember_last_logs(run.model, run.logs)
+    keras_compat.remember_last_logs(run.model, run.logs)
     for sentence in told:
         run.attempt.notice(sentence)
     run.session.restored(taken, seconds=time.perf_counter() - began)

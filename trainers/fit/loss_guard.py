@@ -19,16 +19,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+import keras
 import numpy as np
-
 from supervisor.wire.event_file import RecordKind
 from supervisor.wire.records import CrashReport
-from trainers.backends.tensorflow import fit_compat as seams
+
 from trainers.fit.fit_report import SELDOM_SECONDS, loss_of
 from trainers.process import crash_report
 from trainers.process.attempt_reporting import Attempt
-
-keras = seams.keras
 
 EPOCHS = 3
 EXCEPTION = "trainwarden.NonFiniteLoss"

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from trainers.backends import keras_compat
 from trainers.process.attempt_reporting import Attempt
 
 _END = object()
@@ -29,8 +30,8 @@ def lower_rate(session: Any, model: Any) -> None:
     if factor == 1.0 or attempt.rate_lowered:
         return
     attempt.rate_lowered = True
-    rate: Any = getattr(model.optimizer, "_learning_rate", None)
-    if not hasattr(rate, "assign"):
+    rate = keras_compat.learning_rate(model.optimizer)
+    if rate is None:
         attempt.notice("the learning rate follows a schedule: it was not lowered")
         return
     before = float(rate)

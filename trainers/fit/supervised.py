@@ -1,16 +1,17 @@
-# ruff: noqa: SLF001  # the private names of Keras: see the table in seams_fit
 """``fit``, supervised: what the script's call of ``Model.fit`` becomes."""
 
 import inspect
 from typing import Any
 
 import keras
-
 from supervisor.wire.event_file import RecordKind
 from supervisor.wire.page import Phase
+
+from trainers.backends import epoch_iterator, keras_compat
 from trainers.backends.tensorflow import fit_compat as seams
-from trainers.data import pipelines, py_dataset_state, shared_data
-from trainers.fit import epoch_iterator, loss_guard
+from trainers.backends.tensorflow import pipelines
+from trainers.data import py_dataset_state, shared_data
+from trainers.fit import loss_guard
 from trainers.fit.fit_run import FitRun
 from trainers.process import crash_report, framework_setup, signals
 from trainers.process.attempt_reporting import Attempt, nothing_lost
@@ -66,7 +67,7 @@ def session_of(attempt: Attempt) -> RunProgress:
             attempt.session = RunProgress(attempt)
         except (OSError, durable_store.DirectoryTakenError) as error:
             framework_setup.refuse(attempt, f"the snapshots cannot be used: {error}")
-        epoch_iterator.install()
+        seams.replace_epoch_iterator()
     return attempt.session
 
 
@@ -152,7 +153,7 @@ def _with_follower(callbacks: Any) -> tuple[Any, list[Any]]:
     """What to pass to ``fit``, and the script's own callbacks in it."""
     if isinstance(callbacks, keras.callbacks.CallbackList):
         return callbacks, list(callbacks.callbacks)
-    given = seams.tree.flatten(callbacks) if callbacks else []
+    given = keras_compat.tree.flatten(callbacks) if callbacks else []
     return list(given), list(given)
 
 
@@ -188,7 +189,9 @@ def give_back(
     spec = _element_spec(arguments, model)
     used = local["used"] + (local["drawn"] > 0)
     _replay(arguments["x"], made=local["begun"], used=used, drawn=local["drawn"])
-    shared_data.draw(arguments["x"], drawn=local["drawn"], looked_at=seams.LOOKED_AT)
+    shared_data.draw(
+        arguments["x"], drawn=local["drawn"], looked_at=keras_compat.LOOKED_AT
+    )
     shared_data.why_not_exact(arguments["x"])  # only remembered
     if isinstance(arguments["x"], keras.utils.PyDataset):
         py_dataset_state.put_back(arguments["x"], end.tensors)
@@ -222,7 +225,7 @@ def give_back(
 
 def _replay(dataset: Any, *, made: int, used: int, drawn: int | None = None) -> None:
     """Let a tf.data pipeline be iterated as often as it had been."""
-    if isinstance(dataset, seams.tf.data.Dataset):
+    if pipelines.is_pipeline(dataset):
         pipelines.replay(dataset, made=made, used=used, drawn=drawn)
 
 
@@ -230,13 +233,13 @@ def _element_spec(arguments: dict[str, Any], model: Any) -> Any:
     """Shapes and dtypes of a batch of this call's data."""
     names = ("x", "y", "sample_weight", "batch_size", "steps_per_epoch", "class_weight")
     with epoch_iterator.adopting(lambda _iterator: None):
-        iterator = epoch_iterator.SupervisedEpochIterator(
+        iterator = seams.SupervisedEpochIterator(
             **{name: arguments[name] for name in names},
             shuffle=False,
             distribute_strategy=model.distribute_strategy,
             steps_per_execution=model.steps_per_execution,
         )
-    return iterator._distributed_dataset.element_spec
+    return iterator.pipeline.element_spec
 
 
 __all__ = ["fit", "give_back", "session_of", "train"]

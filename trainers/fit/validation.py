@@ -7,9 +7,8 @@ may share, is put where it was when a ``fit`` is resumed.
 from collections.abc import Iterator
 from typing import Any
 
-from trainers.backends.tensorflow import fit_compat as seams
-from trainers.data import pipelines
-from trainers.fit import epoch_iterator
+from trainers.backends import keras_compat
+from trainers.backends.tensorflow import pipelines
 
 
 class Validation:
@@ -24,7 +23,7 @@ class Validation:
     def resume(self, was: dict[str, int], given: Any) -> None:
         """Go on from the position ``was``; ``given``: ``fit``'s validation data."""
         self._was = was
-        if isinstance(given, seams.tf.data.Dataset):
+        if pipelines.is_pipeline(given):
             pipelines.replay(given, made=was["begun"], used=was["used"])
 
     def position(self) -> dict[str, int]:
@@ -37,11 +36,11 @@ class Validation:
 
     def follow(self, iterator: Any, model: Any) -> Iterator[Any]:
         """Keras' own loop over ``iterator``; counted if that is the validation's."""
-        if iterator is not getattr(model, "_eval_epoch_iterator", None):
-            yield from epoch_iterator.keras_own(iterator)
+        if not keras_compat.is_validation(iterator, model):
+            yield from iterator.keras_own()
             return
         self._iterator = iterator
-        for step in epoch_iterator.keras_own(iterator):
+        for step in iterator.keras_own():
             if step[2] is not self._current:
                 self._current = step[2]
                 self._used += 1

@@ -11,7 +11,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainers.backends.tensorflow import compat, slicing
+from trainers.backends.tensorflow import fit_compat, slicing
 from trainers.backends.tensorflow.allocator import peak_readings
 from trainers.microbatch import calibration, calibration_run
 
@@ -24,7 +24,7 @@ def fitting(
     Trains ``model``, so it is for a process that will not go on. ``batch``: what
     ``train_step`` takes; ``failed``: as many samples did not fit.
     """
-    if limit_bytes is None or not compat.own_train_step(model):
+    if limit_bytes is None or not fit_compat.has_own_train_step(model):
         return None
     tried = list(_climb(model, batch, failed=failed, limit_bytes=limit_bytes))
     return calibration.settled(tried, limit_bytes=limit_bytes) if tried else None

@@ -5,7 +5,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from trainers.backends.tensorflow import batch_ops, compat, slicing
+from trainers.backends.tensorflow import batch_ops, fit_compat, slicing
 
 
 def obstacle(
@@ -16,7 +16,7 @@ def obstacle(
     ``batch`` is (x, y, sample weights). Builds the model where Keras has not yet.
     ``own_step_too``: a ``train_step`` of the script's own is no obstacle.
     """
-    if compat.own_train_step(model) and not own_step_too:
+    if fit_compat.has_own_train_step(model) and not own_step_too:
         return f"{type(model).__name__} has a train_step of its own"
     if model.distribute_strategy.num_replicas_in_sync > 1:
         return "training is distributed over several devices"

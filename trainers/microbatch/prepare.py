@@ -10,10 +10,11 @@ from typing import Any
 
 import keras
 import tensorflow as tf
-
 from supervisor.wire.event_file import RecordKind
 from supervisor.wire.slices import balanced, count
-from trainers.backends.tensorflow import compat, slicing
+
+from trainers.backends import keras_losses
+from trainers.backends.tensorflow import fit_compat, memory_compat, slicing
 from trainers.backends.tensorflow.allocator import native_ops, peak_readings
 from trainers.microbatch import custom_step_sizing, preconditions
 from trainers.microbatch.calibration import first_trial
@@ -94,8 +95,8 @@ def prepare(
         return Prepared()
     data = first_batch()
     batch = keras.utils.unpack_x_y_sample_weight(data)
-    limit = memory_limit_bytes or compat.gpu_limit_bytes()
-    rule = reduce if compat.own_train_step(model) else None
+    limit = memory_limit_bytes or memory_compat.gpu_limit_bytes()
+    rule = reduce if fit_compat.has_own_train_step(model) else None
     obstacle = preconditions.obstacle(model, batch, own_step_too=rule is not None)
     if obstacle is not None:
         if hopeless and slice_ceiling is not None:
@@ -141,7 +142,7 @@ def _too_large(
     return MicrobatchRefusedError(
         f"a batch of {failed} samples does not fit into memory and is not sliced, as"
         f" {why}; {way} (which changes what is computed: you may want another"
-        f" learning rate){allow if compat.own_train_step(model) else ''}"
+        f" learning rate){allow if fit_compat.has_own_train_step(model) else ''}"
     )
 
 
@@ -179,7 +180,7 @@ class _Installation:
     def install(self) -> Prepared:
         """Change the model, and report it."""
         model = self.model
-        made_for = (model.optimizer, compat.loss_tracker(model), self.way.rules)
+        made_for = (model.optimizer, keras_losses.loss_tracker(model), self.way.rules)
         kept = vars(model).get(_KEPT)
         self._made = kept[1] if kept and _same(kept[0], made_for) else _Made()
         self._made.size.assign(self.size)
@@ -209,7 +210,7 @@ class _Installation:
         if model.train_function is not None and not force:
             return
         if self._made.function is None or force:
-            with compat.without_jit(model):
+            with keras_losses.without_jit(model):
                 type(model).make_train_function(model, force=True)
             self._made.function = model.train_function
         model.train_function = self._measuring(self._made.function)

@@ -21,6 +21,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from trainers.backends import keras_compat
 from trainers.backends.tensorflow import slicing
 
 EXPONENTS = {"keep": 0.0, "sqrt": 0.5, "linear": 1.0}
@@ -94,8 +95,8 @@ def deviations(model: Any, rule: str) -> tuple[str, ...]:
 
 def rates(model: Any) -> list[Any]:
     """The learning rates of the model's optimizers, as far as they are variables."""
-    found = [getattr(one, "_learning_rate", None) for one in _optimizers(model)]
-    return [rate for rate in found if hasattr(rate, "assign")]
+    found = [keras_compat.learning_rate(one) for one in _optimizers(model)]
+    return [rate for rate in found if rate is not None]
 
 
 def _optimizers(model: Any) -> list[Any]:

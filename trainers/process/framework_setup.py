@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 from supervisor.wire.directive import EXIT_REFUSED, Directive
 from supervisor.wire.event_file import RecordKind
+
 from trainers.process import import_hooks, isolation
 from trainers.process.attempt_reporting import Attempt
 
@@ -101,7 +102,7 @@ def _tensorflow(attempt: Attempt, tf: ModuleType) -> None:
         elif directive.gpu_memory_growth:
             tf.config.experimental.set_memory_growth(gpu, enable=True)
     if unsupported({"tensorflow": installed("tensorflow")}) is None:
-        pipelines = isolation.load("trainers.data.pipelines")
+        pipelines = isolation.load("trainers.backends.tensorflow.pipelines")
         pipelines.install(seed=directive.seed, notice=attempt.notice)
     if directive.memory_limit_bytes is not None and sliced(directive):
         module = isolation.load("trainers.backends.tensorflow.allocator.cpu_pool")

@@ -17,6 +17,7 @@ from typing import NoReturn
 
 from supervisor.wire.directive import EXIT_DRAINED
 from supervisor.wire.event_file import RecordKind
+
 from trainers.process.attempt_reporting import Attempt
 
 NOTHING_TRAINED = (

@@ -12,21 +12,21 @@ import types
 from collections.abc import Iterable
 from typing import Any
 
-from trainers.backends.tensorflow import fit_compat as seams
-from trainers.backends.tensorflow import tensor_values
+import keras
+
+from trainers.backends import keras_compat
+from trainers.backends.tensorflow import pipelines, tensor_values
 from trainers.state import closures, decode, encode
 from trainers.state.variable_state import Places
 
-keras = seams.keras
-
-NOT_STATE = ("_model", "model", "params", "_trainwarden")
+NOT_STATE = (*keras_compat.CALLBACK_SETTINGS, "_trainwarden")
 """Attributes that ``fit`` itself sets."""
 
 REFERENCES = (
     types.FunctionType, types.MethodType, types.BuiltinFunctionType, types.ModuleType,
     type, io.IOBase, threading.Thread, type(threading.Lock()), logging.Logger,
     keras.Layer, keras.optimizers.Optimizer, keras.Metric, keras.Loss,
-    keras.callbacks.Callback, keras.utils.PyDataset, seams.tf.data.Dataset,
+    keras.callbacks.Callback, keras.utils.PyDataset, pipelines.Pipeline,
 )  # fmt: skip
 """What a callback may refer to; it is the script's, and the script makes it again."""
 
@@ -69,7 +69,9 @@ def encode_all(
         if isinstance(callback, keras.callbacks.CSVLogger):
             state["file_bytes"] = _size(callback.filename)
         if isinstance(callback, keras.callbacks.TensorBoard):
-            seams.flush_summaries(callback)  # what is before the snapshot comes once
+            keras_compat.flush_summaries(
+                callback
+            )  # what is before the snapshot comes once
         states.append(state)
         tensors += encoder.tensors
         told += missing

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from trainers.backends.tensorflow import tensor_values
+from trainers.backends.tensorflow import random_state, tensor_values
 from trainers.process import python_random
 from trainers.snapshots import model_description
 from trainers.snapshots.tensor_image import Tensor
@@ -22,19 +22,19 @@ class StateMismatchError(Exception):
 
 
 def _random_state(of_data: python_random.State | None) -> dict[str, Any]:
-    eager = tensor_values.eager_random()
+    eager = random_state.eager_random()
     return {
         **(of_data or python_random.state()),
         "eager": None if eager is None else eager.getstate(),
-        "keras": tensor_values.keras_generator_state(),
+        "keras": random_state.keras_generator_state(),
         "hash_seed": os.environ.get("PYTHONHASHSEED"),
     }
 
 
 def _set_random_state(state: dict[str, Any]) -> list[str]:
     python_random.put_back(state)
-    tensor_values.set_keras_generator_state(state["keras"])
-    eager = tensor_values.eager_random()
+    random_state.set_keras_generator_state(state["keras"])
+    eager = random_state.eager_random()
     if (eager is None) != (state["eager"] is None):
         return ["TensorFlow's global seed was set before and is not now, or vice versa"]
     if eager is not None:

@@ -10,6 +10,7 @@ restore that follows.
 from collections.abc import Callable
 from typing import Any
 
+from trainers.backends import keras_compat
 from trainers.backends.tensorflow import fit_compat as seams
 from trainers.backends.tensorflow import tracing
 
@@ -47,7 +48,7 @@ def build(
 def _ways(model: Any) -> list[Callable[[Any, Any], None]]:
     if seams.has_own_train_step(model):
         # A validation's step may have made more: compiled metrics, say.
-        first = [tracing.trace_train, tracing.trace_test, seams.build]
+        first = [tracing.trace_train, tracing.trace_test, keras_compat.build]
     else:
-        first = [seams.build, tracing.trace_train]
-    return [*first, seams.build_inner_optimizers]
+        first = [keras_compat.build, tracing.trace_train]
+    return [*first, keras_compat.build_inner_optimizers]

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from trainers.backends.tensorflow import compat, slicing
+from trainers.backends import keras_losses
+from trainers.backends.tensorflow import random_state, slicing
 
 TILED_BYTES = 16 * 1024 * 1024
 """Predictions are repeated to meet the labels of the whole batch, up to this size."""
@@ -78,11 +79,11 @@ def _with_company(predictions: Any, function: Any) -> Any:
 
     def one(leaf: Any) -> Any:
         result = function(leaf)
-        mask, logits = compat.mask_of(leaf), compat.logits_of(leaf)
+        mask, logits = keras_losses.mask_of(leaf), keras_losses.logits_of(leaf)
         if mask is not None:
-            compat.set_mask(result, function(mask))
+            keras_losses.set_mask(result, function(mask))
         if logits is not None:
-            compat.set_logits(result, function(logits))
+            keras_losses.set_logits(result, function(logits))
         return result
 
     return slicing.map_leaves(one, predictions)
@@ -98,7 +99,7 @@ def state_kept(model: Any) -> Iterator[None]:
     """Put back what calling the model and its metrics changes."""
     variables = [*model.non_trainable_variables, *model.metrics_variables]
     kept = values_of(variables)
-    with compat.random_states_kept():
+    with random_state.random_states_kept():
         try:
             yield
         finally:

@@ -1,4 +1,3 @@
-# ruff: noqa: SLF001  # private names are what this module is for
 """The private names of TensorFlow that looking into ``tf.data`` pipelines leans on.
 
 | name | why |
@@ -153,4 +152,4 @@ def copy(dataset: Any) -> Any:
     return dataset_ops._VariantDataset(variant, dataset.element_spec)
 
 
-__all__ = ["is_op_determinism_enabled", "tf"]
+__all__ = ["is_op_determinism_enabled"]

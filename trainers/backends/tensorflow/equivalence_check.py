@@ -14,7 +14,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from trainers.backends.tensorflow import compat, slicing
+from trainers.backends import keras_losses
+from trainers.backends.tensorflow import slicing
 from trainers.backends.tensorflow.batch_ops import (
     cut,
     length,
@@ -76,10 +77,10 @@ def _examine(
     spans = spans_of(min(samples, length(x)))
     before = values_of(_own_state(model))
     whole = predict(model, few)
-    added = compat.added_losses(model)
+    added = keras_losses.added_losses(model)
     stirred = _stirred_layers(model, before)
     parts = [
-        (predict(model, slicing.cut(few, *span)), compat.added_losses(model))
+        (predict(model, slicing.cut(few, *span)), keras_losses.added_losses(model))
         for span in spans
     ]
     deviations = [_sentence(layer, random=random) for layer, random in stirred]
@@ -94,7 +95,7 @@ def _examine(
     rules = LossRules(
         loss=loss,
         added=added_rules,
-        metrics_whole=compat.own_compute_metrics(model)
+        metrics_whole=keras_losses.own_compute_metrics(model)
         or _metrics_need_whole(model, y, weight, whole),
     )
     return EquivalenceFindings(rules=rules, deviations=(*deviations, *odd, *doubt))
@@ -115,11 +116,13 @@ def _own_state(model: Any) -> list[Any]:
 def _stirred_layers(model: Any, before: dict[int, Any]) -> list[tuple[Any, bool]]:
     """The layers whose state has changed, and whether it is their random state."""
     stirred = []
-    for layer in compat.all_layers(model):
-        seeds = compat.seed_states(layer)
+    for layer in keras_losses.all_layers(model):
+        seeds = keras_losses.seed_states(layer)
         if any(_changed(seed, before) for seed in seeds):
             stirred.append((layer, True))
-        elif any(_changed(one, before) for one in compat.layers_own_variables(layer)):
+        elif any(
+            _changed(one, before) for one in keras_losses.layers_own_variables(layer)
+        ):
             stirred.append((layer, False))
     return stirred
 
@@ -156,7 +159,7 @@ def _added_rules(
     parts: list[list[Any]],
     spans: Sequence[tuple[int, int]],
 ) -> tuple[tuple[LossRule, ...], list[str]]:
-    if compat.own_compute_loss(model):
+    if keras_losses.own_compute_loss(model):
         return (), []
     tolerance = ADDED_TOLERANCE.get(model.compute_dtype, HALF_TOLERANCE)
     rules, odd = [], []
@@ -176,7 +179,7 @@ def _loss_rule(
 ) -> tuple[LossRule, list[str]]:
     """How the loss of the batch follows from its slices; what stays inexact."""
     x, y, weight = batch
-    if compat.own_compute_loss(model):
+    if keras_losses.own_compute_loss(model):
         return _own_loss_rule(model, x, y, weight, stirred=stirred)
     y, predictions, weight = tiled(y, predictions, weight)
 
@@ -199,7 +202,7 @@ def _build_losses(model: Any, batch: tuple[Any, Any, Any], predictions: Any) -> 
     """Let Keras make the metrics of the outputs' losses, as the first step would."""
     x, samples = batch[0], length(predictions)
     y, weight = (tensors(slicing.cut(one, 0, samples)) for one in batch[1:])
-    compat.total_loss(model, x=x, y=y, y_pred=predictions, sample_weight=weight)
+    keras_losses.total_loss(model, x=x, y=y, y_pred=predictions, sample_weight=weight)
 
 
 def _own_loss_rule(
@@ -236,11 +239,11 @@ def _own_loss_rule(
 def _data_dependent(model: Any, predictions: Any) -> bool:
     """Losses that divide by a count which these samples may not show."""
     masked = any(
-        compat.mask_of(leaf) is not None for leaf in slicing.leaves(predictions)
+        keras_losses.mask_of(leaf) is not None for leaf in slicing.leaves(predictions)
     )
     return masked or any(
         getattr(loss, "ignore_class", None) is not None
-        for loss in compat.flat_losses(model)
+        for loss in keras_losses.flat_losses(model)
     )
 
 
@@ -263,7 +266,7 @@ def _rule_of(
 
 def _metrics_need_whole(model: Any, y: Any, weight: Any, predictions: Any) -> bool:
     """Whether metrics of slices do not add up to those of the batch."""
-    metrics = compat.compiled_metrics(model)
+    metrics = keras_losses.compiled_metrics(model)
     if metrics is None:
         return False
     y, predictions, weight = tiled(y, predictions, weight)

@@ -1,21 +1,11 @@
-# ruff: noqa: SLF001  # the private names of Keras: see the table in seams_fit
-"""The private names of Keras and TensorFlow that supervised ``fit`` leans on.
+"""The private names of TensorFlow, and of Keras on it, that supervised ``fit`` leans on.
 
-(``compat`` holds those of microbatching.) ``NAMES`` is the table of them all: where each
-lives, and why; ``self_test`` looks for each before the first step of a run.
+``self_test`` looks for each, and for those of ``keras_compat``, before the first step.
 
 | name | why |
 | --- | --- |
 | ``TensorFlowTrainer.fit`` | the loop that is supervised |
-| ``TFEpochIterator`` | its iterator stands between two steps: code after its ``yield`` runs after every user callback |
-| ``_eval_epoch_iterator`` | the data of the validation: where they stand |
-| ``TensorBoard._writers`` | what they hold back is before the snapshot |
-| ``_initial_epoch`` | where ``fit`` starts counting epochs |
-| ``_get_metrics_result_or_logs`` | forgets ``loss`` when an epoch is resumed at its very end, where no step runs |
-| ``_symbolic_build`` | makes the variables that a restore needs without running a step |
-| ``ArrayDataAdapter`` | its arrays and batch size: the permutation is ours |
-| ``PyDatasetAdapter`` | the order of its batches is ours |
-| ``NUM_BATCHES_FOR_TENSOR_SPEC`` | batches that Keras takes from a generator to look at |
+| ``TFEpochIterator`` | its iterator stands between two steps |
 | ``global_state``, ``GLOBAL_SEED_GENERATOR`` | Keras' global random state |
 | ``tf.function._list_all_concrete_functions`` | operations with a hidden random state |
 | ``FuncGraph`` | such operations in the functions of a loop of the script's own |
@@ -29,24 +19,13 @@ import functools
 import inspect
 import itertools
 from collections.abc import Iterator
-from types import ModuleType
 from typing import Any
 
 import keras
 import tensorflow as tf
-from keras.src import tree
 from keras.src.backend.common import global_state
 from keras.src.backend.tensorflow import trainer as tf_trainer
 from keras.src.random import seed_generator
-from keras.src.trainers.data_adapters import array_slicing, data_adapter_utils
-from keras.src.trainers.data_adapters.array_data_adapter import ArrayDataAdapter
-from keras.src.trainers.data_adapters.generator_data_adapter import (
-    GeneratorDataAdapter,
-)
-from keras.src.trainers.data_adapters.py_dataset_adapter import PyDatasetAdapter
-from keras.src.trainers.data_adapters.tf_dataset_adapter import TFDatasetAdapter
-from keras.src.trainers.epoch_iterator import EpochIterator
-from keras.src.trainers.trainer import Trainer
 from tensorflow.python.eager import context as eager_context
 from tensorflow.python.framework import (
     auto_control_deps_utils,
@@ -54,10 +33,8 @@ from tensorflow.python.framework import (
 )
 from tensorflow.python.framework.config import is_op_determinism_enabled
 
+from trainers.backends import epoch_iterator, keras_compat
 from trainers.backends.tensorflow import data_compat, tensor_values
-
-LOOKED_AT: int = data_adapter_utils.NUM_BATCHES_FOR_TENSOR_SPEC
-"""Batches that Keras takes from a generator before the first step."""
 
 FIT_PARAMETERS = (
     "self", "x", "y", "batch_size", "epochs", "verbose", "callbacks",
@@ -71,22 +48,15 @@ NAMES: tuple[tuple[Any, str], ...] = (
     (tf_trainer.TensorFlowTrainer, "fit"),
     (tf_trainer.TensorFlowTrainer, "make_train_function"),
     (tf_trainer.TFEpochIterator, "_get_iterator"),
-    (EpochIterator, "_enumerate_iterator"),
-    (EpochIterator, "_interrupted_warning"),
-    (EpochIterator, "reset"),
-    (Trainer, "_get_metrics_result_or_logs"),
-    (Trainer, "_symbolic_build"),
-    (PyDatasetAdapter, "_finite_generator"),
     (global_state, "get_global_attribute"),
     (global_state, "set_global_attribute"),
     (seed_generator, "GLOBAL_SEED_GENERATOR"),
     (seed_generator, "global_seed_generator"),
-    (array_slicing, "convert_to_sliceable"),
-    (data_adapter_utils, "NUM_BATCHES_FOR_TENSOR_SPEC"),
     (auto_control_deps_utils, "get_read_only_resource_input_indices_graph"),
     (eager_context, "global_seed"),
     (type(eager_context.context()), "_internal_operation_seed"),
     *data_compat.NAMES,
+    *keras_compat.NAMES,
 )
 
 IN_SOURCE: tuple[tuple[Any, tuple[str, ...]], ...] = (
@@ -102,60 +72,37 @@ IN_SOURCE: tuple[tuple[Any, tuple[str, ...]], ...] = (
             "self._get_metrics_result_or_logs(logs)",
         ),
     ),
-    (
-        EpochIterator._enumerate_iterator,
-        (
-            "self.data_adapter.on_epoch_begin()",
-            "self._steps_seen += self.steps_per_execution",
-            "if self._num_batches and self._steps_seen >= self._num_batches:",
-        ),
-    ),
-    (
-        ArrayDataAdapter.__init__,
-        ("self._inputs = inputs", "self._batch_size =", "self._num_samples ="),
-    ),
+    *keras_compat.IN_SOURCE,
 )
 """Source lines that our replacements mirror."""
 
 
-def _source(function: Any) -> str:
-    try:
-        return inspect.getsource(inspect.unwrap(function))
-    except (OSError, TypeError):
-        return ""
-
-
 def self_test() -> list[str]:
     """What is not as this module expects it; empty on the versions it supports."""
-    wrong = [
-        f"{getattr(owner, '__name__', owner)}.{name} is missing"
-        for owner, name in NAMES
-        if not hasattr(owner, name)
-    ]
+    wrong = keras_compat.missing(NAMES)
     if op_def_registry.get(tensor_values.READ_VARIABLES) is None:
         wrong.append(f"the operation {tensor_values.READ_VARIABLES} is missing")
     fit = inspect.unwrap(tf_trainer.TensorFlowTrainer.fit)
     if tuple(inspect.signature(fit).parameters) != FIT_PARAMETERS:
         wrong.append("the parameters of fit are others")
-    for function, lines in IN_SOURCE:
-        source = _source(function)
-        if source:  # without source files there is nothing to compare
-            wrong += [
-                f"{function.__qualname__} has no {line!r}"
-                for line in lines
-                if line not in source
-            ]
-    return wrong
+    return wrong + keras_compat.other_lines(IN_SOURCE)
 
 
-def replace_epoch_iterator(replacement: type) -> None:
-    """Let ``fit`` and ``evaluate`` make ``replacement`` their epoch iterator."""
-    tf_trainer.TFEpochIterator = replacement
+_KerasOwn: Any = tf_trainer.TFEpochIterator
 
 
-def trainer_module() -> ModuleType:
-    """The module whose ``fit`` is supervised."""
-    return tf_trainer
+class SupervisedEpochIterator(epoch_iterator.Supervised, _KerasOwn):
+    """Keras' epoch iterator on TensorFlow, followed by a supervised ``fit``."""
+
+    @property
+    def pipeline(self) -> Any:
+        """The ``tf.data.Dataset`` that it iterates."""
+        return self._distributed_dataset
+
+
+def replace_epoch_iterator() -> None:
+    """Let ``fit`` and ``evaluate`` make ours their epoch iterator."""
+    tf_trainer.TFEpochIterator = SupervisedEpochIterator
 
 
 # --- The model -------------------------------------------------------------------
@@ -273,20 +220,6 @@ def is_distributed(model: Any) -> bool:
     return model._distribute_strategy is not None or tf.distribute.has_strategy()
 
 
-def build(model: Any, element_spec: Any) -> None:
-    """Make the model's, metrics' and optimizer's variables without running a step."""
-    model._symbolic_build(data_batch=element_spec)
-
-
-def build_inner_optimizers(model: Any, _element_spec: Any) -> None:
-    """Make the variables of the optimizers of models inside of the model."""
-    for layer in model._flatten_layers(include_self=False):
-        optimizer = vars(layer).get("optimizer")
-        known = isinstance(optimizer, keras.optimizers.Optimizer)
-        if known and not optimizer.built:
-            optimizer.build(layer.trainable_variables)
-
-
 def has_own_train_step(model: Any) -> bool:
     """Whether the model's class has a ``train_step`` of the script's own.
 
@@ -310,42 +243,3 @@ def why_device_not_exact() -> str | None:
         "GPU algorithms may add in another order each time: bits are promised only with"
         " deterministic ones (tf.config.experimental.enable_op_determinism)"
     )
-
-
-def start_at_epoch(model: Any, epoch: int | None) -> None:
-    """Let the next ``fit`` of ``model`` start with ``epoch`` (None: as asked)."""
-    model._initial_epoch = epoch
-
-
-def remember_last_logs(model: Any, logs: Any) -> None:
-    """Let an epoch in which no step is left to do end with ``logs``."""
-    own = model._get_metrics_result_or_logs
-
-    def result_or_logs(given: Any) -> Any:
-        return own(given or logs)
-
-    model._get_metrics_result_or_logs = result_or_logs
-
-
-def forget_last_logs(model: Any) -> None:
-    """Take ``remember_last_logs`` back."""
-    if "_get_metrics_result_or_logs" in vars(model):
-        del model._get_metrics_result_or_logs
-
-
-def flush_summaries(board: Any) -> None:
-    """Let a TensorBoard callback's writers write what they hold back."""
-    for writer in getattr(board, "_writers", {}).values():
-        writer.flush()
-
-
-__all__ = [
-    "ArrayDataAdapter",
-    "GeneratorDataAdapter",
-    "PyDatasetAdapter",
-    "TFDatasetAdapter",
-    "array_slicing",
-    "keras",
-    "tf",
-    "tree",
-]

@@ -1,10 +1,10 @@
 """The private names of TensorFlow that memory pools, and looking into them, lean on."""
 
-# ruff: noqa: SLF001  # private names are what this module is for
-
 from collections.abc import Callable
 from typing import Any
 
+import tensorflow as tf
+from tensorflow.python.client import device_lib
 from tensorflow.python.eager import context as eager_context
 from tensorflow.python.ops.gen_resource_variable_ops import read_variable_op
 
@@ -39,3 +39,15 @@ def value_of(variable: Any) -> Any:
         if handle is None
         else read_variable_op(handle, variable.dtype)
     )
+
+
+def gpu_limit_bytes() -> int | None:
+    """The limit of the first GPU's allocator; None without a GPU."""
+    if not tf.config.list_logical_devices("GPU"):
+        return None
+    limits = [
+        device.memory_limit
+        for device in device_lib.list_local_devices()
+        if device.device_type == "GPU"
+    ]
+    return limits[0] if limits else None

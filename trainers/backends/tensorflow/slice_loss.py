@@ -4,7 +4,7 @@ import enum
 from dataclasses import dataclass
 from typing import Any
 
-from trainers.backends.tensorflow import compat
+from trainers.backends import keras_losses
 
 
 class LossRule(enum.StrEnum):
@@ -54,7 +54,7 @@ class _Recorder:
 
 def predict(model: Any, x: Any) -> Any:
     """The predictions of ``model`` in training, as Keras' own step calls it."""
-    return model(x, training=True) if compat.takes_training(model) else model(x)
+    return model(x, training=True) if keras_losses.takes_training(model) else model(x)
 
 
 def compare(model: Any, x: Any, y: Any, predictions: Any, weight: Any) -> Any:
@@ -64,14 +64,14 @@ def compare(model: Any, x: Any, y: Any, predictions: Any, weight: Any) -> Any:
     of the user's own answers for everything, added losses included. The metrics of the
     outputs' losses are left alone.
     """
-    recorders = [_Recorder() for _ in compat.output_loss_metrics(model)]
-    with compat.output_losses_into(model, recorders):
-        if compat.own_compute_loss(model):
-            loss = compat.total_loss(
+    recorders = [_Recorder() for _ in keras_losses.output_loss_metrics(model)]
+    with keras_losses.output_losses_into(model, recorders):
+        if keras_losses.own_compute_loss(model):
+            loss = keras_losses.total_loss(
                 model, x=x, y=y, y_pred=predictions, sample_weight=weight
             )
         else:
-            compiled = compat.compiled_loss(model)
+            compiled = keras_losses.compiled_loss(model)
             loss = None if compiled is None else compiled(y, predictions, weight)
     values = [recorder.value for recorder in recorders]
     return loss, [value for value in values if value is not None]

@@ -5,7 +5,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from trainers.backends.tensorflow import compat, slicing
+from trainers.backends import keras_losses
+from trainers.backends.tensorflow import slicing
 
 
 class Cuts:
@@ -62,10 +63,10 @@ class StackedOutputs:
         leaves = [next(flat) for _ in self._first["leaves"]]
         for leaf, logits in zip(leaves, self._first["logits"], strict=True):
             if logits is not None:
-                compat.set_logits(leaf, next(flat))
+                keras_losses.set_logits(leaf, next(flat))
         for leaf, mask in zip(leaves, self._first["masks"], strict=True):
             if mask is not None:
-                compat.set_mask(leaf, next(flat))
+                keras_losses.set_mask(leaf, next(flat))
         return keras.tree.pack_sequence_as(structure, leaves)
 
 

@@ -1,5 +1,4 @@
-# ruff: noqa: SLF001  # the private names of Keras: see the table in seams_fit
-"""Values of variables, tensors and random generators, taken and given back.
+"""Values of variables and tensors, taken and given back.
 
 The private names that this leans on stand in the table of ``fit_compat``.
 """
@@ -10,8 +9,6 @@ from typing import Any
 import keras
 import numpy as np
 import tensorflow as tf
-from keras.src.backend.common import global_state
-from keras.src.random import seed_generator
 from tensorflow.python.eager import context as eager_context
 from tensorflow.python.eager.execute import execute as eager_execute
 from tensorflow.python.framework.ops import EagerTensor
@@ -145,36 +142,3 @@ def _aligned_copy(array: np.ndarray) -> np.ndarray:
     copy = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
     copy[...] = array
     return copy
-
-
-# --- Random state ----------------------------------------------------------------
-
-
-def global_seed() -> int | None:
-    """TensorFlow's global seed; None if the script set none."""
-    return eager_context.global_seed()
-
-
-def eager_random() -> Any | None:
-    """The ``random.Random`` that eager operation seeds are drawn from, if any."""
-    return getattr(eager_context.context(), "_rng", None)
-
-
-def keras_generator_variable() -> list[Any]:
-    """The variable (as a list of one) of Keras' global seed generator, if it exists."""
-    generator = global_state.get_global_attribute(seed_generator.GLOBAL_SEED_GENERATOR)
-    return [] if generator is None else [tensor_of(generator.state)]
-
-
-def keras_generator_state() -> np.ndarray | None:
-    """State (2,) of Keras' global seed generator; None if it does not exist."""
-    generator = global_state.get_global_attribute(seed_generator.GLOBAL_SEED_GENERATOR)
-    return None if generator is None else array_of(generator.state).copy()
-
-
-def set_keras_generator_state(state: np.ndarray | None) -> None:
-    """Put Keras' global seed generator into ``state``; None: let there be none."""
-    if state is None:
-        global_state.set_global_attribute(seed_generator.GLOBAL_SEED_GENERATOR, None)
-    else:
-        assign(seed_generator.global_seed_generator().state, state)

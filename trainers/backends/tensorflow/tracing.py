@@ -1,4 +1,3 @@
-# ruff: noqa: SLF001  # the private names of Keras: see the table in seams_fit
 """The functions that TensorFlow traced of a training, or traces when asked.
 
 The private names that this leans on stand in the table of ``fit_compat``.
@@ -57,11 +56,32 @@ def traced_graphs(model: Any) -> list[Any]:
     ]
 
 
-def read_only_inputs(graph: Any) -> set[int]:
+def _read_only_inputs(graph: Any) -> set[int]:
     """The numbers of those inputs of a traced graph that are variables only read."""
     return set(
         auto_control_deps_utils.get_read_only_resource_input_indices_graph(graph)
     )
+
+
+def changed_handles(model: Any) -> set[int]:
+    """``id`` of the handles of the variables that the traced train function writes to."""
+    found: set[int] = set()
+    for graph in traced_graphs(model):
+        read_only = {id(graph.inputs[n]) for n in _read_only_inputs(graph)}
+        found |= {
+            id(handle)
+            for handle, placeholder in graph.captures
+            if _is_variable(handle) and id(placeholder) not in read_only
+        }
+    return found
+
+
+def _is_variable(handle: Any) -> bool:
+    """Whether ``handle`` is a variable's: tables and iterators hold other things."""
+    if handle.dtype != tf.resource:
+        return False
+    data = getattr(handle, "_handle_data", None)
+    return data is not None and data.is_set and len(data.shape_and_type) == 1
 
 
 def traced_operations(model: Any) -> set[str]:

@@ -20,7 +20,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from trainers.backends.tensorflow import compat, float32_accumulation, slicing
+from trainers.backends import keras_losses
+from trainers.backends.tensorflow import float32_accumulation, slicing
 from trainers.backends.tensorflow.slice_loss import (
     LossRule,
     LossRules,
@@ -71,9 +72,9 @@ class SlicedStep:
         self._seen = seen
         self._size = size
         self._rules = rules
-        self._own_loss = compat.own_compute_loss(model)
+        self._own_loss = keras_losses.own_compute_loss(model)
         self._jit = bool(model.jit_compile) and not model.run_eagerly
-        self._narrow = compat.narrow_variables(model)
+        self._narrow = keras_losses.narrow_variables(model)
         self._products = wide_products and float32_accumulation.products_pay_here()
         self._terms: list[tuple[int, float32_accumulation.Term]] = []
         self._structure: Any = None
@@ -235,7 +236,7 @@ class SlicedStep:
     def _added_loss(self, part: Any) -> Any:
         if self._own_loss:
             return tf.zeros([])
-        added = compat.added_losses(self._model)
+        added = keras_losses.added_losses(self._model)
         terms = [
             loss * tf.cast(_share(rule, part), loss.dtype)
             for loss, rule in zip(added, self._rules.added, strict=True)
@@ -260,8 +261,8 @@ class SlicedStep:
         self._structure = keras.tree.map_structure(lambda _: 0, predictions)
         return {
             "leaves": leaves,
-            "logits": [compat.logits_of(leaf) for leaf in leaves],
-            "masks": [compat.mask_of(leaf) for leaf in leaves],
+            "logits": [keras_losses.logits_of(leaf) for leaf in leaves],
+            "masks": [keras_losses.mask_of(leaf) for leaf in leaves],
         }
 
     def _only_known(self, gradients: list[Any]) -> list[Any]:
@@ -308,15 +309,17 @@ class SlicedStep:
         ]
 
     def _log_losses(self, losses: _Losses, x: Any, total: Any) -> None:
-        compat.loss_tracker(self._model).update_state(losses.total, sample_weight=total)
-        metrics = compat.output_loss_metrics(self._model)
+        keras_losses.loss_tracker(self._model).update_state(
+            losses.total, sample_weight=total
+        )
+        metrics = keras_losses.output_loss_metrics(self._model)
         # Keras weighs these by the batch size only where the shape states it.
         weight = slicing.static_batch(x)
         for metric, value in zip(metrics, losses.outputs, strict=False):
             metric.update_state(value, sample_weight=weight)
 
     def _update_metrics(self, y: Any, predictions: Any, weight: Any) -> None:
-        compiled = compat.compiled_metrics(self._model)
+        compiled = keras_losses.compiled_metrics(self._model)
         if compiled is not None:
             compiled.update_state(y, predictions, sample_weight=weight)
 

@@ -12,7 +12,8 @@ from tests.certify.certify import Trial
 from tests.certify.places import Death
 from tests.certify.table import TABLE
 from tests.support.zygote import Zygote
-from trainers.data import pipelines, shared_data
+from trainers.backends.tensorflow import pipelines
+from trainers.data import shared_data
 
 data = tf.data.Dataset
 N = 24

@@ -11,10 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from trainers.backends.tensorflow import data_compat as seams
-
-tf = seams.tf
 
 
 def batch_of(dataset: Any) -> int | None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from trainers.data import batch_sizes
+from trainers.backends.tensorflow import batch_sizes
 
 data = tf.data.Dataset
 NUMBERS = data.range(20)

@@ -19,10 +19,12 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
-from trainers.backends.tensorflow import data_compat as seams
-from trainers.data.operation_types import CHANGING, PYTHON, RANDOM
+import tensorflow as tf
 
-tf = seams.tf
+from trainers.backends.tensorflow import data_compat as seams
+from trainers.backends.tensorflow.operation_types import CHANGING, PYTHON, RANDOM
+
+Pipeline = tf.data.Dataset
 
 ORDERED = ("map", "interleave", "batch", "padded_batch", "ragged_batch")
 """Methods of a dataset that take ``deterministic``."""
@@ -49,6 +51,16 @@ IN_ORDER = (
     "deterministic=False of a tf.data stage is taken as True: its elements come in"
     " order, so that none is repeated or skipped after a restart"
 )
+
+
+def is_pipeline(value: Any) -> bool:
+    """Whether ``value`` is one."""
+    return isinstance(value, Pipeline)
+
+
+def is_infinite(dataset: Any) -> bool:
+    """Whether ``dataset`` is known to have no end."""
+    return int(dataset.cardinality()) == tf.data.INFINITE_CARDINALITY
 
 
 def why_not_exact(dataset: Any) -> str | None:
@@ -130,7 +142,7 @@ def replay(dataset: Any, *, made: int, used: int, drawn: int | None = None) -> N
     end, as nobody knows how often it was begun.
     """
     endless = bool(endless_shuffles(dataset))
-    whole = int(dataset.cardinality()) != tf.data.INFINITE_CARDINALITY
+    whole = not is_infinite(dataset)
     if endless and (whole or drawn is not None):
         for _ in range(used):
             for _ in itertools.islice(dataset, None if whole else drawn):
@@ -229,7 +241,7 @@ def own_seed(job_seed: int, *, place: str, count: int) -> int:
 
 def _place() -> str:
     """Module and line of the code that makes a dataset, TensorFlow's own left out."""
-    frame: FrameType | None = sys._getframe(2)  # noqa: SLF001  # as the standard library does
+    frame: FrameType | None = sys._getframe(2)  # as the standard library does
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
         if module.partition(".")[0] not in ("tensorflow", "trainers"):
@@ -256,7 +268,7 @@ def _in_order(name: str, notice: Callable[[str], None]) -> None:
 
 def in_order(dataset: Any) -> Any:
     """``dataset`` with its option ``deterministic`` taken back, if it was False."""
-    if dataset.options().deterministic is not False:
+    if not is_pipeline(dataset) or dataset.options().deterministic is not False:
         return dataset
     options = tf.data.Options()
     options.deterministic = True

@@ -1,27 +1,14 @@
-"""Every private name of Keras and TensorFlow that microbatching leans on.
+"""The private names of Keras that slicing a train step leans on: losses, metrics, masks.
 
-``fit_compat`` has those of ``fit``.
-
-Supported: TensorFlow 2.21, Keras 3.15.
+All backends of Keras share them. ``keras_compat`` has those of ``fit``.
 """
-
-# ruff: noqa: SLF001  # private names are what this module is for
 
 import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-import keras
-import tensorflow as tf
 from keras.src import backend as keras_backend
-from keras.src.backend.common import global_state
-from keras.src.backend.tensorflow.trainer import TensorFlowTrainer
-from keras.src.random.seed_generator import GLOBAL_SEED_GENERATOR
 from keras.src.trainers.trainer import Trainer
-from tensorflow.python.client import device_lib
-from tensorflow.python.eager import context as eager_context
-
-from trainers.process import python_random
 
 
 def takes_training(model: Any) -> bool:
@@ -51,12 +38,12 @@ def flat_losses(model: Any) -> list[Any]:
     return [entry.loss for entry in built or []]
 
 
-def added_losses(model: Any) -> list[tf.Tensor]:
+def added_losses(model: Any) -> list[Any]:
     """What the last call added by ``add_loss`` and regularisers, each a scalar."""
     return [model._aggregate_additional_loss(loss) for loss in model.losses]
 
 
-def total_loss(model: Any, **arguments: Any) -> tf.Tensor:
+def total_loss(model: Any, **arguments: Any) -> Any:
     """``compute_loss``, also where a subclass overrides it without ``training``."""
     return model._compute_loss(**arguments, training=True)
 
@@ -89,11 +76,6 @@ def without_jit(model: Any) -> Iterator[None]:
         yield
     finally:
         model._jit_compile = kept
-
-
-def own_train_step(model: Any) -> bool:
-    """Whether the user's class has a ``train_step`` of its own."""
-    return type(model).train_step is not TensorFlowTrainer.train_step
 
 
 def own_compute_loss(model: Any) -> bool:
@@ -150,35 +132,3 @@ def narrow_variables(model: Any) -> set[int]:
         for variable in layer._trainable_variables
         if variable._autocast
     }
-
-
-@contextlib.contextmanager
-def random_states_kept() -> Iterator[None]:
-    """Put the random states of Python, NumPy, TensorFlow and Keras back at the end."""
-    context = eager_context.context()
-    eager = getattr(context, "_rng", None)
-    eager_state = None if eager is None else eager.getstate()
-    shared = global_state.get_global_attribute(GLOBAL_SEED_GENERATOR)
-    shared_state = None if shared is None else keras.ops.convert_to_numpy(shared.state)
-    try:
-        with python_random.untouched():
-            yield
-    finally:
-        if eager is not None:
-            eager.setstate(eager_state)
-        if shared is not None:
-            shared.state.assign(shared_state)
-        elif global_state.get_global_attribute(GLOBAL_SEED_GENERATOR) is not None:
-            global_state.set_global_attribute(GLOBAL_SEED_GENERATOR, None)
-
-
-def gpu_limit_bytes() -> int | None:
-    """The limit of the first GPU's allocator; None without a GPU."""
-    if not tf.config.list_logical_devices("GPU"):
-        return None
-    limits = [
-        device.memory_limit
-        for device in device_lib.list_local_devices()
-        if device.device_type == "GPU"
-    ]
-    return limits[0] if limits else None

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
-from trainers.backends.tensorflow import data_compat
-from trainers.data import pipelines
+from trainers.backends.tensorflow import data_compat, pipelines
 
 data = tf.data.Dataset
 N = 24

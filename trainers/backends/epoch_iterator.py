@@ -1,0 +1,201 @@
+"""The epoch iterator of a supervised ``fit``: what happens between two steps.
+
+``fit`` asks it for the next step after the last callback of the one before. So the code
+after a ``yield`` stands at the only place where a snapshot is whole: after the step,
+after every callback, before anything of the next step.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+
+class IteratedData(Protocol):
+    """Training data, as an epoch asks for them: where their iterators stand."""
+
+    @property
+    def begun(self) -> int:
+        """Iterators made so far."""
+
+    def iterated(self, *, used: int, total: int | None) -> None:
+        """``used`` iterators were drawn from before; ``total`` batches has a pass, where
+        an earlier attempt knew."""
+
+    def prepare(self, *, begun: int, drawn: int) -> None:
+        """Know the position before Keras' ``on_epoch_begin`` may start workers."""
+
+    def pass_began(self) -> None:
+        """``on_epoch_begin`` is done, and nothing drawn yet."""
+
+    def begin(self) -> Any:
+        """A new iterator over the data from their beginning."""
+
+    def resume(self, *, begun: int, drawn: int) -> Any:
+        """The iterator that was the ``begun``-th, after ``drawn`` batches."""
+
+
+class FollowedEpochs(Protocol):
+    """A ``fit`` that is told of each boundary of its epochs."""
+
+    @property
+    def source(self) -> IteratedData:
+        """What it trains on."""
+
+    @property
+    def next_step(self) -> int:
+        """Keras' number of the next step of this epoch."""
+
+    def take_position(self) -> dict[str, Any] | None:
+        """Where the data continue: once, for the epoch that is resumed."""
+
+    def restore(self) -> None:
+        """Give back the state; the next thing that happens is the next step."""
+
+    def at_epoch_begin(self, *, resumed: bool) -> None:
+        """Right before the first step of an epoch, or the first after a restore."""
+
+    def passes_over(self, step: int, batches: Any) -> bool:
+        """Whether the step is to be left out; its batches are drawn then."""
+
+    def before_step(self) -> None:
+        """The iterator is about to hand out a step."""
+
+    def after_step(self, next_step: int) -> None:
+        """After the step and every callback: the state is whole."""
+
+    def epoch_is_over(self) -> None:
+        """Its last step is done."""
+
+
+Loop = Callable[[], Iterator[Any]]
+"""The steps of one epoch."""
+
+_adopt: list[Callable[[Any], Loop | None]] = []
+"""Asked by each new iterator who it belongs to; the newest ``fit`` is the last."""
+
+
+class Supervised:
+    """Before Keras' own iterator among the bases of a class: it stays Keras' own, unless
+    a supervised ``fit`` says that it is its training data."""
+
+    _steps_seen: int
+    _num_batches: int | None
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.begun = 0
+        """How often its data were begun."""
+        self._loop: Loop | None = _adopt[-1](self) if _adopt else None
+
+    def _get_iterator(self) -> Any:
+        # Keras asks for the data right before each ``iter``.
+        self.begun += 1
+        return super()._get_iterator()  # type: ignore[misc]  # of the other base
+
+    def _enumerate_iterator(self) -> Iterator[Any]:
+        yield from self.keras_own() if self._loop is None else self._loop()
+
+    def keras_own(self) -> Iterator[Any]:
+        """The loop that it would have without us."""
+        return super()._enumerate_iterator()  # type: ignore[misc]  # as above
+
+    @property
+    def steps_seen(self) -> int:
+        """Steps of this pass that were handed out."""
+        return self._steps_seen
+
+    @property
+    def batches_of_pass(self) -> int | None:
+        """Batches of one pass through the data; None where they do not say."""
+        return self._num_batches
+
+
+class adopting:  # noqa: N801  # reads as a verb in a with statement
+    """Within it, ``adopt(iterator)`` decides about each new epoch iterator.
+
+    It returns the loop of the iterator, or None for Keras' own.
+    """
+
+    def __init__(self, adopt: Callable[[Any], Loop | None]) -> None:
+        self._adopt = adopt
+
+    def __enter__(self) -> None:
+        _adopt.append(self._adopt)
+
+    def __exit__(self, *_details: object) -> None:
+        _adopt.remove(self._adopt)
+
+
+def epoch(iterator: Any, fit: FollowedEpochs) -> Iterator[tuple[int, int, Any]]:
+    """One epoch of training, as ``EpochIterator._enumerate_iterator`` has it.
+
+    ``fit`` is told of each boundary. Differences: it may start in the middle, iterators
+    come from ``fit.source``, and nothing else.
+    """
+    source = fit.source
+    position = fit.take_position()
+    source.prepare(
+        begun=source.begun + 1 if position is None else position["begun"],
+        drawn=0 if position is None else position["drawn"],
+    )
+    iterator.data_adapter.on_epoch_begin()
+    if position is not None:
+        iterator._num_batches = position["num_batches"]
+        source.iterated(used=position["used"], total=position["num_batches"])
+        iterator._current_iterator = source.resume(
+            begun=position["begun"], drawn=position["drawn"]
+        )
+        iterator._steps_seen = position["steps_seen"]
+        fit.restore()
+    source.pass_began()
+    total = iterator.steps_per_epoch or iterator._num_batches or -1
+    if total < 0:
+        yield from _until_exhausted(iterator, fit, start=fit.next_step)
+    else:
+        yield from _counted(iterator, fit, total=total, resumed=position is not None)
+        if iterator._num_batches and iterator._steps_seen >= iterator._num_batches:
+            iterator._current_iterator = source.begin()
+            iterator._steps_seen = 0
+    iterator.data_adapter.on_epoch_end()
+    fit.epoch_is_over()
+
+
+def _counted(
+    iterator: Any, fit: FollowedEpochs, *, total: int, resumed: bool
+) -> Iterator[tuple[int, int, Any]]:
+    """The steps of an epoch whose number is known."""
+    chunk = iterator.steps_per_execution
+    fresh = iterator._current_iterator is None or iterator.steps_per_epoch is None
+    if fresh and not resumed:
+        iterator._current_iterator = fit.source.begin()
+        iterator._steps_seen = 0
+    fit.at_epoch_begin(resumed=resumed)
+    for step in range(fit.next_step, total, chunk):
+        if iterator._num_batches and iterator._steps_seen >= iterator._num_batches:
+            if iterator.steps_per_epoch:
+                iterator._interrupted_warning()
+            break
+        iterator._steps_seen += chunk
+        if fit.passes_over(step, iterator._current_iterator):
+            continue
+        fit.before_step()
+        yield step, step + chunk - 1, iterator._current_iterator
+        fit.after_step(step + chunk)
+
+
+def _until_exhausted(
+    iterator: Any, fit: FollowedEpochs, *, start: int
+) -> Iterator[tuple[int, int, Any]]:
+    """The steps of an epoch that ends when the data do."""
+    chunk = iterator.steps_per_execution
+    if iterator._current_iterator is None:
+        iterator._current_iterator = fit.source.begin()
+    current, iterator._current_iterator = iterator._current_iterator, None
+    fit.at_epoch_begin(resumed=start > 0)
+    step = start
+    while True:
+        iterator._steps_seen = step + chunk
+        if not fit.passes_over(step, current):
+            fit.before_step()
+            yield step, step + chunk - 1, current
+            fit.after_step(step + chunk)
+        step += chunk

@@ -1,0 +1,201 @@
+"""The private names of Keras that supervised ``fit`` leans on, whatever the backend.
+
+(``keras_losses`` holds those of microbatching.) ``NAMES`` and ``IN_SOURCE`` are looked for
+before the first step of a run; so are those of the backend (``tensorflow.fit_compat``).
+
+| name | why |
+| --- | --- |
+| ``EpochIterator`` | it stands between two steps: code after its ``yield`` runs after every user callback |
+| ``_eval_epoch_iterator`` | the data of the validation: where they stand |
+| ``TensorBoard._writers`` | what they hold back is before the snapshot |
+| ``_initial_epoch`` | where ``fit`` starts counting epochs |
+| ``_get_metrics_result_or_logs`` | forgets ``loss`` when an epoch is resumed at its very end, where no step runs |
+| ``_symbolic_build`` | makes the variables that a restore needs without running a step |
+| ``ArrayDataAdapter`` | its arrays and batch size: the permutation is ours |
+| ``PyDatasetAdapter`` | the order of its batches is ours |
+| ``NUM_BATCHES_FOR_TENSOR_SPEC`` | batches that Keras takes from a generator to look at |
+| ``Optimizer._learning_rate`` | a variable, unless it follows a schedule |
+"""
+
+import inspect
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import keras
+from keras.src import tree
+from keras.src.trainers.data_adapters import array_slicing, data_adapter_utils
+from keras.src.trainers.data_adapters.array_data_adapter import ArrayDataAdapter
+from keras.src.trainers.data_adapters.generator_data_adapter import (
+    GeneratorDataAdapter,
+)
+from keras.src.trainers.data_adapters.py_dataset_adapter import PyDatasetAdapter
+from keras.src.trainers.data_adapters.tf_dataset_adapter import TFDatasetAdapter
+from keras.src.trainers.epoch_iterator import EpochIterator
+from keras.src.trainers.trainer import Trainer
+
+LOOKED_AT: int = data_adapter_utils.NUM_BATCHES_FOR_TENSOR_SPEC
+"""Batches that Keras takes from a generator before the first step."""
+
+CALLBACK_SETTINGS = ("_model", "model", "params")
+"""Attributes that ``fit`` sets in a callback."""
+
+PY_DATASET_SETTINGS = ("_workers", "_use_multiprocessing", "_max_queue_size")
+"""Attributes that Keras sets in a ``PyDataset``."""
+
+NAMES: tuple[tuple[Any, str], ...] = (
+    (EpochIterator, "_enumerate_iterator"),
+    (EpochIterator, "_get_iterator"),
+    (EpochIterator, "_interrupted_warning"),
+    (EpochIterator, "reset"),
+    (Trainer, "_get_metrics_result_or_logs"),
+    (Trainer, "_symbolic_build"),
+    (PyDatasetAdapter, "_finite_generator"),
+    (array_slicing, "convert_to_sliceable"),
+    (data_adapter_utils, "NUM_BATCHES_FOR_TENSOR_SPEC"),
+)
+
+IN_SOURCE: tuple[tuple[Any, tuple[str, ...]], ...] = (
+    (
+        EpochIterator._enumerate_iterator,
+        (
+            "self.data_adapter.on_epoch_begin()",
+            "self._steps_seen += self.steps_per_execution",
+            "if self._num_batches and self._steps_seen >= self._num_batches:",
+        ),
+    ),
+    (
+        ArrayDataAdapter.__init__,
+        ("self._inputs = inputs", "self._batch_size =", "self._num_samples ="),
+    ),
+)
+"""Source lines that our replacements mirror."""
+
+
+def missing(names: Iterable[tuple[Any, str]]) -> list[str]:
+    """A sentence for each of ``names`` that its owner lacks."""
+    return [
+        f"{getattr(owner, '__name__', owner)}.{name} is missing"
+        for owner, name in names
+        if not hasattr(owner, name)
+    ]
+
+
+def other_lines(functions: Iterable[tuple[Any, tuple[str, ...]]]) -> list[str]:
+    """A sentence for each line that a function's source lacks.
+
+    Without source files there is nothing to compare.
+    """
+    return [
+        f"{function.__qualname__} has no {line!r}"
+        for function, lines in functions
+        if (source := _source(function))
+        for line in lines
+        if line not in source
+    ]
+
+
+def _source(function: Any) -> str:
+    try:
+        return inspect.getsource(inspect.unwrap(function))
+    except (OSError, TypeError):
+        return ""
+
+
+# --- The model -------------------------------------------------------------------
+
+
+def build(model: Any, element_spec: Any) -> None:
+    """Make the model's, metrics' and optimizer's variables without running a step."""
+    symbolic = getattr(model, "_symbolic_build", None)
+    if symbolic is not None:  # a script builds what its own loop trains
+        symbolic(data_batch=element_spec)
+
+
+def build_inner_optimizers(model: Any, _element_spec: Any) -> None:
+    """Make the variables of the optimizers of models inside of the model."""
+    for layer in model._flatten_layers(include_self=False):
+        optimizer = vars(layer).get("optimizer")
+        known = isinstance(optimizer, keras.optimizers.Optimizer)
+        if known and not optimizer.built:
+            optimizer.build(layer.trainable_variables)
+
+
+def start_at_epoch(model: Any, epoch: int | None) -> None:
+    """Let the next ``fit`` of ``model`` start with ``epoch`` (None: as asked)."""
+    model._initial_epoch = epoch
+
+
+def remember_last_logs(model: Any, logs: Any) -> None:
+    """Let an epoch in which no step is left to do end with ``logs``."""
+    own = getattr(model, "_get_metrics_result_or_logs", None)
+    if own is None:  # the state of a loop of the script's own
+        return
+
+    def result_or_logs(given: Any) -> Any:
+        return own(given or logs)
+
+    model._get_metrics_result_or_logs = result_or_logs
+
+
+def forget_last_logs(model: Any) -> None:
+    """Take ``remember_last_logs`` back."""
+    if "_get_metrics_result_or_logs" in vars(model):
+        del model._get_metrics_result_or_logs
+
+
+def flush_summaries(board: Any) -> None:
+    """Let a TensorBoard callback's writers write what they hold back."""
+    for writer in getattr(board, "_writers", {}).values():
+        writer.flush()
+
+
+def is_validation(iterator: Any, model: Any) -> bool:
+    """Whether ``fit`` made the epoch iterator for its validation data."""
+    return iterator is getattr(model, "_eval_epoch_iterator", None)
+
+
+def learning_rate(optimizer: Any) -> Any | None:
+    """The variable of the learning rate; None where it follows a schedule."""
+    rate = getattr(optimizer, "_learning_rate", None)
+    return rate if hasattr(rate, "assign") else None
+
+
+# --- The data --------------------------------------------------------------------
+
+
+class ArrayData(NamedTuple):
+    """What an ``ArrayDataAdapter`` was made of."""
+
+    inputs: Any
+    samples: int
+    batch: int
+    """Samples of a batch."""
+    shuffle: Any
+    """As ``fit`` was given it: True, False or ``"batch"``."""
+
+
+def array_data(adapter: Any) -> ArrayData:
+    """What the ``ArrayDataAdapter`` was made of."""
+    return ArrayData(
+        adapter._inputs, adapter._num_samples, adapter._batch_size, adapter._shuffle
+    )
+
+
+def peeked_batch(adapter: Any) -> Any:
+    """The batch that Keras drew from a generator to look at it."""
+    return adapter._first_batches[0]
+
+
+def standardized(adapter: Any, batch: Any) -> Any:
+    """``batch`` of a ``PyDataset``, as its adapter hands it on."""
+    return adapter._standardize_batch(batch)
+
+
+__all__ = [
+    "ArrayDataAdapter",
+    "GeneratorDataAdapter",
+    "PyDatasetAdapter",
+    "TFDatasetAdapter",
+    "array_slicing",
+    "tree",
+]

@@ -1,0 +1,60 @@
+"""The random states of TensorFlow and of Keras on it, taken and given back.
+
+The private names that this leans on stand in the table of ``fit_compat``.
+"""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from keras.src.backend.common import global_state
+from keras.src.random import seed_generator
+from tensorflow.python.eager import context as eager_context
+
+from trainers.backends.tensorflow.tensor_values import array_of, assign, tensor_of
+from trainers.process import python_random
+
+
+def global_seed() -> int | None:
+    """TensorFlow's global seed; None if the script set none."""
+    return eager_context.global_seed()
+
+
+def eager_random() -> Any | None:
+    """The ``random.Random`` that eager operation seeds are drawn from, if any."""
+    return getattr(eager_context.context(), "_rng", None)
+
+
+def keras_generator_variable() -> list[Any]:
+    """The variable (as a list of one) of Keras' global seed generator, if it exists."""
+    generator = global_state.get_global_attribute(seed_generator.GLOBAL_SEED_GENERATOR)
+    return [] if generator is None else [tensor_of(generator.state)]
+
+
+def keras_generator_state() -> np.ndarray | None:
+    """State (2,) of Keras' global seed generator; None if it does not exist."""
+    generator = global_state.get_global_attribute(seed_generator.GLOBAL_SEED_GENERATOR)
+    return None if generator is None else array_of(generator.state).copy()
+
+
+def set_keras_generator_state(state: np.ndarray | None) -> None:
+    """Put Keras' global seed generator into ``state``; None: let there be none."""
+    if state is None:
+        global_state.set_global_attribute(seed_generator.GLOBAL_SEED_GENERATOR, None)
+    else:
+        assign(seed_generator.global_seed_generator().state, state)
+
+
+@contextlib.contextmanager
+def random_states_kept() -> Iterator[None]:
+    """Put the random states of Python, NumPy, TensorFlow and Keras back at the end."""
+    eager, shared = eager_random(), keras_generator_state()
+    eager_state = None if eager is None else eager.getstate()
+    try:
+        with python_random.untouched():
+            yield
+    finally:
+        if eager is not None:
+            eager.setstate(eager_state)
+        set_keras_generator_state(shared)
