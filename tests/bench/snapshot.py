@@ -231,7 +231,7 @@ class Windows(keras.callbacks.Callback):
         self._number += 1
         if self._number == self._left:
             self.model.stop_training = True
-        session = self._attempt.session
+        session = supervised.session_of(self._attempt)
         if session.cadence.memory is not None:
             self.plan = session._plan()  # noqa: SLF001  # what it came to
         self._on = self._on or session.cadence
@@ -254,7 +254,7 @@ def speed(name: str, model: Any, data: Any, directory: Path, **options: Any) -> 
     arguments = {"epochs": 10**6, "verbose": 0, "callbacks": [windows]}
     original = keras.Model.fit
     supervised.fit(attempt, original, model, data, arguments)
-    session = attempt.session
+    session = supervised.session_of(attempt)
     session.saver.wait()
     if session.memory is not None:
         session.memory.close()

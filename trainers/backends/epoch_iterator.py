@@ -33,6 +33,30 @@ class IteratedData(Protocol):
         """The iterator that was the ``begun``-th, after ``drawn`` batches."""
 
 
+class FitIterator(Protocol):
+    """An epoch iterator, as far as a ``fit`` looks at it."""
+
+    @property
+    def data_adapter(self) -> Any | None:
+        """Keras' adapter of the data."""
+
+    @property
+    def steps_per_execution(self) -> int:
+        """Steps of one call of the train function."""
+
+    @property
+    def num_batches(self) -> int | None:
+        """Steps of an epoch; None where they are not known."""
+
+    @property
+    def batches_of_pass(self) -> int | None:
+        """Batches of one pass through the data; None where they do not say."""
+
+    @property
+    def steps_seen(self) -> int:
+        """Steps of this pass that were handed out."""
+
+
 class FollowedEpochs(Protocol):
     """A ``fit`` that is told of each boundary of its epochs."""
 

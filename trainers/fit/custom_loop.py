@@ -1,8 +1,8 @@
 """One loop of a script's own, followed as a ``fit`` is: position, state, boundaries."""
 
 import itertools
-import types
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from typing_extensions import override
@@ -20,6 +20,7 @@ from trainers.data import (
     shared_data,
 )
 from trainers.fit import snapshot_match
+from trainers.fit.fit_position import FitCall
 from trainers.fit.fit_run import FitRun
 from trainers.process import framework_setup
 from trainers.snapshots.run_progress import RunProgress
@@ -66,6 +67,10 @@ class LoopSnapshot:
         self.iterated: dict[str, list[int]] = {}
         """By the loops that ended: a pipeline's signature → iterators made, used."""
 
+    def stepped(self) -> None:
+        """One more step is done."""
+        self.step += 1
+
 
 class PythonSource(data_source.DataSource):
     """Anything that can be iterated again."""
@@ -100,9 +105,22 @@ class PythonSource(data_source.DataSource):
         return itertools.islice(iter(self.dataset), drawn, None)
 
 
+@dataclass(frozen=True, slots=True)
+class LoopIterator:
+    """In the place of Keras' epoch iterator: a loop of the script's own has none."""
+
+    pipeline: Any = None
+    """What is iterated."""
+    data_adapter: None = None
+    steps_per_execution: int = 1
+    num_batches: None = None
+    batches_of_pass: None = None
+    steps_seen: int = 0
+
+
 def source_of(dataset: Any) -> data_source.DataSource:
     """The source for what a loop iterates."""
-    held = types.SimpleNamespace(data_adapter=None, pipeline=dataset)
+    held = LoopIterator(dataset)
     if pipelines.is_pipeline(dataset):
         return data_source.DataSource(held)
     return PythonSource(held)
@@ -121,23 +139,12 @@ class LoopRun(FitRun):
         here: dict[str, list[int]],
     ) -> None:
         """``here``: as ``LoopSnapshot.iterated``, what was done in this process."""
-        super().__init__(session, state, [kept], epochs=epochs)
+        call = FitCall(model=state, callbacks=[kept], epochs=epochs)
+        super().__init__(session, call)
         self._here = here
-        self.kept = kept
-        self.source = types.SimpleNamespace(
-            element_spec=None,
-            begun=0,
-            used=0,
-            drawn=0,
-            batch=None,
-            samples=None,
-            put_back=lambda _stored: None,
-            random_state=lambda: None,
-            state=lambda *, done: ([], []),  # noqa: ARG005  # as ``Source.state``
-        )
-        self.iterator = types.SimpleNamespace(
-            steps_seen=0, batches_of_pass=None, num_batches=None, steps_per_execution=1
-        )
+        self._kept = kept
+        self._source = source_of(())  # nothing is iterated yet
+        self._iterator = LoopIterator()
         self._resumed: dict[str, Any] | None = self._local
         self._sources: dict[int, data_source.DataSource] = {}
         self._data: dict[int, Any] = {}
@@ -145,7 +152,7 @@ class LoopRun(FitRun):
     def start(self) -> int:
         """Give the state back, if there is one; the epoch to begin with."""
         self.restore()
-        return self.epoch
+        return self._position.epoch
 
     @override
     def _follow(self) -> None:
@@ -155,38 +162,38 @@ class LoopRun(FitRun):
     def _look_into(self) -> None:
         """There is no telling which functions are the step's: all are looked into."""
         drawing = tracing.functions_that_draw(operation_types.RANDOM)
-        self.promise.tell(HIDDEN.format(", ".join(drawing)) if drawing else None)
+        self._promise.tell(HIDDEN.format(", ".join(drawing)) if drawing else None)
         super()._look_into()
 
     def batches(self, dataset: Any) -> Iterator[Any]:
         """The batches of this epoch that are left."""
-        source = self._source(dataset)
+        source = self._source_for(dataset)
         position, self._resumed = self._resumed, None
-        if position is not None and position["epoch"] == self.epoch:
+        if position is not None and position["epoch"] == self._position.epoch:
             source.iterated(used=position["used"], total=None)
             iterator = source.resume(begun=position["begun"], drawn=position["drawn"])
         else:
-            self.step_in_epoch = self.next_step = 0
+            self._position.begin_epoch(self._position.epoch)
             iterator = source.begin()
         self._boundary()
         for batch in iterator:
             source.saw(batch_sizes.size_of(batch))
             self.before_step()
             yield batch
-            self.kept.step += 1
-            self._executed(self.logs)
+            self._kept.stepped()
+            self._executed(self._position.logs)
             self.after_step(self.next_step + 1)
         self.publish_position()
 
-    def _source(self, dataset: Any) -> data_source.DataSource:
+    def _source_for(self, dataset: Any) -> data_source.DataSource:
         known = self._sources.get(id(dataset))
         if known is None:
             known = self._sources[id(dataset)] = source_of(dataset)
             self._data[id(dataset)] = dataset
-            self.source = known
+            self._source = known
             self._catch_up(dataset)
             self._began()
-        self.source = known
+        self._source = known
         return known
 
     def _catch_up(self, dataset: Any) -> None:
@@ -194,7 +201,7 @@ class LoopRun(FitRun):
         if not pipelines.is_pipeline(dataset):
             return
         name = pipelines.signature(dataset)
-        made, used = self.kept.iterated.get(name, [0, 0])
+        made, used = self._kept.iterated.get(name, [0, 0])
         made_here, used_here = self._here.get(name, [0, 0])
         if made > made_here:
             pipelines.replay(dataset, made=made - made_here, used=used - used_here)
@@ -206,28 +213,36 @@ class LoopRun(FitRun):
         for key, source in self._sources.items():
             if source.kind == data_source.DataSource.kind:
                 name = pipelines.signature(self._data[key])
-                made, used = self.kept.iterated.get(name, [0, 0])
+                made, used = self._kept.iterated.get(name, [0, 0])
                 total = [made + source.begun, used + source.used + (source.drawn > 0)]
-                self.kept.iterated[name], self._here[name] = total, list(total)
+                self._kept.iterated[name], self._here[name] = total, list(total)
         super().finish()
 
     def _began(self) -> None:
-        self.fingerprint = self.source.fingerprint()
+        self._fingerprint = self.source.fingerprint()
         if self._resumed is not None:
             before = self._local.get("data") or {}
-            snapshot_match.check_data(self.attempt, before, self.fingerprint)
-        self.report.fit_began(
-            fit=self.session.fit_number,
-            epochs=self.epochs,
+            snapshot_match.check_data(self._attempt, before, self._fingerprint)
+        self._report.fit_began(
+            fit=self._session.fit_number,
+            epochs=self._call.epochs,
             steps_per_epoch=None,
             batch=self.source.batch,
         )
-        self.source.tell_batch = self.report.batch_known
-        self.promise.tell(self.source.why_not_exact())
-        self.promise.tell(shared_data.loop_why_not_exact(self.source.dataset))
-        self.promise.tell(seams.why_device_not_exact())
-        self.promise.give()
-        self.report.measure(self._slicing, jit=False)
+        self.source.tell_batch = self._report.batch_known
+        self._promise.tell(self.source.why_not_exact())
+        self._promise.tell(shared_data.loop_why_not_exact(self.source.dataset))
+        self._promise.tell(seams.why_device_not_exact())
+        self._promise.give()
+        self._report.measure(self._slicing, jit=False)
+
+    def log(self, values: Mapping[str, Any]) -> None:
+        """The script tells of its step."""
+        self._position.log(values)
+
+    def epoch_left(self) -> None:
+        """The script asks for the next epoch, or for none."""
+        self.epoch_ended(self._position.epoch, self._position.logs)
 
     def next_epoch(self, epoch: int) -> None:
         """``epoch`` begins: if it is not the one that was resumed, from its start."""
@@ -249,6 +264,6 @@ def give_back(session: RunProgress, state: LoopState, kept: LoopSnapshot) -> Non
         raise
     for sentence in told:
         session.attempt.notice(sentence)
-    session.attempt.steps_here = session.attempt.steps_here or 0
+    session.attempt.training.called()
     session.restored(end, seconds=0.0)
-    session.fit_number += 1
+    session.fit_ended()

@@ -32,8 +32,7 @@ class Report:
         self._told_peak = 0
         self._slicing: Callable[[], tuple[int, int | None]] = lambda: (1, None)
         self._jit = False
-        self.reduced = False
-        """Whether each slice is a batch of its own, with an update."""
+        self._reduced = False
         self._told_slices: tuple[int, int | None] = (0, None)
         self._probe = AllocatorProbe(attempt, limit_bytes=memory_limit(attempt))
 
@@ -50,7 +49,7 @@ class Report:
         Told before the step runs, which may end the process. Called by any thread.
         """
         self._attempt.say(RecordKind.FIT_BEGAN, batch=batch, **self._began_with)
-        if not self.reduced:
+        if not self._reduced:
             self._attempt.set(effective_batch=batch)
 
     def promise(self, because: str | None) -> None:
@@ -62,9 +61,15 @@ class Report:
         )
 
     def measure(
-        self, slicing: Callable[[], tuple[int, int | None]], *, jit: bool
+        self,
+        slicing: Callable[[], tuple[int, int | None]],
+        *,
+        jit: bool,
+        reduced: bool = False,
     ) -> None:
-        """From here on memory is that of steps. ``slicing``: slices and their size."""
+        """From here on memory is that of steps. ``slicing``: slices and their size;
+        ``reduced``: each slice is a batch of its own, with an update."""
+        self._reduced = reduced
         self._slicing, self._jit = slicing, jit
         self._attempt.set(jit=int(jit))
         self._probe.begin()
@@ -77,7 +82,7 @@ class Report:
             self._told_slices, self._told_peak = (slices, size), 0
             self._probe.forget()
             self._attempt.set(slices=slices, slice_size=size)
-            if self.reduced:
+            if self._reduced:
                 self._attempt.set(effective_batch=size)
 
     def step(self, *, seconds: float, steps: int, logs: Any, **position: Any) -> None:
@@ -97,7 +102,7 @@ class Report:
             self._read_at = now
             self._attempt.publish_times()
             self._attempt.set(loss=loss_of(logs))
-        leaving = self._attempt.drain_requested  # the last that is heard of it
+        leaving = self._attempt.drain.requested  # the last that is heard of it
         if self._probe.due(now) or self._steps == SETTLED_STEPS or leaving:
             self._memory(position["step"])
         elif now >= self._probe.glance_due:

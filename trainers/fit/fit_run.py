@@ -8,8 +8,10 @@ from typing import Any
 from supervisor.wire.page import Phase
 
 from trainers.backends import epoch_iterator, keras_compat
+from trainers.backends.epoch_iterator import FitIterator
 from trainers.backends.tensorflow import fit_compat as seams
 from trainers.data import data_fingerprint, shared_data, source_factory
+from trainers.data.data_source import DataSource
 from trainers.fit import (
     fit_slices,
     fit_snapshot,
@@ -20,7 +22,10 @@ from trainers.fit import (
 )
 from trainers.fit.determinism import LOST_SEAM, REDUCED, SLICED, Determinism
 from trainers.fit.due import SinceSaved
+from trainers.fit.fit_position import FitCall, FitPosition
 from trainers.fit.fit_report import Report
+from trainers.fit.fit_slices import SlicedFit
+from trainers.fit.fit_snapshot import FitParts
 from trainers.fit.step_counter import Steps, planned
 from trainers.process import signals
 from trainers.snapshots.durable_store import Snapshot
@@ -30,224 +35,286 @@ from trainers.snapshots.run_progress import RunProgress
 class FitRun:
     """The position, the state and the boundaries of one ``fit``."""
 
-    def __init__(
-        self, session: RunProgress, model: Any, callbacks: list[Any], *, epochs: int
-    ) -> None:
-        self.session, self.model, self.callbacks = session, model, callbacks
-        self.attempt = session.attempt
-        self.epochs = epochs
-        self.taken: Snapshot | None = session.middle_of(session.fit_number)
-        self.source: Any = None
-        self.fingerprint: data_fingerprint.Fingerprint = {}
-        self.iterator: Any = None
-        self.epoch = 0
-        self.next_step = 0
-        """Keras' number of the next step of this epoch."""
-        self.step_in_epoch = 0
-        self.logs: Any = {}
-        """What the last step returned."""
-        self.validation = validation.Validation()
-        self.validation_data: Any = None
-        self.given: Any = None
-        """The data as ``fit`` was given them."""
-        self.microbatch: Any = None
-        self.report = Report(session.attempt)
-        self.promise = Determinism(self.report)
-        self._local: Any = fit_snapshot.local_of(self.taken)
-        self.steps = Steps(model)
-        self.since = SinceSaved(session)
+    def __init__(self, session: RunProgress, call: FitCall) -> None:
+        self._session, self._call = session, call
+        self._attempt = session.attempt
+        self._taken: Snapshot | None = session.middle_of(session.fit_number)
+        self._local: Any = fit_snapshot.local_of(self._taken)
+        self._source: DataSource | None = None
+        self._iterator: FitIterator | None = None
+        self._fingerprint: data_fingerprint.Fingerprint = {}
+        self._position = FitPosition()
+        self._validation = validation.Validation()
+        self._microbatch: SlicedFit | None = None
+        self._report = Report(session.attempt)
+        self._promise = Determinism(self._report)
+        self._steps = Steps(call.model)
+        self._since = SinceSaved(session)
+        self._loss_guard = loss_guard.LossGuard(session.attempt, call.model)
         self._no_step_yet = False
         self._between_epochs = False
-        self.loss_watch = loss_guard.LossGuard(session.attempt, model)
         self._looked_into = False
+
+    @property
+    def model(self) -> Any:
+        """What it trains."""
+        return self._call.model
+
+    @property
+    def callbacks(self) -> list[Any]:
+        """The script's own."""
+        return self._call.callbacks
+
+    @property
+    def source(self) -> DataSource:
+        """The training data; known once Keras has made its epoch iterator."""
+        assert self._source is not None  # noqa: S101  # nobody asks before
+        return self._source
+
+    @property
+    def iterator(self) -> FitIterator:
+        """Keras' epoch iterator of the training data, as ``source``."""
+        assert self._iterator is not None  # noqa: S101  # as above
+        return self._iterator
+
+    @property
+    def data_adapter(self) -> Any | None:
+        """Keras' adapter of the training data; None before it is made."""
+        return None if self._iterator is None else self._iterator.data_adapter
+
+    @property
+    def next_step(self) -> int:
+        """Keras' number of the next step of this epoch."""
+        return self._position.next_step
+
+    @property
+    def resumes(self) -> bool:
+        """Whether a snapshot is still to be given back."""
+        return self._taken is not None
+
+    def _parts(self) -> FitParts:
+        return FitParts(
+            call=self._call,
+            position=self._position,
+            source=self.source,
+            iterator=self.iterator,
+            fingerprint=self._fingerprint,
+            validation=self._validation,
+            loss_guard=self._loss_guard,
+        )
 
     # --- before the first step ---------------------------------------------------
 
     def adopt(self, iterator: Any) -> Any:
         """The first epoch iterator that ``fit`` makes is that of the training data."""
-        if self.source is not None:
+        if self._source is not None:
             return functools.partial(self._evaluation, iterator)
-        seed, fit = self.attempt.directive.seed, self.session.fit_number
-        self.source = source_factory.source_of(iterator, seed=seed, fit=fit)
-        self.iterator = iterator
-        self.fingerprint = self.source.fingerprint()
+        seed, fit = self._attempt.directive.seed, self._session.fit_number
+        self._source = source_factory.source_of(iterator, seed=seed, fit=fit)
+        self._iterator = iterator
+        self._fingerprint = self.source.fingerprint()
         self._check_snapshot()
-        self.report.fit_began(
+        self._report.fit_began(
             fit=fit,
-            epochs=self.epochs,
+            epochs=self._call.epochs,
             steps_per_epoch=iterator.num_batches,
             batch=self.source.batch,
         )
-        self.source.tell_batch = self.report.batch_known
-        self.promise.tell(self.source.why_not_exact())
-        self.promise.tell(seams.why_device_not_exact())
-        self.promise.tell(shared_data.why_not_exact(self.given))
-        self.promise.tell(shared_data.validation_why_not_exact(self.validation_data))
-        self.microbatch = fit_slices.prepare(self)
-        if self._slicing()[0] > 1:
-            self.report.reduced = self.microbatch.mode == "reduce"
-            self.promise.tell(REDUCED if self.report.reduced else SLICED)
-        self.promise.give()
-        self.report.measure(self._slicing, jit=bool(self.model.jit_compile))
+        self.source.tell_batch = self._report.batch_known
+        self._promise.tell(self.source.why_not_exact())
+        self._promise.tell(seams.why_device_not_exact())
+        self._promise.tell(shared_data.why_not_exact(self._call.data))
+        self._promise.tell(
+            shared_data.validation_why_not_exact(self._call.validation_data)
+        )
+        self._slice()
+        self._promise.give()
+        self._report.measure(
+            self._slicing, jit=bool(self.model.jit_compile), reduced=self._is_reduced()
+        )
         return lambda: epoch_iterator.epoch(iterator, self)
+
+    def _slice(self) -> None:
+        """Work in slices, where that is asked for."""
+        self._microbatch = fit_slices.prepare(
+            self.model,
+            self.source,
+            self._attempt,
+            hopeless=self._session.step == 0 and not self.resumes,
+        )
+        if self._slicing()[0] > 1:
+            self._promise.tell(REDUCED if self._is_reduced() else SLICED)
+
+    def _is_reduced(self) -> bool:
+        """Whether each slice is a batch of its own, with an update."""
+        prepared = self._microbatch
+        reduces = prepared is not None and prepared.mode == "reduce"
+        return reduces and self._slicing()[0] > 1
 
     def _check_snapshot(self) -> None:
         """A snapshot of another try of this call is none to go on from."""
-        if self.taken is None or snapshot_match.belongs(
-            self.taken,
+        if self._taken is None or snapshot_match.belongs(
+            self._taken,
             self._local,
-            attempt=self.attempt,
+            attempt=self._attempt,
             batch=self.source.batch,
-            fingerprint=self.fingerprint,
+            fingerprint=self._fingerprint,
         ):
             return
-        self.session.plan.newest, self.taken = self.taken, None
-        self.attempt.notice(snapshot_match.OTHER_TRY)
+        self._session.set_aside(self._taken)
+        self._taken = None
+        self._attempt.notice(snapshot_match.OTHER_TRY)
 
     def _slicing(self) -> tuple[int, int | None]:
         """In how many slices, and of which size, a batch is worked through now."""
-        prepared = self.microbatch
+        prepared = self._microbatch
         if prepared is None or prepared.size is None:
             return 1, self.source.batch
         return prepared.slices, prepared.size
 
     def train_begins(self) -> None:
         """All callbacks' ``on_train_begin`` are done (ours is the last)."""
-        if self.taken is not None:
+        if self._taken is not None:
             keras_compat.start_at_epoch(self.model, self._local["epoch"])
         self._follow()
 
     def _follow(self) -> None:
         """Hear of what the train function does."""
-        self.steps.stand_around(self._executed)
+        self._steps.stand_around(self._executed)
 
     def unwrap(self) -> None:
         """Leave the model as Keras made it."""
-        self.steps.leave()
+        self._steps.leave()
         keras_compat.forget_last_logs(self.model)
-        if self.microbatch is not None:
-            self.microbatch.restore()
+        if self._microbatch is not None:
+            self._microbatch.restore()
 
     # --- restoring ---------------------------------------------------------------
 
     def take_position(self) -> dict[str, Any] | None:
         """Where the data continue: once, for the epoch that is resumed."""
-        if self.taken is None:
+        if self._taken is None:
             return None
-        self.source.put_back(self.taken.tensors)
+        self.source.put_back(self._taken.tensors)
         # First those of the validation: a shuffle that both come from counts them all,
         # and the iterator that is made next must be the last.
-        self.validation.resume(self._local["validation"], self.validation_data)
+        self._validation.resume(self._local["validation"], self._call.validation_data)
         return self._local
 
     def restore(self) -> None:
         """Give back the state; the next thing that happens is the next step."""
-        taken, self.taken = self.taken, None
-        if taken is not None:
-            fit_snapshot.give_back(self, taken, self._local)
-            self._no_step_yet = True
+        taken, self._taken = self._taken, None
+        if taken is None:
+            return
+        began, before = time.perf_counter(), self._attempt.enter(Phase.RESTORING)
+        fit_snapshot.give_back(self._parts(), taken, self._local, self._attempt)
+        self._session.restored(taken, seconds=time.perf_counter() - began)
+        self._since.restored()
+        self.publish_position()
+        self._attempt.enter(before)
+        self._no_step_yet = True
 
     # --- the boundaries ----------------------------------------------------------
 
     def epoch_begins(self, epoch: int) -> None:
         """The callbacks' ``on_epoch_begin`` are done."""
-        self.epoch, self.next_step, self.step_in_epoch = epoch, 0, 0
+        self._position.begin_epoch(epoch)
         self.publish_position()
 
     def at_epoch_begin(self, *, resumed: bool) -> None:
         """Right before the first step of an epoch, or the first after a restore."""
         self._between_epochs = False
-        if self.attempt.phase is Phase.BETWEEN:
-            self.attempt.enter(self.attempt.phase_at(self.session.step))
+        if self._attempt.phase is Phase.BETWEEN:
+            self._attempt.enter(self._attempt.phase_at(self._session.step))
         if not resumed:
             self._boundary()
 
     def epoch_is_over(self) -> None:
         """Its last step is done: callbacks may take as long as they like now."""
         self._between_epochs = True
-        self.attempt.enter(Phase.BETWEEN)
+        self._attempt.enter(Phase.BETWEEN)
 
     def evaluated(self) -> None:
         """An evaluation inside of ``fit`` is over."""
-        after = self.attempt.phase_at(self.session.step)
-        self.attempt.enter(Phase.BETWEEN if self._between_epochs else after)
+        after = self._attempt.phase_at(self._session.step)
+        self._attempt.enter(Phase.BETWEEN if self._between_epochs else after)
 
     def passes_over(self, step: int, batches: Any) -> bool:
         """Whether the step is to be left out; its batches are drawn then."""
-        skip = self.attempt.directive.skip
-        if skip is None or not skip[0] <= self.session.step < skip[1]:
+        skip = self._attempt.directive.skip
+        if skip is None or not skip[0] <= self._session.step < skip[1]:
             return False
         count = planned(self.iterator, self.source)
         drawn = loss_recovery.draw(batches, count)
         if drawn < count:
             return False  # the data end here: Keras finds that out by itself
         self.source.took(count)
-        self.session.step += count
-        self.step_in_epoch += count
-        self.next_step = step + self.iterator.steps_per_execution
-        loss_recovery.passed_over(self.attempt, steps=count, until=skip[1])
+        self._session.trained(steps=count)
+        self._position.passed_over(count)
+        self._position.comes_to(step + self.iterator.steps_per_execution)
+        loss_recovery.passed_over(self._attempt, until=skip[1])
         self.publish_position()
         return True
 
     def before_step(self) -> None:
         """The iterator is about to hand out a step."""
         self._follow()
-        loss_recovery.lower_rate(self.session, self.model)
-        self.steps.begin(self.iterator)
+        loss_recovery.lower_rate(self._attempt, self.model)
+        self._steps.begin(self.iterator)
 
     def _executed(self, logs: Any) -> None:
         """The train function returned: a whole step, or several in one execution."""
         if self._no_step_yet:
             self._no_step_yet = False
             keras_compat.forget_last_logs(self.model)
-        self.steps.end(self.iterator, self.source)
-        ran = self.steps.ran
-        self.session.step += ran
-        self.step_in_epoch += ran
-        self.session.samples += self.steps.samples(self.source)
-        self.attempt.steps_here = (self.attempt.steps_here or 0) + ran
-        self.logs = logs
+        self._steps.end(self.iterator, self.source)
+        ran = self._steps.ran
+        self._session.trained(steps=ran, samples=self._steps.samples(self.source))
+        self._position.ran(ran, logs=logs)
+        self._attempt.training.ran(ran)
 
     def after_step(self, next_step: int) -> None:
         """After the step and every callback: the state is whole."""
-        self.next_step = next_step
-        if not self.steps.ran:
-            self.promise.tell(LOST_SEAM)
+        self._position.comes_to(next_step)
+        if not self._steps.ran:
+            self._promise.tell(LOST_SEAM)
             return
         if not self._looked_into:
             self._looked_into = True
             self._look_into()
-        self.report.step(
-            seconds=self.steps.seconds,
-            steps=self.steps.ran,
-            logs=self.logs,
-            step=self.session.step,
-            step_in_epoch=self.step_in_epoch,
-            samples=self.session.samples,
+        self._report.step(
+            seconds=self._steps.seconds,
+            steps=self._steps.ran,
+            logs=self._position.logs,
+            step=self._session.step,
+            step_in_epoch=self._position.step_in_epoch,
+            samples=self._session.samples,
         )
-        self.loss_watch.look(self.logs, step=self.session.step, epoch=self.epoch)
+        self._loss_guard.look(
+            self._position.logs, step=self._session.step, epoch=self._position.epoch
+        )
         self._boundary()
 
     def _look_into(self) -> None:
         """The first step is made, and all its functions are traced."""
-        self.promise.look_into(self.model, sliced=self.microbatch is not None)
+        self._promise.look_into(self.model, sliced=self._microbatch is not None)
 
     def publish_position(self) -> None:
         """Let the page say where training is."""
-        self.attempt.set(
-            epoch=self.epoch,
-            step=self.session.step,
-            step_in_epoch=self.step_in_epoch,
-            samples=self.session.samples,
+        self._attempt.set(
+            epoch=self._position.epoch,
+            step=self._session.step,
+            step_in_epoch=self._position.step_in_epoch,
+            samples=self._session.samples,
         )
 
     def _boundary(self) -> None:
         """Between two steps: save if it is due, end if that was asked for."""
-        if self.attempt.drain_requested:
-            if not self.since.on_disk:
+        if self._attempt.drain.requested:
+            if not self._since.on_disk:
                 self.save()
             self.leave()
-        wanted = self.since.wanted()
+        wanted = self._since.wanted()
         if wanted is not None:
             self.save(durable=wanted.durable, patient=wanted.patient)
 
@@ -256,10 +323,10 @@ class FitRun:
 
         A drain need not wait for its end where the state before it is saved.
         """
-        for step in self.validation.follow(iterator, self.model):
-            if self.attempt.drain_requested and self.since.on_disk:
+        for step in self._validation.follow(iterator, self.model):
+            if self._attempt.drain.requested and self._since.on_disk:
                 self.leave()
-            self.attempt.tick()
+            self._attempt.tick()
             yield step
 
     # --- saving ------------------------------------------------------------------
@@ -272,41 +339,56 @@ class FitRun:
         Not ``patient``: if there is no memory for it yet, that is made aside, and the
         state is saved at a later boundary.
         """
-        self.loss_watch.look(
-            self.logs, step=self.session.step, epoch=self.epoch, due=True
+        self._loss_guard.look(
+            self._position.logs,
+            step=self._session.step,
+            epoch=self._position.epoch,
+            due=True,
         )
         began = time.perf_counter()
-        before = self.attempt.enter(Phase.SNAPSHOT)
-        state, tensors = fit_snapshot.capture(self, fit_done=fit_done)
-        if not patient and not self.session.saver.prepared(tensors):
-            self.attempt.enter(before)
+        before = self._attempt.enter(Phase.SNAPSHOT)
+        state, tensors, told = fit_snapshot.capture(self._parts(), fit_done=fit_done)
+        for sentence in told:
+            self._promise.tell(sentence)
+        if not patient and not self._session.saver.prepared(tensors):
+            self._attempt.enter(before)
             return
-        self.session.save(
+        self._session.save(
             state,
             tensors,
             began=began,
             durable=durable,
-            fit=self.session.fit_number,
+            fit=self._session.fit_number,
             fit_done=fit_done,
-            epoch=self.epoch,
-            step_in_epoch=self.step_in_epoch,
+            epoch=self._position.epoch,
+            step_in_epoch=self._position.step_in_epoch,
             batch=self.source.batch,
             slices=self._slicing()[0],
         )
-        self.since.saved(durable=durable or self.session.memory is None)
-        self.attempt.enter(before)
+        self._since.saved(durable=durable or self._session.memory is None)
+        self._attempt.enter(before)
 
     def leave(self) -> None:
         """End the process once everything is on disk."""
-        self.session.saver.wait()
-        signals.leave(self.attempt, **self.attempt.last_saved)
+        self._session.saver.wait()
+        signals.leave(self._attempt)
 
     def finish(self) -> None:
         """``fit`` returned: keep its end state, so that it is never trained again."""
         self.restore()  # where no epoch was left to train
         self.save(fit_done=True)
-        self.session.saver.wait()
+        self._session.saver.wait()
+
+    def epoch_ended(self, epoch: int, logs: Any) -> None:
+        """The epoch and every callback of its end are done."""
+        self._report.epoch_ended(epoch=epoch, step=self._session.step, logs=logs)
+
+    def validates(self) -> None:
+        """An evaluation inside of ``fit`` begins."""
+        self._attempt.enter(Phase.VALIDATING)
 
     def stopped(self) -> None:
         """``fit`` is over, or was broken off: was that for its loss?"""
-        self.loss_watch.notice_stop(self.callbacks, self.logs, step=self.session.step)
+        self._loss_guard.notice_stop(
+            self.callbacks, self._position.logs, step=self._session.step
+        )

@@ -1,9 +1,12 @@
 """Asking the microbatching for its part in a ``fit``."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
+from trainers.data.data_source import DataSource
 from trainers.fit.fit_report import memory_limit
 from trainers.process import framework_setup, isolation
+from trainers.process.attempt_reporting import Attempt
 from trainers.state import model_build
 
 UNBUILT = (
@@ -12,38 +15,60 @@ UNBUILT = (
 )
 
 
-def prepare(run: Any) -> Any:
+class SlicedFit(Protocol):
+    """What was changed for one ``fit``."""
+
+    @property
+    def slices(self) -> int:
+        """In how many slices a batch is worked through; changes in the first steps."""
+
+    @property
+    def size(self) -> int | None:
+        """Samples of a slice; None: it is not sliced."""
+
+    @property
+    def mode(self) -> str | None:
+        """``exact``, ``two_pass`` or ``reduce``."""
+
+    @property
+    def restore(self) -> Callable[[], None]:
+        """Undoes the changes to the model."""
+
+
+def prepare(
+    model: Any, source: DataSource, attempt: Attempt, *, hopeless: bool
+) -> SlicedFit | None:
     """Let the model train in slices where the directive asks for it.
 
-    Returns an object with ``slices``, ``size`` (both may change in the first steps)
-    and ``restore()``; None where there is nothing to undo.
+    ``hopeless``: no step was ever done. None where there is nothing to undo.
     """
-    directive = run.attempt.directive
+    directive = attempt.directive
     if directive.slice_size is None and not directive.calibrate:
         return None
     # A model that is built by its first step has no weights yet to examine.
     try:
-        model_build.build(run.model, run.source.element_spec)
+        model_build.build(model, source.element_spec)
     except model_build.UnbuildableError as error:
-        run.attempt.notice(UNBUILT.format(error))
+        attempt.notice(UNBUILT.format(error))
         return None
     module = isolation.load("trainers.microbatch.prepare")
     try:
-        return module.prepare(
-            run.model,
+        prepared: SlicedFit = module.prepare(
+            model,
             slice_size=directive.slice_size,
             calibrate=directive.calibrate,
             slice_ceiling=directive.slice_ceiling,
-            memory_limit_bytes=memory_limit(run.attempt),
+            memory_limit_bytes=memory_limit(attempt),
             allow_inexact=directive.allow_inexact,
-            first_batch=run.source.first_batch,
-            report=run.attempt.say,
+            first_batch=source.first_batch,
+            report=attempt.say,
             reduce=directive.reduce,
-            hopeless=run.session.step == 0 and run.taken is None,
+            hopeless=hopeless,
             # Where we lowered the precision, memory is what is short, and there is no
             # whole batch in that precision to agree with.
             wide_products=directive.precision is None,
         )
     except module.MicrobatchRefusedError as error:
-        framework_setup.refuse(run.attempt, str(error))
+        framework_setup.refuse(attempt, str(error))
         raise
+    return prepared

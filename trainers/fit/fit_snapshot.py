@@ -3,53 +3,70 @@
 That is its position, its data and its model: between two steps, where they agree.
 """
 
-import time
+from dataclasses import dataclass
 from typing import Any
 
-from supervisor.wire.page import Phase
-
 from trainers.backends import keras_compat
+from trainers.backends.epoch_iterator import FitIterator
+from trainers.data.data_fingerprint import Fingerprint
+from trainers.data.data_source import DataSource
+from trainers.fit.fit_position import FitCall, FitPosition
+from trainers.fit.loss_guard import LossGuard
+from trainers.fit.validation import Validation
 from trainers.process import framework_setup
+from trainers.process.attempt_reporting import Attempt
 from trainers.snapshots.durable_store import Snapshot
 from trainers.snapshots.tensor_image import Tensor
 from trainers.state import callback_state, fit_state
 
 
-def capture(run: Any, *, fit_done: bool) -> tuple[dict[str, Any], list[Tensor]]:
-    """The state of ``run``; what is not in it is told.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitParts:
+    """What the state of a ``fit`` lies in."""
+
+    call: FitCall
+    position: FitPosition
+    source: DataSource
+    iterator: FitIterator
+    fingerprint: Fingerprint
+    validation: Validation
+    loss_guard: LossGuard
+
+
+def capture(
+    parts: FitParts, *, fit_done: bool
+) -> tuple[dict[str, Any], list[Tensor], list[str]]:
+    """The state as JSON, its tensors, and a sentence for each thing that is not in it.
 
     ``fit_done``: it is that of the end, where no data are needed any more.
     """
+    call, source = parts.call, parts.source
     state, tensors, told = fit_state.capture(
-        run.model,
-        callback_state.of_fit(run.callbacks, run.model),
-        _local(run),
-        of_data=run.source.random_state(),
+        call.model,
+        callback_state.of_fit(call.callbacks, call.model),
+        _local(parts),
+        of_data=source.random_state(),
     )
-    of_data, why_not = run.source.state(done=fit_done)
-    for sentence in [*told, *why_not]:
-        run.promise.tell(sentence)
-    return state, tensors + of_data
+    of_data, why_not = source.state(done=fit_done)
+    return state, tensors + of_data, told + why_not
 
 
-def _local(run: Any) -> dict[str, Any]:
+def _local(parts: FitParts) -> dict[str, Any]:
     """What ``fit`` itself knows."""
+    source, iterator = parts.source, parts.iterator
     return {
-        "epoch": run.epoch,
-        "next_step": run.next_step,
-        "step_in_epoch": run.step_in_epoch,
-        "begun": run.source.begun,
-        "drawn": run.source.drawn,
-        "steps_seen": run.iterator.steps_seen,
-        "num_batches": run.iterator.batches_of_pass,
-        "used": run.source.used,
-        "validation": run.validation.position(),
-        "logs": run.logs,
-        "batch": run.source.batch,
-        "data": run.fingerprint,
-        "epochs": run.epochs,
-        "steps": run.iterator.num_batches,
-        "last_finite": run.loss_watch.last_finite,
+        **parts.position.state(),
+        "begun": source.begun,
+        "drawn": source.drawn,
+        "steps_seen": iterator.steps_seen,
+        "num_batches": iterator.batches_of_pass,
+        "used": source.used,
+        "validation": parts.validation.position(),
+        "batch": source.batch,
+        "data": parts.fingerprint,
+        "epochs": parts.call.epochs,
+        "steps": iterator.num_batches,
+        "last_finite": parts.loss_guard.last_finite,
     }
 
 
@@ -60,37 +77,35 @@ def local_of(taken: Snapshot | None) -> Any:
     return fit_state.local_of(taken.manifest.state, taken.tensors)
 
 
-def give_back(run: Any, taken: Snapshot, local: dict[str, Any]) -> None:
-    """Let ``run`` be where ``taken`` was; ``local``: what ``fit`` itself knew.
+def give_back(
+    parts: FitParts, taken: Snapshot, local: dict[str, Any], attempt: Attempt
+) -> None:
+    """Let ``fit`` be where ``taken`` was; ``local``: what it itself knew.
 
     Raises:
         fit_state.MismatchError: the model is another. The supervisor was told.
     """
-    began, before = time.perf_counter(), run.attempt.enter(Phase.RESTORING)
-    keras_compat.start_at_epoch(run.model, None)
-    told = _give_back_state(run, taken)
-    run.epoch, run.next_step = local["epoch"], local["next_step"]
-    run.step_in_epoch, run.logs = local["step_in_epoch"], local["logs"]
-    run.loss_watch.resume(local.get("last_finite"))
-    keras_compat.remember_last_logs(run.model, run.logs)
+    model = parts.call.model
+    keras_compat.start_at_epoch(model, None)
+    told = _give_back_state(parts, taken, attempt)
+    parts.position.resume(local)
+    parts.loss_guard.resume(local.get("last_finite"))
+    keras_compat.remember_last_logs(model, parts.position.logs)
     for sentence in told:
-        run.attempt.notice(sentence)
-    run.session.restored(taken, seconds=time.perf_counter() - began)
-    run.since.restored()
-    run.publish_position()
-    run.attempt.enter(before)
+        attempt.notice(sentence)
 
 
-def _give_back_state(run: Any, taken: Snapshot) -> list[str]:
+def _give_back_state(parts: FitParts, taken: Snapshot, attempt: Attempt) -> list[str]:
     state, tensors = taken.manifest.state, taken.tensors
+    call, source = parts.call, parts.source
     try:
-        fit_state.build(run.model, run.source.element_spec, state, tensors)
+        fit_state.build(call.model, source.element_spec, state, tensors)
         # Again: the ``on_epoch_begin`` of the data has been called since.
-        run.source.put_back(tensors)
-        callbacks = callback_state.of_fit(run.callbacks, run.model)
-        return fit_state.restore(run.model, callbacks, state, tensors)
+        source.put_back(tensors)
+        callbacks = callback_state.of_fit(call.callbacks, call.model)
+        return fit_state.restore(call.model, callbacks, state, tensors)
     except fit_state.StateMismatchError as error:
         framework_setup.refuse(
-            run.attempt, f"the model is not that of the snapshot: {error}"
+            attempt, f"the model is not that of the snapshot: {error}"
         )
         raise

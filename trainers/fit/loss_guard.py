@@ -75,7 +75,7 @@ class LossGuard:
         if not wanted or loss is None or math.isfinite(loss):
             return
         given = Given(self._attempt, self._model, loss, step, self._last_finite)
-        self._attempt.lost = given.lost
+        self._attempt.end.ask(given.lost)
         self._attempt.notice(
             f"the loss is {loss} at step {step}, and TerminateOnNaN ended the fit"
         )
@@ -148,7 +148,7 @@ def tell(
         exception=EXCEPTION,
         message=sentence,
         traceback="",
-        steps_done=attempt.steps_here,
+        steps_done=attempt.training.steps,
         in_fit=True,
     )
 

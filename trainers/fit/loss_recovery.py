@@ -16,20 +16,17 @@ def draw(batches: Any, count: int) -> int:
     return count
 
 
-def passed_over(attempt: Attempt, *, steps: int, until: int) -> None:
-    """Count them, and tell at the first."""
-    attempt.passed_over += steps
-    if attempt.passed_over == steps:
+def passed_over(attempt: Attempt, *, until: int) -> None:
+    """Tell at the first."""
+    if attempt.first_time("passed over"):
         attempt.notice(f"steps up to {until} are passed over: the loss was lost there")
 
 
-def lower_rate(session: Any, model: Any) -> None:
+def lower_rate(attempt: Attempt, model: Any) -> None:
     """Multiply the learning rate, once in an attempt; snapshots keep what it is then."""
-    attempt = session.attempt
     factor = attempt.directive.rate_factor
-    if factor == 1.0 or attempt.rate_lowered:
+    if factor == 1.0 or not attempt.first_time("rate lowered"):
         return
-    attempt.rate_lowered = True
     rate = keras_compat.learning_rate(model.optimizer)
     if rate is None:
         attempt.notice("the learning rate follows a schedule: it was not lowered")

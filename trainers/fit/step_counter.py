@@ -4,7 +4,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from trainers.backends.epoch_iterator import FitIterator
 from trainers.backends.tensorflow import fit_compat as seams
+from trainers.data.data_source import DataSource
 
 
 class Steps:
@@ -40,7 +42,7 @@ class Steps:
         if inner is not None:
             self._model.train_function = inner
 
-    def begin(self, iterator: Any) -> None:
+    def begin(self, iterator: FitIterator) -> None:
         """``iterator`` is about to hand out a step, or several for one execution."""
         self.ran = 0
         if iterator.steps_per_execution > 1 and self._updates is None:
@@ -52,12 +54,12 @@ class Steps:
         """Since then."""
         return time.perf_counter() - self._began
 
-    def end(self, iterator: Any, source: Any) -> None:
+    def end(self, iterator: FitIterator, source: DataSource) -> None:
         """The train function returned: ``source`` has given the batches of its steps."""
         self.ran = self._count(iterator, source)
         source.took(self.ran)
 
-    def _count(self, iterator: Any, source: Any) -> int:
+    def _count(self, iterator: FitIterator, source: DataSource) -> int:
         """Steps of the execution that just returned."""
         chunk = iterator.steps_per_execution
         if chunk == 1 or iterator.batches_of_pass is not None:
@@ -67,7 +69,7 @@ class Steps:
             return chunk
         return min(max(self._updates - before, 1), chunk)
 
-    def samples(self, source: Any) -> int:
+    def samples(self, source: DataSource) -> int:
         """Samples in the steps that ran; the last batch of the data may be short."""
         if source.batch is None:
             return 0
@@ -76,7 +78,7 @@ class Steps:
         return self.ran * source.batch - short
 
 
-def planned(iterator: Any, source: Any) -> int:
+def planned(iterator: FitIterator, source: DataSource) -> int:
     """Steps of the next execution, fewer where the data are known to end before."""
     chunk, total = iterator.steps_per_execution, iterator.batches_of_pass
     return chunk if total is None else min(chunk, max(total - source.drawn, 1))

@@ -1,5 +1,6 @@
 """``fit``, supervised: what the script's call of ``Model.fit`` becomes."""
 
+import functools
 import inspect
 from typing import Any
 
@@ -12,9 +13,11 @@ from trainers.backends.tensorflow import fit_compat as seams
 from trainers.backends.tensorflow import pipelines
 from trainers.data import py_dataset_state, shared_data
 from trainers.fit import loss_guard
+from trainers.fit.fit_position import FitCall
 from trainers.fit.fit_run import FitRun
 from trainers.process import crash_report, framework_setup, signals
-from trainers.process.attempt_reporting import Attempt, nothing_lost
+from trainers.process.attempt_reporting import Attempt
+from trainers.process.end_of_script import nothing_lost
 from trainers.snapshots import durable_store
 from trainers.snapshots.durable_store import Snapshot
 from trainers.snapshots.run_progress import RunProgress
@@ -45,30 +48,29 @@ class Follower(keras.callbacks.Callback):
         self._trainwarden.epoch_begins(epoch)
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        run = self._trainwarden
-        run.report.epoch_ended(epoch=epoch, step=run.session.step, logs=logs)
+        self._trainwarden.epoch_ended(epoch, logs)
 
     def on_test_begin(self, logs: Any = None) -> None:  # noqa: ARG002  # Keras' signature
-        self._trainwarden.attempt.enter(Phase.VALIDATING)
+        self._trainwarden.validates()
 
     def on_test_end(self, logs: Any = None) -> None:  # noqa: ARG002  # Keras' signature
         self._trainwarden.evaluated()
 
 
+@functools.cache
 def session_of(attempt: Attempt) -> RunProgress:
     """The session of this process; made, and the seams proven, at the first ``fit``."""
-    if attempt.session is None:
-        wrong = seams.self_test()
-        if wrong:
-            framework_setup.refuse(
-                attempt, "Keras is not as expected inside: " + "; ".join(wrong)
-            )
-        try:
-            attempt.session = RunProgress(attempt)
-        except (OSError, durable_store.DirectoryTakenError) as error:
-            framework_setup.refuse(attempt, f"the snapshots cannot be used: {error}")
-        seams.replace_epoch_iterator()
-    return attempt.session
+    wrong = seams.self_test()
+    if wrong:
+        framework_setup.refuse(
+            attempt, "Keras is not as expected inside: " + "; ".join(wrong)
+        )
+    try:
+        session = RunProgress(attempt)
+    except (OSError, durable_store.DirectoryTakenError) as error:
+        framework_setup.refuse(attempt, f"the snapshots cannot be used: {error}")
+    seams.replace_epoch_iterator()
+    return session
 
 
 def fit(
@@ -80,7 +82,7 @@ def fit(
 ) -> Any:
     """Train ``model`` as ``original`` does; returns its History."""
     session = session_of(attempt)
-    attempt.lost = nothing_lost
+    attempt.end.ask(nothing_lost)
     plain = _why_plain(attempt, model)
     if plain is not None:
         attempt.notice(plain)
@@ -98,7 +100,7 @@ def fit(
 
 def _why_plain(attempt: Attempt, model: Any) -> str | None:
     """Why this ``fit`` is left to Keras alone; None if it is supervised."""
-    if attempt.running_fit is not None:
+    if attempt.training.running is not None:
         return NESTED
     return DISTRIBUTED if seams.is_distributed(model) else None
 
@@ -109,16 +111,20 @@ def train(
     """A ``fit`` with steps left to do."""
     attempt = session.attempt
     callbacks, given = _with_follower(arguments["callbacks"])
-    run = FitRun(session, model, given, epochs=arguments["epochs"])
-    run.given, run.validation_data = arguments["x"], arguments["validation_data"]
+    call = FitCall(
+        model=model,
+        callbacks=given,
+        epochs=arguments["epochs"],
+        data=arguments["x"],
+        validation_data=arguments["validation_data"],
+    )
+    run = FitRun(session, call)
     follower = Follower(run)
     _append(callbacks, follower, model)
     if any(isinstance(one, keras.callbacks.BackupAndRestore) for one in given):
         attempt.notice(BACKUP)
-    kept = callback_state.keep_csv_rows(given) if run.taken is not None else []
-    attempt.running_fit = run
-    attempt.fits_began += 1
-    attempt.steps_here = attempt.steps_here or 0
+    kept = callback_state.keep_csv_rows(given) if run.resumes else []
+    attempt.training.began(run)
     try:
         with epoch_iterator.adopting(run.adopt):
             history = original(model, **{**arguments, "callbacks": callbacks})
@@ -127,10 +133,10 @@ def train(
     except BaseException as error:
         crash_report.mark_in_fit(error)
         run.stopped()
-        session.tries += 1  # heard of only if the script catches it and tries again
+        session.fit_failed()
         raise
     finally:
-        attempt.running_fit = None
+        attempt.training.ended()
         run.unwrap()
         _remove(callbacks, follower)
         for logger, append in kept:
@@ -143,10 +149,9 @@ def train(
 def ended(session: RunProgress) -> None:
     """A call is over: the next one has the next number."""
     session.attempt.say(RecordKind.FIT_ENDED, fit=session.fit_number, step=session.step)
-    session.fit_number += 1
-    session.tries = 0
-    if session.attempt.drain_requested:
-        signals.leave(session.attempt, **session.attempt.last_saved)
+    session.fit_ended()
+    if session.attempt.drain.requested:
+        signals.leave(session.attempt)
 
 
 def _with_follower(callbacks: Any) -> tuple[Any, list[Any]]:
@@ -215,10 +220,10 @@ def give_back(
     watch = loss_guard.LossGuard(attempt, model)
     watch.resume(local.get("last_finite"))
     watch.notice_stop(given, local["logs"], step=end.manifest.step)
-    attempt.steps_here = attempt.steps_here or 0
+    attempt.training.called()
     attempt.set(fit=session.fit_number, epoch=local["epoch"])
     session.restored(end, seconds=0.0)
-    session.fit_number += 1
+    session.fit_ended()
     attempt.enter(before)
     return model.history
 

@@ -12,7 +12,8 @@ from trainers.backends.tensorflow import slicing
 from trainers.fit import custom_loop, supervised
 from trainers.fit.custom_loop import LoopRun, LoopSnapshot, LoopState
 from trainers.process import crash_report
-from trainers.process.attempt_reporting import Attempt, nothing_lost
+from trainers.process.attempt_reporting import Attempt
+from trainers.process.end_of_script import nothing_lost
 from trainers.session import OUTSIDE, TWICE, Run
 
 NESTED = "a session inside of a fit or of another session's loop is not followed"
@@ -57,7 +58,7 @@ class SupervisedRun(Run):
         """The epochs that are left of ``count``; none where an earlier attempt
         finished them."""
         self._finish()
-        if self._attempt.running_fit is not None:
+        if self._attempt.training.running is not None:
             self._attempt.notice(NESTED)
             yield from super().epochs(count)
             return
@@ -75,23 +76,20 @@ class SupervisedRun(Run):
             epochs=count,
             here=self._here,
         )
-        self._loop = self._attempt.running_fit = loop
-        self._attempt.lost = nothing_lost
-        self._attempt.fits_began += 1
-        self._attempt.steps_here = self._attempt.steps_here or 0
+        self._loop = loop
+        self._attempt.end.ask(nothing_lost)
+        self._attempt.training.began(loop)
         for self.epoch in range(loop.start(), count):
             self._passed = False
             loop.next_epoch(self.epoch)
             yield self.epoch
-            loop.report.epoch_ended(
-                epoch=self.epoch, step=self._session.step, logs=loop.logs
-            )
+            loop.epoch_left()
 
     @override
     def batches(self, data: Any) -> Iterator[Any]:
         """The batches that are left of this epoch."""
         if self._loop is None:
-            if self._attempt.running_fit is None:
+            if self._attempt.training.running is None:
                 raise RuntimeError(OUTSIDE)
             yield from data
             return
@@ -104,7 +102,7 @@ class SupervisedRun(Run):
     def log(self, **values: Any) -> None:
         """Tell of the step: read now and then."""
         if self._loop is not None:
-            self._loop.logs = {**(self._loop.logs or {}), **values}
+            self._loop.log(values)
 
     @override
     def slices(self, *tensors: Any) -> Iterator[tuple[tuple[Any, ...], float]]:
@@ -129,7 +127,7 @@ class SupervisedRun(Run):
         supervised.ended(self._session)
 
     def _leave_loop(self) -> None:
-        self._attempt.running_fit = None
+        self._attempt.training.ended()
         self._attempt.enter(Phase.BETWEEN)
 
     @override
@@ -145,7 +143,7 @@ class SupervisedRun(Run):
             return
         if self._loop is not None:
             crash_report.mark_in_fit(error)
-            self._session.tries += 1  # as in a ``fit``
+            self._session.fit_failed()  # as in a ``fit``
             self._loop = None
             self._leave_loop()
 

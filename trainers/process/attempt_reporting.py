@@ -4,173 +4,86 @@ One object a process, made before the script starts. Standard library only: a sc
 that never imports Keras pays for nothing else.
 """
 
-import bisect
-import os
-import threading
-import time
-from collections.abc import Callable
-from io import FileIO
 from pathlib import Path
-from typing import Any
 
 from supervisor.wire.directive import Directive
 from supervisor.wire.event_file import EventWriter, RecordKind
-from supervisor.wire.page import STEP_BUCKETS_SECONDS, PageWriter, Phase, read_page
+from supervisor.wire.page import Phase, read_page
 from supervisor.wire.paths import AttemptPaths
-from supervisor.wire.records import CrashReport
 
-HEARTBEAT_SECONDS = 1.0
-TICK_NS = 500_000_000
-"""Nobody looks more often: a tick costs less than a write of the page."""
-SMOOTHING = 0.1
-"""Weight of the newest step in the smoothed step time."""
-
-_PAGE_SIZE = os.sysconf("SC_PAGE_SIZE")
+from trainers.process.end_of_script import EndOfScript
+from trainers.process.page_reporter import PageReporter
+from trainers.process.training_progress import TrainingProgress
 
 
-def rss_bytes() -> int | None:
-    """Resident memory of this process in bytes; None where /proc is missing."""
-    try:
-        fields = Path("/proc/self/statm").read_text(encoding="ascii").split()
-    except OSError:
-        return None
-    return int(fields[1]) * _PAGE_SIZE
+class DrainRequest:
+    """Whether the supervisor wants this attempt to save its state and end."""
+
+    def __init__(self) -> None:
+        self._requested = False
+
+    @property
+    def requested(self) -> bool:
+        """Looked at by each step boundary."""
+        return self._requested
+
+    def ask(self) -> None:
+        """From the signal handler."""
+        self._requested = True
 
 
-class Attempt:
+class Attempt(PageReporter):
     """The directive, the page and the events of the running attempt."""
 
     def __init__(self, directive: Directive) -> None:
         """Open page and event file. Raises OSError, ENOSPC among them."""
         self.directive = directive
         self.paths = AttemptPaths(Path(directive.attempt_directory))
-        self.events = EventWriter(self.paths.events)
-        self._page = PageWriter(self.paths.page)
-        # Reentrant: the signal handler may interrupt a write of its own thread.
-        self._lock = threading.RLock()
-        self._phase = Phase.STARTING
-        self._phase_since = time.monotonic_ns()
-        self._phase_seconds = [0.0] * len(Phase)
-        self._step_counts = [0] * (len(STEP_BUCKETS_SECONDS) + 1)
-        self._ticks = 0
-        self._ticked = 0
-        self._step_sum = 0.0
-        self._step_smoothed: float | None = None
-        self.fault_file: FileIO | None = None
-        """Kept open: ``faulthandler`` keeps only its descriptor."""
-        self.drain_requested = False
-        self.script: bytes | None = None
-        """What is run, which may not be what the file holds now; None: not yet read."""
-        self.fits_began = 0
-        """Calls of ``fit`` that trained in this attempt."""
-        self.steps_here: int | None = None
-        """Steps completed by this attempt; None before a supervised ``fit``."""
-        self.running_fit: Any = None
-        self.memory_hold: Any = None
-        """``memory.hold.Hold``: one for all calls of ``fit``, as a script may make many."""
-        self.done_before = self._done_before()
-        """The furthest step that an earlier attempt reached; 0: none."""
-        self.session: Any = None
-        """What the calls of ``fit`` share; None before the first."""
-        self.last_saved: dict[str, Any] = {"step": None, "snapshot": None}
-        """The newest snapshot on disk that this attempt knows of."""
-        self.passed_over = 0
-        """Steps that were left out on the way round a bad place."""
-        self.rate_lowered = False
-        self.wait_for_saver = _nothing
-        """Waits until a snapshot in flight is on disk."""
-        self.last_words: Callable[[BaseException], None] = _silent
-        """Says what is known of memory, once the script has ended by an exception."""
-        self.lost: Callable[[], CrashReport | None] = nothing_lost
-        """Asked when the script is over: why that is no end that anybody wants."""
-        self.set(pid=os.getpid(), phase=int(Phase.STARTING))
-        self.set(phase_since_ns=self._phase_since, heartbeat_ns=self._phase_since)
+        self.drain = DrainRequest()
+        self.training = TrainingProgress()
+        self.end = EndOfScript()
+        self._events = EventWriter(self.paths.events)
+        self._script: bytes | None = None
+        self._happened: set[str] = set()
+        super().__init__(self.paths.page)
+        self._done_before = self._furthest_step()
 
-    def _done_before(self) -> int:
+    def _furthest_step(self) -> int:
+        """The furthest step that an earlier attempt reached; 0: none."""
         own = self.paths.root
         pages = [read_page(path) for path in own.parent.glob("*/page")]
         return max((page.step or 0 for page in pages if page is not None), default=0)
 
     def phase_at(self, step: int) -> Phase:
         """What a step after ``step`` is: done again after a crash, or new."""
-        return Phase.REPLAYING if step < self.done_before else Phase.TRAINING
+        return Phase.REPLAYING if step < self._done_before else Phase.TRAINING
 
     @property
-    def phase(self) -> Phase:
-        """What it is doing."""
-        return self._phase
+    def script(self) -> bytes | None:
+        """What is run, which may not be what the file holds now; None: not yet read."""
+        return self._script
 
-    def set(self, **values: Any) -> None:
-        """Publish the named fields of the page. Safe from several threads."""
-        with self._lock:
-            self._page.set(**values)
+    def runs(self, script: bytes) -> None:
+        """``script`` is what is run."""
+        self._script = script
 
-    def say(self, kind: str, **fields: Any) -> None:
+    def first_time(self, what: str) -> bool:
+        """Whether ``what`` is asked for the first time in this attempt."""
+        known = what in self._happened
+        self._happened.add(what)
+        return not known
+
+    def say(self, kind: str, **fields: object) -> None:
         """Append a record to the event file."""
-        self.events.append(kind, **fields)
+        self._events.append(kind, **fields)
 
     def notice(self, sentence: str) -> None:
         """Tell the person who runs this."""
         self.say(RecordKind.NOTICE, sentence=sentence)
 
-    def enter(self, phase: Phase) -> Phase:
-        """Change the phase; returns the one that ended."""
-        now = time.monotonic_ns()
-        with self._lock:
-            before = self._phase
-            if phase is before:
-                return before
-            self._phase_seconds[before] += (now - self._phase_since) / 1e9
-            self._phase, self._phase_since = phase, now
-            self._page.set(
-                phase=int(phase),
-                phase_since_ns=now,
-                phase_seconds=tuple(self._phase_seconds),
-            )
-        return before
-
-    def tick(self) -> None:
-        """Something moves that nothing else on the page tells of."""
-        self._ticks += 1
-        now = time.monotonic_ns()
-        if now - self._ticked >= TICK_NS:
-            self._ticked = now
-            self.set(ticks=self._ticks)
-
-    def count_step(self, *, seconds: float, steps: int) -> None:
-        """Count ``steps`` completed steps that took ``seconds`` together.
-
-        Only counted: what a reader needs at each step is published by ``set``, the
-        histogram now and then by ``publish_times`` (a tiny model's step takes 1 ms).
-        """
-        each = seconds / max(steps, 1)
-        self._step_counts[bisect.bisect_left(STEP_BUCKETS_SECONDS, each)] += steps
-        self._step_sum += seconds
-        before = each if self._step_smoothed is None else self._step_smoothed
-        self._step_smoothed = before + SMOOTHING * (each - before)
-
-    def publish_times(self) -> None:
-        """Publish how long steps take."""
-        self.set(
-            step_counts=tuple(self._step_counts),
-            step_seconds_sum=self._step_sum,
-            step_seconds=self._step_smoothed,
-        )
-
-    def beat(self) -> None:
-        """One heartbeat."""
-        self.set(heartbeat_ns=time.monotonic_ns(), host_rss_bytes=rss_bytes())
-
-    def start_heartbeat(self) -> None:
-        """Beat once a second from a daemon thread: the interpreter still runs."""
-        threading.Thread(
-            target=self._beat_for_ever, name="trainwarden-heartbeat", daemon=True
-        ).start()
-
-    def _beat_for_ever(self) -> None:
-        while True:
-            self.beat()
-            time.sleep(HEARTBEAT_SECONDS)
+    def wait_for_saver(self) -> None:
+        """Wait until a snapshot in flight is on disk."""
+        self.end.wait_for_saver()
 
 
 _current: list[Attempt] = []
@@ -184,16 +97,3 @@ def make_current(attempt: Attempt) -> None:
 def current() -> Attempt | None:
     """The attempt of this process; None without a supervisor."""
     return _current[0] if _current else None
-
-
-def _nothing() -> None:
-    """No snapshot can be in flight yet."""
-
-
-def nothing_lost() -> CrashReport | None:
-    """The model, if there is one, is well."""
-    return None
-
-
-def _silent(_error: BaseException) -> None:
-    """Nothing is known of memory yet."""

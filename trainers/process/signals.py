@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 import time
+from io import FileIO
 from typing import NoReturn
 
 from supervisor.wire.directive import EXIT_DRAINED
@@ -30,12 +31,17 @@ that dies sends it once for each of its threads (PR_SET_PDEATHSIG of prctl(2) is
 thread), and Slurm sends it to every process of a job."""
 
 
-def leave(attempt: Attempt, *, step: int | None, snapshot: str | None) -> NoReturn:
+_kept_open: list[FileIO] = []
+"""``faulthandler`` keeps only their descriptors."""
+
+
+def leave(attempt: Attempt) -> NoReturn:
     """Say that the state is saved and end the process with 75, at once.
 
     Not by an exception: a script's ``except:`` would swallow it and call the run
     finished, and its ``finally:`` would publish a half-trained model.
     """
+    step, snapshot = attempt.training.saved
     attempt.say(RecordKind.DRAINED, step=step, snapshot=snapshot)
     for stream in (sys.stdout, sys.stderr):
         try:
@@ -54,18 +60,19 @@ def install(attempt: Attempt) -> None:
         nonlocal asked_at
         # A signal may find a child before ``forget`` ran in it: it drains nothing.
         same = time.monotonic() - asked_at < SAME_SECONDS
-        if os.getpid() != ours or (attempt.drain_requested and not same):
+        if os.getpid() != ours or (attempt.drain.requested and not same):
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             os.kill(os.getpid(), signal.SIGTERM)
-        if attempt.drain_requested:
+        if attempt.drain.requested:
             return
-        attempt.drain_requested, asked_at = True, time.monotonic()
-        if attempt.running_fit is not None:
+        attempt.drain.ask()
+        asked_at = time.monotonic()
+        if attempt.training.running is not None:
             return  # the next step boundary sees the flag
-        if attempt.steps_here is None:
+        if attempt.training.steps is None:
             attempt.notice(NOTHING_TRAINED)
         attempt.wait_for_saver()
-        leave(attempt, **attempt.last_saved)
+        leave(attempt)
 
     def forget() -> None:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -88,6 +95,6 @@ def over() -> None:
 def watch_faults(attempt: Attempt) -> None:
     """Stacks on a fatal signal, and on SIGUSR1. Raises OSError."""
     file = attempt.paths.fault.open("ab", buffering=0)
-    attempt.fault_file = file
+    _kept_open.append(file)
     faulthandler.enable(file=file, all_threads=True)
     faulthandler.register(signal.SIGUSR1, file=file, all_threads=True)

@@ -52,7 +52,8 @@ def main(arguments: list[str]) -> int:
 def run(attempt: Attempt) -> int:
     """Run the script; returns the exit code the process should have."""
     try:
-        attempt.script, told = pinned_script.read(attempt.directive)
+        script, told = pinned_script.read(attempt.directive)
+        attempt.runs(script)
         if told is not None:
             attempt.notice(told)
         pinned_modules.install(
@@ -60,14 +61,14 @@ def run(attempt: Attempt) -> int:
             tell=attempt.notice,
             refuse=functools.partial(framework_setup.refuse, attempt),
         )
-        execute(attempt.directive.script, attempt.directive.args, attempt.script)
+        execute(attempt.directive.script, attempt.directive.args, script)
     except SystemExit as stop:
         code = exit_code(stop)
     except BaseException as error:  # noqa: BLE001  # the last one to see it
         return failed(attempt, error)
     else:
         code = 0
-    crash = attempt.lost()
+    crash = attempt.end.lost()
     if crash is not None:
         crash_report.write(attempt.paths.crash, crash)
         return code or 1
@@ -89,10 +90,10 @@ def exit_code(stop: SystemExit) -> int:
 
 def failed(attempt: Attempt, error: BaseException) -> int:
     """Report ``error``, print it as Python would, and return the exit code."""
-    attempt.lost()
+    attempt.end.lost()
     crash = crash_report.report(
         error,
-        steps_done=attempt.steps_here,
+        steps_done=attempt.training.steps,
     )
     crash_report.write(attempt.paths.crash, crash)
     try:
@@ -100,7 +101,7 @@ def failed(attempt: Attempt, error: BaseException) -> int:
         sys.stderr.flush()
     except (OSError, ValueError):
         traceback.clear_frames(error.__traceback__)
-    attempt.last_words(error)
+    attempt.end.last_words(error)
     return 128 + signal.SIGINT if isinstance(error, KeyboardInterrupt) else 1
 
 

@@ -92,7 +92,7 @@ class RunProgress:
         self._serial = self._last_serial()
         self._count = 0
         self._published = 0
-        attempt.wait_for_saver = self.saver.wait
+        attempt.end.wait_for(self.saver.wait)
 
     def _memory_tier(self, directive: Directive) -> MemoryTier | None:
         if directive.memory_directory is None:
@@ -180,12 +180,30 @@ class RunProgress:
             self.attempt.notice(LATER_TRY)
         return bool(tries == self.tries)
 
+    def set_aside(self, taken: Snapshot) -> None:
+        """``taken`` is none of the call that asked for it: it may be of a later one."""
+        self.plan.newest = taken
+
+    def trained(self, *, steps: int, samples: int = 0) -> None:
+        """So many more are done, or passed over."""
+        self.step += steps
+        self.samples += samples
+
+    def fit_ended(self) -> None:
+        """A call of ``fit`` is over: the next one has the next number."""
+        self.fit_number += 1
+        self.tries = 0
+
+    def fit_failed(self) -> None:
+        """It raised: heard of only if the script catches that and tries again."""
+        self.tries += 1
+
     def restored(self, taken: Snapshot, *, seconds: float) -> None:
         """Go on counting from ``taken`` and say so."""
         manifest = taken.manifest
         self.saver.pinned.discard(taken.entry.name)
         self.step, self.samples = manifest.step, manifest.samples
-        self.attempt.last_saved.update(step=manifest.step, snapshot=taken.entry.name)
+        self.attempt.training.is_saved(step=manifest.step, snapshot=taken.entry.name)
         self.attempt.set(
             step=self.step,
             samples=self.samples,
@@ -266,7 +284,7 @@ class RunProgress:
     def _publish(self, manifest: Manifest, name: str, tier: str) -> None:
         """The newest snapshot, in any tier; on disk it may be one of long ago."""
         if tier == DURABLE:
-            self.attempt.last_saved.update(step=manifest.step, snapshot=name)
+            self.attempt.training.is_saved(step=manifest.step, snapshot=name)
         if manifest.serial <= self._published:
             return
         self._published = manifest.serial
@@ -313,9 +331,4 @@ def script_hash(attempt: Attempt) -> str | None:
     return None if attempt.script is None else hash_of(attempt.script)
 
 
-def open_session(attempt: Attempt) -> RunProgress:
-    """The session of this process, made at the first ``fit``. Raises as ``RunProgress``."""
-    return RunProgress(attempt)
-
-
-__all__ = ["RunProgress", "durable_store", "open_session", "script_hash"]
+__all__ = ["RunProgress", "durable_store", "script_hash"]

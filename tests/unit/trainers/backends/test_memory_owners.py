@@ -114,9 +114,7 @@ def test_frames_on_the_way_of_an_exception() -> None:
 def test_what_a_fit_leads_to() -> None:
     """Its callbacks, and what its data come from."""
     adapter = SimpleNamespace(py_dataset=[block()])
-    run = SimpleNamespace(
-        callbacks=[Keeper()], iterator=SimpleNamespace(data_adapter=adapter)
-    )
+    run = SimpleNamespace(model=None, callbacks=[Keeper()], data_adapter=adapter)
     names = [name for name, _ in memory_owners.roots_of_fit(run)]
     assert names == ["callbacks", "data"]
-    assert [name for name, _ in memory_owners.roots_of_fit(None)] == ["callbacks"]
+    assert memory_owners.roots_of_fit(None) == []

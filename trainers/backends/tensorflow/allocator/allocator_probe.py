@@ -11,13 +11,13 @@ them behind whatever its pace.
 """
 
 import contextlib
+import functools
 import math
 import time
 import weakref
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import tensorflow as tf
 from supervisor.wire.memory_answer import Variable
@@ -33,6 +33,7 @@ from trainers.backends.tensorflow.allocator import (
 from trainers.backends.tensorflow.allocator.once_per_run import memo, once
 from trainers.backends.tensorflow.allocator.oom_pause import OomPause
 from trainers.process.attempt_reporting import Attempt
+from trainers.process.training_progress import RunningFit
 
 SHARE = 0.0004
 """Part of the time that readings may take, of the thousandth that is promised, ..."""
@@ -91,6 +92,12 @@ class ProbeReading:
         return max(self.largest_free, self.limit - self.pool)
 
 
+@functools.cache
+def _pause_of(attempt: Attempt) -> OomPause:
+    """One for all calls of ``fit``, as a script may make many."""
+    return OomPause(lambda: attempt.drain.requested, answers=attempt.directive.foresee)
+
+
 class AllocatorProbe:
     """Reads the allocator for the page, and answers who asks for its map."""
 
@@ -108,13 +115,9 @@ class AllocatorProbe:
         self._costs: deque[float] = deque(maxlen=5)
         self._recent: deque[AllocatorReading] = deque(maxlen=RECENT)
         self._step_bytes = 0
-        if attempt.memory_hold is None:
-            attempt.memory_hold = OomPause(
-                lambda: attempt.drain_requested, answers=attempt.directive.foresee
-            )
-        self._hold: OomPause = attempt.memory_hold
+        self._hold = _pause_of(attempt)
         self._largest_request = 0
-        self._run: Callable[[], Any] = lambda: None
+        self._run: Callable[[], RunningFit | None] = lambda: None
         self._variables: list[Variable] | None = None
 
     def begin(self) -> None:
@@ -126,10 +129,10 @@ class AllocatorProbe:
             self._device = peak_readings.device()
         else:
             self.glance_due = math.inf  # there is nothing to see
-        if self._attempt.running_fit is not None:
-            self._run = weakref.ref(self._attempt.running_fit)
+        if self._attempt.training.running is not None:
+            self._run = weakref.ref(self._attempt.training.running)
         self._variables = None
-        self._attempt.last_words = self._last_words
+        self._attempt.end.say(self._last_words)
 
     def forget(self) -> None:
         """Steps are others from here on: what the largest request was is over."""
@@ -197,7 +200,8 @@ class AllocatorProbe:
 
     def _know_variables(self) -> None:
         """Once a fit, after its first steps: all that a crash leaves time for is here."""
-        model, ops = getattr(self._run(), "model", None), self._native.ops()
+        run, ops = self._run(), self._native.ops()
+        model = None if run is None else run.model
         if self._variables is None and model is not None and ops is not None:
             with contextlib.suppress(Exception):  # whatever a script's model may do
                 self._variables = memory_owners.variables_of(model, ops)

@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import tensorflow as tf
 from supervisor.wire.memory_answer import ASKED, OUT_OF_MEMORY, MemoryAnswer, Variable
@@ -15,6 +14,7 @@ from supervisor.wire.paths import AttemptPaths
 from trainers.backends.tensorflow.allocator import memory_owners
 from trainers.backends.tensorflow.allocator.native_ops import Ops
 from trainers.process.attempt_reporting import Attempt
+from trainers.process.training_progress import RunningFit
 
 
 def wanted(paths: AttemptPaths) -> bool:
@@ -22,11 +22,13 @@ def wanted(paths: AttemptPaths) -> bool:
     return paths.memory_request.exists()
 
 
-def give(attempt: Attempt, ops: Ops | None, run: Any, *, step: int) -> None:
+def give(
+    attempt: Attempt, ops: Ops | None, run: RunningFit | None, *, step: int
+) -> None:
     """Answer. What cannot be told is not answered; training goes on."""
     with contextlib.suppress(Exception):  # whatever a script's objects may do
         attempt.paths.memory_request.unlink(missing_ok=True)
-        model = getattr(run, "model", None)
+        model = None if run is None else run.model
         frame = sys._getframe()  # inspect's own way
         answer = MemoryAnswer(
             reason=ASKED,
@@ -46,7 +48,10 @@ def give(attempt: Attempt, ops: Ops | None, run: Any, *, step: int) -> None:
 
 
 def at_crash(
-    error: BaseException, attempt: Attempt, run: Any, variables: Sequence[Variable]
+    error: BaseException,
+    attempt: Attempt,
+    run: RunningFit | None,
+    variables: Sequence[Variable],
 ) -> None:
     """The last word of a process that ran out of memory, if ``error`` says so.
 
@@ -57,11 +62,11 @@ def at_crash(
     if not isinstance(error, exhausted):
         return
     with contextlib.suppress(Exception):  # as above
-        model = getattr(run, "model", None)
+        model = None if run is None else run.model
         roots = memory_owners.roots_of_traceback(error.__traceback__)
         answer = MemoryAnswer(
             reason=OUT_OF_MEMORY,
-            step=attempt.steps_here,
+            step=attempt.training.steps,
             at=time.time(),
             jit=bool(getattr(model, "jit_compile", False)),
             variables=tuple(variables or memory_owners.variables_of(model, None)),

@@ -24,6 +24,7 @@ from supervisor.wire.memory_answer import MOST, HeldObject, Variable
 from trainers.backends.tensorflow import fit_compat as seams
 from trainers.backends.tensorflow import memory_compat, tensor_values
 from trainers.backends.tensorflow.allocator.native_ops import Ops
+from trainers.process.training_progress import RunningFit
 
 NAMED = 8
 """So many containers are told of, the largest ones."""
@@ -78,14 +79,15 @@ def roots_of_traceback(trace: TracebackType | None) -> list[Root]:
     return found
 
 
-def roots_of_fit(run: Any) -> list[Root]:
+def roots_of_fit(run: RunningFit | None) -> list[Root]:
     """Its callbacks, and where its data come from."""
-    adapter = getattr(getattr(run, "iterator", None), "data_adapter", None)
-    inside = list(_parts(adapter))
+    if run is None:
+        return []
+    inside = list(_parts(run.data_adapter))
     ours = [value for value in inside if type(value).__module__.startswith("trainers.")]
     inside += [value for one in ours for value in _parts(one)]
     return [
-        ("callbacks", getattr(run, "callbacks", None)),
+        ("callbacks", run.callbacks),
         *(("data", value) for value in inside),
     ]
 
