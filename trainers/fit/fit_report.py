@@ -6,7 +6,6 @@ from typing import Any
 
 from supervisor.wire.event_file import RecordKind
 from supervisor.wire.page import Phase
-
 from trainers.backends.tensorflow.allocator.allocator_probe import AllocatorProbe
 from trainers.process.attempt_reporting import Attempt
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from supervisor.wire.page import Phase
-
 from trainers.backends import epoch_iterator, keras_compat
 from trainers.backends.epoch_iterator import FitIterator
 from trainers.backends.tensorflow import fit_compat as seams

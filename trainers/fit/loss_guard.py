@@ -21,9 +21,9 @@ from typing import Any, NoReturn
 
 import keras
 import numpy as np
+
 from supervisor.wire.event_file import RecordKind
 from supervisor.wire.records import CrashReport
-
 from trainers.fit.fit_report import SELDOM_SECONDS, loss_of
 from trainers.process import crash_report
 from trainers.process.attempt_reporting import Attempt

@@ -5,9 +5,9 @@ import inspect
 from typing import Any
 
 import keras
+
 from supervisor.wire.event_file import RecordKind
 from supervisor.wire.page import Phase
-
 from trainers.backends import epoch_iterator, keras_compat
 from trainers.backends.tensorflow import fit_compat as seams
 from trainers.backends.tensorflow import pipelines

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import Any
 
-from supervisor.wire.page import Phase
-from supervisor.wire.slices import balanced
 from typing_extensions import override
 
+from supervisor.wire.page import Phase
+from supervisor.wire.slices import balanced
 from trainers.backends.tensorflow import slicing
 from trainers.fit import custom_loop, supervised
 from trainers.fit.custom_loop import LoopRun, LoopSnapshot, LoopState

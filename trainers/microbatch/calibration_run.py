@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
-from supervisor.wire.slices import balanced
 
+from supervisor.wire.slices import balanced
 from trainers.backends.tensorflow.allocator import peak_readings
 from trainers.backends.tensorflow.allocator.native_ops import Figures
 from trainers.microbatch.calibration import (

@@ -10,9 +10,9 @@ from typing import Any
 
 import keras
 import tensorflow as tf
+
 from supervisor.wire.event_file import RecordKind
 from supervisor.wire.slices import balanced, count
-
 from trainers.backends import keras_losses
 from trainers.backends.tensorflow import fit_compat, memory_compat, slicing
 from trainers.backends.tensorflow.allocator import native_ops, peak_readings

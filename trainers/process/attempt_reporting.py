@@ -10,7 +10,6 @@ from supervisor.wire.directive import Directive
 from supervisor.wire.event_file import EventWriter, RecordKind
 from supervisor.wire.page import Phase, read_page
 from supervisor.wire.paths import AttemptPaths
-
 from trainers.process.end_of_script import EndOfScript
 from trainers.process.page_reporter import PageReporter
 from trainers.process.training_progress import TrainingProgress

@@ -15,7 +15,6 @@ from typing import Any, NoReturn
 
 from supervisor.wire.directive import EXIT_REFUSED, Directive
 from supervisor.wire.event_file import RecordKind
-
 from trainers.process import import_hooks, isolation
 from trainers.process.attempt_reporting import Attempt
 

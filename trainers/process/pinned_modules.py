@@ -22,7 +22,6 @@ from types import ModuleType
 from supervisor.wire.changed import Changed
 from supervisor.wire.directive import Directive
 from supervisor.wire.files import open_regular
-
 from trainers.process import isolation
 
 CHANGED = (

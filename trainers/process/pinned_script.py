@@ -14,7 +14,6 @@ from pathlib import Path
 from supervisor.wire.directive import Directive
 from supervisor.wire.files import open_regular, write_atomically
 from supervisor.wire.seal import script_hash
-
 from trainers.process.pinned_modules import show_as_kept
 
 CHANGED = (

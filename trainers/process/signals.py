@@ -18,7 +18,6 @@ from typing import NoReturn
 
 from supervisor.wire.directive import EXIT_DRAINED
 from supervisor.wire.event_file import RecordKind
-
 from trainers.process.attempt_reporting import Attempt
 
 NOTHING_TRAINED = (

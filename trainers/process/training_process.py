@@ -15,7 +15,6 @@ from typing import Any
 from supervisor.wire.directive import EXIT_REFUSED, Directive
 from supervisor.wire.event_file import RecordKind
 from supervisor.wire.page import Phase
-
 from trainers.process import (
     crash_report,
     framework_setup,

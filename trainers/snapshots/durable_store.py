@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+
 from supervisor.wire.files import fsync_directory, read_json, write_atomically
 from supervisor.wire.manifest import DURABLE, FORMAT, MANIFEST, TENSORS, Manifest
 from supervisor.wire.paths import STORE_LOCK
 from supervisor.wire.seal import has_hash, is_sealed, sealed
-
 from trainers.snapshots import tensor_image as tensors
 
 PARTIAL = ".partial"

@@ -11,7 +11,6 @@ from supervisor.wire.directive import Directive
 from supervisor.wire.event_file import NO_ROOM, RecordKind
 from supervisor.wire.manifest import DURABLE, FORMAT, MEMORY, Manifest
 from supervisor.wire.seal import hash_of
-
 from trainers.process.attempt_reporting import Attempt
 from trainers.snapshots import durable_store, selection
 from trainers.snapshots.durable_store import Snapshot, Store

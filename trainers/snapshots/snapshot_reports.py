@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Any
 
 from supervisor.wire.manifest import MEMORY
-
 from trainers.snapshots.writer import Saved
 
 MEMORY_SECONDS = 1.0

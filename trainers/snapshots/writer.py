@@ -17,7 +17,6 @@ from typing import Any, Protocol
 
 from supervisor.wire.manifest import DURABLE, MEMORY, Manifest
 from supervisor.wire.seal import hash_of
-
 from trainers.process import worker_threads
 from trainers.process.worker_threads import Work
 from trainers.snapshots import durable_store

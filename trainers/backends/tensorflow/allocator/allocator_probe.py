@@ -20,10 +20,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import tensorflow as tf
+
 from supervisor.wire.memory_answer import Variable
 from supervisor.wire.page import MemorySource
 from supervisor.wire.readings import RECENT, AllocatorReading, pack
-
 from trainers.backends.tensorflow.allocator import (
     map_answer,
     memory_owners,

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import tensorflow as tf
+
 from supervisor.wire.memory_answer import ASKED, OUT_OF_MEMORY, MemoryAnswer, Variable
 from supervisor.wire.paths import AttemptPaths
-
 from trainers.backends.tensorflow.allocator import memory_owners
 from trainers.backends.tensorflow.allocator.native_ops import Ops
 from trainers.process.attempt_reporting import Attempt

@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from supervisor.wire.memory_answer import MOST, HeldObject, Variable
 
+from supervisor.wire.memory_answer import MOST, HeldObject, Variable
 from trainers.backends.tensorflow import fit_compat as seams
 from trainers.backends.tensorflow import memory_compat, tensor_values
 from trainers.backends.tensorflow.allocator.native_ops import Ops
