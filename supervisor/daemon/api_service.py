@@ -204,7 +204,7 @@ class ApiService:
         return [self.stop(caller, entry.name, drain=True) for entry in running]
 
     def pause(self, caller: Caller, *, paused: bool) -> None:
-        """Start nothing more until ``selection``; what runs goes on."""
+        """Start nothing more until ``resume``; what runs goes on."""
         self._allow(caller, Permission.RULE)
         self.box.paused_by = caller.name if paused else None
         self._set(

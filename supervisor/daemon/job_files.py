@@ -1,4 +1,4 @@
-"""The jobs that stand in files: ``job_commands.d/*.toml``, each a spec, with ``user`` beside it.
+"""The jobs that stand in files: ``jobs.d/*.toml``, each a spec, with ``user`` beside it.
 
 A broken file is reported and changes nothing: neither the other jobs nor its own, which
 goes on as it was last understood.

@@ -34,8 +34,8 @@ class RecordKind:
     FIT_BEGAN = "fit_began"
     """``fit, epochs, steps_per_epoch, batch``; null where unknown."""
     RESTORED = "restored"
-    """``durable_store`` (its directory name), ``tier, step, fit, epoch, seconds`` and
-    ``quarantined``: [{``durable_store``, ``because``}]."""
+    """``snapshot`` (its directory name), ``tier, step, fit, epoch, seconds`` and
+    ``quarantined``: [{``snapshot``, ``because``}]."""
     FIRST_STEP = "first_step"
     """``step``, ``seconds``: tracing, compiling and running it."""
     PEAK = "peak"
@@ -47,7 +47,7 @@ class RecordKind:
     EPOCH_ENDED = "epoch_ended"
     """``epoch``, ``step``, ``logs``: {name: number}."""
     SNAPSHOT = "snapshot"
-    """``durable_store`` (directory name), ``tier`` (``memory``, ``durable``), ``step,
+    """``snapshot`` (directory name), ``tier`` (``memory``, ``durable``), ``step,
     bytes, stall_seconds, seconds``: once for each tier that has it, but for those in
     memory that follow each other closely: the newest of these, and ``snapshots``, how
     many they are."""
@@ -60,7 +60,7 @@ class RecordKind:
     FIT_ENDED = "fit_ended"
     """``fit, step``."""
     DRAINED = "drained"
-    """``step``, ``durable_store``: the state is saved and the process ends with 75."""
+    """``step``, ``snapshot``: the state is saved and the process ends with 75."""
     NON_FINITE = "non_finite"
     """``step, last_finite_step`` (null: none was seen), ``loss``, ``because``: loss and
     weights are no numbers any more, and the process ends."""

@@ -104,7 +104,7 @@ def run_of(row: sqlite3.Row) -> RunRow:
 
 
 def attempt_of(row: sqlite3.Row) -> AttemptHistory:
-    """A row of ``launcher``."""
+    """A row of ``attempts``."""
     stored = json.loads(row["history"])
     cause, remedy = stored["cause"], stored["remedy"]
     stored["cause"] = None if cause is None else Cause(cause)

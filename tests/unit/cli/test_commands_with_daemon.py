@@ -137,7 +137,7 @@ def test_what_a_job_printed(daemon: Daemon, tmp_path: Path) -> None:
 
 
 def test_one_look_at_the_box(daemon: Daemon, tmp_path: Path) -> None:
-    """``top_command`` tells as JSON what it would draw."""
+    """``top`` tells as JSON what it would draw."""
     del daemon
     finished(tmp_path)
     told_of = told("top")

@@ -3,7 +3,7 @@
 
 | name | why |
 | --- | --- |
-| ``source_factory.util.random_seed.get_seed`` | the seeds of a shuffle that was given none |
+| ``data.util.random_seed.get_seed`` | the seeds of a shuffle that was given none |
 | ``Dataset._inputs``, ``_functions`` | the stages of a pipeline and what they call |
 | ``DatasetToGraphV2``, ``DatasetFromGraph`` | a copy that shares no state |
 | ``_VariantDataset`` | that copy as a dataset |
