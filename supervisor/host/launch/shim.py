@@ -289,7 +289,7 @@ def counted(path: str) -> int | None:
 
 def boot_id() -> str:
     """This boot of the machine, or of the container: the kernel's id, and when PID 1
-    began (0 where that is hidden). ``attempts.boot_id`` is the same."""
+    began (0 where that is hidden). ``launcher.boot_id`` is the same."""
     with open("/proc/sys/kernel/random/boot_id") as file:
         boot = file.read().strip()
     try:
