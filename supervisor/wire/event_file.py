@@ -40,7 +40,8 @@ class RecordKind:
     """``step``, ``seconds``: tracing, compiling and running it."""
     PEAK = "peak"
     """``slice_size, slices, peak_bytes, limit_bytes, jit``: measured over whole
-    steps of this attempt at this slice."""
+    steps of this attempt at this slice. ``usual_bytes``, ``steps``: their median, and
+    how many they were; not there where only the highest is known."""
     MICROBATCH = "microbatch"
     """``batch, slices, size, mode`` (``exact``, ``two_pass``, ``reduce``),
     ``deviations``: [sentences], ``planned``: how the size was found."""

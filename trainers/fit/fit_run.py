@@ -18,7 +18,7 @@ from trainers.fit import (
     validation,
 )
 from trainers.fit.determinism import LOST_SEAM, REDUCED, SLICED, Determinism
-from trainers.fit.due import SinceSaved
+from trainers.fit.due import DueSnapshot, SinceSaved
 from trainers.fit.fit_report import Report
 from trainers.fit.step_counter import Steps, planned
 from trainers.process import signals
@@ -247,8 +247,15 @@ class FitRun:
                 self.save()
             self.leave()
         wanted = self.since.wanted()
+        if wanted is None and self._dares():
+            wanted = DueSnapshot(durable=False, patient=True)
         if wanted is not None:
             self.save(durable=wanted.durable, patient=wanted.patient)
+
+    def _dares(self) -> bool:
+        """Whether the next step may fail for want of memory, and a snapshot is cheap."""
+        sliced, memory = self.microbatch, self.session.memory
+        return sliced is not None and memory is not None and sliced.daring
 
     def _evaluation(self, iterator: Any) -> Iterator[Any]:
         """The loop of an evaluation inside ``fit``, most often the validation.

@@ -16,7 +16,12 @@ from supervisor.wire.slices import balanced, count
 from trainers.backends.tensorflow import compat, slicing
 from trainers.backends.tensorflow.allocator import native_ops, peak_readings
 from trainers.microbatch import custom_step_sizing, preconditions
-from trainers.microbatch.calibration import first_trial
+from trainers.microbatch.calibration import (
+    TIGHT_PART,
+    Readings,
+    first_trial,
+    stepped_back,
+)
 from trainers.microbatch.calibration_run import CalibrationRun
 from trainers.microbatch.strategy import Strategy, way_of
 
@@ -42,11 +47,17 @@ class Prepared:
     restore: Callable[[], None] = lambda: None
     """Undo the changes to the model; call it when ``fit`` is over, however it ended."""
     _size: tf.Variable | None = field(default=None, repr=False)
+    _climb: CalibrationRun | None = field(default=None, repr=False)
 
     @property
     def size(self) -> int | None:
         """Samples a slice, now; None: not sliced."""
         return None if self._size is None else int(self._size.numpy())
+
+    @property
+    def daring(self) -> bool:
+        """Whether the next step is the first of a size that might not fit."""
+        return self._climb is not None and self._climb.daring
 
     @property
     def slices(self) -> int:
@@ -202,6 +213,7 @@ class _Installation:
             deviations=self.way.deviations,
             restore=restore,
             _size=self._made.size,
+            _climb=self._climb,
         )
 
     def _make_train_function(self, force: bool = False) -> None:  # noqa: FBT001, FBT002  # Keras' own signature
@@ -218,8 +230,9 @@ class _Installation:
         def train_function(iterator: Any) -> Any:
             climb = self._climb
             if climb is None or climb.done:
+                before = peak_readings.read()
                 logs = function(iterator)
-                self._watch_peak()
+                self._watch_peak(before)
             else:
                 climb.before_step()
                 logs = function(iterator)
@@ -259,7 +272,7 @@ class _Installation:
             planned=planned,
         )
 
-    def _on_peak(self, size: int, peak_bytes: int) -> None:
+    def _on_peak(self, size: int, peak_bytes: int, **known: int) -> None:
         self._reported_peak = peak_bytes
         self.report(
             RecordKind.PEAK,
@@ -268,12 +281,45 @@ class _Installation:
             peak_bytes=peak_bytes,
             limit_bytes=self.limit_bytes,
             jit=bool(self.model.jit_compile),
+            **known,
         )
 
-    def _watch_peak(self) -> None:
+    def _watch_peak(self, before: peak_readings.PeakReading | None) -> None:
+        """``before``: the step that is over now. What was higher than its peak already
+        (a validation in whole batches) is nothing that slices need."""
         reading = peak_readings.read()
-        if reading and reading.peak_bytes > self._reported_peak * PEAK_NEWS:
+        if reading is None:
+            return
+        if reading.peak_bytes > self._reported_peak * PEAK_NEWS:
             self._on_peak(int(self._made.size.numpy()), reading.peak_bytes)
+        if before is not None and reading.peak_bytes > before.peak_bytes:
+            self._step_back(before, reading)
+
+    def _step_back(
+        self, before: peak_readings.PeakReading, after: peak_readings.PeakReading
+    ) -> None:
+        """Take a smaller slice where the step came too near the limit."""
+        if self.limit_bytes is None:
+            return
+        if after.peak_bytes <= TIGHT_PART * self.limit_bytes:
+            return  # as nearly always: the map need not be asked
+        figures, size = self._figures(), int(self._made.size.numpy())
+        step = Readings(
+            before=before.current_bytes,
+            peak=after.peak_bytes,
+            after=after.current_bytes,
+            request=None if figures is None else figures.largest_request,
+        )
+        smaller = stepped_back(
+            size, step, batch=self.batch, limit_bytes=self.limit_bytes
+        )
+        if smaller < size:
+            self._on_peak(size, after.peak_bytes)
+            peak_readings.reset_peak()
+            self._made.size.assign(smaller)
+            self._on_size(
+                smaller, f"measured: slices of {size} came too near the limit"
+            )
 
 
 class _Made:

@@ -34,6 +34,10 @@ class ProgressReported:
     slices: int | None = None
     slice_size: int | None = None
     peak_bytes: int | None = None
+    usual_bytes: int | None = None
+    """The median of the steps whose highest peak ``peak_bytes`` is."""
+    peak_steps: int | None = None
+    """How many steps these are."""
     limit_bytes: int | None = None
     jit: bool | None = None
     snapshot_step: int | None = None

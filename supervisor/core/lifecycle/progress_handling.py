@@ -17,6 +17,7 @@ from supervisor.core.lifecycle.memory_incident import warning
 from supervisor.core.lifecycle.run_state import RunState, Step
 from supervisor.core.lifecycle.snapshot_incident import incident_of
 from supervisor.core.remediation.overrides import Overrides
+from supervisor.core.remediation.size_peaks import SizePeaks, noted
 
 
 def learned(run: RunState, event: Event, now: float) -> Step:
@@ -28,6 +29,7 @@ def learned(run: RunState, event: Event, now: float) -> Step:
     )  # fmt: skip
     news = {name: getattr(event, name) for name in names}
     known = {name: value for name, value in news.items() if value is not None}
+    known |= _peaks(run, event)
     if event.first_step is not None and run.history.last is not None:
         known.setdefault("restored_step", run.history.last.restored_step or 0)
     treatment = settled(run.treatment, event)
@@ -38,6 +40,23 @@ def learned(run: RunState, event: Event, now: float) -> Step:
         update = UpdateIncident(attempt=sliced[-1].number, slices=event.slices)
         effects = (*effects, update)
     return followed, effects
+
+
+def _peaks(run: RunState, event: ProgressReported) -> dict[str, object]:
+    """With a peak: all that this attempt saw, by the size of a slice."""
+    last = run.history.last
+    if last is None or event.peak_bytes is None:
+        return {}
+    size = event.slice_size or event.batch or last.batch
+    if size is None:
+        return {}
+    seen = SizePeaks(
+        slice_size=size,
+        usual_bytes=event.usual_bytes or event.peak_bytes,
+        highest_bytes=event.peak_bytes,
+        steps=event.peak_steps or 1,
+    )
+    return {"peaks": noted(last.peaks, seen)}
 
 
 def settled(treatment: Overrides, event: ProgressReported) -> Overrides:

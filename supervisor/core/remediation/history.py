@@ -12,6 +12,7 @@ from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.result import RemedyKind
 from supervisor.core.liveness.progress_intervals import ProgressIntervals, together
 from supervisor.core.remediation.overrides import Overrides
+from supervisor.core.remediation.size_peaks import SizePeaks
 
 KEPT = 256
 """Attempts kept whole, at least; thinned when there are twice as many."""
@@ -45,6 +46,8 @@ class AttemptHistory:
     """Samples in a slice; None: the batch was not sliced."""
     peak_bytes: int | None = None
     """Highest use of the allocator over whole steps at that slice."""
+    peaks: tuple[SizePeaks, ...] = ()
+    """Of each size that it measured; none of some."""
     limit_bytes: int | None = None
     jit: bool | None = None
     rss_bytes: int | None = None
@@ -257,6 +260,8 @@ def _of_memory(attempt: AttemptHistory) -> Iterator[tuple[object, ...]]:
     if attempt.batch is not None:
         size = attempt.slice_size or attempt.batch
         yield "peak", size, attempt.limit_bytes, attempt.jit, attempt.cause
+    for one in attempt.peaks:
+        yield "peaks", one.slice_size, attempt.limit_bytes, attempt.jit
 
 
 def _newest(attempt: AttemptHistory) -> Iterator[tuple[object, ...]]:

@@ -12,6 +12,7 @@ from supervisor.core.jobs.job_status import JobState
 from supervisor.core.liveness.progress_intervals import ProgressIntervals
 from supervisor.core.remediation.history import AttemptHistory
 from supervisor.core.remediation.overrides import from_json
+from supervisor.core.remediation.size_peaks import SizePeaks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +118,7 @@ def attempt_of(row: sqlite3.Row) -> AttemptHistory:
         )
         for one in stored.get("rhythms", ())
     )
+    stored["peaks"] = tuple(SizePeaks(**one) for one in stored.get("peaks", ()))
     return AttemptHistory(**stored)
 
 

@@ -146,6 +146,8 @@ _LESSONS: Mapping[str, Mapping[str, str]] = {
     RecordKind.PEAK: {
         "slice_size": "slice_size",
         "peak_bytes": "peak_bytes",
+        "usual_bytes": "usual_bytes",
+        "peak_steps": "steps",
         "limit_bytes": "limit_bytes",
     },
     RecordKind.MICROBATCH: {"batch": "batch", "slices": "slices", "slice_size": "size"},

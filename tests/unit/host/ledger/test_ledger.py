@@ -13,6 +13,7 @@ from supervisor.core.jobs.job_status import JobState
 from supervisor.core.lifecycle.effects import RecordIncident, UpdateIncident
 from supervisor.core.memory.figures import MemoryFigures
 from supervisor.core.remediation.history import AttemptHistory
+from supervisor.core.remediation.size_peaks import SizePeaks
 from supervisor.host.ledger.ledger import Ledger, LedgerError, RunRow
 from supervisor.host.ledger.migrations import MIGRATIONS
 
@@ -101,6 +102,9 @@ def test_attempts_come_back_as_they_went_in(ledger: Ledger) -> None:
         remedy=RemedyKind.MICROBATCH,
         batch=512,
         peak_bytes=2**33,
+        peaks=(
+            SizePeaks(slice_size=8, usual_bytes=2**30, highest_bytes=2**31, steps=4),
+        ),
         jit=True,
     )
     ledger.put_attempt(run.id, known, now=3.0)
