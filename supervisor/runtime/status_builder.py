@@ -26,6 +26,7 @@ from supervisor.core.remediation.overrides import (
     described,
     from_json,
 )
+from supervisor.core.remediation.weakest_promise import Unpromised, weakest
 from supervisor.host.launch.launcher import read_shimmed, same_process
 from supervisor.host.ledger.job_book import JobBook, JobRow, WantedState
 from supervisor.host.ledger.ledger import Ledger, RunRow
@@ -53,7 +54,7 @@ class RunFacts:
     message: str
     incidents: Incidents = field(default_factory=Counter[tuple[Cause, RemedyKind]])
     batch: int | None = None
-    promise: str | None = None
+    unpromised: Unpromised | None = None
     snapshot_plan: SnapshotPlan | None = None
     treatment: Overrides = NOTHING
     tiers: SnapshotStats = NO_SNAPSHOTS
@@ -110,7 +111,8 @@ def job_status(
         attempt=facts.attempt,
         pid=pid,
         message=facts.message,
-        promise=facts.promise,
+        promise=None if facts.unpromised is None else facts.unpromised.because,
+        promise_fit=None if facts.unpromised is None else facts.unpromised.fit,
         snapshot_plan=facts.snapshot_plan,
         treatment=described(facts.treatment),
         tiers=tier_statuses(facts.tiers, now=now),
@@ -234,7 +236,7 @@ def stored_status(
         message=message,
         incidents=ledger.counts(run.job),
         batch=next((a.batch for a in reversed(attempts) if a.batch), None),
-        promise=telemetry.view.promise,
+        unpromised=weakest(one.unpromised for one in attempts),
         snapshot_plan=telemetry.view.snapshot_plan,
         treatment=NOTHING if run.treatment is None else from_json(run.treatment),
         tiers=telemetry.view.tiers,

@@ -30,9 +30,12 @@ class RecordKind:
     """``sentence``: why this script cannot be supervised as promised; training did
     not start."""
     PROMISE = "promise"
-    """``bits``: bool, ``sentence``: why bits are not promised (at the start of fit)."""
+    """``fit, bits``: bool, ``sentence``: why bits are not promised of that call of
+    fit (at its start)."""
     FIT_BEGAN = "fit_began"
-    """``fit, epochs, steps_per_epoch, batch``; null where unknown."""
+    """``fit, epochs, steps_per_epoch, batch``; null where unknown; ``model``: a digest
+    of what decides the memory of a step beside the batch. What PEAK and MICROBATCH
+    tell belongs to the call that began last."""
     RESTORED = "restored"
     """``snapshot`` (its directory name), ``tier, step, fit, epoch, seconds`` and
     ``quarantined``: [{``snapshot``, ``because``}]."""

@@ -9,7 +9,9 @@ after every callback, before anything of the next step.
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from supervisor.wire.oom_subject import OomSubject
 from trainers.backends.tensorflow import fit_compat as seams
+from trainers.process import allocation_subject
 
 _Base: Any = seams.trainer_module().TFEpochIterator
 
@@ -21,7 +23,11 @@ class SupervisedEpochIterator(_Base):
     """Keras' own, unless a supervised ``fit`` says that it is its training data."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+        try:
+            super().__init__(*args, **kwargs)
+        except Exception as error:
+            allocation_subject.watch.note(error, OomSubject.DATA)
+            raise
         self.begun = 0
         self._loop: Callable[[], Iterator[Any]] | None = None
         if _adopt:

@@ -36,12 +36,15 @@ class Report:
         self._told_slices: tuple[int, int | None] = (0, None)
         self._probe = AllocatorProbe(attempt, limit_bytes=memory_limit(attempt))
 
-    def fit_began(self, *, batch: int | None, **fields: Any) -> None:
-        """``fit`` knows its data: ``fit, epochs, steps_per_epoch``."""
+    def fit_began(
+        self, *, batch: int | None, model: str | None = None, **fields: Any
+    ) -> None:
+        """``fit`` knows its data: ``fit, epochs, steps_per_epoch``; ``model``: a digest
+        (``model_digest``)."""
         self._attempt.enter(Phase.COMPILING)
-        self._began_with = fields
+        self._began_with = {"model": model, **fields}
         self._attempt.set(effective_batch=batch, **fields)
-        self._attempt.say(RecordKind.FIT_BEGAN, batch=batch, **fields)
+        self._attempt.say(RecordKind.FIT_BEGAN, batch=batch, **self._began_with)
 
     def batch_known(self, batch: int) -> None:
         """The first batch is drawn, and ``fit_began`` did not know its size.
@@ -56,6 +59,7 @@ class Report:
         """Whether the result will be the same bit for bit after a restart."""
         self._attempt.say(
             RecordKind.PROMISE,
+            fit=self._began_with.get("fit"),
             bits=because is None,
             sentence=because or "exact to the bit",
         )

@@ -5,8 +5,10 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from supervisor.wire.oom_subject import OomSubject
 from supervisor.wire.page import Phase
 from trainers.backends.tensorflow import fit_compat as seams
+from trainers.backends.tensorflow import model_digest
 from trainers.data import data_fingerprint, shared_data, source_factory
 from trainers.fit import (
     epoch_iterator,
@@ -21,7 +23,7 @@ from trainers.fit.determinism import LOST_SEAM, REDUCED, SLICED, Determinism
 from trainers.fit.due import DueSnapshot, SinceSaved
 from trainers.fit.fit_report import Report
 from trainers.fit.step_counter import Steps, planned
-from trainers.process import signals
+from trainers.process import allocation_subject, signals
 from trainers.snapshots.durable_store import Snapshot
 from trainers.snapshots.run_progress import RunProgress
 
@@ -76,6 +78,7 @@ class FitRun:
             epochs=self.epochs,
             steps_per_epoch=iterator.num_batches,
             batch=self.source.batch,
+            model=model_digest.of(self.model, self.source.element_spec),
         )
         self.source.tell_batch = self.report.batch_known
         self.promise.tell(self.source.why_not_exact())
@@ -205,6 +208,7 @@ class FitRun:
         self.step_in_epoch += ran
         self.session.samples += self.steps.samples(self.source)
         self.attempt.steps_here = (self.attempt.steps_here or 0) + ran
+        allocation_subject.watch.forget()
         self.logs = logs
 
     def after_step(self, next_step: int) -> None:
@@ -230,6 +234,14 @@ class FitRun:
     def _look_into(self) -> None:
         """The first step is made, and all its functions are traced."""
         self.promise.look_into(self.model, sliced=self.microbatch is not None)
+
+    @property
+    def doing(self) -> OomSubject:
+        """What memory is asked for now, as far as the position tells."""
+        if self.source is None:
+            return OomSubject.DATA
+        validating = self.attempt.phase is Phase.VALIDATING
+        return OomSubject.EVALUATION if validating else OomSubject.STEP
 
     def publish_position(self) -> None:
         """Let the page say where training is."""

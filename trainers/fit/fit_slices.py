@@ -23,7 +23,7 @@ def prepare(run: Any) -> Any:
         return None
     # A model that is built by its first step has no weights yet to examine.
     try:
-        model_build.build(run.model, run.source.element_spec)
+        model_build.build_for_slices(run.model, run.source.element_spec)
     except model_build.UnbuildableError as error:
         run.attempt.notice(UNBUILT.format(error))
         return None

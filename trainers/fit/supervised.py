@@ -124,7 +124,7 @@ def train(
         run.finish()
         run.stopped()
     except BaseException as error:
-        crash_report.mark_in_fit(error)
+        crash_report.mark_in_fit(error, during=run.doing)
         run.stopped()
         session.tries += 1  # heard of only if the script catches it and tries again
         raise

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from supervisor.wire.directive import EXIT_REFUSED, Directive
 from supervisor.wire.event_file import RecordKind
-from trainers.process import import_hooks, isolation
+from trainers.process import allocation_subject, import_hooks, isolation
 from trainers.process.attempt_reporting import Attempt
 
 SUPPORTED = {"tensorflow": ("2.21",), "keras": ("3.15",)}
@@ -147,6 +147,7 @@ def _keras(attempt: Attempt, trainer: ModuleType) -> None:
     sentence = unsupported(versions)
     if sentence is not None:
         refuse(attempt, sentence)
+    allocation_subject.install()
     original = trainer.TensorFlowTrainer.fit
     tell_of_gpu = functools.cache(functools.partial(_tell_of_missing_gpu, attempt))
 

@@ -74,7 +74,12 @@ def _tell(item: JobStatus) -> None:
         changed = (f"{name} {value}" for name, value in item.treatment.items())
         click.echo(f"  in force by remedies: {', '.join(changed)}")
     if item.promise:
-        click.echo(f"  bit-identical resume is not promised: {item.promise}")
+        click.echo(f"  bit-identical resume is not promised{_of(item)}: {item.promise}")
+
+
+def _of(item: JobStatus) -> str:
+    """Which call of ``fit``, where it is not the first or only one."""
+    return f" (call {item.promise_fit + 1} of fit)" if item.promise_fit else ""
 
 
 @click.command()

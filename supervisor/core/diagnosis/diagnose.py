@@ -40,7 +40,9 @@ from supervisor.core.diagnosis.scoring import (
 from supervisor.core.diagnosis.signatures.signature import LIBRARY
 from supervisor.core.diagnosis.stack_traces import where
 from supervisor.core.memory.figures import MemoryFigures, OomKind, complete, verdict
+from supervisor.core.memory.fit_memory import step_bytes
 from supervisor.core.text.units import format_size
+from supervisor.wire.oom_subject import OomSubject
 
 _CPU_ROWS = frozenset({"bfc.out_of_memory.cpu", "tf.oom_when_allocating.cpu"})
 _OOM = frozenset({Cause.DEVICE_OOM, Cause.DEVICE_OOM_FRAGMENTATION, Cause.HOST_OOM})
@@ -201,7 +203,7 @@ def _settle(
     """Device or host, capacity or fragmentation: with the figures that decide it."""
     if best.cause not in _OOM:
         return best.cause, None
-    memory = _figures(best, evidence)
+    memory = _with_step(_figures(best, evidence), evidence)
     cause = best.cause
     if evidence.limited and best.reason.signature in _CPU_ROWS:
         cause = Cause.DEVICE_OOM
@@ -209,6 +211,21 @@ def _settle(
     if cause is Cause.DEVICE_OOM and kind is OomKind.FRAGMENTATION:
         cause = Cause.DEVICE_OOM_FRAGMENTATION
     return cause, memory
+
+
+def _with_step(
+    memory: MemoryFigures | None, evidence: Evidence
+) -> MemoryFigures | None:
+    """``memory`` with what a step needs, where one failed."""
+    in_step = evidence.subject in {None, OomSubject.STEP}
+    if memory is None or memory.requested_bytes is None or not in_step:
+        return memory
+    needed = step_bytes(
+        evidence.fits,
+        asked_bytes=memory.requested_bytes,
+        between_bytes=evidence.memory.between_steps_bytes,
+    )
+    return replace(memory, step_bytes=needed)
 
 
 def _figures(best: ScoredSignal, evidence: Evidence) -> MemoryFigures | None:

@@ -6,7 +6,9 @@ from supervisor.core.diagnosis.log_scanner import NO_FINDINGS, LogFindings
 from supervisor.core.diagnosis.systemd_result import UnitEnd
 from supervisor.core.gpu.assignment import GpuReading
 from supervisor.core.memory.figures import MemoryFigures
+from supervisor.core.memory.fit_memory import FitMemory
 from supervisor.core.memory.oom_analysis import NOTHING_FOUND, OomFindings
+from supervisor.wire.oom_subject import OomSubject
 from supervisor.wire.records import CrashReport, ExitRecord
 
 
@@ -72,6 +74,10 @@ class Evidence:
     nor was it given one."""
     own_pids: frozenset[int] = frozenset()
     """Every process of the attempt that was ever seen."""
+    subject: OomSubject | None = None
+    """What memory was asked for at the end, if it was memory; None: not known."""
+    fits: tuple[FitMemory, ...] = ()
+    """What the calls of ``fit`` of the run showed about memory; the newest is last."""
     snapshot_bytes: int | None = None
     """Size of the newest snapshot on disk."""
     log_only: bool = False

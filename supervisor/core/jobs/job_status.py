@@ -125,9 +125,11 @@ class JobStatus:
     """Restarts by the cause that made them necessary."""
     incidents: Mapping[Cause, int] = field(default_factory=dict[Cause, int])
     treatment: Mapping[str, object] = field(default_factory=dict[str, object])
-    """What remedies put in force (``core.treatment.described``); empty: nothing."""
+    """What remedies put in force (``core.remediation.overrides.described``); empty: nothing."""
     promise: str | None = None
     """Why bits are not promised for this run, if they are not."""
+    promise_fit: int | None = None
+    """For which call of ``fit``, from 0: the first of them; None: not known."""
     message: str = ""
     """What is going on, in a sentence."""
 

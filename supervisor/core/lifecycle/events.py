@@ -6,6 +6,7 @@ from supervisor.core.diagnosis.evidence import Evidence
 from supervisor.core.diagnosis.result import Diagnosis
 from supervisor.core.liveness.hang_detection import Look
 from supervisor.core.memory.forecast import MemoryLevel, Resource
+from supervisor.core.remediation.weakest_promise import Unpromised
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,10 @@ class SpawnFailed:
 class ProgressReported:
     """News from the attempt itself. None: no news of that."""
 
+    fit: int | None = None
+    """Number of the call of ``fit`` that begins, from 0."""
+    model: str | None = None
+    """What its model, optimizer and data look like, as a digest."""
     batch: int | None = None
     slices: int | None = None
     slice_size: int | None = None
@@ -55,6 +60,8 @@ class NoticeReceived:
     """The attempt has a sentence for the person who runs it."""
 
     sentence: str
+    unpromised: Unpromised | None = None
+    """It withdraws the promise of bits, for this call of ``fit``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,7 @@ from supervisor.core.lifecycle.events import Event, Exited
 from supervisor.core.lifecycle.memory_incident import planned
 from supervisor.core.lifecycle.run_state import OpenIncident, RunState, Step
 from supervisor.core.remediation.history import AttemptHistory
+from supervisor.core.remediation.observations import FOR_MEMORY
 from supervisor.core.remediation.overrides import Overrides
 from supervisor.core.remediation.policy import Verdict
 from supervisor.core.text.log_level import LogLevel
@@ -41,12 +42,14 @@ def exited(run: RunState, event: Event, now: float) -> Step:
         told,
         killed_because=run.killed_because,
         stop_requested=told.stop_requested or killed,
+        fits=run.history.fits,
     )
     if run.killed_because is not None and evidence.script_exit_code == 0:
         evidence = replace(evidence, finished=True)  # it hung behind its own end
     diagnosis = examined(diagnose(evidence), evidence, wanted=run.policy.terms.gpus)
     history = run.history.updated(
         cause=diagnosis.cause,
+        subject=evidence.subject if diagnosis.cause in FOR_MEMORY else None,
         last_step=event.last_step,
         snapshot_step=event.snapshot_step,
         rss_bytes=event.rss_bytes,

@@ -24,7 +24,9 @@ from supervisor.core.remediation.history import History
 from supervisor.core.remediation.observations import FOR_MEMORY
 from supervisor.core.remediation.overrides import Overrides, changes
 from supervisor.core.remediation.remedy_table import ladder_for
+from supervisor.core.remediation.subject_remedies import STOPS
 from supervisor.core.text.units import shortened
+from supervisor.wire.oom_subject import OomSubject
 
 OVERALL_FACTOR = 3
 """Fruitless restarts of any cause in a row: this many budgets, then stop. Two causes
@@ -40,11 +42,6 @@ progress it is tried once more; the same again is its own fault."""
 AT_ONCE = frozenset({Cause.USER_ERROR, Cause.VERSION_MISMATCH})
 """Before the first step these stop a run at once; one that has trained before gets its
 retry: what it failed at worked a while ago."""
-
-OUTSIDE_OF_STEPS = (
-    "it ran out of memory outside of training steps, where slices of the batch cannot "
-    "help"
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,8 +160,10 @@ def _apply(rung: RemedyStep, case: FailureContext) -> Change | None:
 def _nothing_left(case: FailureContext, ladder: EscalationPlan) -> str:
     """The end of the ladder, with the failure itself where the sentence needs it."""
     cause = case.diagnosis.cause
+    if cause in FOR_MEMORY and ladder.stop in STOPS.values():
+        return ladder.stop
     if cause in FOR_MEMORY and case.history.batch is None:
-        return OUTSIDE_OF_STEPS
+        return STOPS[OomSubject.OUTSIDE]
     if cause is Cause.DATA_ERROR and case.diagnosis.because:
         return f"{ladder.stop}: {shortened(case.diagnosis.because[0].text, 200)}"
     return ladder.stop

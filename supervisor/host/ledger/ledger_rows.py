@@ -10,9 +10,12 @@ from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.result import RemedyKind
 from supervisor.core.jobs.job_status import JobState
 from supervisor.core.liveness.progress_intervals import ProgressIntervals
+from supervisor.core.memory.fit_memory import FitMemory
+from supervisor.core.memory.size_peaks import SizePeaks
 from supervisor.core.remediation.history import AttemptHistory
 from supervisor.core.remediation.overrides import from_json
-from supervisor.core.remediation.size_peaks import SizePeaks
+from supervisor.core.remediation.weakest_promise import Unpromised
+from supervisor.wire.oom_subject import OomSubject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +53,7 @@ class IncidentRow:
     at: str
     """UTC, ISO 8601."""
     happened: str
-    """``core.effects.IncidentKind``: the attempt ended, or a snapshot was not saved."""
+    """``core.diagnosis.incident_kind.IncidentKind``: the attempt ended, or a snapshot was not saved."""
     cause: str
     because: list[dict[str, Any]]
     remedy: dict[str, Any]
@@ -118,8 +121,19 @@ def attempt_of(row: sqlite3.Row) -> AttemptHistory:
         )
         for one in stored.get("rhythms", ())
     )
-    stored["peaks"] = tuple(SizePeaks(**one) for one in stored.get("peaks", ()))
+    stored["peaks"] = _peaks_of(stored)
+    earlier = stored.get("earlier_fits", ())
+    stored["earlier_fits"] = tuple(
+        FitMemory(**{**one, "peaks": _peaks_of(one)}) for one in earlier
+    )
+    subject, unpromised = stored.get("subject"), stored.get("unpromised")
+    stored["subject"] = None if subject is None else OomSubject(subject)
+    stored["unpromised"] = None if unpromised is None else Unpromised(**unpromised)
     return AttemptHistory(**stored)
+
+
+def _peaks_of(stored: dict[str, Any]) -> tuple[SizePeaks, ...]:
+    return tuple(SizePeaks(**one) for one in stored.get("peaks", ()))
 
 
 def quarantined_of(row: sqlite3.Row) -> QuarantineRow:

@@ -14,6 +14,7 @@ from supervisor.core.lifecycle.events import (
     ProgressReported,
     SnapshotFailed,
 )
+from supervisor.core.remediation.weakest_promise import Unpromised
 from supervisor.wire.event_file import NO_ROOM, EventReader, Record, RecordKind
 from supervisor.wire.manifest import DURABLE, MEMORY
 from supervisor.wire.page import Page, PageReader
@@ -31,8 +32,6 @@ class AttemptView:
     """What the script passed to ``sys.exit``, or 0 at its end; None: not there yet."""
     drained: bool = False
     refused: str | None = None
-    promise: str | None = None
-    """Why bits are not promised."""
     snapshot_plan: SnapshotPlan | None = None
     non_finite: NonFinite | None = None
     tiers: SnapshotStats = NO_SNAPSHOTS
@@ -109,9 +108,6 @@ _FOLDS: Mapping[str, Callable[[Record], dict[str, Any]]] = {
     RecordKind.REFUSED: lambda r: {"refused": _text(r, "sentence")},
     RecordKind.NON_FINITE: lambda r: {"non_finite": _non_finite(r)},
     RecordKind.SNAPSHOT_PLAN: lambda r: {"snapshot_plan": _plan(r)},
-    RecordKind.PROMISE: lambda r: {
-        "promise": None if r.fields.get("bits") is not False else _text(r, "sentence")
-    },
 }
 """What a record of each kind changes in the view; the others change nothing."""
 
@@ -135,11 +131,12 @@ def learned(record: Record) -> ProgressReported | None:
         jit=jit if isinstance(jit, bool) else None,
         measured=_text(record, "planned").startswith("measured"),
         deviations=_sentences(record.fields.get("deviations")),
+        model=_text(record, "model") or None,
     )
 
 
 _LESSONS: Mapping[str, Mapping[str, str]] = {
-    RecordKind.FIT_BEGAN: {"batch": "batch"},
+    RecordKind.FIT_BEGAN: {"fit": "fit", "batch": "batch"},
     RecordKind.RESTORED: {"restored_step": "step"},
     RecordKind.FIRST_STEP: {"first_step": "step"},
     RecordKind.SNAPSHOT: {"snapshot_step": "step"},
@@ -167,11 +164,17 @@ def heard(record: Record) -> list[Event]:
         case RecordKind.NOTICE:
             return [NoticeReceived(_text(record, "sentence"))]
         case RecordKind.PROMISE if record.fields.get("bits") is False:
-            return [NoticeReceived(f"{UNPROMISED}: {_text(record, 'sentence')}")]
+            return [_withdrawn(record)]
         case RecordKind.SNAPSHOT_FAILED:
             return [_failed(record)]
         case _:
             return []
+
+
+def _withdrawn(record: Record) -> NoticeReceived:
+    because = _text(record, "sentence")
+    unpromised = Unpromised(fit=_integer(record, "fit"), because=because)
+    return NoticeReceived(f"{UNPROMISED}: {because}", unpromised)
 
 
 def _failed(record: Record) -> SnapshotFailed:

@@ -188,7 +188,6 @@ def _status(view: AttemptView, page: Any) -> Any:
         state=JobState.RUNNING,
         attempt=1,
         message="",
-        promise=view.promise,
         snapshot_plan=view.snapshot_plan,
     )
     return job_status(facts, page, pid=1, now=math.pi)

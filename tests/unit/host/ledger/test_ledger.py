@@ -12,8 +12,8 @@ from supervisor.core.diagnosis.result import Diagnosis, Reason, Remedy, RemedyKi
 from supervisor.core.jobs.job_status import JobState
 from supervisor.core.lifecycle.effects import RecordIncident, UpdateIncident
 from supervisor.core.memory.figures import MemoryFigures
+from supervisor.core.memory.size_peaks import SizePeaks
 from supervisor.core.remediation.history import AttemptHistory
-from supervisor.core.remediation.size_peaks import SizePeaks
 from supervisor.host.ledger.ledger import Ledger, LedgerError, RunRow
 from supervisor.host.ledger.migrations import MIGRATIONS
 
