@@ -20,10 +20,11 @@ from supervisor.core.jobs.snapshot_stats import (
     SnapshotStats,
     tier_statuses,
 )
+from supervisor.core.remediation.confirmation import in_force, pending
+from supervisor.core.remediation.history import History
 from supervisor.core.remediation.overrides import (
     NOTHING,
     Overrides,
-    described,
     from_json,
 )
 from supervisor.core.remediation.weakest_promise import Unpromised, weakest
@@ -57,6 +58,8 @@ class RunFacts:
     unpromised: Unpromised | None = None
     snapshot_plan: SnapshotPlan | None = None
     treatment: Overrides = NOTHING
+    history: History = field(default_factory=History)
+    """Of the attempts, whose newest confirms the treatment."""
     tiers: SnapshotStats = NO_SNAPSHOTS
     forecast_seconds: Mapping[str, float] = field(default_factory=dict[str, float])
 
@@ -114,12 +117,22 @@ def job_status(
         promise=None if facts.unpromised is None else facts.unpromised.because,
         promise_fit=None if facts.unpromised is None else facts.unpromised.fit,
         snapshot_plan=facts.snapshot_plan,
-        treatment=described(facts.treatment),
+        treatment=_in_force(facts, page),
+        asked=pending(facts.treatment, facts.history.last),
+        unmet=facts.history.unmet,
         tiers=tier_statuses(facts.tiers, now=now),
         incidents=by_cause(facts.incidents),
         restarts=by_cause(facts.incidents, restarts=True),
         **reached,
     )
+
+
+def _in_force(facts: RunFacts, page: Page | None) -> dict[str, object]:
+    """How many slices there are is found out while it trains, not as it was planned."""
+    found = in_force(facts.treatment, facts.history.last)
+    if "slices" in found and page is not None and page.slices:
+        found["slices"] = page.slices
+    return found
 
 
 _PHASES = {int(phase): phase.name.lower() for phase in Phase}
@@ -239,6 +252,7 @@ def stored_status(
         unpromised=weakest(one.unpromised for one in attempts),
         snapshot_plan=telemetry.view.snapshot_plan,
         treatment=NOTHING if run.treatment is None else from_json(run.treatment),
+        history=History(attempts=attempts),
         tiers=telemetry.view.tiers,
     )
     earlier = earlier_page(run_paths, number)

@@ -29,6 +29,7 @@ def status_of(
         incidents=incidents,
         batch=run.history.batch,
         treatment=run.treatment,
+        history=run.history,
         unpromised=run.history.unpromised,
         snapshot_plan=None if watch is None else watch.telemetry.view.snapshot_plan,
         tiers=NO_SNAPSHOTS if watch is None else watch.telemetry.view.tiers,

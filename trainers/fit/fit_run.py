@@ -23,7 +23,7 @@ from trainers.fit.determinism import LOST_SEAM, REDUCED, SLICED, Determinism
 from trainers.fit.due import DueSnapshot, SinceSaved
 from trainers.fit.fit_report import Report
 from trainers.fit.step_counter import Steps, planned
-from trainers.process import allocation_subject, signals
+from trainers.process import allocation_subject, applied_directive, signals
 from trainers.snapshots.durable_store import Snapshot
 from trainers.snapshots.run_progress import RunProgress
 
@@ -85,6 +85,7 @@ class FitRun:
         self.promise.tell(seams.why_device_not_exact())
         self.promise.tell(shared_data.why_not_exact(self.given))
         self.promise.tell(shared_data.validation_why_not_exact(self.validation_data))
+        self._tell_applied()
         self.microbatch = fit_slices.prepare(self)
         if self._slicing()[0] > 1:
             self.report.reduced = self.microbatch.mode == "reduce"
@@ -92,6 +93,17 @@ class FitRun:
         self.promise.give()
         self.report.measure(self._slicing, jit=bool(self.model.jit_compile))
         return lambda: epoch_iterator.epoch(iterator, self)
+
+    def _tell_applied(self) -> None:
+        """What of the directive is in force for this model."""
+        asked = self.attempt.directive
+        skip = None if asked.skip is None else list(asked.skip)
+        applied_directive.tell(self.attempt, "skip", asked=skip, found=skip)
+        if asked.precision is not None:
+            found = seams.precision(self.model, wanted=asked.precision)
+            applied_directive.tell(
+                self.attempt, "precision", asked=asked.precision, found=found
+            )
 
     def _check_snapshot(self) -> None:
         """A snapshot of another try of this call is none to go on from."""

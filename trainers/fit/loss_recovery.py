@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from trainers.process import applied_directive
 from trainers.process.attempt_reporting import Attempt
 
 _END = object()
@@ -31,8 +32,10 @@ def lower_rate(session: Any, model: Any) -> None:
     attempt.rate_lowered = True
     rate: Any = getattr(model.optimizer, "_learning_rate", None)
     if not hasattr(rate, "assign"):
+        applied_directive.tell(attempt, "rate_factor", asked=factor, found=1.0)
         attempt.notice("the learning rate follows a schedule: it was not lowered")
         return
     before = float(rate)
     rate.assign(before * factor)
+    applied_directive.tell(attempt, "rate_factor", asked=factor, found=factor)
     attempt.notice(f"the learning rate was lowered from {before:g} to {float(rate):g}")

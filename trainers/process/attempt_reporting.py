@@ -77,6 +77,8 @@ class Attempt:
         self.passed_over = 0
         """Steps that were left out on the way round a bad place."""
         self.rate_lowered = False
+        self.applied: dict[str, Any] = {}
+        """What it said is in force of the directive (``trainers.process.applied_directive``)."""
         self.wait_for_saver = _nothing
         """Waits until a snapshot in flight is on disk."""
         self.last_words: Callable[[BaseException], None] = _silent

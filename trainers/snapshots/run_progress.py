@@ -11,6 +11,7 @@ from supervisor.wire.directive import Directive
 from supervisor.wire.event_file import NO_ROOM, RecordKind
 from supervisor.wire.manifest import DURABLE, FORMAT, MEMORY, Manifest
 from supervisor.wire.seal import hash_of
+from trainers.process import applied_directive
 from trainers.process.attempt_reporting import Attempt
 from trainers.snapshots import durable_store, selection
 from trainers.snapshots.durable_store import Snapshot, Store
@@ -60,6 +61,10 @@ class RunProgress:
                 self.store,
                 memory=self.memory,
                 before_step=directive.restore_before_step,
+            )
+            before = directive.restore_before_step
+            applied_directive.tell(
+                attempt, "restore_before_step", asked=before, found=before
             )
         for damaged in self.plan.quarantined:
             attempt.notice(

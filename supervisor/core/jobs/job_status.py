@@ -125,7 +125,12 @@ class JobStatus:
     """Restarts by the cause that made them necessary."""
     incidents: Mapping[Cause, int] = field(default_factory=dict[Cause, int])
     treatment: Mapping[str, object] = field(default_factory=dict[str, object])
-    """What remedies put in force (``core.remediation.overrides.described``); empty: nothing."""
+    """What remedies put in force (``core.remediation.overrides.described``), confirmed
+    by the attempt; empty: nothing."""
+    asked: Mapping[str, object] = field(default_factory=dict[str, object])
+    """What they asked for that the attempt has not confirmed (yet)."""
+    unmet: Mapping[str, object] = field(default_factory=dict[str, object])
+    """What they asked for that did not come into force."""
     promise: str | None = None
     """Why bits are not promised for this run, if they are not."""
     promise_fit: int | None = None

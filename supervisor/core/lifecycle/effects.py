@@ -81,6 +81,8 @@ class UpdateIncident:
     slices: int | None = None
     """What measuring settled on, where the remedy could only begin with a guess."""
     deviations: tuple[str, ...] = ()
+    note: str | None = None
+    """Another deviation, beside those that are known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,6 +56,15 @@ class ProgressReported:
 
 
 @dataclass(frozen=True, slots=True)
+class Applied:
+    """Whether something that the attempt was asked for is in force there."""
+
+    name: str
+    """A field of the directive, or an environment variable (``in_force.NAMES``)."""
+    in_force: bool
+
+
+@dataclass(frozen=True, slots=True)
 class NoticeReceived:
     """The attempt has a sentence for the person who runs it."""
 
@@ -175,7 +184,7 @@ class GateUnknown:
 
 
 Event = (
-    Spawned | SpawnFailed | ProgressReported | NoticeReceived | SnapshotFailed | HealthSampled | Exited
+    Spawned | SpawnFailed | ProgressReported | Applied | NoticeReceived | SnapshotFailed | HealthSampled | Exited
     | DrainRequested | RestartDue | MemoryHigh | StacksTaken | Unkillable | DeadlineExpired
     | GateClear | GateHeld | GateUnknown | DriverStuck
 )  # fmt: skip

@@ -17,6 +17,7 @@ from supervisor.core.lifecycle.effects import (
 )
 from supervisor.core.lifecycle.events import Event, Exited
 from supervisor.core.lifecycle.memory_incident import planned
+from supervisor.core.lifecycle.progress_handling import judged
 from supervisor.core.lifecycle.run_state import OpenIncident, RunState, Step
 from supervisor.core.remediation.history import AttemptHistory
 from supervisor.core.remediation.observations import FOR_MEMORY
@@ -35,6 +36,12 @@ WORTHWHILE_STEPS = 10
 
 def exited(run: RunState, event: Event, now: float) -> Step:
     """The attempt is over."""
+    known, said = judged(run, stepped=False)
+    ended, effects = _exited(known, event, now)
+    return ended, (*said, *effects)
+
+
+def _exited(run: RunState, event: Event, now: float) -> Step:
     assert isinstance(event, Exited)  # noqa: S101  # by the table
     told = event.evidence
     killed = run.state is JobState.KILLING and run.drain_by is not None

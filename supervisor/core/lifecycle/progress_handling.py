@@ -5,8 +5,14 @@ from dataclasses import replace
 
 from supervisor.core.diagnosis.result import RemedyKind
 from supervisor.core.lifecycle.driver_incident import stuck
-from supervisor.core.lifecycle.effects import RecordIncident, Say, UpdateIncident
+from supervisor.core.lifecycle.effects import (
+    Effect,
+    RecordIncident,
+    Say,
+    UpdateIncident,
+)
 from supervisor.core.lifecycle.events import (
+    Applied,
     DriverStuck,
     Event,
     MemoryHigh,
@@ -19,9 +25,11 @@ from supervisor.core.lifecycle.run_state import RunState, Step
 from supervisor.core.lifecycle.snapshot_incident import incident_of
 from supervisor.core.memory.fit_memory import another_call, remembered
 from supervisor.core.memory.size_peaks import SizePeaks, noted
+from supervisor.core.remediation.confirmation import NAMES, sentence, unmet, without
 from supervisor.core.remediation.history import AttemptHistory
 from supervisor.core.remediation.overrides import Overrides
 from supervisor.core.remediation.weakest_promise import weakest
+from supervisor.core.text.log_level import LogLevel
 
 
 def learned(run: RunState, event: Event, now: float) -> Step:
@@ -32,7 +40,13 @@ def learned(run: RunState, event: Event, now: float) -> Step:
         known.setdefault("restored_step", run.history.last.restored_step or 0)
     treatment = settled(run.treatment, event)
     newer = replace(run, history=run.history.updated(**known), treatment=treatment)
+    if event.slices is not None:
+        newer = _confirmed(newer, "slice_size", in_force=True)
+    said: tuple[Effect, ...] = ()
+    if event.first_step is not None:
+        newer, said = judged(newer, stepped=True)
     followed, effects = _follow_incident(newer, event, now)
+    effects = (*effects, *said)
     sliced = [a for a in run.history.attempts if a.remedy is RemedyKind.MICROBATCH]
     if sliced and event.measured:
         update = UpdateIncident(attempt=sliced[-1].number, slices=event.slices)
@@ -124,6 +138,47 @@ def _follow_incident(run: RunState, event: ProgressReported, now: float) -> Step
         deviations=event.deviations,
     )
     return replace(run, open_incident=None if done else incident), (update,)
+
+
+def applied(run: RunState, event: Event, _now: float) -> Step:
+    """What a remedy asked for is in force, or is not."""
+    assert isinstance(event, Applied)  # noqa: S101  # by the table
+    if event.name not in NAMES:
+        return run, ()  # the file may hold anything
+    return _confirmed(run, event.name, in_force=event.in_force), ()
+
+
+def _confirmed(run: RunState, name: str, *, in_force: bool) -> RunState:
+    last = run.history.last
+    if last is None or last.applied is None:
+        return run
+    said = {**last.applied, name: in_force}
+    return replace(run, history=run.history.updated(applied=said))
+
+
+def judged(run: RunState, *, stepped: bool) -> Step:
+    """Without what turned out not to be in force, and said so: once for each attempt.
+
+    ``stepped``: its first step is made, so what is not confirmed will not be.
+    """
+    last = run.history.last
+    found = {} if last is None else unmet(run.treatment, last, stepped=stepped)
+    new = (
+        {} if last is None else {n: v for n, v in found.items() if n not in last.unmet}
+    )
+    if last is None or not new:
+        return run, ()
+    history = run.history.updated(
+        unmet={**last.unmet, **new},
+        treatment=last.treatment and without(last.treatment, new),
+    )
+    text = f"attempt {run.attempt}: {sentence(new)}"
+    effects: tuple[Effect, ...] = (Say(text, LogLevel.WARNING),)
+    if run.open_incident is not None:
+        about = run.open_incident.attempt
+        effects = (*effects, UpdateIncident(attempt=about, note=text))
+    left = without(run.treatment, new)
+    return replace(run, history=history, treatment=left), effects
 
 
 def told(run: RunState, event: Event, _now: float) -> Step:

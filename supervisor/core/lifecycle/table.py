@@ -19,6 +19,7 @@ from supervisor.core.jobs.job_status import JobState
 from supervisor.core.lifecycle import stopping as end
 from supervisor.core.lifecycle.effects import CheckGate, End, Launch, Say
 from supervisor.core.lifecycle.events import (
+    Applied,
     DeadlineExpired,
     DrainRequested,
     DriverStuck,
@@ -45,6 +46,7 @@ from supervisor.core.lifecycle.exit_handling import (
     exited,
 )
 from supervisor.core.lifecycle.progress_handling import (
+    applied,
     driver_stuck,
     learned,
     memory_high,
@@ -111,7 +113,7 @@ def _launch(run: RunState, event: Event, _now: float) -> Step:
         run,
         state=JobState.LAUNCHING,
         attempt=number,
-        history=run.history.begun(number).updated(treatment=stored),
+        history=run.history.begun(number).updated(treatment=stored, applied={}),
         treatment=treatment,
         quarantined=kept,
         liveness=run.liveness.fresh(run.history.rhythms, hangs=_hangs(run)),
@@ -181,6 +183,7 @@ def _rows() -> tuple[Transition, ...]:
         (s.LAUNCHING, SpawnFailed, unstarted, _spawn_failed, "could not start"),
         (s.LAUNCHING, DrainRequested, (s.LAUNCHING,), end.note_drain, "asked to end: noted"),
         (s.RUNNING, ProgressReported, (s.RUNNING,), learned, "news"),
+        (s.RUNNING, Applied, (s.RUNNING,), applied, "in force or not"),
         (s.RUNNING, NoticeReceived, (s.RUNNING,), told, "a sentence"),
         (s.RUNNING, SnapshotFailed, (s.RUNNING,), unsaved, "not saved"),
         (s.RUNNING, HealthSampled, look_at, end.looked, "it hangs, or grew too large"),
@@ -190,6 +193,7 @@ def _rows() -> tuple[Transition, ...]:
         (s.RUNNING, DrainRequested, (s.DRAINING, s.KILLING), end.drain, "asked to end"),
         (s.RUNNING, Exited, over, exited, ended),
         (s.DRAINING, ProgressReported, (s.DRAINING,), learned, "news"),
+        (s.DRAINING, Applied, (s.DRAINING,), applied, "in force or not"),
         (s.DRAINING, NoticeReceived, (s.DRAINING,), told, "a sentence"),
         (s.DRAINING, SnapshotFailed, (s.DRAINING,), unsaved, "not saved"),
         (s.DRAINING, DrainRequested, (s.DRAINING, s.KILLING), end.drain_again, "asked again"),

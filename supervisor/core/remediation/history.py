@@ -5,7 +5,7 @@ newest progress only what still decides something is kept (``History.thinned``).
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from supervisor.core.causes import Cause
@@ -38,6 +38,11 @@ class AttemptHistory:
     """Which rung of the cause's ladder that was."""
     treatment: Overrides | None = None
     """What was in force in it; None: nothing that a remedy had asked for."""
+    applied: Mapping[str, bool] | None = None
+    """What it said of all that remedies asked for (``core.in_force.NAMES``): whether it
+    is in force. None: nothing was asked, or nobody heard of it yet."""
+    unmet: Mapping[str, object] = field(default_factory=dict[str, object])
+    """What was asked for and did not come into force in it (``treatment.described``)."""
     restored_step: int | None = None
     """The step it went on from; None: it never got that far."""
     last_step: int | None = None
@@ -130,6 +135,16 @@ class History:
         """The effective batch, as the newest attempt that knew it had it."""
         known = [a.batch for a in self.attempts if a.batch is not None]
         return known[-1] if known else None
+
+    @property
+    def unmet(self) -> dict[str, object]:
+        """What was asked for and did not come into force, in any attempt that counts:
+        whoever starts a run again may have changed what stood in the way."""
+        return {
+            name: value
+            for attempt in self._counted()
+            for name, value in attempt.unmet.items()
+        }
 
     @property
     def failures(self) -> int:

@@ -13,6 +13,7 @@ from supervisor.core.diagnosis.evidence import Evidence
 from supervisor.core.diagnosis.result import Diagnosis, Remedy, RemedyKind
 from supervisor.core.remediation.backoff import BackOff
 from supervisor.core.remediation.conditions import culprits
+from supervisor.core.remediation.confirmation import in_vain, sentence
 from supervisor.core.remediation.escalation import (
     Change,
     EscalationPlan,
@@ -95,6 +96,8 @@ class Policy:
         chosen = None if stop else _choose(case, ladder)
         if chosen is None:
             because = stop or _nothing_left(case, ladder)
+            if case.history.unmet and case.evidence.refused is None:
+                because = f"{because} ({sentence(case.history.unmet)})"
             remedy = Remedy(kind=RemedyKind.STOP, because=because)
             return Verdict(remedy=remedy, treatment=treatment, quarantine=bad)
         rung, change = chosen
@@ -154,7 +157,11 @@ def _choose(
 def _apply(rung: RemedyStep, case: FailureContext) -> Change | None:
     if rung.needs and not rung.needs & case.terms.allowed:
         return None
-    return rung.change(case) if rung.holds(case) else None
+    change = rung.change(case) if rung.holds(case) else None
+    known = case.history.unmet
+    if change is not None and in_vain(case.treatment, change.treatment, known=known):
+        return None
+    return change
 
 
 def _nothing_left(case: FailureContext, ladder: EscalationPlan) -> str:

@@ -9,6 +9,7 @@ from supervisor.core.jobs.job_status import SnapshotPlan
 from supervisor.core.jobs.snapshot_stats import NO_SNAPSHOTS, SnapshotStats, Taken
 from supervisor.core.jobs.snapshot_stats import fold as fold_tiers
 from supervisor.core.lifecycle.events import (
+    Applied,
     Event,
     NoticeReceived,
     ProgressReported,
@@ -161,6 +162,11 @@ def heard(record: Record) -> list[Event]:
     if lesson is not None:
         return [lesson]
     match record.kind:
+        case RecordKind.APPLIED:
+            asked, found = (record.fields.get(name) for name in ("asked", "found"))
+            return [
+                Applied(_text(record, "name"), asked is not None and asked == found)
+            ]
         case RecordKind.NOTICE:
             return [NoticeReceived(_text(record, "sentence"))]
         case RecordKind.PROMISE if record.fields.get("bits") is False:

@@ -200,6 +200,18 @@ def _inside(model: Any) -> Iterator[Any]:
             yield vars(layer).get("optimizer")
 
 
+def precision(model: Any, *, wanted: str) -> str:
+    """``wanted`` where any layer computes by that dtype policy, else one that does."""
+    found = {
+        str(layer.dtype_policy.name)
+        for layer in model._flatten_layers()
+        if not isinstance(layer, keras.layers.InputLayer)
+        # What only holds other layers computes nothing by its own policy.
+        and next(iter(layer._flatten_layers(include_self=False)), None) is None
+    }
+    return wanted if wanted in found else min(found, default=wanted)
+
+
 @functools.cache
 def _sort_of(layer: type) -> tuple[bool, bool]:
     """Whether such layers are the script's own, and whether they are models."""
