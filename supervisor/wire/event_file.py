@@ -27,8 +27,8 @@ class RecordKind:
     LAUNCHED = "launched"
     """``versions``: of Python, TensorFlow, Keras (those loaded)."""
     REFUSED = "refused"
-    """``sentence``: why this script cannot be supervised as promised; training did
-    not start."""
+    """``reason`` (``reasons.RefusalReason``), ``sentence``: why this script cannot be
+    supervised as promised; training did not start."""
     PROMISE = "promise"
     """``fit, bits``: bool, ``sentence``: why bits are not promised of that call of
     fit (at its start)."""
@@ -47,7 +47,8 @@ class RecordKind:
     how many they were; not there where only the highest is known."""
     MICROBATCH = "microbatch"
     """``batch, slices, size, mode`` (``exact``, ``two_pass``, ``reduce``),
-    ``deviations``: [sentences], ``planned``: how the size was found."""
+    ``deviations``: [sentences], ``source`` (``reasons.SizeSource``) and ``planned``, a
+    sentence: how the size was found."""
     EPOCH_ENDED = "epoch_ended"
     """``epoch``, ``step``, ``logs``: {name: number}."""
     SNAPSHOT = "snapshot"

@@ -7,6 +7,7 @@ from typing import Any
 
 from typing_extensions import override
 
+from supervisor.wire.reasons import RefusalReason
 from trainers.backends.tensorflow import fit_compat as seams
 from trainers.backends.tensorflow import tracing
 from trainers.data import (
@@ -253,7 +254,9 @@ def give_back(session: RunProgress, state: LoopState, kept: LoopSnapshot) -> Non
         told = fit_state.restore(state, [kept], end.manifest.state, end.tensors)
     except fit_state.StateMismatchError as error:
         framework_setup.refuse(
-            session.attempt, f"the state is not that of the snapshot: {error}"
+            session.attempt,
+            RefusalReason.STATE_CHANGED,
+            f"the state is not that of the snapshot: {error}",
         )
         raise
     for sentence in told:

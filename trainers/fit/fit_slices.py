@@ -45,5 +45,5 @@ def prepare(run: Any) -> Any:
             wide_products=directive.precision is None,
         )
     except module.MicrobatchRefusedError as error:
-        framework_setup.refuse(run.attempt, str(error))
+        framework_setup.refuse(run.attempt, error.reason, str(error))
         raise

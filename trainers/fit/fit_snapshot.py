@@ -8,6 +8,7 @@ import time
 from typing import Any
 
 from supervisor.wire.page import Phase
+from supervisor.wire.reasons import RefusalReason
 from trainers.backends.tensorflow import fit_compat as seams
 from trainers.process import framework_setup
 from trainers.snapshots.durable_store import Snapshot
@@ -91,6 +92,8 @@ def _give_back_state(run: Any, taken: Snapshot) -> list[str]:
         return fit_state.restore(run.model, callbacks, state, tensors)
     except fit_state.StateMismatchError as error:
         framework_setup.refuse(
-            run.attempt, f"the model is not that of the snapshot: {error}"
+            run.attempt,
+            RefusalReason.MODEL_CHANGED,
+            f"the model is not that of the snapshot: {error}",
         )
         raise

@@ -6,8 +6,9 @@ from typing import Any
 
 import keras
 
-from supervisor.wire.event_file import RecordKind
+from supervisor.wire.event_file import NO_ROOM, RecordKind
 from supervisor.wire.page import Phase
+from supervisor.wire.reasons import RefusalReason
 from trainers.backends.tensorflow import fit_compat as seams
 from trainers.data import pipelines, py_dataset_state, shared_data
 from trainers.fit import epoch_iterator, loss_guard
@@ -60,14 +61,24 @@ def session_of(attempt: Attempt) -> RunProgress:
         wrong = seams.self_test()
         if wrong:
             framework_setup.refuse(
-                attempt, "Keras is not as expected inside: " + "; ".join(wrong)
+                attempt,
+                RefusalReason.INTERNALS,
+                "Keras is not as expected inside: " + "; ".join(wrong),
             )
         try:
             attempt.session = RunProgress(attempt)
         except (OSError, durable_store.DirectoryTakenError) as error:
-            framework_setup.refuse(attempt, f"the snapshots cannot be used: {error}")
+            why = _why_unusable(error)
+            framework_setup.refuse(
+                attempt, why, f"the snapshots cannot be used: {error}"
+            )
         epoch_iterator.install()
     return attempt.session
+
+
+def _why_unusable(error: Exception) -> RefusalReason:
+    full = isinstance(error, OSError) and error.errno in NO_ROOM
+    return RefusalReason.NO_ROOM if full else RefusalReason.SNAPSHOTS_UNUSABLE
 
 
 def fit(
@@ -204,7 +215,9 @@ def give_back(
         told = fit_state.restore(model, callbacks, end.manifest.state, end.tensors)
     except fit_state.StateMismatchError as error:
         framework_setup.refuse(
-            attempt, f"the model is not that of the snapshot: {error}"
+            attempt,
+            RefusalReason.MODEL_CHANGED,
+            f"the model is not that of the snapshot: {error}",
         )
         raise
     for sentence in told:

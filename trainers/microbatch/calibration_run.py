@@ -9,6 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from supervisor.wire.reasons import SizeSource
 from supervisor.wire.room import ENOUGH_STEPS
 from supervisor.wire.slices import balanced
 from trainers.backends.tensorflow.allocator import peak_readings
@@ -51,14 +52,15 @@ class CalibrationRun:
         ceiling: int | None,
         limit_bytes: int,
         steps_a_call: int,
-        on_trial: Callable[[int, str], None],
+        on_trial: Callable[[int, SizeSource, str], None],
         on_peak: Callable[..., None],
         figures: Callable[[], Figures | None] = lambda: None,
     ) -> None:
         """``size`` and ``seen``: as in ``train_step.SlicedStep``;
         ``steps_a_call``: Keras' ``steps_per_execution``. ``on_trial``
-        hears of a new size and why, before it is used; ``on_peak`` of a size, its
-        peak in bytes, their median (``usual_bytes``) and of how many ``steps``. ``figures``: what the allocator's map says."""
+        hears of a new size, its source and why, before it is used; ``on_peak`` of a
+        size, its peak in bytes, their median (``usual_bytes``) and of how many
+        ``steps``. ``figures``: what the allocator's map says."""
         self._size = size
         self._seen = seen
         self._batch = batch
@@ -133,10 +135,10 @@ class CalibrationRun:
             final = settled(sizes, limit_bytes=self._limit_bytes)
             final = balanced(batch=self._batch, size=final)
             peak_readings.reset_peak()
-            self._use(final, f"measured at {len(sizes)} sizes")
+            self._use(final, SizeSource.MEASURED, f"measured at {len(sizes)} sizes")
         else:
             self.daring = is_daring(need, trial, limit_bytes=self._limit_bytes)
-            self._use(trial, "being measured")
+            self._use(trial, SizeSource.TRIAL, "being measured")
 
     def _enough(self, need: Need, before: Need | None, trial: int | None) -> int:
         """How many steps have to be seen for ``trial`` to be what follows."""
@@ -151,6 +153,6 @@ class CalibrationRun:
         )
         return STEPS_IN_DOUBT if doubtful else STEPS
 
-    def _use(self, size: int, why: str) -> None:
-        self._on_trial(size, why)
+    def _use(self, size: int, source: SizeSource, why: str) -> None:
+        self._on_trial(size, source, why)
         self._size.assign(size)

@@ -12,6 +12,7 @@ import keras
 import tensorflow as tf
 
 from supervisor.wire.event_file import RecordKind
+from supervisor.wire.reasons import RefusalReason, SizeSource
 from supervisor.wire.slices import balanced, count
 from trainers.backends.tensorflow import compat, slicing
 from trainers.backends.tensorflow.allocator import native_ops, peak_readings
@@ -33,6 +34,10 @@ Report = Callable[..., None]
 
 class MicrobatchRefusedError(Exception):
     """The batch cannot be sliced, or not as the spec demands; the message says why."""
+
+    def __init__(self, reason: RefusalReason, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 @dataclass(kw_only=True)
@@ -124,6 +129,7 @@ def prepare(
         batch=total,
         way=way,
         size=_first_size(total, slice_size, slice_ceiling, climbs=climbs),
+        source=_first_source(slice_size, climbs=climbs),
         ceiling=slice_ceiling,
         limit_bytes=limit,
         climbs=climbs,
@@ -135,7 +141,7 @@ def _refuse_deviations(way: Strategy) -> None:
     if way.deviations:
         reasons = "; ".join(way.deviations)
         message = f"Slices would change the result, which the spec forbids: {reasons}."
-        raise MicrobatchRefusedError(message)
+        raise MicrobatchRefusedError(RefusalReason.INEXACT, message)
 
 
 def _too_large(
@@ -150,9 +156,10 @@ def _too_large(
     )
     allow = "; microbatch.reduce in the spec lets the supervisor do so"
     return MicrobatchRefusedError(
+        RefusalReason.MEMORY,
         f"a batch of {failed} samples does not fit into memory and is not sliced, as"
         f" {why}; {way} (which changes what is computed: you may want another"
-        f" learning rate){allow if compat.own_train_step(model) else ''}"
+        f" learning rate){allow if compat.own_train_step(model) else ''}",
     )
 
 
@@ -164,6 +171,12 @@ def _first_size(
     if wanted is None:
         wanted = (batch if ceiling is None else min(ceiling, batch)) // 2
     return balanced(batch=batch, size=wanted)
+
+
+def _first_source(wanted: int | None, *, climbs: bool) -> SizeSource:
+    if climbs:
+        return SizeSource.TRIAL
+    return SizeSource.HALVED if wanted is None else SizeSource.ASKED
 
 
 _KEPT = "_trainwarden_sliced"
@@ -180,6 +193,8 @@ class _Installation:
     batch: int
     way: Strategy
     size: int
+    source: SizeSource
+    """Of ``size``."""
     ceiling: int | None
     limit_bytes: int | None
     climbs: bool
@@ -206,7 +221,8 @@ class _Installation:
             del model.train_step, model.make_train_function
             model.train_function = before
 
-        self._on_size(self.size, "being measured" if self.climbs else "as planned")
+        said = "being measured" if self.climbs else "as planned"
+        self._on_size(self.size, self.source, said)
         return Prepared(
             batch=self.batch,
             mode=self.way.mode,
@@ -261,7 +277,7 @@ class _Installation:
         """With XLA a plan without the map would be luck."""
         return native_ops.figures(needed=bool(self.model.jit_compile))
 
-    def _on_size(self, size: int, planned: str) -> None:
+    def _on_size(self, size: int, source: SizeSource, planned: str) -> None:
         self.report(
             RecordKind.MICROBATCH,
             batch=self.batch,
@@ -269,6 +285,7 @@ class _Installation:
             size=size,
             mode=self.way.mode,
             deviations=list(self.way.deviations),
+            source=source,
             planned=planned,
         )
 

@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 from supervisor.wire.directive import EXIT_REFUSED, Directive
 from supervisor.wire.event_file import RecordKind
+from supervisor.wire.reasons import RefusalReason
 from trainers.process import (
     allocation_subject,
     applied_directive,
@@ -42,9 +43,9 @@ NAMED_GPU = re.compile(r"\s*(\d|GPU-|MIG-)")
 none is not seen (CUDA C++ Programming Guide, environment variables)."""
 
 
-def refuse(attempt: Attempt, sentence: str) -> NoReturn:
+def refuse(attempt: Attempt, reason: RefusalReason, sentence: str) -> NoReturn:
     """End before training starts, with the reason. Raises SystemExit(78)."""
-    attempt.say(RecordKind.REFUSED, sentence=sentence)
+    attempt.say(RecordKind.REFUSED, reason=reason, sentence=sentence)
     sys.stderr.write(f"trainwarden: {sentence}\n")
     raise SystemExit(EXIT_REFUSED)
 
@@ -183,7 +184,7 @@ def _keras(attempt: Attempt, trainer: ModuleType) -> None:
     attempt.say(RecordKind.LAUNCHED, versions=versions)
     sentence = unsupported(versions)
     if sentence is not None:
-        refuse(attempt, sentence)
+        refuse(attempt, RefusalReason.VERSIONS, sentence)
     allocation_subject.install()
     original = trainer.TensorFlowTrainer.fit
     tell_of_gpu = functools.cache(functools.partial(_tell_of_missing_gpu, attempt))

@@ -47,11 +47,11 @@ def _exited(run: RunState, event: Event, now: float) -> Step:
     killed = run.state is JobState.KILLING and run.drain_by is not None
     evidence = replace(
         told,
-        killed_because=run.killed_because,
+        killed=run.killed,
         stop_requested=told.stop_requested or killed,
         fits=run.history.fits,
     )
-    if run.killed_because is not None and evidence.script_exit_code == 0:
+    if run.killed is not None and evidence.script_exit_code == 0:
         evidence = replace(evidence, finished=True)  # it hung behind its own end
     diagnosis = examined(diagnose(evidence), evidence, wanted=run.policy.terms.gpus)
     history = run.history.updated(
@@ -69,7 +69,8 @@ def _exited(run: RunState, event: Event, now: float) -> Step:
         deadline=None,
         waiting_since=now,
         gate_holds=0,
-        killed_because=None,
+        killed=None,
+        killing=None,
         stacks_awaited=False,
         forgone=False,
         resuming=None,

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from supervisor.core.diagnosis.evidence import Killed
 from supervisor.core.diagnosis.incident_kind import IncidentKind
 from supervisor.core.diagnosis.result import Diagnosis
 from supervisor.core.jobs.job_status import JobState
@@ -12,6 +13,7 @@ from supervisor.core.liveness.hang_detection import Liveness
 from supervisor.core.remediation.history import History
 from supervisor.core.remediation.overrides import NOTHING, Overrides
 from supervisor.core.remediation.policy import Policy
+from supervisor.wire.reasons import KillReason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +47,10 @@ class RunState:
     """Why the attempt is drained only to start again; None: it is not."""
     averts: Diagnosis | None = None
     """... and what that averts, where it is worth an incident."""
-    killed_because: str | None = None
+    killed: Killed | None = None
     """Why the attempt is being killed, where that was our own judgement."""
+    killing: KillReason | None = None
+    """What SIGKILL was last sent for; None: it was not sent to this attempt."""
     stacks_awaited: bool = False
     waiting_since: float | None = None
     """Monotonic seconds since when the next attempt could have started."""

@@ -116,7 +116,7 @@ class Policy:
     ) -> str | None:
         cause, history = case.diagnosis.cause, case.history
         if case.evidence.refused is not None:
-            return case.evidence.refused
+            return case.evidence.refused.sentence
         if cause in AT_ONCE and not case.evidence.steps_done and not history.trained:
             return "training failed before its first step; a restart cannot help"
         budget = min(self.without_progress, FEW_RETRIES.get(cause, 1_000_000))

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from supervisor.core.diagnosis.evidence import NonFinite
+from supervisor.core.diagnosis.evidence import NonFinite, Refusal
 from supervisor.core.jobs.job_status import SnapshotPlan
 from supervisor.core.jobs.snapshot_stats import NO_SNAPSHOTS, SnapshotStats, Taken
 from supervisor.core.jobs.snapshot_stats import fold as fold_tiers
@@ -17,9 +17,11 @@ from supervisor.core.lifecycle.events import (
 )
 from supervisor.core.remediation.weakest_promise import Unpromised
 from supervisor.wire.event_file import NO_ROOM, EventReader, Record, RecordKind
+from supervisor.wire.legacy_reasons import refusal_reason, size_source
 from supervisor.wire.manifest import DURABLE, MEMORY
 from supervisor.wire.page import Page, PageReader
 from supervisor.wire.paths import AttemptPaths
+from supervisor.wire.reasons import SizeSource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +34,7 @@ class AttemptView:
     exit_code: int | None = None
     """What the script passed to ``sys.exit``, or 0 at its end; None: not there yet."""
     drained: bool = False
-    refused: str | None = None
+    refused: Refusal | None = None
     snapshot_plan: SnapshotPlan | None = None
     non_finite: NonFinite | None = None
     tiers: SnapshotStats = NO_SNAPSHOTS
@@ -57,6 +59,12 @@ def _plan(record: Record) -> SnapshotPlan:
         memory_seconds=_seconds(record, "memory_seconds"),
         durable_seconds=_seconds(record, "durable_seconds"),
         because=_text(record, "because"),
+    )
+
+
+def _refusal(record: Record) -> Refusal:
+    return Refusal(
+        reason=refusal_reason(record.fields), sentence=_text(record, "sentence")
     )
 
 
@@ -106,7 +114,7 @@ _FOLDS: Mapping[str, Callable[[Record], dict[str, Any]]] = {
     RecordKind.FIRST_STEP: lambda r: {"first_step": _integer(r, "step")},
     RecordKind.FINISHED: lambda r: {"exit_code": _integer(r, "exit_code")},
     RecordKind.DRAINED: lambda _: {"drained": True},
-    RecordKind.REFUSED: lambda r: {"refused": _text(r, "sentence")},
+    RecordKind.REFUSED: lambda r: {"refused": _refusal(r)},
     RecordKind.NON_FINITE: lambda r: {"non_finite": _non_finite(r)},
     RecordKind.SNAPSHOT_PLAN: lambda r: {"snapshot_plan": _plan(r)},
 }
@@ -130,7 +138,7 @@ def learned(record: Record) -> ProgressReported | None:
     return ProgressReported(
         **known,
         jit=jit if isinstance(jit, bool) else None,
-        measured=_text(record, "planned").startswith("measured"),
+        measured=size_source(record.fields) is SizeSource.MEASURED,
         deviations=_sentences(record.fields.get("deviations")),
         model=_text(record, "model") or None,
     )

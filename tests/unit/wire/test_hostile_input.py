@@ -144,7 +144,7 @@ def line_of(kind: object, ns: object, fields: dict[str, Any]) -> bytes:
 FIELDS = st.sampled_from(
     ["step", "tier", "batch", "slices", "size", "because", "jit", "sentence", "bits",
      "planned", "deviations", "bytes", "exit_code", "memory_seconds", "durable_seconds",
-     "seconds", "stall_seconds", "snapshots"]
+     "seconds", "stall_seconds", "snapshots", "reason", "source"]
 )  # fmt: skip
 LINES = st.one_of(
     st.binary(max_size=400),

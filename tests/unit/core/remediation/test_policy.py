@@ -14,6 +14,7 @@ from supervisor.core.remediation.backoff import BackOff
 from supervisor.core.remediation.history import AttemptHistory, History
 from supervisor.core.remediation.overrides import NOTHING
 from supervisor.core.remediation.policy import Policy, Verdict
+from tests.support.evidence import refusal
 
 POLICY = Policy(
     run_id="r",
@@ -35,7 +36,10 @@ def decide(
     """What the policy says after an attempt that ended for ``cause``."""
     diagnosis = Diagnosis(cause=cause, because=(Reason("x", "x"),))
     evidence = Evidence(
-        exit=None, steps_done=steps_done, refused=refused, limited=limited
+        exit=None,
+        steps_done=steps_done,
+        refused=None if refused is None else refusal(refused),
+        limited=limited,
     )
     return POLICY.decide(diagnosis, evidence, history, NOTHING)
 
