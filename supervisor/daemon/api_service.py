@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from supervisor.core.jobs.authorization import AccessRules, Caller, Permission
-from supervisor.core.jobs.spec import Spec, build_spec
+from supervisor.core.jobs.spec import Spec
 from supervisor.core.lifecycle.events import DrainRequested
 from supervisor.daemon.managed_job import (
     ForbiddenError,
@@ -60,17 +60,17 @@ class ApiService:
         self,
         caller: Caller,
         tables: dict[str, Any],
+        spec: Spec,
         *,
         owner: str | None = None,
         choice: StartOptions = StartOptions(),
         source: str | None = None,
     ) -> ManagedJob:
-        """A new job, or an old one with a new spec.
+        """A new job, or an old one with a new spec: as it was written, and as it is meant.
 
         Raises:
             BoxError, SpecError, LedgerError: nothing was changed.
         """
-        spec = build_spec(tables)
         name, owner = job_name(spec), owner or caller.name
         self._allow(caller, Permission.OWN, owner=owner)
         known = self.box.entries.get(name)

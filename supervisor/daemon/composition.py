@@ -13,11 +13,11 @@ from supervisor.daemon.launcher_factory import (
     LauncherFactory,
     MultiUserFactory,
     house_of,
-    user_name,
 )
 from supervisor.daemon.run_starter import RunStarter
 from supervisor.daemon.scheduler import Scheduler
 from supervisor.host.control.control_server import ControlServer, Mailbox
+from supervisor.host.control.peer_credentials import user_name
 from supervisor.host.exporter.machine_monitor import MachineMonitor
 from supervisor.host.launch import systemctl
 from supervisor.host.ledger.ballast import Ballast

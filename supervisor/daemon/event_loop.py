@@ -8,7 +8,7 @@ import os
 import select
 import signal
 import time
-from collections.abc import Collection, Generator
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,7 +23,9 @@ from supervisor.host.control.control_server import Mailbox
 from supervisor.host.exporter.machine_monitor import MachineMonitor
 from supervisor.host.service.journal import Journal
 from supervisor.host.service.sd_notify import SdNotifier
+from supervisor.runtime.signal_source import received
 
+HEEDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 IDLE_SECONDS = 1.0
 """How long a run that asks for nothing is left alone."""
 SHOW_SECONDS = 1.0
@@ -57,7 +59,7 @@ class Daemon:
     def run(self) -> None:
         """Until SIGTERM or SIGINT; then training is left alone."""
         self.reload()
-        with self._signals() as wakeup:
+        with received(HEEDED, self.asked.add) as wakeup:
             self.turn()  # whoever is told that we are ready finds the runs and metrics
             self.notifier.send(READY="1")
             while not self.asked & {signal.SIGTERM, signal.SIGINT}:
@@ -111,26 +113,6 @@ class Daemon:
         for sentence in self.observer.news():
             self.journal.say(sentence, level=LogLevel.WARNING)
         self.notifier.send(WATCHDOG="1", STATUS=status_line(statuses, self.box))
-
-    @contextlib.contextmanager
-    def _signals(self) -> Generator[int]:
-        """SIGTERM, SIGINT and SIGHUP into ``asked``; yields what to wait on."""
-        reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-
-        def received(number: int, _frame: object) -> None:
-            self.asked.add(signal.Signals(number))
-
-        before = {number: signal.signal(number, received) for number in numbers}
-        wakeup_before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-        try:
-            yield reader
-        finally:
-            signal.set_wakeup_fd(wakeup_before)
-            for number, handler in before.items():
-                signal.signal(number, handler)
-            os.close(reader)
-            os.close(writer)
 
 
 def status_line(statuses: list[JobStatus], box: Scheduler) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
+from supervisor.core.backoff import doubled
 from supervisor.core.jobs.job_status import JobState, JobStatus
 from supervisor.core.jobs.resume_decision import StartRefusedError
 from supervisor.core.jobs.scheduling import assign, takes_another_turn
@@ -321,9 +322,9 @@ class Scheduler:
         if entry.because != because:
             self.starter.say(entry.name, because, level=LogLevel.WARNING)
         entry.because = because
-        wait = min(2.0**entry.tries, RETRY_SECONDS_MOST)
+        wait = doubled(1.0, times=entry.tries, most_seconds=RETRY_SECONDS_MOST)
         entry.retry_at = self.starter.clock.now() + wait
-        entry.tries = min(entry.tries + 1, 10)
+        entry.tries += 1
 
 
 def _has_to_do(supervisor: Supervisor, ready: Collection[int]) -> bool:

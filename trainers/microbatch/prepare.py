@@ -335,7 +335,9 @@ class _Installation:
             peak_readings.reset_peak()
             self._made.size.assign(smaller)
             self._on_size(
-                smaller, f"measured: slices of {size} came too near the limit"
+                smaller,
+                SizeSource.MEASURED,
+                f"measured: slices of {size} came too near the limit",
             )
 
 

@@ -8,10 +8,10 @@ that the ledger keeps, so a supervisor that starts anew decides as the one befor
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from supervisor.core.backoff import BackOff
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.evidence import Evidence
 from supervisor.core.diagnosis.result import Diagnosis, Remedy, RemedyKind
-from supervisor.core.remediation.backoff import BackOff
 from supervisor.core.remediation.conditions import culprits
 from supervisor.core.remediation.confirmation import in_vain, sentence
 from supervisor.core.remediation.escalation import (

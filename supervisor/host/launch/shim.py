@@ -288,8 +288,9 @@ def counted(path: str) -> int | None:
 
 
 def boot_id() -> str:
-    """This boot of the machine, or of the container: the kernel's id, and when PID 1
-    began (0 where that is hidden). ``launcher.boot_id`` is the same."""
+    """What tells this boot of the machine, or of the container, from every other: the
+    kernel's id, which a container has from its host, and when PID 1 began (0 where that
+    is hidden)."""
     with open("/proc/sys/kernel/random/boot_id") as file:
         boot = file.read().strip()
     try:

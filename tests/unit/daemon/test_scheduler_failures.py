@@ -15,13 +15,13 @@ from supervisor.core.gpu.assignment import GpuReading
 from supervisor.core.jobs.authorization import Caller
 from supervisor.core.jobs.config import build_config
 from supervisor.core.jobs.job_status import JobState
-from supervisor.core.jobs.spec import Spec
+from supervisor.core.jobs.spec import Spec, build_spec
 from supervisor.core.memory.forecast import MemoryTrends
 from supervisor.daemon.api_service import StartOptions
 from supervisor.daemon.composition import composed
 from supervisor.daemon.event_loop import Daemon
-from supervisor.daemon.launcher_factory import user_name
 from supervisor.daemon.managed_job import ManagedJob, SchedulerError
+from supervisor.host.control.peer_credentials import user_name
 from supervisor.host.exporter.machine_monitor import MachineMonitor
 from supervisor.host.launch.launcher import LaunchError
 from supervisor.host.ledger.ledger import LedgerError
@@ -142,8 +142,8 @@ def me() -> Caller:
 
 def submit(daemon: Daemon, name: str = "job", **tables: Any) -> ManagedJob:
     """A new job."""
-    spec = {"script": "/nowhere/train.py", "name": name, **tables}
-    return daemon.desk.submit(me(), spec)
+    tables = {"script": "/nowhere/train.py", "name": name, **tables}
+    return daemon.desk.submit(me(), tables, build_spec(tables))
 
 
 def test_launches_that_are_refused_for_a_while(tmp_path: Path) -> None:
@@ -338,11 +338,9 @@ def test_a_beginning_that_cannot_be_written_down(
             raise LedgerError(message)
 
         monkeypatch.setattr(daemon.box.book, "begun", refuse)
-        entry = daemon.desk.submit(
-            me(),
-            {"script": "/x/train.py", "name": "job"},
-            choice=StartOptions(fresh=True),
-        )
+        tables = {"script": "/x/train.py", "name": "job"}
+        fresh = StartOptions(fresh=True)
+        entry = daemon.desk.submit(me(), tables, build_spec(tables), choice=fresh)
         life.until(daemon, lambda: entry.tries > 3)
         assert life.launchers[0].given == []
         monkeypatch.setattr(daemon.box.book, "begun", begun)

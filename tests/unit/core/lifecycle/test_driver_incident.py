@@ -1,5 +1,6 @@
 """A GPU driver that hangs while training goes on."""
 
+from supervisor.core.backoff import BackOff
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.incident_kind import IncidentKind
 from supervisor.core.diagnosis.result import RemedyKind
@@ -8,7 +9,6 @@ from supervisor.core.jobs.job_status import JobState
 from supervisor.core.lifecycle.effects import RecordIncident
 from supervisor.core.lifecycle.events import DriverStuck
 from supervisor.core.lifecycle.table import RunState, step
-from supervisor.core.remediation.backoff import BackOff
 from supervisor.core.remediation.policy import Policy
 
 POLICY = Policy(

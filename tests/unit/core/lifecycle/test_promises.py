@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from supervisor.core.backoff import BackOff
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.evidence import Evidence, NonFinite
 from supervisor.core.diagnosis.result import RemedyKind
@@ -28,7 +29,6 @@ from supervisor.core.lifecycle.events import (
 )
 from supervisor.core.lifecycle.table import TABLE, RunState, step
 from supervisor.core.liveness.hang_detection import Look
-from supervisor.core.remediation.backoff import BackOff
 from supervisor.core.remediation.escalation import Allow, RemedyPermissions
 from supervisor.core.remediation.policy import Policy
 from supervisor.wire.records import CrashReport, ExitRecord

@@ -4,6 +4,7 @@ from dataclasses import asdict, replace
 
 import pytest
 
+from supervisor.core.backoff import BackOff
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.explain import explain_incident, summarise_incident
 from supervisor.core.diagnosis.incident_kind import IncidentKind
@@ -21,7 +22,6 @@ from supervisor.core.lifecycle.events import (
 )
 from supervisor.core.lifecycle.snapshot_incident import incident_of
 from supervisor.core.lifecycle.table import RunState, step
-from supervisor.core.remediation.backoff import BackOff
 from supervisor.core.remediation.policy import Policy
 
 FULL = SnapshotFailed(

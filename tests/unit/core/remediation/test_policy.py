@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from supervisor.core.backoff import BackOff
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.evidence import Evidence
 from supervisor.core.diagnosis.result import Diagnosis, Reason, RemedyKind
-from supervisor.core.remediation.backoff import BackOff
 from supervisor.core.remediation.history import AttemptHistory, History
 from supervisor.core.remediation.overrides import NOTHING
 from supervisor.core.remediation.policy import Policy, Verdict
