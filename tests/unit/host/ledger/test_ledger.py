@@ -133,7 +133,12 @@ def test_an_incident_is_recorded_once_and_completed_later(ledger: Ledger) -> Non
     assert found.at == "1970-01-01T00:00:00+00:00"
     assert found.cause == "device_oom"
     assert found.because == [
-        {"text": "ResourceExhaustedError", "signature": "tf.oom", "line": 7}
+        {
+            "text": "ResourceExhaustedError",
+            "signature": "tf.oom",
+            "line": 7,
+            "code": None,
+        }
     ]
     assert found.remedy == {
         "kind": "microbatch",
