@@ -34,7 +34,7 @@ class LauncherFactory(Protocol):
         ...
 
     def quarters(self, user: str) -> UserRuntime:
-        """Those of ``user``. Raises BoxError: there are none, and why."""
+        """Those of ``user``. Raises SchedulerError: there are none, and why."""
         ...
 
 

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.result import RemedyKind
+from supervisor.core.jobs.job_phase import never_begun, queued
 from supervisor.core.jobs.job_status import (
     AllocatorStatus,
     JobState,
@@ -213,15 +214,8 @@ def stored_statuses(
 
 def _not_begun(row: JobRow) -> JobStatus:
     if row.wanted is WantedState.RUN:
-        state, message = JobState.QUEUED, NO_DAEMON
-    else:
-        state, message = JobState.DRAINED, never_begun(row.name)
-    return JobStatus(job=row.name, state=state, attempt=0, message=message)
-
-
-def never_begun(job: str) -> str:
-    """What to say of a job that was stopped before it ran."""
-    return f"stopped; trainwarden start {job} begins or resumes it"
+        return queued(row.name, NO_DAEMON)
+    return never_begun(row.name)
 
 
 def stored_status(

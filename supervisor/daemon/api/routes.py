@@ -96,7 +96,7 @@ def job_json(entry: ManagedJob) -> dict[str, Any]:
         **status_json(entry.status()),
         "owner": entry.row.owner,
         "priority": entry.spec.priority,
-        "gpus": list(entry.gpus),
+        "gpus": list(entry.life.gpus),
         "wanted": entry.row.wanted.value,
         "source": entry.row.source,
     }
@@ -114,7 +114,7 @@ def _status(desk: ApiService, asked: Asked) -> Response:
                 "gpu": gpu,
                 "in_service": gpu not in box.out_of_service,
                 "job": next(
-                    (e.name for e in box.entries.values() if gpu in e.gpus), None
+                    (e.name for e in box.entries.values() if gpu in e.life.gpus), None
                 ),
             }
             for gpu in box.gpus()
