@@ -3,8 +3,8 @@
 The map; imports run downwards only, and contracts in ``pyproject.toml`` check that::
 
     cli          the commands
-    daemon       many jobs of many users: scheduler, control API, one event loop
-    runtime      one run of a job: the loop, the attempt that it follows, the launch gate
+    daemon       many jobs of many users: scheduler, control API
+    runtime      the event loop; one run: the attempt that it follows, the launch gate
     host         what touches the machine: processes, launchers, GPUs, ledger, exporter
     core         values and pure functions: what happened, what it means, what to do
     wire         formats that outlive a process, shared with ``trainers``; no dependencies

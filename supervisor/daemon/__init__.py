@@ -10,5 +10,5 @@
 ``routes``   what comes over the control socket, as calls of the box: a table of routes
 ``bodies``     what may be sent with a request
 ``openapi``     a route, and the OpenAPI document of many, with the ``json_schema`` of answers
-``event_loop``       waits, and lets every run advance
+``daemon``       its turns, its signals, and what it tells systemd
 """

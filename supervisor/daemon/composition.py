@@ -8,7 +8,7 @@ from pathlib import Path
 from supervisor.core.jobs.authorization import AccessRules, Caller
 from supervisor.core.jobs.config import Config
 from supervisor.daemon.api_service import ApiService
-from supervisor.daemon.event_loop import Daemon
+from supervisor.daemon.daemon import Daemon
 from supervisor.daemon.launcher_factory import (
     LauncherFactory,
     MultiUserFactory,

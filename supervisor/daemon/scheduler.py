@@ -9,12 +9,12 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from supervisor.core.jobs.job_events import (
+    Announce,
     Decline,
     EndRun,
     JobEffect,
     JobEvent,
     NoteStarted,
-    Report,
     RunAdopted,
     RunEnded,
     RunStarted,
@@ -190,7 +190,7 @@ class Scheduler:
         match effect:
             case EndRun(by=by, at_once=at_once):
                 self._end_run(entry, DrainRequested(by, at_once=at_once))
-            case Report(text=text, level=level):
+            case Announce(text=text, level=level):
                 self.starter.say(entry.name, text, level=level)
             case NoteStarted() | Decline():
                 return  # done before

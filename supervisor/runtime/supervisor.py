@@ -5,11 +5,11 @@ never waits, so that one process can drive many runs; ``supervise`` is the foreg
 loop over a single one.
 """
 
-import os
-import select
+import signal
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.incident_kind import IncidentKind
@@ -32,6 +32,7 @@ from supervisor.core.lifecycle.effects import (
 )
 from supervisor.core.lifecycle.events import (
     DeadlineExpired,
+    DrainRequested,
     Event,
     Exited,
     GateHeld,
@@ -56,9 +57,9 @@ from supervisor.runtime.directive_builder import (
     make_directive,
     memory_of,
 )
+from supervisor.runtime.event_loop import loop, wakeups
 from supervisor.runtime.launch_gate import gate
 from supervisor.runtime.run_recorder import RunRecorder
-from supervisor.runtime.signal_source import wakeups
 from supervisor.runtime.status_facts import status_of
 from supervisor.wire.changed import Changed
 from supervisor.wire.directive import Directive
@@ -116,20 +117,35 @@ class Supervisor:
     def supervise(self) -> int:
         """Run until the end, in the foreground; the exit code of the command."""
         self.begin()
-        with wakeups(self.post) as wakeup:
-            while self.exit_code is None:
-                descriptors = [wakeup, *self.descriptors()]
-                ready, _, _ = select.select(descriptors, [], [], self.wait_seconds())
-                if wakeup in ready:
-                    os.read(wakeup, 4096)
-                self.advance()
+        with wakeups(self._drains_by_signal()) as wakeup:
+            loop(self, wakeup)
+        assert self.exit_code is not None  # noqa: S101  # it is done
         self.finish()
         return self.exit_code
+
+    def _drains_by_signal(self) -> dict[signal.Signals, Callable[[], None]]:
+        """SIGHUP stays ignored where it is (``nohup``); else a closed terminal drains."""
+        names = {signal.SIGTERM: "SIGTERM", signal.SIGINT: "Ctrl-C"}
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+            names[signal.SIGHUP] = "the terminal was closed"
+        return {
+            number: partial(self.post, DrainRequested(name))
+            for number, name in names.items()
+        }
 
     def begin(self) -> None:
         """Before the first ``advance``: what earlier attempts left."""
         self._incidents = self.ledger.counts(self.row.job)
         self._following.begin(self.run)
+
+    @property
+    def done(self) -> bool:
+        """Whether the run has ended."""
+        return self.exit_code is not None
+
+    def turn(self, _ready: Collection[int]) -> None:
+        """A turn of the loop."""
+        self.advance()
 
     def post(self, event: Event) -> None:
         """Something happened outside, such as a signal: taken in by ``advance``."""

@@ -16,7 +16,7 @@ from supervisor.core.jobs.job_status import JobState
 from supervisor.core.jobs.spec import build_spec
 from supervisor.daemon.api_service import StartOptions
 from supervisor.daemon.composition import composed
-from supervisor.daemon.event_loop import IDLE_SECONDS, Daemon
+from supervisor.daemon.daemon import IDLE_SECONDS, Daemon
 from supervisor.host.control.peer_credentials import user_name
 from supervisor.host.service.clock import Clock
 from supervisor.wire.directive import Directive

@@ -122,7 +122,7 @@ class NoteStarted:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class Announce:
     """Tell the journal."""
 
     text: str
@@ -136,5 +136,5 @@ class Decline:
     because: str
 
 
-JobEffect = EndRun | NoteStarted | Report | Decline
+JobEffect = EndRun | NoteStarted | Announce | Decline
 """Any of them."""

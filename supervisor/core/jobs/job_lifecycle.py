@@ -13,13 +13,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from supervisor.core.jobs.job_events import (
+    Announce,
     Decline,
     EndRun,
     ForgetRequested,
     JobEffect,
     JobEvent,
     NoteStarted,
-    Report,
     RestartRequested,
     RunAdopted,
     RunEnded,
@@ -181,17 +181,17 @@ def _once(
     job: JobLifecycle, because: str, text: str, level: LogLevel
 ) -> tuple[JobEffect, ...]:
     """What is tried again and again is told when it changes."""
-    return () if job.because == because else (Report(text, level),)
+    return () if job.because == because else (Announce(text, level),)
 
 
 def _end(job: JobLifecycle, event: JobEvent, _now: float) -> JobStep:
     assert isinstance(event, RunEnded)  # noqa: S101  # by the table
     ended = replace(job, gpus=(), ended=event.status)
     if event.another_turn and job.phase is JobPhase.RUNNING:
-        told = Report("takes its turn again, for another GPU")
+        told = Announce("takes its turn again, for another GPU")
         return replace(ended, phase=JobPhase.QUEUED), (told,)
     if event.status.state is JobState.DRAINED:
-        return at_rest(ended), (Report(f"trainwarden start {job.job} resumes it"),)
+        return at_rest(ended), (Announce(f"trainwarden start {job.job} resumes it"),)
     return at_rest(ended), ()
 
 

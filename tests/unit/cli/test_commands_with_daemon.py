@@ -22,7 +22,7 @@ from supervisor.core.lifecycle.effects import Quarantine
 from supervisor.core.remediation.history import AttemptHistory
 from supervisor.daemon.api.routes import answer
 from supervisor.daemon.composition import composed
-from supervisor.daemon.event_loop import Daemon
+from supervisor.daemon.daemon import Daemon
 from supervisor.host.control.control_server import Request, Response
 from supervisor.host.control.peer_credentials import user_name
 from supervisor.host.ledger.job_book import JobBook, WantedState

@@ -20,7 +20,7 @@ from supervisor.core.jobs.spec import Spec, build_spec
 from supervisor.core.memory.forecast import MemoryTrends
 from supervisor.daemon.api_service import StartOptions
 from supervisor.daemon.composition import composed
-from supervisor.daemon.event_loop import Daemon
+from supervisor.daemon.daemon import Daemon
 from supervisor.daemon.managed_job import ManagedJob, SchedulerError
 from supervisor.host.control.peer_credentials import user_name
 from supervisor.host.exporter.machine_monitor import MachineMonitor

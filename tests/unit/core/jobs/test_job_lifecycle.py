@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from supervisor.core.jobs.job_events import (
+    Announce,
     Decline,
     EndRun,
     ForgetRequested,
     JobEffect,
     JobEvent,
     NoteStarted,
-    Report,
     RestartRequested,
     RunAdopted,
     RunEnded,
@@ -128,7 +128,7 @@ def test_a_drained_job_says_how_it_goes_on() -> None:
     assert (stopping.phase, effects) == (P.STOPPING, (EndRun("me", at_once=True),))
     over, effects = happen(stopping, RunEnded(ended(JobState.DRAINED)))
     assert over.phase is P.STOPPED
-    assert effects == (Report("trainwarden start job resumes it"),)
+    assert effects == (Announce("trainwarden start job resumes it"),)
     assert happen(running, RunEnded(ended(JobState.GAVE_UP)))[1] == ()
 
 
@@ -138,7 +138,7 @@ def test_a_job_that_lost_a_gpu_takes_its_turn_again() -> None:
     gave_up = RunEnded(ended(JobState.GAVE_UP), another_turn=True)
     again, effects = happen(running, gave_up)
     assert (again.phase, again.gpus) == (P.QUEUED, ())
-    assert effects == (Report("takes its turn again, for another GPU"),)
+    assert effects == (Announce("takes its turn again, for another GPU"),)
     assert happen(running, StopRequested("me"), gave_up)[0].phase is P.STOPPED
 
 
@@ -195,7 +195,7 @@ def test_what_cannot_start_now_is_tried_again_ever_later() -> None:
         said += effects
         assert job.retry_at == 100.0 + min(2.0 ** (tries - 1), RETRY_SECONDS_MOST)
     sentence = "cannot start, tried again and again: full"
-    assert said == (Report(sentence, LogLevel.WARNING),)
+    assert said == (Announce(sentence, LogLevel.WARNING),)
     assert job.idle_status().message == sentence
     assert happen(job, StartRequested())[0].retry_at == 0.0
     assert happen(job, RunStarted(()))[0].tries == 0
@@ -205,7 +205,7 @@ def test_what_a_person_has_to_mend_waits_for_one() -> None:
     """The sentence stands in its status, beside how its last run ended."""
     denied, effects = happen(NEW, StartDenied("the script changed"))
     assert denied.phase is P.STOPPED
-    assert effects == (Report("cannot start: the script changed", LogLevel.ERROR),)
+    assert effects == (Announce("cannot start: the script changed", LogLevel.ERROR),)
     shown = replace(never_begun("job"), message="the script changed")
     assert denied.idle_status() == shown
     again = (StartRequested(), StartDenied("the script changed"))
@@ -220,7 +220,7 @@ def test_a_run_that_cannot_be_looked_after_goes_on() -> None:
     """It is said when it changes."""
     job, effects = happen(NEW, RunStarted(()), RunTroubled("full"), RunTroubled("full"))
     assert job.phase is P.RUNNING
-    said = Report("cannot be looked after: full", LogLevel.WARNING)
+    said = Announce("cannot be looked after: full", LogLevel.WARNING)
     assert effects == (NoteStarted(), said)
 
 
@@ -249,7 +249,7 @@ def test_an_orphan_keeps_its_gpus_and_what_is_wanted_of_it() -> None:
     denied, effects = happen(left, StartDenied("no"), StartPostponed("no"))
     assert (denied.phase, denied.gpus) == (P.ORPHANED, ("GPU-1",))
     sentence = "cannot be looked after, tried again and again: no"
-    assert effects == (Report(sentence, LogLevel.WARNING),)
+    assert effects == (Announce(sentence, LogLevel.WARNING),)
     assert denied.idle_status().state is JobState.INTERRUPTED
     adopted, effects = happen(denied, RunAdopted(trains=True))
     assert (adopted.phase, adopted.gpus, effects) == (P.RUNNING, ("GPU-1",), ())
