@@ -36,8 +36,10 @@ from supervisor.core.lifecycle.events import (
     Event,
     Exited,
     GateHeld,
+    RestartDue,
     SpawnFailed,
 )
+from supervisor.core.lifecycle.run_state import RunPhase
 from supervisor.core.lifecycle.table import RunState, step
 from supervisor.core.remediation.overrides import Awaited, Overrides
 from supervisor.core.text.log_level import LogLevel, Notifier
@@ -210,12 +212,12 @@ class Supervisor:
     def resume_after(self, because: str) -> None:
         """The attempt is drained only to start again, as an earlier supervisor wanted:
         to be said before that attempt is taken over."""
-        self.run = replace(self.run, resuming=because)
+        self.run = replace(self.run, restart=RestartDue(because))
 
     def take_over(self, attempt: LaunchedAttempt) -> None:
         """Begin with an attempt that an earlier supervisor started and that still runs."""
         self._following.start(attempt, taken_over=True)
-        launching = replace(self.run, state=JobState.LAUNCHING, deadline=None)
+        launching = replace(self.run, phase=RunPhase.LAUNCHING, deadline=None)
         self.run = replace(launching, message=f"attempt {self.run.attempt}")
 
     def adopt(self, exited: Exited) -> None:
@@ -233,7 +235,7 @@ class Supervisor:
             self.run = replace(before, history=history)
             self.recorder.attempt(history.attempts[-1])
         else:
-            self.run = replace(before, state=JobState.RUNNING, deadline=None)
+            self.run = replace(before, phase=RunPhase.RUNNING, deadline=None)
             self._following.adopt(exited, self.devices)
 
     def status(self) -> JobStatus:

@@ -10,15 +10,16 @@ from supervisor.core.causes import Cause
 
 
 class JobState(enum.StrEnum):
-    """Where a job is; the transition table moves between these (``core.lifecycle.table``)."""
+    """Where a job is, as people and metrics are told, and as the ledger keeps it; what the
+    transition table moves between is finer (``core.lifecycle.run_state.RunPhase``)."""
 
     LAUNCHING = "launching"
     """An attempt is being started."""
     RUNNING = "running"
     DRAINING = "draining"
-    """Asked to save its state and end."""
+    """Asked to save its state and end, or to save it and start again."""
     KILLING = "killing"
-    """Did not end when asked: SIGKILL was sent."""
+    """It hangs or did not end when asked: ended by SIGKILL, after a look at its stacks."""
     WAITING = "waiting"
     """Between two attempts: back-off, or the gate."""
     FINISHED = "finished"

@@ -32,6 +32,7 @@ from supervisor.core.lifecycle.events import (
     StacksTaken,
     Unkillable,
 )
+from supervisor.core.lifecycle.run_state import RunPhase
 from supervisor.core.liveness.hang_detection import Deadlines, Liveness
 from supervisor.core.remediation.overrides import Overrides
 from supervisor.wire.reasons import KillReason
@@ -118,7 +119,7 @@ def test_the_second_hang_in_vain_is_waited_for_twice_as_long() -> None:
     for snapshot in (8, 8, 8, 20):
         run = running(run)
         waits.append(run.liveness.patience)
-        run = replace(run, state=JobState.KILLING, killed=HANGS)
+        run = replace(run, phase=RunPhase.KILLING, killed=HANGS)
         over = replace(ended(signal=9), snapshot_step=snapshot, last_step=snapshot + 1)
         run, _ = happen(run, over)
     assert waits == [1.0, 1.0, 2.0, 4.0]
@@ -166,6 +167,35 @@ def test_a_person_who_asks_during_a_planned_restart_gets_the_end() -> None:
     assert again.state is JobState.KILLING
     run, effects = happen(run, ended(code=75, drained=True))
     assert (run.state, effects[-1]) == (JobState.DRAINED, End(75))
+
+
+def test_a_planned_restart_that_an_earlier_supervisor_began_is_not_the_end() -> None:
+    """The attempt was asked to drain already; where a person asks too, it is the end."""
+    run = replace(running(), restart=RestartDue("an earlier one"))
+    over = ended(code=75, drained=True)
+    assert happen(run, over)[0].phase is RunPhase.WAITING
+    assert happen(run, DrainRequested("stop"), over)[0].phase is RunPhase.DRAINED
+    at_once = DrainRequested("stop", at_once=True)
+    assert happen(run, at_once, over)[0].phase is RunPhase.DRAINED
+
+
+def test_who_asks_while_a_planned_restart_is_killed_gets_the_end() -> None:
+    """It had its state saved in the last moment: no attempt follows all the same."""
+    run, _ = happen(running(), RestartDue("memory grows"), DeadlineExpired())
+    assert run.phase is RunPhase.KILLING
+    over = ended(code=75, drained=True)
+    assert happen(run, over)[0].phase is RunPhase.WAITING
+    assert happen(run, DrainRequested("stop"), over)[0].phase is RunPhase.DRAINED
+
+
+def test_what_people_are_shown_of_a_phase() -> None:
+    """The ledger, metrics and scripts know the names that they always knew."""
+    restarting, _ = happen(running(), RestartDue("memory grows"))
+    dumping, _ = hung()
+    shown = {RunPhase.RESTARTING: "draining", RunPhase.DUMPING_STACKS: "killing"}
+    assert (restarting.phase, dumping.phase) == tuple(shown)
+    for phase in RunPhase:
+        assert phase.shown == shown.get(phase, phase.value)
 
 
 @pytest.mark.parametrize(

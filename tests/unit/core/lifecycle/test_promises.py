@@ -106,11 +106,11 @@ class World:
         """One event; everything that must hold afterwards is checked."""
         before, self.now = self.run, self.now + after
         self.run, effects = step(before, event, now=self.now)
-        row = TABLE.get((before.state, type(event)))
+        row = TABLE.get((before.phase, type(event)))
         if row is None:
             assert (self.run, effects) == (before, ())
             return []
-        assert self.run.state in row.targets
+        assert self.run.phase in row.targets
         assert before.quarantined <= self.run.quarantined
         if isinstance(event, Exited | SpawnFailed):
             self.alive = 0

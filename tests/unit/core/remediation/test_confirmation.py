@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from supervisor.core.causes import Cause
-from supervisor.core.jobs.job_status import JobState
 from supervisor.core.lifecycle.effects import Effect, Say, UpdateIncident
 from supervisor.core.lifecycle.events import (
     Applied,
@@ -15,7 +14,7 @@ from supervisor.core.lifecycle.events import (
     ProgressReported,
     Spawned,
 )
-from supervisor.core.lifecycle.run_state import OpenIncident
+from supervisor.core.lifecycle.run_state import OpenIncident, RunPhase
 from supervisor.core.lifecycle.table import RunState
 from supervisor.core.remediation.confirmation import NAMES, in_force, pending
 from supervisor.core.remediation.escalation import Allow
@@ -137,7 +136,7 @@ def test_what_is_denied_before_the_first_step_does_not_wait_for_it() -> None:
     assert warnings(effects) == [
         f"attempt 2: precision {MIXED}: asked for, and not in force"
     ]
-    assert run.state is JobState.WAITING
+    assert run.phase is RunPhase.WAITING
     assert run.treatment == Overrides(growth=True)
     assert told(run) == ({}, {"memory growth": "on"})
 
@@ -176,7 +175,7 @@ def test_names_that_nobody_asks_for_are_not_kept() -> None:
 
 def test_a_run_that_knows_of_no_attempt_survives_such_words() -> None:
     """And one that has had none has nothing in force."""
-    lost = replace(fresh(), state=JobState.RUNNING)
+    lost = replace(fresh(), phase=RunPhase.RUNNING)
     assert happen(lost, *confirmed("precision"))[0] == lost
     assert pending(Overrides(growth=True), None) == {"memory growth": "on"}
 
