@@ -11,7 +11,8 @@ The map; imports run downwards only, and contracts in ``pyproject.toml`` check t
     trainers     the training process: Keras and TensorFlow live there, and only there
 
 Seven files to read first: this one; ``wire/directive`` (what an attempt is told);
-``core/lifecycle/table`` (the states of a run); ``runtime/supervisor`` (the loop);
+``core/lifecycle/table`` (the phases of a run; of a job: ``core/jobs/job_lifecycle``);
+``runtime/supervisor`` (one run, driven by ``runtime/event_loop``);
 ``core/diagnosis/diagnose`` (from evidence to a cause); ``core/remediation/remedy_table``
 (from a cause to a remedy); ``trainers/fit/fit_run`` (one supervised ``fit``).
 
