@@ -122,14 +122,16 @@ def attempt_of(row: sqlite3.Row) -> AttemptHistory:
         for one in stored.get("rhythms", ())
     )
     stored["peaks"] = _peaks_of(stored)
-    earlier = stored.get("earlier_fits", ())
-    stored["earlier_fits"] = tuple(
-        FitMemory(**{**one, "peaks": _peaks_of(one)}) for one in earlier
-    )
+    stored["earlier_fits"] = tuple(map(_fit_memory_of, stored.get("earlier_fits", ())))
     subject, unpromised = stored.get("subject"), stored.get("unpromised")
     stored["subject"] = None if subject is None else OomSubject(subject)
     stored["unpromised"] = None if unpromised is None else Unpromised(**unpromised)
     return AttemptHistory(**stored)
+
+
+def _fit_memory_of(stored: dict[str, Any]) -> FitMemory:
+    known: dict[str, Any] = {**stored, "peaks": _peaks_of(stored)}
+    return FitMemory(**known)
 
 
 def _peaks_of(stored: dict[str, Any]) -> tuple[SizePeaks, ...]:
