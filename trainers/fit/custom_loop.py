@@ -263,4 +263,4 @@ def give_back(session: RunProgress, state: LoopState, kept: LoopSnapshot) -> Non
         session.attempt.notice(sentence)
     session.attempt.steps_here = session.attempt.steps_here or 0
     session.restored(end, seconds=0.0)
-    session.fit_number += 1
+    session.next_fit()

@@ -29,7 +29,7 @@ class SupervisedEpochIterator(_Base):
             allocation_subject.watch.note(error, OomSubject.DATA)
             raise
         self.begun = 0
-        self._loop: Callable[[], Iterator[Any]] | None = None
+        self._loop: Callable[[Any], Iterator[Any]] | None = None
         if _adopt:
             self._loop = _adopt[-1](self)
 
@@ -42,12 +42,21 @@ class SupervisedEpochIterator(_Base):
         if self._loop is None:
             yield from super()._enumerate_iterator()
         else:
-            yield from self._loop()
+            yield from self._loop(self)
 
 
 def keras_own(iterator: Any) -> Iterator[Any]:
     """The loop that ``iterator`` would have without us."""
     return _Base._enumerate_iterator(iterator)
+
+
+def leave(iterator: Any) -> None:
+    """Let go of the loop of ``iterator``, which may stand in the middle of an epoch.
+
+    Keras leaves it there where training stops or the data end; it refers to all of them.
+    """
+    if isinstance(iterator, SupervisedEpochIterator):
+        iterator._epoch_iterator = None
 
 
 def install() -> None:
@@ -58,7 +67,9 @@ def install() -> None:
 class adopting:  # noqa: N801  # reads as a verb in a with statement
     """Within it, ``adopt(iterator)`` decides about each new epoch iterator.
 
-    It returns the loop of the iterator, or None for Keras' own.
+    It returns the loop of the iterator, which is given the iterator (to close over it
+    would be a cycle, and keep the data until the garbage is collected), or None for
+    Keras' own.
     """
 
     def __init__(self, adopt: Callable[[Any], Any]) -> None:

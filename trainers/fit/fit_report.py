@@ -19,6 +19,11 @@ NOTABLE = 1.01
 """A peak is told again once it rose by this factor."""
 
 
+def _whole() -> tuple[int, int | None]:
+    """No slices, of no known size."""
+    return 1, None
+
+
 class Report:
     """The reporting of one ``fit``."""
 
@@ -29,7 +34,7 @@ class Report:
         self._read_at = 0.0
         self._steps = 0
         self._told_peak = 0
-        self._slicing: Callable[[], tuple[int, int | None]] = lambda: (1, None)
+        self._slicing: Callable[[], tuple[int, int | None]] = _whole
         self._jit = False
         self.reduced = False
         """Whether each slice is a batch of its own, with an update."""
@@ -73,6 +78,10 @@ class Report:
         self._probe.begin()
         self._publish_slices()
         self._began = time.perf_counter()
+
+    def over(self) -> None:
+        """There are no more steps: nobody is asked any more."""
+        self._slicing = _whole
 
     def _publish_slices(self) -> None:
         slices, size = self._slicing()

@@ -1,6 +1,5 @@
 """One supervised call of ``fit``: it follows the loop of Keras and keeps its state."""
 
-import functools
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -67,7 +66,7 @@ class FitRun:
     def adopt(self, iterator: Any) -> Any:
         """The first epoch iterator that ``fit`` makes is that of the training data."""
         if self.source is not None:
-            return functools.partial(self._evaluation, iterator)
+            return self._evaluation
         seed, fit = self.attempt.directive.seed, self.session.fit_number
         self.source = source_factory.source_of(iterator, seed=seed, fit=fit)
         self.iterator = iterator
@@ -92,7 +91,10 @@ class FitRun:
             self.promise.tell(REDUCED if self.report.reduced else SLICED)
         self.promise.give()
         self.report.measure(self._slicing, jit=bool(self.model.jit_compile))
-        return lambda: epoch_iterator.epoch(iterator, self)
+        return self._training
+
+    def _training(self, iterator: Any) -> Iterator[Any]:
+        return epoch_iterator.epoch(iterator, self)
 
     def _tell_applied(self) -> None:
         """What of the directive is in force for this model."""
@@ -340,3 +342,15 @@ class FitRun:
     def stopped(self) -> None:
         """``fit`` is over, or was broken off: was that for its loss?"""
         self.loss_watch.notice_stop(self.callbacks, self.logs, step=self.session.step)
+
+    def let_go(self) -> None:
+        """``fit`` has returned: what the script drops now must be gone at once.
+
+        These lead back to us, and a cycle waits for the garbage collector, which no
+        array sets off. (After an exception they are left: its frames keep them all, and
+        who reports it looks into them.)
+        """
+        self.report.over()
+        epoch_iterator.leave(self.iterator)
+        self.source = self.iterator = self.given = self.validation_data = None
+        self.validation = validation.Validation()

@@ -134,6 +134,7 @@ def train(
             history = original(model, **{**arguments, "callbacks": callbacks})
         run.finish()
         run.stopped()
+        run.let_go()
     except BaseException as error:
         crash_report.mark_in_fit(error, during=run.doing)
         run.stopped()
@@ -153,7 +154,7 @@ def train(
 def ended(session: RunProgress) -> None:
     """A call is over: the next one has the next number."""
     session.attempt.say(RecordKind.FIT_ENDED, fit=session.fit_number, step=session.step)
-    session.fit_number += 1
+    session.next_fit()
     session.tries = 0
     if session.attempt.drain_requested:
         signals.leave(session.attempt, **session.attempt.last_saved)
@@ -228,7 +229,7 @@ def give_back(
     attempt.steps_here = attempt.steps_here or 0
     attempt.set(fit=session.fit_number, epoch=local["epoch"])
     session.restored(end, seconds=0.0)
-    session.fit_number += 1
+    session.next_fit()
     attempt.enter(before)
     return model.history
 

@@ -126,6 +126,7 @@ class SupervisedRun(Run):
         if loop is None:
             return
         loop.finish()
+        loop.let_go()
         self._leave_loop()
         supervised.ended(self._session)
 

@@ -81,6 +81,8 @@ class RunProgress:
             pinned=set(self.plan.in_memory),
             beside=directive.memory_limit_bytes is None,
         )
+        if self.plan.newest is not None and self.plan.newest.manifest.fit_done:
+            self.plan.newest = None  # it is among the finished ones, and let go with it
         self.cadence = cadence_of(directive, memory=self.memory is not None)
         self._news = SnapshotNews(partial(attempt.say, RecordKind.SNAPSHOT))
         self._measured = Measured(cores=len(os.sched_getaffinity(0)))
@@ -167,6 +169,14 @@ class RunProgress:
         """The end state of call ``fit``, if an earlier attempt finished it."""
         end = self.plan.finished.get(fit)
         return end if end is not None and self._is_of_this_try(end) else None
+
+    def next_fit(self) -> None:
+        """A call is over: the next one has the next number.
+
+        Nobody asks for its end any more, whose tensors are as large as its model.
+        """
+        self.plan.finished.pop(self.fit_number, None)
+        self.fit_number += 1
 
     def middle_of(self, fit: int) -> Snapshot | None:
         """The snapshot to go on from in call ``fit``; handed out once."""

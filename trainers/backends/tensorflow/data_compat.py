@@ -9,6 +9,7 @@
 | ``_VariantDataset`` | that copy as a dataset |
 | ``compute_batch_size`` | what ``batch`` was asked for, behind stages that keep it |
 | ``_batch_size`` of a stage | it makes the batches |
+| ``_TensorDataset`` | arrays as Keras gave them to TensorFlow: not copied once more |
 """
 
 from collections.abc import Iterator
@@ -107,6 +108,14 @@ def stages(dataset: Any) -> Iterator[Any]:
         stage = waiting.pop()
         yield stage
         waiting += inputs(stage)
+
+
+def whole_arrays(dataset: Any) -> Any | None:
+    """The stage of Keras' pipeline that holds the arrays as its one element; or None."""
+    for stage in stages(dataset):
+        if type(stage).__name__ == "_TensorDataset":
+            return stage
+    return None
 
 
 def operations(stage: Any) -> set[str]:

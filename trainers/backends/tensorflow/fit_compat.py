@@ -25,12 +25,12 @@ lives, and why; ``self_test`` looks for each before the first step of a run.
 | ``Variable._value``, ``_ReadVariablesOp`` and ``EagerTensor._numpy`` | the values without a copy |
 """
 
-import functools
 import inspect
 import itertools
-from collections.abc import Iterator
+import weakref
+from collections.abc import Callable, Iterator
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 import keras
 import tensorflow as tf
@@ -55,6 +55,8 @@ from tensorflow.python.framework import (
 from tensorflow.python.framework.config import is_op_determinism_enabled
 
 from trainers.backends.tensorflow import data_compat, tensor_values
+
+Answer = TypeVar("Answer")
 
 LOOKED_AT: int = data_adapter_utils.NUM_BATCHES_FOR_TENSOR_SPEC
 """Batches that Keras takes from a generator before the first step."""
@@ -212,13 +214,29 @@ def precision(model: Any, *, wanted: str) -> str:
     return wanted if wanted in found else min(found, default=wanted)
 
 
-@functools.cache
+def _of_types(answer: Callable[[type], Answer]) -> Callable[[type], Answer]:
+    """``answer``, asked once for each type, of which none is kept alive.
+
+    A class may be made for one model, and its methods close over that and its data.
+    """
+    known: weakref.WeakKeyDictionary[type, Answer] = weakref.WeakKeyDictionary()
+
+    def ask(kind: type) -> Answer:
+        try:
+            return known[kind]
+        except KeyError:
+            return known.setdefault(kind, answer(kind))
+
+    return ask
+
+
+@_of_types
 def _sort_of(layer: type) -> tuple[bool, bool]:
     """Whether such layers are the script's own, and whether they are models."""
     return not layer.__module__.startswith("keras."), issubclass(layer, keras.Model)
 
 
-@functools.cache
+@_of_types
 def _is_state(kind: type) -> bool:
     """Asked of thousands of attributes a snapshot, of few types."""
     return issubclass(
