@@ -1,4 +1,3 @@
-# ruff: noqa: SLF001  # the private names of Keras: see the table in seams_fit
 """NumPy arrays and tensors: taken up in the middle of a permutation.
 
 The permutation of a pass stands in a variable that the pipeline reads. A function of
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
+from trainers.backends import keras_compat
 from trainers.backends.tensorflow import data_compat
 from trainers.backends.tensorflow import fit_compat as seams
 from trainers.data import data_fingerprint, sample_order
@@ -34,8 +34,7 @@ class ArraySource(DataSource):
         super().__init__(iterator)
         self._seed, self._fit = seed, fit
         adapter = self.adapter
-        self._n, self._batch = adapter._num_samples, adapter._batch_size
-        self._shuffle = adapter._shuffle
+        self._n, self._batch, self._shuffle = keras_compat.slicing_of(adapter)
         self._repeated = self._keras_order() if self._shuffle else None
         self._spec = self.dataset.element_spec
         with tf.device("CPU:0"):
@@ -67,7 +66,10 @@ class ArraySource(DataSource):
     @override
     def fingerprint(self) -> data_fingerprint.Fingerprint:
         """Shapes, dtypes and some of the rows."""
-        return {"kind": self.kind, **data_fingerprint.of_arrays(self.adapter._inputs)}
+        return {
+            "kind": self.kind,
+            **data_fingerprint.of_arrays(keras_compat.arrays_of(self.adapter)),
+        }
 
     @override
     def why_not_exact(self) -> None:
@@ -116,7 +118,7 @@ class ArraySource(DataSource):
 
     def _sliceable(self) -> Any:
         inputs = seams.array_slicing.convert_to_sliceable(
-            self.adapter._inputs, target_backend="tensorflow"
+            keras_compat.arrays_of(self.adapter), target_backend="tensorflow"
         )
         return seams.tree.lists_to_tuples(inputs)
 

@@ -1,4 +1,3 @@
-# ruff: noqa: SLF001  # the private names of Keras: see the table in seams_fit
 """Training data that are iterated from their beginning: what comes before is read again.
 
 That is all there is to ``tf.data``, to generators and to loaders of other libraries; data
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
+from trainers.backends import keras_compat
 from trainers.backends.tensorflow import fit_compat as seams
 from trainers.data import batch_sizes, data_fingerprint, pipelines
 from trainers.process import python_random
@@ -36,7 +36,7 @@ class DataSource:
     def __init__(self, iterator: Any) -> None:
         """``iterator``: the epoch iterator that was just constructed."""
         self.adapter = iterator.data_adapter
-        self.dataset = pipelines.in_order(iterator._distributed_dataset)
+        self.dataset = pipelines.in_order(seams.dataset_of(iterator))
         self.begun = 0
         self.used = 0
         self.drawn = 0
@@ -156,7 +156,7 @@ class GeneratorSource(DataSource):
     @override
     def first_batch(self) -> Any:
         """The batch that Keras peeked at."""
-        return self.adapter._first_batches[0]
+        return keras_compat.peeked_batch(self.adapter)
 
 
 class LoaderSource(DataSource):

@@ -1,4 +1,3 @@
-# ruff: noqa: SLF001  # the private names of Keras: see the table in seams_fit
 """``keras.utils.PyDataset``: asked for batches by index, in our order."""
 
 import weakref
@@ -9,6 +8,7 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
+from trainers.backends import keras_compat
 from trainers.backends.tensorflow import fit_compat as seams
 from trainers.data import py_dataset_state
 from trainers.data.data_source import DataSource
@@ -136,5 +136,5 @@ class PyDatasetSource(DataSource):
     def first_batch(self) -> Any:
         """The batch at index 0."""
         with python_random.untouched():
-            batch = self.adapter._standardize_batch(self._reordered.inner[0])
+            batch = keras_compat.standardized(self.adapter, self._reordered.inner[0])
         return seams.tree.map_structure(tf.convert_to_tensor, batch)

@@ -107,13 +107,12 @@ class PythonSource(data_source.DataSource):
 
 def source_of(dataset: Any) -> data_source.DataSource:
     """The source for what a loop iterates."""
-    held = types.SimpleNamespace(data_adapter=None, _distributed_dataset=dataset)
     if isinstance(dataset, seams.tf.data.Dataset):
-        return data_source.DataSource(held)
-    held._distributed_dataset = types.SimpleNamespace(  # noqa: SLF001  # our own
+        return data_source.DataSource(seams.holding(dataset))
+    unordered = types.SimpleNamespace(
         options=lambda: types.SimpleNamespace(deterministic=None)
     )
-    source = PythonSource(held)
+    source = PythonSource(seams.holding(unordered))
     source.dataset = dataset
     return source
 

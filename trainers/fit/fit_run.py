@@ -6,11 +6,10 @@ from typing import Any
 
 from supervisor.wire.oom_subject import OomSubject
 from supervisor.wire.page import Phase
+from trainers.backends.tensorflow import epoch_iterator, model_digest
 from trainers.backends.tensorflow import fit_compat as seams
-from trainers.backends.tensorflow import model_digest
 from trainers.data import data_fingerprint, shared_data, source_factory
 from trainers.fit import (
-    epoch_iterator,
     fit_slices,
     fit_snapshot,
     loss_guard,

@@ -1,4 +1,3 @@
-# ruff: noqa: SLF001  # the private names of Keras: see the table in seams_fit
 """A running ``fit`` as a whole: what it gives to a snapshot, and takes up from one.
 
 That is its position, its data and its model: between two steps, where they agree.
@@ -9,6 +8,7 @@ from typing import Any
 
 from supervisor.wire.page import Phase
 from supervisor.wire.reasons import RefusalReason
+from trainers.backends import keras_compat
 from trainers.backends.tensorflow import fit_compat as seams
 from trainers.process import framework_setup
 from trainers.snapshots.durable_store import Snapshot
@@ -41,8 +41,8 @@ def _local(run: Any) -> dict[str, Any]:
         "step_in_epoch": run.step_in_epoch,
         "begun": run.source.begun,
         "drawn": run.source.drawn,
-        "steps_seen": run.iterator._steps_seen,
-        "num_batches": run.iterator._num_batches,
+        "steps_seen": keras_compat.steps_seen(run.iterator),
+        "num_batches": keras_compat.batches_known(run.iterator),
         "used": run.source.used,
         "validation": run.validation.position(),
         "logs": run.logs,

@@ -1,10 +1,10 @@
-# ruff: noqa: SLF001  # the private names of Keras: see the table in seams_fit
 """The steps of a ``fit``, counted where they are made: around the train function."""
 
 import time
 from collections.abc import Callable
 from typing import Any
 
+from trainers.backends import keras_compat
 from trainers.backends.tensorflow import fit_compat as seams
 
 
@@ -22,7 +22,7 @@ class Steps:
         """Call ``executed(logs)`` after the train function, also if a callback had it
         made again."""
         inner = self._model.train_function
-        if getattr(inner, "_trainwarden", None) is self:
+        if getattr(inner, "trainwarden_steps", None) is self:
             return
 
         def train_function(iterator: Any) -> Any:
@@ -31,13 +31,13 @@ class Steps:
             return logs
 
         around: Any = train_function
-        around._trainwarden = self
-        around._trainwarden_inner = inner
+        around.trainwarden_steps = self
+        around.trainwarden_inner = inner
         self._model.train_function = around
 
     def leave(self) -> None:
         """Give the model its train function back."""
-        inner = getattr(self._model.train_function, "_trainwarden_inner", None)
+        inner = getattr(self._model.train_function, "trainwarden_inner", None)
         if inner is not None:
             self._model.train_function = inner
 
@@ -61,7 +61,7 @@ class Steps:
     def _count(self, iterator: Any, source: Any) -> int:
         """Steps of the execution that just returned."""
         chunk = iterator.steps_per_execution
-        if chunk == 1 or iterator._num_batches is not None:
+        if chunk == 1 or keras_compat.batches_known(iterator) is not None:
             return planned(iterator, source)
         before, self._updates = self._updates, seams.updates(self._model)
         if before is None or self._updates is None:
@@ -79,5 +79,5 @@ class Steps:
 
 def planned(iterator: Any, source: Any) -> int:
     """Steps of the next execution, fewer where the data are known to end before."""
-    chunk, total = iterator.steps_per_execution, iterator._num_batches
+    chunk, total = iterator.steps_per_execution, keras_compat.batches_known(iterator)
     return chunk if total is None else min(chunk, max(total - source.drawn, 1))

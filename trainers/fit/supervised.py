@@ -1,4 +1,3 @@
-# ruff: noqa: SLF001  # the private names of Keras: see the table in seams_fit
 """``fit``, supervised: what the script's call of ``Model.fit`` becomes."""
 
 import inspect
@@ -9,9 +8,10 @@ import keras
 from supervisor.wire.event_file import NO_ROOM, RecordKind
 from supervisor.wire.page import Phase
 from supervisor.wire.reasons import RefusalReason
+from trainers.backends.tensorflow import epoch_iterator
 from trainers.backends.tensorflow import fit_compat as seams
 from trainers.data import pipelines, py_dataset_state, shared_data
-from trainers.fit import epoch_iterator, loss_guard
+from trainers.fit import loss_guard
 from trainers.fit.fit_run import FitRun
 from trainers.process import crash_report, framework_setup, signals
 from trainers.process.attempt_reporting import Attempt, nothing_lost
@@ -250,7 +250,7 @@ def _element_spec(arguments: dict[str, Any], model: Any) -> Any:
             distribute_strategy=model.distribute_strategy,
             steps_per_execution=model.steps_per_execution,
         )
-    return iterator._distributed_dataset.element_spec
+    return seams.dataset_of(iterator).element_spec
 
 
 __all__ = ["fit", "give_back", "session_of", "train"]

@@ -7,9 +7,9 @@ may share, is put where it was when a ``fit`` is resumed.
 from collections.abc import Iterator
 from typing import Any
 
+from trainers.backends.tensorflow import epoch_iterator
 from trainers.backends.tensorflow import fit_compat as seams
 from trainers.data import pipelines
-from trainers.fit import epoch_iterator
 
 
 class Validation:

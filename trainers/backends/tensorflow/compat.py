@@ -5,8 +5,6 @@
 Supported: TensorFlow 2.21, Keras 3.15.
 """
 
-# ruff: noqa: SLF001  # private names are what this module is for
-
 import contextlib
 from collections.abc import Iterator
 from typing import Any

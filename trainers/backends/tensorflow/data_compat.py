@@ -1,4 +1,3 @@
-# ruff: noqa: SLF001  # private names are what this module is for
 """The private names of TensorFlow that looking into ``tf.data`` pipelines leans on.
 
 | name | why |

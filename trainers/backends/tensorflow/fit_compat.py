@@ -1,4 +1,3 @@
-# ruff: noqa: SLF001  # the private names of Keras: see the table in seams_fit
 """The private names of Keras and TensorFlow that supervised ``fit`` leans on.
 
 (``compat`` holds those of microbatching.) ``NAMES`` is the table of them all: where each
@@ -27,6 +26,7 @@ lives, and why; ``self_test`` looks for each before the first step of a run.
 
 import inspect
 import itertools
+import types
 import weakref
 from collections.abc import Callable, Iterator
 from types import ModuleType
@@ -148,6 +148,16 @@ def self_test() -> list[str]:
                 if line not in source
             ]
     return wrong
+
+
+def dataset_of(iterator: Any) -> Any:
+    """The pipeline that an epoch iterator draws from."""
+    return iterator._distributed_dataset
+
+
+def holding(dataset: Any) -> Any:
+    """What ``dataset_of`` takes for an epoch iterator over ``dataset``."""
+    return types.SimpleNamespace(data_adapter=None, _distributed_dataset=dataset)
 
 
 def replace_epoch_iterator(replacement: type) -> None:

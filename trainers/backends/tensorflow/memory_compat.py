@@ -1,7 +1,5 @@
 """The private names of TensorFlow that memory pools, and looking into them, lean on."""
 
-# ruff: noqa: SLF001  # private names are what this module is for
-
 from collections.abc import Callable
 from typing import Any
 

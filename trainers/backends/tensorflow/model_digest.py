@@ -1,4 +1,3 @@
-# ruff: noqa: SLF001  # ``_flatten_layers``: see the table in seams_fit
 """What decides the memory of a step beside the batch, as a digest.
 
 Equal digests mean that sizes measured with one model hold for the other: the same

@@ -1,4 +1,3 @@
-# ruff: noqa: SLF001  # the private names of Keras: see the table in seams_fit
 """Values of variables, tensors and random generators, taken and given back.
 
 The private names that this leans on stand in the table of ``fit_compat``.

@@ -1,4 +1,3 @@
-# ruff: noqa: SLF001  # the private names of Keras: see the table in seams_fit
 """The functions that TensorFlow traced of a training, or traces when asked.
 
 The private names that this leans on stand in the table of ``fit_compat``.

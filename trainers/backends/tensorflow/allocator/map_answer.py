@@ -27,7 +27,7 @@ def give(attempt: Attempt, ops: Ops | None, run: Any, *, step: int) -> None:
     with contextlib.suppress(Exception):  # whatever a script's objects may do
         attempt.paths.memory_request.unlink(missing_ok=True)
         model = getattr(run, "model", None)
-        frame = sys._getframe()  # noqa: SLF001  # inspect's own way
+        frame = sys._getframe()  # inspect's own way
         answer = MemoryAnswer(
             reason=ASKED,
             step=step,

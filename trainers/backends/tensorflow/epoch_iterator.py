@@ -1,4 +1,3 @@
-# ruff: noqa: SLF001  # the private names of Keras: see the table in seams_fit
 """The epoch iterator of a supervised ``fit``: what happens between two steps.
 
 ``fit`` asks it for the next step after the last callback of the one before. So the code
