@@ -14,8 +14,8 @@ from supervisor.core.text.log_level import JobNotifier
 from supervisor.daemon.launcher_factory import LauncherFactory
 from supervisor.daemon.managed_job import ManagedJob
 from supervisor.host.exporter.machine_monitor import MachineMonitor
+from supervisor.host.launch.attempt_shim import boot_id
 from supervisor.host.launch.launcher import Name, read_shimmed
-from supervisor.host.launch.shim import boot_id
 from supervisor.host.ledger.ledger import Ledger, RunRow
 from supervisor.host.service.clock import Clock
 from supervisor.runtime.foreground import (

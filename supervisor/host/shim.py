@@ -10,7 +10,7 @@ import sys
 
 if __name__ == "__main__":
     place = os.path.join(
-        os.path.dirname(os.path.abspath(__file__)), "launch", "shim.py"
+        os.path.dirname(os.path.abspath(__file__)), "launch", "attempt_shim.py"
     )
     command = [sys.executable, "-I", "-S", place, *sys.argv[1:]]
     os.execv(sys.executable, command)  # noqa: S606  # no shell is wanted

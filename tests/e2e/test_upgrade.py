@@ -242,7 +242,7 @@ def test_a_run_in_the_foreground(
     ("former", "now", "asked"),
     [
         ("attempt_unit", "launch.unit_main", "request.json"),
-        ("gpu_service", "gpu.gpu_service", "nowhere/probe.sock"),
+        ("gpu_service", "gpu.probe_service", "nowhere/probe.sock"),
     ],
 )
 def test_former_names(tmp_path: Path, former: str, now: str, asked: str) -> None:

@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from supervisor.core.diagnosis.systemd_result import UnitEnd
 from supervisor.core.jobs.spec import Spec
-from supervisor.host.launch.shim import boot_id
+from supervisor.host.launch.attempt_shim import boot_id
 from supervisor.host.process.proc_files import stat
 from supervisor.host.telemetry.log_retention import LogRetention
 from supervisor.wire.directive import BATCH_ENVIRONMENT, ENVIRONMENT, MARKER, Directive
@@ -27,7 +27,7 @@ from supervisor.wire.records import Shimmed
 ROOT = Path(__file__).resolve().parents[3]
 """Where the packages ``supervisor`` and ``trainers`` lie."""
 
-SHIM = Path(__file__).with_name("shim.py")
+SHIM = Path(__file__).with_name("attempt_shim.py")
 
 XLA_FLAGS = "XLA_FLAGS"
 """A list of flags, the last of a name counts: ours are appended to the job's."""

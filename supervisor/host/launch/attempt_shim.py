@@ -1,7 +1,7 @@
 """The shim: parent of one training process, and the one who knows how it ended.
 
 Run as a file by a bare interpreter:
-``python -I -S shim.py [--detached] [--log=HEAD,TAIL,SLACK] ATTEMPT_DIR -- COMMAND…``.
+``python -I -S attempt_shim.py [--detached] [--log=HEAD,TAIL,SLACK] ATTEMPT_DIR -- COMMAND…``.
 It stays as small as Python allows, because one lives beside every training: it imports
 neither ``dataclasses`` nor ``pathlib`` nor ``subprocess``; ``records.ExitRecord`` is
 written field by field here, and a contract test holds the two together.
@@ -57,7 +57,7 @@ def main(arguments: list[str]) -> None:
     arguments = arguments[len(options) :]
     directory, command = "".join(arguments[:1]), arguments[2:]
     if arguments[1:2] != ["--"] or not command:
-        sys.exit("usage: shim.py [OPTIONS] ATTEMPT_DIR -- COMMAND...")
+        sys.exit("usage: attempt_shim.py [OPTIONS] ATTEMPT_DIR -- COMMAND...")
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     if "--detached" not in options:
