@@ -23,7 +23,7 @@ from supervisor.host.snapshots.snapshot_catalog import (
 from supervisor.host.telemetry.allocator_dump import read_first_map
 from supervisor.host.telemetry.attempt_telemetry import AttemptView, Telemetry
 from supervisor.host.telemetry.log_follower import LogFollower, scan_file
-from supervisor.wire.files import read_json
+from supervisor.wire.files import open_regular, read_json
 from supervisor.wire.memory_answer import MemoryAnswer
 from supervisor.wire.oom_subject import OomSubject
 from supervisor.wire.page import Page
@@ -97,7 +97,7 @@ MOST_STACK_BYTES = 256 * 1024
 def _fault_text(path: Path) -> str:
     """What faulthandler wrote, up to a bound; empty where there is nothing."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             return file.read(MOST_STACK_BYTES).decode(errors="replace")
     except OSError:
         return ""
