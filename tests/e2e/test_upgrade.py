@@ -144,6 +144,19 @@ def box(tmp_path: Path, installation: Installation) -> Iterator[BoxUnderTest]:
         yield made
 
 
+STARTS = """
+import pathlib, sys, time
+print("up", flush=True)
+while not pathlib.Path("import").exists():
+    time.sleep(0.01)
+import keras, numpy as np
+model = keras.Sequential([keras.layers.Dense(1)])
+model.compile("sgd", "mse")
+model.fit(np.ones((8, 2)), np.ones((8, 1)), verbose=0)
+"""
+"""Its framework, and what supervises that, is imported when it is told to."""
+
+
 def submit(box: BoxUnderTest, name: str, spec: str) -> None:
     """Hand a spec to the daemon."""
     script = box.script(TRAINS)
@@ -158,7 +171,8 @@ def test_jobs_of_a_daemon(
     """Training goes on while the daemon is replaced, and is taken over: the same process,
     the same attempt. Killed then, it goes on in the new version from the snapshots of the
     old one, those in memory or those on disk, and ends with the bits of an undisturbed
-    run. What had failed before is known, and counts."""
+    run. What had failed before is known, and counts. What had not begun to train and
+    finds its own modules replaced is started again."""
     daemon = box.begin()
     names = ("memory", "disk")
     for name in names:
@@ -168,7 +182,9 @@ def test_jobs_of_a_daemon(
     path = box.directory / "dies.toml"
     path.write_text(DYING.format(script=box.directory / "dies.py"))
     box.do("submit", "--spec", path)
+    box.do("submit", box.script(STARTS, "starts.py"))
     dying = box.until(lambda job: job["attempt"] == 3 and job["pid"], "dies")
+    until(lambda: b"up" in box.client.read("/v1/jobs/starts/logs")[0])
     before = {name: box.until(lambda job: job["step"] == 50, name) for name in names}
     assert len(box.json("incidents")) == 2
     box.end(daemon)
@@ -194,6 +210,7 @@ def test_jobs_of_a_daemon(
         box.until(lambda job: job["attempt"] == 2, name)
         go_on(box.directory, name, until_step=None)
     (box.directory / "go").touch()
+    (box.directory / "import").touch()
     for name, tier, since in (("memory", MEMORY, 75), ("disk", DURABLE, 60)):
         box.until(lambda job: job["state"] == "finished", name)
         found = restored(box.state, name, 2)
@@ -203,6 +220,9 @@ def test_jobs_of_a_daemon(
         assert json.loads((box.directory / f"{name}.json").read_text()) == expected
         assert box.job(name)["promise"] is None
     assert box.until(lambda job: job["state"] == "gave_up", "dies")["attempt"] == 3
+    box.until(lambda job: job["state"] == "finished", "starts")
+    (incident,) = box.json("incidents", "starts")
+    assert (incident["cause"], incident["remedy"]["kind"]) == ("preempted", "restart")
 
 
 def test_a_run_in_the_foreground(
@@ -236,6 +256,10 @@ def test_a_run_in_the_foreground(
     assert steps(tmp_path, "run") == list(range(1, STEPS + 1))
     (incident,) = old.json("incidents", "run")
     assert (incident["attempt"], incident["lost_steps"]) == (1, 0)
+    installation.put_commit(BEFORE)
+    refused = old("status")
+    assert refused.returncode
+    assert "was written by a newer version of trainwarden" in refused.stderr
 
 
 @pytest.mark.parametrize(
