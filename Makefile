@@ -60,12 +60,14 @@ test: $(VENV)/.installed ## every test; the core with full branch coverage
 test-slow: $(VENV)/.installed ## the matrices that make test has samples of
 	$(BIN)/python -m pytest $$(find tests -name 'test_*_slow.py')
 
-lint: $(VENV)/.lint ## style, types, and who may import whom
+lint: $(VENV)/.lint ## style, types, who may import whom, what is declared
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports
+	$(BIN)/deptry supervisor trainers --extend-exclude trainers/reference
+	$(BIN)/deptry supervisor trainers tests --non-dev-dependency-groups test,bench
 
 format: $(VENV)/.lint ## put the code into shape
 	$(BIN)/ruff check --fix

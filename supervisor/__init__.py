@@ -1,22 +1,26 @@
 """Trainwarden: a training run ends as if it never crashed, and tells you why it did.
 
-The map, in the order of the flow (imports run from left to right only)::
+The map; imports run downwards only, and contracts in ``pyproject.toml`` check that::
 
-    cli ─→ supervise ─→ host ─→ core
-                          └──→ wire ←── trainers
+    cli          the commands
+    daemon       many jobs of many users: scheduler, control API
+    runtime      the event loop; one run: the attempt that it follows, the launch gate
+    host         what touches the machine: processes, launchers, GPUs, ledger, exporter
+    core         values and pure functions: what happened, what it means, what to do
+    wire         formats that outlive a process, shared with ``trainers``; no dependencies
+    trainers     the training process: Keras and TensorFlow live there, and only there
 
-- ``supervisor.core``: values and pure functions. What happened, what it means, what
-  to do: the transition table, diagnosis, remedies, plans. No clock, no files.
-- ``supervisor.host``: everything that touches the machine, one thing a file.
-- ``supervisor.wire``: the formats that outlive a process: what the supervisor tells
-  a training process and what that process leaves behind. Standard library only.
-- ``supervisor.runtime.supervisor``: one run. Next event or deadline → step → effects;
-  ``attempt_monitor`` its attempt, the ``launch_gate`` before the next, and ``status_facts`` how it stands;
-  ``directive_builder``, ``run_recorder`` and ``signal_source`` are its tools.
-- ``supervisor.runtime.foreground``: a job, its ledger row, and the loop over it.
-- ``supervisor.daemon``: many jobs of many users in one loop, and what may be asked of it.
-- ``supervisor.cli``: the commands.
-- ``trainers``: the child side. TensorFlow lives there, and only there.
+Seven files to read first: this one; ``wire/directive`` (what an attempt is told);
+``core/lifecycle/table`` (the phases of a run; of a job: ``core/jobs/job_lifecycle``);
+``runtime/supervisor`` (one run, driven by ``runtime/event_loop``);
+``core/diagnosis/diagnose`` (from evidence to a cause); ``core/remediation/remedy_table``
+(from a cause to a remedy); ``trainers/fit/fit_run`` (one supervised ``fit``).
+
+From a line in a log to the restart: ``host/telemetry/log_follower`` reads it,
+``core/diagnosis/log_scanner`` finds its signature, ``runtime/evidence_collector`` adds
+what else is known, ``core/diagnosis/diagnose`` names the cause,
+``core/remediation/policy`` chooses the remedy, ``core/lifecycle/exit_handling`` turns it
+into effects, and ``runtime/supervisor`` launches the next attempt.
 
 This module imports nothing, so that any of them can be imported alone.
 """

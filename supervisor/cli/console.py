@@ -4,7 +4,6 @@ import contextlib
 import os
 from collections.abc import Callable, Generator
 from datetime import UTC, datetime
-from types import TracebackType
 from typing import IO, Protocol, Self, cast
 
 from rich.console import Console
@@ -64,12 +63,7 @@ class View(Protocol):
 
     def __enter__(self) -> Self: ...
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
+    def __exit__(self, *_: object) -> None: ...
 
 
 class PlainView(View):
@@ -85,12 +79,7 @@ class PlainView(View):
         return self
 
     @override
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         return None
 
     @override
@@ -126,12 +115,7 @@ class LiveView(PlainView):
         return self
 
     @override
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with contextlib.suppress(OSError):
             self._live.stop()
 

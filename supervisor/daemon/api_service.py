@@ -8,8 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from supervisor.core.jobs.authorization import AccessRules, Caller, Permission
-from supervisor.core.jobs.spec import Spec, build_spec
-from supervisor.core.lifecycle.events import DrainRequested
+from supervisor.core.jobs.job_events import (
+    ForgetRequested,
+    RestartRequested,
+    StartRequested,
+    StopRequested,
+    SubmitRequested,
+)
+from supervisor.core.jobs.job_phase import JobLifecycle
+from supervisor.core.jobs.spec import Spec
 from supervisor.daemon.managed_job import (
     ForbiddenError,
     ManagedJob,
@@ -34,7 +41,7 @@ class StartOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiService:
-    """Every method may raise BoxError (the caller is told) and LedgerError."""
+    """Every method may raise SchedulerError (the caller is told) and LedgerError."""
 
     box: Scheduler
     rules: AccessRules
@@ -60,39 +67,40 @@ class ApiService:
         self,
         caller: Caller,
         tables: dict[str, Any],
+        spec: Spec,
         *,
         owner: str | None = None,
         choice: StartOptions = StartOptions(),
         source: str | None = None,
     ) -> ManagedJob:
-        """A new job, or an old one with a new spec.
+        """A new job, or an old one with a new spec: as it was written, and as it is meant.
 
         Raises:
-            BoxError, SpecError, LedgerError: nothing was changed.
+            SchedulerError, SpecError, LedgerError: nothing was changed.
         """
-        spec = build_spec(tables)
         name, owner = job_name(spec), owner or caller.name
         self._allow(caller, Permission.OWN, owner=owner)
         known = self.box.entries.get(name)
-        if known is not None:
+
+        def put() -> None:
+            self._accommodate(owner, spec)
+            self._put(
+                caller, name, owner=owner, tables=tables, source=source, choice=choice
+            )
+
+        if known is None:
+            put()
+            life = JobLifecycle(job=name)
+            known = ManagedJob(row=self._row(name), spec=spec, life=life)
+            self.box.entries[name] = known
+        else:
             self._allow(caller, Permission.OWN, owner=known.row.owner)
-            if known.active:
-                message = f"{name} runs; stop it first, or choose another name"
-                raise SchedulerError(message)
-        self._accommodate(owner, spec)
-        self._put(
-            caller,
-            name,
-            owner=owner,
-            spec=spec,
-            tables=tables,
-            source=source,
-            choice=choice,
-        )
-        return self.box.entries[name]
+            self.box.happen(known, SubmitRequested(), first=put)
+            known.row, known.spec = self._row(name), spec
+        return known
 
     def _accommodate(self, owner: str, spec: Spec) -> None:
-        """Raises BoxError: jobs of ``owner`` cannot run here, or not as ``spec`` says."""
+        """Raises SchedulerError: jobs of ``owner`` cannot run here, or not as ``spec`` says."""
         launcher = self.box.starter.house.quarters(owner).launcher
         objection = launcher.objection(spec)
         if objection is not None:
@@ -104,7 +112,6 @@ class ApiService:
         name: str,
         *,
         owner: str,
-        spec: Spec,
         tables: dict[str, Any],
         source: str | None,
         choice: StartOptions,
@@ -121,7 +128,6 @@ class ApiService:
                 now=now,
             )
             self.book.note(who=caller.name, did="submit", job=name, now=now)
-        self.box.entries[name] = ManagedJob(row=self._row(name), spec=spec)
 
     def respec(
         self, caller: Caller, entry: ManagedJob, tables: dict[str, Any], spec: Spec
@@ -139,7 +145,7 @@ class ApiService:
         return next(row for row in self.book.jobs() if row.name == name)
 
     def entry(self, caller: Caller, name: str, deed: Permission) -> ManagedJob:
-        """A job, if ``caller`` may do that to it. Raises BoxError."""
+        """A job, if ``caller`` may do that to it. Raises SchedulerError."""
         self._allow(caller, Permission.LOOK)
         found = self.box.entries.get(name)
         if found is None:
@@ -150,61 +156,76 @@ class ApiService:
 
     def stop(self, caller: Caller, name: str, *, drain: bool) -> ManagedJob:
         """End a job: with its state saved, or at once, at its newest snapshot."""
-        entry = self.entry(caller, name, Permission.OWN)
-        self._want(caller, entry, WantedState.STOP, "drain" if drain else "stop")
-        entry.again = False
-        self._ask_to_end(entry, caller, at_once=not drain)
-        return entry
+        asked = StopRequested(_request_of(caller), at_once=not drain)
+        did = "drain" if drain else "stop"
+        return self._ask(caller, name, asked, did=did)
 
     def start(self, caller: Caller, name: str, choice: StartOptions) -> ManagedJob:
         """Let a job run that has ended, or go on with it."""
-        entry = self.entry(caller, name, Permission.OWN)
-        if entry.active and entry.row.wanted is WantedState.RUN:
-            message = f"{name} runs already"
-            raise SchedulerError(message)
-        if entry.finished and not choice.fresh:
-            message = f"{name} has finished; trainwarden start --fresh begins it anew"
-            raise SchedulerError(message)
-        self._want(caller, entry, WantedState.RUN, "start", choice)
-        entry.again, entry.over, entry.retry_at = entry.active, False, 0.0
-        return entry
+        asked = StartRequested(fresh=choice.fresh)
+        return self._ask(caller, name, asked, did="start", choice=choice)
 
     def restart(self, caller: Caller, name: str) -> ManagedJob:
         """Drain a job and let it go on in a new process."""
+        asked = RestartRequested(_request_of(caller))
+        return self._ask(caller, name, asked, did="restart")
+
+    def _ask(
+        self,
+        caller: Caller,
+        name: str,
+        asked: StartRequested | StopRequested | RestartRequested,
+        *,
+        did: str,
+        choice: StartOptions = StartOptions(),
+    ) -> ManagedJob:
         entry = self.entry(caller, name, Permission.OWN)
-        if entry.finished:
-            message = f"{name} has finished; trainwarden start --fresh begins it anew"
-            raise SchedulerError(message)
-        self._want(caller, entry, WantedState.RUN, "restart")
-        entry.over, entry.again = False, entry.active
-        self._ask_to_end(entry, caller)
+        stop = isinstance(asked, StopRequested)
+
+        def write_down() -> None:
+            with self.ledger.transaction():
+                self.book.want(
+                    name,
+                    WantedState.STOP if stop else WantedState.RUN,
+                    fresh=choice.fresh,
+                    accept_changes=choice.accept_changes,
+                )
+                now = self.clock.wall()
+                self.book.note(who=caller.name, did=did, job=name, now=now)
+            entry.row = self._row(name)
+
+        self.box.happen(entry, asked, first=write_down)
         return entry
 
     def forget(self, caller: Caller, name: str) -> None:
         """Take a job off the list; its incidents stay, and its name is free."""
         entry = self.entry(caller, name, Permission.OWN)
-        if entry.active:
-            message = f"{name} runs; stop it first"
-            raise SchedulerError(message)
+
+        def write_down() -> None:
+            self._refuse_if_in_file(entry)
+            now = self.clock.wall()
+            with self.ledger.transaction():
+                self.ledger.forget(name, now=now)
+                self.book.forget(name)
+                self.book.note(who=caller.name, did="forget", job=name, now=now)
+
+        self.box.happen(entry, ForgetRequested(), first=write_down)
+        del self.box.entries[name]
+
+    def _refuse_if_in_file(self, entry: ManagedJob) -> None:
         source = entry.row.source
         if source and self.jobs is not None and (self.jobs / source).exists():
-            message = f"{name} stands in the job file {source}: remove that first"
+            message = f"{entry.name} stands in the job file {source}: remove that first"
             raise SchedulerError(message)
-        now = self.clock.wall()
-        with self.ledger.transaction():
-            self.ledger.forget(name, now=now)
-            self.book.forget(name)
-            self.book.note(who=caller.name, did="forget", job=name, now=now)
-        del self.box.entries[name]
 
     def drain(self, caller: Caller) -> list[ManagedJob]:
         """Drain every job of the box."""
         self._allow(caller, Permission.RULE)
-        running = [entry for entry in self.box.entries.values() if entry.active]
-        return [self.stop(caller, entry.name, drain=True) for entry in running]
+        active = [name for name, one in self.box.entries.items() if one.life.active]
+        return [self.stop(caller, name, drain=True) for name in active]
 
     def pause(self, caller: Caller, *, paused: bool) -> None:
-        """Start nothing more until ``selection``; what runs goes on."""
+        """Start nothing more until ``resume``; what runs goes on."""
         self._allow(caller, Permission.RULE)
         self.box.paused_by = caller.name if paused else None
         self._set(
@@ -273,7 +294,7 @@ class ApiService:
         return self.ledger.copied()
 
     def look(self, caller: Caller) -> None:
-        """Raises BoxError: they may not even see what is there."""
+        """Raises SchedulerError: they may not even see what is there."""
         self._allow(caller, Permission.LOOK)
 
     def audit(self, caller: Caller) -> list[AuditRow]:
@@ -288,32 +309,11 @@ class ApiService:
         if problem is not None:
             raise ForbiddenError(problem)
 
-    def _want(
-        self,
-        caller: Caller,
-        entry: ManagedJob,
-        wanted: WantedState,
-        did: str,
-        choice: StartOptions = StartOptions(),
-    ) -> None:
-        now = self.clock.wall()
-        with self.ledger.transaction():
-            self.book.want(
-                entry.name,
-                wanted,
-                fresh=choice.fresh,
-                accept_changes=choice.accept_changes,
-            )
-            self.book.note(who=caller.name, did=did, job=entry.name, now=now)
-        entry.row = self._row(entry.name)
-
     def _set(self, caller: Caller, name: str, value: Any, did: str) -> None:
         with self.ledger.transaction():
             self.book.set(name, value)
             self.book.note(who=caller.name, did=did, job=None, now=self.clock.wall())
 
-    def _ask_to_end(
-        self, entry: ManagedJob, caller: Caller, *, at_once: bool = False
-    ) -> None:
-        asked = DrainRequested(f"a request of {caller.name}", at_once=at_once)
-        self.box.ask(entry, asked)
+
+def _request_of(caller: Caller) -> str:
+    return f"a request of {caller.name}"

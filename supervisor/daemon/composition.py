@@ -8,16 +8,16 @@ from pathlib import Path
 from supervisor.core.jobs.authorization import AccessRules, Caller
 from supervisor.core.jobs.config import Config
 from supervisor.daemon.api_service import ApiService
-from supervisor.daemon.event_loop import Daemon
+from supervisor.daemon.daemon import Daemon
 from supervisor.daemon.launcher_factory import (
     LauncherFactory,
     MultiUserFactory,
     house_of,
-    user_name,
 )
 from supervisor.daemon.run_starter import RunStarter
 from supervisor.daemon.scheduler import Scheduler
 from supervisor.host.control.control_server import ControlServer, Mailbox
+from supervisor.host.control.peer_credentials import user_name
 from supervisor.host.exporter.machine_monitor import MachineMonitor
 from supervisor.host.launch import systemctl
 from supervisor.host.ledger.ballast import Ballast

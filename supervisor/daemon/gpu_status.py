@@ -9,7 +9,9 @@ def gpus_shown(box: Scheduler) -> GpusShown:
     observer = box.starter.observer
     view = observer.gpus()
     fresh = view.fresh(observer.clock.now()) is not None
-    holders = {gpu: entry.name for entry in box.entries.values() for gpu in entry.gpus}
+    holders = {
+        gpu: entry.name for entry in box.entries.values() for gpu in entry.life.gpus
+    }
     tenancy = Tenancy(
         owners=observer.machine().owners, holders=holders, out=box.out_of_service
     )

@@ -1,4 +1,4 @@
-"""The jobs that stand in files: ``job_commands.d/*.toml``, each a spec, with ``user`` beside it.
+"""The jobs that stand in files: ``jobs.d/*.toml``, each a spec, with ``user`` beside it.
 
 A broken file is reported and changes nothing: neither the other jobs nor its own, which
 goes on as it was last understood.
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from supervisor.core.jobs.authorization import Caller
-from supervisor.core.jobs.spec import SpecError, build_spec, read_toml
+from supervisor.core.jobs.spec import Spec, SpecError, build_spec, read_toml
 from supervisor.daemon.api_service import ApiService
 from supervisor.daemon.managed_job import SchedulerError, job_name
 from supervisor.host.ledger.ledger import LedgerError
@@ -27,6 +27,8 @@ class JobFile:
 
     path: Path
     tables: dict[str, Any]
+    """As they stand there."""
+    spec: Spec
     user: str | None
     """As whom it runs; None: as the daemon's own user."""
 
@@ -54,7 +56,7 @@ def read_job_file(path: Path) -> JobFile:
     for name in ("script", "working_directory"):
         if not str(getattr(spec, name) or "/").startswith("/"):
             _fail(path, f"{name}: expected an absolute path")
-    return JobFile(path=path, tables=tables, user=user)
+    return JobFile(path=path, tables=tables, spec=spec, user=user)
 
 
 def _fail(path: Path, because: str) -> NoReturn:
@@ -94,17 +96,17 @@ def reload(desk: ApiService, directory: Path, *, caller: Caller) -> list[str]:
 
 def _take_in(desk: ApiService, found: JobFile, caller: Caller) -> None:
     """A new job is submitted; a changed one gets its spec, for its next start."""
-    spec = build_spec(found.tables)
+    tables, spec, source = found.tables, found.spec, found.path.name
     name, owner = job_name(spec), found.user or caller.name
     known = desk.box.entries.get(name)
     if known is None:
-        desk.submit(caller, found.tables, owner=owner, source=found.path.name)
+        desk.submit(caller, tables, spec, owner=owner, source=source)
         return
-    if known.row.source != found.path.name:
-        message = f"{found.path.name}: the name {name!r} belongs to {known.row.owner}"
+    if known.row.source != source:
+        message = f"{source}: the name {name!r} belongs to {known.row.owner}"
         raise JobFileError(message)
     if known.row.owner != owner:
-        message = f"{found.path.name}: the job cannot change its user"
+        message = f"{source}: the job cannot change its user"
         raise JobFileError(message)
-    if known.row.spec != found.tables:
-        desk.respec(caller, known, found.tables, spec)
+    if known.row.spec != tables:
+        desk.respec(caller, known, tables, spec)

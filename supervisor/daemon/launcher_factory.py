@@ -1,7 +1,6 @@
 """How and where the jobs of a user run."""
 
 import os
-import pwd
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -10,6 +9,7 @@ from typing_extensions import override
 
 from supervisor.core.jobs.unit_names import is_user_name
 from supervisor.daemon.managed_job import SchedulerError
+from supervisor.host.control.peer_credentials import user_name
 from supervisor.host.launch.direct import DirectLauncher
 from supervisor.host.launch.launcher import Launcher
 from supervisor.host.launch.systemd import SystemdLauncher
@@ -34,7 +34,7 @@ class LauncherFactory(Protocol):
         ...
 
     def quarters(self, user: str) -> UserRuntime:
-        """Those of ``user``. Raises BoxError: there are none, and why."""
+        """Those of ``user``. Raises SchedulerError: there are none, and why."""
         ...
 
 
@@ -86,14 +86,6 @@ class MultiUserFactory(LauncherFactory):
             launcher=SystemdLauncher(user=user, requests=requests),
             place=str(self.state / "users" / user),
         )
-
-
-def user_name(uid: int) -> str:
-    """The name of a user; the number where there is none."""
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)
 
 
 def house_of(

@@ -1,16 +1,16 @@
-"""One job as the daemon has it in mind."""
+"""A managed job: its row in the ledger, where its life stands, and its run if it runs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from supervisor.core.gpu.assignment import GpuReading, named
-from supervisor.core.jobs.job_status import JobState, JobStatus
+from supervisor.core.jobs.job_phase import JobLifecycle
+from supervisor.core.jobs.job_status import JobStatus
 from supervisor.core.jobs.scheduling import WaitingJob
 from supervisor.core.jobs.spec import Problem, Spec, SpecError
-from supervisor.host.ledger.job_book import JobRow, WantedState
+from supervisor.host.ledger.job_book import JobRow
 from supervisor.host.ledger.ledger import RunRow
 from supervisor.host.service.lock import Lock
-from supervisor.runtime.status_builder import never_begun
 from supervisor.runtime.supervisor import Supervisor
 
 
@@ -28,49 +28,21 @@ class UnknownJobError(SchedulerError):
 
 @dataclass(slots=True, kw_only=True)
 class ManagedJob:
-    """A job, and its run if it runs."""
+    """One job of the daemon."""
 
     row: JobRow
     spec: Spec
+    life: JobLifecycle
+    """Only the scheduler moves it on."""
     supervisor: Supervisor | None = None
     lock: Lock | None = None
-    left: RunRow | None = None
-    """A run of an earlier daemon that could not be taken up yet: it may still train."""
-    retry_at: float = 0.0
-    """What could not be done is tried again then, in monotonic seconds."""
-    tries: int = 0
-    """How often in a row it could not be done."""
-    gpus: tuple[str, ...] = ()
-    """What it holds."""
-    over: bool = False
-    """Its run has ended; it starts again only when somebody says so."""
-    again: bool = False
-    """It should start again as soon as its run has ended."""
-    ended: JobStatus | None = None
-    """How its last run ended."""
-    because: str = "waiting for its turn"
+    orphan: RunRow | None = None
+    """The run that an earlier daemon left, as long as it was not adopted."""
 
     @property
     def name(self) -> str:
         """Its name."""
         return self.row.name
-
-    @property
-    def active(self) -> bool:
-        """Whether it runs, or may."""
-        return self.supervisor is not None or self.left is not None
-
-    @property
-    def finished(self) -> bool:
-        """Whether its last run came to its end: there is nothing to go on with."""
-        ended = None if self.active or self.waits else self.ended
-        return ended is not None and ended.state is JobState.FINISHED
-
-    @property
-    def waits(self) -> bool:
-        """Whether it should run and does not."""
-        idle = not self.active and not self.over
-        return idle and self.row.wanted is WantedState.RUN
 
     def wish(self, readings: Sequence[GpuReading]) -> WaitingJob:
         """What it asks for. Who asks for no GPU gets none: those of the box are not all
@@ -87,31 +59,18 @@ class ManagedJob:
             turn=self.row.turn,
         )
 
-    def unlock(self) -> None:
-        """Let others look after it."""
+    def let_go(self) -> None:
+        """Look after its run no more, and let others do so."""
+        self.supervisor = None
         if self.lock is not None:
             self.lock.release()
             self.lock = None
 
     def status(self) -> JobStatus:
         """What to show of it."""
-        if self.supervisor is not None:
-            return self.supervisor.status()
-        if self.left is not None:
-            state = JobState.INTERRUPTED
-            return JobStatus(
-                job=self.name, state=state, attempt=0, message=self.because
-            )
-        if self.waits:
-            return JobStatus(
-                job=self.name, state=JobState.QUEUED, attempt=0, message=self.because
-            )
-        if self.ended is not None:
-            return self.ended
-        message = never_begun(self.name)
-        return JobStatus(
-            job=self.name, state=JobState.DRAINED, attempt=0, message=message
-        )
+        if self.supervisor is None:
+            return self.life.idle_status()
+        return self.supervisor.status()
 
 
 def job_name(spec: Spec) -> str:

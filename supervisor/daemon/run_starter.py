@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from supervisor.core.jobs.job_phase import JobPhase
 from supervisor.core.jobs.job_status import JobState
 from supervisor.core.jobs.resume_decision import ResumeDecision
 from supervisor.core.jobs.spec import Spec
-from supervisor.core.lifecycle.events import DrainRequested
 from supervisor.core.text.log_level import JobNotifier
 from supervisor.daemon.launcher_factory import LauncherFactory
 from supervisor.daemon.managed_job import ManagedJob
 from supervisor.host.exporter.machine_monitor import MachineMonitor
-from supervisor.host.launch.launcher import Name, boot_id, read_shimmed
-from supervisor.host.ledger.job_book import WantedState
+from supervisor.host.launch.attempt_shim import boot_id
+from supervisor.host.launch.launcher import Name, read_shimmed
 from supervisor.host.ledger.ledger import Ledger, RunRow
 from supervisor.host.service.clock import Clock
 from supervisor.runtime.foreground import (
@@ -51,7 +51,7 @@ class RunStarter:
         """Begin the run of a job, or go on with it, on these GPUs and no others.
 
         Raises:
-            BoxError, StartRefusedError, LedgerError, OSError: it cannot be.
+            SchedulerError, StartRefusedError, LedgerError, OSError: it cannot be.
         """
         quarters = self.house.quarters(entry.row.owner)
         job = job_of(entry, with_gpus(entry.spec, gpus))
@@ -70,7 +70,7 @@ class RunStarter:
         """Go on with a run that an earlier daemon had, running or not.
 
         Raises:
-            BoxError, LedgerError, OSError: it cannot be.
+            SchedulerError, LedgerError, OSError: it cannot be.
         """
         gpus = run.spec.get("gpus")
         spec = entry.spec if gpus is None else with_gpus(entry.spec, tuple(gpus))
@@ -84,13 +84,11 @@ class RunStarter:
             greeting="",
         )
         supervisor = self._supervisor(entry, begun, accept_changes=False)
-        asked = entry.row.again or entry.row.wanted is WantedState.STOP
+        asked = entry.life.phase is not JobPhase.ORPHANED
         if run.state is JobState.DRAINING and not asked:
             supervisor.resume_after("a restart that an earlier daemon had begun")
         self._take_up(supervisor, begun)
         supervisor.begin()
-        if entry.row.wanted is WantedState.STOP:
-            supervisor.post(DrainRequested("an earlier stop"))
         return supervisor
 
     def _supervisor(

@@ -7,19 +7,35 @@ import contextlib
 import dataclasses
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import Any
 
+from supervisor.core.jobs.job_events import (
+    Announce,
+    Decline,
+    EndRun,
+    JobEffect,
+    JobEvent,
+    NoteStarted,
+    RunAdopted,
+    RunEnded,
+    RunStarted,
+    RunTroubled,
+    StartDenied,
+    StartPostponed,
+    TurnAwaited,
+)
+from supervisor.core.jobs.job_lifecycle import step
+from supervisor.core.jobs.job_phase import JobLifecycle, JobPhase, orphaned, recalled
 from supervisor.core.jobs.job_status import JobState, JobStatus
 from supervisor.core.jobs.resume_decision import StartRefusedError
 from supervisor.core.jobs.scheduling import assign, takes_another_turn
 from supervisor.core.jobs.spec import SpecError, build_spec
-from supervisor.core.lifecycle.events import DrainRequested, Event
+from supervisor.core.lifecycle.events import DrainRequested
 from supervisor.core.remediation.history import AttemptHistory
 from supervisor.core.text.log_level import LogLevel, Notifier
 from supervisor.daemon.managed_job import ManagedJob, SchedulerError
 from supervisor.daemon.run_starter import RunStarter
 from supervisor.host.ledger.ballast import Ballast
-from supervisor.host.ledger.job_book import JobBook
+from supervisor.host.ledger.job_book import JobBook, WantedState
 from supervisor.host.ledger.ledger import LedgerError, RunRow
 from supervisor.host.service.lock import acquire
 from supervisor.runtime.status_builder import stored_status
@@ -30,8 +46,10 @@ SOON_SECONDS = 0.5
 than to look."""
 BALLAST_SECONDS = 10.0
 """How often room for the ballast is looked for."""
-RETRY_SECONDS_MOST = 60.0
-"""What could not be done is tried again 1, 2, 4 … seconds later, at most this."""
+
+
+def _nothing() -> None:
+    pass
 
 
 @dataclass(kw_only=True)
@@ -58,49 +76,50 @@ class Scheduler:
         self.out_of_service = frozenset(self.book.setting("out_of_service") or ())
         for row in self.book.jobs():
             try:
-                entry = ManagedJob(row=row, spec=build_spec(row.spec))
+                spec = build_spec(row.spec)
             except SpecError as error:
                 text = f"the stored spec of {row.name} cannot be used: {error}"
                 self.say(text, level=LogLevel.ERROR)
                 continue
+            entry = ManagedJob(row=row, spec=spec, life=JobLifecycle(job=row.name))
             self.entries[row.name] = entry
             self._recall(entry)
 
     def _recall(self, entry: ManagedJob) -> None:
         """What became of a job before this daemon began."""
-        run = self.starter.ledger.latest_run(entry.name)
-        if run is None or entry.row.fresh:
+        row, wanted = entry.row, entry.row.wanted is WantedState.RUN
+        run = self.starter.ledger.latest_run(row.name)
+        if run is None or row.fresh:
+            entry.life = recalled(row.name, wanted=wanted)
             return
-        if self.starter.was_ended_by_the_machine(run):
-            return  # and nobody said stop: it takes its turn again
         held = tuple(str(gpu) for gpu in run.spec.get("gpus") or ())
-        attempts = self.starter.ledger.attempts(run.id)
-        if self._moves(entry, held, run.state, attempts[-1] if attempts else None):
-            return
-        if run.state.ended and entry.row.again:
-            return  # it was asked to start, and waits for its turn
         if run.state.ended:
-            entry.over = True
-            entry.ended = self._stored(run)
+            # ended by the machine: nobody said stop
+            again = self.starter.was_ended_by_the_machine(run) or row.again
+            again = again or self._lost_gpu(entry, run, held)
+            ended = self._stored(run)
+            entry.life = recalled(row.name, wanted=wanted, again=again, ended=ended)
             return
-        entry.left, entry.gpus = run, held
-        self._take_up(entry, run)
+        entry.life = orphaned(row.name, wanted=wanted, again=row.again, gpus=held)
+        entry.orphan = run
+        self._adopt(entry, run)
 
-    def _take_up(self, entry: ManagedJob, run: RunRow) -> None:
-        """Look after a run that an earlier daemon had. Until that can be done its
-        training may go on by itself: its GPUs are nobody else's."""
-        self._attend(entry, lambda: self._adopted(entry, run))
-        if entry.supervisor is not None:
-            entry.left = None
+    def _adopt(self, entry: ManagedJob, run: RunRow) -> None:
+        """Look after a run that an earlier daemon had."""
 
-    def _adopted(self, entry: ManagedJob, run: RunRow) -> Supervisor:
-        supervisor = self.starter.adopt(entry, run)
-        if entry.row.again and supervisor.run.state is JobState.LAUNCHING:
-            entry.again = True  # it still runs: the restart is not done
-            supervisor.post(DrainRequested("an earlier restart"))
-        elif entry.row.again:
-            self._note_begun(entry)
-        return supervisor
+        def adopted() -> tuple[Supervisor, JobEvent]:
+            supervisor = self.starter.adopt(entry, run)
+            trains = supervisor.run.state is JobState.LAUNCHING
+            return supervisor, RunAdopted(trains=trains)
+
+        self._attend(entry, adopted)
+        if entry.life.supervised:
+            entry.orphan = None
+
+    def _lost_gpu(self, entry: ManagedJob, run: RunRow, held: tuple[str, ...]) -> bool:
+        attempts = self.starter.ledger.attempts(run.id)
+        last = attempts[-1] if attempts else None
+        return self._moves(entry, held, run.state, last)
 
     def _moves(
         self,
@@ -128,34 +147,66 @@ class Scheduler:
         readable; None: it is time for all of them."""
         advanced = False
         for entry in list(self.entries.values()):
-            if entry.left is not None and self._is_due(entry):
-                self._take_up(entry, entry.left)
+            if entry.orphan is not None and self._is_due(entry):
+                self._adopt(entry, entry.orphan)
             if entry.supervisor is not None:
                 if ready is None or _has_to_do(entry.supervisor, ready):
                     self._attempted(entry, entry.supervisor.advance)
                     advanced = True
                 if _is_over(entry.supervisor):
-                    self._end(entry)
+                    self._end(entry, entry.supervisor)
         self._start_some()
         self._keep_room()
         return advanced
 
-    def ask(self, entry: ManagedJob, event: Event) -> None:
-        """Something is asked of the run of a job, if it runs: what follows is begun when
-        this returns, so that whoever asked can be told."""
-        if entry.supervisor is not None:
-            entry.supervisor.post(event)
-            self._attempted(entry, entry.supervisor.heed)
+    def happen(
+        self,
+        entry: ManagedJob,
+        event: JobEvent,
+        *,
+        first: Callable[[], None] = _nothing,
+    ) -> None:
+        """Move the life of a job on, and do what follows from it. ``first``: what is to
+        be written down before that.
+
+        Raises:
+            SchedulerError: it cannot be; LedgerError: it could not be written down.
+            Nothing was changed.
+        """
+        life, effects = step(entry.life, event, now=self.starter.clock.now())
+        for effect in effects:
+            if isinstance(effect, Decline):
+                raise SchedulerError(effect.because)
+        first()
+        if NoteStarted() in effects:
+            self._note_started(entry)
+        entry.life = life
+        if not life.supervised:
+            entry.let_go()
+        for effect in effects:
+            self._perform(entry, effect)
+
+    def _perform(self, entry: ManagedJob, effect: JobEffect) -> None:
+        match effect:
+            case EndRun(by=by, at_once=at_once):
+                self._end_run(entry, DrainRequested(by, at_once=at_once))
+            case Announce(text=text, level=level):
+                self.starter.say(entry.name, text, level=level)
+            case NoteStarted() | Decline():
+                return  # done before
+
+    def _end_run(self, entry: ManagedJob, asked: DrainRequested) -> None:
+        """What follows is begun when this returns, so that whoever asked can be told."""
+        assert entry.supervisor is not None  # noqa: S101  # by the table
+        entry.supervisor.post(asked)
+        self._attempted(entry, entry.supervisor.heed)
 
     def _attempted(self, entry: ManagedJob, do: Callable[[], None]) -> None:
         """One run that meets a bad disk must not end the daemon of all."""
         try:
             do()
         except OSError as error:
-            if entry.because != str(error):
-                text = f"cannot be looked after: {error}"
-                self.starter.say(entry.name, text, level=LogLevel.WARNING)
-            entry.because = str(error)
+            self.happen(entry, RunTroubled(str(error)))
 
     def _keep_room(self) -> None:
         """A full disk gets the ballast; when there is room again, it is taken up."""
@@ -200,32 +251,24 @@ class Scheduler:
             for descriptor in supervisor.descriptors()
         ]
 
-    def _end(self, entry: ManagedJob) -> None:
-        supervisor = entry.supervisor
-        assert supervisor is not None  # noqa: S101  # asked by who calls
+    def _end(self, entry: ManagedJob, supervisor: Supervisor) -> None:
         supervisor.finish()
-        run = supervisor.run
-        if self._moves(entry, entry.gpus, run.state, run.history.last):
-            self.starter.say(entry.name, "takes its turn again, for another GPU")
-            entry.again = True
-        entry.ended, entry.supervisor, entry.gpus = supervisor.status(), None, ()
-        finished = run.state is JobState.FINISHED  # by itself, before it was restarted
-        if finished and entry.row.again:
-            with contextlib.suppress(LedgerError):
-                self._note_begun(entry)
-        entry.over, entry.again = finished or not entry.again, False
-        if entry.over and run.state is JobState.DRAINED:
-            self.starter.say(entry.name, f"trainwarden start {entry.name} resumes it")
-        entry.unlock()
+        run, last = supervisor.run, supervisor.run.history.last
+        moves = self._moves(entry, entry.life.gpus, run.state, last)
+        with contextlib.suppress(LedgerError):  # then in the next turn
+            self.happen(entry, RunEnded(supervisor.status(), another_turn=moves))
 
     def _start_some(self) -> None:
         entries = self.entries.values()
-        waiting = [entry for entry in entries if entry.waits and self._is_due(entry)]
+        queued = [one for one in entries if one.life.phase is JobPhase.QUEUED]
+        waiting = [entry for entry in queued if self._is_due(entry)]
         if not waiting:
             return
         if self.paused_by is not None:
             for entry in waiting:
-                entry.because = f"the box is paused by {self.paused_by}"
+                self.happen(
+                    entry, TurnAwaited(f"the box is paused by {self.paused_by}")
+                )
             return
         out = self.out_of_service | self._quarantined()
         usable = [gpu for gpu in self.gpus() if gpu not in out]
@@ -234,14 +277,14 @@ class Scheduler:
             (entry.wish(readings) for entry in waiting),
             usable=usable,
             taken={
-                entry.name: (entry.row.owner, entry.gpus)
+                entry.name: (entry.row.owner, entry.life.gpus)
                 for entry in entries
-                if entry.active
+                if entry.life.active
             },
             quota=self.quota,
         )
         for name, because in answer.because.items():
-            self.entries[name].because = because
+            self.happen(self.entries[name], TurnAwaited(because))
         for start in answer.starts:
             self._start(self.entries[start.job], start.gpus)
 
@@ -262,68 +305,38 @@ class Scheduler:
             return frozenset()  # the gate of whoever gets one asks again
 
     def _start(self, entry: ManagedJob, gpus: tuple[str, ...]) -> None:
-        self._attend(entry, lambda: self._begun(entry, gpus))
-        if entry.supervisor is not None:
-            entry.gpus = gpus
-
-    def _begun(self, entry: ManagedJob, gpus: tuple[str, ...]) -> Supervisor:
         """Nothing is launched before it is written down that the job has begun: the next
         daemon would begin it anew."""
-        supervisor = self.starter.start(entry, gpus)
-        self._note_begun(entry)
-        return supervisor
+        self._attend(entry, lambda: (self.starter.start(entry, gpus), RunStarted(gpus)))
 
-    def _note_begun(self, entry: ManagedJob) -> None:
+    def _note_started(self, entry: ManagedJob) -> None:
         self.book.begun(entry.name)
         entry.row = dataclasses.replace(
             entry.row, fresh=False, accept_changes=False, again=False
         )
 
     def _is_due(self, entry: ManagedJob) -> bool:
-        return self.starter.clock.now() >= entry.retry_at
+        return self.starter.clock.now() >= entry.life.retry_at
 
-    def _attend(self, entry: ManagedJob, make: Callable[[], Any]) -> None:
-        """Give an entry its supervisor, or a reason why it has none."""
+    def _attend(
+        self, entry: ManagedJob, make: Callable[[], tuple[Supervisor, JobEvent]]
+    ) -> None:
+        """Give a job its supervisor, or a reason why it has none."""
         path = self.starter.paths.lock(entry.name)
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             entry.lock = acquire(path)
             if entry.lock is None:
-                self._postpone(entry, "another process supervises it")
+                self.happen(entry, StartPostponed("another process supervises it"))
             else:
-                entry.supervisor = make()
-                entry.retry_at, entry.tries = 0.0, 0
+                entry.supervisor, event = make()
+                self.happen(entry, event)
         except (SchedulerError, StartRefusedError) as error:
-            self._refuse(entry, str(error))
+            self.happen(entry, StartDenied(str(error)))
         except LedgerError as error:
-            self._postpone(entry, str(error))
+            self.happen(entry, StartPostponed(str(error)))
         except OSError as error:
-            self._postpone(entry, f"{error.strerror}: {error.filename}")
-
-    def _refuse(self, entry: ManagedJob, problem: str) -> None:
-        """A person has to do something first; for a run that goes on by itself, it is
-        only not looked after until then."""
-        if entry.left is not None:
-            self._postpone(entry, problem)
-            return
-        entry.unlock()
-        if entry.because != problem:
-            text = f"cannot start: {problem}"
-            self.starter.say(entry.name, text, level=LogLevel.ERROR)
-        entry.because, entry.over = problem, True
-        entry.ended = dataclasses.replace(entry.status(), message=problem)
-
-    def _postpone(self, entry: ManagedJob, problem: str) -> None:
-        """Such as a full disk: that passes by."""
-        entry.unlock()
-        what = "cannot start" if entry.left is None else "cannot be looked after"
-        because = f"{what}, tried again and again: {problem}"
-        if entry.because != because:
-            self.starter.say(entry.name, because, level=LogLevel.WARNING)
-        entry.because = because
-        wait = min(2.0**entry.tries, RETRY_SECONDS_MOST)
-        entry.retry_at = self.starter.clock.now() + wait
-        entry.tries = min(entry.tries + 1, 10)
+            self.happen(entry, StartPostponed(f"{error.strerror}: {error.filename}"))
 
 
 def _has_to_do(supervisor: Supervisor, ready: Collection[int]) -> bool:

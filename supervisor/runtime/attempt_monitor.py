@@ -253,7 +253,7 @@ class AttemptMonitor:
             return  # it ended a moment ago: the exit is on its way
         match effect:
             case AskDrain():
-                if run.averts is not None:
+                if run.restart is not None and run.restart.averts is not None:
                     ask_who_holds(watch.attempt.paths)
                 watch.attempt.ask_drain()
             case TakeStacks():

@@ -6,6 +6,10 @@ from typing import TypeVar
 
 from supervisor.core.diagnosis.evidence import Evidence
 from supervisor.core.diagnosis.log_scanner import NO_FINDINGS, LogFindings
+from supervisor.core.diagnosis.subject_from_stacks import (
+    named_subject,
+    subject_in_stack,
+)
 from supervisor.core.diagnosis.systemd_result import UnitEnd
 from supervisor.core.lifecycle.events import Exited
 from supervisor.core.memory.bfc_map import MemoryMap, figures_of
@@ -19,8 +23,9 @@ from supervisor.host.snapshots.snapshot_catalog import (
 from supervisor.host.telemetry.allocator_dump import read_first_map
 from supervisor.host.telemetry.attempt_telemetry import AttemptView, Telemetry
 from supervisor.host.telemetry.log_follower import LogFollower, scan_file
-from supervisor.wire.files import read_json
+from supervisor.wire.files import open_regular, read_json
 from supervisor.wire.memory_answer import MemoryAnswer
+from supervisor.wire.oom_subject import OomSubject
 from supervisor.wire.page import Page
 from supervisor.wire.paths import AttemptPaths
 from supervisor.wire.records import CrashReport, ExitRecord
@@ -46,18 +51,19 @@ def gather(
     telemetry.poll()
     log.poll()
     page, view = telemetry.page(), telemetry.view
-    record = _read(files.exit, ExitRecord)
+    record, crash = _read(files.exit, ExitRecord), _read(files.crash, CrashReport)
     memory_map = read_first_map(files.dumps)
     evidence = Evidence(
         exit=record,
         unit=unit if record is None else None,
-        crash=_read(files.crash, CrashReport),
+        crash=crash,
         log=log.findings(),
         fault=_fault(files.fault),
         dump=None if memory_map is None else figures_of(memory_map),
         memory=_findings(files, memory_map, page),
         refused=view.refused,
         finished=finished(record, view),
+        subject=_subject(files, crash, view),
         drained=view.drained,
         steps_done=_steps_done(page, view),
         stop_requested=record is not None and record.asked_to_stop,
@@ -72,6 +78,29 @@ def gather(
         last_step=None if page is None else page.step,
         snapshot_step=newest_step(*snapshots),
     )
+
+
+def _subject(
+    files: AttemptPaths, crash: CrashReport | None, view: AttemptView
+) -> OomSubject:
+    """What memory was asked for at the end, if it was memory: by the exception, by the
+    stack of a fatal signal, or by where training was."""
+    told = None if crash is None else named_subject(crash.memory)
+    if told is None and crash is None:
+        told = subject_in_stack(_fault_text(files.fault), in_fit=view.in_fit)
+    return told or (OomSubject.STEP if view.in_fit else OomSubject.OUTSIDE)
+
+
+MOST_STACK_BYTES = 256 * 1024
+
+
+def _fault_text(path: Path) -> str:
+    """What faulthandler wrote, up to a bound; empty where there is nothing."""
+    try:
+        with open_regular(path) as file:
+            return file.read(MOST_STACK_BYTES).decode(errors="replace")
+    except OSError:
+        return ""
 
 
 def _most(*counts: int | None) -> int | None:

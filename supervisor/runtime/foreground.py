@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
+from supervisor.core.backoff import BackOff
 from supervisor.core.jobs.job_status import JobStatus
 from supervisor.core.jobs.resume_decision import (
     Earlier,
@@ -20,7 +21,6 @@ from supervisor.core.jobs.spec import Spec
 from supervisor.core.lifecycle.events import Exited
 from supervisor.core.lifecycle.table import RunState
 from supervisor.core.liveness.hang_detection import Liveness
-from supervisor.core.remediation.backoff import BackOff
 from supervisor.core.remediation.escalation import RemedyPermissions
 from supervisor.core.remediation.history import History
 from supervisor.core.remediation.overrides import NOTHING, from_json

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.result import RemedyKind
+from supervisor.core.jobs.job_phase import never_begun, queued
 from supervisor.core.jobs.job_status import (
     AllocatorStatus,
     JobState,
@@ -20,12 +21,14 @@ from supervisor.core.jobs.snapshot_stats import (
     SnapshotStats,
     tier_statuses,
 )
+from supervisor.core.remediation.confirmation import in_force, pending
+from supervisor.core.remediation.history import History
 from supervisor.core.remediation.overrides import (
     NOTHING,
     Overrides,
-    described,
     from_json,
 )
+from supervisor.core.remediation.weakest_promise import Unpromised, weakest
 from supervisor.host.launch.launcher import read_shimmed, same_process
 from supervisor.host.ledger.job_book import JobBook, JobRow, WantedState
 from supervisor.host.ledger.ledger import Ledger, RunRow
@@ -53,9 +56,11 @@ class RunFacts:
     message: str
     incidents: Incidents = field(default_factory=Counter[tuple[Cause, RemedyKind]])
     batch: int | None = None
-    promise: str | None = None
+    unpromised: Unpromised | None = None
     snapshot_plan: SnapshotPlan | None = None
     treatment: Overrides = NOTHING
+    history: History = field(default_factory=History)
+    """Of the attempts, whose newest confirms the treatment."""
     tiers: SnapshotStats = NO_SNAPSHOTS
     forecast_seconds: Mapping[str, float] = field(default_factory=dict[str, float])
 
@@ -110,14 +115,25 @@ def job_status(
         attempt=facts.attempt,
         pid=pid,
         message=facts.message,
-        promise=facts.promise,
+        promise=None if facts.unpromised is None else facts.unpromised.because,
+        promise_fit=None if facts.unpromised is None else facts.unpromised.fit,
         snapshot_plan=facts.snapshot_plan,
-        treatment=described(facts.treatment),
+        treatment=_in_force(facts, page),
+        asked=pending(facts.treatment, facts.history.last),
+        unmet=facts.history.unmet,
         tiers=tier_statuses(facts.tiers, now=now),
         incidents=by_cause(facts.incidents),
         restarts=by_cause(facts.incidents, restarts=True),
         **reached,
     )
+
+
+def _in_force(facts: RunFacts, page: Page | None) -> dict[str, object]:
+    """How many slices there are is found out while it trains, not as it was planned."""
+    found = in_force(facts.treatment, facts.history.last)
+    if "slices" in found and page is not None and page.slices:
+        found["slices"] = page.slices
+    return found
 
 
 _PHASES = {int(phase): phase.name.lower() for phase in Phase}
@@ -198,15 +214,8 @@ def stored_statuses(
 
 def _not_begun(row: JobRow) -> JobStatus:
     if row.wanted is WantedState.RUN:
-        state, message = JobState.QUEUED, NO_DAEMON
-    else:
-        state, message = JobState.DRAINED, never_begun(row.name)
-    return JobStatus(job=row.name, state=state, attempt=0, message=message)
-
-
-def never_begun(job: str) -> str:
-    """What to say of a job that was stopped before it ran."""
-    return f"stopped; trainwarden start {job} begins or resumes it"
+        return queued(row.name, NO_DAEMON)
+    return never_begun(row.name)
 
 
 def stored_status(
@@ -234,9 +243,10 @@ def stored_status(
         message=message,
         incidents=ledger.counts(run.job),
         batch=next((a.batch for a in reversed(attempts) if a.batch), None),
-        promise=telemetry.view.promise,
+        unpromised=weakest(one.unpromised for one in attempts),
         snapshot_plan=telemetry.view.snapshot_plan,
         treatment=NOTHING if run.treatment is None else from_json(run.treatment),
+        history=History(attempts=attempts),
         tiers=telemetry.view.tiers,
     )
     earlier = earlier_page(run_paths, number)

@@ -5,11 +5,11 @@ never waits, so that one process can drive many runs; ``supervise`` is the foreg
 loop over a single one.
 """
 
-import os
-import select
+import signal
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.incident_kind import IncidentKind
@@ -32,11 +32,14 @@ from supervisor.core.lifecycle.effects import (
 )
 from supervisor.core.lifecycle.events import (
     DeadlineExpired,
+    DrainRequested,
     Event,
     Exited,
     GateHeld,
+    RestartDue,
     SpawnFailed,
 )
+from supervisor.core.lifecycle.run_state import RunPhase
 from supervisor.core.lifecycle.table import RunState, step
 from supervisor.core.remediation.overrides import Awaited, Overrides
 from supervisor.core.text.log_level import LogLevel, Notifier
@@ -56,9 +59,9 @@ from supervisor.runtime.directive_builder import (
     make_directive,
     memory_of,
 )
+from supervisor.runtime.event_loop import loop, wakeups
 from supervisor.runtime.launch_gate import gate
 from supervisor.runtime.run_recorder import RunRecorder
-from supervisor.runtime.signal_source import wakeups
 from supervisor.runtime.status_facts import status_of
 from supervisor.wire.changed import Changed
 from supervisor.wire.directive import Directive
@@ -116,20 +119,35 @@ class Supervisor:
     def supervise(self) -> int:
         """Run until the end, in the foreground; the exit code of the command."""
         self.begin()
-        with wakeups(self.post) as wakeup:
-            while self.exit_code is None:
-                descriptors = [wakeup, *self.descriptors()]
-                ready, _, _ = select.select(descriptors, [], [], self.wait_seconds())
-                if wakeup in ready:
-                    os.read(wakeup, 4096)
-                self.advance()
+        with wakeups(self._drains_by_signal()) as wakeup:
+            loop(self, wakeup)
+        assert self.exit_code is not None  # noqa: S101  # it is done
         self.finish()
         return self.exit_code
+
+    def _drains_by_signal(self) -> dict[signal.Signals, Callable[[], None]]:
+        """SIGHUP stays ignored where it is (``nohup``); else a closed terminal drains."""
+        names = {signal.SIGTERM: "SIGTERM", signal.SIGINT: "Ctrl-C"}
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+            names[signal.SIGHUP] = "the terminal was closed"
+        return {
+            number: partial(self.post, DrainRequested(name))
+            for number, name in names.items()
+        }
 
     def begin(self) -> None:
         """Before the first ``advance``: what earlier attempts left."""
         self._incidents = self.ledger.counts(self.row.job)
         self._following.begin(self.run)
+
+    @property
+    def done(self) -> bool:
+        """Whether the run has ended."""
+        return self.exit_code is not None
+
+    def turn(self, _ready: Collection[int]) -> None:
+        """A turn of the loop."""
+        self.advance()
 
     def post(self, event: Event) -> None:
         """Something happened outside, such as a signal: taken in by ``advance``."""
@@ -194,12 +212,12 @@ class Supervisor:
     def resume_after(self, because: str) -> None:
         """The attempt is drained only to start again, as an earlier supervisor wanted:
         to be said before that attempt is taken over."""
-        self.run = replace(self.run, resuming=because)
+        self.run = replace(self.run, restart=RestartDue(because))
 
     def take_over(self, attempt: LaunchedAttempt) -> None:
         """Begin with an attempt that an earlier supervisor started and that still runs."""
         self._following.start(attempt, taken_over=True)
-        launching = replace(self.run, state=JobState.LAUNCHING, deadline=None)
+        launching = replace(self.run, phase=RunPhase.LAUNCHING, deadline=None)
         self.run = replace(launching, message=f"attempt {self.run.attempt}")
 
     def adopt(self, exited: Exited) -> None:
@@ -217,7 +235,7 @@ class Supervisor:
             self.run = replace(before, history=history)
             self.recorder.attempt(history.attempts[-1])
         else:
-            self.run = replace(before, state=JobState.RUNNING, deadline=None)
+            self.run = replace(before, phase=RunPhase.RUNNING, deadline=None)
             self._following.adopt(exited, self.devices)
 
     def status(self) -> JobStatus:

@@ -16,9 +16,6 @@ MARKER = "TRAINWARDEN_ATTEMPT"
 BATCH_ENVIRONMENT = "TRAINWARDEN_BATCH_SIZE"
 """For programs that are not Keras: the batch they should use."""
 
-DRAIN_SIGNAL = "SIGTERM"
-"""Asks the attempt for a snapshot at the next step boundary and exit code 75."""
-
 EXIT_DRAINED = 75
 """EX_TEMPFAIL of sysexits.h: ended on request, run again to resume."""
 

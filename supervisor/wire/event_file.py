@@ -27,27 +27,32 @@ class RecordKind:
     LAUNCHED = "launched"
     """``versions``: of Python, TensorFlow, Keras (those loaded)."""
     REFUSED = "refused"
-    """``sentence``: why this script cannot be supervised as promised; training did
-    not start."""
+    """``reason`` (``reasons.RefusalReason``), ``sentence``: why this script cannot be
+    supervised as promised; training did not start."""
     PROMISE = "promise"
-    """``bits``: bool, ``sentence``: why bits are not promised (at the start of fit)."""
+    """``fit, bits``: bool, ``sentence``: why bits are not promised of that call of
+    fit (at its start)."""
     FIT_BEGAN = "fit_began"
-    """``fit, epochs, steps_per_epoch, batch``; null where unknown."""
+    """``fit, epochs, steps_per_epoch, batch``; null where unknown; ``model``: a digest
+    of what decides the memory of a step beside the batch. What PEAK and MICROBATCH
+    tell belongs to the call that began last."""
     RESTORED = "restored"
-    """``durable_store`` (its directory name), ``tier, step, fit, epoch, seconds`` and
-    ``quarantined``: [{``durable_store``, ``because``}]."""
+    """``snapshot`` (its directory name), ``tier, step, fit, epoch, seconds`` and
+    ``quarantined``: [{``snapshot``, ``because``}]."""
     FIRST_STEP = "first_step"
     """``step``, ``seconds``: tracing, compiling and running it."""
     PEAK = "peak"
     """``slice_size, slices, peak_bytes, limit_bytes, jit``: measured over whole
-    steps of this attempt at this slice."""
+    steps of this attempt at this slice. ``usual_bytes``, ``steps``: their median, and
+    how many they were; not there where only the highest is known."""
     MICROBATCH = "microbatch"
     """``batch, slices, size, mode`` (``exact``, ``two_pass``, ``reduce``),
-    ``deviations``: [sentences], ``planned``: how the size was found."""
+    ``deviations``: [sentences], ``source`` (``reasons.SizeSource``) and ``planned``, a
+    sentence: how the size was found."""
     EPOCH_ENDED = "epoch_ended"
     """``epoch``, ``step``, ``logs``: {name: number}."""
     SNAPSHOT = "snapshot"
-    """``durable_store`` (directory name), ``tier`` (``memory``, ``durable``), ``step,
+    """``snapshot`` (directory name), ``tier`` (``memory``, ``durable``), ``step,
     bytes, stall_seconds, seconds``: once for each tier that has it, but for those in
     memory that follow each other closely: the newest of these, and ``snapshots``, how
     many they are."""
@@ -60,10 +65,13 @@ class RecordKind:
     FIT_ENDED = "fit_ended"
     """``fit, step``."""
     DRAINED = "drained"
-    """``step``, ``durable_store``: the state is saved and the process ends with 75."""
+    """``step``, ``snapshot``: the state is saved and the process ends with 75."""
     NON_FINITE = "non_finite"
     """``step, last_finite_step`` (null: none was seen), ``loss``, ``because``: loss and
     weights are no numbers any more, and the process ends."""
+    APPLIED = "applied"
+    """``name`` (a field of the directive, or an environment variable of its remedies),
+    ``asked``, ``job_lookup``: the value that is in force in this process. The newest counts."""
     NOTICE = "notice"
     """``sentence``: for the person who runs this."""
     FINISHED = "finished"

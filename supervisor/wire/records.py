@@ -59,6 +59,12 @@ class CrashReport(_Record):
     """Steps of this attempt that were completed before; None: not known."""
     in_fit: bool
     """Whether a supervised ``fit`` was running."""
+    memory: str | None = None
+    """What memory was asked for when it ran out (``wire.oom_subject``); None: it did not, or
+    nobody can tell."""
+    allocation: str | None = None
+    """The allocation that failed before, where this exception is only what came of it:
+    Keras goes on after some failures, with a model of which a part was not made."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

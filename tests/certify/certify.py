@@ -24,6 +24,7 @@ from tests.certify.places import MOMENTS, Death, deaths, moment, reachable
 from tests.certify.table import SHORT, TABLE, Row
 from tests.support import zygote as zygotes
 from tests.support.attempts import Attempts
+from tests.support.fresh import Fresh
 from tests.support.zygote import Zygote
 
 HERE = Path(__file__).parent
@@ -92,13 +93,16 @@ class Trial:
             "environment": environment,
             "output": str(self.directory / f"output-{number}.log"),
         }
+        parent: Zygote | Fresh = self.zygote
+        if self.row.before is not None:
+            parent, environment["BEFORE"] = Fresh(), self.row.before
         if plain:
-            return self.zygote.run(script=str(script), args=[self.row.name], **order)
+            return parent.run(script=str(script), args=[self.row.name], **order)
         directive = self.attempts.directive(script, self.row.name)
         root = Path(directive.attempt_directory)
         root.mkdir()
         write_json(root / "directive.json", directive.to_json())
-        code = self.zygote.run(launch=str(root / "directive.json"), **order)
+        code = parent.run(launch=str(root / "directive.json"), **order)
         for record in EventReader(root / "events.jsonl").poll():
             sentence = record.fields.get("sentence")
             if sentence is not None and record.fields.get("bits") is not True:

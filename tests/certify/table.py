@@ -32,6 +32,9 @@ class Row:
     memory: bool = False
     """Also in memory, at every second step; on disk then seldom."""
     kills: int = 4
+    before: str | None = None
+    """What the script does before it imports anything of TensorFlow (``row.BEFORE``);
+    each attempt is a Python of its own then. None: nothing, and it is forked."""
 
 
 SPLIT = 76
@@ -49,6 +52,10 @@ TABLE = (
     Row(name="tf_shuffle", memory=True, features="tf.data shuffle with reshuffling, prefetch;"
         " shuffled validation pipeline", kills=6),
     Row(name="tf_shuffle_unseeded", features="tf.data shuffle, no seed", plain=False),
+    Row(name="tf_looked_for", before="look", features="tf.data shuffle, no seed; find_spec"
+        " of TensorFlow and Keras before their import", plain=False),
+    Row(name="tf_lazy", before="lazy", features="tf.data shuffle, no seed; TensorFlow"
+        " imported by LazyLoader", plain=False),
     Row(name="tf_repeat", memory=True, features="tf.data shuffle, repeat, steps_per_epoch",
         ledger=SAME),
     Row(name="tf_repeat_twice", features="tf.data shuffle, repeat without end, two fits",

@@ -5,8 +5,9 @@ memory that its batch does not fit in. In the middle of an epoch of the next att
 the training process is killed with SIGKILL. This driver only starts ``trainwarden``,
 kills, looks, and tells; everything it says is read back from what the run recorded.
 
-On a machine that is busy with other things the slices that were measured may turn out
-too large by chance: then memory runs out once more, and the kill comes an attempt later.
+It waits for what training says of itself, never for a time: a slow or a busy machine
+only takes longer. Should measuring the slices run out of memory once more, the kill comes
+an attempt later.
 """
 
 import json
@@ -21,18 +22,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from supervisor.wire.event_file import EventReader, RecordKind
+from supervisor.wire.page import Page, read_page
 from supervisor.wire.paths import StatePaths
 
 JOB = "digits"
 CPU_MEMORY = "280MiB"
 SNAPSHOT_STEPS = 10
 ACCURACY_WANTED = 0.95
+MARGIN_STEPS = 3
+"""The middle of an epoch is so many steps away from its ends."""
+LAST_EPOCHS = 2
+LOOK_SECONDS = 0.02
+"""Between two looks at the page of training: a tenth of a step or less."""
 LIMIT_SECONDS = 420.0
 SCRIPT = Path(__file__).parents[2] / "trainers" / "reference" / "digits.py"
 TRAINWARDEN = str(Path(sys.executable).with_name("trainwarden"))
 
 EXPECTED = (["device_oom", "preempted"], ["device_oom", "device_oom", "preempted"])
-"""The causes of the incidents: the second where the machine is busy."""
+"""The causes of the incidents: the second where measuring itself ran out of memory."""
 
 Json = dict[str, Any]
 
@@ -42,32 +50,103 @@ class DemoError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Killed:
+    """Where training was when it was killed, by its own page."""
+
+    attempt: int
+    pid: int
+    step: int
+    epoch: int
+    """From 0."""
+    snapshot_step: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """What the run left behind."""
 
     seconds: float
-    killed_at: Json
-    """The status just before the kill."""
+    killed: Killed
     incidents: list[Json]
     accuracy: float
 
 
-def ripe_for_the_kill(status: Json) -> bool:
+def ripe_for_the_kill(page: Page, *, settled: bool) -> bool:
     """In slices, in the middle of an epoch, with work done since a snapshot.
 
-    Not in the first two epochs: there the size of the slices is still being measured.
+    ``settled``: the size of the slices is measured. Killed before, the next attempt
+    would measure it again; but a run that is nearly over is not let go for that.
     """
-    step, inside, of = (
-        status.get(key) for key in ("step", "step_in_epoch", "steps_per_epoch")
-    )
-    snapshot = status.get("snapshot")
-    if status["attempt"] < 2 or status["state"] != "running" or not status["pid"]:
+    if page.epoch is None or page.epochs is None or (page.slices or 1) < 2:
         return False
-    if step is None or inside is None or of is None or snapshot is None:
+    if page.step is None or page.step_in_epoch is None or page.steps_per_epoch is None:
         return False
-    if status["epoch"] is None or status["epoch"] < 2:
+    middle = MARGIN_STEPS <= page.step_in_epoch <= page.steps_per_epoch - MARGIN_STEPS
+    worked = page.snapshot_step is not None and page.snapshot_step < page.step
+    last_chance = page.epoch >= page.epochs - LAST_EPOCHS
+    return page.epoch > 0 and middle and worked and (settled or last_chance)
+
+
+class Hunt:
+    """Waits for the moment at which training is to be killed, and kills it."""
+
+    def __init__(self, state: Path) -> None:
+        self._run = StatePaths(state).run(JOB, 1)
+        self._events: dict[int, EventReader] = {}
+        self._settled: set[int] = set()
+
+    def look(self) -> Killed | None:
+        """Kill the newest attempt if it is ripe; None: it is not.
+
+        It is stopped first and looked at again: on a busy machine training may have
+        gone on, or ended, since its page was read.
+        """
+        number = self._newest()
+        page = self._page(number)
+        if number < 2 or page is None or not self._ripe(number, page):
+            return None
+        pid = page.pid
+        if pid is None or not signalled(pid, signal.SIGSTOP):
+            return None
+        page = self._page(number)
+        if page is None or page.pid != pid or not self._ripe(number, page):
+            signalled(pid, signal.SIGCONT)
+            return None
+        signalled(pid, signal.SIGKILL)
+        return Killed(
+            attempt=number,
+            pid=pid,
+            step=page.step or 0,
+            epoch=page.epoch or 0,
+            snapshot_step=page.snapshot_step or 0,
+        )
+
+    def _newest(self) -> int:
+        number = 1
+        while self._run.attempt(number + 1).root.exists():
+            number += 1
+        return number
+
+    def _page(self, number: int) -> Page | None:
+        return read_page(self._run.attempt(number).page)
+
+    def _ripe(self, number: int, page: Page) -> bool:
+        if number not in self._events:
+            self._events[number] = EventReader(self._run.attempt(number).events)
+        for record in self._events[number].poll():
+            planned = str(record.fields.get("planned"))
+            if record.kind == RecordKind.MICROBATCH and planned != "being measured":
+                self._settled.add(number)
+        return ripe_for_the_kill(page, settled=number in self._settled)
+
+
+def signalled(pid: int, number: signal.Signals) -> bool:
+    """Whether there was a process to send the signal to."""
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
         return False
-    return bool(snapshot["step"] < step and 3 <= inside <= of - 3)
+    return True
 
 
 def accuracy_in(log: str) -> float | None:
@@ -95,10 +174,9 @@ def problems(outcome: Outcome) -> list[str]:
     ]
     if ooms[0]["restored_step"] != 0:
         found.append("the first crash was before any step, yet steps were restored")
-    seen = outcome.killed_at
-    if kill["failed_step"] < seen["step"]:
+    if kill["failed_step"] < outcome.killed.step:
         found.append("the kill is recorded before the step that was seen")
-    if kill["restored_step"] < seen["snapshot"]["step"]:
+    if kill["restored_step"] < outcome.killed.snapshot_step:
         found.append("a snapshot older than the newest one was restored")
     if not 0 <= kill["lost_steps"] <= SNAPSHOT_STEPS + 1:
         found.append(f"the kill cost {kill['lost_steps']} steps")
@@ -111,7 +189,7 @@ def summary(outcome: Outcome, *, state: Path) -> str:
     """What happened, in plain language."""
     *ooms, kill = outcome.incidents
     told = "".join(_out_of_memory(oom) for oom in ooms)
-    epoch = outcome.killed_at["epoch"] + 1
+    epoch = outcome.killed.epoch + 1
     explained = "".join(
         f"  .venv/bin/trainwarden explain {one['id']} --state-dir {state}\n"
         for one in outcome.incidents
@@ -177,18 +255,16 @@ def start(state: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command)
 
 
-def kill_once_ripe(run: subprocess.Popen[bytes], state: Path, until: float) -> Json:
-    """Kill training at the right moment; the status just before."""
+def kill_once_ripe(run: subprocess.Popen[bytes], state: Path, until: float) -> Killed:
+    """Kill training at the right moment; where it was then."""
+    hunt = Hunt(state)
     while run.poll() is None and time.monotonic() < until:
-        time.sleep(0.3)
-        if not StatePaths(state).ledger.exists():
-            continue
-        for status in ask("status", state=state):
-            if ripe_for_the_kill(status):
-                os.kill(status["pid"], signal.SIGKILL)
-                sys.stdout.write(f"demo: killed the training process {status['pid']}\n")
-                sys.stdout.flush()
-                return status
+        killed = hunt.look()
+        if killed is not None:
+            sys.stdout.write(f"demo: killed the training process {killed.pid}\n")
+            sys.stdout.flush()
+            return killed
+        time.sleep(LOOK_SECONDS)
     message = "no attempt in slices ever was in the middle of an epoch"
     raise DemoError(message)
 
@@ -198,7 +274,7 @@ def play(state: Path) -> Outcome:
     began = time.monotonic()
     run = start(state)
     try:
-        killed_at = kill_once_ripe(run, state, began + LIMIT_SECONDS)
+        killed = kill_once_ripe(run, state, began + LIMIT_SECONDS)
         code = run.wait(timeout=LIMIT_SECONDS)
     except subprocess.TimeoutExpired:
         message = f"the run did not end within {LIMIT_SECONDS:.0f} s"
@@ -222,7 +298,7 @@ def play(state: Path) -> Outcome:
         message = f"it took {status['attempt']} attempts for {len(incidents)} incidents"
         raise DemoError(message)
     return Outcome(
-        seconds=seconds, killed_at=killed_at, incidents=incidents, accuracy=accuracy
+        seconds=seconds, killed=killed, incidents=incidents, accuracy=accuracy
     )
 
 

@@ -119,7 +119,7 @@ def test_an_xid_that_no_daemon_heard(
     next daemon, or before there is one, is told apart from one that crashed by itself."""
     path = tmp_path / "probe.sock"
     service = subprocess.Popen(
-        [sys.executable, "-m", "supervisor.host.gpu.gpu_service", str(path), "0.1"],
+        [sys.executable, "-m", "supervisor.host.gpu.probe_service", str(path), "0.1"],
         env=nvml.environment,
     )
     try:

@@ -97,6 +97,43 @@ def test_what_it_imports_is_kept_as_well(
         assert trainwarden("logs", "train").stdout == "as it is now False\n" * 2
 
 
+KERAS = """
+import keras, numpy as np
+from part import WIDTH
+
+model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(WIDTH)])
+model.compile("sgd", "mse")
+x = np.zeros((64, 4), "float32")
+model.fit(x, np.zeros((64, WIDTH)), batch_size=4, epochs=100_000, verbose=0)
+"""
+
+
+def test_a_person_is_asked_about_a_module_that_was_changed(
+    trainwarden: Trainwarden,
+) -> None:
+    """Whatever the path holds: a version in it is no version of the framework."""
+    project = trainwarden.directory / "proj-1.2"
+    project.mkdir()
+    module = project / "part.py"
+    module.write_text("WIDTH = 2\n")
+    script = trainwarden.script(KERAS, "proj-1.2/train.py")
+    started = ("run", "--snapshot-every", "20 steps", script)
+    process = trainwarden.start(*started)
+    trainwarden.until(lambda status: status["snapshot"])
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=PATIENCE)
+    module.write_text("WIDTH = 2  # edited\n")
+    again = trainwarden(*started)
+    assert again.returncode == 1, again.stderr
+    (incident,) = trainwarden.json("incidents")
+    (because,) = incident["because"]
+    assert f"{module}, which the script imports, was changed" in because["text"]
+    assert (because["signature"], because["code"]) == ("refused", "module_changed")
+    assert incident["cause"] == "user_error"
+    told = trainwarden("explain", str(incident["id"])).stdout
+    assert "a module that the script imports was changed" in told
+
+
 def wait_for(trainwarden: Trainwarden, text: str) -> None:
     """Until the newest attempt has printed this, and nothing else."""
     trainwarden.until(lambda _status: trainwarden("logs", "train").stdout == text)

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from supervisor.core.metrics.catalog import METRICS
-from supervisor.host.exporter.exposition import render
-from tests.support.metrics import DIGITS, MACHINE
+from tests.support.metrics import DIGITS, MACHINE, render
 
 Tool = Callable[[str], str]
 SAMPLES = {name for metric in METRICS for name in metric.samples}

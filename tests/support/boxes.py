@@ -27,6 +27,8 @@ class BoxUnderTest:
     config: str = ""
     environment: dict[str, str] | None = None
     """Of the daemon; None: ours."""
+    program: str = COMMAND
+    """What is run."""
     daemons: list[subprocess.Popen[str]] = field(
         default_factory=list[subprocess.Popen[str]]
     )
@@ -46,7 +48,7 @@ class BoxUnderTest:
         config = self.directory / "trainwarden.toml"
         config.write_text(f'state_dir = "{self.state}"\n{self.config}')
         daemon = subprocess.Popen(
-            [COMMAND, "daemon", "--config", str(config)],
+            [self.program, "daemon", "--config", str(config)],
             cwd=self.directory,
             env=self.environment,
             stdout=subprocess.PIPE,
@@ -80,7 +82,7 @@ class BoxUnderTest:
     def command(self, verb: str, *rest: str | Path) -> subprocess.CompletedProcess[str]:
         """Run a command to its end."""
         return subprocess.run(
-            [COMMAND, verb, "--state-dir", str(self.state), *map(str, rest)],
+            [self.program, verb, "--state-dir", str(self.state), *map(str, rest)],
             cwd=self.directory,
             capture_output=True,
             text=True,

@@ -25,6 +25,8 @@ class Trainwarden:
     started: list[subprocess.Popen[str]] = field(
         default_factory=list[subprocess.Popen[str]]
     )
+    program: str = COMMAND
+    """What is run."""
 
     def script(self, text: str, name: str = "train.py") -> Path:
         """A script with this text."""
@@ -36,7 +38,7 @@ class Trainwarden:
         """The command line; ``state`` replaces the state directory."""
         verb, *rest = map(str, arguments)
         state = options.get("state", self.state)
-        return [COMMAND, verb, "--state-dir", str(state), *rest]
+        return [self.program, verb, "--state-dir", str(state), *rest]
 
     def __call__(
         self, *arguments: str | Path, **options: Any

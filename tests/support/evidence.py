@@ -5,9 +5,10 @@ from dataclasses import replace
 
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.diagnose import diagnose
-from supervisor.core.diagnosis.evidence import Evidence
+from supervisor.core.diagnosis.evidence import Evidence, Refusal
 from supervisor.core.diagnosis.exit_status import record_of
 from supervisor.core.diagnosis.log_scanner import LogFindings, scan
+from supervisor.wire.reasons import RefusalReason
 from supervisor.wire.records import CrashReport, ExitRecord
 
 OOM = "Allocator (GPU_0_bfc) ran out of memory trying to allocate 64B (rounded to 256)"
@@ -34,6 +35,13 @@ def crash(exception: str, message: str = "x", traceback: str = "") -> CrashRepor
         steps_done=3,
         in_fit=True,
     )
+
+
+def refusal(
+    sentence: str, reason: RefusalReason = RefusalReason.MODULE_CHANGED
+) -> Refusal:
+    """What the training side said when it would not train."""
+    return Refusal(reason=reason, sentence=sentence)
 
 
 @functools.cache

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from supervisor.core.backoff import BackOff
 from supervisor.core.diagnosis.evidence import Evidence
 from supervisor.core.jobs.job_status import JobState
 from supervisor.core.lifecycle.effects import Effect
@@ -16,7 +17,6 @@ from supervisor.core.lifecycle.events import (
 )
 from supervisor.core.lifecycle.table import RunState, step
 from supervisor.core.liveness.hang_detection import Deadlines, Liveness, Look
-from supervisor.core.remediation.backoff import BackOff
 from supervisor.core.remediation.policy import Policy
 from tests.support.lives import exit_record
 

@@ -3,8 +3,8 @@
 import threading
 from pathlib import Path
 
-from supervisor.host.gpu.gpu_service import GpuService
 from supervisor.host.gpu.kernel_log import KernelLog
+from supervisor.host.gpu.probe_service import GpuService
 from tests.support.watched import QUICK
 
 

@@ -1,5 +1,6 @@
 """The life of a run, driven by hand: what several tests of the core share."""
 
+from supervisor.core.backoff import BackOff
 from supervisor.core.diagnosis.evidence import Evidence
 from supervisor.core.lifecycle.effects import Effect, Say
 from supervisor.core.lifecycle.events import (
@@ -10,7 +11,6 @@ from supervisor.core.lifecycle.events import (
     Spawned,
 )
 from supervisor.core.lifecycle.table import RunState, step
-from supervisor.core.remediation.backoff import BackOff
 from supervisor.core.remediation.policy import Policy
 from supervisor.wire.records import CrashReport, ExitRecord
 

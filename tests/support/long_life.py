@@ -13,10 +13,11 @@ from typing_extensions import override
 from supervisor.core.jobs.authorization import Caller
 from supervisor.core.jobs.config import build_config
 from supervisor.core.jobs.job_status import JobState
+from supervisor.core.jobs.spec import build_spec
 from supervisor.daemon.api_service import StartOptions
 from supervisor.daemon.composition import composed
-from supervisor.daemon.event_loop import IDLE_SECONDS, Daemon
-from supervisor.daemon.launcher_factory import user_name
+from supervisor.daemon.daemon import IDLE_SECONDS, Daemon
+from supervisor.host.control.peer_credentials import user_name
 from supervisor.host.service.clock import Clock
 from supervisor.wire.directive import Directive
 from tests.support.quick_attempts import Fate, Patient, QuickHouse, QuickLauncher
@@ -62,7 +63,7 @@ class LongLife:
         """Hand in the jobs."""
         for name in (ENDLESS, *SHORT):
             tables = {"script": "/nowhere/train.py", "name": name}
-            self.daemon.desk.submit(self.caller, tables)
+            self.daemon.desk.submit(self.caller, tables, build_spec(tables))
 
     def live(self, attempts: int) -> None:
         """Until so many have been launched since the beginning."""

@@ -1,5 +1,7 @@
 """Scripts about memory, as people write them: under a limit on CPU tensors."""
 
+from supervisor.wire.oom_subject import OomSubject
+
 HEAD = """
 import json, os, sys, time
 import keras, numpy as np, tensorflow as tf
@@ -107,6 +109,100 @@ OUT_OF_MEMORY = {
     "fragmentation": HEAD + WIDE + "BLOCKS = 108\ngrow(40_000, [Pieces()])\n",
 }
 """Under 128 MiB, with steps of 64 samples: tensors of 37, 244 and 10 MiB, by kind."""
+
+FOR_OTHERS = """
+import keras, numpy as np, tensorflow as tf
+from keras import layers
+
+keras.utils.set_random_seed(3)
+rows = np.zeros((40_000, 1000), "float32")  # 153 MiB
+x, y = np.zeros((64, 1000), "float32"), np.zeros((64, 1), "float32")
+
+
+def fit(*hidden, optimizer="sgd", **more):
+    model = keras.Sequential([*hidden, layers.Dense(1)])
+    model.compile(optimizer, "mse", jit_compile=False)
+    model.fit(x, y, batch_size=32, verbose=0, **more)
+
+
+class Own(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.parts = [layers.Dense(8_000), layers.Dense(8_000), layers.Dense(1)]
+
+    def call(self, inputs):
+        for part in self.parts:
+            inputs = part(inputs)
+        return inputs
+
+
+def own():
+    model = Own()
+    model.compile("sgd", "mse", jit_compile=False)
+    model.fit(x, y, batch_size=32, verbose=0)
+
+"""
+
+ASKED_FOR = {
+    "weights": (
+        OomSubject.WEIGHTS,
+        "fit(keras.Input((1000,)), layers.Dense(8_000), layers.Dense(8_000))",
+    ),
+    "weights, made by the first step": (
+        OomSubject.WEIGHTS,
+        "fit(layers.Dense(8_000), layers.Dense(8_000))",
+    ),
+    "weights, and Keras went on": (OomSubject.WEIGHTS, "own()"),
+    "optimizer": (
+        OomSubject.OPTIMIZER,
+        (
+            "fit(keras.Input((1000,)), layers.Dense(20_000, kernel_initializer='zeros'),"
+            " optimizer='adam')"
+        ),
+    ),
+    "optimizer, built by hand": (
+        OomSubject.OPTIMIZER,
+        (
+            "one = keras.Variable(np.zeros((1000, 12_000), 'float32'))\n"
+            "keras.optimizers.Adam().build([one])"
+        ),
+    ),
+    "pipeline": (OomSubject.DATA, "tf.data.Dataset.from_tensor_slices(rows)"),
+    "constant": (OomSubject.DATA, "rows = tf.constant(rows)"),
+    "arrays": (OomSubject.DATA, "x, y = rows, rows[:, :1]\nfit(layers.Dense(1))"),
+    "validation": (
+        OomSubject.DATA,
+        "fit(layers.Dense(1), validation_data=(rows, rows[:, :1]))",
+    ),
+    "validation step": (
+        OomSubject.EVALUATION,
+        (
+            "validation = (np.zeros((2048, 1000), 'float32'), np.zeros((2048, 1)))\n"
+            "fit(layers.Dense(9_000), validation_data=validation,"
+            " validation_batch_size=2048)"
+        ),
+    ),
+    "evaluation": (
+        OomSubject.OUTSIDE,
+        (
+            "model = keras.Sequential([layers.Dense(9_000), layers.Dense(1)])\n"
+            "model.compile('sgd', 'mse', jit_compile=False)\n"
+            "model.fit(x, y, batch_size=8, verbose=0)\n"
+            "model.evaluate(np.zeros((2048, 1000), 'float32'), np.zeros((2048, 1)),"
+            " batch_size=2048, verbose=0)"
+        ),
+    ),
+    "step": (
+        OomSubject.STEP,
+        (
+            "x, y = rows[:2048], rows[:2048, :1]\n"
+            "model = keras.Sequential([layers.Dense(9_000), layers.Dense(1)])\n"
+            "model.compile('sgd', 'mse', jit_compile=False)\n"
+            "model.fit(x, y, batch_size=2048, verbose=0)"
+        ),
+    ),
+}
+"""What memory runs out for under 128 MiB, and a script where it does."""
 
 HOST_LEAKING = (
     HEAD

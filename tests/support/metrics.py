@@ -1,5 +1,7 @@
 """A run and a machine of which everything is known: they fill every metric."""
 
+from collections.abc import Iterable
+
 from supervisor.core.causes import Cause
 from supervisor.core.gpu.gpu_readings import (
     Gpu,
@@ -24,6 +26,7 @@ from supervisor.core.metrics.machine_state import (
     Space,
     TreeUse,
 )
+from supervisor.host.exporter.exposition import ExpositionEncoder, MetricsSnapshot
 
 GIB = 2**30
 BOARD = "GPU-5e4f1d6c"
@@ -139,3 +142,14 @@ MACHINE = Machine(
     },
     kept_out={"out_of_service": (), "quarantine": (BOARD,)},
 )
+
+
+def render(
+    statuses: Iterable[JobStatus],
+    machine: Machine | None = None,
+    *,
+    openmetrics: bool = False,
+) -> bytes:
+    """Everything the table says, once: in Prometheus' own text format, or OpenMetrics."""
+    scene = MetricsSnapshot(tuple(statuses), machine or Machine())
+    return ExpositionEncoder(openmetrics=openmetrics).encode(scene)

@@ -13,7 +13,7 @@ from supervisor.runtime.evidence_collector import gather
 from supervisor.wire.files import write_json
 from tests.support.attempts import Attempts, Outcome
 from tests.support.lives import exit_record
-from tests.support.memory_scripts import OUT_OF_MEMORY
+from tests.support.memory_scripts import ASKED_FOR, FOR_OTHERS, OUT_OF_MEMORY
 
 LIMIT = 128 * 2**20
 CAUSES = {
@@ -25,6 +25,11 @@ CAUSES = {
 
 def ran_out(directory: Path, kind: str, *, jit: bool) -> Outcome:
     """An attempt that runs out of memory in this way."""
+    return attempted(directory, OUT_OF_MEMORY[kind], jit=jit)
+
+
+def attempted(directory: Path, script_text: str, *, jit: bool = False) -> Outcome:
+    """An attempt of this script under the limit."""
     attempts = Attempts(directory, {"memory_limit_bytes": LIMIT})
     dumps = directory / "attempt-1" / "dumps"
     environment = {
@@ -35,7 +40,7 @@ def ran_out(directory: Path, kind: str, *, jit: bool) -> Outcome:
         "TF_BFC_MEMORY_DUMP": str(dumps / "oom"),
         "JIT": "1" if jit else "0",
     }
-    script = attempts.script(OUT_OF_MEMORY[kind])
+    script = attempts.script(script_text)
     process, paths = attempts.start(script, environment=environment)
     dumps.mkdir()
     out, err = process.communicate(timeout=120)
@@ -86,3 +91,14 @@ def check(outcome: Outcome, kind: str, *, jit: bool) -> None:
     paragraph = autopsy_paragraph(autopsy.to_json(), None)
     assert f"The verdict is {kind}" in paragraph
     assert "XLA compiled the step." in paragraph or not jit
+
+
+def told_as_what_it_is(directory: Path, kind: str) -> None:
+    """An attempt that runs out of memory for what ``kind`` says, and the diagnosis."""
+    subject, script = ASKED_FOR[kind]
+    outcome = attempted(directory, FOR_OTHERS + script)
+    assert outcome.code != 0
+    diagnosis = diagnosed(outcome)
+    assert diagnosis.cause is Cause.DEVICE_OOM, (diagnosis, outcome.err[-3000:])
+    assert diagnosis.autopsy is not None
+    assert diagnosis.autopsy.subject is subject, outcome.err[-3000:]

@@ -3,13 +3,13 @@
 from dataclasses import replace
 from typing import Any
 
+from supervisor.core.backoff import BackOff
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.evidence import Evidence
 from supervisor.core.diagnosis.result import Diagnosis, Reason
 from supervisor.core.gpu.assignment import GpuHolder, GpuReading
 from supervisor.core.memory.figures import MemoryFigures
 from supervisor.core.memory.oom_analysis import OomAnalysis
-from supervisor.core.remediation.backoff import BackOff
 from supervisor.core.remediation.escalation import Allow, RemedyPermissions
 from supervisor.core.remediation.history import AttemptHistory, History
 from supervisor.core.remediation.overrides import NOTHING

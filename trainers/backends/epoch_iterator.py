@@ -8,6 +8,9 @@ after every callback, before anything of the next step.
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
+from supervisor.wire.oom_subject import OomSubject
+from trainers.process import allocation_subject
+
 
 class IteratedData(Protocol):
     """Training data, as an epoch asks for them: where their iterators stand."""
@@ -90,8 +93,8 @@ class FollowedEpochs(Protocol):
         """Its last step is done."""
 
 
-Loop = Callable[[], Iterator[Any]]
-"""The steps of one epoch."""
+Loop = Callable[[Any], Iterator[Any]]
+"""The steps of one epoch of the iterator that it is given."""
 
 _adopt: list[Callable[[Any], Loop | None]] = []
 """Asked by each new iterator who it belongs to; the newest ``fit`` is the last."""
@@ -101,11 +104,16 @@ class Supervised:
     """Before Keras' own iterator among the bases of a class: it stays Keras' own, unless
     a supervised ``fit`` says that it is its training data."""
 
+    _epoch_iterator: Any
     _steps_seen: int
     _num_batches: int | None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+        try:
+            super().__init__(*args, **kwargs)
+        except Exception as error:
+            allocation_subject.watch.note(error, OomSubject.DATA)
+            raise
         self.begun = 0
         """How often its data were begun."""
         self._loop: Loop | None = _adopt[-1](self) if _adopt else None
@@ -116,7 +124,7 @@ class Supervised:
         return super()._get_iterator()  # type: ignore[misc]  # of the other base
 
     def _enumerate_iterator(self) -> Iterator[Any]:
-        yield from self.keras_own() if self._loop is None else self._loop()
+        yield from self.keras_own() if self._loop is None else self._loop(self)
 
     def keras_own(self) -> Iterator[Any]:
         """The loop that it would have without us."""
@@ -133,10 +141,21 @@ class Supervised:
         return self._num_batches
 
 
+def leave(iterator: Any) -> None:
+    """Let go of the loop of ``iterator``, which may stand in the middle of an epoch.
+
+    Keras leaves it there where training stops or the data end; it refers to all of them.
+    """
+    if isinstance(iterator, Supervised):
+        iterator._epoch_iterator = None
+
+
 class adopting:  # noqa: N801  # reads as a verb in a with statement
     """Within it, ``adopt(iterator)`` decides about each new epoch iterator.
 
-    It returns the loop of the iterator, or None for Keras' own.
+    It returns the loop of the iterator, which is given the iterator (to close over it
+    would be a cycle, and keep the data until the garbage is collected), or None for
+    Keras' own.
     """
 
     def __init__(self, adopt: Callable[[Any], Loop | None]) -> None:

@@ -1,4 +1,11 @@
-"""NumPy arrays and tensors: taken up in the middle of a permutation."""
+"""NumPy arrays and tensors: taken up in the middle of a permutation.
+
+The permutation of a pass stands in a variable that the pipeline reads. A function of
+Python that hands it over would be kept by TensorFlow for the life of the process
+(``_py_funcs_used_in_graph`` of the global graph), and with it the data and the model of
+each ``fit``. The functions of the pipeline refer to nothing but that variable: what they
+close over is in a cycle with the dataset, which waits for the garbage collector.
+"""
 
 from typing import Any
 
@@ -7,6 +14,7 @@ import tensorflow as tf
 from typing_extensions import override
 
 from trainers.backends import keras_compat
+from trainers.backends.tensorflow import data_compat
 from trainers.data import data_fingerprint, sample_order
 from trainers.data.data_source import DataSource
 
@@ -25,9 +33,14 @@ class ArraySource(DataSource):
         given = keras_compat.array_data(self.adapter)
         self._inputs, self._n, self._batch, self._shuffle = given
         self._repeated = self._keras_order() if self._shuffle else None
-        self._order = np.arange(self._n)
         self._spec = self.dataset.element_spec
-        self.dataset = self._make_dataset()
+        with tf.device("CPU:0"):
+            self._order = tf.Variable(
+                np.zeros([0], np.int64), shape=[None], trainable=False
+            )
+        self.dataset = _in_order_of(
+            self._order, self._whole(), samples=self._n, batch=self._batch
+        )
 
     @property
     @override
@@ -50,7 +63,10 @@ class ArraySource(DataSource):
     @override
     def fingerprint(self) -> data_fingerprint.Fingerprint:
         """Shapes, dtypes and some of the rows."""
-        return {"kind": self.kind, **data_fingerprint.of_arrays(self._inputs)}
+        return {
+            "kind": self.kind,
+            **data_fingerprint.of_arrays(self._inputs),
+        }
 
     @override
     def why_not_exact(self) -> None:
@@ -88,7 +104,7 @@ class ArraySource(DataSource):
     def _from(self, *, begun: int, drawn: int) -> Any:
         self.begun, self.drawn = begun, drawn
         # Read when the new iterator is first asked; an older one has read its own.
-        self._order = self.order(begun)[drawn * self._batch :]
+        self._order.assign(self.order(begun)[drawn * self._batch :])
         return iter(self.dataset)
 
     @override
@@ -103,34 +119,43 @@ class ArraySource(DataSource):
         )
         return keras_compat.tree.lists_to_tuples(inputs)
 
-    def _make_dataset(self) -> Any:
-        """Keras' pipeline (``ArrayDataAdapter.get_tf_dataset``) with our indices."""
-        data = tf.data.Dataset
-        indices = data.range(1).map(
-            as_written(
-                lambda _: tf.ensure_shape(
-                    tf.numpy_function(lambda: self._order, [], tf.int64), [None]
-                )
-            )
-        )
-        batches = indices.flat_map(as_written(self._in_batches))
-        pairs = data.zip((batches, data.from_tensors(self._sliceable()).repeat()))
-        dataset = pairs.map(
-            as_written(lambda i, inputs: _gather(inputs, i)),
-            num_parallel_calls=tf.data.AUTOTUNE,
-        )
-        options = tf.data.Options()
-        options.experimental_optimization.apply_default_optimizations = False
-        return dataset.with_options(options).prefetch(tf.data.AUTOTUNE)
+    def _whole(self) -> Any:
+        """All samples as the one element of a dataset, again and again.
 
-    def _in_batches(self, order: Any) -> Any:
-        full = tf.shape(order, out_type=tf.int64)[0] // self._batch
-        shaped = tf.reshape(order[: full * self._batch], [full, self._batch])
-        dataset = tf.data.Dataset.from_tensor_slices(shaped)
-        if self._n % self._batch:
-            rest = tf.data.Dataset.from_tensors(order[full * self._batch :])
-            dataset = dataset.concatenate(rest)
-        return dataset
+        Keras' own, where it is found: another would be another copy of the data.
+        """
+        found = data_compat.whole_arrays(self.dataset)
+        data = (
+            tf.data.Dataset.from_tensors(self._sliceable()) if found is None else found
+        )
+        return data.repeat()
+
+
+def _in_order_of(order: Any, whole: Any, *, samples: int, batch: int) -> Any:
+    """Keras' pipeline (``ArrayDataAdapter.get_tf_dataset``) with our indices.
+
+    ``order``: the variable that they are read from; ``whole`` repeats the data.
+    """
+    data = tf.data.Dataset
+
+    def in_batches(indices: Any) -> Any:
+        full = tf.shape(indices, out_type=tf.int64)[0] // batch
+        shaped = tf.reshape(indices[: full * batch], [full, batch])
+        batches = data.from_tensor_slices(shaped)
+        if samples % batch:
+            rest = data.from_tensors(indices[full * batch :])
+            batches = batches.concatenate(rest)
+        return batches
+
+    read = data.range(1).map(as_written(lambda _: order.read_value()))
+    pairs = data.zip((read.flat_map(as_written(in_batches)), whole))
+    batches = pairs.map(
+        as_written(lambda i, inputs: _gather(inputs, i)),
+        num_parallel_calls=tf.data.AUTOTUNE,
+    )
+    options = tf.data.Options()
+    options.experimental_optimization.apply_default_optimizations = False
+    return batches.with_options(options).prefetch(tf.data.AUTOTUNE)
 
 
 def _gather(inputs: Any, indices: Any) -> Any:

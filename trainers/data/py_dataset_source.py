@@ -1,7 +1,8 @@
 """``keras.utils.PyDataset``: asked for batches by index, in our order."""
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+import weakref
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import keras
@@ -19,17 +20,17 @@ from trainers.snapshots.tensor_image import Tensor
 class _Reordered:
     """A ``PyDataset`` whose batches come in our order, from where we stand."""
 
-    asking: Callable[[int], AbstractContextManager[None]] | None = None
-    """Around each question, with the number of the batch; not in worker processes."""
+    asked_by: "weakref.ref[PyDatasetSource] | None" = None
+    """Hears of each question; not in worker processes. Not kept alive: TensorFlow keeps
+    the functions of Python that a pipeline calls, and with them us, for ever."""
 
     def __init__(self, inner: Any) -> None:
         self.inner = inner
         self.order = np.arange(inner.num_batches)
 
     def __getitem__(self, index: int) -> Any:
-        if self.asking is None:
-            return self.inner[int(self.order[index])]
-        with self.asking(index):
+        source = None if self.asked_by is None else self.asked_by()
+        with nullcontext() if source is None else source.asking(index):
             return self.inner[int(self.order[index])]
 
     @property
@@ -64,9 +65,10 @@ class PyDatasetSource(DataSource):
         self._ahead = python_random.Ahead()
         self._first = 0
         if self.adapter.enqueuer is None:  # else nobody knows who draws when
-            self._reordered.asking = self._asking
+            self._reordered.asked_by = weakref.ref(self)
 
-    def _asking(self, index: int) -> AbstractContextManager[None]:
+    def asking(self, index: int) -> AbstractContextManager[None]:
+        """Around the question for the batch ``index`` of what is left of the pass."""
         return self._ahead.asked(self._first + index, trained=self.drawn)
 
     @override

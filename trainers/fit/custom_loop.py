@@ -7,6 +7,7 @@ from typing import Any
 
 from typing_extensions import override
 
+from supervisor.wire.reasons import RefusalReason
 from trainers.backends.tensorflow import (
     batch_sizes,
     operation_types,
@@ -259,7 +260,9 @@ def give_back(session: RunProgress, state: LoopState, kept: LoopSnapshot) -> Non
         told = fit_state.restore(state, [kept], end.manifest.state, end.tensors)
     except fit_state.StateMismatchError as error:
         framework_setup.refuse(
-            session.attempt, f"the state is not that of the snapshot: {error}"
+            session.attempt,
+            RefusalReason.STATE_CHANGED,
+            f"the state is not that of the snapshot: {error}",
         )
         raise
     for sentence in told:

@@ -19,6 +19,11 @@ NOTABLE = 1.01
 """A peak is told again once it rose by this factor."""
 
 
+def _whole() -> tuple[int, int | None]:
+    """No slices, of no known size."""
+    return 1, None
+
+
 class Report:
     """The reporting of one ``fit``."""
 
@@ -29,18 +34,21 @@ class Report:
         self._read_at = 0.0
         self._steps = 0
         self._told_peak = 0
-        self._slicing: Callable[[], tuple[int, int | None]] = lambda: (1, None)
+        self._slicing: Callable[[], tuple[int, int | None]] = _whole
         self._jit = False
         self._reduced = False
         self._told_slices: tuple[int, int | None] = (0, None)
         self._probe = AllocatorProbe(attempt, limit_bytes=memory_limit(attempt))
 
-    def fit_began(self, *, batch: int | None, **fields: Any) -> None:
-        """``fit`` knows its data: ``fit, epochs, steps_per_epoch``."""
+    def fit_began(
+        self, *, batch: int | None, model: str | None = None, **fields: Any
+    ) -> None:
+        """``fit`` knows its data: ``fit, epochs, steps_per_epoch``; ``model``: a digest
+        (``model_digest``)."""
         self._attempt.enter(Phase.COMPILING)
-        self._began_with = fields
+        self._began_with = {"model": model, **fields}
         self._attempt.set(effective_batch=batch, **fields)
-        self._attempt.say(RecordKind.FIT_BEGAN, batch=batch, **fields)
+        self._attempt.say(RecordKind.FIT_BEGAN, batch=batch, **self._began_with)
 
     def batch_known(self, batch: int) -> None:
         """The first batch is drawn, and ``fit_began`` did not know its size.
@@ -55,6 +63,7 @@ class Report:
         """Whether the result will be the same bit for bit after a restart."""
         self._attempt.say(
             RecordKind.PROMISE,
+            fit=self._began_with.get("fit"),
             bits=because is None,
             sentence=because or "exact to the bit",
         )
@@ -74,6 +83,10 @@ class Report:
         self._probe.begin()
         self._publish_slices()
         self._began = time.perf_counter()
+
+    def over(self) -> None:
+        """There are no more steps: nobody is asked any more."""
+        self._slicing = _whole
 
     def _publish_slices(self) -> None:
         slices, size = self._slicing()

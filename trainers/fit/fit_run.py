@@ -1,14 +1,16 @@
 """One supervised call of ``fit``: it follows the loop of Keras and keeps its state."""
 
-import functools
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
+from supervisor.wire.oom_subject import OomSubject
 from supervisor.wire.page import Phase
 from trainers.backends import epoch_iterator, keras_compat
 from trainers.backends.epoch_iterator import FitIterator
 from trainers.backends.tensorflow import fit_compat as seams
+from trainers.backends.tensorflow import model_digest
 from trainers.data import data_fingerprint, shared_data, source_factory
 from trainers.data.data_source import DataSource
 from trainers.fit import (
@@ -20,13 +22,13 @@ from trainers.fit import (
     validation,
 )
 from trainers.fit.determinism import LOST_SEAM, REDUCED, SLICED, Determinism
-from trainers.fit.due import SinceSaved
+from trainers.fit.due import DueSnapshot, SinceSaved
 from trainers.fit.fit_position import FitCall, FitPosition
 from trainers.fit.fit_report import Report
 from trainers.fit.fit_slices import SlicedFit
 from trainers.fit.fit_snapshot import FitParts
 from trainers.fit.step_counter import Steps, planned
-from trainers.process import signals
+from trainers.process import allocation_subject, applied_directive, signals
 from trainers.snapshots.durable_store import Snapshot
 from trainers.snapshots.run_progress import RunProgress
 
@@ -107,7 +109,7 @@ class FitRun:
     def adopt(self, iterator: Any) -> Any:
         """The first epoch iterator that ``fit`` makes is that of the training data."""
         if self._source is not None:
-            return functools.partial(self._evaluation, iterator)
+            return self._evaluation
         seed, fit = self._attempt.directive.seed, self._session.fit_number
         self._source = source_factory.source_of(iterator, seed=seed, fit=fit)
         self._iterator = iterator
@@ -118,6 +120,7 @@ class FitRun:
             epochs=self._call.epochs,
             steps_per_epoch=iterator.num_batches,
             batch=self.source.batch,
+            model=model_digest.of(self.model, self.source.element_spec),
         )
         self.source.tell_batch = self._report.batch_known
         self._promise.tell(self.source.why_not_exact())
@@ -126,12 +129,27 @@ class FitRun:
         self._promise.tell(
             shared_data.validation_why_not_exact(self._call.validation_data)
         )
+        self._tell_applied()
         self._slice()
         self._promise.give()
         self._report.measure(
             self._slicing, jit=bool(self.model.jit_compile), reduced=self._is_reduced()
         )
-        return lambda: epoch_iterator.epoch(iterator, self)
+        return self._training
+
+    def _training(self, iterator: Any) -> Iterator[Any]:
+        return epoch_iterator.epoch(iterator, self)
+
+    def _tell_applied(self) -> None:
+        """What of the directive is in force for this model."""
+        attempt, asked = self._attempt, self._attempt.directive
+        skip = None if asked.skip is None else list(asked.skip)
+        applied_directive.tell(attempt, "skip", asked=skip, found=skip)
+        if asked.precision is not None:
+            found = seams.precision(self.model, wanted=asked.precision)
+            applied_directive.tell(
+                attempt, "precision", asked=asked.precision, found=found
+            )
 
     def _slice(self) -> None:
         """Work in slices, where that is asked for."""
@@ -271,6 +289,7 @@ class FitRun:
         self._session.trained(steps=ran, samples=self._steps.samples(self.source))
         self._position.ran(ran, logs=logs)
         self._attempt.training.ran(ran)
+        allocation_subject.watch.forget()
 
     def after_step(self, next_step: int) -> None:
         """After the step and every callback: the state is whole."""
@@ -298,6 +317,14 @@ class FitRun:
         """The first step is made, and all its functions are traced."""
         self._promise.look_into(self.model, sliced=self._microbatch is not None)
 
+    @property
+    def doing(self) -> OomSubject:
+        """What memory is asked for now, as far as the position tells."""
+        if self._source is None:
+            return OomSubject.DATA
+        validating = self._attempt.phase is Phase.VALIDATING
+        return OomSubject.EVALUATION if validating else OomSubject.STEP
+
     def publish_position(self) -> None:
         """Let the page say where training is."""
         self._attempt.set(
@@ -314,8 +341,15 @@ class FitRun:
                 self.save()
             self.leave()
         wanted = self._since.wanted()
+        if wanted is None and self._dares():
+            wanted = DueSnapshot(durable=False, patient=True)
         if wanted is not None:
             self.save(durable=wanted.durable, patient=wanted.patient)
+
+    def _dares(self) -> bool:
+        """Whether the next step may fail for want of memory, and a snapshot is cheap."""
+        sliced, memory = self._microbatch, self._session.memory
+        return sliced is not None and memory is not None and sliced.daring
 
     def _evaluation(self, iterator: Any) -> Iterator[Any]:
         """The loop of an evaluation inside ``fit``, most often the validation.
@@ -391,3 +425,16 @@ class FitRun:
         self._loss_guard.notice_stop(
             self.callbacks, self._position.logs, step=self._session.step
         )
+
+    def let_go(self) -> None:
+        """``fit`` has returned: what the script drops now must be gone at once.
+
+        These lead back to us, and a cycle waits for the garbage collector, which no
+        array sets off. (After an exception they are left: its frames keep them all, and
+        who reports it looks into them.)
+        """
+        self._report.over()
+        epoch_iterator.leave(self.iterator)
+        self._source = self._iterator = None
+        self._call = replace(self._call, data=None, validation_data=None)
+        self._validation = validation.Validation()

@@ -27,6 +27,10 @@ class SlicedFit(Protocol):
         """Samples of a slice; None: it is not sliced."""
 
     @property
+    def daring(self) -> bool:
+        """Whether the next step is the first of a size that might not fit."""
+
+    @property
     def mode(self) -> str | None:
         """``exact``, ``two_pass`` or ``reduce``."""
 
@@ -47,7 +51,7 @@ def prepare(
         return None
     # A model that is built by its first step has no weights yet to examine.
     try:
-        model_build.build(model, source.element_spec)
+        model_build.build_for_slices(model, source.element_spec)
     except model_build.UnbuildableError as error:
         attempt.notice(UNBUILT.format(error))
         return None
@@ -69,6 +73,6 @@ def prepare(
             wide_products=directive.precision is None,
         )
     except module.MicrobatchRefusedError as error:
-        framework_setup.refuse(attempt, str(error))
+        framework_setup.refuse(attempt, error.reason, str(error))
         raise
     return prepared

@@ -6,6 +6,7 @@ That is its position, its data and its model: between two steps, where they agre
 from dataclasses import dataclass
 from typing import Any
 
+from supervisor.wire.reasons import RefusalReason
 from trainers.backends import keras_compat
 from trainers.backends.epoch_iterator import FitIterator
 from trainers.data.data_fingerprint import Fingerprint
@@ -106,6 +107,8 @@ def _give_back_state(parts: FitParts, taken: Snapshot, attempt: Attempt) -> list
         return fit_state.restore(call.model, callbacks, state, tensors)
     except fit_state.StateMismatchError as error:
         framework_setup.refuse(
-            attempt, f"the model is not that of the snapshot: {error}"
+            attempt,
+            RefusalReason.MODEL_CHANGED,
+            f"the model is not that of the snapshot: {error}",
         )
         raise

@@ -15,7 +15,8 @@ import math
 import os
 import sys
 import time
-from collections.abc import Iterable
+import weakref
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -54,9 +55,9 @@ class LossGuard:
         if math.isfinite(loss):
             self._last_finite, self._bad_epochs = step, []
             return
-        spoilt = not_finite(self._model)
-        if spoilt is not None:
-            self._leave(step, loss, f"{spoilt} is not finite either")
+        bad = next(_not_finite(self._model.weights), None)
+        if bad is not None:
+            self._leave(step, loss, f"{bad.path} is not finite either")
         if epoch not in self._bad_epochs:
             self._bad_epochs.append(epoch)
             self._attempt.notice(
@@ -74,7 +75,14 @@ class LossGuard:
         wanted = self._attempt.directive.watch_loss and asked
         if not wanted or loss is None or math.isfinite(loss):
             return
-        given = Given(self._attempt, self._model, loss, step, self._last_finite)
+        given = Given(
+            self._attempt,
+            weakref.ref(self._model),
+            _smallest(_not_finite(self._model.weights)),
+            loss,
+            step,
+            self._last_finite,
+        )
         self._attempt.end.ask(given.lost)
         self._attempt.notice(
             f"the loss is {loss} at step {step}, and TerminateOnNaN ended the fit"
@@ -106,23 +114,27 @@ class LossGuard:
 @dataclass(frozen=True, slots=True)
 class Given:
     """A model with a loss that is no number, given to the script to do with it what it
-    likes."""
+    likes; also to forget it."""
 
     attempt: Attempt
-    model: Any
+    model: "weakref.ref[Any]"
+    variable: Any
+    """One of those that were not finite, to look at where the model is gone; or None."""
     loss: float
     step: int
     last_finite: int | None
 
     def lost(self) -> CrashReport | None:
         """The script is over: it is told if nothing became of the model."""
-        spoilt = not_finite(self.model)
-        if spoilt is None:
+        model = self.model()
+        left = [self.variable] if self.variable is not None else []
+        bad = next(_not_finite(left if model is None else model.weights), None)
+        if bad is None:
             return None
         return tell(
             self.attempt,
             self.loss,
-            f"TerminateOnNaN ended the fit, and {spoilt} is not finite either at the"
+            f"TerminateOnNaN ended the fit, and {bad.path} is not finite either at the"
             " end of the script",
             step=self.step,
             last_finite=self.last_finite,
@@ -153,13 +165,17 @@ def tell(
     )
 
 
-def not_finite(model: Any) -> str | None:
-    """A variable of ``model`` that holds NaN or infinity; None: there is none."""
-    for variable in model.weights:
+def _not_finite(variables: Iterable[Any]) -> Iterator[Any]:
+    """Those of ``variables`` that hold NaN or infinity."""
+    for variable in variables:
         value = np.asarray(variable)
         # bfloat16 is no kind that NumPy knows ("V"): looked at as float32.
         if value.dtype.kind == "V":
             value = value.astype(np.float32)
         if value.dtype.kind in "fc" and not np.isfinite(value).all():
-            return str(variable.path)
-    return None
+            yield variable
+
+
+def _smallest(variables: Iterable[Any]) -> Any | None:
+    """The one that keeps the least memory; None: there is none."""
+    return min(variables, key=lambda one: math.prod(one.shape), default=None)

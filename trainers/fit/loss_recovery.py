@@ -3,6 +3,7 @@
 from typing import Any
 
 from trainers.backends import keras_compat
+from trainers.process import applied_directive
 from trainers.process.attempt_reporting import Attempt
 
 _END = object()
@@ -18,19 +19,21 @@ def draw(batches: Any, count: int) -> int:
 
 def passed_over(attempt: Attempt, *, until: int) -> None:
     """Tell at the first."""
-    if attempt.first_time("passed over"):
+    if attempt.is_news("passed over"):
         attempt.notice(f"steps up to {until} are passed over: the loss was lost there")
 
 
 def lower_rate(attempt: Attempt, model: Any) -> None:
     """Multiply the learning rate, once in an attempt; snapshots keep what it is then."""
     factor = attempt.directive.rate_factor
-    if factor == 1.0 or not attempt.first_time("rate lowered"):
+    if factor == 1.0 or not attempt.is_news("rate lowered"):
         return
     rate = keras_compat.learning_rate(model.optimizer)
     if rate is None:
+        applied_directive.tell(attempt, "rate_factor", asked=factor, found=1.0)
         attempt.notice("the learning rate follows a schedule: it was not lowered")
         return
     before = float(rate)
     rate.assign(before * factor)
+    applied_directive.tell(attempt, "rate_factor", asked=factor, found=factor)
     attempt.notice(f"the learning rate was lowered from {before:g} to {float(rate):g}")

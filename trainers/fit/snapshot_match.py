@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from supervisor.wire.reasons import RefusalReason
 from trainers.data import data_fingerprint
 from trainers.process import framework_setup
 from trainers.process.attempt_reporting import Attempt
@@ -31,6 +32,7 @@ def belongs(
     if taken.manifest.state["script"] != script_hash(attempt):
         framework_setup.refuse(
             attempt,
+            RefusalReason.BATCH_CHANGED,
             f"the script was changed: its batch is {batch}, that of"
             f" the snapshot {local['batch']}",
         )
@@ -50,6 +52,7 @@ def check_data(
     if not attempt.directive.accept_changes:
         framework_setup.refuse(
             attempt,
+            RefusalReason.DATA_CHANGED,
             f"{sentence}; --accept-changes goes on with them, --fresh begins anew",
         )
     attempt.notice(sentence)

@@ -6,8 +6,9 @@ from typing import Any
 
 import keras
 
-from supervisor.wire.event_file import RecordKind
+from supervisor.wire.event_file import NO_ROOM, RecordKind
 from supervisor.wire.page import Phase
+from supervisor.wire.reasons import RefusalReason
 from trainers.backends import epoch_iterator, keras_compat
 from trainers.backends.tensorflow import fit_compat as seams
 from trainers.backends.tensorflow import pipelines
@@ -63,14 +64,23 @@ def session_of(attempt: Attempt) -> RunProgress:
     wrong = seams.self_test()
     if wrong:
         framework_setup.refuse(
-            attempt, "Keras is not as expected inside: " + "; ".join(wrong)
+            attempt,
+            RefusalReason.INTERNALS,
+            "Keras is not as expected inside: " + "; ".join(wrong),
         )
     try:
         session = RunProgress(attempt)
     except (OSError, durable_store.DirectoryTakenError) as error:
-        framework_setup.refuse(attempt, f"the snapshots cannot be used: {error}")
+        why = _why_unusable(error)
+        framework_setup.refuse(attempt, why, f"the snapshots cannot be used: {error}")
     seams.replace_epoch_iterator()
+    attempt.training.opened()
     return session
+
+
+def _why_unusable(error: Exception) -> RefusalReason:
+    full = isinstance(error, OSError) and error.errno in NO_ROOM
+    return RefusalReason.NO_ROOM if full else RefusalReason.SNAPSHOTS_UNUSABLE
 
 
 def fit(
@@ -111,14 +121,16 @@ def train(
     """A ``fit`` with steps left to do."""
     attempt = session.attempt
     callbacks, given = _with_follower(arguments["callbacks"])
-    call = FitCall(
-        model=model,
-        callbacks=given,
-        epochs=arguments["epochs"],
-        data=arguments["x"],
-        validation_data=arguments["validation_data"],
+    run = FitRun(
+        session,
+        FitCall(
+            model=model,
+            callbacks=given,
+            epochs=arguments["epochs"],
+            data=arguments["x"],
+            validation_data=arguments["validation_data"],
+        ),
     )
-    run = FitRun(session, call)
     follower = Follower(run)
     _append(callbacks, follower, model)
     if any(isinstance(one, keras.callbacks.BackupAndRestore) for one in given):
@@ -130,8 +142,9 @@ def train(
             history = original(model, **{**arguments, "callbacks": callbacks})
         run.finish()
         run.stopped()
+        run.let_go()
     except BaseException as error:
-        crash_report.mark_in_fit(error)
+        crash_report.mark_in_fit(error, during=run.doing)
         run.stopped()
         session.fit_failed()
         raise
@@ -212,7 +225,9 @@ def give_back(
         told = fit_state.restore(model, callbacks, end.manifest.state, end.tensors)
     except fit_state.StateMismatchError as error:
         framework_setup.refuse(
-            attempt, f"the model is not that of the snapshot: {error}"
+            attempt,
+            RefusalReason.MODEL_CHANGED,
+            f"the model is not that of the snapshot: {error}",
         )
         raise
     for sentence in told:

@@ -11,7 +11,7 @@ from supervisor.wire.slices import balanced
 from trainers.backends.tensorflow import slicing
 from trainers.fit import custom_loop, supervised
 from trainers.fit.custom_loop import LoopRun, LoopSnapshot, LoopState
-from trainers.process import crash_report
+from trainers.process import applied_directive, crash_report
 from trainers.process.attempt_reporting import Attempt
 from trainers.process.end_of_script import nothing_lost
 from trainers.session import OUTSIDE, TWICE, Run
@@ -112,6 +112,7 @@ class SupervisedRun(Run):
         if size is None or size >= total:
             yield tensors, 1.0
             return
+        applied_directive.tell(self._attempt, "slice_size", asked=size, found=size)
         size = balanced(batch=total, size=size)
         for start in range(0, total, size):
             stop = min(start + size, total)
@@ -123,6 +124,7 @@ class SupervisedRun(Run):
         if loop is None:
             return
         loop.finish()
+        loop.let_go()
         self._leave_loop()
         supervised.ended(self._session)
 

@@ -16,12 +16,18 @@ XLA asks for all that a compiled function needs in one block, and a batch that w
 prefetched while the block was in use may lie right behind it. So the allocator's map is
 asked as well, where there is one: a size waits for a moment at which its largest request
 finds a place in one piece. Once there, the block finds its own place again.
+
+Steps of one size differ, the more so on a busy machine: what follows from their median
+must hold with room to spare, and what they may need at worst (``room``) must stay below
+the limit, too. Where only the little that is known of how they vary is against a size,
+more steps are measured.
 """
 
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from supervisor.wire.room import ENOUGH_STEPS, worst
 from supervisor.wire.slices import balanced, count
 
 FAR = 1.5
@@ -54,11 +60,20 @@ CALM_PART = 0.8
 """A size that saves no slice, and only tells more, is tried as long as no step has come
 nearer to the limit than this: the steps of one size differ by a tenth."""
 
+DARING_PART = 0.5
+"""A trial that may use more of the limit than this is begun from a snapshot: should it
+fail, nothing is lost by it."""
+
 CLOSE = 1.03
 """A climb smaller than this is not worth a step."""
 
 LARGE_PIECE = 0.25
 """Of what a step adds. Measured, an mlp: without XLA 0.15 at most, with it 0.42."""
+
+SMALL_PIECE = 0.1
+"""Of what a step near the limit adds: such a step is larger than the others of its size,
+and its pieces are not. Measured: 0.05 of an mlp, which only waits there; 0.18 of the
+demo's convolutions, which ran out of memory."""
 
 ONE_PIECE = 0.9
 """Of what a step adds. Measured, a transformer with XLA: 0.98."""
@@ -96,6 +111,10 @@ class Need:
     """The largest that a step asks for in one piece; None: not known."""
     least: int | None = None
     """The smallest block that was given to a step for that: no other had less to spare."""
+    most: int = 0
+    """The most that one of its steps added, with what its blocks had to spare."""
+    steps: int = ENOUGH_STEPS
+    """How many were measured."""
 
     @property
     def in_pieces(self) -> bool:
@@ -114,6 +133,17 @@ class Need:
         return self.least is not None and self.least >= ONE_PIECE * self.added
 
     @property
+    def worst(self) -> float:
+        """What a step may add at worst, as far as steps of this size were seen to vary.
+
+        One block alone has nothing to vary by but what it has to spare, which nothing
+        else asks for.
+        """
+        if self.in_one_piece:
+            return self.added
+        return worst(usual=self.added, highest=self.most, steps=self.steps)
+
+    @property
     def likely_part(self) -> float:
         """Of the limit: what may be used where the line says that no more is needed."""
         if self.in_one_piece:
@@ -121,12 +151,15 @@ class Need:
         return LIKELY_PART if self.in_pieces else SAFE_PART
 
 
-def needs(readings: Mapping[int, Sequence[Readings]]) -> list[Need]:
+def needs(
+    readings: Mapping[int, Sequence[Readings]], *, steps_a_reading: int = 1
+) -> list[Need]:
     """What each size (samples a slice) needs, by the readings of its steps.
 
     How many batches are prefetched differs from step to step, whatever the size: the
     most ever seen counts for all. What a step adds depends on which operations happen
-    to run at once, and where memory is short operations wait: the extremes do not count.
+    to run at once, and where memory is short operations wait: the extremes do not count
+    for what it usually adds (``Need.worst`` has them).
 
     Nor does what nobody asked for. The allocator may hand out a free block whole, up to
     twice what was asked for, and one of XLA's is most of the pool: so what one step got
@@ -136,12 +169,15 @@ def needs(readings: Mapping[int, Sequence[Readings]]) -> list[Need]:
     between = max(one.between for steps in readings.values() for one in steps)
     found: list[Need] = []
     for size in sorted(readings):
-        need = _need(size, readings[size], between)
+        steps = readings[size]
+        need = _need(size, steps, between, count_of_steps=len(steps) * steps_a_reading)
         found.append(_no_more_than_asked(need, found[-1]) if found else need)
     return found
 
 
-def _need(size: int, steps: Sequence[Readings], between: int) -> Need:
+def _need(
+    size: int, steps: Sequence[Readings], between: int, *, count_of_steps: int
+) -> Need:
     given = [one.request for one in steps if one.request]
     least = min(given, default=None)
     need = Need(
@@ -151,6 +187,8 @@ def _need(size: int, steps: Sequence[Readings], between: int) -> Need:
         highest=max(one.peak for one in steps),
         request=max(given, default=None),
         least=least,
+        most=max(one.peak - one.between for one in steps),
+        steps=count_of_steps,
     )
     if need.in_pieces or least is None:
         return need
@@ -187,12 +225,17 @@ def first_trial(*, batch: int, ceiling: int | None) -> int:
 
 
 def largest(need: Need, *, limit_bytes: int, part: float = SAFE_PART) -> int:
-    """The slice that certainly needs no more than ``part`` of the limit.
+    """The slice that usually needs no more than ``part`` of the limit, and at worst no
+    more than what is tight.
 
     As far as ``need`` tells; may be below it, or 0.
     """
-    room = max(0.0, part * limit_bytes - need.between)
-    return int(need.size * room / max(1, need.added))
+
+    def within(part: float, added: float) -> int:
+        room = max(0.0, part * limit_bytes - need.between)
+        return int(need.size * room / max(1.0, added))
+
+    return min(within(part, need.added), within(TIGHT_PART, need.worst))
 
 
 def next_trial(
@@ -226,15 +269,39 @@ def next_trial(
     return aim if calm and aim >= need.size * CLOSE and aim > need.size else None
 
 
-def in_doubt(need: Need, *, batch: int, ceiling: int | None, limit_bytes: int) -> bool:
-    """Whether one slice less fits at the worst: only the line could rule it out.
+def in_doubt(
+    need: Need,
+    *,
+    before: Need | None = None,
+    batch: int,
+    ceiling: int | None,
+    limit_bytes: int,
+) -> bool:
+    """Whether more steps of this size may show that it fits, or that a larger one does.
 
-    Never where a step asks for a few large pieces: there the worst is not known.
+    Either one slice less fits at the worst, and only the line through two sizes rules
+    it out (never where a step asks for a few large pieces: there the worst is not
+    known). Or too few steps were measured to know how they vary.
     """
+    seasoned = replace(need, steps=ENOUGH_STEPS)
     fewer = _one_less(need.size, batch)
-    if fewer is None or fewer > _most(batch=batch, ceiling=ceiling):
-        return False
-    return _fits_at_worst(need, fewer, limit_bytes)
+    below = fewer is not None and fewer <= _most(batch=batch, ceiling=ceiling)
+    if below and _fits_at_worst(seasoned, fewer or need.size, limit_bytes):
+        return True
+    trials = {
+        next_trial(
+            one, before=before, batch=batch, ceiling=ceiling, limit_bytes=limit_bytes
+        )
+        for one in (need, seasoned)
+    }
+    fitting = {fits(one, limit_bytes=limit_bytes) for one in (need, seasoned)}
+    return len(trials) > 1 or len(fitting) > 1
+
+
+def is_daring(need: Need, trial: int, *, limit_bytes: int) -> bool:
+    """Whether slices of ``trial`` samples might fail, by what those of ``need`` need."""
+    added = max(need.added, need.worst) * trial / need.size
+    return need.between + added > DARING_PART * limit_bytes
 
 
 def far_below(size: int, sizes: Sequence[Need]) -> Need | None:
@@ -275,12 +342,72 @@ def _promised(need: Need, before: Need | None, size: int) -> float:
     return need.between + need.added + max(slope, 0.0) * (size - need.size)
 
 
+def stepped_back(
+    size: int,
+    step: Readings,
+    *,
+    batch: int,
+    limit_bytes: int,
+) -> int:
+    """The slice after a ``step`` in slices of ``size``: where that came too near to the
+    limit, one that makes a slice more. That costs little, and running out costs a crash.
+
+    Not where memory that is short makes operations wait, and no more: where a step asks
+    for many small pieces (measured: an mlp at 0.998 of the limit, on a busy machine too)
+    or for one block alone.
+    """
+    if step.peak <= TIGHT_PART * limit_bytes:
+        return size
+    added = max(1, step.peak - step.between)
+    part = None if step.request is None else step.request / added
+    if part is not None and not SMALL_PIECE <= part < ONE_PIECE:
+        return size
+    return balanced(batch=batch, size=max(1, size - 1))
+
+
+def fits(need: Need, *, limit_bytes: int) -> bool:
+    """Whether its size stays below the limit, with room for how its steps vary."""
+    return need.between + max(need.added, need.worst) <= TIGHT_PART * limit_bytes
+
+
 def settled(sizes: Sequence[Need], *, limit_bytes: int) -> int:
-    """The slice to stay with: the largest tried, or a smaller one if that is tight."""
-    *_, last = ordered = sorted(sizes, key=lambda need: need.size)
-    if last.between + last.added <= TIGHT_PART * limit_bytes or len(ordered) == 1:
+    """The slice to stay with: the largest tried, or a smaller one if that is tight.
+
+    No smaller than the largest of those below it that fit.
+    """
+    *smaller, last = sorted(sizes, key=lambda need: need.size)
+    if fits(last, limit_bytes=limit_bytes) or not smaller:
         return last.size
-    return max(ordered[-2].size, min(largest(last, limit_bytes=limit_bytes), last.size))
+    fitting = [need for need in smaller if fits(need, limit_bytes=limit_bytes)]
+    if not fitting:
+        return smaller[0].size
+    if fitting[-1] is not smaller[-1]:
+        return fitting[-1].size
+    return max(fitting[-1].size, _between(fitting[-1], last, limit_bytes=limit_bytes))
+
+
+def _between(lower: Need, upper: Need, *, limit_bytes: int) -> int:
+    """The largest slice between two that were tried, of which the upper does not fit.
+
+    What a step adds is the highest of several straight lines (see above): between two
+    sizes it lies below the line through them, and above that through nothing at all.
+    """
+
+    def up_to(part: float, low: float, high: float) -> float:
+        room = part * limit_bytes - lower.between
+        if high <= low:
+            return upper.size
+        share = min(1.0, max(0.0, (room - low) / (high - low)))
+        return lower.size + share * (upper.size - lower.size)
+
+    return int(
+        min(
+            up_to(SAFE_PART, lower.added, upper.added),
+            up_to(TIGHT_PART, lower.worst, upper.worst),
+            largest(upper, limit_bytes=limit_bytes),
+            upper.size,
+        )
+    )
 
 
 def _most(*, batch: int, ceiling: int | None) -> int:

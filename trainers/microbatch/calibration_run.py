@@ -3,11 +3,14 @@
 What to try next is decided by the rules of ``calibration``; here the pool is read.
 """
 
+import statistics
 from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
 
+from supervisor.wire.reasons import SizeSource
+from supervisor.wire.room import ENOUGH_STEPS
 from supervisor.wire.slices import balanced
 from trainers.backends.tensorflow.allocator import peak_readings
 from trainers.backends.tensorflow.allocator.native_ops import Figures
@@ -18,6 +21,7 @@ from trainers.microbatch.calibration import (
     far_below,
     has_place,
     in_doubt,
+    is_daring,
     needs,
     next_trial,
     settled,
@@ -29,8 +33,8 @@ STEPS = 4
 STEPS_ON_THE_WAY = 2
 """... or this many, as long as the next one is far larger anyway."""
 
-STEPS_IN_DOUBT = 12
-"""So many if one slice less fits at the worst, and nothing but the line rules it out."""
+STEPS_IN_DOUBT = ENOUGH_STEPS
+"""So many where they may show that this size fits, or that a larger one does."""
 
 STEPS_FOR_A_PLACE = 16
 """So many steps a size waits for a free block that holds its largest request."""
@@ -48,14 +52,15 @@ class CalibrationRun:
         ceiling: int | None,
         limit_bytes: int,
         steps_a_call: int,
-        on_trial: Callable[[int, str], None],
-        on_peak: Callable[[int, int], None],
+        on_trial: Callable[[int, SizeSource, str], None],
+        on_peak: Callable[..., None],
         figures: Callable[[], Figures | None] = lambda: None,
     ) -> None:
         """``size`` and ``seen``: as in ``train_step.SlicedStep``;
         ``steps_a_call``: Keras' ``steps_per_execution``. ``on_trial``
-        hears of a new size and why, before it is used; ``on_peak`` of a size and its
-        peak in bytes. ``figures``: what the allocator's map says."""
+        hears of a new size, its source and why, before it is used; ``on_peak`` of a
+        size, its peak in bytes, their median (``usual_bytes``) and of how many
+        ``steps``. ``figures``: what the allocator's map says."""
         self._size = size
         self._seen = seen
         self._batch = batch
@@ -68,9 +73,12 @@ class CalibrationRun:
         self._before_bytes = 0
         self._readings: dict[int, list[Readings]] = {}
         self.done = False
+        self.daring = False
+        """Whether the next step is the first of a size that might not fit."""
 
     def before_step(self) -> None:
         """Start measuring."""
+        self.daring = False
         self._seen.assign(0)
         peak_readings.reset_peak()
         reading = peak_readings.read()
@@ -103,42 +111,48 @@ class CalibrationRun:
     ) -> None:
         if steps_seen < STEPS_ON_THE_WAY:
             return
-        sizes = needs(self._readings)
+        sizes = needs(self._readings, steps_a_reading=self._steps_a_call)
         need = next(one for one in sizes if one.size == size)
+        before = far_below(size, sizes)
         trial = next_trial(
             need,
-            before=far_below(size, sizes),
+            before=before,
             batch=self._batch,
             ceiling=self._ceiling,
             limit_bytes=self._limit_bytes,
         )
-        if steps_seen < self._enough(need, trial):
+        if steps_seen < self._enough(need, before, trial):
             return
         if trial is not None and not has_place(need, trial, free_bytes=free_bytes):
             if steps_seen < STEPS_FOR_A_PLACE:
                 return
             trial = None
-        self._on_peak(size, max(one.peak for one in self._readings[size]))
+        peaks = [one.peak for one in self._readings[size]]
+        usual = int(statistics.median(peaks))
+        self._on_peak(size, max(peaks), usual_bytes=usual, steps=steps_seen)
         if trial is None:
             self.done = True
             final = settled(sizes, limit_bytes=self._limit_bytes)
             final = balanced(batch=self._batch, size=final)
-            self._use(final, f"measured at {len(sizes)} sizes")
+            peak_readings.reset_peak()
+            self._use(final, SizeSource.MEASURED, f"measured at {len(sizes)} sizes")
         else:
-            self._use(trial, "being measured")
+            self.daring = is_daring(need, trial, limit_bytes=self._limit_bytes)
+            self._use(trial, SizeSource.TRIAL, "being measured")
 
-    def _enough(self, need: Need, trial: int | None) -> int:
+    def _enough(self, need: Need, before: Need | None, trial: int | None) -> int:
         """How many steps have to be seen for ``trial`` to be what follows."""
         if trial is not None:
             return STEPS_ON_THE_WAY if trial >= FAR * need.size else STEPS
         doubtful = in_doubt(
             need,
+            before=before,
             batch=self._batch,
             ceiling=self._ceiling,
             limit_bytes=self._limit_bytes,
         )
         return STEPS_IN_DOUBT if doubtful else STEPS
 
-    def _use(self, size: int, why: str) -> None:
-        self._on_trial(size, why)
+    def _use(self, size: int, source: SizeSource, why: str) -> None:
+        self._on_trial(size, source, why)
         self._size.assign(size)

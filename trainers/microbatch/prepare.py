@@ -12,12 +12,18 @@ import keras
 import tensorflow as tf
 
 from supervisor.wire.event_file import RecordKind
+from supervisor.wire.reasons import RefusalReason, SizeSource
 from supervisor.wire.slices import balanced, count
 from trainers.backends import keras_losses
 from trainers.backends.tensorflow import fit_compat, memory_compat, slicing
 from trainers.backends.tensorflow.allocator import native_ops, peak_readings
 from trainers.microbatch import custom_step_sizing, preconditions
-from trainers.microbatch.calibration import first_trial
+from trainers.microbatch.calibration import (
+    TIGHT_PART,
+    Readings,
+    first_trial,
+    stepped_back,
+)
 from trainers.microbatch.calibration_run import CalibrationRun
 from trainers.microbatch.strategy import Strategy, way_of
 
@@ -29,6 +35,10 @@ Report = Callable[..., None]
 
 class MicrobatchRefusedError(Exception):
     """The batch cannot be sliced, or not as the spec demands; the message says why."""
+
+    def __init__(self, reason: RefusalReason, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 @dataclass(kw_only=True)
@@ -43,11 +53,17 @@ class Prepared:
     restore: Callable[[], None] = lambda: None
     """Undo the changes to the model; call it when ``fit`` is over, however it ended."""
     _size: tf.Variable | None = field(default=None, repr=False)
+    _climb: CalibrationRun | None = field(default=None, repr=False)
 
     @property
     def size(self) -> int | None:
         """Samples a slice, now; None: not sliced."""
         return None if self._size is None else int(self._size.numpy())
+
+    @property
+    def daring(self) -> bool:
+        """Whether the next step is the first of a size that might not fit."""
+        return self._climb is not None and self._climb.daring
 
     @property
     def slices(self) -> int:
@@ -114,6 +130,7 @@ def prepare(
         batch=total,
         way=way,
         size=_first_size(total, slice_size, slice_ceiling, climbs=climbs),
+        source=_first_source(slice_size, climbs=climbs),
         ceiling=slice_ceiling,
         limit_bytes=limit,
         climbs=climbs,
@@ -125,7 +142,7 @@ def _refuse_deviations(way: Strategy) -> None:
     if way.deviations:
         reasons = "; ".join(way.deviations)
         message = f"Slices would change the result, which the spec forbids: {reasons}."
-        raise MicrobatchRefusedError(message)
+        raise MicrobatchRefusedError(RefusalReason.INEXACT, message)
 
 
 def _too_large(
@@ -140,9 +157,10 @@ def _too_large(
     )
     allow = "; microbatch.reduce in the spec lets the supervisor do so"
     return MicrobatchRefusedError(
+        RefusalReason.MEMORY,
         f"a batch of {failed} samples does not fit into memory and is not sliced, as"
         f" {why}; {way} (which changes what is computed: you may want another"
-        f" learning rate){allow if fit_compat.has_own_train_step(model) else ''}"
+        f" learning rate){allow if fit_compat.has_own_train_step(model) else ''}",
     )
 
 
@@ -154,6 +172,12 @@ def _first_size(
     if wanted is None:
         wanted = (batch if ceiling is None else min(ceiling, batch)) // 2
     return balanced(batch=batch, size=wanted)
+
+
+def _first_source(wanted: int | None, *, climbs: bool) -> SizeSource:
+    if climbs:
+        return SizeSource.TRIAL
+    return SizeSource.HALVED if wanted is None else SizeSource.ASKED
 
 
 _KEPT = "_trainwarden_sliced"
@@ -170,6 +194,8 @@ class _Installation:
     batch: int
     way: Strategy
     size: int
+    source: SizeSource
+    """Of ``size``."""
     ceiling: int | None
     limit_bytes: int | None
     climbs: bool
@@ -196,13 +222,15 @@ class _Installation:
             del model.train_step, model.make_train_function
             model.train_function = before
 
-        self._on_size(self.size, "being measured" if self.climbs else "as planned")
+        said = "being measured" if self.climbs else "as planned"
+        self._on_size(self.size, self.source, said)
         return Prepared(
             batch=self.batch,
             mode=self.way.mode,
             deviations=self.way.deviations,
             restore=restore,
             _size=self._made.size,
+            _climb=self._climb,
         )
 
     def _make_train_function(self, force: bool = False) -> None:  # noqa: FBT001, FBT002  # Keras' own signature
@@ -219,8 +247,9 @@ class _Installation:
         def train_function(iterator: Any) -> Any:
             climb = self._climb
             if climb is None or climb.done:
+                before = peak_readings.read()
                 logs = function(iterator)
-                self._watch_peak()
+                self._watch_peak(before)
             else:
                 climb.before_step()
                 logs = function(iterator)
@@ -249,7 +278,7 @@ class _Installation:
         """With XLA a plan without the map would be luck."""
         return native_ops.figures(needed=bool(self.model.jit_compile))
 
-    def _on_size(self, size: int, planned: str) -> None:
+    def _on_size(self, size: int, source: SizeSource, planned: str) -> None:
         self.report(
             RecordKind.MICROBATCH,
             batch=self.batch,
@@ -257,10 +286,11 @@ class _Installation:
             size=size,
             mode=self.way.mode,
             deviations=list(self.way.deviations),
+            source=source,
             planned=planned,
         )
 
-    def _on_peak(self, size: int, peak_bytes: int) -> None:
+    def _on_peak(self, size: int, peak_bytes: int, **known: int) -> None:
         self._reported_peak = peak_bytes
         self.report(
             RecordKind.PEAK,
@@ -269,12 +299,47 @@ class _Installation:
             peak_bytes=peak_bytes,
             limit_bytes=self.limit_bytes,
             jit=bool(self.model.jit_compile),
+            **known,
         )
 
-    def _watch_peak(self) -> None:
+    def _watch_peak(self, before: peak_readings.PeakReading | None) -> None:
+        """``before``: the step that is over now. What was higher than its peak already
+        (a validation in whole batches) is nothing that slices need."""
         reading = peak_readings.read()
-        if reading and reading.peak_bytes > self._reported_peak * PEAK_NEWS:
+        if reading is None:
+            return
+        if reading.peak_bytes > self._reported_peak * PEAK_NEWS:
             self._on_peak(int(self._made.size.numpy()), reading.peak_bytes)
+        if before is not None and reading.peak_bytes > before.peak_bytes:
+            self._step_back(before, reading)
+
+    def _step_back(
+        self, before: peak_readings.PeakReading, after: peak_readings.PeakReading
+    ) -> None:
+        """Take a smaller slice where the step came too near the limit."""
+        if self.limit_bytes is None:
+            return
+        if after.peak_bytes <= TIGHT_PART * self.limit_bytes:
+            return  # as nearly always: the map need not be asked
+        figures, size = self._figures(), int(self._made.size.numpy())
+        step = Readings(
+            before=before.current_bytes,
+            peak=after.peak_bytes,
+            after=after.current_bytes,
+            request=None if figures is None else figures.largest_request,
+        )
+        smaller = stepped_back(
+            size, step, batch=self.batch, limit_bytes=self.limit_bytes
+        )
+        if smaller < size:
+            self._on_peak(size, after.peak_bytes)
+            peak_readings.reset_peak()
+            self._made.size.assign(smaller)
+            self._on_size(
+                smaller,
+                SizeSource.MEASURED,
+                f"measured: slices of {size} came too near the limit",
+            )
 
 
 class _Made:

@@ -43,7 +43,7 @@ class Attempt(PageReporter):
         self.end = EndOfScript()
         self._events = EventWriter(self.paths.events)
         self._script: bytes | None = None
-        self._happened: set[str] = set()
+        self._said: dict[str, object] = {}
         super().__init__(self.paths.page)
         self._done_before = self._furthest_step()
 
@@ -66,10 +66,10 @@ class Attempt(PageReporter):
         """``script`` is what is run."""
         self._script = script
 
-    def first_time(self, what: str) -> bool:
-        """Whether ``what`` is asked for the first time in this attempt."""
-        known = what in self._happened
-        self._happened.add(what)
+    def is_news(self, what: str, value: object = True) -> bool:  # noqa: FBT002  # reads well
+        """Whether ``value`` is another than the last that was asked about ``what``."""
+        known = what in self._said and self._said[what] == value
+        self._said[what] = value
         return not known
 
     def say(self, kind: str, **fields: object) -> None:

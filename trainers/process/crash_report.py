@@ -6,12 +6,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from supervisor.wire.files import write_json
+from supervisor.wire.oom_subject import OomSubject
 from supervisor.wire.records import CrashReport
+from trainers.process import allocation_subject
 
 OURS = str(Path(__file__).resolve().parents[1])
 """Frames of files below this directory are not shown: the mistake is not there."""
 
 _IN_FIT = "_trainwarden_in_fit"
+_FRAMEWORKS = ("/keras/", "/tensorflow/")
+"""Parts of the paths of files in which an exception is not the script's own."""
+_ARRAY_TO_TENSOR = "_EagerConst"
+"""The op that copies a NumPy array to a device."""
 
 MAX_TEXT = 256 * 1024
 """Characters of a message or traceback that are kept: head and tail."""
@@ -52,35 +58,62 @@ def qualified_name(kind: type) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
-def mark_in_fit(error: BaseException) -> None:
-    """Remember that ``error`` left a supervised ``fit``.
+def mark_in_fit(error: BaseException, *, during: OomSubject = OomSubject.STEP) -> None:
+    """Remember that ``error`` left a supervised ``fit``, and ``during`` what.
 
     On the exception itself: a reference to it from elsewhere would keep its frames,
     and with them the tensors, of a script that catches it and tries again.
     """
     with contextlib.suppress(AttributeError, TypeError):
-        setattr(error, _IN_FIT, True)
+        setattr(error, _IN_FIT, during)
 
 
-def _came_from_fit(error: BaseException | None) -> bool:
-    seen: list[int] = []
-    while error is not None and id(error) not in seen:
-        if getattr(error, _IN_FIT, False):
-            return True
-        seen.append(id(error))
-        error = error.__cause__ or error.__context__
-    return False
+def _came_from_fit(error: BaseException) -> OomSubject | None:
+    """What a supervised ``fit`` did when ``error`` left it; None: it came from none."""
+    for one in allocation_subject.chain(error):
+        during: OomSubject | None = getattr(one, _IN_FIT, None)
+        if during is not None:
+            return during
+    return None
 
 
 def report(error: BaseException, *, steps_done: int | None) -> CrashReport:
     """The crash report for ``error``."""
+    during = _came_from_fit(error)
+    subject, allocation = _memory(error, during)
     return CrashReport(
         exception=qualified_name(type(error)),
         message=_shortened(str(error)),
         traceback=_shortened(formatted(error)),
         steps_done=steps_done,
-        in_fit=_came_from_fit(error),
+        in_fit=during is not None,
+        memory=subject,
+        allocation=allocation,
     )
+
+
+def _memory(
+    error: BaseException, during: OomSubject | None
+) -> tuple[OomSubject | None, str | None]:
+    """What memory was asked for, and the allocation that failed where ``error`` does not
+    tell that itself. None: it was not memory, or nobody can tell."""
+    noted = allocation_subject.watch.last
+    if allocation_subject.out_of_memory(error):
+        if noted is not None:
+            return noted.subject, None
+        if during is None and _ARRAY_TO_TENSOR in str(error):
+            return OomSubject.DATA, None
+        return during or OomSubject.OUTSIDE, None
+    if noted is not None and _is_frameworks(error):
+        return noted.subject, noted.text
+    return None, None
+
+
+def _is_frameworks(error: BaseException) -> bool:
+    """Whether ``error`` was raised in Keras or TensorFlow, not in the script."""
+    frames = traceback.extract_tb(error.__traceback__)
+    theirs = [one.filename for one in frames if not one.filename.startswith(OURS)]
+    return any(part in path for path in theirs[-1:] for part in _FRAMEWORKS)
 
 
 def write(path: Path, crash: CrashReport) -> None:

@@ -15,7 +15,13 @@ from typing import Any, NoReturn
 
 from supervisor.wire.directive import EXIT_REFUSED, Directive
 from supervisor.wire.event_file import RecordKind
-from trainers.process import import_hooks, isolation
+from supervisor.wire.reasons import RefusalReason
+from trainers.process import (
+    allocation_subject,
+    applied_directive,
+    import_hooks,
+    isolation,
+)
 from trainers.process.attempt_reporting import Attempt
 
 SUPPORTED = {"tensorflow": ("2.21",), "keras": ("3.15",)}
@@ -27,14 +33,19 @@ OTHER_BACKENDS = {
     "keras.src.backend.openvino.trainer": "OpenVINO",
     "tf_keras.src.engine.training": "legacy Keras 2",
 }
+ANEW = (
+    "Keras was imported anew after a fit: this run is watched and restarted, but the fits"
+    " of the new one are not resumed exactly"
+)
+"""What we do in a ``fit`` leans on the modules that were there at the first."""
 NAMED_GPU = re.compile(r"\s*(\d|GPU-|MIG-)")
 """How ``CUDA_VISIBLE_DEVICES`` of who wants a GPU begins; whatever comes after what is
 none is not seen (CUDA C++ Programming Guide, environment variables)."""
 
 
-def refuse(attempt: Attempt, sentence: str) -> NoReturn:
+def refuse(attempt: Attempt, reason: RefusalReason, sentence: str) -> NoReturn:
     """End before training starts, with the reason. Raises SystemExit(78)."""
-    attempt.say(RecordKind.REFUSED, sentence=sentence)
+    attempt.say(RecordKind.REFUSED, reason=reason, sentence=sentence)
     sys.stderr.write(f"trainwarden: {sentence}\n")
     raise SystemExit(EXIT_REFUSED)
 
@@ -66,15 +77,29 @@ def unsupported(versions: Mapping[str, str | None]) -> str | None:
 
 def watch(attempt: Attempt) -> None:
     """Install the hooks that wait for the script's imports."""
-    waiting: dict[str, Any] = {
-        name: functools.partial(_other_backend, attempt, title)
+    waiting: dict[str, import_hooks.Hook] = {
+        name: _once(functools.partial(_other_backend, attempt, title))
         for name, title in OTHER_BACKENDS.items()
     }
     if attempt.directive.precision is not None:
         waiting["keras"] = functools.partial(_precision, attempt)
-    waiting["tensorflow"] = functools.partial(_tensorflow, attempt)
+    # TensorFlow's native half is the same in a module that is imported anew: what it was
+    # told holds, and a second seed would take the place of the script's own.
+    waiting["tensorflow"] = _once(functools.partial(_tensorflow, attempt))
     waiting["keras.src.backend.tensorflow.trainer"] = functools.partial(_keras, attempt)
     import_hooks.after_import(waiting)
+
+
+def _once(hook: import_hooks.Hook) -> import_hooks.Hook:
+    """``hook``, not again for a module that is imported anew."""
+    done: list[ModuleType] = []
+
+    def first(module: ModuleType) -> None:
+        if not done:
+            hook(module)
+            done.append(module)
+
+    return first
 
 
 def _other_backend(attempt: Attempt, title: str, _module: ModuleType) -> None:
@@ -86,12 +111,16 @@ def _other_backend(attempt: Attempt, title: str, _module: ModuleType) -> None:
 
 def _precision(attempt: Attempt, keras: ModuleType) -> None:
     """A remedy that the person allowed; a script that sets a policy itself keeps it."""
-    keras.config.set_dtype_policy(attempt.directive.precision)
+    asked = attempt.directive.precision
+    keras.config.set_dtype_policy(asked)
+    found = keras.config.dtype_policy().name
+    applied_directive.tell(attempt, "precision", asked=asked, found=found)
 
 
 def _tensorflow(attempt: Attempt, tf: ModuleType) -> None:
     """Before any op runs: memory of the GPUs, and determinism where asked for."""
     directive = attempt.directive
+    applied_directive.tell_environment(attempt)
     gpus = tf.config.list_physical_devices("GPU")
     for gpu in gpus:
         if directive.gpu_memory_limit_bytes is not None:
@@ -100,6 +129,11 @@ def _tensorflow(attempt: Attempt, tf: ModuleType) -> None:
             tf.config.set_logical_device_configuration(gpu, [device])
         elif directive.gpu_memory_growth:
             tf.config.experimental.set_memory_growth(gpu, enable=True)
+    limit_bytes = directive.gpu_memory_limit_bytes
+    limited = limit_bytes if gpus else None
+    applied_directive.tell(
+        attempt, "gpu_memory_limit_bytes", asked=limit_bytes, found=limited
+    )
     if unsupported({"tensorflow": installed("tensorflow")}) is None:
         pipelines = isolation.load("trainers.backends.tensorflow.pipelines")
         pipelines.install(seed=directive.seed, notice=attempt.notice)
@@ -111,6 +145,7 @@ def _tensorflow(attempt: Attempt, tf: ModuleType) -> None:
         # takes the place of this one.
         tf.random.set_seed(deterministic_seed(directive.seed))
         tf.config.experimental.enable_op_determinism()
+        applied_directive.tell(attempt, "deterministic", asked=True, found=True)
 
 
 def on_cpu(directive: Directive) -> bool:
@@ -142,11 +177,15 @@ def deterministic_seed(seed: int) -> int:
 
 def _keras(attempt: Attempt, trainer: ModuleType) -> None:
     """Check the versions and put our ``fit`` in place."""
+    if attempt.training.is_open:
+        attempt.notice(ANEW)
+        return
     versions = {name: installed(name) for name in SUPPORTED}
     attempt.say(RecordKind.LAUNCHED, versions=versions)
     sentence = unsupported(versions)
     if sentence is not None:
-        refuse(attempt, sentence)
+        refuse(attempt, RefusalReason.VERSIONS, sentence)
+    allocation_subject.install()
     original = trainer.TensorFlowTrainer.fit
     tell_of_gpu = functools.cache(functools.partial(_tell_of_missing_gpu, attempt))
 

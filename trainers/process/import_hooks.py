@@ -1,8 +1,14 @@
-"""Doing something right after a module was imported, without importing it ourselves."""
+"""Import hooks: something is done right after a module was executed.
 
-import importlib.abc
+To look for a module is not to import it: ``importlib.util.find_spec`` may ask for one any
+number of times, whoever calls it. So a hook hangs on the loader, and is called once for
+each module that was executed to its end and stands in ``sys.modules`` then. What raised
+on the way leaves it for the next try; what is reloaded is the same module.
+"""
+
 import sys
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
@@ -10,56 +16,179 @@ from typing import Any
 Hook = Callable[[ModuleType], None]
 
 
-class _Loader(importlib.abc.Loader):
-    """The module's own loader, and then the hook."""
+class _Loader:
+    """The module's own loader to all who look at it; tells when it has executed it."""
 
-    def __init__(self, inner: Any, hook: Hook) -> None:
+    def __init__(self, inner: Any, executed: Callable[[ModuleType], None]) -> None:
         self._inner = inner
-        self._hook = hook
+        self._executed = executed
 
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:  # type: ignore[explicit-override]  # typing.override came with 3.12
-        created: ModuleType | None = self._inner.create_module(spec)
-        return created
-
-    def exec_module(self, module: ModuleType) -> None:  # type: ignore[explicit-override]  # as above
-        # The module keeps its own loader: resources and inspect ask it.
-        module.__loader__ = self._inner
-        if module.__spec__ is not None:
-            module.__spec__.loader = self._inner
+    def exec_module(self, module: ModuleType) -> None:
+        spec = module.__spec__
+        registered = spec is not None and sys.modules.get(spec.name) is module
         self._inner.exec_module(module)
-        self._hook(module)
+        # Not before: until its end the module is told by this loader (``_imported``).
+        # From then on it keeps its own: resources and inspect ask it.
+        if _is_ours(module.__loader__):
+            module.__loader__ = self._inner
+        if spec is not None and _is_ours(spec.loader):
+            spec.loader = self._inner
+        if registered:  # not a copy that somebody keeps for himself
+            self._executed(module)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
+    @property  # type: ignore[misc]  # for isinstance(): nobody sets it
+    def __class__(self) -> Any:  # type: ignore[explicit-override]  # typing.override came with 3.12
+        return self._inner.__class__
 
-class _Finder(importlib.abc.MetaPathFinder):
-    """First in ``sys.meta_path``; only looks at the names that have a hook."""
+    @property
+    def __dict__(self) -> Any:  # type: ignore[explicit-override, override]  # for vars()
+        return self._inner.__dict__
 
-    def __init__(self, hooks: dict[str, Hook]) -> None:
+    def __eq__(self, other: object) -> bool:  # type: ignore[explicit-override]  # as above
+        mine: object = self._inner
+        return bool(mine == (other._inner if type(other) is _Loader else other))
+
+    def __hash__(self) -> int:  # type: ignore[explicit-override]  # as above
+        return hash(self._inner)
+
+    def __repr__(self) -> str:  # type: ignore[explicit-override]  # as above
+        return repr(self._inner)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:  # type: ignore[explicit-override]  # as above
+        return self._inner.__reduce_ex__(protocol)  # a copy is the loader's own
+
+
+def _is_ours(loader: object) -> bool:
+    return type(loader) is _Loader
+
+
+def _imported(name: str) -> ModuleType | None:
+    """The module of that name, if the import of it is over; without touching one that
+    is loaded at the first touch, or what only stands in for it."""
+    module = sys.modules.get(name)
+    if type(module).__getattribute__ is not ModuleType.__getattribute__:
+        return None
+    spec: Any = vars(module).get("__spec__")
+    if not isinstance(spec, ModuleSpec) or spec.name != name:
+        return None
+    initializing = getattr(spec, "_initializing", False)
+    return None if initializing or _is_ours(spec.loader) else module
+
+
+class _Hooks:
+    """The hooks by name, and for which modules each was called."""
+
+    def __init__(self, hooks: Mapping[str, Hook]) -> None:
         self._hooks = hooks
+        self._called: dict[str, ModuleType] = {}
+        self._lock = threading.Lock()
 
-    def find_spec(  # type: ignore[explicit-override]  # as above
-        self,
-        fullname: str,
-        path: Sequence[str] | None,
-        target: ModuleType | None = None,
-    ) -> ModuleSpec | None:
-        hook = self._hooks.pop(fullname, None)
-        if hook is None:
-            return None
-        spec = PathFinder.find_spec(fullname, path, target)
-        if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader, hook)
+    def __contains__(self, name: str) -> bool:
+        return name in self._hooks
+
+    def call(self, name: str, module: ModuleType) -> None:
+        """Once for each module."""
+        with self._lock:
+            if self._called.get(name) is module:
+                return
+            self._called[name] = module
+        # Not under the lock: it imports, and others that import may wait for the lock.
+        self._hooks[name](module)
+
+    def catch_up(self) -> None:
+        """Call those of modules that were imported past us: before we came, or by a
+        finder that asks nobody."""
+        for name in self._hooks:
+            module = _imported(name)
+            if module is not None:
+                self.call(name, module)
+
+    def around(self, spec: ModuleSpec | None) -> ModuleSpec | None:
+        """``spec``, with the hook of its module if it has one."""
+        if spec is None or spec.name not in self._hooks:
+            return spec
+        name, loader = spec.name, spec.loader
+        # What cannot execute a module is none, or one of the old kind: see ``catch_up``.
+        if hasattr(loader, "exec_module") and not _is_ours(loader):
+            ours: Any = _Loader(loader, lambda module: self._executed(name, module))
+            spec.loader = ours
         return spec
 
+    def _executed(self, name: str, module: ModuleType) -> None:
+        # A module may have put another in its own place.
+        self.call(name, sys.modules.get(name, module))
 
-def after_import(hooks: dict[str, Hook]) -> None:
-    """Call ``hooks[name](module)`` once, right after ``name`` was imported.
 
-    Modules that are imported already are handed over at once.
+class _Asking(threading.local):
+    """The names for which this thread is asking the other finders."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+
+
+class _Finder:
+    """Finds what those behind it find, of the names that have a hook."""
+
+    def __init__(self, hooks: _Hooks) -> None:
+        self._hooks = hooks
+        self._asking = _Asking()
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None = None,
+        target: ModuleType | None = None,
+    ) -> ModuleSpec | None:
+        """As ``importlib.abc.MetaPathFinder`` has it."""
+        self._hooks.catch_up()
+        names = self._asking.names
+        if fullname not in self._hooks or fullname in names:
+            return None  # those behind us may ask all finders themselves
+        names.add(fullname)
+        try:
+            return self._hooks.around(self._of_others(fullname, path, target))
+        finally:
+            names.discard(fullname)
+
+    def _of_others(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None
+    ) -> ModuleSpec | None:
+        finders = list(sys.meta_path)
+        behind = finders.index(self) + 1 if self in finders else 0
+        for finder in finders[behind:]:
+            ask: Any = getattr(finder, "find_spec", None)
+            found: ModuleSpec | None = ask and ask(name, path, target)
+            if found is not None:
+                return found
+        return None
+
+
+def _stand_around_path_finder(hooks: _Hooks) -> None:
+    """For finders in front of ours that ask it alone, and for scripts that rearrange
+    ``sys.meta_path``."""
+    ask = PathFinder.find_spec
+
+    def find_spec(
+        fullname: str,
+        path: Sequence[str] | None = None,
+        target: ModuleType | None = None,
+    ) -> ModuleSpec | None:
+        return hooks.around(ask(fullname, path, target))
+
+    setattr(PathFinder, "find_spec", staticmethod(find_spec))  # noqa: B010  # mypy allows no other way
+
+
+def after_import(hooks: Mapping[str, Hook]) -> None:
+    """Call ``hooks[name](module)`` right after the module ``name`` was executed.
+
+    Modules that are imported already are handed over at once; one that is taken out of
+    ``sys.modules`` and imported anew is another one.
     """
-    waiting = dict(hooks)
-    for name in [name for name in waiting if name in sys.modules]:
-        waiting.pop(name)(sys.modules[name])
-    sys.meta_path.insert(0, _Finder(waiting))
+    known = _Hooks(dict(hooks))
+    known.catch_up()
+    finder: Any = _Finder(known)
+    sys.meta_path.insert(0, finder)
+    _stand_around_path_finder(known)

@@ -22,6 +22,7 @@ from types import ModuleType
 from supervisor.wire.changed import Changed
 from supervisor.wire.directive import Directive
 from supervisor.wire.files import open_regular
+from supervisor.wire.reasons import RefusalReason
 from trainers.process import isolation
 
 CHANGED = (
@@ -38,11 +39,15 @@ INSTALLED = ("/site-packages/", "/dist-packages/")
 
 
 def install(
-    directive: Directive, *, tell: Callable[[str], None], refuse: Callable[[str], None]
+    directive: Directive,
+    *,
+    tell: Callable[[str], None],
+    refuse: Callable[[RefusalReason, str], None],
 ) -> None:
     """Stand before all other finders.
 
-    ``tell`` is given sentences for a person; ``refuse`` one with which training ends.
+    ``tell`` is given sentences for a person; ``refuse`` a reason and one with which
+    training ends.
     """
     if directive.kept_script:
         place = Path(directive.kept_script).with_name("modules")
@@ -123,7 +128,7 @@ class Finder:
         rule: Changed,
         *,
         tell: Callable[[str], None],
-        refuse: Callable[[str], None],
+        refuse: Callable[[RefusalReason, str], None],
     ) -> None:
         self._kept, self._rule = kept, rule
         self._tell, self._refuse = tell, refuse
@@ -173,7 +178,7 @@ class Finder:
             if kept == content:
                 return
             if kept is not None and self._rule is Changed.REFUSED:
-                self._refuse(REFUSED.format(path=path))
+                self._refuse(RefusalReason.MODULE_CHANGED, REFUSED.format(path=path))
             if kept is not None and self._rule is Changed.AS_KEPT:
                 self._load_kept(spec, path, kept)
                 return
@@ -195,7 +200,7 @@ class Finder:
             if content is None:
                 continue
             if self._rule is Changed.REFUSED:
-                self._refuse(REFUSED.format(path=place))
+                self._refuse(RefusalReason.MODULE_CHANGED, REFUSED.format(path=place))
             package = place.name == "__init__.py"
             spec = importlib.util.spec_from_file_location(
                 name,

@@ -33,6 +33,16 @@ class TrainingProgress:
         self._steps: int | None = None
         self._running: RunningFit | None = None
         self._saved = LastSaved()
+        self._is_open = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the first call of ``fit`` has opened the snapshots."""
+        return self._is_open
+
+    def opened(self) -> None:
+        """The snapshots are open."""
+        self._is_open = True
 
     @property
     def steps(self) -> int | None:

@@ -11,6 +11,7 @@ from supervisor.wire.directive import Directive
 from supervisor.wire.event_file import NO_ROOM, RecordKind
 from supervisor.wire.manifest import DURABLE, FORMAT, MEMORY, Manifest
 from supervisor.wire.seal import hash_of
+from trainers.process import applied_directive
 from trainers.process.attempt_reporting import Attempt
 from trainers.snapshots import durable_store, selection
 from trainers.snapshots.durable_store import Snapshot, Store
@@ -61,6 +62,10 @@ class RunProgress:
                 memory=self.memory,
                 before_step=directive.restore_before_step,
             )
+            before = directive.restore_before_step
+            applied_directive.tell(
+                attempt, "restore_before_step", asked=before, found=before
+            )
         for damaged in self.plan.quarantined:
             attempt.notice(
                 f"snapshot {damaged['snapshot']} is damaged and set aside:"
@@ -76,6 +81,8 @@ class RunProgress:
             pinned=set(self.plan.in_memory),
             beside=directive.memory_limit_bytes is None,
         )
+        if self.plan.newest is not None and self.plan.newest.manifest.fit_done:
+            self.plan.newest = None  # it is among the finished ones, and let go with it
         self.cadence = cadence_of(directive, memory=self.memory is not None)
         self._news = SnapshotNews(partial(attempt.say, RecordKind.SNAPSHOT))
         self._measured = Measured(cores=len(os.sched_getaffinity(0)))
@@ -189,7 +196,11 @@ class RunProgress:
         self.samples += samples
 
     def fit_ended(self) -> None:
-        """A call of ``fit`` is over: the next one has the next number."""
+        """A call of ``fit`` is over: the next one has the next number.
+
+        Nobody asks for its end any more, whose tensors are as large as its model.
+        """
+        self.plan.finished.pop(self.fit_number, None)
         self.fit_number += 1
         self.tries = 0
 

@@ -6,6 +6,7 @@ last of them kills training, which the snapshots are for.
 """
 
 import os
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,8 +31,7 @@ class TmpfsRoom:
 
 def room_in(directory: Path) -> TmpfsRoom:
     """The room in the tmpfs of ``directory``. Raises OSError."""
-    found = os.statvfs(directory)
-    size, free = found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
+    size, _, free = shutil.disk_usage(directory)
     limits = [TmpfsRoom(int(free - HEADROOM * size), f"the tmpfs {directory.parent}")]
     memory = parse_meminfo(_read(Path("/proc/meminfo")))
     if memory is not None:
@@ -44,7 +44,8 @@ def room_in(directory: Path) -> TmpfsRoom:
 
 
 def parse_meminfo(text: str) -> tuple[int, int] | None:
-    """MemTotal and MemAvailable of ``/proc/meminfo`` in bytes; None if not there."""
+    """MemTotal and MemAvailable of ``/proc/meminfo`` in bytes; None if not there. The
+    user's interpreter trains, and may have no psutil."""
     lines = (line.split() for line in text.splitlines())
     values = {words[0]: int(words[1]) for words in lines if len(words) > 1}
     if "MemTotal:" not in values or "MemAvailable:" not in values:

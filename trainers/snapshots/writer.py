@@ -84,6 +84,11 @@ class _Job:
     hashing_seconds: float = 0.0
     told_seconds: float = 0.0
 
+    def let_go(self) -> None:
+        """It is done, and kept until the next one: not what it was made of."""
+        self.tensors, self.values, self.image = (), None, None
+        self.left.clear()
+
 
 @dataclass(slots=True)
 class SnapshotWriter:
@@ -250,6 +255,7 @@ class SnapshotWriter:
                 if job.durable:
                     self._commit(job, DURABLE, lambda job: self._on_disk(job, image))
         finally:
+            job.let_go()
             job.sealed.set()
 
     def _placed(self, job: _Job) -> Image | None:

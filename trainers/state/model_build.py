@@ -7,12 +7,14 @@ runs no step and asks for no data; what it draws from random states is given bac
 restore that follows.
 """
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
 from trainers.backends import keras_compat
 from trainers.backends.tensorflow import fit_compat as seams
 from trainers.backends.tensorflow import tracing
+from trainers.process import allocation_subject
 
 
 class UnbuildableError(Exception):
@@ -30,19 +32,44 @@ def build(
 
     Raises:
         UnbuildableError: no way went through.
+        tf.errors.ResourceExhaustedError: memory ran out for a variable: the model is
+            made in part, and nobody may look at it.
     """
     failures: list[Exception] = []
     ways = _ways(model)
     for way in ways:
+        noted = allocation_subject.watch.count
         try:
             way(model, element_spec)
         except Exception as error:  # noqa: BLE001  # the script's code may do anything
+            _refuse_half(noted, error)
             failures.append(error)
         else:
+            _refuse_half(noted, None)
             if whole():
                 return
     if len(failures) == len(ways):
         raise UnbuildableError(str(failures[0])) from failures[0]
+
+
+def build_for_slices(model: Any, element_spec: Any) -> None:
+    """As ``build``, for batches of any size where the model allows that.
+
+    A model that takes its shapes from the first batch would else be one for batches of
+    exactly that size. Raises as ``build``.
+    """
+    if not model.built:
+        with contextlib.suppress(UnbuildableError):
+            return build(model, seams.of_any_size(element_spec))
+    return build(model, element_spec)
+
+
+def _refuse_half(noted: int, error: Exception | None) -> None:
+    """Stop where an allocation failed in between, be it that Keras went on after it."""
+    failed = allocation_subject.watch.last
+    if allocation_subject.watch.count == noted or failed is None:
+        return
+    raise seams.out_of_memory(failed.text) from error
 
 
 def _ways(model: Any) -> list[Callable[[Any, Any], None]]:

@@ -1,8 +1,6 @@
 """``trainwarden gpu``: the GPUs of this box, through its daemon or without one."""
 
 import json
-import time
-from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,11 +13,10 @@ from supervisor.cli.daemon_client import answering, asking, box_option
 from supervisor.cli.options import json_option
 from supervisor.core.gpu.gpu_view import Tenancy, picture
 from supervisor.core.text.units import format_size
-from supervisor.host.gpu.gpu_monitor import GpuMonitor, GpuView
+from supervisor.host.exporter.gpu_query import first_view
 
 PATIENCE_SECONDS = 35.0
 """Waking every GPU may take a driver 30 s."""
-LOOK_SECONDS = 0.05
 SHORT = len("GPU-12345678")
 """Of a UUID: enough to tell GPUs apart, here and for CUDA_VISIBLE_DEVICES."""
 UNFOLDED = 240
@@ -58,9 +55,7 @@ def gpu(*, state_dir: Path | None, as_json: bool) -> None:
 
 def shown_here() -> dict[str, Any]:
     """What the driver says to a probe of ours; waits for it."""
-    with closing(GpuMonitor(say=lambda _text: None)) as watch:
-        watch.start()
-        view = _first(watch)
+    view = first_view(seconds=PATIENCE_SECONDS)
     made = picture(
         view.sample,
         fresh=view.sample is not None,
@@ -71,16 +66,6 @@ def shown_here() -> dict[str, Any]:
     )
     as_from_a_daemon: dict[str, Any] = json.loads(json.dumps(asdict(made)))
     return as_from_a_daemon
-
-
-def _first(watch: GpuMonitor) -> GpuView:
-    """The view as soon as there is anything to say."""
-    ends = time.monotonic() + PATIENCE_SECONDS
-    view = watch.latest()
-    while not (view.sample or view.problem) and time.monotonic() < ends:
-        time.sleep(LOOK_SECONDS)
-        view = watch.latest()
-    return view
 
 
 def table_of(shown: dict[str, Any]) -> Table:

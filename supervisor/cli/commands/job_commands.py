@@ -10,38 +10,39 @@ import click
 
 from supervisor.cli.daemon_client import box_option, client_of, post
 from supervisor.cli.options import fail, json_option
-from supervisor.cli.spec_options import given_only, gpu_list, name_of, read_spec
-from supervisor.core.jobs.spec import merge, read_toml
+from supervisor.cli.spec_options import (
+    accept_changes_option,
+    args_argument,
+    cpu_memory_option,
+    gpu_list,
+    gpus_option,
+    name_of,
+    name_option,
+    read_spec,
+    script_argument,
+    spec_option,
+)
 from supervisor.host.control.control_client import NoDaemonError, RefusedError
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
 @box_option
 @json_option
-@click.option("--name", help="Name of the job. Default: the script's, without .py.")
-@click.option("--gpus", metavar="0,1", help="Indices or UUIDs of the GPUs to use.")
+@name_option
+@gpus_option
 @click.option(
     "--gpu-count",
     type=int,
     help="How many GPUs the daemon should choose. Without --gpus and this: none.",
 )
 @click.option("--priority", type=int, help="Higher goes first. Default: 0.")
-@click.option("--cpu-memory", metavar="SIZE", help="Limit CPU tensors, e.g. 600MiB.")
+@cpu_memory_option
 @click.option("--user", help="As whom it runs; for root and admins.")
-@click.option(
-    "--spec",
-    "spec_file",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="A TOML file; options given here win over it.",
-)
+@spec_option
 @click.option("--fresh", is_flag=True, help="Begin anew; earlier snapshots are unused.")
-@click.option(
-    "--accept-changes",
-    is_flag=True,
-    help="Resume although the script changed since its snapshots were made.",
-)
-@click.argument("script", required=False)
-@click.argument("args", nargs=-1, type=click.UNPROCESSED)
+@accept_changes_option
+@script_argument
+@args_argument
 def submit(
     *,
     state_dir: Path | None,
@@ -78,9 +79,8 @@ def submit(
         "priority": priority,
         "memory": {"cpu": cpu_memory},
     }
-    read_spec(spec_file, given)  # what is wrong is told here, before anybody is asked
-    tables = {} if spec_file is None else read_toml(spec_file.read_text())
-    merged = merge(tables, given_only(given))
+    # What is wrong is told here, before anybody is asked.
+    merged, _ = read_spec(spec_file, given)
     body = {
         "spec": absolute(merged),
         "fresh": fresh,

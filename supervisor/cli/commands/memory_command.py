@@ -16,7 +16,8 @@ from supervisor.cli.options import fail, json_option
 from supervisor.core.memory.chart import Fill, cells, fill_of
 from supervisor.core.memory.oom_analysis import Holder, OomFindings, holders_of, labels
 from supervisor.core.text.units import format_size
-from supervisor.host.exporter.allocator_status import completed, gpus_once
+from supervisor.host.exporter.allocator_status import completed
+from supervisor.host.exporter.gpu_query import gpus_once
 from supervisor.host.launch.launcher import read_shimmed, same_process
 from supervisor.host.memory.memory_report import (
     MemoryReport,

@@ -13,7 +13,8 @@ import click
 from supervisor.cli.daemon_client import answering, asking, box_option, directory_of
 from supervisor.cli.ledger_reader import reading
 from supervisor.cli.options import fail, json_option
-from supervisor.core.jobs.spec import Spec, SpecError, build_spec, merge, read_toml
+from supervisor.cli.spec_options import read_tables, spec_of
+from supervisor.core.jobs.spec import merge
 from supervisor.core.remediation.describe import ladders_json, ladders_text
 from supervisor.core.remediation.escalation import RemedyPermissions
 from supervisor.host.control.control_client import Client
@@ -36,7 +37,8 @@ def policy(*, spec_file: Path | None, as_json: bool) -> None:
 
     Example: trainwarden policy --spec job.toml
     """
-    spec = _spec(spec_file)
+    tables = merge({"script": "-"}, read_tables(spec_file))
+    spec = spec_of(tables, where=f"the spec {spec_file}")
     terms = RemedyPermissions(allowed=spec.remedies.allowed, gpus=spec.gpus)
     value = ladders_json(
         terms,
@@ -44,19 +46,6 @@ def policy(*, spec_file: Path | None, as_json: bool) -> None:
         deadlines=spec.liveness.deadlines,
     )
     click.echo(json.dumps(value, indent=2) if as_json else ladders_text(value))
-
-
-def _spec(path: Path | None) -> Spec:
-    try:
-        tables = {} if path is None else read_toml(path.read_text())
-        return build_spec(merge({"script": "-"}, tables))
-    except OSError as error:
-        fail(f"cannot read the spec {path}: {error.strerror}")
-    except UnicodeDecodeError:
-        fail(f"cannot read the spec {path}: it is not UTF-8 text")
-    except SpecError as error:
-        listed = "\n".join(f"  {problem}" for problem in error.problems)
-        fail(f"the spec {path} cannot be used:\n{listed}")
 
 
 @click.command()

@@ -2,17 +2,28 @@
 
 import contextlib
 import errno
-import time
 from collections.abc import Generator
 from pathlib import Path
 
 import click
+from tenacity import Retrying, retry_if_result, stop_after_attempt, wait_fixed
 
 from supervisor.cli import json_lines
 from supervisor.cli.console import LastingConsole, View, lasting, view
 from supervisor.cli.json_lines import JsonView
 from supervisor.cli.options import fail, json_option, state_option
-from supervisor.cli.spec_options import gpu_list, name_of, read_spec
+from supervisor.cli.spec_options import (
+    accept_changes_option,
+    args_argument,
+    cpu_memory_option,
+    gpu_list,
+    gpus_option,
+    name_of,
+    name_option,
+    read_spec,
+    script_argument,
+    spec_option,
+)
 from supervisor.cli.summary import summary
 from supervisor.core.jobs.job_status import JobStatus
 from supervisor.core.jobs.resume_decision import StartRefusedError
@@ -39,11 +50,11 @@ from supervisor.wire.seal import script_hash
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
-@click.option("--name", help="Name of the job. Default: the script's, without .py.")
+@name_option
 @state_option
 @json_option
-@click.option("--cpu-memory", metavar="SIZE", help="Limit CPU tensors, e.g. 600MiB.")
-@click.option("--gpus", metavar="0,1", help="Indices or UUIDs of the GPUs to use.")
+@cpu_memory_option
+@gpus_option
 @click.option(
     "--snapshot-every",
     metavar="30s|200steps",
@@ -54,22 +65,13 @@ from supervisor.wire.seal import script_hash
     metavar="HOST:PORT|off",
     help="Serve /metrics for Prometheus there. Default: off.",
 )
-@click.option(
-    "--spec",
-    "spec_file",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="A TOML file; options given here win over it.",
-)
+@spec_option
 @click.option(
     "--fresh", is_flag=True, help="Begin anew; earlier snapshots are deleted."
 )
-@click.option(
-    "--accept-changes",
-    is_flag=True,
-    help="Resume although the script changed since its snapshots were made.",
-)
-@click.argument("script", required=False)
-@click.argument("args", nargs=-1, type=click.UNPROCESSED)
+@accept_changes_option
+@script_argument
+@args_argument
 def run(
     *,
     name: str | None,
@@ -106,7 +108,8 @@ def run(
         "snapshots": {"every": snapshot_every},
         "metrics": {"listen": metrics},
     }
-    job = _job(read_spec(spec_file, given))
+    _, spec = read_spec(spec_file, given)
+    job = _job(spec)
     choice = ResumeOptions(fresh=fresh, accept_changes=accept_changes, person=True)
     paths = StatePaths(state_dir.absolute())
     with (
@@ -157,12 +160,12 @@ def _state(paths: StatePaths, job: str) -> Generator[None]:
 
 def _acquire(path: Path) -> Lock | None:
     """The lock; a reader may hold it for the blink of an eye."""
-    for _ in range(5):
-        lock = acquire(path)
-        if lock is not None:
-            return lock
-        time.sleep(0.05)
-    return None
+    return Retrying(
+        retry=retry_if_result(lambda lock: lock is None),
+        wait=wait_fixed(0.05),
+        stop=stop_after_attempt(5),
+        retry_error_callback=lambda _state: None,
+    )(acquire, path)
 
 
 def _state_sentence(paths: StatePaths, error: OSError) -> str:

@@ -3,6 +3,7 @@
 import contextlib
 import getpass
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
@@ -70,11 +71,22 @@ def _tell(item: JobStatus) -> None:
     click.echo(progress_line(item))
     if item.snapshot_plan is not None and item.pid is not None:
         click.echo(f"  {plan_line(item.snapshot_plan)}")
-    if item.treatment:
-        changed = (f"{name} {value}" for name, value in item.treatment.items())
-        click.echo(f"  in force by remedies: {', '.join(changed)}")
+    _remedies("in force by remedies", item.treatment)
+    _remedies("asked for by remedies, not confirmed yet", item.asked)
+    _remedies("asked for by remedies, and not in force", item.unmet)
     if item.promise:
-        click.echo(f"  bit-identical resume is not promised: {item.promise}")
+        click.echo(f"  bit-identical resume is not promised{_of(item)}: {item.promise}")
+
+
+def _of(item: JobStatus) -> str:
+    """Which call of ``fit``, where it is not the first or only one."""
+    return f" (call {item.promise_fit + 1} of fit)" if item.promise_fit else ""
+
+
+def _remedies(title: str, parts: Mapping[str, object]) -> None:
+    if parts:
+        listed = ", ".join(f"{name} {value}" for name, value in parts.items())
+        click.echo(f"  {title}: {listed}")
 
 
 @click.command()

@@ -1,6 +1,9 @@
 """What each cause means for the person who runs the job: one or two sentences."""
 
+from collections.abc import Mapping
+
 from supervisor.core.causes import Cause
+from supervisor.wire.oom_subject import OomSubject
 
 ADVICE: dict[Cause, str] = {
     Cause.NONE: "",
@@ -88,3 +91,34 @@ ADVICE: dict[Cause, str] = {
         "there is to go by."
     ),
 }
+
+ADVICE_FOR: Mapping[OomSubject | None, str] = {
+    OomSubject.WEIGHTS: (
+        "The weights of the model do not fit, whatever the batch: slices of the batch, "
+        "recomputation and a smaller batch make nothing smaller that stays in memory. "
+        "Take a smaller model, weights in 16 bits (a dtype policy of bfloat16 or "
+        "float16, not mixed_*), or a device with more memory."
+    ),
+    OomSubject.OPTIMIZER: (
+        "What the optimizer keeps does not fit beside the weights, whatever the batch: "
+        "slices of the batch and recomputation make nothing smaller that stays in "
+        "memory. Adam keeps two values a weight: SGD without momentum keeps none, Lion "
+        "and SGD with momentum one, Adafactor few; or take a smaller model."
+    ),
+    OomSubject.DATA: (
+        "Arrays were made tensors as a whole and do not fit, whatever the batch: slices "
+        "of the batch and recomputation do not help. Give fit the data in batches, as "
+        "they are needed: a keras.utils.PyDataset, or tf.data.Dataset.from_generator, "
+        "that cuts them out of a NumPy array, an np.memmap or files."
+    ),
+    OomSubject.EVALUATION: (
+        "A step of the validation needs more memory than there is, and it is not worked "
+        "through in slices: give fit a smaller validation_batch_size, or validation "
+        "data in smaller batches."
+    ),
+    OomSubject.OUTSIDE: (
+        "It was no training step: an evaluation, a prediction or code of the script's "
+        "own. Give evaluate or predict a smaller batch_size, and keep less in memory."
+    ),
+}
+"""What helps where memory ran out for something else than a training step."""

@@ -16,13 +16,12 @@ The rules, each asked in this order; the first that answers decides:
 7. Unknown, and the last line of the log is quoted.
 """
 
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.advice import ADVICE
-from supervisor.core.diagnosis.evidence import Evidence
+from supervisor.core.diagnosis.evidence import Evidence, Killed
 from supervisor.core.diagnosis.exit_status import NATIVE, SIGKILL
 from supervisor.core.diagnosis.log_scanner import LogFindings
 from supervisor.core.diagnosis.result import Diagnosis, Reason
@@ -40,7 +39,10 @@ from supervisor.core.diagnosis.scoring import (
 from supervisor.core.diagnosis.signatures.signature import LIBRARY
 from supervisor.core.diagnosis.stack_traces import where
 from supervisor.core.memory.figures import MemoryFigures, OomKind, complete, verdict
+from supervisor.core.memory.fit_memory import step_bytes
 from supervisor.core.text.units import format_size
+from supervisor.wire.oom_subject import OomSubject
+from supervisor.wire.reasons import KillReason, RefusalReason
 
 _CPU_ROWS = frozenset({"bfc.out_of_memory.cpu", "tf.oom_when_allocating.cpu"})
 _OOM = frozenset({Cause.DEVICE_OOM, Cause.DEVICE_OOM_FRAGMENTATION, Cause.HOST_OOM})
@@ -49,8 +51,21 @@ _KILLED_FROM_OUTSIDE = frozenset(
 )
 """SIGKILL comes from outside: an exception, or an allocation that failed and was
 caught, in the log of a process of ours that ended so was not its end."""
-_MEMORY_WORDS = "does not fit into memory"
-_VERSION_WORDS = re.compile(r"\bversions?\b|\bsupported\b|\d+\.\d+", re.IGNORECASE)
+_REFUSALS: Mapping[RefusalReason, Cause] = {
+    RefusalReason.VERSIONS: Cause.VERSION_MISMATCH,
+    RefusalReason.INTERNALS: Cause.VERSION_MISMATCH,
+    RefusalReason.MEMORY: Cause.DEVICE_OOM,
+    RefusalReason.INEXACT: Cause.USER_ERROR,
+    RefusalReason.BATCH_CHANGED: Cause.USER_ERROR,
+    RefusalReason.MODULE_CHANGED: Cause.USER_ERROR,
+    RefusalReason.DATA_CHANGED: Cause.USER_ERROR,
+    RefusalReason.MODEL_CHANGED: Cause.USER_ERROR,
+    RefusalReason.STATE_CHANGED: Cause.USER_ERROR,
+    RefusalReason.SNAPSHOTS_UNUSABLE: Cause.USER_ERROR,
+    RefusalReason.NO_ROOM: Cause.DISK_FULL,
+    RefusalReason.OTHER: Cause.USER_ERROR,
+}
+"""What each refusal says of the end; most ask a person to decide."""
 
 
 def diagnose(evidence: Evidence) -> Diagnosis:
@@ -80,13 +95,11 @@ def _made(
 
 
 def _refused(evidence: Evidence) -> Diagnosis | None:
-    if evidence.refused is None:
+    refused = evidence.refused
+    if refused is None:
         return None
-    versions = _VERSION_WORDS.search(evidence.refused)
-    cause = Cause.VERSION_MISMATCH if versions else Cause.USER_ERROR
-    if _MEMORY_WORDS in evidence.refused:
-        cause = Cause.DEVICE_OOM
-    return _made(cause, Reason(evidence.refused, "refused"))
+    said = Reason(refused.sentence, "refused", code=refused.reason)
+    return _made(_REFUSALS[refused.reason], said)
 
 
 def _drained(evidence: Evidence) -> Diagnosis | None:
@@ -100,9 +113,8 @@ def _drained(evidence: Evidence) -> Diagnosis | None:
 
 
 def _ended_by_us(evidence: Evidence) -> Diagnosis | None:
-    because = evidence.killed_because
-    if because is not None:
-        return _killed_by_us(evidence, because)
+    if evidence.killed is not None:
+        return _killed_by_us(evidence, evidence.killed)
     asked = evidence.stop_requested and not evidence.finished
     if not asked or evidence.crash is not None or _ended_otherwise(evidence):
         return None
@@ -113,11 +125,11 @@ def _ended_by_us(evidence: Evidence) -> Diagnosis | None:
     )
 
 
-def _killed_by_us(evidence: Evidence, because: str) -> Diagnosis:
+def _killed_by_us(evidence: Evidence, killed: Killed) -> Diagnosis:
     """A hang is what a GPU that failed looks like from the program's side."""
-    said = Reason(because, "killed")
+    said = Reason(killed.sentence, "killed", code=killed.reason)
     stacks = [Reason(frame, "stack") for frame in where(evidence.stacks)]
-    if "unkillable" in because or "D state" in because:
+    if killed.reason is KillReason.UNKILLABLE:
         return _made(Cause.UNKILLABLE, said, *stacks)
     broken = [
         claim.reason
@@ -201,7 +213,7 @@ def _settle(
     """Device or host, capacity or fragmentation: with the figures that decide it."""
     if best.cause not in _OOM:
         return best.cause, None
-    memory = _figures(best, evidence)
+    memory = _with_step(_figures(best, evidence), evidence)
     cause = best.cause
     if evidence.limited and best.reason.signature in _CPU_ROWS:
         cause = Cause.DEVICE_OOM
@@ -209,6 +221,21 @@ def _settle(
     if cause is Cause.DEVICE_OOM and kind is OomKind.FRAGMENTATION:
         cause = Cause.DEVICE_OOM_FRAGMENTATION
     return cause, memory
+
+
+def _with_step(
+    memory: MemoryFigures | None, evidence: Evidence
+) -> MemoryFigures | None:
+    """``memory`` with what a step needs, where one failed."""
+    in_step = evidence.subject in {None, OomSubject.STEP}
+    if memory is None or memory.requested_bytes is None or not in_step:
+        return memory
+    needed = step_bytes(
+        evidence.fits,
+        asked_bytes=memory.requested_bytes,
+        between_bytes=evidence.memory.between_steps_bytes,
+    )
+    return replace(memory, step_bytes=needed)
 
 
 def _figures(best: ScoredSignal, evidence: Evidence) -> MemoryFigures | None:

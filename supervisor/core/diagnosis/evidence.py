@@ -6,7 +6,10 @@ from supervisor.core.diagnosis.log_scanner import NO_FINDINGS, LogFindings
 from supervisor.core.diagnosis.systemd_result import UnitEnd
 from supervisor.core.gpu.assignment import GpuReading
 from supervisor.core.memory.figures import MemoryFigures
+from supervisor.core.memory.fit_memory import FitMemory
 from supervisor.core.memory.oom_analysis import NOTHING_FOUND, OomFindings
+from supervisor.wire.oom_subject import OomSubject
+from supervisor.wire.reasons import KillReason, RefusalReason
 from supervisor.wire.records import CrashReport, ExitRecord
 
 
@@ -20,6 +23,26 @@ class NonFinite:
     """The step at which it was seen not to be."""
     because: str
     """A sentence with the loss, the steps, and what the weights say."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """The training side ended before training, and said why."""
+
+    reason: RefusalReason
+    sentence: str
+    """For people: nothing is decided by it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Killed:
+    """We killed it, by our own judgement."""
+
+    reason: KillReason
+    sentence: str
+    """For people: nothing is decided by it."""
+    pids: tuple[int, ...] = ()
+    """The processes that hang in the kernel, where that is the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,8 +66,8 @@ class Evidence:
     limited: bool = False
     """Whether the supervisor put the CPU allocator under a limit: running out of it
     is then what running out of device memory is on a GPU."""
-    refused: str | None = None
-    """The sentence with which the training side refused to start."""
+    refused: Refusal | None = None
+    """None: the training side did not refuse to start."""
     finished: bool = False
     """Whether the script came to its end (the event file says so)."""
     script_exit_code: int | None = None
@@ -57,7 +80,7 @@ class Evidence:
     """How many OOM kills the attempt's cgroup counted; None: it could not be read."""
     stop_requested: bool = False
     """Whether the supervisor itself asked for the end."""
-    killed_because: str | None = None
+    killed: Killed | None = None
     """Why the supervisor killed it, if it did (a stall, say)."""
     non_finite: NonFinite | None = None
     """What the watch over the loss saw when it ended the attempt."""
@@ -72,6 +95,10 @@ class Evidence:
     nor was it given one."""
     own_pids: frozenset[int] = frozenset()
     """Every process of the attempt that was ever seen."""
+    subject: OomSubject | None = None
+    """What memory was asked for at the end, if it was memory; None: not known."""
+    fits: tuple[FitMemory, ...] = ()
+    """What the calls of ``fit`` of the run showed about memory; the newest is last."""
     snapshot_bytes: int | None = None
     """Size of the newest snapshot on disk."""
     log_only: bool = False

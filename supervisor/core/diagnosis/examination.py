@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from supervisor.core.diagnosis.advice import ADVICE_FOR
 from supervisor.core.diagnosis.evidence import Evidence
 from supervisor.core.diagnosis.result import Diagnosis
 from supervisor.core.gpu.assignment import named, tenants, unnamed_bytes
-from supervisor.core.memory.oom_analysis import autopsy_of
+from supervisor.core.memory.oom_analysis import OomVerdict, autopsy_of
 
 CONTEXT_BYTES = 2**30
 """A CUDA context with its libraries takes less: 300 to 600 MiB on today's GPUs."""
@@ -36,12 +37,17 @@ def examined(
         tenants=others,
         unnamed_bytes=max(unnamed, default=0),
         text=_text(evidence),
+        subject=evidence.subject,
     )
     autopsy = autopsy_of(diagnosis.cause, diagnosis.memory, findings)
-    return replace(diagnosis, autopsy=autopsy)
+    advice = diagnosis.advice
+    if autopsy is not None and autopsy.verdict is not OomVerdict.FOREIGN_TENANT:
+        advice = ADVICE_FOR.get(autopsy.subject, advice)
+    return replace(diagnosis, autopsy=autopsy, advice=advice)
 
 
 def _text(evidence: Evidence) -> str:
     """What was said of the failure: the exception first, then lines of the log."""
-    crash = "" if evidence.crash is None else evidence.crash.message
-    return "\n".join([crash, *(hit.text for hit in evidence.log.hits)])
+    crash = evidence.crash
+    said = "" if crash is None else crash.allocation or crash.message
+    return "\n".join([said, *(hit.text for hit in evidence.log.hits)])

@@ -9,6 +9,7 @@ from supervisor.core.diagnosis.explain_memory import autopsy_paragraph
 from supervisor.core.diagnosis.incident_kind import IncidentKind
 from supervisor.core.diagnosis.result import RemedyKind
 from supervisor.core.text.units import format_duration, format_size, shortened
+from supervisor.wire.reasons import RefusalReason
 
 HEADLINES: Mapping[Cause, str] = {
     Cause.NONE: "it ended without a failure",
@@ -47,6 +48,23 @@ UNSAVED: Mapping[str, str] = {
 """What happened, where the attempt did not end."""
 
 
+REFUSED: Mapping[RefusalReason, str] = {
+    RefusalReason.VERSIONS: "this version of the framework is not supported",
+    RefusalReason.INTERNALS: "Keras is not what it should be inside",
+    RefusalReason.MEMORY: "the batch does not fit into memory, and cannot be sliced",
+    RefusalReason.INEXACT: "slices would change the result, which the spec forbids",
+    RefusalReason.BATCH_CHANGED: "the script was changed: its batch is another one",
+    RefusalReason.MODULE_CHANGED: "a module that the script imports was changed",
+    RefusalReason.DATA_CHANGED: "the training data are not those of the snapshot",
+    RefusalReason.MODEL_CHANGED: "the model is not that of the snapshot",
+    RefusalReason.STATE_CHANGED: "the state is not that of the snapshot",
+    RefusalReason.SNAPSHOTS_UNUSABLE: "the snapshots cannot be used",
+    RefusalReason.NO_ROOM: "there is no room for snapshots",
+    RefusalReason.OTHER: "it was refused before it trained",
+}
+"""Why training did not start, where the training side itself said so."""
+
+
 AVERTED: Mapping[Cause, str] = {
     Cause.DEVICE_OOM: "device memory would soon have run out",
     Cause.DEVICE_OOM_FRAGMENTATION: (
@@ -61,7 +79,18 @@ def _headline(incident: Mapping[str, Any]) -> str:
     cause, happened = Cause(incident["cause"]), incident.get("happened", "")
     if happened == IncidentKind.PLANNED:
         return f"a planned restart, because {AVERTED[cause]}"
+    refused = _refusal(incident)
+    if refused is not None:
+        return REFUSED[refused]
     return UNSAVED.get(happened) or HEADLINES[cause]
+
+
+def _refusal(incident: Mapping[str, Any]) -> RefusalReason | None:
+    """None: it was not refused. Of a version before, which told no reason: ``OTHER``."""
+    codes = (
+        e.get("code") for e in incident["because"] if e.get("signature") == "refused"
+    )
+    return next((RefusalReason.read(code) for code in codes), None)
 
 
 def summarise_incident(incident: Mapping[str, Any]) -> str:
@@ -109,7 +138,7 @@ def _what(incident: Mapping[str, Any], headline: str) -> str:
 
 def _advice(incident: Mapping[str, Any]) -> str:
     """None where the reason to stop says itself what to do: both might contradict."""
-    refused = any(one.get("signature") == "refused" for one in incident["because"])
+    refused = _refusal(incident) is not None
     stopped = incident["remedy"]["kind"] == RemedyKind.STOP
     if refused or (stopped and incident["cause"] == Cause.DEVICE_OOM):
         return ""

@@ -5,10 +5,11 @@ from typing import Any
 
 from supervisor.core.memory.oom_analysis import OomVerdict
 from supervisor.core.text.units import format_duration, format_size
+from supervisor.wire.oom_subject import OomSubject
 
 VERDICTS: Mapping[str, str] = {
     OomVerdict.CAPACITY: (
-        "The verdict is capacity: a step simply needs more memory than there is."
+        "The verdict is capacity: more memory is simply needed than there is."
     ),
     OomVerdict.FRAGMENTATION: (
         "The verdict is fragmentation: enough was free, but in pieces, and none of them "
@@ -30,6 +31,16 @@ VERDICTS: Mapping[str, str] = {
     ),
 }
 
+SUBJECTS: Mapping[str, str] = {
+    OomSubject.WEIGHTS: "It ran out while the weights of the model were made.",
+    OomSubject.OPTIMIZER: "It ran out while the state of the optimizer was made.",
+    OomSubject.DATA: (
+        "It ran out while arrays were made tensors as a whole: a data set, no batch."
+    ),
+    OomSubject.EVALUATION: "It ran out in a step of the validation.",
+    OomSubject.OUTSIDE: "It ran out outside of training steps.",
+}
+
 TOLD = 4
 """Holders that are told of; the rest is in ``incidents --json``."""
 
@@ -42,6 +53,7 @@ def autopsy_paragraph(
         return ""
     sentences = [
         VERDICTS.get(autopsy["verdict"] or "", ""),
+        SUBJECTS.get(autopsy.get("subject") or "", ""),
         _pieces(autopsy["verdict"], memory or {}),
         _asked(autopsy),
         _growth(autopsy["growth"]),

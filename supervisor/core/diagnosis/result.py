@@ -18,6 +18,8 @@ class Reason:
     """Id of the row that recognised it; ``exit``, ``crash``, … for facts."""
     line: int | None = None
     """Line number in the log, from 1; None: not from the log."""
+    code: str | None = None
+    """The enum that ``text`` puts into words (``wire.reasons``); None: there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -92,15 +92,17 @@ def _crash_claims(evidence: Evidence) -> Iterator[ScoredSignal]:
     """The exception that ended the script, and what it says.
 
     It outranks the log: what the log shows beside it may be older, or a consequence
-    (TensorFlow may still abort while the interpreter ends). Only a library's cover
+    (TensorFlow may still abort while the interpreter ends). So does the allocation that
+    failed before: the exception is what came of it. Only a library's cover
     for something else (``InternalError``, or a message that says itself that the cause
     stands above) is left to the log.
     """
     crash = evidence.crash
     if crash is None:
         return
-    last = f"{crash.exception}: {crash.message}"
-    findings = scan(f"{crash.traceback}\n{last}\n".encode(errors="replace"))
+    last = crash.allocation or f"{crash.exception}: {crash.message}"
+    above = "" if crash.allocation else crash.traceback
+    findings = scan(f"{above}\n{last}\n".encode(errors="replace"))
     for hit in findings.hits:
         claim = _claim(hit, hit.line)
         told = claim.weight >= LIBRARY and not _SEE_ABOVE.search(hit.text)
@@ -110,6 +112,9 @@ def _crash_claims(evidence: Evidence) -> Iterator[ScoredSignal]:
         reason = replace(claim.reason, line=None)
         yield replace(claim, weight=claim.weight + bonus, reason=reason)
     summary = last.splitlines()[0][:300]
+    if crash.memory is not None:  # TensorFlow has other names for it too
+        cause = Cause.DEVICE_OOM if _on_device(evidence) else Cause.HOST_OOM
+        yield ScoredSignal(CAUSE - 5, 0, cause, Reason(summary, "crash"))
     yield ScoredSignal(HINT + 4, 0, Cause.USER_ERROR, Reason(summary, "crash"))
 
 

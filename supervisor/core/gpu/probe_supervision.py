@@ -19,6 +19,8 @@ The rules:
 import enum
 from dataclasses import dataclass, replace
 
+from supervisor.core.backoff import doubled
+
 
 class Mode(enum.StrEnum):
     """Where the probe is."""
@@ -205,7 +207,7 @@ def _ended(probe: ProbeSupervision, event: Ended, now: float) -> Step:
         return probe, ()
     limits = probe.limits
     most = limits.wait_most_seconds
-    wait = min(limits.wait_seconds * 2.0 ** min(probe.failures, 30), most)
+    wait = doubled(limits.wait_seconds, times=probe.failures, most_seconds=most)
     asked = probe.mode is Mode.ASKED
     rested = replace(
         probe,

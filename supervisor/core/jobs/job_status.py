@@ -10,15 +10,16 @@ from supervisor.core.causes import Cause
 
 
 class JobState(enum.StrEnum):
-    """Where a job is; the transition table moves between these (``core.lifecycle.table``)."""
+    """Where a job is, as people and metrics are told, and as the ledger keeps it; what the
+    transition table moves between is finer (``core.lifecycle.run_state.RunPhase``)."""
 
     LAUNCHING = "launching"
     """An attempt is being started."""
     RUNNING = "running"
     DRAINING = "draining"
-    """Asked to save its state and end."""
+    """Asked to save its state and end, or to save it and start again."""
     KILLING = "killing"
-    """Did not end when asked: SIGKILL was sent."""
+    """It hangs or did not end when asked: ended by SIGKILL, after a look at its stacks."""
     WAITING = "waiting"
     """Between two attempts: back-off, or the gate."""
     FINISHED = "finished"
@@ -125,9 +126,16 @@ class JobStatus:
     """Restarts by the cause that made them necessary."""
     incidents: Mapping[Cause, int] = field(default_factory=dict[Cause, int])
     treatment: Mapping[str, object] = field(default_factory=dict[str, object])
-    """What remedies put in force (``core.treatment.described``); empty: nothing."""
+    """What remedies put in force (``core.remediation.overrides.described``), confirmed
+    by the attempt; empty: nothing."""
+    asked: Mapping[str, object] = field(default_factory=dict[str, object])
+    """What they asked for that the attempt has not confirmed (yet)."""
+    unmet: Mapping[str, object] = field(default_factory=dict[str, object])
+    """What they asked for that did not come into force."""
     promise: str | None = None
     """Why bits are not promised for this run, if they are not."""
+    promise_fit: int | None = None
+    """For which call of ``fit``, from 0: the first of them; None: not known."""
     message: str = ""
     """What is going on, in a sentence."""
 

@@ -5,6 +5,7 @@ what it takes, for whoever builds specs by machine.
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -94,7 +95,8 @@ NAME_EXPECTED = (
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}")
 
 
-def _name(value: object) -> str:
+def checked_name(value: object) -> str:
+    """A job's name. Raises ValueError: it cannot be one."""
     if isinstance(value, str) and _NAME.fullmatch(value):
         return value
     message = f"expected {NAME_EXPECTED}, got {value!r}"
@@ -103,7 +105,9 @@ def _name(value: object) -> str:
 
 JobName = Annotated[
     str,
-    BeforeValidator(_name, json_schema_input_type=_takes(_text(f"^{_NAME.pattern}$"))),
+    BeforeValidator(
+        checked_name, json_schema_input_type=_takes(_text(f"^{_NAME.pattern}$"))
+    ),
 ]
 
 
@@ -190,30 +194,38 @@ Interval = Annotated[
 ]
 
 
-def _tmpfs(value: object) -> str | None:
-    if value == "off":
-        return None
-    if isinstance(value, str) and value.startswith("/"):
-        return value
-    message = f"expected the absolute path of a tmpfs, or off, got {value!r}"
-    raise ValueError(message)
+def _path_of(what: str) -> Callable[[object], str | None]:
+    def path(value: object) -> str | None:
+        if value == "off":
+            return None
+        if isinstance(value, str) and value.startswith("/"):
+            return value
+        message = f"expected the absolute path of {what}, or off, got {value!r}"
+        raise ValueError(message)
+
+    return path
 
 
 ABSOLUTE = _text(r"^/[^\u0000]*$")
 Tmpfs = Annotated[
     str | None,
-    BeforeValidator(_tmpfs, json_schema_input_type=_takes(ABSOLUTE, OFF)),
+    BeforeValidator(_path_of("a tmpfs"), json_schema_input_type=_takes(ABSOLUTE, OFF)),
 ]
 
 BUDGET_EXPECTED = "a share such as 1% or 0.01, above 0 and at most 50%"
 
 
-def _budget(value: object) -> float:
+def _share(value: object) -> object:
+    """A percentage as a part of 1; what is none as it is."""
     percent = isinstance(value, str) and re.fullmatch(r"([0-9.]{1,9})\s*%", value)
     try:
-        share = float(percent[1]) / 100 if percent else value
+        return float(percent[1]) / 100 if percent else value
     except ValueError:
-        share = None
+        return None
+
+
+def _budget(value: object) -> float:
+    share = _share(value)
     if isinstance(share, float) and 0 < share <= 0.5:
         return share
     message = f"expected {BUDGET_EXPECTED}, got {value!r}"
@@ -232,11 +244,7 @@ THRESHOLD_EXPECTED = "a part such as 90% or 0.9, above 0 and at most 100%, or of
 
 
 def _threshold(value: object) -> float | None:
-    percent = isinstance(value, str) and re.fullmatch(r"([0-9.]{1,9})\s*%", value)
-    try:
-        part = float(percent[1]) / 100 if percent else value
-    except ValueError:
-        part = None
+    part = _share(value)
     if part == "off":
         return None
     if isinstance(part, (int, float)) and part is not True and 0 < part <= 1:
@@ -256,18 +264,11 @@ Threshold = Annotated[
 ]
 
 
-def _pem(value: object) -> str | None:
-    if value == "off":
-        return None
-    if isinstance(value, str) and value.startswith("/"):
-        return value
-    message = f"expected the absolute path of a PEM file, or off, got {value!r}"
-    raise ValueError(message)
-
-
 PemFile = Annotated[
     str | None,
-    BeforeValidator(_pem, json_schema_input_type=_takes(ABSOLUTE, OFF)),
+    BeforeValidator(
+        _path_of("a PEM file"), json_schema_input_type=_takes(ABSOLUTE, OFF)
+    ),
 ]
 
 WITH_TLS: dict[str, Any] = {

@@ -7,6 +7,7 @@ from supervisor.core.diagnosis.result import Diagnosis, Remedy
 from supervisor.core.remediation.microbatch_planner import MicrobatchPlan
 from supervisor.core.remediation.overrides import Awaited, Overrides
 from supervisor.core.text.log_level import LogLevel
+from supervisor.wire.reasons import KillReason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +33,7 @@ class AskDrain:
 class Kill:
     """End the attempt at once: SIGKILL to all its processes."""
 
-    because: str
+    reason: KillReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,8 @@ class UpdateIncident:
     slices: int | None = None
     """What measuring settled on, where the remedy could only begin with a guess."""
     deviations: tuple[str, ...] = ()
+    note: str | None = None
+    """Another deviation, beside those that are known."""
 
 
 @dataclass(frozen=True, slots=True)

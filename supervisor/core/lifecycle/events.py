@@ -6,6 +6,7 @@ from supervisor.core.diagnosis.evidence import Evidence
 from supervisor.core.diagnosis.result import Diagnosis
 from supervisor.core.liveness.hang_detection import Look
 from supervisor.core.memory.forecast import MemoryLevel, Resource
+from supervisor.core.remediation.weakest_promise import Unpromised
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +31,18 @@ class SpawnFailed:
 class ProgressReported:
     """News from the attempt itself. None: no news of that."""
 
+    fit: int | None = None
+    """Number of the call of ``fit`` that begins, from 0."""
+    model: str | None = None
+    """What its model, optimizer and data look like, as a digest."""
     batch: int | None = None
     slices: int | None = None
     slice_size: int | None = None
     peak_bytes: int | None = None
+    usual_bytes: int | None = None
+    """The median of the steps whose highest peak ``peak_bytes`` is."""
+    peak_steps: int | None = None
+    """How many steps these are."""
     limit_bytes: int | None = None
     jit: bool | None = None
     snapshot_step: int | None = None
@@ -47,10 +56,21 @@ class ProgressReported:
 
 
 @dataclass(frozen=True, slots=True)
+class Applied:
+    """Whether something that the attempt was asked for is in force there."""
+
+    name: str
+    """A field of the directive, or an environment variable (``in_force.NAMES``)."""
+    in_force: bool
+
+
+@dataclass(frozen=True, slots=True)
 class NoticeReceived:
     """The attempt has a sentence for the person who runs it."""
 
     sentence: str
+    unpromised: Unpromised | None = None
+    """It withdraws the promise of bits, for this call of ``fit``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,7 +184,7 @@ class GateUnknown:
 
 
 Event = (
-    Spawned | SpawnFailed | ProgressReported | NoticeReceived | SnapshotFailed | HealthSampled | Exited
+    Spawned | SpawnFailed | ProgressReported | Applied | NoticeReceived | SnapshotFailed | HealthSampled | Exited
     | DrainRequested | RestartDue | MemoryHigh | StacksTaken | Unkillable | DeadlineExpired
     | GateClear | GateHeld | GateUnknown | DriverStuck
 )  # fmt: skip

@@ -7,7 +7,6 @@ from supervisor.core.diagnosis.diagnose import diagnose
 from supervisor.core.diagnosis.evidence import Evidence
 from supervisor.core.diagnosis.examination import examined
 from supervisor.core.diagnosis.result import Diagnosis, Reason, Remedy, RemedyKind
-from supervisor.core.jobs.job_status import JobState
 from supervisor.core.lifecycle.effects import (
     Effect,
     End,
@@ -15,10 +14,12 @@ from supervisor.core.lifecycle.effects import (
     RecordIncident,
     Say,
 )
-from supervisor.core.lifecycle.events import Event, Exited
+from supervisor.core.lifecycle.events import Event, Exited, RestartDue
 from supervisor.core.lifecycle.memory_incident import planned
-from supervisor.core.lifecycle.run_state import OpenIncident, RunState, Step
+from supervisor.core.lifecycle.progress_handling import judged
+from supervisor.core.lifecycle.run_state import OpenIncident, RunPhase, RunState, Step
 from supervisor.core.remediation.history import AttemptHistory
+from supervisor.core.remediation.observations import FOR_MEMORY
 from supervisor.core.remediation.overrides import Overrides
 from supervisor.core.remediation.policy import Verdict
 from supervisor.core.text.log_level import LogLevel
@@ -34,19 +35,27 @@ WORTHWHILE_STEPS = 10
 
 def exited(run: RunState, event: Event, now: float) -> Step:
     """The attempt is over."""
+    known, said = judged(run, stepped=False)
+    ended, effects = _exited(known, event, now)
+    return ended, (*said, *effects)
+
+
+def _exited(run: RunState, event: Event, now: float) -> Step:
     assert isinstance(event, Exited)  # noqa: S101  # by the table
     told = event.evidence
-    killed = run.state is JobState.KILLING and run.drain_by is not None
+    killed = run.phase in {RunPhase.DUMPING_STACKS, RunPhase.KILLING}
     evidence = replace(
         told,
-        killed_because=run.killed_because,
-        stop_requested=told.stop_requested or killed,
+        killed=run.killed,
+        stop_requested=told.stop_requested or (killed and run.stop is not None),
+        fits=run.history.fits,
     )
-    if run.killed_because is not None and evidence.script_exit_code == 0:
+    if run.killed is not None and evidence.script_exit_code == 0:
         evidence = replace(evidence, finished=True)  # it hung behind its own end
     diagnosis = examined(diagnose(evidence), evidence, wanted=run.policy.terms.gpus)
     history = run.history.updated(
         cause=diagnosis.cause,
+        subject=evidence.subject if diagnosis.cause in FOR_MEMORY else None,
         last_step=event.last_step,
         snapshot_step=event.snapshot_step,
         rss_bytes=event.rss_bytes,
@@ -59,17 +68,15 @@ def exited(run: RunState, event: Event, now: float) -> Step:
         deadline=None,
         waiting_since=now,
         gate_holds=0,
-        killed_because=None,
-        stacks_awaited=False,
-        forgone=False,
-        resuming=None,
-        averts=None,
+        killed=None,
+        killing=None,
+        restart=None,
     )
     if evidence.finished:
-        ended = replace(over, state=JobState.FINISHED, message="finished")
+        ended = replace(over, phase=RunPhase.FINISHED, message="finished")
         return ended, (End(EXIT_FINISHED),)
-    if evidence.drained and run.resuming is not None:
-        return _planned(over, run.resuming, run.averts, evidence, now)
+    if evidence.drained and run.restart is not None:
+        return _planned(over, run.restart, evidence, now)
     if evidence.drained:
         return end_drained(over, _where_drained(event.last_step))
     if _as_asked(run, event, diagnosis):
@@ -80,8 +87,9 @@ def exited(run: RunState, event: Event, now: float) -> Step:
 def _as_asked(run: RunState, event: Exited, diagnosis: Diagnosis) -> bool:
     """Whether it ended because somebody wanted that, and no more is lost than they knew:
     no incident, as a drain is none. A snapshot that did not come in time is one."""
-    asked = run.drain_by is not None and diagnosis.cause is Cause.PREEMPTED
-    return asked and (run.forgone or event.last_step in {None, event.snapshot_step})
+    if run.stop is None or diagnosis.cause is not Cause.PREEMPTED:
+        return False
+    return run.stop.at_once or event.last_step in {None, event.snapshot_step}
 
 
 def _where_ended(event: Exited) -> str:
@@ -105,25 +113,21 @@ def _past_the_detour(treatment: Overrides, last: AttemptHistory | None) -> Overr
 
 
 def _planned(
-    run: RunState,
-    because: str,
-    averts: Diagnosis | None,
-    evidence: Evidence,
-    now: float,
+    run: RunState, restart: RestartDue, evidence: Evidence, now: float
 ) -> Step:
-    message = f"next attempt: {because}"
+    message = f"next attempt: {restart.because}"
     waiting = replace(
         run,
-        state=JobState.WAITING,
+        phase=RunPhase.WAITING,
         history=run.history.updated(remedy=RemedyKind.RESTART),
         treatment=_without_vain_restarts(run.treatment, run.history.last),
         deadline=now,
         message=message,
     )
-    if averts is None:
+    if restart.averts is None:
         return waiting, (Say(message),)
     step = None if run.history.last is None else run.history.last.last_step
-    found = examined(averts, evidence, wanted=run.policy.terms.gpus)
+    found = examined(restart.averts, evidence, wanted=run.policy.terms.gpus)
     record = planned(found, attempt=run.attempt, step=step)
     incident = OpenIncident(attempt=run.attempt, failed_step=step, at=now)
     return replace(waiting, open_incident=incident), (record, Say(message))
@@ -183,7 +187,7 @@ def _verdict(run: RunState, evidence: Evidence, diagnosis: Diagnosis) -> Verdict
         run.treatment,
         quarantined=run.quarantined,
     )
-    if run.drain_by is None:
+    if run.stop is None:
         return verdict
     because = "the run was asked to end"
     remedy = Remedy(kind=RemedyKind.NONE, because=because)
@@ -192,7 +196,7 @@ def _verdict(run: RunState, evidence: Evidence, diagnosis: Diagnosis) -> Verdict
 
 def _after_verdict(run: RunState, remedy: Remedy, now: float) -> Step:
     if remedy.kind is RemedyKind.STOP:
-        ended = replace(run, state=JobState.GAVE_UP, message=remedy.because)
+        ended = replace(run, phase=RunPhase.GAVE_UP, message=remedy.because)
         said = Say(f"gave up: {remedy.because}", LogLevel.ERROR)
         return ended, (said, End(EXIT_GAVE_UP))
     if remedy.kind is RemedyKind.NONE:
@@ -200,14 +204,14 @@ def _after_verdict(run: RunState, remedy: Remedy, now: float) -> Step:
     wait = remedy.wait_seconds
     when = f"next attempt in {format_duration(wait)}" if wait else "next attempt"
     message = f"{when}: {remedy.because}"
-    waiting = replace(run, state=JobState.WAITING, deadline=now + wait, message=message)
+    waiting = replace(run, phase=RunPhase.WAITING, deadline=now + wait, message=message)
     return waiting, (Say(message),)
 
 
 def end_drained(run: RunState, message: str) -> Step:
     """The run has ended as it was asked to; it can be taken up again."""
     ended = replace(
-        run, state=JobState.DRAINED, deadline=None, message=message, drain_by=None
+        run, phase=RunPhase.DRAINED, deadline=None, message=message, stop=None
     )
     return ended, (Say(message), End(EXIT_DRAINED))
 

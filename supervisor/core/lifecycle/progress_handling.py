@@ -1,11 +1,18 @@
 """What the life of a run makes of news from its attempt."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from supervisor.core.diagnosis.result import RemedyKind
 from supervisor.core.lifecycle.driver_incident import stuck
-from supervisor.core.lifecycle.effects import RecordIncident, Say, UpdateIncident
+from supervisor.core.lifecycle.effects import (
+    Effect,
+    RecordIncident,
+    Say,
+    UpdateIncident,
+)
 from supervisor.core.lifecycle.events import (
+    Applied,
     DriverStuck,
     Event,
     MemoryHigh,
@@ -16,28 +23,87 @@ from supervisor.core.lifecycle.events import (
 from supervisor.core.lifecycle.memory_incident import warning
 from supervisor.core.lifecycle.run_state import RunState, Step
 from supervisor.core.lifecycle.snapshot_incident import incident_of
+from supervisor.core.memory.fit_memory import another_call, remembered
+from supervisor.core.memory.size_peaks import SizePeaks, noted
+from supervisor.core.remediation.confirmation import NAMES, sentence, unmet, without
+from supervisor.core.remediation.history import AttemptHistory
 from supervisor.core.remediation.overrides import Overrides
+from supervisor.core.remediation.weakest_promise import weakest
+from supervisor.core.text.log_level import LogLevel
 
 
 def learned(run: RunState, event: Event, now: float) -> Step:
     """News of the attempt itself."""
     assert isinstance(event, ProgressReported)  # noqa: S101  # by the table
-    names = (
-        "batch", "slice_size", "peak_bytes", "limit_bytes", "jit", "snapshot_step",
-        "restored_step",
-    )  # fmt: skip
-    news = {name: getattr(event, name) for name in names}
-    known = {name: value for name, value in news.items() if value is not None}
+    known = _news(event, run.history.last)
     if event.first_step is not None and run.history.last is not None:
         known.setdefault("restored_step", run.history.last.restored_step or 0)
     treatment = settled(run.treatment, event)
     newer = replace(run, history=run.history.updated(**known), treatment=treatment)
+    if event.slices is not None:
+        newer = _confirmed(newer, "slice_size", in_force=True)
+    said: tuple[Effect, ...] = ()
+    if event.first_step is not None:
+        newer, said = judged(newer, stepped=True)
     followed, effects = _follow_incident(newer, event, now)
+    effects = (*effects, *said)
     sliced = [a for a in run.history.attempts if a.remedy is RemedyKind.MICROBATCH]
     if sliced and event.measured:
         update = UpdateIncident(attempt=sliced[-1].number, slices=event.slices)
         effects = (*effects, update)
     return followed, effects
+
+
+_NEWS = (
+    "fit", "model", "batch", "slice_size", "peak_bytes", "limit_bytes", "jit",
+    "snapshot_step", "restored_step",
+)  # fmt: skip
+
+
+def _news(event: ProgressReported, last: AttemptHistory | None) -> dict[str, object]:
+    """What changes in the attempt's history.
+
+    What was measured belongs to the size and the call of ``fit`` that it was measured
+    in: it goes when another size is in force, or another call begins.
+    """
+    news: dict[str, object] = {name: getattr(event, name) for name in _NEWS}
+    known = {name: value for name, value in news.items() if value is not None}
+    if event.first_step is not None or event.peak_bytes is not None:
+        known["stepped"] = True
+    if last is None:
+        return known
+    before, after = last.fit_memory, (event.fit, event.batch, event.model)
+    if another_call(before, fit=after[0], batch=after[1], model=after[2]):
+        earlier = remembered(last.earlier_fits, before)
+        gone = dict.fromkeys(("batch", "model", "slice_size", "peak_bytes", "jit"))
+        peaks = _peaks((), event, batch=event.batch)
+        return {
+            **gone,
+            "stepped": False,
+            "earlier_fits": earlier,
+            **known,
+            "peaks": peaks,
+        }
+    known["peaks"] = _peaks(last.peaks, event, batch=event.batch or last.batch)
+    if event.slice_size not in {None, last.slice_size or last.batch}:
+        return {"peak_bytes": None, "stepped": False, **known}
+    return known
+
+
+def _peaks(
+    before: Sequence[SizePeaks], event: ProgressReported, *, batch: int | None
+) -> tuple[SizePeaks, ...]:
+    """All that this call saw, by the size of a slice."""
+    size = event.slice_size or batch
+    if event.peak_bytes is None or size is None:
+        return tuple(before)
+    seen = SizePeaks(
+        slice_size=size,
+        usual_bytes=event.usual_bytes or event.peak_bytes,
+        highest_bytes=event.peak_bytes,
+        steps=event.peak_steps or 1,
+    )
+    return noted(before, seen)
 
 
 def settled(treatment: Overrides, event: ProgressReported) -> Overrides:
@@ -74,10 +140,55 @@ def _follow_incident(run: RunState, event: ProgressReported, now: float) -> Step
     return replace(run, open_incident=None if done else incident), (update,)
 
 
+def applied(run: RunState, event: Event, _now: float) -> Step:
+    """What a remedy asked for is in force, or is not."""
+    assert isinstance(event, Applied)  # noqa: S101  # by the table
+    if event.name not in NAMES:
+        return run, ()  # the file may hold anything
+    return _confirmed(run, event.name, in_force=event.in_force), ()
+
+
+def _confirmed(run: RunState, name: str, *, in_force: bool) -> RunState:
+    last = run.history.last
+    if last is None or last.applied is None:
+        return run
+    said = {**last.applied, name: in_force}
+    return replace(run, history=run.history.updated(applied=said))
+
+
+def judged(run: RunState, *, stepped: bool) -> Step:
+    """Without what turned out not to be in force, and said so: once for each attempt.
+
+    ``stepped``: its first step is made, so what is not confirmed will not be.
+    """
+    last = run.history.last
+    found = {} if last is None else unmet(run.treatment, last, stepped=stepped)
+    new = (
+        {} if last is None else {n: v for n, v in found.items() if n not in last.unmet}
+    )
+    if last is None or not new:
+        return run, ()
+    history = run.history.updated(
+        unmet={**last.unmet, **new},
+        treatment=last.treatment and without(last.treatment, new),
+    )
+    text = f"attempt {run.attempt}: {sentence(new)}"
+    effects: tuple[Effect, ...] = (Say(text, LogLevel.WARNING),)
+    if run.open_incident is not None:
+        about = run.open_incident.attempt
+        effects = (*effects, UpdateIncident(attempt=about, note=text))
+    left = without(run.treatment, new)
+    return replace(run, history=history, treatment=left), effects
+
+
 def told(run: RunState, event: Event, _now: float) -> Step:
     """A sentence for the person who runs it."""
     assert isinstance(event, NoticeReceived)  # noqa: S101  # by the table
-    return run, (Say(event.sentence),)
+    last, effects = run.history.last, (Say(event.sentence),)
+    if event.unpromised is None or last is None:
+        return run, effects
+    first = weakest((last.unpromised, event.unpromised))
+    return replace(run, history=run.history.updated(unpromised=first)), effects
 
 
 def unsaved(run: RunState, event: Event, _now: float) -> Step:

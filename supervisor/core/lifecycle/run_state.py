@@ -1,17 +1,51 @@
 """The whole state of a run, and what a row of the transition table is."""
 
+import enum
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from supervisor.core.diagnosis.evidence import Killed
 from supervisor.core.diagnosis.incident_kind import IncidentKind
-from supervisor.core.diagnosis.result import Diagnosis
 from supervisor.core.jobs.job_status import JobState
 from supervisor.core.lifecycle.effects import Effect
-from supervisor.core.lifecycle.events import Event
+from supervisor.core.lifecycle.events import DrainRequested, Event, RestartDue
 from supervisor.core.liveness.hang_detection import Liveness
 from supervisor.core.remediation.history import History
 from supervisor.core.remediation.overrides import NOTHING, Overrides
 from supervisor.core.remediation.policy import Policy
+from supervisor.wire.reasons import KillReason
+
+
+class RunPhase(enum.StrEnum):
+    """Where a run is; the transition table moves between these. Each means one thing;
+    ``JobState`` is what people are shown of it."""
+
+    WAITING = "waiting"
+    LAUNCHING = "launching"
+    RUNNING = "running"
+    DRAINING = "draining"
+    """The attempt saves its state, and then the run ends: somebody asked for that."""
+    RESTARTING = "restarting"
+    """The attempt saves its state, and another follows: a restart was planned."""
+    DUMPING_STACKS = "dumping_stacks"
+    """The attempt hangs: the stacks of its threads are awaited, then it is killed."""
+    KILLING = "killing"
+    """SIGKILL was sent: the end of the attempt is awaited."""
+    FINISHED = "finished"
+    DRAINED = "drained"
+    GAVE_UP = "gave_up"
+
+    @property
+    def shown(self) -> JobState:
+        """What people, metrics and the ledger are told of it."""
+        return SHOWN.get(self) or JobState(self.value)
+
+
+SHOWN = {
+    RunPhase.RESTARTING: JobState.DRAINING,
+    RunPhase.DUMPING_STACKS: JobState.KILLING,
+}
+"""What is another matter to the table alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,24 +64,23 @@ class RunState:
 
     policy: Policy
     grace_seconds: float
-    state: JobState = JobState.WAITING
+    phase: RunPhase = RunPhase.WAITING
     attempt: int = 0
     history: History = field(default_factory=History)
     treatment: Overrides = NOTHING
     """What remedies have put in force."""
     deadline: float | None = 0.0
     """Monotonic seconds at which ``TimeIsUp`` is due; None: nothing is awaited."""
-    drain_by: str | None = None
-    """Who asked for the end, if anybody did."""
-    forgone: bool = False
-    """They want it at once: what is not saved yet is done again, if ever."""
-    resuming: str | None = None
-    """Why the attempt is drained only to start again; None: it is not."""
-    averts: Diagnosis | None = None
-    """... and what that averts, where it is worth an incident."""
-    killed_because: str | None = None
+    stop: DrainRequested | None = None
+    """The end of the run that somebody asked for; ``at_once``: what is not saved yet is
+    done again, if ever."""
+    restart: RestartDue | None = None
+    """Why the attempt was drained only to start again; set while it runs, too, where an
+    earlier supervisor did that. Never beside ``stop``."""
+    killed: Killed | None = None
     """Why the attempt is being killed, where that was our own judgement."""
-    stacks_awaited: bool = False
+    killing: KillReason | None = None
+    """What SIGKILL was last sent for; None: it was not sent to this attempt."""
     waiting_since: float | None = None
     """Monotonic seconds since when the next attempt could have started."""
     gate_holds: int = 0
@@ -60,6 +93,11 @@ class RunState:
     unsaved: frozenset[IncidentKind] = frozenset()
     """What this attempt has an incident for that did not end it."""
 
+    @property
+    def state(self) -> JobState:
+        """Where the run is, as it is shown."""
+        return self.phase.shown
+
 
 Step = tuple[RunState, tuple[Effect, ...]]
 Act = Callable[[RunState, Event, float], Step]
@@ -69,9 +107,9 @@ Act = Callable[[RunState, Event, float], Step]
 class Transition:
     """One row of the table."""
 
-    source: JobState
+    source: RunPhase
     event: type
-    targets: tuple[JobState, ...]
+    targets: tuple[RunPhase, ...]
     """Where it may lead: for the diagram, and checked by ``step``'s tests."""
     act: Act
     label: str

@@ -4,9 +4,8 @@ from dataclasses import replace
 
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.diagnose import diagnose
-from supervisor.core.diagnosis.evidence import Evidence
+from supervisor.core.diagnosis.evidence import Evidence, Killed
 from supervisor.core.diagnosis.result import Remedy, RemedyKind
-from supervisor.core.jobs.job_status import JobState
 from supervisor.core.lifecycle.effects import (
     AskDrain,
     Kill,
@@ -23,10 +22,11 @@ from supervisor.core.lifecycle.events import (
 )
 from supervisor.core.lifecycle.exit_handling import end_drained, quarantine
 from supervisor.core.lifecycle.memory_incident import recycle
-from supervisor.core.lifecycle.run_state import RunState, Step
-from supervisor.core.liveness.hang_detection import look
+from supervisor.core.lifecycle.run_state import RunPhase, RunState, Step
+from supervisor.core.liveness.hang_detection import Hang, Silence, look
 from supervisor.core.text.log_level import LogLevel
 from supervisor.core.text.units import format_duration
+from supervisor.wire.reasons import KillReason
 
 STACKS_SECONDS = 15.0
 """How long a hanging process has to show its stacks before it is killed without."""
@@ -38,6 +38,10 @@ REBOOT = (
 )
 UNTIL_IT_ENDS = "nothing else can be started before"
 WITHOUT_IT = "it never runs again: the next attempt goes on without it"
+_HANGS = {
+    Silence.SILENT: KillReason.SILENT,
+    Silence.STALLED: KillReason.STALLED,
+}
 
 
 # --- while it runs --------------------------------------------------------------------
@@ -49,7 +53,7 @@ def looked(run: RunState, event: Event, now: float) -> Step:
     liveness, hang = look(run.liveness, event.look, now=now)
     seen = replace(run, liveness=liveness)
     if hang is not None:
-        return _hung(seen, hang.sentence, now)
+        return _hung(seen, hang, now)
     most = run.treatment.recycle_bytes
     if most is not None and (event.rss_bytes or 0) >= most and _trains(run):
         due = recycle(event.rss_bytes or 0, most=most, seconds=event.host_seconds)
@@ -62,27 +66,25 @@ def _trains(run: RunState) -> bool:
     return run.history.last is not None and run.history.last.restored_step is not None
 
 
-def _hung(run: RunState, because: str, now: float) -> Step:
-    killing = replace(
+def _hung(run: RunState, hang: Hang, now: float) -> Step:
+    because = hang.sentence
+    dumping = replace(
         run,
-        state=JobState.KILLING,
+        phase=RunPhase.DUMPING_STACKS,
         deadline=now + STACKS_SECONDS,
-        killed_because=because,
-        stacks_awaited=True,
+        killed=Killed(reason=_HANGS[hang.kind], sentence=because),
         message=because,
     )
     said = Say(f"attempt {run.attempt} hangs: {because}", LogLevel.WARNING)
-    return killing, (said, TakeStacks())
+    return dumping, (said, TakeStacks())
 
 
 def restart_due(run: RunState, event: Event, now: float) -> Step:
     """Save, end, and start again: no failure, and nothing is lost."""
     assert isinstance(event, RestartDue)  # noqa: S101  # by the table
-    drained, effects = drain(run, DrainRequested("a planned restart"), now)
-    resuming = replace(
-        drained, drain_by=None, resuming=event.because, averts=event.averts
-    )
-    return resuming, (Say(f"planned restart: {event.because}"), *effects)
+    restarting = replace(run, phase=RunPhase.RESTARTING, restart=event)
+    saving, effects = _save_and_end(restarting, "a planned restart", now)
+    return saving, (Say(f"planned restart: {event.because}"), *effects)
 
 
 # --- asked to end ---------------------------------------------------------------------
@@ -93,18 +95,17 @@ def drain(run: RunState, event: Event, now: float) -> Step:
     assert isinstance(event, DrainRequested)  # noqa: S101  # by the table
     if event.at_once:
         return _end_at_once(run, event, now)
+    draining = replace(run, phase=RunPhase.DRAINING, stop=event, restart=None)
+    return _save_and_end(draining, event.by, now)
+
+
+def _save_and_end(run: RunState, by: str, now: float) -> Step:
     message = (
-        f"{event.by}: saving a snapshot at the next step, then ending "
+        f"{by}: saving a snapshot at the next step, then ending "
         f"(at most {format_duration(run.grace_seconds)})"
     )
-    draining = replace(
-        run,
-        state=JobState.DRAINING,
-        drain_by=event.by,
-        deadline=now + run.grace_seconds,
-        message=message,
-    )
-    return draining, (AskDrain(), Say(message))
+    saving = replace(run, deadline=now + run.grace_seconds, message=message)
+    return saving, (AskDrain(), Say(message))
 
 
 def drain_at_rest(run: RunState, event: Event, _now: float) -> Step:
@@ -114,55 +115,72 @@ def drain_at_rest(run: RunState, event: Event, _now: float) -> Step:
 
 
 def drain_again(run: RunState, event: Event, now: float) -> Step:
-    """The second request does not wait; of a planned restart it only is the first."""
+    """The second request does not wait."""
     assert isinstance(event, DrainRequested)  # noqa: S101  # by the table
     if event.at_once:
         return _end_at_once(run, event, now)
-    if run.resuming is not None:
-        message = f"{event.by}: ending after the snapshot"
-        return replace(run, drain_by=event.by, resuming=None, message=message), ()
-    asked = replace(run, forgone=True)
-    return _kill(asked, f"{event.by} again: ending at once", now)
+    asked = replace(run, stop=replace(event, at_once=True))
+    because = f"{event.by} again: ending at once"
+    return _kill(asked, KillReason.AT_ONCE, because, now)
+
+
+def drain_instead(run: RunState, event: Event, now: float) -> Step:
+    """It saves its state for a planned restart already: now that is for the end."""
+    assert isinstance(event, DrainRequested)  # noqa: S101  # by the table
+    if event.at_once:
+        return _end_at_once(run, event, now)
+    message = f"{event.by}: ending after the snapshot"
+    draining = replace(run, phase=RunPhase.DRAINING, stop=event, restart=None)
+    return replace(draining, message=message), ()
 
 
 def _end_at_once(run: RunState, event: DrainRequested, now: float) -> Step:
     """Whoever wants that may have given up on a snapshot, or on a planned restart."""
-    asked = replace(run, drain_by=event.by, forgone=True, resuming=None)
-    return _kill(asked, f"{event.by}: ending at once, at the newest snapshot", now)
+    asked = replace(run, stop=event, restart=None)
+    because = f"{event.by}: ending at once, at the newest snapshot"
+    return _kill(asked, KillReason.AT_ONCE, because, now)
 
 
 def note_drain(run: RunState, event: Event, _now: float) -> Step:
     """Asked to end when that cannot be done yet, or is being done."""
     assert isinstance(event, DrainRequested)  # noqa: S101  # by the table
-    return replace(run, drain_by=event.by), ()
+    at_once = run.stop is not None and run.stop.at_once
+    return replace(run, stop=replace(event, at_once=at_once), restart=None), ()
 
 
 def grace_over(run: RunState, _event: Event, now: float) -> Step:
     """It was asked, and did not end."""
-    return _kill(run, "the grace to save a snapshot is over: ending at once", now)
+    because = "the grace to save a snapshot is over: ending at once"
+    return _kill(run, KillReason.GRACE_OVER, because, now)
 
 
-def _kill(run: RunState, because: str, now: float) -> Step:
+def _kill(run: RunState, reason: KillReason, because: str, now: float) -> Step:
     killing = replace(
-        run, state=JobState.KILLING, deadline=now + KILL_SECONDS, message=because
+        run,
+        phase=RunPhase.KILLING,
+        deadline=now + KILL_SECONDS,
+        killing=reason,
+        message=because,
     )
-    return killing, (Say(because, LogLevel.WARNING), Kill(because))
+    return killing, (Say(because, LogLevel.WARNING), Kill(reason))
 
 
-def kill_now(run: RunState, _event: Event, now: float) -> Step:
-    """The stacks are there, or time is up: now, or again."""
-    if run.stacks_awaited:
-        because = run.killed_because or run.message
-        killing = replace(run, deadline=now + KILL_SECONDS, stacks_awaited=False)
-        return killing, (Kill(because),)
-    said = () if run.message == REBOOT else (Say(REBOOT, LogLevel.ERROR),)
-    killing = replace(run, deadline=now + KILL_SECONDS, message=REBOOT)
-    return killing, (*said, Kill(REBOOT))
+def kill_hung(run: RunState, _event: Event, now: float) -> Step:
+    """The stacks are there, or do not come."""
+    assert run.killed is not None  # noqa: S101  # by the table
+    reason = run.killed.reason
+    killing = replace(
+        run, phase=RunPhase.KILLING, deadline=now + KILL_SECONDS, killing=reason
+    )
+    return killing, (Kill(reason),)
 
 
-def stacks_taken(run: RunState, event: Event, now: float) -> Step:
-    """Nothing more to wait for."""
-    return kill_now(run, event, now) if run.stacks_awaited else (run, ())
+def kill_again(run: RunState, _event: Event, now: float) -> Step:
+    """Who is still there may wait in the kernel for something that comes yet."""
+    again = KillReason.STILL_THERE
+    said = () if run.killing is again else (Say(REBOOT, LogLevel.ERROR),)
+    killing = replace(run, deadline=now + KILL_SECONDS, killing=again, message=REBOOT)
+    return killing, (*said, Kill(again))
 
 
 def unkillable(run: RunState, event: Event, now: float) -> Step:
@@ -174,12 +192,13 @@ def unkillable(run: RunState, event: Event, now: float) -> Step:
     assert isinstance(event, Unkillable)  # noqa: S101  # by the table
     pids = ", ".join(str(pid) for pid in event.pids)
     because = f"unkillable: process {pids} hangs in the kernel (D state); a reboot is needed"  # fmt: skip
-    alive = run.state is JobState.KILLING
-    if alive and run.killed_because == because:
+    alive = run.phase is not RunPhase.WAITING
+    hangs = Killed(reason=KillReason.UNKILLABLE, sentence=because, pids=event.pids)
+    if alive and run.killed == hangs:
         return run, ()
     known = replace(
         run,
-        killed_because=because if alive else run.killed_because,
+        killed=hangs if alive else run.killed,
         deadline=run.deadline if alive else now,
         quarantined=run.quarantined.union(event.gpus),
         message=because,
@@ -195,7 +214,7 @@ def unkillable(run: RunState, event: Event, now: float) -> Step:
     )
     record = RecordIncident(
         attempt=run.attempt,
-        diagnosis=diagnose(Evidence(exit=None, killed_because=because)),
+        diagnosis=diagnose(Evidence(exit=None, killed=hangs)),
         remedy=remedy,
         failed_step=None if last is None else last.last_step,
     )

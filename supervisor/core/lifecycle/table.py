@@ -15,10 +15,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from supervisor.core.causes import Cause
-from supervisor.core.jobs.job_status import JobState
 from supervisor.core.lifecycle import stopping as end
 from supervisor.core.lifecycle.effects import CheckGate, End, Launch, Say
 from supervisor.core.lifecycle.events import (
+    Applied,
     DeadlineExpired,
     DrainRequested,
     DriverStuck,
@@ -45,13 +45,14 @@ from supervisor.core.lifecycle.exit_handling import (
     exited,
 )
 from supervisor.core.lifecycle.progress_handling import (
+    applied,
     driver_stuck,
     learned,
     memory_high,
     told,
     unsaved,
 )
-from supervisor.core.lifecycle.run_state import RunState, Step, Transition
+from supervisor.core.lifecycle.run_state import RunPhase, RunState, Step, Transition
 from supervisor.core.remediation.overrides import NOTHING
 from supervisor.core.remediation.slice_growth import regrown
 from supervisor.core.text.log_level import LogLevel
@@ -71,7 +72,7 @@ minutes. A machine that shuts down, a busy systemd or a full disk pass by."""
 
 def step(run: RunState, event: Event, *, now: float) -> Step:
     """What becomes of ``run`` when ``event`` happens at ``now`` (monotonic seconds)."""
-    transition = TABLE.get((run.state, type(event)))
+    transition = TABLE.get((run.phase, type(event)))
     return (run, ()) if transition is None else transition.act(run, event, now)
 
 
@@ -109,9 +110,9 @@ def _launch(run: RunState, event: Event, _now: float) -> Step:
     stored = None if treatment == NOTHING else treatment
     launched = replace(
         run,
-        state=JobState.LAUNCHING,
+        phase=RunPhase.LAUNCHING,
         attempt=number,
-        history=run.history.begun(number).updated(treatment=stored),
+        history=run.history.begun(number).updated(treatment=stored, applied={}),
         treatment=treatment,
         quarantined=kept,
         liveness=run.liveness.fresh(run.history.rhythms, hangs=_hangs(run)),
@@ -134,11 +135,11 @@ def _hangs(run: RunState) -> int:
 
 def _spawned(run: RunState, event: Event, now: float) -> Step:
     assert isinstance(event, Spawned)  # noqa: S101  # by the table
-    running = replace(run, state=JobState.RUNNING, message=f"attempt {run.attempt}")
+    running = replace(run, phase=RunPhase.RUNNING, message=f"attempt {run.attempt}")
     begun = "still runs: taken over" if event.taken_over else "started"
     said = Say(f"attempt {run.attempt} {begun}, pid {event.pid}")
-    if run.drain_by is not None:  # asked for while the attempt was being started
-        draining, effects = end.drain(running, DrainRequested(run.drain_by), now)
+    if run.stop is not None:  # asked for while the attempt was being started
+        draining, effects = end.drain(running, run.stop, now)
         return draining, (said, *effects)
     return running, (said,)
 
@@ -147,29 +148,29 @@ def _spawn_failed(run: RunState, event: Event, now: float) -> Step:
     assert isinstance(event, SpawnFailed)  # noqa: S101  # by the table
     history = run.history.updated(cause=Cause.NONE, started=False)
     failed = replace(run, history=history, deadline=None)
-    if run.drain_by is not None:  # asked for while the attempt was being started
-        return end.drain_at_rest(failed, DrainRequested(run.drain_by), now)
+    if run.stop is not None:  # asked for while the attempt was being started
+        return end.drain_at_rest(failed, run.stop, now)
     tries = history.unstarted()
     if event.lasting or tries >= LAUNCHES:
         often = "" if event.lasting else f", {tries} times in a row"
         message = f"gave up: attempts could not be started{often}: {event.because}"
-        ended = replace(failed, state=JobState.GAVE_UP, message=message)
+        ended = replace(failed, phase=RunPhase.GAVE_UP, message=message)
         return ended, (Say(message, LogLevel.ERROR), End(EXIT_GAVE_UP))
     wait = min(2.0 ** max(tries - 1, 0), LAUNCH_SECONDS_MOST)
     when = format_duration(wait)
     message = f"could not be started, next try in {when}: {event.because}"
     again = replace(
-        failed, state=JobState.WAITING, deadline=now + wait, message=message
+        failed, phase=RunPhase.WAITING, deadline=now + wait, message=message
     )
     return again, (Say(message, LogLevel.WARNING),)
 
 
 def _rows() -> tuple[Transition, ...]:
-    s = JobState
+    s = RunPhase
     unstarted = (s.WAITING, s.DRAINED, s.GAVE_UP)
     over = (s.FINISHED, s.DRAINED, s.WAITING, s.GAVE_UP)
     ended = "the attempt ended"
-    look_at = (s.RUNNING, s.KILLING, s.DRAINING)
+    look_at = (s.RUNNING, s.DUMPING_STACKS, s.RESTARTING)
     rows = (
         (s.WAITING, DeadlineExpired, (s.WAITING,), _check_gate, "back-off over: check the gate"),
         (s.WAITING, GateHeld, (s.WAITING,), _gate_held, "something is left: wait"),
@@ -181,22 +182,34 @@ def _rows() -> tuple[Transition, ...]:
         (s.LAUNCHING, SpawnFailed, unstarted, _spawn_failed, "could not start"),
         (s.LAUNCHING, DrainRequested, (s.LAUNCHING,), end.note_drain, "asked to end: noted"),
         (s.RUNNING, ProgressReported, (s.RUNNING,), learned, "news"),
+        (s.RUNNING, Applied, (s.RUNNING,), applied, "in force or not"),
         (s.RUNNING, NoticeReceived, (s.RUNNING,), told, "a sentence"),
         (s.RUNNING, SnapshotFailed, (s.RUNNING,), unsaved, "not saved"),
         (s.RUNNING, HealthSampled, look_at, end.looked, "it hangs, or grew too large"),
         (s.RUNNING, MemoryHigh, (s.RUNNING,), memory_high, "memory nearly full"),
         (s.RUNNING, DriverStuck, (s.RUNNING,), driver_stuck, "GPU driver hangs"),
-        (s.RUNNING, RestartDue, (s.DRAINING,), end.restart_due, "planned restart"),
+        (s.RUNNING, RestartDue, (s.RESTARTING,), end.restart_due, "planned restart"),
         (s.RUNNING, DrainRequested, (s.DRAINING, s.KILLING), end.drain, "asked to end"),
         (s.RUNNING, Exited, over, exited, ended),
         (s.DRAINING, ProgressReported, (s.DRAINING,), learned, "news"),
+        (s.DRAINING, Applied, (s.DRAINING,), applied, "in force or not"),
         (s.DRAINING, NoticeReceived, (s.DRAINING,), told, "a sentence"),
         (s.DRAINING, SnapshotFailed, (s.DRAINING,), unsaved, "not saved"),
-        (s.DRAINING, DrainRequested, (s.DRAINING, s.KILLING), end.drain_again, "asked again"),
+        (s.DRAINING, DrainRequested, (s.KILLING,), end.drain_again, "asked again"),
         (s.DRAINING, DeadlineExpired, (s.KILLING,), end.grace_over, "grace over"),
         (s.DRAINING, Exited, over, exited, ended),
-        (s.KILLING, StacksTaken, (s.KILLING,), end.stacks_taken, "stacks are there"),
-        (s.KILLING, DeadlineExpired, (s.KILLING,), end.kill_now, "still there"),
+        (s.RESTARTING, ProgressReported, (s.RESTARTING,), learned, "news"),
+        (s.RESTARTING, NoticeReceived, (s.RESTARTING,), told, "a sentence"),
+        (s.RESTARTING, SnapshotFailed, (s.RESTARTING,), unsaved, "not saved"),
+        (s.RESTARTING, DrainRequested, (s.DRAINING, s.KILLING), end.drain_instead, "asked to end"),
+        (s.RESTARTING, DeadlineExpired, (s.KILLING,), end.grace_over, "grace over"),
+        (s.RESTARTING, Exited, over, exited, ended),
+        (s.DUMPING_STACKS, StacksTaken, (s.KILLING,), end.kill_hung, "stacks are there"),
+        (s.DUMPING_STACKS, DeadlineExpired, (s.KILLING,), end.kill_hung, "they do not come"),
+        (s.DUMPING_STACKS, Unkillable, (s.DUMPING_STACKS,), end.unkillable, "D state"),
+        (s.DUMPING_STACKS, DrainRequested, (s.DUMPING_STACKS,), end.note_drain, "asked to end: noted"),
+        (s.DUMPING_STACKS, Exited, over, exited, ended),
+        (s.KILLING, DeadlineExpired, (s.KILLING,), end.kill_again, "still there"),
         (s.KILLING, Unkillable, (s.KILLING,), end.unkillable, "D state"),
         (s.KILLING, DrainRequested, (s.KILLING,), end.note_drain, "asked to end: noted"),
         (s.KILLING, Exited, over, exited, ended),
@@ -207,7 +220,7 @@ def _rows() -> tuple[Transition, ...]:
     )
 
 
-TABLE: Mapping[tuple[JobState, type], Transition] = {
+TABLE: Mapping[tuple[RunPhase, type], Transition] = {
     (row.source, row.event): row for row in _rows()
 }
 
@@ -221,7 +234,7 @@ def diagram() -> str:
         for target in row.targets
         if target is not row.source
     ]
-    lines += [f"    {state} --> [*]" for state in JobState if state.ended]
+    lines += [f"    {state} --> [*]" for state in RunPhase if state.shown.ended]
     return "\n".join(lines)
 
 

@@ -23,6 +23,8 @@ class MemoryFigures:
     """Free inside the pool."""
     growth_bytes: int | None = None
     """What the pool may still take from the device."""
+    step_bytes: int | None = None
+    """What a whole step of that size needs at the least, as far as is known."""
     allocator: str | None = None
     """Its name, such as ``GPU_0_bfc`` or ``mklcpu``."""
 
@@ -33,7 +35,8 @@ class OomKind(enum.StrEnum):
     CAPACITY = "capacity"
     """Less was free than was asked for."""
     FRAGMENTATION = "fragmentation"
-    """Enough was free, in no block that large, and the pool could not grow."""
+    """Enough was free, in no block that large, and the pool could not grow; in one
+    piece it would have done, as far as is known."""
     OVERSIZE = "oversize"
     """One request above the whole limit: nothing can make room for it."""
 
@@ -52,7 +55,9 @@ def verdict(figures: MemoryFigures) -> OomKind | None:
     """Capacity, fragmentation or oversize; None: the figures do not tell.
 
     A pool that may still grow by the request was refused by the device, not by its
-    own holes: that is capacity.
+    own holes: that is capacity. So is a step that needs more than the limit: a pool
+    that grew by regions (small ones, for a small step before) looks fragmented when a
+    large step comes, and a pool in one piece would not hold that step either.
     """
     asked = figures.requested_bytes
     if asked is None:
@@ -63,6 +68,10 @@ def verdict(figures: MemoryFigures) -> OomKind | None:
     if free is None:
         return _without_pool(figures, asked)
     if free < asked or (figures.growth_bytes or 0) >= asked:
+        return OomKind.CAPACITY
+    if figures.limit_bytes is not None and (
+        (figures.step_bytes or 0) > figures.limit_bytes
+    ):
         return OomKind.CAPACITY
     largest = figures.largest_free_bytes
     return OomKind.CAPACITY if (largest or 0) >= asked else OomKind.FRAGMENTATION

@@ -24,6 +24,7 @@ from supervisor.core.memory.bfc_map import MemoryMap
 from supervisor.core.memory.figures import MemoryFigures, OomKind, verdict
 from supervisor.core.memory.forecast import Forecast, Resource
 from supervisor.wire.memory_answer import MemoryAnswer, Variable
+from supervisor.wire.oom_subject import OomSubject
 
 LARGEST = 8
 """Chunks that are named."""
@@ -59,6 +60,7 @@ class OomFindings:
     """In use on the device by processes that the driver does not name."""
     text: str = ""
     """What was said of the failure: the exception, and lines of the log."""
+    subject: OomSubject | None = None
 
 
 NOTHING_FOUND = OomFindings()
@@ -105,6 +107,8 @@ class OomAnalysis:
     holders: tuple[Holder, ...]
     largest: tuple[NamedChunk, ...]
     tenants: tuple[Holder, ...]
+    subject: OomSubject | None = None
+    """What memory was asked for."""
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object with the fields by name."""
@@ -130,6 +134,7 @@ def autopsy_of(
         holders=holders_of(findings, memory, host=cause is Cause.HOST_OOM),
         largest=_largest(findings),
         tenants=_tenants(findings),
+        subject=findings.subject,
     )
 
 

@@ -50,7 +50,6 @@ HOST_METRICS = tuple(
         labels=_OF_RUN,
         lifetime=Lifetime.ATTEMPT,
         source=source,
-        part=lambda machine: machine.trees,  # looked at every few seconds
     )
     for name, unit, kind, source, text, read in (
         (

@@ -64,9 +64,6 @@ class Metric:
     read_machine: Callable[[Machine], Iterable[Point]] | None = None
     """Of the machine; the points have every label. None of them: about the exporter
     itself, filled in by it."""
-    part: Callable[[Machine], object] | None = None
-    """The only thing of the machine that ``read_machine`` looks at: as long as it is the
-    same object, there is nothing new to read. None: it looks at more than one."""
 
     @property
     def family(self) -> str:
@@ -130,7 +127,6 @@ def of_machine(
     labels: tuple[str, ...] = ("gpu",),
     lifetime: Lifetime = Lifetime.DEVICE,
     source: str = "NVML",
-    part: Callable[[Machine], object] | None = None,
 ) -> Metric:
     """A row about the machine."""
     return Metric(
@@ -142,5 +138,4 @@ def of_machine(
         labels=labels,
         lifetime=lifetime,
         read_machine=read,
-        part=part,
     )

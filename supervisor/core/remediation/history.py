@@ -5,13 +5,17 @@ newest progress only what still decides something is kept (``History.thinned``).
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.result import RemedyKind
 from supervisor.core.liveness.progress_intervals import ProgressIntervals, together
+from supervisor.core.memory.fit_memory import FitMemory
+from supervisor.core.memory.size_peaks import SizePeaks
 from supervisor.core.remediation.overrides import Overrides
+from supervisor.core.remediation.weakest_promise import Unpromised, weakest
+from supervisor.wire.oom_subject import OomSubject
 
 KEPT = 256
 """Attempts kept whole, at least; thinned when there are twice as many."""
@@ -34,23 +38,57 @@ class AttemptHistory:
     """Which rung of the cause's ladder that was."""
     treatment: Overrides | None = None
     """What was in force in it; None: nothing that a remedy had asked for."""
+    applied: Mapping[str, bool] | None = None
+    """What it said of all that remedies asked for (``core.in_force.NAMES``): whether it
+    is in force. None: nothing was asked, or nobody heard of it yet."""
+    unmet: Mapping[str, object] = field(default_factory=dict[str, object])
+    """What was asked for and did not come into force in it (``treatment.described``)."""
     restored_step: int | None = None
     """The step it went on from; None: it never got that far."""
     last_step: int | None = None
     """Steps of the run that were done when it ended."""
     snapshot_step: int | None = None
     """Newest whole snapshot when it ended; 0 where there was none."""
+    fit: int | None = None
+    """Number of the newest call of ``fit``, from 0: what follows is of that one."""
+    model: str | None = None
+    """What its model, optimizer and data look like, as a digest."""
     batch: int | None = None
     slice_size: int | None = None
     """Samples in a slice; None: the batch was not sliced."""
     peak_bytes: int | None = None
     """Highest use of the allocator over whole steps at that slice."""
+    peaks: tuple[SizePeaks, ...] = ()
+    """Of each size that it measured; none of some."""
     limit_bytes: int | None = None
     jit: bool | None = None
+    stepped: bool = False
+    """A whole step was done at that slice."""
+    earlier_fits: tuple[FitMemory, ...] = ()
+    """What was measured in earlier calls, oldest first."""
+    subject: OomSubject | None = None
+    """What memory was asked for when it ran out; None: it did not, or not known."""
+    unpromised: Unpromised | None = None
+    """The first call of which bits are not promised; None: there was none."""
     rss_bytes: int | None = None
     """Host memory of the training process at its end."""
     rhythms: tuple[ProgressIntervals, ...] = ()
     """How long it took from one sign of progress to the next, by phase."""
+
+    @property
+    def fit_memory(self) -> FitMemory:
+        """What the newest call showed about memory."""
+        return FitMemory(
+            fit=self.fit,
+            model=self.model,
+            batch=self.batch,
+            slice_size=self.slice_size,
+            peak_bytes=self.peak_bytes,
+            peaks=self.peaks,
+            limit_bytes=self.limit_bytes,
+            jit=self.jit,
+            stepped=self.stepped,
+        )
 
     def only_saved_since(self, before: "AttemptHistory") -> bool:
         """Whether it is as it was ``before``, but for a newer snapshot than it had."""
@@ -72,6 +110,7 @@ class Past:
     rungs: Rungs = field(default_factory=Rungs)
     """Those of attempts that count."""
     rhythms: tuple[ProgressIntervals, ...] = ()
+    unpromised: Unpromised | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +137,16 @@ class History:
         return known[-1] if known else None
 
     @property
+    def unmet(self) -> dict[str, object]:
+        """What was asked for and did not come into force, in any attempt that counts:
+        whoever starts a run again may have changed what stood in the way."""
+        return {
+            name: value
+            for attempt in self._counted()
+            for name, value in attempt.unmet.items()
+        }
+
+    @property
     def failures(self) -> int:
         """How many attempts came to an end that nobody wanted."""
         wanted = {None, Cause.NONE, Cause.PREEMPTED}
@@ -111,6 +160,18 @@ class History:
             (attempt.last_step or 0) > (attempt.restored_step or 0)
             for attempt in self._counted()
         )
+
+    @property
+    def fits(self) -> tuple[FitMemory, ...]:
+        """What is known of the calls of ``fit`` of all attempts; the newest is last."""
+        return tuple(
+            one for a in self.attempts for one in (*a.earlier_fits, a.fit_memory)
+        )
+
+    @property
+    def unpromised(self) -> Unpromised | None:
+        """The weakest promise of all calls of ``fit``; None: bits are promised."""
+        return weakest((self.past.unpromised, *(a.unpromised for a in self.attempts)))
 
     @property
     def rhythms(self) -> dict[str, ProgressIntervals]:
@@ -196,6 +257,9 @@ class History:
             trained=self.past.trained or gone.trained,
             rungs=self.past.rungs + rungs,
             rhythms=tuple(together((*self.past.rhythms, *known)).values()),
+            unpromised=weakest(
+                (self.past.unpromised, *(attempt.unpromised for attempt in dropped))
+            ),
         )
 
     def _counted(self) -> tuple[AttemptHistory, ...]:
@@ -257,6 +321,8 @@ def _of_memory(attempt: AttemptHistory) -> Iterator[tuple[object, ...]]:
     if attempt.batch is not None:
         size = attempt.slice_size or attempt.batch
         yield "peak", size, attempt.limit_bytes, attempt.jit, attempt.cause
+    for one in attempt.peaks:
+        yield "peaks", one.slice_size, attempt.limit_bytes, attempt.jit
 
 
 def _newest(attempt: AttemptHistory) -> Iterator[tuple[object, ...]]:

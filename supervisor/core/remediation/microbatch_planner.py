@@ -7,15 +7,19 @@ The rules, in order, after an attempt ran out of memory:
 2. Peaks of two sizes under the same limit and compilation give the line
    ``peak = fixed + slope * slice`` (weights, optimizer, data and prefetched batches
    are the fixed part): the plan is the slice at which it reaches the limit, less a
-   margin.
+   margin, and less the room for how peaks of one size were seen to vary (``room``).
+   A size that was measured, and has not that room, is not planned, nor a larger one.
+   Once slices failed that had been thought to fit, none larger than measured is planned.
 3. With less known, the next attempt measures for itself: it climbs from small slices
    in its first steps (``calibrate``), below what failed.
 4. Where measured plans failed too, the slice is halved.
 """
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from supervisor.wire.room import worst
 from supervisor.wire.slices import balanced, count
 
 SAFE_PART = 0.96
@@ -24,6 +28,10 @@ SAFE_PART = 0.96
 BELOW_FAILED = 0.9
 """... and at most this part of one that failed: what fails once by little, fits at
 times, and a plan must not depend on luck."""
+
+NEAR = 0.5
+"""How peaks vary is read from sizes of this part of the largest that fitted, or more:
+what a batch more or less in the pool makes out is much beside a small slice."""
 
 MEASURED_FAILURES = 2
 """So many failures of sliced attempts, and measuring is not trusted any more."""
@@ -56,6 +64,10 @@ class Observation:
     """It ran out of memory at this slice."""
     limit_bytes: int | None
     jit: bool | None
+    usual_bytes: int | None = None
+    """The median of its steps; None: the same, as far as is known."""
+    steps: int = 1
+    """How many steps were measured."""
 
 
 def next_plan(
@@ -68,13 +80,16 @@ def next_plan(
     ceiling = smallest_failure(observations)
     if batch is None or ceiling is None or ceiling <= 1:
         return None
-    modelled = _largest(_comparable(observations))
+    sliced_failures = _sliced_failures(observations, batch)
+    measured = _by_size(_comparable(observations))
+    most = min(below(ceiling), _roomy(measured))
+    modelled = _modelled(measured, ceiling, measured_only=sliced_failures > 0)
     if modelled is not None:
-        size = min(modelled, below(ceiling))
+        size = int(min(modelled, most))
         because = f"by the peaks measured so far, slices of {size} samples fit"
         return _plan(batch, size, ceiling, calibrate=False, because=because)
-    half = max(1, ceiling // 2)
-    if _sliced_failures(observations, batch) >= MEASURED_FAILURES:
+    half = int(max(1, min(ceiling // 2, most)))
+    if sliced_failures >= MEASURED_FAILURES:
         because = f"slices of {ceiling} samples failed, although they were measured"
         return _plan(batch, half, ceiling, calibrate=False, because=because)
     because = (
@@ -127,21 +142,95 @@ def _comparable(observations: Sequence[Observation]) -> list[Observation]:
     ]
 
 
-def _largest(measured: Sequence[Observation]) -> int | None:
-    """The slice to aim at by the line through the peaks; None: there is no line."""
-    limit = measured[-1].limit_bytes if measured else None
-    peaks: dict[int, int] = {}
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """``peak = fixed + slope * slice``, in bytes."""
+
+    fixed: float
+    slope: float
+
+    def worst(self, seen: Observation) -> float:
+        """What steps of that size may need at worst, all of the pool counted."""
+        added = worst(
+            usual=max(0.0, _usual(seen) - self.fixed),
+            highest=max(0.0, _peak(seen) - self.fixed),
+            steps=seen.steps,
+        )
+        return self.fixed + added
+
+    def spread(self, seen: Observation) -> float:
+        """The worst over what the line says, of what depends on the size; at least 1."""
+        added = self.slope * seen.slice_size
+        return max(1.0, (self.worst(seen) - self.fixed) / added)
+
+
+def _modelled(
+    measured: Sequence[Observation], ceiling: int, *, measured_only: bool
+) -> int | None:
+    """The slice to aim at by the peaks; None: there is no line through them.
+
+    ``measured``: one for each size, the smallest first. ``ceiling``: a size that failed.
+    ``measured_only``: none larger than was measured.
+    """
+    fitted = [seen for seen in measured if seen.slice_size < ceiling]
+    known = fitted if len(fitted) > 1 else measured
+    limit = known[-1].limit_bytes if known else None
+    line = _line(known)
+    if limit is None or line is None:
+        return None
+    near = NEAR * max((seen.slice_size for seen in fitted), default=0)
+    spread = max(line.spread(seen) for seen in known if seen.slice_size >= near)
+    part = min(SAFE_PART, 1 / spread)
+    aim = int(part * (limit - line.fixed) / line.slope)
+    most = [known[-1].slice_size] if measured_only else []
+    return max(1, min([aim, *most]))
+
+
+def _roomy(measured: Sequence[Observation]) -> float:
+    """The largest slice that no peak seen so far rules out, with room for how the peaks
+    of one size vary; infinity: none does."""
+    tight = [
+        seen.slice_size - 1
+        for seen in measured
+        if seen.limit_bytes is not None
+        and 2 * _peak(seen) - _usual(seen) > seen.limit_bytes
+    ]
+    return max(1, min(tight, default=math.inf))
+
+
+def _by_size(measured: Sequence[Observation]) -> list[Observation]:
+    """One for each size, the smallest first: the lowest of what is usual, the highest
+    peak, and all steps."""
+    found: dict[int, Observation] = {}
     for seen in measured:
-        peak = seen.peak_bytes or 0
-        peaks[seen.slice_size] = max(peak, peaks.get(seen.slice_size, 0))
-    if limit is None or len(peaks) < 2:
+        before = found.get(seen.slice_size, seen)
+        found[seen.slice_size] = replace(
+            seen,
+            peak_bytes=max(_peak(seen), _peak(before)),
+            usual_bytes=min(_usual(seen), _usual(before)),
+            steps=seen.steps if before is seen else seen.steps + before.steps,
+        )
+    return [found[size] for size in sorted(found)]
+
+
+def _peak(seen: Observation) -> int:
+    return seen.peak_bytes or 0
+
+
+def _usual(seen: Observation) -> int:
+    return _peak(seen) if seen.usual_bytes is None else seen.usual_bytes
+
+
+def _line(sizes: Sequence[Observation]) -> _Line | None:
+    """Through what is usual at the smallest and the largest; None: it does not rise."""
+    if len(sizes) < 2:
         return None
-    small, large = min(peaks), max(peaks)
-    slope = (peaks[large] - peaks[small]) / (large - small)
-    if slope <= 0:
+    small, large = sizes[0], sizes[-1]
+    rise = _usual(large) - _usual(small)
+    if rise <= 0:
         return None
-    fixed = peaks[large] - slope * large
-    return max(1, int(SAFE_PART * (limit - fixed) / slope))
+    slope = rise / (large.slice_size - small.slice_size)
+    return _Line(fixed=_usual(large) - slope * large.slice_size, slope=slope)
 
 
 def _sliced_failures(observations: Sequence[Observation], batch: int) -> int:

@@ -1,8 +1,13 @@
 """What the attempts of a run showed about memory, for the planner of slices."""
 
+from collections.abc import Iterator
+from dataclasses import replace
+
 from supervisor.core.causes import Cause
-from supervisor.core.remediation.history import History
+from supervisor.core.memory.fit_memory import FitMemory, same_work
+from supervisor.core.remediation.history import AttemptHistory, History
 from supervisor.core.remediation.microbatch_planner import Observation
+from supervisor.wire.oom_subject import OomSubject
 
 FOR_MEMORY = frozenset(
     {
@@ -16,16 +21,69 @@ FOR_MEMORY = frozenset(
 """Attempts that ended so count as failures of their slice."""
 
 
+SLICED_AWAY = frozenset({None, OomSubject.STEP})
+"""What slices of the batch can help with; None: nobody could tell what it was."""
+
+
 def observations(history: History) -> tuple[Observation, ...]:
-    """One for each attempt whose batch is known, oldest first."""
+    """What is known of the newest call of ``fit``, oldest first: of each attempt that
+    had its batch, and of each earlier call like it, the sizes that it measured, and
+    last the one that it ended with."""
+    known = [attempt for attempt in history.attempts if attempt.batch is not None]
     return tuple(
-        Observation(
-            slice_size=attempt.slice_size or attempt.batch,
-            peak_bytes=attempt.peak_bytes,
-            failed=attempt.cause in FOR_MEMORY,
-            limit_bytes=attempt.limit_bytes,
-            jit=attempt.jit,
-        )
-        for attempt in history.attempts
-        if attempt.batch is not None
+        observation
+        for attempt in known
+        for seen, failed in _seen(attempt)
+        if seen.size is not None and same_work(seen, known[-1].fit_memory)
+        for observation in _of(seen, seen.size, failed=failed)
     )
+
+
+def _of(seen: FitMemory, last_size: int, *, failed: bool) -> Iterator[Observation]:
+    at_the_end = None
+    for one in seen.peaks:
+        measured = Observation(
+            slice_size=one.slice_size,
+            peak_bytes=one.highest_bytes,
+            usual_bytes=one.usual_bytes,
+            steps=one.steps,
+            failed=False,
+            limit_bytes=seen.limit_bytes,
+            jit=seen.jit,
+        )
+        if one.slice_size == last_size:
+            at_the_end = measured
+        else:
+            yield measured
+    yield replace(at_the_end or _ending(seen, last_size), failed=failed)
+
+
+def _ending(seen: FitMemory, size: int) -> Observation:
+    """Of a size that it did not measure: where it measured others, their peak is not
+    that of this one."""
+    return Observation(
+        slice_size=size,
+        peak_bytes=None if seen.peaks else seen.peak_bytes,
+        failed=False,
+        limit_bytes=seen.limit_bytes,
+        jit=seen.jit,
+    )
+
+
+def failed_elsewhere(history: History) -> bool:
+    """Whether another call of ``fit`` than the newest ran out of memory: the slices in
+    force may be its own, and say nothing about this one."""
+    known = [attempt for attempt in history.attempts if attempt.batch is not None]
+    return any(
+        failed and not same_work(seen, known[-1].fit_memory)
+        for attempt in known
+        for seen, failed in _seen(attempt)
+    )
+
+
+def _seen(attempt: AttemptHistory) -> Iterator[tuple[FitMemory, bool]]:
+    """The calls of an attempt, and whether it ran out of memory in a step of them."""
+    for earlier in attempt.earlier_fits:
+        yield earlier, False
+    failed = attempt.cause in FOR_MEMORY and attempt.subject in SLICED_AWAY
+    yield attempt.fit_memory, failed

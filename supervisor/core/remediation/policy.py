@@ -8,11 +8,12 @@ that the ledger keeps, so a supervisor that starts anew decides as the one befor
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from supervisor.core.backoff import BackOff
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.evidence import Evidence
 from supervisor.core.diagnosis.result import Diagnosis, Remedy, RemedyKind
-from supervisor.core.remediation.backoff import BackOff
 from supervisor.core.remediation.conditions import culprits
+from supervisor.core.remediation.confirmation import in_vain, sentence
 from supervisor.core.remediation.escalation import (
     Change,
     EscalationPlan,
@@ -24,7 +25,9 @@ from supervisor.core.remediation.history import History
 from supervisor.core.remediation.observations import FOR_MEMORY
 from supervisor.core.remediation.overrides import Overrides, changes
 from supervisor.core.remediation.remedy_table import ladder_for
+from supervisor.core.remediation.subject_remedies import STOPS
 from supervisor.core.text.units import shortened
+from supervisor.wire.oom_subject import OomSubject
 
 OVERALL_FACTOR = 3
 """Fruitless restarts of any cause in a row: this many budgets, then stop. Two causes
@@ -40,11 +43,6 @@ progress it is tried once more; the same again is its own fault."""
 AT_ONCE = frozenset({Cause.USER_ERROR, Cause.VERSION_MISMATCH})
 """Before the first step these stop a run at once; one that has trained before gets its
 retry: what it failed at worked a while ago."""
-
-OUTSIDE_OF_STEPS = (
-    "it ran out of memory outside of training steps, where slices of the batch cannot "
-    "help"
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +96,8 @@ class Policy:
         chosen = None if stop else _choose(case, ladder)
         if chosen is None:
             because = stop or _nothing_left(case, ladder)
+            if case.history.unmet and case.evidence.refused is None:
+                because = f"{because} ({sentence(case.history.unmet)})"
             remedy = Remedy(kind=RemedyKind.STOP, because=because)
             return Verdict(remedy=remedy, treatment=treatment, quarantine=bad)
         rung, change = chosen
@@ -116,7 +116,7 @@ class Policy:
     ) -> str | None:
         cause, history = case.diagnosis.cause, case.history
         if case.evidence.refused is not None:
-            return case.evidence.refused
+            return case.evidence.refused.sentence
         if cause in AT_ONCE and not case.evidence.steps_done and not history.trained:
             return "training failed before its first step; a restart cannot help"
         budget = min(self.without_progress, FEW_RETRIES.get(cause, 1_000_000))
@@ -157,14 +157,20 @@ def _choose(
 def _apply(rung: RemedyStep, case: FailureContext) -> Change | None:
     if rung.needs and not rung.needs & case.terms.allowed:
         return None
-    return rung.change(case) if rung.holds(case) else None
+    change = rung.change(case) if rung.holds(case) else None
+    known = case.history.unmet
+    if change is not None and in_vain(case.treatment, change.treatment, known=known):
+        return None
+    return change
 
 
 def _nothing_left(case: FailureContext, ladder: EscalationPlan) -> str:
     """The end of the ladder, with the failure itself where the sentence needs it."""
     cause = case.diagnosis.cause
+    if cause in FOR_MEMORY and ladder.stop in STOPS.values():
+        return ladder.stop
     if cause in FOR_MEMORY and case.history.batch is None:
-        return OUTSIDE_OF_STEPS
+        return STOPS[OomSubject.OUTSIDE]
     if cause is Cause.DATA_ERROR and case.diagnosis.because:
         return f"{ladder.stop}: {shortened(case.diagnosis.because[0].text, 200)}"
     return ladder.stop

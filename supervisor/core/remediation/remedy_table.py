@@ -39,6 +39,7 @@ from supervisor.core.remediation.escalation import (
     RemedyStep,
 )
 from supervisor.core.remediation.overrides import MIXED
+from supervisor.core.remediation.subject_remedies import for_subject
 
 WORKSPACE_MIB = 256
 """cuDNN's own default in TensorFlow is 4 GiB (``conv_ops_gpu.h``)."""
@@ -323,9 +324,10 @@ def ladder_for(case: FailureContext) -> EscalationPlan:
     cause = case.diagnosis.cause
     if cause in {Cause.DEVICE_OOM, Cause.DEVICE_OOM_FRAGMENTATION, *_LIBRARY}:
         if foreign_tenant(case):
-            return TENANT
+            return for_subject(TENANT, case)
         if cause is Cause.CUBLAS and not near_the_limit(case):
             return FAULT
+        return for_subject(LADDERS[cause], case)
     return LADDERS[cause]
 
 

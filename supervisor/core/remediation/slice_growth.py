@@ -9,7 +9,11 @@ from dataclasses import replace
 
 from supervisor.core.remediation.history import AttemptHistory, History
 from supervisor.core.remediation.microbatch_planner import next_plan, smallest_failure
-from supervisor.core.remediation.observations import FOR_MEMORY, observations
+from supervisor.core.remediation.observations import (
+    FOR_MEMORY,
+    failed_elsewhere,
+    observations,
+)
 from supervisor.core.remediation.overrides import Overrides
 
 SETTLED_STEPS = 200
@@ -25,8 +29,10 @@ def regrown(treatment: Overrides, history: History) -> Overrides:
     if last.cause in FOR_MEMORY or _steps(last) < SETTLED_STEPS:
         return treatment
     seen = observations(history)
-    if smallest_failure(seen) is None:
-        return replace(treatment, plan=None)  # under this limit nothing ever failed
+    if (
+        smallest_failure(seen) is None
+    ):  # nothing failed under this limit, or in this fit
+        return treatment if failed_elsewhere(history) else replace(treatment, plan=None)
     larger = next_plan(seen, batch=history.batch)
     if larger is None or larger.calibrate or larger.slice_size is None:
         return treatment

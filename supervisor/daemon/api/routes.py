@@ -8,7 +8,7 @@ from typing import Any, cast
 import supervisor
 from supervisor.core.jobs.authorization import Permission
 from supervisor.core.jobs.job_status import status_json
-from supervisor.core.jobs.spec import SpecError, validated
+from supervisor.core.jobs.spec import SpecError, build_spec, validated
 from supervisor.daemon.api import json_schema
 from supervisor.daemon.api.bodies import (
     BeginRequest,
@@ -96,7 +96,7 @@ def job_json(entry: ManagedJob) -> dict[str, Any]:
         **status_json(entry.status()),
         "owner": entry.row.owner,
         "priority": entry.spec.priority,
-        "gpus": list(entry.gpus),
+        "gpus": list(entry.life.gpus),
         "wanted": entry.row.wanted.value,
         "source": entry.row.source,
     }
@@ -114,7 +114,7 @@ def _status(desk: ApiService, asked: Asked) -> Response:
                 "gpu": gpu,
                 "in_service": gpu not in box.out_of_service,
                 "job": next(
-                    (e.name for e in box.entries.values() if gpu in e.gpus), None
+                    (e.name for e in box.entries.values() if gpu in e.life.gpus), None
                 ),
             }
             for gpu in box.gpus()
@@ -142,8 +142,13 @@ def _submit(desk: ApiService, asked: Asked) -> Response:
     choice = StartOptions(
         fresh=asked.body.fresh, accept_changes=asked.body.accept_changes
     )
+    tables = asked.body.spec
     entry = desk.submit(
-        asked.request.caller, asked.body.spec, owner=asked.body.user, choice=choice
+        asked.request.caller,
+        tables,
+        build_spec(tables),
+        owner=asked.body.user,
+        choice=choice,
     )
     return Response(status=201, body=job_json(entry))
 

@@ -7,6 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tenacity import (
+    retry,
+    retry_if_exception_type,
+    stop_after_delay,
+    wait_random_exponential,
+)
 from typing_extensions import override
 
 ANSWER_SECONDS = 60.0
@@ -81,8 +87,17 @@ class _Connection(http.client.HTTPConnection):
         channel = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         channel.settimeout(self.timeout)
         try:
-            channel.connect(str(self._path))
+            self._connect(channel)
         except OSError:
             channel.close()
             raise
         self.sock = channel
+
+    @retry(
+        retry=retry_if_exception_type(BlockingIOError),  # unix(7): its queue is full
+        wait=wait_random_exponential(multiplier=0.05, max=2.0),
+        stop=stop_after_delay(ANSWER_SECONDS),
+        reraise=True,
+    )
+    def _connect(self, channel: socket.socket) -> None:
+        channel.connect(str(self._path))

@@ -17,7 +17,7 @@ _MOST_BYTES = 1024
 def peer_of(channel: socket.socket) -> Caller:
     """Who is at the other end, with all their groups. Raises OSError."""
     _, uid, gid = peer_ids(channel)
-    name = _user(uid)
+    name = user_name(uid)
     groups = frozenset(map(_group, {gid, *_groups(channel, name, gid)}))
     return Caller(uid=uid, name=name, groups=groups)
 
@@ -38,7 +38,8 @@ def _groups(channel: socket.socket, name: str, gid: int) -> list[int]:
     return list(struct.unpack(f"{len(found) // 4}i", found))
 
 
-def _user(uid: int) -> str:
+def user_name(uid: int) -> str:
+    """The name of a user; the number where there is none."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:

@@ -6,11 +6,8 @@
 
 import json
 import sys
-from importlib import import_module
-from typing import Any
 
-pynvml: Any = import_module("pynvml")
-# Imported in this way because it has no types.
+from supervisor.host.gpu.nvml import pynvml
 
 
 def main() -> None:

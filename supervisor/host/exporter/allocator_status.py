@@ -1,19 +1,11 @@
 """What an attempt says of its allocator, beside what the driver says of its GPU."""
 
-import time
 from collections.abc import Callable, Collection, Sequence
-from contextlib import closing
 from dataclasses import replace
 
 from supervisor.core.gpu.assignment import GpuReading, named
 from supervisor.core.memory.estimate import estimated, gpu_of
-from supervisor.host.exporter.machine_monitor import readings_of
-from supervisor.host.gpu.gpu_monitor import GpuMonitor
 from supervisor.wire.page import MemorySource, Page
-
-DRIVER_SECONDS = 5.0
-"""So long somebody who asks once waits for the driver."""
-LOOK_SECONDS = 0.05
 
 
 def completed(
@@ -51,18 +43,3 @@ def _beside(page: Page, gpu: GpuReading) -> Page:
         memory_pool_bytes=found.pool,
         memory_largest_allocatable_bytes=found.largest_allocatable,
     )
-
-
-def gpus_once() -> tuple[GpuReading, ...]:
-    """The GPUs of this box, asked for by a probe of our own; empty: it says nothing.
-
-    Waits for the driver, ``DRIVER_SECONDS`` at most.
-    """
-    with closing(GpuMonitor(say=lambda _text: None)) as watch:
-        watch.start()
-        ends = time.monotonic() + DRIVER_SECONDS
-        view = watch.latest()
-        while not (view.sample or view.problem) and time.monotonic() < ends:
-            time.sleep(LOOK_SECONDS)
-            view = watch.latest()
-        return readings_of(view.fresh(time.monotonic()))

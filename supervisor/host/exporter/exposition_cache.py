@@ -1,10 +1,9 @@
 """What scrapes are answered with: rendered beforehand, once a scene.
 
-``publish`` puts a scene up. It is rendered in the formats that were asked for lately, not
-more often than about once a second, and a scrape is handed bytes that are ready. What
-takes long is rendered by a thread, away from the loop; what took a moment last time is
-rendered where it is published, as to wake up a thread, whose caches are cold, costs as
-much again. The first scrape of a format renders it itself, in the thread that serves it.
+``publish`` puts a scene up. A thread renders it, away from the loop, in the formats that
+were asked for lately, not more often than about once a second, and a scrape is handed
+bytes that are ready. The first scrape of a format renders it itself, in the thread that
+serves it.
 """
 
 import gzip
@@ -17,18 +16,12 @@ from typing import Self
 
 from supervisor.core.jobs.job_status import JobStatus
 from supervisor.core.metrics.machine_state import Machine
-from supervisor.host.exporter.exposition import (
-    ExpositionEncoder,
-    MetricsSnapshot,
-    TakesLongError,
-)
+from supervisor.host.exporter.exposition import ExpositionEncoder, MetricsSnapshot
 
 WANTED_SECONDS = 600.0
 """A format that nobody asked for in this time is not rendered any more."""
 APART_SECONDS = 0.9
 """From one rendering to the next, at least."""
-AT_ONCE_SECONDS = 0.005
-"""What took no more than this is rendered where it is published."""
 PAUSE_SECONDS = 0.0002
 """Rendering beforehand has time: it lets others have the interpreter in between."""
 GZIP_LEVEL = 1
@@ -71,8 +64,6 @@ class ExpositionCache:
         self._rendering = threading.Lock()
         self._begun_at = -math.inf
         """When formats were last rendered beforehand (monotonic seconds)."""
-        self._costs: dict[Form, float] = {}
-        """Processor seconds that rendering took, the last time."""
         self._changed = threading.Event()
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
@@ -99,28 +90,12 @@ class ExpositionCache:
     def publish(
         self, statuses: Iterable[JobStatus], machine: Machine | None = None
     ) -> None:
-        """Show these from now on; takes ``AT_ONCE_SECONDS`` at the most, or about."""
+        """Show these from now on; never waits."""
         number = 1 if self._shown is None else self._shown.number + 1
-        scene = MetricsSnapshot(tuple(statuses), machine or Machine())
-        self._shown = shown = _Shown(number, scene)
-        if not self._is_cheap() or not self._rendering.acquire(blocking=False):
-            self._changed.set()
-            return
-        try:
-            self._try_to_refresh(shown, most_seconds=AT_ONCE_SECONDS)
-        except TakesLongError:  # as where runs are new: not here, then
-            self._costs.clear()
-            self._begun_at = -math.inf
-            self._changed.set()
-        finally:
-            self._rendering.release()
-
-    def _is_cheap(self) -> bool:
-        """Whether to render here, and now."""
-        passed = time.monotonic() - self._begun_at
-        cost = sum(self._costs.get(form, math.inf) for form in list(self._wanted))
-        due = passed >= APART_SECONDS
-        return self._thread is not None and due and cost <= AT_ONCE_SECONDS
+        self._shown = _Shown(
+            number, MetricsSnapshot(tuple(statuses), machine or Machine())
+        )
+        self._changed.set()
 
     @property
     def ready(self) -> bool:
@@ -152,26 +127,19 @@ class ExpositionCache:
         with self._rendering:
             return self._body(form, shown)
 
-    def _body(
-        self, form: Form, shown: _Shown, *, most_seconds: float = math.inf
-    ) -> bytes:
-        """To be asked for by one at a time. Raises TakesLongError."""
+    def _body(self, form: Form, shown: _Shown) -> bytes:
+        """To be asked for by one at a time."""
         ready = self._ready.get(form)
         if ready is not None and ready.number >= shown.number:
             return ready.body
-        began = time.thread_time()
         if form.gzipped:
-            plain_form = Form(openmetrics=form.openmetrics)
-            plain = self._body(plain_form, shown, most_seconds=most_seconds)
+            plain = self._body(Form(openmetrics=form.openmetrics), shown)
             body = gzip.compress(plain, GZIP_LEVEL, mtime=0)
         else:
             pause = PAUSE_SECONDS if threading.current_thread() is self._thread else 0.0
             encoder = self._encoders[form.openmetrics]
-            body = encoder.encode(
-                shown.scene, pause_seconds=pause, most_seconds=most_seconds
-            )
+            body = encoder.encode(shown.scene, pause_seconds=pause)
         self._ready[form] = _Ready(shown.number, body)
-        self._costs[form] = time.thread_time() - began
         return body
 
     def _work(self) -> None:
@@ -185,24 +153,21 @@ class ExpositionCache:
                 if self._shown is not None:
                     self._try_to_refresh(self._shown)
 
-    def _try_to_refresh(self, shown: _Shown, *, most_seconds: float = math.inf) -> None:
+    def _try_to_refresh(self, shown: _Shown) -> None:
         """What cannot be rendered is not shown: a scrape that fails is noticed, one that
-        tells of yesterday is not. Raises TakesLongError."""
+        tells of yesterday is not."""
         self._begun_at = time.monotonic()
         try:
-            self._refresh(shown, now=self._begun_at, most_seconds=most_seconds)
-        except TakesLongError:
-            raise
+            self._refresh(shown, now=self._begun_at)
         except Exception:  # noqa: BLE001  # told to whoever scrapes; the next may go well
             self._ready.clear()
 
-    def _refresh(self, shown: _Shown, *, now: float, most_seconds: float) -> None:
+    def _refresh(self, shown: _Shown, *, now: float) -> None:
         for form, asked in list(self._wanted.items()):
             if now - asked <= WANTED_SECONDS:
-                self._body(form, shown, most_seconds=most_seconds)
+                self._body(form, shown)
             else:
                 del self._wanted[form]
-                self._costs.pop(form, None)
         for form, ready in list(self._ready.items()):
             if ready.number < shown.number:  # nobody keeps that ready any more
                 del self._ready[form]

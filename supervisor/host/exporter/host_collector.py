@@ -5,7 +5,7 @@ collector reports failure, and nobody waits.
 """
 
 import contextlib
-import os
+import shutil
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -42,10 +42,10 @@ class HostView:
 def read_space(path: Path) -> Space | None:
     """The file system that ``path`` lies on; None: it cannot be asked."""
     try:
-        found = os.statvfs(path)
+        found = shutil.disk_usage(path)
     except OSError:
         return None
-    return Space(found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize)
+    return Space(found.total, found.free)
 
 
 class HostCollector:

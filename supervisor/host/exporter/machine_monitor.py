@@ -41,7 +41,7 @@ other the driver's pids are not ours."""
 KEPT_OUT_SECONDS = 5.0
 """How often the ledger is asked which GPUs are given to nobody, which seldom changes."""
 KeptOut = Callable[[], Mapping[str, Collection[str]]]
-"""GPUs by one of ``core.machine.KEPT_OUT``."""
+"""GPUs by one of ``core.metrics.machine_state.KEPT_OUT``."""
 
 
 def _none_out() -> Mapping[str, Collection[str]]:

@@ -1,4 +1,4 @@
-"""The line to the service that keeps the GPU probe (``host.gpu.gpu_service``).
+"""The line to the service that keeps the GPU probe (``host.gpu.probe_service``).
 
 A Unix socket: who may connect is decided by the permissions of its directory. What
 comes over it is the probe's own lines, and they are trusted no more than those.

@@ -9,11 +9,11 @@ import ctypes
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import Any
 
-pynvml: Any = import_module("pynvml")
-"""Imported in this way because it has no types."""
+import pynvml as _untyped  # pyright: ignore[reportMissingTypeStubs]  # it has none
+
+pynvml: Any = _untyped
 
 Value = dict[str, Any]
 

@@ -16,6 +16,8 @@ from typing_extensions import override
 
 from supervisor.core.diagnosis.systemd_result import UnitEnd
 from supervisor.core.jobs.spec import Spec
+from supervisor.host.launch.attempt_shim import boot_id
+from supervisor.host.process.proc_files import stat
 from supervisor.host.telemetry.log_retention import LogRetention
 from supervisor.wire.directive import BATCH_ENVIRONMENT, ENVIRONMENT, MARKER, Directive
 from supervisor.wire.files import read_json
@@ -25,7 +27,7 @@ from supervisor.wire.records import Shimmed
 ROOT = Path(__file__).resolve().parents[3]
 """Where the packages ``supervisor`` and ``trainers`` lie."""
 
-SHIM = Path(__file__).with_name("shim.py")
+SHIM = Path(__file__).with_name("attempt_shim.py")
 
 XLA_FLAGS = "XLA_FLAGS"
 """A list of flags, the last of a name counts: ours are appended to the job's."""
@@ -228,23 +230,9 @@ def same_shim(shimmed: Shimmed) -> bool:
     return _is(shimmed.shim_pid, shimmed.shim_started_ticks, shimmed.boot_id)
 
 
-def boot_id() -> str:
-    """What tells this boot of the machine, or of the container, from every other: the
-    kernel's id, which a container has from its host, and when PID 1 began."""
-    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    try:
-        stat = Path("/proc/1/stat").read_bytes()
-    except OSError:
-        return f"{boot}/0"
-    return f"{boot}/{int(stat.rpartition(b')')[2].split()[19])}"
-
-
 def _is(pid: int, started_ticks: int, boot: str) -> bool:
     """Whether ``pid`` is alive and began then: a zombie has ended."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_bytes()
-        fields = stat.rpartition(b")")[2].split()
-        state, ticks = fields[0], int(fields[19])  # fields 3 and 22 of proc(5)
-        return boot == boot_id() and ticks == started_ticks and state not in b"ZX"
-    except OSError:
+    known = stat(pid)
+    if known is None or known.started_ticks != started_ticks or known.state in "ZX":
         return False
+    return boot == boot_id()

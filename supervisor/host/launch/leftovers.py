@@ -23,7 +23,7 @@ from supervisor.core.lifecycle.events import (
 )
 from supervisor.core.remediation.overrides import Awaited
 from supervisor.core.text.units import format_size
-from supervisor.host.launch.launcher import boot_id
+from supervisor.host.launch.attempt_shim import boot_id
 from supervisor.host.process.child_process import Neighbour
 from supervisor.host.process.marker_scan import marker_of
 from supervisor.host.process.proc_files import doomed, name_of, stat

@@ -138,6 +138,12 @@ class Ledger(LedgerFile):
                     " WHERE run = ? AND attempt = ? AND happened = 'ended'",
                     (effect.slices, run, effect.attempt),
                 )
+            if effect.note is not None:
+                connection.execute(
+                    "UPDATE incidents SET deviations = json_insert(deviations, '$[#]', ?)"
+                    " WHERE run = ? AND attempt = ? AND happened = 'ended'",
+                    (effect.note, run, effect.attempt),
+                )
             connection.execute(
                 "UPDATE incidents SET restored_step = coalesce(?, restored_step),"
                 " lost_steps = coalesce(?, lost_steps),"

@@ -10,8 +10,12 @@ from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.result import RemedyKind
 from supervisor.core.jobs.job_status import JobState
 from supervisor.core.liveness.progress_intervals import ProgressIntervals
+from supervisor.core.memory.fit_memory import FitMemory
+from supervisor.core.memory.size_peaks import SizePeaks
 from supervisor.core.remediation.history import AttemptHistory
 from supervisor.core.remediation.overrides import from_json
+from supervisor.core.remediation.weakest_promise import Unpromised
+from supervisor.wire.oom_subject import OomSubject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +53,7 @@ class IncidentRow:
     at: str
     """UTC, ISO 8601."""
     happened: str
-    """``core.effects.IncidentKind``: the attempt ended, or a snapshot was not saved."""
+    """``core.diagnosis.incident_kind.IncidentKind``: the attempt ended, or a snapshot was not saved."""
     cause: str
     because: list[dict[str, Any]]
     remedy: dict[str, Any]
@@ -104,7 +108,7 @@ def run_of(row: sqlite3.Row) -> RunRow:
 
 
 def attempt_of(row: sqlite3.Row) -> AttemptHistory:
-    """A row of ``launcher``."""
+    """A row of ``attempts``."""
     stored = json.loads(row["history"])
     cause, remedy = stored["cause"], stored["remedy"]
     stored["cause"] = None if cause is None else Cause(cause)
@@ -117,7 +121,21 @@ def attempt_of(row: sqlite3.Row) -> AttemptHistory:
         )
         for one in stored.get("rhythms", ())
     )
+    stored["peaks"] = _peaks_of(stored)
+    stored["earlier_fits"] = tuple(map(_fit_memory_of, stored.get("earlier_fits", ())))
+    subject, unpromised = stored.get("subject"), stored.get("unpromised")
+    stored["subject"] = None if subject is None else OomSubject(subject)
+    stored["unpromised"] = None if unpromised is None else Unpromised(**unpromised)
     return AttemptHistory(**stored)
+
+
+def _fit_memory_of(stored: dict[str, Any]) -> FitMemory:
+    known: dict[str, Any] = {**stored, "peaks": _peaks_of(stored)}
+    return FitMemory(**known)
+
+
+def _peaks_of(stored: dict[str, Any]) -> tuple[SizePeaks, ...]:
+    return tuple(SizePeaks(**one) for one in stored.get("peaks", ()))
 
 
 def quarantined_of(row: sqlite3.Row) -> QuarantineRow:

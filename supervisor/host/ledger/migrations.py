@@ -118,5 +118,7 @@ MIGRATIONS = (
     "ALTER TABLE jobs ADD COLUMN again INTEGER NOT NULL DEFAULT 0",
     # A job that somebody took off the list; its incidents stay.
     "ALTER TABLE runs ADD COLUMN forgotten_at REAL",
+    # Histories of attempts say more than versions before this one can read: they refuse.
+    "SELECT 1",
 )
 """What leads from one schema version to the next; ``user_version`` counts them."""

@@ -1,15 +1,16 @@
 """How far training may grow in main memory: its cgroup, its spec, the machine.
 
-Documentation: proc(5) for ``/proc/meminfo``; Linux ``admin-guide/cgroup-v2.rst``
-(``memory.stat``: ``file``, which includes ``shmem``) and
-``admin-guide/cgroup-v1/memory.rst`` (``cache``, ``shmem``) for what the kernel can take back before it kills; proc(5) for ``smaps_rollup``.
+Documentation: Linux ``admin-guide/cgroup-v2.rst`` (``memory.stat``: ``file``, which
+includes ``shmem``) and ``admin-guide/cgroup-v1/memory.rst`` (``cache``, ``shmem``) for what
+the kernel can take back before it kills.
 """
 
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+
+import psutil
 
 from supervisor.host.process.cgroup import (
     NO_LIMIT_BYTES,
@@ -19,23 +20,15 @@ from supervisor.host.process.cgroup import (
 )
 from supervisor.host.process.kernel_files import read_kernel
 
-MEMINFO = Path("/proc/meminfo")
 
-
-def capacity(
-    pid: int, *, rss: int, limit: int | None, root: Path = ROOT, meminfo: Path = MEMINFO
-) -> int | None:
-    """What the resident memory ``rss`` of ``pid`` may grow to; None: not known.
+def capacity(pid: int, *, rss: int, limit: int | None, root: Path = ROOT) -> int:
+    """What the resident memory ``rss`` of ``pid`` may grow to.
 
     ``limit``: the spec's, for the attempt. All in bytes.
     """
-    available = parse_available(read_kernel(meminfo))
-    found = [
-        limit,
-        _in_cgroup(pid, rss=rss, root=root),
-        None if available is None else rss + available,
-    ]
-    return min((one for one in found if one is not None), default=None)
+    of_machine = rss + psutil.virtual_memory().available
+    found = (limit, _in_cgroup(pid, rss=rss, root=root), of_machine)
+    return min(one for one in found if one is not None)
 
 
 def private_bytes(pids: Iterable[int]) -> int:
@@ -44,39 +37,19 @@ def private_bytes(pids: Iterable[int]) -> int:
     So a worker that was forked counts with what it has written since. Processes that
     are gone count nothing. Takes about a millisecond a process.
     """
-    return sum(_private(Path(f"/proc/{pid}")) for pid in pids)
+    return sum(_private(pid) for pid in pids)
 
 
-def _private(process: Path) -> int:
-    rollup = read_kernel(
-        process / "smaps_rollup"
-    )  # our own processes', or all for root
-    if rollup:
-        return parse_private(rollup)
-    _, resident, shared, *_ = [*read_kernel(process / "statm").split(), "0", "0", "0"]
-    return (int(resident) - int(shared)) * os.sysconf("SC_PAGE_SIZE")
-
-
-def parse_private(rollup: str) -> int:
-    """``Private_Clean`` and ``Private_Dirty`` of ``smaps_rollup``, in bytes."""
-    found = 0
-    for line in rollup.splitlines():
-        name, _, value = line.partition(":")
-        number = value.split()[:1]
-        private = name in {"Private_Clean", "Private_Dirty"}
-        if private and number and number[0].isdigit():
-            found += int(number[0]) * 1024
-    return found
-
-
-def parse_available(text: str) -> int | None:
-    """``MemAvailable`` of ``/proc/meminfo`` in bytes."""
-    for line in text.splitlines():
-        name, _, value = line.partition(":")
-        number = value.split()[:1]
-        if name == "MemAvailable" and number and number[0].isdigit():
-            return int(number[0]) * 1024
-    return None
+def _private(pid: int) -> int:
+    try:
+        process = psutil.Process(pid)
+        try:
+            return process.memory_full_info().uss
+        except psutil.AccessDenied:  # another user's, and we are not root
+            known = process.memory_info()
+            return known.rss - known.shared
+    except (psutil.Error, OSError):
+        return 0
 
 
 def _in_cgroup(pid: int, *, rss: int, root: Path) -> int | None:

@@ -1,10 +1,11 @@
 """The memory of a job, on request: its live map, or the one that an OOM left behind."""
 
 import os
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+
+from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from supervisor.core.memory.bfc_map import MemoryMap, decode_dump, figures_of
 from supervisor.core.memory.figures import MemoryFigures, complete
@@ -61,10 +62,12 @@ def _newer(files: AttemptPaths, before: MemoryAnswer | None) -> MemoryAnswer | N
 def _until(
     ready: Callable[[], MemoryAnswer | None], seconds: float
 ) -> MemoryAnswer | None:
-    deadline = time.monotonic() + seconds
-    while (found := ready()) is None and time.monotonic() < deadline:
-        time.sleep(POLL_SECONDS)
-    return found
+    return Retrying(
+        retry=retry_if_result(lambda found: found is None),
+        wait=wait_fixed(POLL_SECONDS),
+        stop=stop_after_delay(seconds),
+        retry_error_callback=lambda _state: None,
+    )(ready)
 
 
 def _answer(files: AttemptPaths) -> MemoryAnswer | None:

@@ -3,7 +3,8 @@
 The kernel reads an environment out of the memory of its process (proc(5)), and waits with
 that for whoever has its mappings locked: for ever, where that one waits for a driver that
 hangs. So a thread reads, whoever wants to know waits for a moment only, and a process is
-passed over as long as it does not answer.
+passed over as long as it does not answer. psutil's ``environ`` costs 6 times as much
+(``make bench-processes``), and there are as many to read as the machine has processes.
 """
 
 import errno

@@ -1,16 +1,16 @@
-"""What the processes of an attempt use together: from ``/proc`` (proc(5)).
+"""What the processes of an attempt use together.
 
 What belongs to an attempt stays in it, also when its parent has ended.
 """
 
-import os
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+import psutil
+
 from supervisor.core.metrics.machine_state import TreeUse
 from supervisor.host.process.cgroup import read_memory
-from supervisor.host.process.proc_files import PROC
 from supervisor.host.process.process_tree import ProcessTree
 
 PROPORTIONAL_SECONDS = 60.0
@@ -27,17 +27,9 @@ PROPORTIONAL_SHARE = 1e-4
 def open_files(pid: int) -> int | None:
     """None: it is gone, or somebody else's."""
     try:
-        return len(os.listdir(f"{PROC}/{pid}/fd"))  # noqa: PTH208  # counted, not used
-    except OSError:
+        return psutil.Process(pid).num_fds()
+    except (psutil.Error, OSError):
         return None
-
-
-def parse_proportional(text: str) -> int | None:
-    """Bytes after ``Pss:`` in ``smaps_rollup``; None: there is no such line."""
-    for line in text.splitlines():
-        if line.startswith("Pss:"):
-            return int(line.split()[1]) * 1024
-    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,11 +133,9 @@ def _proportional(
 ) -> Proportional:
     began = time.monotonic()
     try:
-        texts = [(PROC / str(pid) / "smaps_rollup").read_text() for pid in living]
-    except OSError:
+        size = sum(psutil.Process(pid).memory_full_info().pss for pid in living)
+    except (psutil.Error, OSError):
         size = None
-    else:
-        size = sum(parse_proportional(text) or 0 for text in texts)
     cost = time.monotonic() - began
     return Proportional(
         size_bytes=size,

@@ -4,8 +4,7 @@ import os
 import re
 from pathlib import Path
 
-from supervisor.core.memory.bfc_map import MemoryMap, decode_dump, figures_of
-from supervisor.core.memory.figures import MemoryFigures
+from supervisor.core.memory.bfc_map import MemoryMap, decode_dump
 from supervisor.wire.files import open_regular
 
 MAX_DUMP_BYTES = 64 * 1024 * 1024
@@ -14,12 +13,6 @@ EPISODE_MICROSECONDS = 12_000_000
 """An allocation that fails is tried again for 10 s, and the dumps of both tries are of
 one failure (xla/tsl/framework/bfc_allocator.cc: kMaxMillisToWait); two seconds to spare."""
 _NAME = re.compile(r"\.(\d+)$")
-
-
-def read_first_dump(directory: Path) -> MemoryFigures | None:
-    """Figures of the dump that ``read_first_map`` takes; None: there is none."""
-    found = read_first_map(directory)
-    return None if found is None else figures_of(found)
 
 
 def read_first_map(directory: Path) -> MemoryMap | None:

@@ -4,20 +4,24 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from supervisor.core.diagnosis.evidence import NonFinite
+from supervisor.core.diagnosis.evidence import NonFinite, Refusal
 from supervisor.core.jobs.job_status import SnapshotPlan
 from supervisor.core.jobs.snapshot_stats import NO_SNAPSHOTS, SnapshotStats, Taken
 from supervisor.core.jobs.snapshot_stats import fold as fold_tiers
 from supervisor.core.lifecycle.events import (
+    Applied,
     Event,
     NoticeReceived,
     ProgressReported,
     SnapshotFailed,
 )
+from supervisor.core.remediation.weakest_promise import Unpromised
 from supervisor.wire.event_file import NO_ROOM, EventReader, Record, RecordKind
+from supervisor.wire.legacy_reasons import refusal_reason, size_source
 from supervisor.wire.manifest import DURABLE, MEMORY
 from supervisor.wire.page import Page, PageReader
 from supervisor.wire.paths import AttemptPaths
+from supervisor.wire.reasons import SizeSource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,9 +34,7 @@ class AttemptView:
     exit_code: int | None = None
     """What the script passed to ``sys.exit``, or 0 at its end; None: not there yet."""
     drained: bool = False
-    refused: str | None = None
-    promise: str | None = None
-    """Why bits are not promised."""
+    refused: Refusal | None = None
     snapshot_plan: SnapshotPlan | None = None
     non_finite: NonFinite | None = None
     tiers: SnapshotStats = NO_SNAPSHOTS
@@ -57,6 +59,12 @@ def _plan(record: Record) -> SnapshotPlan:
         memory_seconds=_seconds(record, "memory_seconds"),
         durable_seconds=_seconds(record, "durable_seconds"),
         because=_text(record, "because"),
+    )
+
+
+def _refusal(record: Record) -> Refusal:
+    return Refusal(
+        reason=refusal_reason(record.fields), sentence=_text(record, "sentence")
     )
 
 
@@ -106,12 +114,9 @@ _FOLDS: Mapping[str, Callable[[Record], dict[str, Any]]] = {
     RecordKind.FIRST_STEP: lambda r: {"first_step": _integer(r, "step")},
     RecordKind.FINISHED: lambda r: {"exit_code": _integer(r, "exit_code")},
     RecordKind.DRAINED: lambda _: {"drained": True},
-    RecordKind.REFUSED: lambda r: {"refused": _text(r, "sentence")},
+    RecordKind.REFUSED: lambda r: {"refused": _refusal(r)},
     RecordKind.NON_FINITE: lambda r: {"non_finite": _non_finite(r)},
     RecordKind.SNAPSHOT_PLAN: lambda r: {"snapshot_plan": _plan(r)},
-    RecordKind.PROMISE: lambda r: {
-        "promise": None if r.fields.get("bits") is not False else _text(r, "sentence")
-    },
 }
 """What a record of each kind changes in the view; the others change nothing."""
 
@@ -133,19 +138,22 @@ def learned(record: Record) -> ProgressReported | None:
     return ProgressReported(
         **known,
         jit=jit if isinstance(jit, bool) else None,
-        measured=_text(record, "planned").startswith("measured"),
+        measured=size_source(record.fields) is SizeSource.MEASURED,
         deviations=_sentences(record.fields.get("deviations")),
+        model=_text(record, "model") or None,
     )
 
 
 _LESSONS: Mapping[str, Mapping[str, str]] = {
-    RecordKind.FIT_BEGAN: {"batch": "batch"},
+    RecordKind.FIT_BEGAN: {"fit": "fit", "batch": "batch"},
     RecordKind.RESTORED: {"restored_step": "step"},
     RecordKind.FIRST_STEP: {"first_step": "step"},
     RecordKind.SNAPSHOT: {"snapshot_step": "step"},
     RecordKind.PEAK: {
         "slice_size": "slice_size",
         "peak_bytes": "peak_bytes",
+        "usual_bytes": "usual_bytes",
+        "peak_steps": "steps",
         "limit_bytes": "limit_bytes",
     },
     RecordKind.MICROBATCH: {"batch": "batch", "slices": "slices", "slice_size": "size"},
@@ -162,14 +170,25 @@ def heard(record: Record) -> list[Event]:
     if lesson is not None:
         return [lesson]
     match record.kind:
+        case RecordKind.APPLIED:
+            asked, found = (record.fields.get(name) for name in ("asked", "found"))
+            return [
+                Applied(_text(record, "name"), asked is not None and asked == found)
+            ]
         case RecordKind.NOTICE:
             return [NoticeReceived(_text(record, "sentence"))]
         case RecordKind.PROMISE if record.fields.get("bits") is False:
-            return [NoticeReceived(f"{UNPROMISED}: {_text(record, 'sentence')}")]
+            return [_withdrawn(record)]
         case RecordKind.SNAPSHOT_FAILED:
             return [_failed(record)]
         case _:
             return []
+
+
+def _withdrawn(record: Record) -> NoticeReceived:
+    because = _text(record, "sentence")
+    unpromised = Unpromised(fit=_integer(record, "fit"), because=because)
+    return NoticeReceived(f"{UNPROMISED}: {because}", unpromised)
 
 
 def _failed(record: Record) -> SnapshotFailed:

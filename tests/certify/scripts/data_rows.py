@@ -90,6 +90,14 @@ def tf_shuffle_unseeded():
     finish(model)
 
 
+def tf_looked_for():
+    tf_shuffle_unseeded()
+
+
+def tf_lazy():
+    tf_shuffle_unseeded()
+
+
 def tf_repeat():
     x, y = seeded()
     model = noisy()

@@ -1,9 +1,34 @@
 """Run one row's script: ``row.py NAME``."""
 
+import importlib.util
 import os
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+
+def look():
+    """As transformers and datasets find out what there is."""
+    for _ in range(2):
+        assert importlib.util.find_spec("tensorflow") and importlib.util.find_spec(
+            "keras"
+        )
+
+
+def lazy():
+    """TensorFlow is loaded when somebody first looks into it."""
+    look()
+    spec = importlib.util.find_spec("tensorflow")
+    spec.loader = importlib.util.LazyLoader(spec.loader)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["tensorflow"] = module
+    spec.loader.exec_module(module)
+
+
+BEFORE = {"look": look, "lazy": lazy}
+if "BEFORE" in os.environ:
+    assert "tensorflow" not in sys.modules
+    BEFORE[os.environ["BEFORE"]]()
 
 import callback_rows
 import data_rows

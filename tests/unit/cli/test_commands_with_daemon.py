@@ -22,9 +22,9 @@ from supervisor.core.lifecycle.effects import Quarantine
 from supervisor.core.remediation.history import AttemptHistory
 from supervisor.daemon.api.routes import answer
 from supervisor.daemon.composition import composed
-from supervisor.daemon.event_loop import Daemon
-from supervisor.daemon.launcher_factory import user_name
+from supervisor.daemon.daemon import Daemon
 from supervisor.host.control.control_server import Request, Response
+from supervisor.host.control.peer_credentials import user_name
 from supervisor.host.ledger.job_book import JobBook, WantedState
 from supervisor.host.ledger.ledger import Ledger
 from supervisor.host.service.lock import acquire
@@ -137,7 +137,7 @@ def test_what_a_job_printed(daemon: Daemon, tmp_path: Path) -> None:
 
 
 def test_one_look_at_the_box(daemon: Daemon, tmp_path: Path) -> None:
-    """``top_command`` tells as JSON what it would draw."""
+    """``top`` tells as JSON what it would draw."""
     del daemon
     finished(tmp_path)
     told_of = told("top")

@@ -1,4 +1,4 @@
-"""The command ``diagnose_command``: its JSON shape, its words, its errors."""
+"""The command ``diagnose``: its JSON shape, its words, its errors."""
 
 import json
 from pathlib import Path

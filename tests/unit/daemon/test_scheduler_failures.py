@@ -14,14 +14,15 @@ from typing_extensions import override
 from supervisor.core.gpu.assignment import GpuReading
 from supervisor.core.jobs.authorization import Caller
 from supervisor.core.jobs.config import build_config
+from supervisor.core.jobs.job_phase import JobPhase
 from supervisor.core.jobs.job_status import JobState
-from supervisor.core.jobs.spec import Spec
+from supervisor.core.jobs.spec import Spec, build_spec
 from supervisor.core.memory.forecast import MemoryTrends
 from supervisor.daemon.api_service import StartOptions
 from supervisor.daemon.composition import composed
-from supervisor.daemon.event_loop import Daemon
-from supervisor.daemon.launcher_factory import user_name
+from supervisor.daemon.daemon import Daemon
 from supervisor.daemon.managed_job import ManagedJob, SchedulerError
+from supervisor.host.control.peer_credentials import user_name
 from supervisor.host.exporter.machine_monitor import MachineMonitor
 from supervisor.host.launch.launcher import LaunchError
 from supervisor.host.ledger.ledger import LedgerError
@@ -142,8 +143,8 @@ def me() -> Caller:
 
 def submit(daemon: Daemon, name: str = "job", **tables: Any) -> ManagedJob:
     """A new job."""
-    spec = {"script": "/nowhere/train.py", "name": name, **tables}
-    return daemon.desk.submit(me(), spec)
+    tables = {"script": "/nowhere/train.py", "name": name, **tables}
+    return daemon.desk.submit(me(), tables, build_spec(tables))
 
 
 def test_launches_that_are_refused_for_a_while(tmp_path: Path) -> None:
@@ -293,10 +294,10 @@ def test_a_run_that_cannot_be_taken_up_keeps_its_gpu(tmp_path: Path) -> None:
         submit(daemon, "second", gpu_count=1)
     with no_lock(tmp_path), life.daemon() as daemon:
         first, second = (daemon.box.entries[name] for name in ("job", "second"))
-        life.until(daemon, lambda: first.tries > 3)
+        life.until(daemon, lambda: first.life.tries > 3)
         assert first.status().state is JobState.INTERRUPTED
         assert "cannot be looked after, tried again" in first.status().message
-        assert (first.gpus, second.gpus) == (("GPU-a",), ())
+        assert (first.life.gpus, second.life.gpus) == (("GPU-a",), ())
         with pytest.raises(SchedulerError, match="job runs"):
             submit(daemon)
         with pytest.raises(SchedulerError, match="runs already"):
@@ -317,7 +318,7 @@ def test_a_start_that_meets_a_bad_disk_is_tried_again(
     with life.daemon() as daemon:
         entry = submit(daemon)
         with trouble(daemon if trouble is full_disk else tmp_path):
-            life.until(daemon, lambda: entry.tries > 3)
+            life.until(daemon, lambda: entry.life.tries > 3)
             assert entry.status().state is JobState.QUEUED
             assert "cannot start, tried again and again: " in entry.status().message
         life.until(daemon, lambda: entry.status().state is JobState.FINISHED)
@@ -338,12 +339,10 @@ def test_a_beginning_that_cannot_be_written_down(
             raise LedgerError(message)
 
         monkeypatch.setattr(daemon.box.book, "begun", refuse)
-        entry = daemon.desk.submit(
-            me(),
-            {"script": "/x/train.py", "name": "job"},
-            choice=StartOptions(fresh=True),
-        )
-        life.until(daemon, lambda: entry.tries > 3)
+        tables = {"script": "/x/train.py", "name": "job"}
+        fresh = StartOptions(fresh=True)
+        entry = daemon.desk.submit(me(), tables, build_spec(tables), choice=fresh)
+        life.until(daemon, lambda: entry.life.tries > 3)
         assert life.launchers[0].given == []
         monkeypatch.setattr(daemon.box.book, "begun", begun)
         life.until(daemon, lambda: entry.status().state is JobState.FINISHED)
@@ -363,7 +362,7 @@ def test_the_end_of_a_run_is_written_down_late(tmp_path: Path) -> None:
             for _ in range(10):
                 daemon.turn()
             assert entry.supervisor is supervisor
-        life.until(daemon, lambda: entry.over)
+        life.until(daemon, lambda: entry.life.phase is JobPhase.FINISHED)
         run = daemon.desk.ledger.latest_run("job")
         assert run is not None
         assert run.state is JobState.FINISHED
@@ -398,13 +397,13 @@ def test_a_start_that_waits_is_not_forgotten_with_the_daemon(tmp_path: Path) -> 
     life = Life(directory=tmp_path)
     with life.daemon() as daemon:
         entries = [submit(daemon, name) for name in ("one", "two")]
-        life.until(daemon, lambda: all(entry.over for entry in entries))
+        life.until(daemon, lambda: all(entry.life.ended for entry in entries))
         daemon.desk.pause(me(), paused=True)
         daemon.desk.start(me(), "one", StartOptions(fresh=True))
         submit(daemon, "two")
     with life.daemon() as daemon:
-        waiting = {name: entry.waits for name, entry in daemon.box.entries.items()}
-        assert waiting == {"one": True, "two": True}
+        phases = {name: entry.life.phase for name, entry in daemon.box.entries.items()}
+        assert phases == {"one": JobPhase.QUEUED, "two": JobPhase.QUEUED}
 
 
 def test_a_job_that_finished_while_it_was_to_be_restarted(

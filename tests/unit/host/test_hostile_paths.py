@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from supervisor.core.jobs.config import build_config
-from supervisor.core.jobs.spec import SpecError
+from supervisor.core.jobs.spec import SpecError, build_spec
 from supervisor.daemon.composition import DaemonError, composed
 from supervisor.daemon.job_files import reload
 from supervisor.host.process.stack_dump import Stacks
@@ -114,7 +114,7 @@ def test_a_name_cannot_climb(tmp_path: Path, spec: dict[str, Any]) -> None:
     with long_life(tmp_path) as life:
         before = set(life.daemon.box.entries)
         with pytest.raises(SpecError, match="name: "):
-            life.daemon.desk.submit(life.caller, spec)
+            life.daemon.desk.submit(life.caller, spec, build_spec(spec))
         assert set(life.daemon.box.entries) == before
     assert {path.name for path in tmp_path.iterdir()} == {"state"}
 

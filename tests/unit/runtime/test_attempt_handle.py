@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from supervisor.core.jobs.spec import build_spec
 from supervisor.core.lifecycle.events import HealthSampled
 from supervisor.host.gpu.gpu_access import NOBODY_ASKS
+from supervisor.host.launch.attempt_shim import boot_id
 from supervisor.host.launch.direct import DirectAttempt, DirectLauncher
-from supervisor.host.launch.launcher import boot_id
 from supervisor.host.launch.leftovers import Leftovers
 from supervisor.host.ledger.ledger import Ledger
 from supervisor.host.process.child_process import Neighbour

@@ -144,7 +144,7 @@ def line_of(kind: object, ns: object, fields: dict[str, Any]) -> bytes:
 FIELDS = st.sampled_from(
     ["step", "tier", "batch", "slices", "size", "because", "jit", "sentence", "bits",
      "planned", "deviations", "bytes", "exit_code", "memory_seconds", "durable_seconds",
-     "seconds", "stall_seconds", "snapshots"]
+     "seconds", "stall_seconds", "snapshots", "reason", "source"]
 )  # fmt: skip
 LINES = st.one_of(
     st.binary(max_size=400),
@@ -188,7 +188,6 @@ def _status(view: AttemptView, page: Any) -> Any:
         state=JobState.RUNNING,
         attempt=1,
         message="",
-        promise=view.promise,
         snapshot_plan=view.snapshot_plan,
     )
     return job_status(facts, page, pid=1, now=math.pi)

@@ -7,6 +7,7 @@ that is not known either (batches from Python, or changed by a function), the si
 the first batch is told as it is drawn.
 """
 
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -40,14 +41,21 @@ def samples_of(dataset: Any) -> int | None:
 
 
 def telling(dataset: Any, tell: Callable[[int], None]) -> Any:
-    """``dataset``, whose batches call ``tell`` with their size as they are drawn."""
+    """``dataset``, whose batches call ``tell`` with their size as they are drawn.
+
+    ``tell`` is a method. Its object is not kept alive: TensorFlow keeps the functions of
+    Python that a pipeline calls for the life of the process.
+    """
     leaf = _countable(tf.nest.flatten(dataset.element_spec))
     if leaf is None:
         return dataset
     whole = type(dataset.element_spec) is not tuple
+    listener = weakref.WeakMethod(tell)
 
     def told(size: Any) -> Any:
-        tell(int(size))
+        listening = listener()
+        if listening is not None:
+            listening(int(size))
         return np.int64(size)
 
     @tf.autograph.experimental.do_not_convert

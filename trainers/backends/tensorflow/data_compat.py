@@ -2,12 +2,13 @@
 
 | name | why |
 | --- | --- |
-| ``source_factory.util.random_seed.get_seed`` | the seeds of a shuffle that was given none |
+| ``data.util.random_seed.get_seed`` | the seeds of a shuffle that was given none |
 | ``Dataset._inputs``, ``_functions`` | the stages of a pipeline and what they call |
 | ``DatasetToGraphV2``, ``DatasetFromGraph`` | a copy that shares no state |
 | ``_VariantDataset`` | that copy as a dataset |
 | ``compute_batch_size`` | what ``batch`` was asked for, behind stages that keep it |
 | ``_batch_size`` of a stage | it makes the batches |
+| ``_TensorDataset`` | arrays as Keras gave them to TensorFlow: not copied once more |
 """
 
 from collections.abc import Iterator
@@ -106,6 +107,14 @@ def stages(dataset: Any) -> Iterator[Any]:
         stage = waiting.pop()
         yield stage
         waiting += inputs(stage)
+
+
+def whole_arrays(dataset: Any) -> Any | None:
+    """The stage of Keras' pipeline that holds the arrays as its one element; or None."""
+    for stage in stages(dataset):
+        if type(stage).__name__ == "_TensorDataset":
+            return stage
+    return None
 
 
 def operations(stage: Any) -> set[str]:

@@ -15,11 +15,11 @@
 | ``Variable._value``, ``_ReadVariablesOp`` and ``EagerTensor._numpy`` | the values without a copy |
 """
 
-import functools
 import inspect
 import itertools
-from collections.abc import Iterator
-from typing import Any
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 import keras
 import tensorflow as tf
@@ -35,6 +35,8 @@ from tensorflow.python.framework.config import is_op_determinism_enabled
 
 from trainers.backends import epoch_iterator, keras_compat
 from trainers.backends.tensorflow import data_compat, tensor_values
+
+Answer = TypeVar("Answer")
 
 FIT_PARAMETERS = (
     "self", "x", "y", "batch_size", "epochs", "verbose", "callbacks",
@@ -147,13 +149,41 @@ def _inside(model: Any) -> Iterator[Any]:
             yield vars(layer).get("optimizer")
 
 
-@functools.cache
+def precision(model: Any, *, wanted: str) -> str:
+    """``wanted`` where any layer computes by that dtype policy, else one that does."""
+    found = {
+        str(layer.dtype_policy.name)
+        for layer in model._flatten_layers()
+        if not isinstance(layer, keras.layers.InputLayer)
+        # What only holds other layers computes nothing by its own policy.
+        and next(iter(layer._flatten_layers(include_self=False)), None) is None
+    }
+    return wanted if wanted in found else min(found, default=wanted)
+
+
+def _of_types(answer: Callable[[type], Answer]) -> Callable[[type], Answer]:
+    """``answer``, asked once for each type, of which none is kept alive.
+
+    A class may be made for one model, and its methods close over that and its data.
+    """
+    known: weakref.WeakKeyDictionary[type, Answer] = weakref.WeakKeyDictionary()
+
+    def ask(kind: type) -> Answer:
+        try:
+            return known[kind]
+        except KeyError:
+            return known.setdefault(kind, answer(kind))
+
+    return ask
+
+
+@_of_types
 def _sort_of(layer: type) -> tuple[bool, bool]:
     """Whether such layers are the script's own, and whether they are models."""
     return not layer.__module__.startswith("keras."), issubclass(layer, keras.Model)
 
 
-@functools.cache
+@_of_types
 def _is_state(kind: type) -> bool:
     """Asked of thousands of attributes a snapshot, of few types."""
     return issubclass(
@@ -213,6 +243,22 @@ def variables(model: Any) -> list[tuple[str, Any]]:
         (f"{group}:{getattr(one, 'path', None) or getattr(one, 'name', '')}", one)
         for group, one in listed(model)
     ]
+
+
+def of_any_size(element_spec: Any) -> Any:
+    """``element_spec`` for batches of any number of samples."""
+
+    def widened(spec: Any) -> Any:
+        if not isinstance(spec, tf.TensorSpec) or not spec.shape.rank:
+            return spec
+        return tf.TensorSpec([None, *spec.shape[1:]], spec.dtype, spec.name)
+
+    return keras_compat.tree.map_structure(widened, element_spec)
+
+
+def out_of_memory(text: str) -> Exception:
+    """What TensorFlow raises where memory runs out."""
+    return tf.errors.ResourceExhaustedError(None, None, text)
 
 
 def is_distributed(model: Any) -> bool:

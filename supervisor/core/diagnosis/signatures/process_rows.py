@@ -237,6 +237,17 @@ OUTSIDE = (
         r"|(?:was|being|been) preempted|reempted by|reemption (?:notice|signal)",
         src="slurm: slurmd/slurmstepd; LSF; PBS",
     ),
+    # A process of the version before met this one's files: by the names that are no more.
+    row(
+        "process.installed_over",
+        Cause.PREEMPTED,
+        CAUSE + 5,
+        "No module named 'trainers.",
+        "module 'trainers.microbatch' has no attribute",
+        rx=r"No module named 'trainers\.(?:data_pipelines|fit_supervised|memory\.pool"
+        r"|session_supervised)'|module 'trainers\.microbatch' has no attribute",
+        src="trainwarden 3e06fd9: modules that were imported late",
+    ),
     cascade(
         "process.asked_to_end",
         Cause.PREEMPTED,

@@ -4,12 +4,15 @@ from dataclasses import replace
 
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.diagnose import diagnose, diagnose_log
-from supervisor.core.diagnosis.evidence import Evidence
+from supervisor.core.diagnosis.evidence import Evidence, Killed
 from supervisor.core.diagnosis.exit_status import record_of
 from supervisor.core.diagnosis.log_scanner import LogFindings
 from supervisor.core.memory.figures import MemoryFigures
 from supervisor.core.memory.oom_report import LoggedFigures
+from supervisor.wire.reasons import KillReason
 from tests.support.evidence import FAULT, HOLES, MKL, OOM, cause, crash, ours, seen
+
+STALLED = Killed(reason=KillReason.STALLED, sentence="no step for 600 s")
 
 
 def test_an_exception_that_points_at_the_log_leaves_it_the_word() -> None:
@@ -59,15 +62,6 @@ def test_a_clean_end_with_a_loss_that_is_no_number_is_a_failure() -> None:
     assert diagnose_log(stopped).cause is Cause.NON_FINITE_LOSS
 
 
-def test_refusals_are_told_apart() -> None:
-    """A version that is not supported is no fault of the script's author."""
-    refused = Evidence(exit=ours(1), refused="Keras 9.1 is not supported.")
-    assert cause(refused) is Cause.VERSION_MISMATCH
-    assert cause(replace(refused, refused="fit in a thread")) is Cause.USER_ERROR
-    full = "a batch of 8 samples does not fit into memory and is not sliced"
-    assert cause(replace(refused, refused=full)) is Cause.DEVICE_OOM
-
-
 def test_a_drain_is_a_preemption_unless_training_was_done() -> None:
     """Saved on request and ended, or finished at the same moment."""
     drained = Evidence(exit=ours(75), drained=True)
@@ -77,9 +71,9 @@ def test_a_drain_is_a_preemption_unless_training_was_done() -> None:
 
 def test_what_we_ended_ourselves_we_know() -> None:
     """A stall, a process in D state, a stop that took too long."""
-    killed = Evidence(exit=ours(signal=9), killed_because="no step for 600 s")
+    killed = Evidence(exit=ours(signal=9), killed=STALLED)
     assert cause(killed) is Cause.STALLED
-    stuck = replace(killed, killed_because="in D state since 60 s")
+    stuck = replace(killed, killed=replace(STALLED, reason=KillReason.UNKILLABLE))
     assert cause(stuck) is Cause.UNKILLABLE
     stopped = Evidence(exit=ours(signal=15), stop_requested=True, log=seen(FAULT))
     assert cause(stopped) is Cause.PREEMPTED

@@ -8,12 +8,13 @@ from hypothesis import strategies as st
 
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.diagnose import diagnose
-from supervisor.core.diagnosis.evidence import Evidence
+from supervisor.core.diagnosis.evidence import Evidence, Killed, Refusal
 from supervisor.core.diagnosis.exit_status import SIGNALS
 from supervisor.core.diagnosis.log_scanner import scan
 from supervisor.core.diagnosis.scoring import claims_of
 from supervisor.core.diagnosis.signatures.all_rows import SIGNATURES
 from supervisor.core.memory.figures import MemoryFigures
+from supervisor.wire.reasons import KillReason, RefusalReason
 from tests.support.evidence import FAULT, HOLES, MKL, OOM, STEPS, crash, ours, seen
 
 logs = st.lists(
@@ -48,13 +49,19 @@ evidences = st.builds(
         allocator=st.sampled_from([None, "mklcpu", "GPU_0_bfc"]),
     ),
     limited=st.booleans(),
-    refused=st.none() | st.text(max_size=10),
+    refused=st.none()
+    | st.builds(
+        Refusal, reason=st.sampled_from(RefusalReason), sentence=st.text(max_size=10)
+    ),
     finished=st.booleans(),
     drained=st.booleans(),
     steps_done=counts,
     cgroup_oom_kills=counts,
     stop_requested=st.booleans(),
-    killed_because=st.none() | st.text(max_size=10),
+    killed=st.none()
+    | st.builds(
+        Killed, reason=st.sampled_from(KillReason), sentence=st.text(max_size=10)
+    ),
     log_only=st.booleans(),
 )
 
@@ -68,6 +75,29 @@ def test_a_diagnosis_is_total_and_has_reasons(evidence: Evidence) -> None:
     assert bool(diagnosis.because) == (diagnosis.cause is not Cause.NONE)
     assert bool(diagnosis.advice) == (diagnosis.cause is not Cause.NONE)
     assert all(reason.signature for reason in diagnosis.because)
+
+
+SENTENCES = st.text(max_size=60) | st.sampled_from(
+    [
+        "keras 9.1 is not supported",
+        "a batch of 8 samples does not fit into memory and is not sliced, as x",
+        "/home/u/proj-1.2/part.py, which the script imports, was changed",
+        "unkillable: process 7 hangs in the kernel (D state)",
+    ]
+)
+
+
+@settings(deadline=None)
+@given(evidences, SENTENCES)
+def test_no_cause_depends_on_a_sentence_of_ours(evidence: Evidence, text: str) -> None:
+    """Why training was refused, or was killed, is an enum; its sentence is for people."""
+    refused, killed = evidence.refused, evidence.killed
+    said = replace(
+        evidence,
+        refused=None if refused is None else replace(refused, sentence=text),
+        killed=None if killed is None else replace(killed, sentence=text),
+    )
+    assert diagnose(said).cause == diagnose(evidence).cause
 
 
 @settings(deadline=None)

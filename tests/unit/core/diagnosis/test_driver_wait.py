@@ -12,6 +12,7 @@ from supervisor.core.diagnosis.driver_wait import (
 from supervisor.core.diagnosis.evidence import Evidence
 from supervisor.core.diagnosis.exit_status import SIGKILL, record_of
 from supervisor.wire.records import CrashReport
+from tests.support.evidence import refusal
 
 ABORTED = Evidence(exit=record_of(None, 6))
 LISTENING = DriverWait(used=True, answers=True, begun=9.0)
@@ -67,7 +68,7 @@ def test_a_driver_that_hangs_holds_up_nothing() -> None:
         (Evidence(exit=record_of(None, SIGKILL)), False),
         (Evidence(exit=record_of(0, None), finished=True), False),
         (Evidence(exit=record_of(75, None), drained=True), False),
-        (Evidence(exit=record_of(1, None), refused="the script was changed"), False),
+        (Evidence(exit=record_of(1, None), refused=refusal("changed")), False),
         (Evidence(exit=record_of(None, 15), stop_requested=True), False),
         (Evidence(exit=record_of(3, None), script_exit_code=3), False),
     ],

@@ -7,9 +7,11 @@ import pytest
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.explain import (
     HEADLINES,
+    REFUSED,
     explain_incident,
     summarise_incident,
 )
+from supervisor.wire.reasons import RefusalReason
 
 
 def incident(**known: Any) -> dict[str, Any]:
@@ -63,6 +65,22 @@ def test_advice_does_not_contradict_what_was_said() -> None:
     assert advice in explain_incident(incident(advice=advice, cause="data_error"))
     for told in ({}, {"cause": "user_error", "because": refused}):
         assert advice not in explain_incident(incident(advice=advice, **told))
+
+
+def test_a_refusal_is_told_as_what_it_is() -> None:
+    """No script raised an error where a module was changed; every reason has its words;
+    one of an older version, or of a newer one, is a refusal all the same."""
+    assert set(REFUSED) == set(RefusalReason)
+    said: dict[str, Any] = {"line": None, "text": "x", "signature": "refused"}
+    for told, words in (
+        ({"code": "module_changed"}, "a module that the script imports was changed"),
+        ({"code": "of tomorrow"}, "it was refused before it trained"),
+        ({"code": None}, "it was refused before it trained"),
+        ({}, "it was refused before it trained"),
+    ):
+        known = incident(cause="user_error", because=[{**said, **told}])
+        assert words in explain_incident(known)
+        assert f"{words} [user_error]" in summarise_incident(known)
 
 
 def test_all_known() -> None:

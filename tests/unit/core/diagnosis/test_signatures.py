@@ -124,6 +124,8 @@ LINES = [
     ("HorovodInternalError: Horovod has been shut down.", "nccl"),
     ("Received signal SIGTERM", "preempted"),
     ("the job was preempted", "preempted"),
+    ("ModuleNotFoundError: No module named 'trainers.fit_supervised'", "preempted"),
+    ("ModuleNotFoundError: No module named 'trainers.mine'", "user_error"),
     ("The loss returned in `training_step` is nan.", "non_finite_loss"),
     ("KeyError: 'Unable to open object (bad symbol)'", "data_error"),
 ]  # fmt: skip

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from supervisor.core.jobs.job_status import JobState
 from supervisor.core.lifecycle.effects import CheckGate, Launch, RecordIncident
 from supervisor.core.lifecycle.events import (
     DeadlineExpired,
@@ -12,6 +11,7 @@ from supervisor.core.lifecycle.events import (
     GateHeld,
     GateUnknown,
 )
+from supervisor.core.lifecycle.run_state import RunPhase
 from supervisor.core.lifecycle.table import GATE_SECONDS_MOST, GATE_SOON_SECONDS
 from supervisor.core.remediation.overrides import Awaited, LossRecovery, Overrides
 from tests.support.hanging import ended, fresh, happen, running
@@ -106,7 +106,7 @@ def test_what_was_in_force_is_kept_with_the_attempt() -> None:
 
 def test_an_end_without_an_attempt_is_survived() -> None:
     """A run that adopts an attempt may not know of any."""
-    lost = fresh(state=JobState.RUNNING, treatment=Overrides(detour=LossRecovery(restore_before_step=7)))  # fmt: skip
+    lost = fresh(phase=RunPhase.RUNNING, treatment=Overrides(detour=LossRecovery(restore_before_step=7)))  # fmt: skip
     run, effects = happen(lost, ended(signal=9))
     (record,) = [e for e in effects if isinstance(e, RecordIncident)]
     assert record.failed_step is None

@@ -1,5 +1,6 @@
 """A GPU driver that hangs while training goes on."""
 
+from supervisor.core.backoff import BackOff
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.incident_kind import IncidentKind
 from supervisor.core.diagnosis.result import RemedyKind
@@ -7,8 +8,8 @@ from supervisor.core.gpu.probe_supervision import REBOOT
 from supervisor.core.jobs.job_status import JobState
 from supervisor.core.lifecycle.effects import RecordIncident
 from supervisor.core.lifecycle.events import DriverStuck
+from supervisor.core.lifecycle.run_state import RunPhase
 from supervisor.core.lifecycle.table import RunState, step
-from supervisor.core.remediation.backoff import BackOff
 from supervisor.core.remediation.policy import Policy
 
 POLICY = Policy(
@@ -18,7 +19,7 @@ POLICY = Policy(
     allow_inexact=True,
 )
 RUNNING = RunState(
-    policy=POLICY, grace_seconds=120.0, attempt=4, state=JobState.RUNNING
+    policy=POLICY, grace_seconds=120.0, attempt=4, phase=RunPhase.RUNNING
 )
 
 
@@ -37,5 +38,5 @@ def test_one_incident_an_attempt() -> None:
 
 def test_between_attempts_it_waits() -> None:
     """Without an attempt there is nothing to write it down for."""
-    waiting = RunState(policy=POLICY, grace_seconds=120.0, state=JobState.WAITING)
+    waiting = RunState(policy=POLICY, grace_seconds=120.0, phase=RunPhase.WAITING)
     assert step(waiting, DriverStuck(REBOOT), now=1.0) == (waiting, ())

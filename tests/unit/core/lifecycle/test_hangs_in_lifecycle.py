@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from supervisor.core.causes import Cause
+from supervisor.core.diagnosis.evidence import Killed
 from supervisor.core.diagnosis.log_scanner import scan
 from supervisor.core.diagnosis.result import RemedyKind
 from supervisor.core.gpu.assignment import GpuReading
@@ -23,6 +24,7 @@ from supervisor.core.lifecycle.effects import (
 from supervisor.core.lifecycle.events import (
     DeadlineExpired,
     DrainRequested,
+    Event,
     GateClear,
     HealthSampled,
     RestartDue,
@@ -30,9 +32,13 @@ from supervisor.core.lifecycle.events import (
     StacksTaken,
     Unkillable,
 )
+from supervisor.core.lifecycle.run_state import RunPhase
+from supervisor.core.liveness.hang_detection import Deadlines, Liveness
 from supervisor.core.remediation.overrides import Overrides
+from supervisor.wire.reasons import KillReason
 from tests.support.hanging import STILL, ended, fresh, happen, hung, running
 
+HANGS = Killed(reason=KillReason.STALLED, sentence="hangs")
 XID = "NVRM: Xid (PCI:0000:3b:00): 79, pid=7, GPU has fallen off the bus.\n"
 
 
@@ -48,9 +54,11 @@ def test_a_hang_shows_its_stacks_before_it_is_killed() -> None:
     run, effects = happen(killing, ended(signal=9, stacks="Thread 0x1 (most recent"))
     (record,) = [e for e in effects if isinstance(e, RecordIncident)]
     assert record.diagnosis.cause is Cause.STALLED
-    assert "no progress" in record.diagnosis.because[0].text
+    said = record.diagnosis.because[0]
+    assert (said.signature, said.code) == ("killed", KillReason.STALLED)
+    assert "no progress" in said.text
     assert record.stacks.startswith("Thread")
-    assert (run.state, run.killed_because) == (JobState.WAITING, None)
+    assert (run.state, run.killed) == (JobState.WAITING, None)
 
 
 def test_a_hang_whose_stacks_do_not_come_is_killed_all_the_same() -> None:
@@ -58,8 +66,39 @@ def test_a_hang_whose_stacks_do_not_come_is_killed_all_the_same() -> None:
     run, _ = hung()
     run, effects = happen(run, DeadlineExpired())
     assert [type(effect) for effect in effects] == [Kill]
+    again = Kill(KillReason.STILL_THERE)
     run, effects = happen(run, DeadlineExpired(), DeadlineExpired())
     assert [type(effect) for effect in effects] == [Say, Kill, Kill]
+    assert [e for e in effects if isinstance(e, Kill)] == [again, again]
+
+
+@pytest.mark.parametrize(
+    ("events", "reason"),
+    [
+        ((DrainRequested("SIGTERM", at_once=True),), KillReason.AT_ONCE),
+        ((DrainRequested("Ctrl-C"), DrainRequested("Ctrl-C")), KillReason.AT_ONCE),
+        ((DrainRequested("SIGTERM"), DeadlineExpired()), KillReason.GRACE_OVER),
+    ],
+)
+def test_a_kill_names_its_reason(events: tuple[Event, ...], reason: KillReason) -> None:
+    """Somebody wants the end now, or the grace was not enough."""
+    run, effects = happen(running(), *events)
+    assert Kill(reason) in effects
+    assert (run.killing, run.killed) == (reason, None)
+    run, _ = happen(run, ended(signal=9))
+    assert run.killing is None
+
+
+def test_a_silent_hang_is_told_apart() -> None:
+    """No heartbeat, or no progress: an enum, beside a sentence that says it in words."""
+    quiet = Liveness(deadlines=Deadlines(silent=5.0, step=None))
+    run = running(fresh(liveness=quiet))
+    for second in range(8):
+        run, _ = happen(run, HealthSampled(STILL), now=10.0 + second)
+    assert run.killed is not None
+    assert run.killed.reason is KillReason.SILENT
+    _, effects = happen(run, StacksTaken())
+    assert effects == [Kill(KillReason.SILENT)]
 
 
 def test_detectors_start_fresh_with_each_attempt() -> None:
@@ -80,7 +119,7 @@ def test_the_second_hang_in_vain_is_waited_for_twice_as_long() -> None:
     for snapshot in (8, 8, 8, 20):
         run = running(run)
         waits.append(run.liveness.patience)
-        run = replace(run, state=JobState.KILLING, killed_because="hangs")
+        run = replace(run, phase=RunPhase.KILLING, killed=HANGS)
         over = replace(ended(signal=9), snapshot_step=snapshot, last_step=snapshot + 1)
         run, _ = happen(run, over)
     assert waits == [1.0, 1.0, 2.0, 4.0]
@@ -128,6 +167,35 @@ def test_a_person_who_asks_during_a_planned_restart_gets_the_end() -> None:
     assert again.state is JobState.KILLING
     run, effects = happen(run, ended(code=75, drained=True))
     assert (run.state, effects[-1]) == (JobState.DRAINED, End(75))
+
+
+def test_a_planned_restart_that_an_earlier_supervisor_began_is_not_the_end() -> None:
+    """The attempt was asked to drain already; where a person asks too, it is the end."""
+    run = replace(running(), restart=RestartDue("an earlier one"))
+    over = ended(code=75, drained=True)
+    assert happen(run, over)[0].phase is RunPhase.WAITING
+    assert happen(run, DrainRequested("stop"), over)[0].phase is RunPhase.DRAINED
+    at_once = DrainRequested("stop", at_once=True)
+    assert happen(run, at_once, over)[0].phase is RunPhase.DRAINED
+
+
+def test_who_asks_while_a_planned_restart_is_killed_gets_the_end() -> None:
+    """It had its state saved in the last moment: no attempt follows all the same."""
+    run, _ = happen(running(), RestartDue("memory grows"), DeadlineExpired())
+    assert run.phase is RunPhase.KILLING
+    over = ended(code=75, drained=True)
+    assert happen(run, over)[0].phase is RunPhase.WAITING
+    assert happen(run, DrainRequested("stop"), over)[0].phase is RunPhase.DRAINED
+
+
+def test_what_people_are_shown_of_a_phase() -> None:
+    """The ledger, metrics and scripts know the names that they always knew."""
+    restarting, _ = happen(running(), RestartDue("memory grows"))
+    dumping, _ = hung()
+    shown = {RunPhase.RESTARTING: "draining", RunPhase.DUMPING_STACKS: "killing"}
+    assert (restarting.phase, dumping.phase) == tuple(shown)
+    for phase in RunPhase:
+        assert phase.shown == shown.get(phase, phase.value)
 
 
 @pytest.mark.parametrize(
@@ -221,7 +289,9 @@ def test_a_process_that_sigkill_does_not_end_is_an_incident() -> None:
     run, effects = happen(run, stuck)
     (record,) = [e for e in effects if isinstance(e, RecordIncident)]
     assert record.diagnosis.cause is Cause.UNKILLABLE
-    assert "reboot" in record.diagnosis.because[0].text
+    said = record.diagnosis.because[0]
+    assert (said.signature, said.code) == ("killed", KillReason.UNKILLABLE)
+    assert "reboot" in said.text
     (kept,) = [e for e in effects if isinstance(e, Quarantine)]
     assert kept.gpus == ("GPU-a",)
     assert run.quarantined == {"GPU-a"}

@@ -29,7 +29,7 @@ from supervisor.core.lifecycle.memory_incident import (
     sentence,
     warning,
 )
-from supervisor.core.lifecycle.run_state import RunState
+from supervisor.core.lifecycle.run_state import RunPhase, RunState
 from supervisor.core.memory.figures import MemoryFigures
 from supervisor.core.memory.forecast import Forecast, MemoryLevel, Resource
 from supervisor.core.memory.oom_analysis import OomFindings, autopsy_of
@@ -114,7 +114,7 @@ def test_what_ran_out_before_starts_again_in_time(
 def test_what_became_of_it_is_followed() -> None:
     """The next attempt's first step tells that nothing was lost."""
     run, _ = running(ProgressReported(first_step=1), DUE, drained())
-    run = replace(run, state=JobState.RUNNING, history=run.history.begun(2))
+    run = replace(run, phase=RunPhase.RUNNING, history=run.history.begun(2))
     _, effects = happen(
         run, ProgressReported(restored_step=12), ProgressReported(first_step=13)
     )
@@ -128,7 +128,7 @@ def test_too_late_is_a_failure() -> None:
     run, effects = running(ProgressReported(first_step=1), DUE, killed)
     (record,) = incidents(effects)
     assert record.happened is IncidentKind.ENDED
-    assert run.averts is None
+    assert run.restart is None
 
 
 def test_a_person_who_asks_meanwhile_is_heard() -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from supervisor.core.backoff import BackOff
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.evidence import Evidence, NonFinite
 from supervisor.core.diagnosis.result import RemedyKind
@@ -28,7 +29,6 @@ from supervisor.core.lifecycle.events import (
 )
 from supervisor.core.lifecycle.table import TABLE, RunState, step
 from supervisor.core.liveness.hang_detection import Look
-from supervisor.core.remediation.backoff import BackOff
 from supervisor.core.remediation.escalation import Allow, RemedyPermissions
 from supervisor.core.remediation.policy import Policy
 from supervisor.wire.records import CrashReport, ExitRecord
@@ -106,11 +106,11 @@ class World:
         """One event; everything that must hold afterwards is checked."""
         before, self.now = self.run, self.now + after
         self.run, effects = step(before, event, now=self.now)
-        row = TABLE.get((before.state, type(event)))
+        row = TABLE.get((before.phase, type(event)))
         if row is None:
             assert (self.run, effects) == (before, ())
             return []
-        assert self.run.state in row.targets
+        assert self.run.phase in row.targets
         assert before.quarantined <= self.run.quarantined
         if isinstance(event, Exited | SpawnFailed):
             self.alive = 0

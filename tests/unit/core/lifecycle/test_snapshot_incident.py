@@ -4,6 +4,7 @@ from dataclasses import asdict, replace
 
 import pytest
 
+from supervisor.core.backoff import BackOff
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.explain import explain_incident, summarise_incident
 from supervisor.core.diagnosis.incident_kind import IncidentKind
@@ -19,9 +20,9 @@ from supervisor.core.lifecycle.events import (
     SnapshotFailed,
     Spawned,
 )
+from supervisor.core.lifecycle.run_state import RunPhase
 from supervisor.core.lifecycle.snapshot_incident import incident_of
 from supervisor.core.lifecycle.table import RunState, step
-from supervisor.core.remediation.backoff import BackOff
 from supervisor.core.remediation.policy import Policy
 
 FULL = SnapshotFailed(
@@ -71,7 +72,7 @@ def test_it_is_recorded_once_for_each_tier_of_an_attempt() -> None:
 def test_the_next_attempt_has_its_own() -> None:
     """What is wrong with the disk may still be."""
     run, _ = happen(running(), FULL)
-    again = replace(run, state=JobState.WAITING)
+    again = replace(run, phase=RunPhase.WAITING)
     _, effects = happen(again, GateClear(), Spawned(8), FULL)
     assert [type(effect) for effect in effects].count(RecordIncident) == 1
 

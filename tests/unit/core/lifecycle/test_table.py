@@ -28,6 +28,7 @@ from supervisor.core.lifecycle.events import (
     Spawned,
     SpawnFailed,
 )
+from supervisor.core.lifecycle.run_state import RunPhase
 from supervisor.core.lifecycle.table import LAUNCHES, TABLE, diagram
 from supervisor.core.remediation.overrides import NOTHING
 from supervisor.core.text.log_level import LogLevel
@@ -146,7 +147,7 @@ def test_how_much_was_lost_can_stay_unknown() -> None:
 
 def test_news_before_any_attempt_changes_nothing() -> None:
     """A run that adopts a dead attempt may hear of it before it has a history."""
-    run = replace(fresh(), state=JobState.RUNNING)
+    run = replace(fresh(), phase=RunPhase.RUNNING)
     assert happen(run, ProgressReported(first_step=1, batch=3)) == (run, [])
 
 

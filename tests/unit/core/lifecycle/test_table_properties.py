@@ -51,11 +51,11 @@ def test_no_sequence_of_events_breaks_the_rules(events: list[Event]) -> None:
         now += 1.0
         before = run
         run, effects = step(run, event, now=now)
-        row = TABLE.get((before.state, type(event)))
+        row = TABLE.get((before.phase, type(event)))
         if row is None:
             assert (run, effects) == (before, ())
             continue
-        assert run.state in row.targets
+        assert run.phase in row.targets
         launches = [effect for effect in effects if isinstance(effect, Launch)]
         assert not (launches and alive)
         alive = (alive or bool(launches)) and not isinstance(

@@ -264,18 +264,3 @@ def test_markdown_names_every_sample() -> None:
     assert len(text.splitlines()) == len(METRICS) + 2
     at = [text.index(f"`{metric.samples[0]}`") for metric in METRICS]
     assert all(before < after for before, after in pairwise(at))
-
-
-PARTS = [metric for metric in METRICS if metric.part is not None]
-
-
-@pytest.mark.parametrize("metric", PARTS, ids=lambda metric: metric.family)
-def test_a_part_is_all_that_its_row_looks_at(metric: Metric) -> None:
-    """A row that names the part of the machine it reads says the same of a machine of
-    which nothing else is known."""
-    assert metric.part is not None
-    part = metric.part(MACHINE)
-    assert part is MACHINE.trees
-    assert metric.machine_points(MACHINE)
-    alone = Machine(trees=MACHINE.trees)
-    assert metric.machine_points(alone) == metric.machine_points(MACHINE)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.result import RemedyKind
 from supervisor.core.liveness.progress_intervals import ProgressIntervals
+from supervisor.core.memory.size_peaks import SizePeaks
 from supervisor.core.remediation.history import KEPT, LANDMARKS, AttemptHistory, History
 
 OOM, KILL = Cause.DEVICE_OOM, Cause.PREEMPTED
@@ -197,3 +198,16 @@ def test_what_lies_behind_the_newest_progress_is_kept() -> None:
     many = 4 * KEPT
     run = history((KILL, 5), *((OOM, 5) for _ in range(many)))
     assert run.thinned().fruitless() == many
+
+
+def test_what_sizes_of_slices_needed_is_kept() -> None:
+    """The planner draws its line through sizes that only an old attempt measured."""
+    seen = SizePeaks(slice_size=4, usual_bytes=50, highest_bytes=60)
+    run = History(attempts=(AttemptHistory(number=1, cause=KILL, peaks=(seen,)),))
+    for number in range(2, 4 * LANDMARKS):
+        run = run.begun(number).updated(
+            cause=KILL, snapshot_step=number, last_step=number, peaks=()
+        )
+    thin = run.thinned(kept=3)
+    assert len(thin.attempts) < len(run.attempts)
+    assert [one.peaks for one in thin.attempts if one.peaks] == [(seen,)]

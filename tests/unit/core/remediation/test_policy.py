@@ -7,13 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from supervisor.core.backoff import BackOff
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.evidence import Evidence
 from supervisor.core.diagnosis.result import Diagnosis, Reason, RemedyKind
-from supervisor.core.remediation.backoff import BackOff
 from supervisor.core.remediation.history import AttemptHistory, History
 from supervisor.core.remediation.overrides import NOTHING
 from supervisor.core.remediation.policy import Policy, Verdict
+from tests.support.evidence import refusal
 
 POLICY = Policy(
     run_id="r",
@@ -35,7 +36,10 @@ def decide(
     """What the policy says after an attempt that ended for ``cause``."""
     diagnosis = Diagnosis(cause=cause, because=(Reason("x", "x"),))
     evidence = Evidence(
-        exit=None, steps_done=steps_done, refused=refused, limited=limited
+        exit=None,
+        steps_done=steps_done,
+        refused=None if refused is None else refusal(refused),
+        limited=limited,
     )
     return POLICY.decide(diagnosis, evidence, history, NOTHING)
 

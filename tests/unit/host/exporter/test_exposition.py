@@ -1,7 +1,7 @@
 """What a scrape gets: both formats, read back by the library's own parsers."""
 
 import math
-from collections.abc import Callable, ItemsView, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from supervisor.core.jobs.job_status import JobState, JobStatus
 from supervisor.core.metrics.catalog import METRICS, as_markdown
-from supervisor.core.metrics.machine_state import Machine, TreeUse
+from supervisor.core.metrics.machine_state import Machine
 from supervisor.host.exporter.exposition import (
     ExpositionEncoder,
     MetricsSnapshot,
@@ -134,36 +134,6 @@ def test_encoded_as_the_library_does() -> None:
         assert encoders[False].encode(scene) == generate_latest(whole)
         accept, _ = choose_encoder("application/openmetrics-text")
         assert encoders[True].encode(scene) == accept(whole)
-
-
-def test_what_was_measured_once_is_read_once() -> None:
-    """Rows about the processes of a run read them again only after another look at
-    them; then they say what was found, and of a run that is gone nothing."""
-    encoder = ExpositionEncoder(openmetrics=False)
-    reads = Reads(MACHINE.trees)
-    machine = replace(MACHINE, trees=reads)
-    first = encoder.encode(MetricsSnapshot((DIGITS,), machine))
-    once = reads.count
-    assert encoder.encode(MetricsSnapshot((DIGITS,), replace(machine))) == first
-    assert reads.count == once > 0
-    found = {"digits": replace(MACHINE.trees["digits"], processes=77)}
-    assert b'trainwarden_processes{run="digits"} 77.0\n' in encoder.encode(
-        MetricsSnapshot((DIGITS,), replace(machine, trees=found))
-    )
-    assert b"trainwarden_processes{" not in encoder.encode(
-        MetricsSnapshot((DIGITS,), replace(machine, trees={}))
-    )
-
-
-class Reads(dict[str, TreeUse]):
-    """Trees that count how often they are looked through."""
-
-    count = 0
-
-    @override
-    def items(self) -> ItemsView[str, TreeUse]:  # type: ignore[override]  # dict_items has no public name
-        self.count += 1
-        return super().items()
 
 
 def test_a_queued_job_is_told_as_one() -> None:

@@ -1,23 +1,19 @@
 """What scrapes are answered with: when it is rendered, and where."""
 
 import gzip
-import math
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from supervisor.core.jobs.job_status import JobState, JobStatus
 from supervisor.host.exporter import exposition_cache as module
-from supervisor.host.exporter.exposition import (
-    ExpositionEncoder,
-    MetricsSnapshot,
-    TakesLongError,
-    render,
-)
+from supervisor.host.exporter.exposition import ExpositionEncoder, MetricsSnapshot
 from supervisor.host.exporter.exposition_cache import ExpositionCache, Form
+from tests.support.metrics import render
 
 STATUS = JobStatus(job="a", state=JobState.RUNNING, attempt=1)
 LATER = JobStatus(job="b", state=JobState.RUNNING, attempt=1)
@@ -71,76 +67,31 @@ def _fails(read: Callable[[], object]) -> bool:
     return False
 
 
-def test_what_takes_a_moment_is_rendered_at_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """By whoever publishes; by the thread if it takes long, and if the last time was a
-    moment ago."""
-    encode, who, apart = ExpositionEncoder.encode, list[str](), 2.0
-    monkeypatch.setattr(module, "APART_SECONDS", apart)
+def test_whoever_publishes_does_not_render(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first scrape does, and then a thread: the loop never waits for either."""
+    encode, who, form = ExpositionEncoder.encode, list[str](), Form()
 
     def noted(
-        self: ExpositionEncoder,
-        scene: MetricsSnapshot,
-        *,
-        pause_seconds: float = 0.0,
-        most_seconds: float = math.inf,
+        self: ExpositionEncoder, scene: MetricsSnapshot, *, pause_seconds: float = 0.0
     ) -> bytes:
         who.append(threading.current_thread().name)
-        return encode(
-            self, scene, pause_seconds=pause_seconds, most_seconds=most_seconds
-        )
+        return encode(self, scene, pause_seconds=pause_seconds)
 
-    monkeypatch.setattr(ExpositionEncoder, "encode", noted)
-    here, there, form = threading.current_thread().name, "metrics", Form()
     texts = {status.job: render([status]) for status in (STATUS, LATER)}
-
-    def shown(status: JobStatus, *, wait: float = apart) -> str:
-        time.sleep(wait)
-        board.publish([status])
-        until(lambda: board.read(form) == texts[status.job])
-        return who[-1]
-
-    with ExpositionCache() as board:
-        board.publish([STATUS])
-        board.read(form)
-        monkeypatch.setattr(module, "AT_ONCE_SECONDS", 0.0)
-        assert shown(LATER) == there
-        monkeypatch.setattr(module, "AT_ONCE_SECONDS", 10.0)
-        assert shown(STATUS) == here
-        assert shown(LATER, wait=0.0) == there
-        assert shown(STATUS) == here
-
-
-def test_what_takes_longer_than_it_did_is_left_to_the_thread(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """As where many runs appear at once: whoever publishes goes on, and it is shown."""
-    monkeypatch.setattr(module, "APART_SECONDS", 0.0)
-    form, encode, who = Form(), ExpositionEncoder.encode, list[tuple[str, bool]]()
-    many = [replace(STATUS, job=f"job-{n}") for n in range(300)]
-
-    def noted(self: ExpositionEncoder, scene: MetricsSnapshot, **how: float) -> bytes:
-        name = threading.current_thread().name
-        try:
-            body = encode(self, scene, **how)
-        except TakesLongError:
-            who.append((name, False))
-            raise
-        who.append((name, True))
-        return body
-
-    with ExpositionCache() as board:
-        board.publish([STATUS])
-        board.read(form)
-        board.publish([STATUS])
-        until(board._is_cheap)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-        monkeypatch.setattr(ExpositionEncoder, "encode", noted)
-        board.publish(many)
-        until(lambda: board.read(form) == render(many))
+    monkeypatch.setattr(ExpositionEncoder, "encode", noted)
     here = threading.current_thread().name
-    assert who[0] == (here, False)
-    assert ("metrics", True) in who
+    with ExpositionCache() as board:
+        board.publish([STATUS])
+        board.read(form)
+        for status in (LATER, STATUS, LATER):
+            board.publish([status])
+            until(partial(_tells, board, texts[status.job]))
+    assert who == [here, "metrics", "metrics", "metrics"]
+
+
+def _tells(board: ExpositionCache, text: bytes) -> bool:
+    """Whether that is what a scrape is answered with."""
+    return board.read(Form()) == text
 
 
 def test_what_nobody_asks_for_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:

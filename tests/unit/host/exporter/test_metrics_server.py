@@ -18,7 +18,6 @@ import pytest
 
 from supervisor.core.jobs.job_status import JobState, JobStatus
 from supervisor.core.text.address import Address
-from supervisor.host.exporter.exposition import render
 from supervisor.host.exporter.exposition_cache import ExpositionCache, Form
 from supervisor.host.exporter.metrics_server import (
     MOST_KEPT,
@@ -30,6 +29,7 @@ from supervisor.host.exporter.metrics_server import (
     takes_gzip,
     wanted,
 )
+from tests.support.metrics import render
 
 STATUS = JobStatus(job="a", state=JobState.RUNNING, attempt=1)
 FREE = Address("127.0.0.1", 0)

@@ -4,7 +4,8 @@ import os
 from pathlib import Path
 
 from supervisor.core.jobs.spec import Spec, build_spec
-from supervisor.host.launch.launcher import boot_id, environment, same_process
+from supervisor.host.launch.attempt_shim import boot_id
+from supervisor.host.launch.launcher import environment, same_process
 from supervisor.wire.directive import Directive
 from supervisor.wire.paths import AttemptPaths
 from supervisor.wire.records import Shimmed

@@ -19,7 +19,7 @@ from supervisor.core.lifecycle.events import (
     Unkillable,
 )
 from supervisor.core.remediation.overrides import Awaited
-from supervisor.host.launch.launcher import boot_id
+from supervisor.host.launch.attempt_shim import boot_id
 from supervisor.host.launch.leftovers import Leftovers, room
 from supervisor.host.process.marker_scan import MarkerScan
 from supervisor.host.process.proc_files import doomed, slept_seconds, stat

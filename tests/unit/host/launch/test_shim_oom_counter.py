@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.host.launch import shim
+from supervisor.host.launch import attempt_shim
 from supervisor.host.process import cgroup
 from supervisor.wire.records import ExitRecord
 
@@ -35,7 +35,14 @@ def test_a_kill_in_its_own_cgroup_is_in_the_record(tmp_path: Path) -> None:
             pytest.skip("the cgroup has no memory limit")
         (group / name).write_text(str(96 * 2**20))
         command = [sys.executable, "-c", f"import os\n{EATS}"]
-        shimmed = [sys.executable, "-I", "-S", shim.__file__, str(tmp_path), "--"]
+        shimmed = [
+            sys.executable,
+            "-I",
+            "-S",
+            attempt_shim.__file__,
+            str(tmp_path),
+            "--",
+        ]
         entering = [sys.executable, "-c", ENTERS, str(group / "cgroup.procs")]
         subprocess.run([*entering, *shimmed, *command], check=True, timeout=120)
     finally:
@@ -65,9 +72,9 @@ def test_a_record_of_an_older_version_is_read() -> None:
 
 def test_it_counts_as_the_supervisor_does(tmp_path: Path) -> None:
     """The shim imports nothing of ours, so both know where the count stands."""
-    assert shim.oom_kills() == cgroup.oom_kills()
+    assert attempt_shim.oom_kills() == cgroup.oom_kills()
     for text in ("oom_kill_disable 0\nunder_oom 0\noom_kill 3\n", "low 0\n", ""):
         path = tmp_path / "memory.events"
         path.write_text(text)
-        assert shim.counted(str(path)) == cgroup.parse_oom_kills(text)
-    assert shim.counted(str(tmp_path / "none")) is None
+        assert attempt_shim.counted(str(path)) == cgroup.parse_oom_kills(text)
+    assert attempt_shim.counted(str(tmp_path / "none")) is None

@@ -12,7 +12,9 @@ from supervisor.core.diagnosis.result import Diagnosis, Reason, Remedy, RemedyKi
 from supervisor.core.jobs.job_status import JobState
 from supervisor.core.lifecycle.effects import RecordIncident, UpdateIncident
 from supervisor.core.memory.figures import MemoryFigures
+from supervisor.core.memory.size_peaks import SizePeaks
 from supervisor.core.remediation.history import AttemptHistory
+from supervisor.core.remediation.overrides import MIXED, Overrides
 from supervisor.host.ledger.ledger import Ledger, LedgerError, RunRow
 from supervisor.host.ledger.migrations import MIGRATIONS
 
@@ -101,7 +103,13 @@ def test_attempts_come_back_as_they_went_in(ledger: Ledger) -> None:
         remedy=RemedyKind.MICROBATCH,
         batch=512,
         peak_bytes=2**33,
+        peaks=(
+            SizePeaks(slice_size=8, usual_bytes=2**30, highest_bytes=2**31, steps=4),
+        ),
         jit=True,
+        treatment=Overrides(precision=MIXED),
+        applied={"precision": True, "TF_GPU_ALLOCATOR": False},
+        unmet={"allocator": "cuda_malloc_async"},
     )
     ledger.put_attempt(run.id, known, now=3.0)
     assert ledger.attempts(run.id) == (known, AttemptHistory(number=2))
@@ -120,11 +128,17 @@ def test_an_incident_is_recorded_once_and_completed_later(ledger: Ledger) -> Non
         UpdateIncident(attempt=1, downtime_seconds=2.5, deviations=("BatchNorm",)),
     )
     ledger.update_incident(run.id, UpdateIncident(attempt=1, slices=7))
+    ledger.update_incident(run.id, UpdateIncident(attempt=1, note="not in force"))
     (found,) = ledger.incidents(job="digits")
     assert found.at == "1970-01-01T00:00:00+00:00"
     assert found.cause == "device_oom"
     assert found.because == [
-        {"text": "ResourceExhaustedError", "signature": "tf.oom", "line": 7}
+        {
+            "text": "ResourceExhaustedError",
+            "signature": "tf.oom",
+            "line": 7,
+            "code": None,
+        }
     ]
     assert found.remedy == {
         "kind": "microbatch",
@@ -132,7 +146,10 @@ def test_an_incident_is_recorded_once_and_completed_later(ledger: Ledger) -> Non
         "because": "fits",
     }
     assert (found.failed_step, found.restored_step, found.lost_steps) == (41, 40, 1)
-    assert (found.downtime_seconds, found.deviations) == (2.5, ["BatchNorm"])
+    assert (found.downtime_seconds, found.deviations) == (
+        2.5,
+        ["BatchNorm", "not in force"],
+    )
     assert found.memory is not None
     assert found.memory["limit_bytes"] == 600
     assert ledger.incidents(incident=found.id) == ledger.incidents(run=run.id)

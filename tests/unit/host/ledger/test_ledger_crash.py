@@ -30,11 +30,11 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 from supervisor.core.causes import Cause
-from supervisor.core.lifecycle.table.effects import RecordIncident
+from supervisor.core.lifecycle.effects import RecordIncident
 from supervisor.core.remediation.history import AttemptHistory
 from supervisor.core.jobs.job_status import JobState
-from supervisor.core.diagnosis.diagnose.result import Diagnosis, Remedy, RemedyKind
-from supervisor.host.ledger.ledger.ledger import Ledger, LedgerError
+from supervisor.core.diagnosis.result import Diagnosis, Remedy, RemedyKind
+from supervisor.host.ledger.ledger import Ledger, LedgerError
 
 where = Path(sys.argv[1])
 ledger = Ledger(where / "ledger.sqlite")

@@ -11,7 +11,8 @@ import pytest
 
 from supervisor.cli.commands.memory_command import figure_lines, report_json
 from supervisor.core.memory.figures import MemoryFigures
-from supervisor.host.exporter.allocator_status import completed, gpus_once
+from supervisor.host.exporter.allocator_status import completed
+from supervisor.host.exporter.gpu_query import gpus_once
 from supervisor.host.memory.memory_report import (
     MemoryReport,
     ask,

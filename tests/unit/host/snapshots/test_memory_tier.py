@@ -14,6 +14,7 @@ from supervisor.core.lifecycle.events import (
     ProgressReported,
     SnapshotFailed,
 )
+from supervisor.core.remediation.weakest_promise import Unpromised
 from supervisor.host.service.lock import acquire
 from supervisor.host.snapshots.memory_tier import discard, preserve, release, sweep
 from supervisor.host.snapshots.snapshot_catalog import (
@@ -237,9 +238,10 @@ def test_core_hears_what_a_person_should_know() -> None:
     assert told(RecordKind.NOTICE, sentence="so it is") == [NoticeReceived("so it is")]
     assert told(RecordKind.PROMISE, bits=True, sentence="exact") == []
     (refused,) = heard(
-        Record(RecordKind.PROMISE, 1, {"bits": False, "sentence": "why"})
+        Record(RecordKind.PROMISE, 1, {"fit": 2, "bits": False, "sentence": "why"})
     )
-    assert refused == NoticeReceived("a bit-identical resume is not promised: why")
+    sentence = "a bit-identical resume is not promised: why"
+    assert refused == NoticeReceived(sentence, Unpromised(fit=2, because="why"))
     assert told(RecordKind.SNAPSHOT, step=4, tier=DURABLE) == [
         ProgressReported(snapshot_step=4)
     ]

@@ -3,10 +3,11 @@
 import os
 from pathlib import Path
 
+from supervisor.core.memory.bfc_map import figures_of
 from supervisor.host.telemetry.allocator_dump import (
     MAX_DUMP_BYTES,
     dump_files,
-    read_first_dump,
+    read_first_map,
 )
 from supervisor.host.telemetry.log_follower import CHUNK, LogFollower, scan_file
 
@@ -105,8 +106,9 @@ def test_the_first_dump_in_time_counts(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_bytes(DUMP)
     stamps = [path.name.partition(".")[2] for path in dump_files(tmp_path)]
     assert stamps == ["4", "5", "6", "7", "8", "9", "10"]
-    figures = read_first_dump(tmp_path)
-    assert figures is not None
+    found = read_first_map(tmp_path)
+    assert found is not None
+    figures = figures_of(found)
     assert (figures.in_use_bytes, figures.free_bytes) == (8, 5)
 
 
@@ -120,14 +122,14 @@ def test_earlier_failures_that_were_caught_do_not_count(tmp_path: Path) -> None:
     other = DUMP.replace(b"\x08", b"\x10")
     assert other != DUMP
     (tmp_path / f"d_a.{110 * second}").write_bytes(other)
-    figures = read_first_dump(tmp_path)
-    assert figures is not None
-    assert figures.in_use_bytes == 8
+    found = read_first_map(tmp_path)
+    assert found is not None
+    assert figures_of(found).in_use_bytes == 8
     (tmp_path / f"d_a.{113 * second}").unlink()
-    assert read_first_dump(tmp_path) is not None
+    assert read_first_map(tmp_path) is not None
 
 
 def test_no_dump_is_no_figures(tmp_path: Path) -> None:
     """An empty directory, and one that is not there."""
-    assert read_first_dump(tmp_path) is None
-    assert read_first_dump(tmp_path / "none") is None
+    assert read_first_map(tmp_path) is None
+    assert read_first_map(tmp_path / "none") is None

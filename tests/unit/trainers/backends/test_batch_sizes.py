@@ -1,5 +1,6 @@
 """Samples in a batch and in a pass, known before the step that may run out of memory."""
 
+import weakref
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,17 @@ def test_the_samples_of_a_pass(dataset: Any, samples: int | None) -> None:
     assert batch_sizes.samples_of(dataset) == samples
 
 
+class Listener:
+    """Hears of sizes."""
+
+    def __init__(self) -> None:
+        self.heard: list[int] = []
+
+    def hear(self, size: int) -> None:
+        """One of them."""
+        self.heard.append(size)
+
+
 def pairs() -> Any:
     """Batches of two tensors, changed by a function."""
     both = data.zip((NUMBERS, NUMBERS))
@@ -74,11 +86,21 @@ def pairs() -> Any:
 )
 def test_a_batch_tells_its_size_as_it_is_drawn(make: Any, sizes: list[int]) -> None:
     """The batches, their structure and their order stay what they were."""
-    told: list[int] = []
-    telling = batch_sizes.telling(make(), told.append)
+    listener = Listener()
+    telling = batch_sizes.telling(make(), listener.hear)
     assert telling.element_spec == make().element_spec
-    assert told == []
+    assert listener.heard == []
     for one, two in zip(telling, make(), strict=True):
         assert batch_sizes.size_of(one) == batch_sizes.size_of(two)
         tf.nest.map_structure(np.testing.assert_array_equal, one, two)
-    assert told == sizes
+    assert listener.heard == sizes
+
+
+def test_who_is_told_is_not_kept_alive() -> None:
+    """TensorFlow keeps the function that tells for the life of the process; where nobody
+    listens any more the batches still come."""
+    listener = Listener()
+    telling, gone = batch_sizes.telling(pairs(), listener.hear), weakref.ref(listener)
+    del listener
+    assert gone() is None
+    assert len(list(telling)) == 3

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from supervisor.wire.event_file import RecordKind
 from supervisor.wire.page import Phase
+from supervisor.wire.reasons import RefusalReason
 from tests.support.attempts import Attempts
 from tests.support.zygote import Zygote
 
@@ -39,7 +40,9 @@ def test_changed_data_are_refused_and_accepted_on_request(
     assert attempts.run(script, environment={"DIE": "1"}).code == 9
     refused = attempts.run(script, environment={"CHANGED": "1"})
     assert refused.code == 78
-    (sentence,) = [fields["sentence"] for fields in refused.of(RecordKind.REFUSED)]
+    (told,) = refused.of(RecordKind.REFUSED)
+    assert told["reason"] == RefusalReason.DATA_CHANGED
+    sentence = told["sentence"]
     assert "not those of the snapshot" in sentence
     assert "--accept-changes" in sentence
     assert sentence in refused.err
@@ -50,9 +53,9 @@ def test_changed_data_are_refused_and_accepted_on_request(
         snapshot_quota_bytes=1,
     )
     assert accepted.code == 0, accepted.err
-    told = [fields["sentence"] for fields in accepted.of(RecordKind.NOTICE)]
-    assert any("not those of the snapshot" in sentence for sentence in told)
-    assert len([one for one in told if "more than the quota" in one]) == 1
+    notices = [fields["sentence"] for fields in accepted.of(RecordKind.NOTICE)]
+    assert any("not those of the snapshot" in sentence for sentence in notices)
+    assert len([one for one in notices if "more than the quota" in one]) == 1
     assert accepted.of(RecordKind.RESTORED)[0]["step"] == 6
     # Steps 7 and 8 were done before; the page of the first attempt says so.
     assert accepted.page.phase_seconds[Phase.REPLAYING] > 0

@@ -155,6 +155,19 @@ def test_terminate_on_nan_lets_the_script_end_but_not_finish(
         assert not outcome.of(RecordKind.FINISHED)
 
 
+def test_a_lost_model_that_was_dropped_is_lost_all_the_same(attempts: Attempts) -> None:
+    """A script whose ``command_group`` has returned has no model any more, and no other either."""
+    dropped = """
+import gc
+model, callbacks = keras.models.clone_model(model), None
+model.compile("sgd", "mse")
+gc.collect()
+"""
+    outcome = attempts.run(script(attempts, dropped), "10", "nan", "0.01", "terminate")
+    assert outcome.code == 1, outcome.err
+    assert len(outcome.of(RecordKind.NON_FINITE)) == 1
+
+
 @pytest.mark.parametrize(
     "after",
     [

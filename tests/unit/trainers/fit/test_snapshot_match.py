@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from supervisor.wire.reasons import RefusalReason
 from trainers.fit.snapshot_match import belongs
 from trainers.snapshots.run_progress import script_hash
 
@@ -27,13 +28,14 @@ def asked(
     data: dict[str, str] = DATA,
     accept: bool = False,
     changed: bool = False,
+    said: list[str] | None = None,
 ) -> tuple[bool, list[str]]:
     """The answer for a snapshot of batch 32, and what was told."""
-    told: list[str] = []
+    told = [] if said is None else said
     attempt: Any = SimpleNamespace(
         directive=SimpleNamespace(script=str(script), accept_changes=accept),
         script=script.read_bytes(),
-        say=lambda _kind, sentence: told.append(sentence),
+        say=lambda _kind, *, reason, sentence: told.extend([reason, sentence]),
         notice=told.append,
     )
     wrote = "sha256:0" if changed else script_hash(attempt)
@@ -64,9 +66,11 @@ def test_another_batch_in_a_changed_script_is_refused(
     script: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A person changed it: their choice is not overridden, nor their snapshot lost."""
+    said: list[str] = []
     with pytest.raises(SystemExit) as ended:
-        asked(script, batch=64, changed=True)
+        asked(script, batch=64, changed=True, said=said)
     assert ended.value.code == 78
+    assert said[0] == RefusalReason.BATCH_CHANGED
     assert "its batch is 64, that of the snapshot 32" in capsys.readouterr().err
 
 

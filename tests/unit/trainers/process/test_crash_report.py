@@ -4,6 +4,7 @@ import signal
 from pathlib import Path
 
 from supervisor.wire.event_file import RecordKind
+from supervisor.wire.reasons import RefusalReason
 from tests.support.attempts import Attempts, Outcome
 from trainers.process import framework_setup
 
@@ -124,6 +125,7 @@ def test_what_goes_wrong_is_told_and_training_goes_on(tmp_path: Path) -> None:
     other = attempts.run(script, environment={**allocator, "WIDTH": "501"})
     assert other.code == 78
     assert "is not that of the snapshot" in sentences(other, RecordKind.REFUSED)
+    assert other.of(RecordKind.REFUSED)[0]["reason"] == RefusalReason.MODEL_CHANGED
     assert "shape" in other.err
 
 

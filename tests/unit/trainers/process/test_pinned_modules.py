@@ -8,6 +8,7 @@ import pytest
 from supervisor.wire.changed import Changed
 from supervisor.wire.directive import EXIT_REFUSED
 from supervisor.wire.event_file import RecordKind
+from supervisor.wire.reasons import RefusalReason
 from tests.support.attempts import Attempts, Outcome
 
 SCRIPT = """
@@ -87,6 +88,7 @@ def test_a_person_is_asked(project: Project) -> None:
     assert outcome.code == EXIT_REFUSED
     assert "part.py, which the script imports, was changed" in outcome.err
     (refused,) = outcome.of(RecordKind.REFUSED)
+    assert refused["reason"] == RefusalReason.MODULE_CHANGED
     assert "--accept-changes" in refused["sentence"]
 
 

@@ -128,11 +128,11 @@ def test_own_packages_of_the_script_win(attempts: Attempts) -> None:
     """A project's own ``trainers`` and ``supervisor`` are what it imports."""
     for name in ("trainers", "supervisor"):
         attempts.script(f"WHO = 'the {name} of the project'", f"{name}/__init__.py")
-        attempts.script("PART = 1", f"{name}/attempt.py")
+        attempts.script("PART = 1", f"{name}/session.py")
     outcome = run(
         attempts,
-        "import trainers, supervisor, trainers.process.attempt_reporting\n"
-        "print(trainers.WHO, supervisor.WHO, trainers.process.attempt_reporting.PART)\n"
+        "import trainers, supervisor, trainers.session\n"
+        "print(trainers.WHO, supervisor.WHO, trainers.session.PART)\n"
         "raise KeyError('gone')",
     )
     expected = "the trainers of the project the supervisor of the project 1\n"

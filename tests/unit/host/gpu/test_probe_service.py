@@ -33,7 +33,7 @@ from tests.support.fake_nvml import FakeNvml
 from tests.support.kept import Kept
 from tests.support.watched import DEADLINE_SECONDS, Watched
 
-SERVICE = [sys.executable, "-m", "supervisor.host.gpu.gpu_service"]
+SERVICE = [sys.executable, "-m", "supervisor.host.gpu.probe_service"]
 QUICKLY = "0.1"
 """Seconds from one sample to the next."""
 SAMPLE: dict[str, object] = {"taken": 1.0, "seconds": 0.1, "driver": "580", "gpus": []}

@@ -1,15 +1,13 @@
-"""The daemon: waits, and lets every run advance.
+"""The daemon: its turns, its signals, and what it tells systemd.
 
 Stopping it always detaches: training goes on, and the next daemon finds it again.
 """
 
-import contextlib
-import os
-import select
 import signal
 import time
-from collections.abc import Collection, Generator
+from collections.abc import Collection
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from supervisor.core.jobs.authorization import Caller
@@ -23,6 +21,7 @@ from supervisor.host.control.control_server import Mailbox
 from supervisor.host.exporter.machine_monitor import MachineMonitor
 from supervisor.host.service.journal import Journal
 from supervisor.host.service.sd_notify import SdNotifier
+from supervisor.runtime.event_loop import loop, wakeups
 
 IDLE_SECONDS = 1.0
 """How long a run that asks for nothing is left alone."""
@@ -57,21 +56,37 @@ class Daemon:
     def run(self) -> None:
         """Until SIGTERM or SIGINT; then training is left alone."""
         self.reload()
-        with self._signals() as wakeup:
+        numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+        with wakeups({one: partial(self.asked.add, one) for one in numbers}) as wakeup:
             self.turn()  # whoever is told that we are ready finds the runs and metrics
             self.notifier.send(READY="1")
-            while not self.asked & {signal.SIGTERM, signal.SIGINT}:
-                if signal.SIGHUP in self.asked:
-                    self.asked.discard(signal.SIGHUP)
-                    self._announce_reload()
-                self.turn(self._wait(wakeup))
+            loop(self, wakeup)
         self.notifier.send(STOPPING="1", STATUS="detached: training goes on")
+
+    @property
+    def done(self) -> bool:
+        """Whether somebody asked for the end."""
+        return bool(self.asked & {signal.SIGTERM, signal.SIGINT})
 
     def turn(self, ready: Collection[int] | None = None) -> None:
         """Everything there is to do now; never waits. ``ready``: as in ``Scheduler.advance``."""
+        if signal.SIGHUP in self.asked:
+            self.asked.discard(signal.SIGHUP)
+            self._announce_reload()
         self.mailbox.serve(lambda request: answer(self.desk, request))
         advanced = self.box.advance(ready)
         self._show(early_seconds=EARLY_SECONDS if advanced else RUSH_SECONDS)
+
+    def descriptors(self) -> list[int]:
+        """What becomes readable when somebody asks for something, or an attempt ends."""
+        return [self.mailbox.descriptor, *self.box.descriptors()]
+
+    def wait_seconds(self) -> float:
+        """How long a turn may be put off while nobody asks for anything."""
+        if self.box.pressing:
+            return 0.0
+        left = self.show_at - self.box.starter.clock.now()
+        return max(min(self.box.wait_seconds(IDLE_SECONDS), left), RUSH_SECONDS)
 
     def reload(self) -> None:
         """Read the job files again."""
@@ -86,21 +101,6 @@ class Daemon:
         self.reload()
         self.notifier.send(READY="1")
 
-    def _wait(self, wakeup: int) -> set[int]:
-        """Until somebody asks for something, an attempt ends, or a deadline passes; the
-        descriptors that are readable."""
-        poll = select.poll()
-        for descriptor in (wakeup, self.mailbox.descriptor, *self.box.descriptors()):
-            poll.register(descriptor, select.POLLIN)
-        now = self.box.starter.clock.now()
-        left = min(self.box.wait_seconds(IDLE_SECONDS), self.show_at - now)
-        seconds = 0.0 if self.box.pressing else max(left, RUSH_SECONDS)
-        ready = {descriptor for descriptor, _ in poll.poll(1000 * seconds)}
-        if wakeup in ready:
-            with contextlib.suppress(BlockingIOError):
-                os.read(wakeup, 4096)
-        return ready
-
     def _show(self, *, early_seconds: float) -> None:
         now = self.box.starter.clock.now()
         if now < self.show_at - early_seconds:
@@ -111,26 +111,6 @@ class Daemon:
         for sentence in self.observer.news():
             self.journal.say(sentence, level=LogLevel.WARNING)
         self.notifier.send(WATCHDOG="1", STATUS=status_line(statuses, self.box))
-
-    @contextlib.contextmanager
-    def _signals(self) -> Generator[int]:
-        """SIGTERM, SIGINT and SIGHUP into ``asked``; yields what to wait on."""
-        reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-
-        def received(number: int, _frame: object) -> None:
-            self.asked.add(signal.Signals(number))
-
-        before = {number: signal.signal(number, received) for number in numbers}
-        wakeup_before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-        try:
-            yield reader
-        finally:
-            signal.set_wakeup_fd(wakeup_before)
-            for number, handler in before.items():
-                signal.signal(number, handler)
-            os.close(reader)
-            os.close(writer)
 
 
 def status_line(statuses: list[JobStatus], box: Scheduler) -> str:

@@ -3,7 +3,11 @@
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from tenacity import RetryCallState, Retrying, wait_exponential
+
+def doubled(first_seconds: float, *, times: int, most_seconds: float) -> float:
+    """A wait that was doubled so many ``times``, up to the longest: truncated binary
+    exponential back-off (IEEE 802.3, 4.2.3.2.5)."""
+    return min(first_seconds * 2.0 ** min(times, 64), most_seconds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,10 +25,10 @@ class BackOff:
         The jitter comes from ``key`` and not from a generator, so that the same
         history gives the same decision.
         """
-        state = RetryCallState(Retrying(), fn=None, args=(), kwargs={})
-        state.attempt_number = max(failures, 1)
-        whole = wait_exponential(multiplier=self.first_seconds, max=self.most_seconds)(
-            state
+        whole = doubled(
+            self.first_seconds,
+            times=max(failures, 1) - 1,
+            most_seconds=self.most_seconds,
         )
         digest = blake2b(f"{key}/{failures}".encode(), digest_size=4).digest()
         share = int.from_bytes(digest) / 2**32

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisor.core.remediation.backoff import BackOff
+from supervisor.core.backoff import BackOff
 
 BACK_OFF = BackOff(first_seconds=1.0, most_seconds=300.0)
 

@@ -1,4 +1,4 @@
-"""The GPU probe as a service: ``python -m supervisor.host.gpu.gpu_service SOCKET [SECONDS]``.
+"""The GPU probe as a service: ``python -m supervisor.host.gpu.probe_service SOCKET [SECONDS]``.
 
 ``trainwarden-gpu.service`` runs it beside a daemon that has no devices itself. It keeps
 a probe (``host.gpu.probe_main``) by the rules of ``core.gpu.probe_supervision``, and passes on what it says,

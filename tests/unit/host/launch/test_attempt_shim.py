@@ -12,10 +12,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from supervisor.host.launch import shim
+from supervisor.host.launch import attempt_shim
 from supervisor.wire.records import ExitRecord, Shimmed
 
-SHIM = [sys.executable, "-I", "-S", str(Path(shim.__file__))]
+SHIM = [sys.executable, "-I", "-S", str(Path(attempt_shim.__file__))]
 ROOT = str(Path(__file__).parents[4])
 PATIENCE = 20.0
 
@@ -102,7 +102,7 @@ def test_the_log_stays_small(tmp_path: Path) -> None:
         "print('last')\n"
     )
     caps = (
-        "import sys; from supervisor.host.launch import shim; shim.LOG_SECONDS = 0.1; "
+        "import sys; from supervisor.host.launch import attempt_shim as shim; shim.LOG_SECONDS = 0.1; "
         "shim.main(sys.argv[1:])"
     )
     log = tmp_path / "output.log"

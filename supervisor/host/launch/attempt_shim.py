@@ -1,7 +1,7 @@
 """The shim: parent of one training process, and the one who knows how it ended.
 
 Run as a file by a bare interpreter:
-``python -I -S shim.py [--detached] [--log=HEAD,TAIL,SLACK] ATTEMPT_DIR -- COMMAND…``.
+``python -I -S attempt_shim.py [--detached] [--log=HEAD,TAIL,SLACK] ATTEMPT_DIR -- COMMAND…``.
 It stays as small as Python allows, because one lives beside every training: it imports
 neither ``dataclasses`` nor ``pathlib`` nor ``subprocess``; ``records.ExitRecord`` is
 written field by field here, and a contract test holds the two together.
@@ -57,7 +57,7 @@ def main(arguments: list[str]) -> None:
     arguments = arguments[len(options) :]
     directory, command = "".join(arguments[:1]), arguments[2:]
     if arguments[1:2] != ["--"] or not command:
-        sys.exit("usage: shim.py [OPTIONS] ATTEMPT_DIR -- COMMAND...")
+        sys.exit("usage: attempt_shim.py [OPTIONS] ATTEMPT_DIR -- COMMAND...")
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     if "--detached" not in options:
@@ -288,8 +288,9 @@ def counted(path: str) -> int | None:
 
 
 def boot_id() -> str:
-    """This boot of the machine, or of the container: the kernel's id, and when PID 1
-    began (0 where that is hidden). ``launcher.boot_id`` is the same."""
+    """What tells this boot of the machine, or of the container, from every other: the
+    kernel's id, which a container has from its host, and when PID 1 began (0 where that
+    is hidden)."""
     with open("/proc/sys/kernel/random/boot_id") as file:
         boot = file.read().strip()
     try:

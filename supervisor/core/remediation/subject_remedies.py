@@ -1,0 +1,83 @@
+"""A ladder of remedies for memory, where it was no training step that ran out of it.
+
+What the batch has no part in, slices of the batch cannot help: weights, the state of
+the optimizer, a data set made one tensor, a validation, code of the script's own.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from supervisor.core.diagnosis.result import RemedyKind
+from supervisor.core.memory.oom_analysis import OomVerdict
+from supervisor.core.remediation.escalation import (
+    EscalationPlan,
+    FailureContext,
+    RemedyStep,
+)
+from supervisor.wire.oom_subject import OomSubject
+
+STOPS: Mapping[OomSubject, str] = {
+    OomSubject.WEIGHTS: (
+        "the weights of the model do not fit into memory, whatever the batch: slices and"
+        " recomputation cannot help; a smaller model, weights in 16 bits or a device"
+        " with more memory can"
+    ),
+    OomSubject.OPTIMIZER: (
+        "the state of the optimizer does not fit into memory beside the weights, whatever"
+        " the batch: slices and recomputation cannot help; an optimizer that keeps less"
+        " (SGD, Lion, Adafactor) or a smaller model can"
+    ),
+    OomSubject.DATA: (
+        "the data do not fit into memory as one tensor, whatever the batch: slices and"
+        " recomputation cannot help; data that are read in batches can"
+        " (keras.utils.PyDataset or Dataset.from_generator, over NumPy, np.memmap or"
+        " files)"
+    ),
+    OomSubject.EVALUATION: (
+        "a step of the validation does not fit into memory, and it is not sliced: give"
+        " fit a smaller validation_batch_size"
+    ),
+    OomSubject.OUTSIDE: (
+        "it ran out of memory outside of training steps, where slices of the batch cannot"
+        " help"
+    ),
+}
+"""Why nothing is left, and what would help."""
+
+NOT_BY_PRECISION = frozenset(
+    {OomSubject.WEIGHTS, OomSubject.OPTIMIZER, OomSubject.DATA}
+)
+"""Mixed precision keeps weights and their moments in 32 bits, and data as they are."""
+
+LEFTOVERS = RemedyStep(
+    name="leftovers",
+    kind=RemedyKind.RESTART,
+    does="a fresh process, without what earlier calls of fit left behind",
+    because="a fresh process has nothing in memory of the calls of fit that are done",
+)
+
+
+def for_subject(ladder: EscalationPlan, case: FailureContext) -> EscalationPlan:
+    """``ladder``, less what cannot help with what the case asked memory for."""
+    stop = STOPS.get(case.evidence.subject or OomSubject.STEP)
+    if stop is None:
+        return ladder
+    rungs = tuple(rung for rung in ladder.rungs if _may_help(rung, case))
+    if _left_something(case):
+        rungs = (LEFTOVERS, *(rung for rung in rungs if rung.name != "fresh"))
+    return replace(ladder, rungs=rungs, stop=stop)
+
+
+def _may_help(rung: RemedyStep, case: FailureContext) -> bool:
+    if rung.kind is RemedyKind.ALTER:
+        return case.evidence.subject not in NOT_BY_PRECISION
+    return rung.kind is not RemedyKind.MICROBATCH
+
+
+def _left_something(case: FailureContext) -> bool:
+    """Whether calls of ``fit`` came before it in the process that failed, and a single
+    request was not too large by itself."""
+    autopsy = case.diagnosis.autopsy
+    oversize = autopsy is not None and autopsy.verdict is OomVerdict.OVERSIZE
+    between = case.evidence.subject is not OomSubject.EVALUATION
+    return bool(case.evidence.steps_done) and between and not oversize

@@ -1,0 +1,41 @@
+"""Starts attempts in a Python of their own: what a zygote does, slower, for scripts that
+must find nothing imported."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+LAUNCH = Path(__file__).parents[2] / "trainers" / "launch.py"
+PATIENCE = 600.0
+
+
+class Fresh:
+    """Takes the orders of a ``Zygote``."""
+
+    def run(
+        self,
+        *,
+        cwd: str,
+        environment: Mapping[str, str],
+        output: str,
+        launch: str | None = None,
+        script: str | None = None,
+        args: Sequence[str] = (),
+    ) -> int:
+        """One attempt to its end: its exit code; negative: the signal."""
+        command = [str(LAUNCH), launch] if launch else [script or "", *args]
+        quiet = {"TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONHASHSEED": "0"}
+        with Path(output).open("ab") as file:
+            done = subprocess.run(
+                [sys.executable, *command],
+                cwd=cwd,
+                env={**os.environ, **quiet, **environment},
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
+                check=False,
+                timeout=PATIENCE,
+            )
+        return done.returncode

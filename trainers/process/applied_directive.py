@@ -1,0 +1,32 @@
+"""Saying which parts of the directive are in force here, as values.
+
+What a remedy asked for counts only once this process has said so: a script may have a
+setting of its own, and what should have set ours may not have been asked.
+"""
+
+import os
+from typing import Any
+
+from supervisor.wire.event_file import RecordKind
+from trainers.process.attempt_reporting import Attempt
+
+
+def tell(attempt: Attempt, name: str, *, asked: Any, found: Any) -> None:
+    """Say that ``found`` is in force where ``asked`` was asked for; nothing if neither
+    that nor what was said before differs."""
+    if asked is not None and attempt.is_news(f"applied {name}", found):
+        attempt.say(RecordKind.APPLIED, name=name, asked=asked, found=found)
+
+
+def tell_environment(attempt: Attempt) -> None:
+    """At the import of TensorFlow, which reads these variables from then on."""
+    directive = attempt.directive
+    for name, asked in directive.variables.items():
+        value = os.environ.get(name)
+        # XLA_FLAGS holds the job's own as well.
+        held = value is not None and asked in value.split()
+        tell(attempt, name, asked=asked, found=asked if held else value)
+    if directive.visible_gpus is not None:
+        asked = ",".join(directive.visible_gpus)
+        found = os.environ.get("CUDA_VISIBLE_DEVICES")
+        tell(attempt, "visible_gpus", asked=asked, found=found)
