@@ -3,11 +3,13 @@
 from supervisor.core.jobs.job_status import JobState, JobStatus, SnapshotPlan
 from supervisor.core.text.units import format_duration, format_size
 
+ENDING = "ending: the script is over, its process is not yet"
+
 
 def progress_line(status: JobStatus) -> str:
     """One line: attempt, epoch, step, loss, speed, memory, slices, last snapshot."""
     if status.state is not JobState.RUNNING or status.step is None:
-        phase = f" ({status.phase})" if status.phase and status.pid else ""
+        phase = f" ({_named(status.phase)})" if status.phase and status.pid else ""
         return f"{status.job} · {status.state}{phase} · {status.message}"
     parts = [
         status.job,
@@ -19,9 +21,14 @@ def progress_line(status: JobStatus) -> str:
         _memory(status),
         _slices(status),
         _snapshot(status),
-        "" if status.phase in {"training", None} else str(status.phase),
+        "" if status.phase in {"training", None} else _named(str(status.phase)),
     ]
     return " · ".join(part for part in parts if part)
+
+
+def _named(phase: str) -> str:
+    """A phase of an attempt that runs: Python and TensorFlow take down what was left."""
+    return ENDING if phase == "finished" else phase
 
 
 def _from_one(epoch: int | None) -> int | None:

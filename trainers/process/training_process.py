@@ -7,6 +7,7 @@ import builtins
 import functools
 import signal
 import sys
+import threading
 import traceback
 from pathlib import Path
 from types import ModuleType
@@ -24,6 +25,10 @@ from trainers.process import (
     signals,
 )
 from trainers.process.attempt_reporting import Attempt, make_current
+
+TOLD_SECONDS = 1.0
+"""What takes less at the end of a script is not worth a sentence."""
+WAITING = "ending: the script is over, and its last snapshot is being written"
 
 
 def main(arguments: list[str]) -> int:
@@ -44,8 +49,17 @@ def main(arguments: list[str]) -> int:
     attempt.say(RecordKind.LAUNCHED, versions={"python": sys.version.split()[0]})
     framework_setup.watch(attempt)
     code = run(attempt)
-    attempt.wait_for_saver()
+    wait_for_snapshot(attempt)
     return code
+
+
+def wait_for_snapshot(attempt: Attempt) -> None:
+    """Until no snapshot is in flight; who looks is told if that takes long."""
+    telling = threading.Timer(TOLD_SECONDS, attempt.notice, [WAITING])
+    telling.daemon = True
+    telling.start()
+    attempt.wait_for_saver()
+    telling.cancel()
 
 
 def run(attempt: Attempt) -> int:

@@ -268,3 +268,28 @@ def test_no_directive_is_told_in_a_sentence(tmp_path: Path) -> None:
     )
     assert outcome.returncode == 78
     assert outcome.stderr == "trainwarden: no directive that could be read\n"
+
+
+STILL_WRITING = """
+import time
+from supervisor.wire.event_file import EventReader
+from trainers.process import attempt_reporting as attempt
+
+ours = attempt.current()
+events = EventReader(ours.paths.events)
+
+def until_told():
+    while not any("is being written" in str(one.fields) for one in events.poll()):
+        time.sleep(0.01)
+
+ours.wait_for_saver = until_told
+"""
+
+
+def test_who_waits_at_the_end_says_for_what(attempts: Attempts) -> None:
+    """A script that is over, and a process that is not: its last snapshot takes long."""
+    outcome = run(attempts, STILL_WRITING)
+    assert outcome.code == 0, outcome.err
+    (told,) = outcome.of(RecordKind.NOTICE)
+    assert told["sentence"].startswith("ending: the script is over")
+    assert outcome.page.phase == Phase.FINISHED

@@ -1,0 +1,22 @@
+"""The one line that says how a run stands."""
+
+from supervisor.cli.progress import ENDING, progress_line
+from supervisor.core.jobs.job_status import JobState, JobStatus
+
+
+def line(phase: str, *, step: int | None = 3) -> str:
+    """That of a run whose attempt is in ``phase``."""
+    status = JobStatus(
+        job="job", state=JobState.RUNNING, attempt=1, phase=phase, pid=7, step=step
+    )
+    return progress_line(status)
+
+
+def test_a_process_that_outlives_its_script_is_ending() -> None:
+    """TensorFlow may take a while to take down what a script left: that is no training,
+    and not yet the end of the run."""
+    assert line("finished").endswith(ENDING)
+    assert ENDING in line("finished", step=None)
+    assert line("validating").endswith("validating")
+    assert "training" not in line("training")
+    assert "(training)" in line("training", step=None)
