@@ -262,6 +262,28 @@ def test_a_run_in_the_foreground(
     assert "was written by a newer version of trainwarden" in refused.stderr
 
 
+def test_files_that_go_under_a_script_that_has_not_begun(tmp_path: Path) -> None:
+    """Modules that are imported late are those that were there at the start: an upgrade
+    from this version costs not even a restart."""
+    installation = Installation.make(tmp_path / "venv")
+    installation.put_checkout()
+    trainwarden = Trainwarden(
+        tmp_path, tmp_path / "state", program=installation.program
+    )
+    running = trainwarden.start("run", trainwarden.script(STARTS))
+    try:
+        output = StatePaths(trainwarden.state).run("train", 1).attempt(1).output
+        until(lambda: output.exists() and "up" in output.read_text())
+        installation.remove()
+        (tmp_path / "import").touch()
+        said, _ = running.communicate(timeout=PATIENCE)
+    finally:
+        running.kill()
+        running.communicate()
+    assert running.returncode == 0, said
+    assert "attempt 2" not in said
+
+
 @pytest.mark.parametrize(
     ("former", "now", "asked"),
     [

@@ -73,17 +73,18 @@ class Installation:
             pytest.fail(f"{NO_HISTORY}: {made.stderr.decode()}")
         if made.returncode:
             pytest.skip(NO_HISTORY)
-        self._clear()
+        self.remove()
         with tarfile.open(fileobj=io.BytesIO(made.stdout)) as archive:
             archive.extractall(self.packages, filter="data")
 
     def put_checkout(self) -> None:
         """Our packages as they are here."""
-        self._clear()
+        self.remove()
         for name in PACKAGES:
             ignored = shutil.ignore_patterns("__pycache__")
             shutil.copytree(ROOT / name, self.packages / name, ignore=ignored)
 
-    def _clear(self) -> None:
+    def remove(self) -> None:
+        """Take our packages away."""
         for name in PACKAGES:
             shutil.rmtree(self.packages / name, ignore_errors=True)
