@@ -34,7 +34,7 @@ IMPORTED = ("trainers", "supervisor/wire")
 """What a training process may import of it: less than 2 MB, read in some milliseconds."""
 
 
-class Held(MetaPathFinder):
+class HeldModules(MetaPathFinder):
     """Modules as their files are now, whatever becomes of these."""
 
     def __init__(self, root: Path) -> None:
@@ -67,7 +67,7 @@ class Held(MetaPathFinder):
 class HeldLoader(SourceFileLoader):
     """One of them."""
 
-    def __init__(self, fullname: str, path: str, held: Held) -> None:
+    def __init__(self, fullname: str, path: str, held: HeldModules) -> None:
         """The module in the file ``path``."""
         super().__init__(fullname, path)
         self._held = held
@@ -94,7 +94,7 @@ class HeldLoader(SourceFileLoader):
 
 def expose(root: Path) -> None:
     """Make the packages below ``root`` importable by name, and nothing else there."""
-    sys.meta_path.insert(0, Held(root))
+    sys.meta_path.insert(0, HeldModules(root))
     for name in PACKAGES:
         directory = root / name
         spec = importlib.util.spec_from_file_location(
