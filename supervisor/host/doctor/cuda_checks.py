@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from supervisor.host.doctor.finding import Finding, FindingLevel
+from supervisor.host.doctor.finding import Finding, fine, problem, warning
 from supervisor.host.process.piped_child import Piped, wait_for
 
 PROBE_SECONDS = 15.0
@@ -86,13 +86,12 @@ def findings(
 
 def _no_tensorflow(framework: Framework | None) -> Finding:
     where = "" if framework is None else f" in {framework.python}"
-    return Finding(
-        level=FindingLevel.WARNING,
-        about="TensorFlow",
-        text=f"there is none{where}: Keras scripts cannot run with it",
-        fix="pip install 'trainwarden[tensorflow]', or name the job's interpreter "
-        "with --python",
+    text = f"there is none{where}: Keras scripts cannot run with it"
+    fix = (
+        "pip install 'trainwarden[tensorflow]', or name the job's interpreter "
+        "with --python"
     )
+    return warning("TensorFlow", text, fix)
 
 
 def _tensorflow(framework: Framework) -> Finding:
@@ -100,18 +99,13 @@ def _tensorflow(framework: Framework) -> Finding:
     cuda = built.get("cuda_version")
     with_cuda = f"CUDA {cuda}, cuDNN {built.get('cudnn_version', '?')}"
     how = f"built with {with_cuda}" if built.get("is_cuda_build") else "for CPUs alone"
-    text = f"{framework.version}, {how} ({framework.python})"
-    return Finding(level=FindingLevel.OK, about="TensorFlow", text=text)
+    return fine("TensorFlow", f"{framework.version}, {how} ({framework.python})")
 
 
 def _without_cuda(framework: Framework, driver: DriverVersion) -> Finding:
     other = f"pip uninstall {framework.name}, then " * (framework.name != "tensorflow")
-    return Finding(
-        level=FindingLevel.WARNING,
-        about="CUDA",
-        text=f"TensorFlow is for CPUs alone: {driver.gpus} GPUs stay unused",
-        fix=f"{other}{AND_CUDA}",
-    )
+    text = f"TensorFlow is for CPUs alone: {driver.gpus} GPUs stay unused"
+    return warning("CUDA", text, f"{other}{AND_CUDA}")
 
 
 def _driver(built: str, driver: DriverVersion) -> Finding:
@@ -119,44 +113,30 @@ def _driver(built: str, driver: DriverVersion) -> Finding:
     by a minor version (docs.nvidia.com: CUDA Compatibility, minor version)."""
     wanted, has = parse_version(built)[:2], driver.cuda
     runs = f"the driver runs CUDA up to {_text(has)}"
-    newer = "a driver for CUDA {} or newer: see nvidia.com/drivers".format
     if not wanted or wanted <= has:
-        return Finding(level=FindingLevel.OK, about="CUDA", text=runs)
+        return fine("CUDA", runs)
     text = f"{runs}, TensorFlow was built with {_text(wanted)}"
+    fix = f"a driver for CUDA {_text(wanted)} or newer: see nvidia.com/drivers"
     if wanted[0] > has[0]:
-        fix = newer(_text(wanted))
-        return Finding(level=FindingLevel.PROBLEM, about="CUDA", text=text, fix=fix)
-    return Finding(
-        level=FindingLevel.WARNING,
-        about="CUDA",
-        text=f"{text}: it runs, XLA compiles more slowly",
-        fix=newer(_text(wanted)),
-    )
+        return problem("CUDA", text, fix)
+    return warning("CUDA", f"{text}: it runs, XLA compiles more slowly", fix)
 
 
 def _libraries(framework: Framework) -> list[Finding]:
     """NVIDIA's wheels against what TensorFlow's own wheel asks for."""
     wanted = [r for r in framework.wants if EXTRA.search(r)]
     missing = [name for name in map(_name, wanted) if name not in framework.nvidia]
-    wrong = [problem for r in wanted if (problem := _unfit(r, framework.nvidia))]
+    wrong = [why for r in wanted if (why := _unfit(r, framework.nvidia))]
+    about = "CUDA libraries"
     if wrong:
-        text = "; ".join(wrong)
-        return [_lacking(FindingLevel.PROBLEM, f"beside TensorFlow {text}")]
+        return [problem(about, f"beside TensorFlow {'; '.join(wrong)}", AND_CUDA)]
     if not missing:
         cudnn = next((v for n, v in framework.nvidia.items() if "cudnn" in n), "?")
-        text = f"NVIDIA's wheels fit TensorFlow (cuDNN {cudnn})"
-        return [Finding(level=FindingLevel.OK, about="CUDA libraries", text=text)]
+        return [fine(about, f"NVIDIA's wheels fit TensorFlow (cuDNN {cudnn})")]
     of_machine = {name: path for name, path in framework.libraries.items() if path}
     if len(of_machine) == len(framework.libraries) and of_machine:
-        text = f"the machine's own: {', '.join(of_machine.values())}"
-        return [Finding(level=FindingLevel.OK, about="CUDA libraries", text=text)]
-    return [
-        _lacking(FindingLevel.PROBLEM, f"{', '.join(missing)} missing: no GPU is used")
-    ]
-
-
-def _lacking(level: FindingLevel, text: str) -> Finding:
-    return Finding(level=level, about="CUDA libraries", text=text, fix=AND_CUDA)
+        return [fine(about, f"the machine's own: {', '.join(of_machine.values())}")]
+    return [problem(about, f"{', '.join(missing)} missing: no GPU is used", AND_CUDA)]
 
 
 def _name(requirement: str) -> str:

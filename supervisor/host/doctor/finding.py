@@ -12,7 +12,7 @@ class FindingLevel(enum.StrEnum):
     PROBLEM = "problem"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Finding:
     """One line of ``trainwarden check``."""
 
@@ -21,3 +21,18 @@ class Finding:
     text: str
     fix: str = ""
     """What to do; empty where nothing has to be."""
+
+
+def fine(about: str, text: str) -> Finding:
+    """All is well."""
+    return Finding(FindingLevel.OK, about, text)
+
+
+def warning(about: str, text: str, fix: str = "") -> Finding:
+    """Training works, but not as well as it could."""
+    return Finding(FindingLevel.WARNING, about, text, fix)
+
+
+def problem(about: str, text: str, fix: str) -> Finding:
+    """Training does not work like this."""
+    return Finding(FindingLevel.PROBLEM, about, text, fix)

@@ -9,7 +9,7 @@ what is read later wins.
 from collections.abc import Iterable
 from pathlib import Path
 
-from supervisor.host.doctor.finding import Finding, FindingLevel
+from supervisor.host.doctor.finding import Finding, warning
 
 DIRECTORIES = tuple(
     Path(name)
@@ -77,12 +77,9 @@ def ipc(found: Iterable[str]) -> list[Finding]:
     """A warning where logind deletes what users have in shared memory."""
     if not removes_ipc(found):
         return []
-    return [
-        Finding(
-            level=FindingLevel.WARNING,
-            about="RemoveIPC",
-            text="logind removes what a user has in /dev/shm at their last logout",
-            fix="RemoveIPC=no below [Login] in /etc/systemd/logind.conf.d/ipc.conf; "
-            "system users are spared",
-        )
-    ]
+    text = "logind removes what a user has in /dev/shm at their last logout"
+    fix = (
+        "RemoveIPC=no below [Login] in /etc/systemd/logind.conf.d/ipc.conf; "
+        "system users are spared"
+    )
+    return [warning("RemoveIPC", text, fix)]

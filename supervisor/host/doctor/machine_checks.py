@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from supervisor.core.text.units import format_size
 from supervisor.host.doctor import cuda_checks, logind_checks
-from supervisor.host.doctor.finding import Finding, FindingLevel
+from supervisor.host.doctor.finding import Finding, fine, problem, warning
 from supervisor.host.launch import systemctl
 
 SMALL_SHM = 1 << 30
@@ -24,20 +24,14 @@ FEW_FILES = 4096
 def driver(version: str | None, devices: Iterable[str]) -> list[Finding]:
     """``/proc/driver/nvidia/version``, and the names in ``/dev``."""
     if version is None:
-        text = "no NVIDIA driver is loaded: training uses the CPU"
-        return [Finding(level=FindingLevel.WARNING, about="driver", text=text)]
+        return [warning("driver", "no NVIDIA driver is loaded: training uses the CPU")]
     found = re.search(r"\b(\d+\.\d+(?:\.\d+)?)\b", version)
-    text = f"NVIDIA driver {found[1] if found else '(version not understood)'}"
-    findings = [Finding(level=FindingLevel.OK, about="driver", text=text)]
+    number = found[1] if found else "(version not understood)"
+    findings = [fine("driver", f"NVIDIA driver {number}")]
     if "nvidia-uvm" not in set(devices):
-        findings.append(
-            Finding(
-                level=FindingLevel.PROBLEM,
-                about="nvidia-uvm",
-                text="/dev/nvidia-uvm is missing: CUDA cannot start",
-                fix="as root: nvidia-modprobe -u -c 0",
-            )
-        )
+        text = "/dev/nvidia-uvm is missing: CUDA cannot start"
+        fix = "as root: nvidia-modprobe -u -c 0"
+        findings.append(problem("nvidia-uvm", text, fix))
     return findings
 
 
@@ -47,92 +41,72 @@ def shared_memory(size: int | None, logind: Iterable[str]) -> list[Finding]:
     if size is None:
         text = "there is none: no snapshots in memory"
         fix = 'set snapshots.memory = "off", or mount a tmpfs there'
-        return [Finding(level=FindingLevel.PROBLEM, about=about, text=text, fix=fix)]
-    little = size < SMALL_SHM
-    finding = Finding(
-        level=FindingLevel.WARNING if little else FindingLevel.OK,
-        about=about,
-        text=f"{format_size(size)}",
-        fix="two snapshots have to fit in: mount it larger" if little else "",
-    )
+        return [problem(about, text, fix)]
+    fix = "two snapshots have to fit in: mount it larger"
+    finding = _enough(about, format_size(size), enough=size >= SMALL_SHM, fix=fix)
     return [finding, *logind_checks.ipc(logind)]
 
 
 def limits(files: int, memlock: int) -> list[Finding]:
     """Soft limits: open files, locked memory in bytes (-1: none)."""
-    few = 0 <= files < FEW_FILES
-    locked = 0 <= memlock < 1 << 30
     return [
-        Finding(
-            level=FindingLevel.WARNING if few else FindingLevel.OK,
-            about="open files",
-            text=str(files) if files >= 0 else "unlimited",
-            fix="ulimit -n 65536, or LimitNOFILE= of the unit" if few else "",
+        _enough(
+            "open files",
+            str(files) if files >= 0 else "unlimited",
+            enough=not 0 <= files < FEW_FILES,
+            fix="ulimit -n 65536, or LimitNOFILE= of the unit",
         ),
-        Finding(
-            level=FindingLevel.WARNING if locked else FindingLevel.OK,
-            about="locked memory",
-            text=format_size(memlock) if memlock >= 0 else "unlimited",
-            fix="LimitMEMLOCK=infinity, for pinned host memory" if locked else "",
+        _enough(
+            "locked memory",
+            format_size(memlock) if memlock >= 0 else "unlimited",
+            enough=not 0 <= memlock < 1 << 30,
+            fix="LimitMEMLOCK=infinity, for pinned host memory",
         ),
     ]
 
 
+def _enough(about: str, text: str, *, enough: bool, fix: str) -> Finding:
+    return fine(about, text) if enough else warning(about, text, fix)
+
+
 def disk(path: Path, free: int | None) -> Finding:
     """Free bytes where the state is kept."""
+    about = "state directory"
     if free is None:
-        return Finding(
-            level=FindingLevel.PROBLEM,
-            about="state directory",
-            text=f"{path} cannot be written",
-            fix="choose another with --state-dir, or mend its owner and mode",
-        )
-    little = free < LITTLE_DISK
-    return Finding(
-        level=FindingLevel.WARNING if little else FindingLevel.OK,
-        about="state directory",
-        text=f"{path}: {format_size(free)} free",
-        fix="snapshots need room: see snapshots.quota and snapshots.keep"
-        if little
-        else "",
-    )
+        fix = "choose another with --state-dir, or mend its owner and mode"
+        return problem(about, f"{path} cannot be written", fix)
+    fix = "snapshots need room: see snapshots.quota and snapshots.keep"
+    text = f"{path}: {format_size(free)} free"
+    return _enough(about, text, enough=free >= LITTLE_DISK, fix=fix)
 
 
 def cgroups(controllers: str | None, *, version_1: bool) -> Finding:
     """``cgroup.controllers``; whether there is a memory cgroup of version 1."""
     if controllers is not None and "memory" in controllers.split():
-        return Finding(
-            level=FindingLevel.OK, about="cgroups", text="version 2, with memory"
-        )
+        return fine("cgroups", "version 2, with memory")
     if version_1:
-        return Finding(
-            level=FindingLevel.OK, about="cgroups", text="version 1, with memory"
-        )
+        return fine("cgroups", "version 1, with memory")
     text = "no memory cgroup: kernel OOM kills are told by SIGKILL alone"
-    return Finding(level=FindingLevel.WARNING, about="cgroups", text=text)
+    return warning("cgroups", text)
 
 
 def compiler(path: str | None) -> Finding:
     """Where ``g++`` is."""
     if path is None:
         text = "no g++: memory is shown by estimate instead of block by block"
-        fix = "install it (Debian: apt install g++)"
-        return Finding(level=FindingLevel.WARNING, about="compiler", text=text, fix=fix)
-    return Finding(level=FindingLevel.OK, about="compiler", text=path)
+        return warning("compiler", text, "install it (Debian: apt install g++)")
+    return fine("compiler", path)
 
 
 def clock(*, synchronised: bool | None) -> Finding:
     """Whether the kernel's clock is kept right."""
-    if synchronised is None or synchronised:
-        text = (
-            "kept by a time service"
-            if synchronised
-            else "whether a time service keeps it cannot be told here"
-        )
-        return Finding(level=FindingLevel.OK, about="clock", text=text)
+    if synchronised is None:
+        return fine("clock", "whether a time service keeps it cannot be told here")
+    if synchronised:
+        return fine("clock", "kept by a time service")
     text = "no time service keeps it: times of incidents may be wrong"
     fix = "systemctl enable --now systemd-timesyncd (or chrony)"
-    return Finding(level=FindingLevel.WARNING, about="clock", text=text, fix=fix)
+    return warning("clock", text, fix)
 
 
 def service(*, booted: bool) -> Finding:
@@ -142,7 +116,7 @@ def service(*, booted: bool) -> Finding:
         if booted
         else "no systemd: attempts are children of the daemon, as its user"
     )
-    return Finding(level=FindingLevel.OK, about="service", text=text)
+    return fine("service", text)
 
 
 def examine(state: Path, *, python: str) -> list[Finding]:
