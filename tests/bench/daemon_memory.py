@@ -15,6 +15,7 @@ from typing import Any
 
 from supervisor.host.exporter.exposition_cache import Form
 from tests.support.long_life import ENDLESS, LongLife, long_life
+from tests.support.metrics import rendered, series_remembered
 
 STAGES = (100, 1_000, 2_500, 5_000, 10_000)
 MOST_GROWTH_MIB = 3.0
@@ -35,13 +36,13 @@ def measure(life: LongLife, attempts: int) -> dict[str, Any]:
     life.live(attempts)
     board = life.daemon.observer.board
     assert board is not None
-    board.render(Form())
+    rendered(board, Form())
     gc.collect()
     return {
         "attempts": attempts,
         "pss_mib": round(proportional_mib(), 1),
         "objects": len(gc.get_objects()),
-        "series": board.remembered(Form()),
+        "series": series_remembered(board, Form()),
         "attempts_of_the_endless_run": life.daemon.box.entries[ENDLESS]
         .status()
         .attempt,

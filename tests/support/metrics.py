@@ -27,6 +27,7 @@ from supervisor.core.metrics.machine_state import (
     TreeUse,
 )
 from supervisor.host.exporter.exposition import ExpositionEncoder, MetricsSnapshot
+from supervisor.host.exporter.exposition_cache import ExpositionCache, Form
 
 GIB = 2**30
 BOARD = "GPU-5e4f1d6c"
@@ -153,3 +154,20 @@ def render(
     """Everything the table says, once: in Prometheus' own text format, or OpenMetrics."""
     scene = MetricsSnapshot(tuple(statuses), machine or Machine())
     return ExpositionEncoder(openmetrics=openmetrics).encode(scene)
+
+
+def rendered(board: ExpositionCache, form: Form) -> bytes | None:
+    """What a scrape in that form gets now; it leaves no wish behind."""
+    wanted = board._wanted  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    wanted.pop(form, None)
+    text = board.read(form)
+    del wanted[form]
+    return text
+
+
+def series_remembered(board: ExpositionCache, form: Form) -> int:
+    """Of how many series the encoder of that form knows how they are written."""
+    encoder = board._encoders[form.openmetrics]  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    rows = encoder._rows  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    said = [one for row in rows for one in row._said.values()]  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    return sum(len(one.begun) for one in said)

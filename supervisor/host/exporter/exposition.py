@@ -105,11 +105,6 @@ class ExpositionEncoder:
                 begun = time.monotonic()
         return "".join(parts).encode() + self._end
 
-    @property
-    def remembered(self) -> int:
-        """Of how many series it knows how they are written."""
-        return sum(row.remembered for row in self._rows)
-
     def _whole(self, metric: Metric, points: Sequence[Point]) -> str:
         """As the library writes it."""
         whole = self._encode(_One(family(metric, points)))
@@ -136,11 +131,6 @@ class _Row:
         self._head = whole(metric, ())
         self._said: dict[str, _Said] = {}
         """By run; of all that is no run, by no name."""
-
-    @property
-    def remembered(self) -> int:
-        """Of how many series it knows how they are written."""
-        return sum(len(said.begun) for said in self._said.values())
 
     def written(self, scene: MetricsSnapshot) -> str:
         """All that it says about ``scene``."""

@@ -11,8 +11,8 @@ import math
 import threading
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Self
+from dataclasses import dataclass
+from typing import NamedTuple, Self
 
 from supervisor.core.jobs.job_status import JobStatus
 from supervisor.core.metrics.machine_state import Machine
@@ -36,25 +36,18 @@ class Form:
     gzipped: bool = False
 
 
-@dataclass(slots=True)
-class _Ready:
-    number: int
+class _Ready(NamedTuple):
+    """An answer, and what it tells of."""
+
+    scene: MetricsSnapshot
     body: bytes
-
-
-@dataclass(slots=True)
-class _Shown:
-    """What is up now. ``number`` counts the scenes."""
-
-    number: int = 0
-    scene: MetricsSnapshot = field(default_factory=MetricsSnapshot)
 
 
 class ExpositionCache:
     """Any thread publishes, any number of threads read."""
 
     def __init__(self) -> None:
-        self._shown: _Shown | None = None
+        self._scene: MetricsSnapshot | None = None
         self._ready: dict[Form, _Ready] = {}
         self._wanted: dict[Form, float] = {}
         self._encoders = {
@@ -91,55 +84,35 @@ class ExpositionCache:
         self, statuses: Iterable[JobStatus], machine: Machine | None = None
     ) -> None:
         """Show these from now on; never waits."""
-        number = 1 if self._shown is None else self._shown.number + 1
-        self._shown = _Shown(
-            number, MetricsSnapshot(tuple(statuses), machine or Machine())
-        )
+        self._scene = MetricsSnapshot(tuple(statuses), machine or Machine())
         self._changed.set()
-
-    @property
-    def ready(self) -> bool:
-        """Whether anything was published yet."""
-        return self._shown is not None
 
     def read(self, form: Form) -> bytes | None:
         """What to answer; None: nothing was published yet."""
-        shown = self._shown
-        if shown is None:
+        scene = self._scene
+        if scene is None:
             return None
         kept_ready = form in self._wanted and self._thread is not None
         self._wanted[form] = time.monotonic()
         ready = self._ready.get(form)
-        if ready is not None and (kept_ready or ready.number == shown.number):
+        if ready is not None and (kept_ready or ready.scene is scene):
             return ready.body
-        return self._render(form, shown)
-
-    def render(self, form: Form) -> None:
-        """Render what is up now, at once."""
-        if self._shown is not None:
-            self._render(form, self._shown)
-
-    def remembered(self, form: Form) -> int:
-        """How many series the encoder of that form remembers."""
-        return self._encoders[form.openmetrics].remembered
-
-    def _render(self, form: Form, shown: _Shown) -> bytes:
         with self._rendering:
-            return self._body(form, shown)
+            return self._body(form, self._scene or scene)
 
-    def _body(self, form: Form, shown: _Shown) -> bytes:
+    def _body(self, form: Form, scene: MetricsSnapshot) -> bytes:
         """To be asked for by one at a time."""
         ready = self._ready.get(form)
-        if ready is not None and ready.number >= shown.number:
+        if ready is not None and ready.scene is scene:
             return ready.body
         if form.gzipped:
-            plain = self._body(Form(openmetrics=form.openmetrics), shown)
+            plain = self._body(Form(openmetrics=form.openmetrics), scene)
             body = gzip.compress(plain, GZIP_LEVEL, mtime=0)
         else:
             pause = PAUSE_SECONDS if threading.current_thread() is self._thread else 0.0
             encoder = self._encoders[form.openmetrics]
-            body = encoder.encode(shown.scene, pause_seconds=pause)
-        self._ready[form] = _Ready(shown.number, body)
+            body = encoder.encode(scene, pause_seconds=pause)
+        self._ready[form] = _Ready(scene, body)
         return body
 
     def _work(self) -> None:
@@ -150,24 +123,24 @@ class ExpositionCache:
             if self._closed.wait(max(APART_SECONDS - passed, 0.0)):
                 return
             with self._rendering:
-                if self._shown is not None:
-                    self._try_to_refresh(self._shown)
+                if self._scene is not None:
+                    self._try_to_refresh(self._scene)
 
-    def _try_to_refresh(self, shown: _Shown) -> None:
+    def _try_to_refresh(self, scene: MetricsSnapshot) -> None:
         """What cannot be rendered is not shown: a scrape that fails is noticed, one that
         tells of yesterday is not."""
         self._begun_at = time.monotonic()
         try:
-            self._refresh(shown, now=self._begun_at)
+            self._refresh(scene, now=self._begun_at)
         except Exception:  # noqa: BLE001  # told to whoever scrapes; the next may go well
             self._ready.clear()
 
-    def _refresh(self, shown: _Shown, *, now: float) -> None:
+    def _refresh(self, scene: MetricsSnapshot, *, now: float) -> None:
         for form, asked in list(self._wanted.items()):
             if now - asked <= WANTED_SECONDS:
-                self._body(form, shown)
+                self._body(form, scene)
             else:
                 del self._wanted[form]
         for form, ready in list(self._ready.items()):
-            if ready.number < shown.number:  # nobody keeps that ready any more
+            if ready.scene is not scene:  # nobody keeps that ready any more
                 del self._ready[form]

@@ -22,6 +22,7 @@ from supervisor.host.gpu.gpu_monitor import GpuView
 from supervisor.wire.page import STEP_BUCKETS_SECONDS
 from tests.support.fake_nvml import GIB, FakeNvml
 from tests.support.long_life import WoundClock
+from tests.support.metrics import rendered, series_remembered
 
 DEADLINE_SECONDS = 60.0
 OURS = 2**22 + 7
@@ -224,22 +225,19 @@ def test_a_thousand_attempts_leave_no_series_behind(
     form, seen = Form(openmetrics=True), list[set[bytes]]()
     for attempt in range(1, 1001):
         observer.show([status(attempt)])
-        board.render(form)
-        seen.append(_series(board.read(form)))
+        seen.append(_series(rendered(board, form)))
         if attempt % 100 == 0:
             nvml.set({"0.processes": f"{OURS + attempt}:{GIB}:4294967295"})
     assert seen[-1] == seen[1]
-    assert board.remembered(form) <= len(seen[-1])
+    assert series_remembered(board, form) <= len(seen[-1])
     observer.show([status(1000, JobState.GAVE_UP)])
-    board.render(form)
-    ended = _series(board.read(form))
+    ended = _series(rendered(board, form))
     assert ended < seen[-1]
     assert not any(b"trainwarden_loss" in name for name in ended)
     observer.show([])
-    board.render(form)
-    text = board.read(form)
+    text = rendered(board, form)
     assert b'run="' not in (text or b"")
-    assert board.remembered(form) <= len(_series(text))
+    assert series_remembered(board, form) <= len(_series(text))
 
 
 def _series(text: bytes | None) -> set[bytes]:
