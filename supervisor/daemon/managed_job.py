@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from supervisor.core.gpu.assignment import GpuReading, named
+from supervisor.core.gpu.assignment import named
+from supervisor.core.gpu.gpu_readings import Gpu
 from supervisor.core.jobs.job_phase import JobLifecycle
 from supervisor.core.jobs.job_status import JobStatus
 from supervisor.core.jobs.scheduling import WaitingJob
@@ -44,7 +45,7 @@ class ManagedJob:
         """Its name."""
         return self.row.name
 
-    def wish(self, readings: Sequence[GpuReading]) -> WaitingJob:
+    def wish(self, readings: Sequence[Gpu]) -> WaitingJob:
         """What it asks for. Who asks for no GPU gets none: those of the box are not all
         its own, as they are in the foreground."""
         spec = self.spec

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, replace
 
-from supervisor.core.gpu.assignment import GpuReading
+from supervisor.core.gpu.gpu_readings import Gpu
 from supervisor.core.lifecycle.events import (
     Event,
     Exited,
@@ -118,7 +118,7 @@ class AttemptHandle:
             )
 
     def kill(
-        self, gpus: tuple[GpuReading, ...], *, now: float, patience_seconds: float
+        self, gpus: tuple[Gpu, ...], *, now: float, patience_seconds: float
     ) -> Unkillable | None:
         """End it at once; who has not died of that after ``patience_seconds`` and hangs
         in the kernel."""

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from supervisor.core.diagnosis.explain import UNSAVED
 from supervisor.core.diagnosis.incident_kind import IncidentKind
-from supervisor.core.gpu.assignment import GpuReading, named, usable
+from supervisor.core.gpu.assignment import named, usable
+from supervisor.core.gpu.gpu_readings import Gpu
 from supervisor.core.jobs.spec import Spec
 from supervisor.core.lifecycle.effects import RecordIncident
 from supervisor.core.remediation.overrides import NOTHING, Overrides, variables
@@ -44,7 +45,7 @@ def make_directive(
     treatment: Overrides | None,
     *,
     between_failures: float,
-    gpus: Sequence[GpuReading] = (),
+    gpus: Sequence[Gpu] = (),
     quarantined: frozenset[str] = frozenset(),
 ) -> Directive:
     """What attempt ``number`` is told; ``between_failures`` in seconds.
@@ -100,7 +101,7 @@ def make_directive(
 def gpu_limit(
     spec: Spec,
     treatment: Overrides,
-    gpus: Sequence[GpuReading],
+    gpus: Sequence[Gpu],
     visible: Sequence[str] | None,
 ) -> int | None:
     """Bytes that the framework may take on each GPU; None: there is no limit.
@@ -108,7 +109,7 @@ def gpu_limit(
     The headroom of a remedy is one where the size of the GPUs is known.
     """
     used = named(spec.gpus, gpus) if visible is None else visible
-    sizes = [one.total_bytes for one in gpus if one.uuid in used and one.total_bytes]
+    sizes = [one.memory.total for one in gpus if one.uuid in used and one.memory]
     if treatment.headroom is None or not sizes:
         return spec.memory.gpu
     limit = int((1.0 - treatment.headroom) * min(sizes))

@@ -1,6 +1,7 @@
 """Whether the next attempt of a run may start, and who or what holds it."""
 
-from supervisor.core.gpu.assignment import GpuReading, by_uuid, named
+from supervisor.core.gpu.assignment import by_uuid, named
+from supervisor.core.gpu.gpu_readings import Gpu
 from supervisor.core.jobs.spec import Spec
 from supervisor.core.lifecycle.events import (
     GateClear,
@@ -50,7 +51,7 @@ def gate(
 
 
 def _blind(
-    spec: Spec, gpus: tuple[GpuReading, ...], out: frozenset[str], devices: GpuAccess
+    spec: Spec, gpus: tuple[Gpu, ...], out: frozenset[str], devices: GpuAccess
 ) -> str | None:
     """Why it cannot be told which GPUs are not those that must be left out."""
     if gpus or not out or by_uuid(spec.gpus) or spec.memory.cpu:

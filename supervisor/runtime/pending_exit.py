@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from supervisor.core.diagnosis.driver_wait import awaited
-from supervisor.core.gpu.assignment import GpuReading
+from supervisor.core.gpu.gpu_readings import Gpu
 from supervisor.core.lifecycle.events import Exited
 from supervisor.host.gpu.gpu_access import DriverReporter
 
@@ -22,7 +22,7 @@ class PendingExit:
     at: float
     """When it was seen, in monotonic seconds."""
     driver: DriverReporter
-    gpus: Callable[[], tuple[GpuReading, ...]]
+    gpus: Callable[[], tuple[Gpu, ...]]
     pids: frozenset[int] = field(default_factory=frozenset[int])
     """Every process of the run that was ever seen."""
 

@@ -7,7 +7,7 @@ from supervisor.core.backoff import BackOff
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.evidence import Evidence
 from supervisor.core.diagnosis.result import Diagnosis, Reason
-from supervisor.core.gpu.assignment import GpuHolder, GpuReading
+from supervisor.core.gpu.gpu_readings import Gpu, GpuMemory, GpuProcess, MigDevice
 from supervisor.core.memory.figures import MemoryFigures
 from supervisor.core.memory.oom_analysis import OomAnalysis
 from supervisor.core.remediation.escalation import Allow, RemedyPermissions
@@ -19,13 +19,23 @@ GIB = 1 << 30
 BACK_OFF = BackOff(first_seconds=1.0, most_seconds=60.0)
 
 
-def gpu(index: int, *processes: GpuHolder) -> GpuReading:
+def gpu(index: int, *processes: GpuProcess) -> Gpu:
     """A GPU of this box."""
     uuid = f"GPU-{index}"
-    return GpuReading(uuid=uuid, index=index, total_bytes=16 * GIB, processes=processes)
+    return Gpu(
+        uuid=uuid,
+        index=index,
+        memory=GpuMemory(total=16 * GIB, used=0, free=16 * GIB),
+        processes=processes,
+    )
 
 
-TENANT = GpuHolder(99, "blender", 8 * GIB)
+def part(uuid: str) -> MigDevice:
+    """A slice of a GPU that programs see as a device."""
+    return MigDevice(uuid=uuid, instance=1, compute_instance=0, memory=None)
+
+
+TENANT = GpuProcess(pid=99, name="blender", bytes=8 * GIB)
 
 
 class Story:
@@ -35,7 +45,7 @@ class Story:
         self,
         cause: Cause,
         *,
-        gpus: tuple[GpuReading, ...] = (),
+        gpus: tuple[Gpu, ...] = (),
         batch: int | None = 64,
         quarantined: frozenset[str] = frozenset(),
         only: tuple[int | str, ...] | None = None,

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from supervisor.core.diagnosis.log_scanner import NO_FINDINGS, LogFindings
 from supervisor.core.diagnosis.systemd_result import UnitEnd
-from supervisor.core.gpu.assignment import GpuReading
+from supervisor.core.gpu.gpu_readings import Gpu
 from supervisor.core.memory.figures import MemoryFigures
 from supervisor.core.memory.fit_memory import FitMemory
 from supervisor.core.memory.oom_analysis import NOTHING_FOUND, OomFindings
@@ -86,7 +86,7 @@ class Evidence:
     """What the watch over the loss saw when it ended the attempt."""
     stacks: str = ""
     """The stacks of all threads, taken before it was killed for a stall."""
-    gpus: tuple[GpuReading, ...] = ()
+    gpus: tuple[Gpu, ...] = ()
     """The GPUs of the box after the end; empty: not known."""
     faulty_gpus: tuple[str, ...] = ()
     """UUIDs of those that the driver reported errors of (Xid) while it ran."""

@@ -1,51 +1,23 @@
-"""The GPUs of a box as somebody read them, and which of them a run may use.
-
-Reading them is another's business (NVML may block for ever); here are only values.
-"""
+"""Which GPUs of a box a run may use, and who else is on them."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+
+from supervisor.core.gpu.gpu_readings import Gpu, GpuProcess
 
 TENANT_PART = 0.05
 """A process of somebody else counts as a tenant from this part of a GPU's memory on:
 a desktop or a monitor holds less."""
 
 
-@dataclass(frozen=True, slots=True)
-class GpuHolder:
-    """A process that holds memory on a GPU."""
-
-    pid: int
-    name: str
-    used_bytes: int | None
-    """None: the driver does not say."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GpuReading:
-    """One GPU, read once. None: not known."""
-
-    uuid: str
-    """As ``CUDA_VISIBLE_DEVICES`` takes it: ``GPU-…``."""
-    index: int
-    total_bytes: int | None = None
-    used_bytes: int | None = None
-    """By all processes, those of other containers among them."""
-    free_bytes: int | None = None
-    reserved_bytes: int | None = None
-    """By driver and firmware; None: older drivers count it as used."""
-    processes: tuple[GpuHolder, ...] = ()
-    parts: tuple[str, ...] = ()
-    """UUIDs of the MIG devices that it is cut into: ``MIG-…``."""
-
-
-def names(reading: GpuReading) -> frozenset[int | str]:
+def names(gpu: Gpu) -> frozenset[int | str]:
     """What a spec may call it."""
-    return frozenset({reading.uuid, reading.index, str(reading.index)})
+    if gpu.index is None:
+        return frozenset({gpu.uuid})
+    return frozenset({gpu.uuid, gpu.index, str(gpu.index)})
 
 
 def named(
-    wanted: Sequence[int | str] | None, readings: Sequence[GpuReading]
+    wanted: Sequence[int | str] | None, readings: Sequence[Gpu]
 ) -> tuple[str, ...]:
     """``wanted`` (None: all of the box) by UUID where known, else as it was given."""
     if wanted is None:
@@ -54,15 +26,15 @@ def named(
     return tuple(known.get(gpu, str(gpu)) for gpu in wanted)
 
 
-def with_parts(gpu: str, readings: Sequence[GpuReading]) -> tuple[str, ...]:
+def with_parts(gpu: str, readings: Sequence[Gpu]) -> tuple[str, ...]:
     """``gpu`` and the MIG devices that are part of it: what fails with it."""
-    parts = next((one.parts for one in readings if one.uuid == gpu), ())
-    return (gpu, *parts)
+    parts = next((one.mig for one in readings if one.uuid == gpu), ())
+    return (gpu, *(part.uuid for part in parts))
 
 
-def boards(gpus: Collection[str], readings: Sequence[GpuReading]) -> frozenset[str]:
+def boards(gpus: Collection[str], readings: Sequence[Gpu]) -> frozenset[str]:
     """``gpus``, and the GPUs that any of them is a MIG device of."""
-    whole = (one.uuid for one in readings if any(part in gpus for part in one.parts))
+    whole = (one.uuid for one in readings if any(part.uuid in gpus for part in one.mig))
     return frozenset(gpus).union(whole)
 
 
@@ -74,52 +46,53 @@ def by_uuid(wanted: Sequence[int | str] | None) -> bool:
 
 
 def tenants(
-    readings: Sequence[GpuReading],
+    readings: Sequence[Gpu],
     *,
     gpus: Collection[str],
     ours: Collection[int],
-) -> tuple[GpuHolder, ...]:
+) -> tuple[GpuProcess, ...]:
     """Processes of others that hold a notable part of one of ``gpus``."""
     return tuple(
         process
         for reading in readings
         if reading.uuid in gpus
-        for process in reading.processes
+        for process in reading.processes or ()
         if process.pid not in ours
-        and reading.total_bytes
-        and (process.used_bytes or 0) >= TENANT_PART * reading.total_bytes
+        and reading.memory is not None
+        and (process.bytes or 0) >= TENANT_PART * reading.memory.total
     )
 
 
-def unnamed_bytes(reading: GpuReading, *, ours: Collection[int], held: int) -> int:
+def unnamed_bytes(reading: Gpu, *, ours: Collection[int], held: int) -> int:
     """What is in use on a GPU by processes that the driver does not name.
 
     In a container it names none of those outside, and perhaps not ours either: then
     ``held`` is taken for ours, in bytes. 0 where it is not known, or not notable.
     """
-    if reading.used_bytes is None or not reading.total_bytes:
+    if reading.memory is None:
         return 0
-    named_bytes = sum(one.used_bytes or 0 for one in reading.processes)
-    known = any(one.pid in ours for one in reading.processes)
-    rest = reading.used_bytes - named_bytes - (0 if known else held)
-    return rest if rest >= TENANT_PART * reading.total_bytes else 0
+    processes = reading.processes or ()
+    named_bytes = sum(one.bytes or 0 for one in processes)
+    known = any(one.pid in ours for one in processes)
+    rest = reading.memory.used - named_bytes - (0 if known else held)
+    return rest if rest >= TENANT_PART * reading.memory.total else 0
 
 
 def holders(
-    readings: Sequence[GpuReading], *, ours: Collection[int]
-) -> tuple[tuple[str, GpuHolder], ...]:
+    readings: Sequence[Gpu], *, ours: Collection[int]
+) -> tuple[tuple[str, GpuProcess], ...]:
     """Processes of ``ours`` that still hold memory: (GPU's UUID, process)."""
     return tuple(
         (reading.uuid, process)
         for reading in readings
-        for process in reading.processes
+        for process in reading.processes or ()
         if process.pid in ours
     )
 
 
 def usable(
     wanted: Sequence[int | str] | None,
-    readings: Sequence[GpuReading],
+    readings: Sequence[Gpu],
     *,
     without: Collection[str],
 ) -> tuple[str, ...] | None:

@@ -45,6 +45,8 @@ class GpuProcess:
     bytes: int | None
     instance: int | None = None
     """GPU instance under MIG."""
+    name: str = "?"
+    """Of its command, as far as we see the process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

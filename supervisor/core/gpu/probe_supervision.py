@@ -20,6 +20,7 @@ import enum
 from dataclasses import dataclass, replace
 
 from supervisor.core.backoff import doubled
+from supervisor.core.gpu.gpu_readings import Absent, Hanging
 
 
 class Mode(enum.StrEnum):
@@ -65,13 +66,6 @@ class Heard:
 
 
 @dataclass(frozen=True, slots=True)
-class NoAnswer:
-    """It says that there is no NVML here: ``because``."""
-
-    because: str
-
-
-@dataclass(frozen=True, slots=True)
 class Ended:
     """It is gone, or could not be started: ``because``.
 
@@ -82,12 +76,7 @@ class Ended:
     seen: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Stuck:
-    """Whoever keeps it tells that SIGKILL does not end it."""
-
-
-Event = Tick | Heard | NoAnswer | Ended | Stuck
+Event = Tick | Heard | Absent | Ended | Hanging
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,9 +139,9 @@ def step(probe: ProbeSupervision, event: Event, *, now: float) -> Step:
         return _tick(probe, now)
     if isinstance(event, Heard):
         return _heard(probe, now)
-    if isinstance(event, NoAnswer):
+    if isinstance(event, Absent):
         return _absent(probe, event.because, now)
-    if isinstance(event, Stuck):
+    if isinstance(event, Hanging):
         return _stuck(probe)
     return _ended(probe, event, now)
 

@@ -16,7 +16,7 @@ and is told as one:
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from supervisor.core.gpu.assignment import GpuReading
+from supervisor.core.gpu.gpu_readings import Gpu
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,32 +29,26 @@ class Estimate:
 
 
 def gpu_of(
-    readings: Sequence[GpuReading], *, pid: int | None, wanted: Sequence[str]
-) -> GpuReading | None:
+    readings: Sequence[Gpu], *, pid: int | None, wanted: Sequence[str]
+) -> Gpu | None:
     """The GPU whose memory training fills: the first of those that it may use, in the
     order of ``wanted`` (UUIDs), that its process ``pid`` was seen on.
 
     The first of all where the driver tells of no such process, as in a container.
     """
     usable = [one for uuid in wanted for one in readings if one.uuid == uuid]
-    seen = (one for one in usable if any(p.pid == pid for p in one.processes))
+    seen = (one for one in usable if any(p.pid == pid for p in one.processes or ()))
     return next(seen, usable[0] if usable else None)
 
 
-def estimated(
-    *, in_use: int, limit: int | None, gpu: GpuReading, pid: int | None
-) -> Estimate:
+def estimated(*, in_use: int, limit: int | None, gpu: Gpu, pid: int | None) -> Estimate:
     """What the counts of an allocator and its GPU tell together; ``limit``: the spec's."""
     most = _least(limit, _most_of(gpu))
-    held = next((one.used_bytes for one in gpu.processes if one.pid == pid), None)
+    held = next((one.bytes for one in gpu.processes or () if one.pid == pid), None)
     pool = None if held is None else max(_least(held, most) or 0, in_use)
-    return Estimate(
-        limit=most,
-        pool=pool,
-        largest_allocatable=_allocatable(
-            in_use=in_use, limit=most, pool=pool, free=gpu.free_bytes
-        ),
-    )
+    free = None if gpu.memory is None else gpu.memory.free
+    allocatable = _allocatable(in_use=in_use, limit=most, pool=pool, free=free)
+    return Estimate(limit=most, pool=pool, largest_allocatable=allocatable)
 
 
 def _allocatable(
@@ -67,11 +61,11 @@ def _allocatable(
     return max(pool - in_use, growth or 0)
 
 
-def _most_of(gpu: GpuReading) -> int | None:
+def _most_of(gpu: Gpu) -> int | None:
     """What a process can have of it: older drivers count what they keep as used."""
-    if gpu.total_bytes is None:
+    if gpu.memory is None:
         return None
-    return max(gpu.total_bytes - (gpu.reserved_bytes or 0), 0)
+    return max(gpu.memory.total - (gpu.memory.reserved or 0), 0)
 
 
 def _least(*sizes: int | None) -> int | None:

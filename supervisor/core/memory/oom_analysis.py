@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from supervisor.core.causes import Cause
-from supervisor.core.gpu.assignment import GpuHolder
+from supervisor.core.gpu.gpu_readings import GpuProcess
 from supervisor.core.memory.bfc_map import MemoryMap
 from supervisor.core.memory.figures import MemoryFigures, OomKind, verdict
 from supervisor.core.memory.forecast import Forecast, Resource
@@ -54,7 +54,7 @@ class OomFindings:
     """In use at the last step boundary that was seen."""
     jit: bool | None = None
     """Whether the train step was compiled by XLA."""
-    tenants: tuple[GpuHolder, ...] = ()
+    tenants: tuple[GpuProcess, ...] = ()
     """Processes of others on the device."""
     unnamed_bytes: int = 0
     """In use on the device by processes that the driver does not name."""
@@ -140,7 +140,7 @@ def autopsy_of(
 
 def _tenants(findings: OomFindings) -> tuple[Holder, ...]:
     found = [
-        Holder(what=f"process {one.pid} ({one.name})", bytes=one.used_bytes or 0)
+        Holder(what=f"process {one.pid} ({one.name})", bytes=one.bytes or 0)
         for one in findings.tenants
     ]
     if findings.unnamed_bytes:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from supervisor.core.diagnosis.evidence import Evidence
 from supervisor.core.diagnosis.result import Diagnosis, RemedyKind
-from supervisor.core.gpu.assignment import GpuReading
+from supervisor.core.gpu.gpu_readings import Gpu
 from supervisor.core.remediation.history import History
 from supervisor.core.remediation.overrides import Overrides
 
@@ -44,7 +44,7 @@ class FailureContext:
     treatment: Overrides
     """What was in force."""
     terms: RemedyPermissions = RemedyPermissions()
-    gpus: tuple[GpuReading, ...] = ()
+    gpus: tuple[Gpu, ...] = ()
     """The box after the end; empty: not known."""
     quarantined: frozenset[str] = frozenset()
 

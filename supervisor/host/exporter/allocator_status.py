@@ -3,7 +3,8 @@
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
-from supervisor.core.gpu.assignment import GpuReading, named
+from supervisor.core.gpu.assignment import named
+from supervisor.core.gpu.gpu_readings import Gpu
 from supervisor.core.memory.estimate import estimated, gpu_of
 from supervisor.wire.page import MemorySource, Page
 
@@ -12,7 +13,7 @@ def completed(
     page: Page | None,
     wanted: Sequence[int | str] | None,
     *,
-    gpus: Callable[[], Sequence[GpuReading]],
+    gpus: Callable[[], Sequence[Gpu]],
     out: Collection[str] = (),
 ) -> Page | None:
     """``page``; where its memory is an estimate, with what ``gpus`` adds to it.
@@ -28,7 +29,7 @@ def completed(
     return page if gpu is None else _beside(page, gpu)
 
 
-def _beside(page: Page, gpu: GpuReading) -> Page:
+def _beside(page: Page, gpu: Gpu) -> Page:
     if page.memory_in_use_bytes is None:
         return page
     found = estimated(

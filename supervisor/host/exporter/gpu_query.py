@@ -5,7 +5,7 @@ import time
 
 from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
-from supervisor.core.gpu.assignment import GpuReading
+from supervisor.core.gpu.gpu_readings import Gpu
 from supervisor.host.exporter.machine_monitor import readings_of
 from supervisor.host.gpu.gpu_monitor import GpuMonitor, GpuView
 
@@ -26,7 +26,7 @@ def first_view(*, seconds: float) -> GpuView:
         )(watch.latest)
 
 
-def gpus_once() -> tuple[GpuReading, ...]:
+def gpus_once() -> tuple[Gpu, ...]:
     """The GPUs of this box, asked for by a probe of our own; empty: it says nothing.
 
     Waits for the driver, ``DRIVER_SECONDS`` at most.

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from supervisor.core.diagnosis.driver_errors import DriverErrors, faults_of
 from supervisor.core.diagnosis.driver_wait import DriverWait
-from supervisor.core.gpu.assignment import GpuHolder, GpuReading, boards, named
-from supervisor.core.gpu.gpu_readings import Gpu, GpuSample
+from supervisor.core.gpu.assignment import boards, named
+from supervisor.core.gpu.gpu_readings import Gpu, GpuProcess, GpuSample
 from supervisor.core.gpu.probe_supervision import REBOOT
 from supervisor.core.jobs.job_status import JobStatus
 from supervisor.core.metrics.machine_state import KEPT_OUT, Collector, Machine
@@ -68,26 +68,17 @@ def pids_are_ours() -> bool:
         return False
 
 
-def readings_of(sample: GpuSample | None) -> tuple[GpuReading, ...]:
-    """The GPUs of the box, for remedies and gates, one that is lost among them; empty:
-    nothing is known now."""
-    return () if sample is None else tuple(_reading(gpu) for gpu in sample.gpus)
-
-
-def _reading(gpu: Gpu) -> GpuReading:
-    return GpuReading(
-        uuid=gpu.uuid,
-        index=-1 if gpu.index is None else gpu.index,
-        total_bytes=None if gpu.memory is None else gpu.memory.total,
-        used_bytes=None if gpu.memory is None else gpu.memory.used,
-        free_bytes=None if gpu.memory is None else gpu.memory.free,
-        reserved_bytes=None if gpu.memory is None else gpu.memory.reserved,
-        processes=tuple(
-            GpuHolder(process.pid, name_of(process.pid), process.bytes)
-            for process in gpu.processes or ()
-        ),
-        parts=tuple(part.uuid for part in gpu.mig),
+def readings_of(sample: GpuSample | None) -> tuple[Gpu, ...]:
+    """The GPUs of the box, for remedies and gates, with the names of their processes;
+    one that is lost is among them. Empty: nothing is known now."""
+    return tuple(
+        replace(gpu, processes=tuple(map(_with_name, gpu.processes or ())))
+        for gpu in (() if sample is None else sample.gpus)
     )
+
+
+def _with_name(process: GpuProcess) -> GpuProcess:
+    return replace(process, name=name_of(process.pid))
 
 
 def machine_of(gpu: GpuView, host: HostView, *, now: float, expected: bool) -> Machine:
@@ -118,8 +109,7 @@ def used_by(
     known = () if view.sample is None else view.sample.gpus
     seen = {uuid for uuid, users in view.users.items() if users & set(pids)}
     if gpus is not None or not pids_are_ours():
-        box = [_reading(gpu) for gpu in known]
-        return boards(seen.union(named(gpus, box)), box)
+        return boards(seen.union(named(gpus, known)), known)
     return frozenset(seen.union(g.uuid for g in known if g.uuid not in view.users))
 
 
@@ -174,7 +164,7 @@ class MachineMonitor:
         self._host = HostCollector(places, clock=self.clock, population=self.population)
         self._meters: dict[str, RunCounters] = {}
         self._read: GpuSample | None = None
-        self._readings: tuple[GpuReading, ...] = ()
+        self._readings: tuple[Gpu, ...] = ()
         """As ``_read`` tells them."""
         self._kept_out: Mapping[str, Collection[str]] = {}
         self._kept_out_at = -math.inf
@@ -240,7 +230,7 @@ class MachineMonitor:
         """All that is known of the GPUs; never waits for the driver."""
         return self._watch.latest()
 
-    def readings(self) -> tuple[GpuReading, ...]:
+    def readings(self) -> tuple[Gpu, ...]:
         """The GPUs of the box as they are now; never waits for the driver."""
         sample = self._watch.latest().fresh(self.clock.now())
         if sample is not self._read:  # each run asks, at each look

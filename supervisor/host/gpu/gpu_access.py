@@ -6,7 +6,7 @@ from typing import Protocol
 
 from supervisor.core.diagnosis.driver_errors import DriverErrors
 from supervisor.core.diagnosis.driver_wait import NO_WORD, DriverWait
-from supervisor.core.gpu.assignment import GpuReading
+from supervisor.core.gpu.gpu_readings import Gpu
 
 
 class DriverReporter(Protocol):
@@ -39,7 +39,7 @@ class NoDriverReporter:
 class GpuAccess:
     """The questions, each answered by what was seen last."""
 
-    gpus: Callable[[], tuple[GpuReading, ...]]
+    gpus: Callable[[], tuple[Gpu, ...]]
     """The GPUs of the box; empty: nothing is known of them."""
     faults: DriverReporter
     """What befell an attempt and its GPUs."""
@@ -54,7 +54,7 @@ def _unasked() -> None:
 
 
 NOBODY_ASKS = GpuAccess(
-    gpus=tuple[GpuReading, ...],
+    gpus=tuple[Gpu, ...],
     faults=NoDriverReporter(),
     stuck=_unasked,
     silent=_unasked,

@@ -19,11 +19,9 @@ from supervisor.core.gpu.probe_supervision import (
     Event,
     Heard,
     KillProbe,
-    NoAnswer,
     ProbeMessage,
     ProbeSupervision,
     StartProbe,
-    Stuck,
     Tick,
     step,
 )
@@ -156,10 +154,8 @@ class ProbeRunner:
     def _take(self, line: bytes) -> None:
         said = parse_line(line)
         match said:
-            case Absent(because=because):
-                self._inbox.append(NoAnswer(because))
-            case Hanging():
-                self._inbox.append(Stuck())
+            case Absent() | Hanging():
+                self._inbox.append(said)
             case GpuSample():
                 self.heed(line, said)
                 self._inbox.append(Heard())
@@ -194,7 +190,7 @@ class ProbeRunner:
         except NoSourceError as error:
             # Where there was something once, this is a failure and no property.
             because, known = str(error), self.probe.heard is not None
-            self._inbox.append(Ended(because) if known else NoAnswer(because))
+            self._inbox.append(Ended(because) if known else Absent(because))
         except OSError as error:
             self._inbox.append(Ended(error.strerror or str(error)))
 

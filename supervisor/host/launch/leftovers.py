@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from supervisor.core.gpu.assignment import GpuReading, holders, tenants
+from supervisor.core.gpu.assignment import holders, tenants
+from supervisor.core.gpu.gpu_readings import Gpu
 from supervisor.core.lifecycle.events import (
     GateClear,
     GateHeld,
@@ -119,7 +120,7 @@ class Leftovers:
         self,
         *,
         now: float,
-        gpus: Sequence[GpuReading],
+        gpus: Sequence[Gpu],
         visible: Sequence[str],
         awaited: Awaited | None,
         disk: Path,
@@ -143,7 +144,7 @@ class Leftovers:
                 )
         for uuid, process in holders(gpus, ours=self.pids):
             if process.pid not in self._told:
-                held = process.used_bytes
+                held = process.bytes
                 much = "memory" if held is None else format_size(held)
                 return GateHeld(
                     f"{much} of {uuid} still held by process {process.pid} "
@@ -155,7 +156,7 @@ class Leftovers:
         self,
         awaited: Awaited | None,
         *,
-        gpus: Sequence[GpuReading],
+        gpus: Sequence[Gpu],
         visible: Sequence[str],
         disk: Path,
     ) -> Verdict:
@@ -177,7 +178,7 @@ class Leftovers:
         return GateClear()
 
 
-def gpus_of(pids: Sequence[int], gpus: Sequence[GpuReading]) -> tuple[str, ...]:
+def gpus_of(pids: Sequence[int], gpus: Sequence[Gpu]) -> tuple[str, ...]:
     """The GPUs on which these processes hold memory."""
     held = holders(gpus, ours=frozenset(pids))
     return tuple(dict.fromkeys(uuid for uuid, _ in held))

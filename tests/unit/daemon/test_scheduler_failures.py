@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
-from supervisor.core.gpu.assignment import GpuReading
+from supervisor.core.gpu.gpu_readings import Gpu
 from supervisor.core.jobs.authorization import Caller
 from supervisor.core.jobs.config import build_config
 from supervisor.core.jobs.job_phase import JobPhase
@@ -264,9 +264,9 @@ def test_a_job_that_asks_for_no_gpu_gets_none(tmp_path: Path) -> None:
 
 def test_gpus_by_their_indices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are the same as by their UUIDs, and are given by those."""
-    readings = (GpuReading(uuid="GPU-a", index=0), GpuReading(uuid="GPU-b", index=1))
+    readings = (Gpu(uuid="GPU-a", index=0), Gpu(uuid="GPU-b", index=1))
 
-    def read(_observer: MachineMonitor) -> tuple[GpuReading, ...]:
+    def read(_observer: MachineMonitor) -> tuple[Gpu, ...]:
         return readings
 
     monkeypatch.setattr(MachineMonitor, "readings", read)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from supervisor.core.gpu.assignment import GpuReading
+from supervisor.core.gpu.gpu_readings import Gpu, GpuMemory
 from supervisor.core.jobs.spec import Spec
 from supervisor.core.remediation.microbatch_planner import MicrobatchPlan
 from supervisor.core.remediation.overrides import MIXED, LossRecovery, Overrides
@@ -14,7 +14,12 @@ from tests.support.directives import row_of, spec_of
 
 GIB = 1 << 30
 BOX = tuple(
-    GpuReading(uuid=f"GPU-{n}", index=n, total_bytes=(10 + n) * GIB) for n in range(3)
+    Gpu(
+        uuid=f"GPU-{n}",
+        index=n,
+        memory=GpuMemory(total=(10 + n) * GIB, used=0, free=(10 + n) * GIB),
+    )
+    for n in range(3)
 )
 EVERYTHING = Overrides(
     plan=MicrobatchPlan(
@@ -36,7 +41,7 @@ def told(
     tmp_path: Path,
     treatment: Overrides | None,
     *,
-    gpus: tuple[GpuReading, ...] = BOX,
+    gpus: tuple[Gpu, ...] = BOX,
     quarantined: frozenset[str] = frozenset(),
     **tables: object,
 ) -> tuple[Spec, Directive]:

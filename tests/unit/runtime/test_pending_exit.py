@@ -81,7 +81,7 @@ def test_what_the_driver_says_after_the_end(
     assert isinstance(exited, Exited)
     assert diagnose(exited.evidence).cause is Cause.GPU_HARDWARE
     assert exited.evidence.faulty_gpus == ("GPU-00000000-fake",)
-    assert exited.evidence.gpus[0].total_bytes is None
+    assert exited.evidence.gpus[0].memory is None
     assert (exited.last_step, exited.snapshot_step) == (9, 5)
 
 

@@ -3,8 +3,6 @@
 from dataclasses import replace
 
 from supervisor.core.gpu.assignment import (
-    GpuHolder,
-    GpuReading,
     boards,
     by_uuid,
     holders,
@@ -14,14 +12,21 @@ from supervisor.core.gpu.assignment import (
     usable,
     with_parts,
 )
+from supervisor.core.gpu.gpu_readings import Gpu, GpuMemory, GpuProcess
+from tests.support.stories import part
 
-FIRST = GpuReading(
+FIRST = Gpu(
     uuid="GPU-a",
     index=0,
-    total_bytes=1000,
-    processes=(GpuHolder(7, "python", 600), GpuHolder(8, "Xorg", 20)),
+    memory=GpuMemory(total=1000, used=0, free=1000),
+    processes=(
+        GpuProcess(pid=7, name="python", bytes=600),
+        GpuProcess(pid=8, name="Xorg", bytes=20),
+    ),
 )
-SECOND = GpuReading(uuid="GPU-b", index=1, processes=(GpuHolder(9, "x", None),))
+SECOND = Gpu(
+    uuid="GPU-b", index=1, processes=(GpuProcess(pid=9, name="x", bytes=None),)
+)
 BOX = (FIRST, SECOND)
 
 
@@ -30,6 +35,7 @@ def test_a_spec_may_name_a_gpu_by_index_or_uuid() -> None:
     assert named([0, "GPU-b", "GPU-z"], BOX) == ("GPU-a", "GPU-b", "GPU-z")
     assert named(None, BOX) == ("GPU-a", "GPU-b")
     assert named([1], ()) == ("1",)
+    assert named([0], [Gpu(uuid="GPU-c")]) == ("0",)  # lost before it was counted
 
 
 def test_only_uuids_are_known_without_the_driver() -> None:
@@ -39,7 +45,7 @@ def test_only_uuids_are_known_without_the_driver() -> None:
 
 def test_a_gpu_and_its_mig_devices() -> None:
     """What fails with a GPU, and which GPU a MIG device is part of."""
-    box = (replace(FIRST, parts=("MIG-1", "MIG-2")), SECOND)
+    box = (replace(FIRST, mig=(part("MIG-1"), part("MIG-2"))), SECOND)
     assert with_parts("GPU-a", box) == ("GPU-a", "MIG-1", "MIG-2")
     assert with_parts("GPU-b", box) == ("GPU-b",)
     assert with_parts("GPU-z", box) == ("GPU-z",)
@@ -60,7 +66,9 @@ def test_a_tenant_holds_a_notable_part() -> None:
 
 def test_who_of_ours_still_holds_memory() -> None:
     """By GPU, so that a gate can name both."""
-    assert holders(BOX, ours=[8]) == (("GPU-a", GpuHolder(8, "Xorg", 20)),)
+    assert holders(BOX, ours=[8]) == (
+        ("GPU-a", GpuProcess(pid=8, name="Xorg", bytes=20)),
+    )
 
 
 def test_what_is_left_after_quarantine() -> None:
@@ -73,9 +81,9 @@ def test_what_is_left_after_quarantine() -> None:
 
 def test_what_the_driver_does_not_name() -> None:
     """In use beyond what is listed; where we are not listed, beyond what we held."""
-    full = replace(FIRST, used_bytes=900)
+    full = replace(FIRST, memory=GpuMemory(total=1000, used=900, free=100))
     assert unnamed_bytes(full, ours=[7], held=600) == 280
     assert unnamed_bytes(full, ours=[], held=200) == 80
     assert unnamed_bytes(full, ours=[], held=240) == 0  # 40 are not notable
     assert unnamed_bytes(FIRST, ours=[7], held=0) == 0
-    assert unnamed_bytes(replace(SECOND, used_bytes=5), ours=[], held=0) == 0
+    assert unnamed_bytes(SECOND, ours=[], held=0) == 0

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from supervisor.core.gpu.gpu_readings import Absent, Hanging
 from supervisor.core.gpu.probe_supervision import (
     AGAIN,
     REBOOT,
@@ -17,11 +18,9 @@ from supervisor.core.gpu.probe_supervision import (
     KillProbe,
     Limits,
     Mode,
-    NoAnswer,
     ProbeMessage,
     ProbeSupervision,
     StartProbe,
-    Stuck,
     Tick,
     step,
 )
@@ -112,12 +111,12 @@ def test_it_may_end_after_all(told: Told) -> None:
 def test_whoever_keeps_it_tells_that_it_hangs(told: Told) -> None:
     """Said once, also when it is told again; a broken line to them proves nothing, and
     a sample does."""
-    assert told.at(5.0, Stuck()) == [ProbeMessage(REBOOT, reboot=True)]
-    assert told.at(3600.0, Stuck(), Tick()) == []
+    assert told.at(5.0, Hanging()) == [ProbeMessage(REBOOT, reboot=True)]
+    assert told.at(3600.0, Hanging(), Tick()) == []
     assert told.at(3601.0, Ended("its service has ended.", seen=False)) == []
     assert told.probe.hangs
     assert told.at(3602.0, Tick()) == [StartProbe()]
-    assert told.at(3603.0, Stuck(), Ended("again", seen=False)) == []
+    assert told.at(3603.0, Hanging(), Ended("again", seen=False)) == []
     assert told.at(3610.0, Tick()) == [StartProbe()]
     assert told.at(3611.0, Ended("nobody listens", seen=False)) == []
     assert told.at(3620.0, Tick()) == [StartProbe()]
@@ -144,9 +143,7 @@ def test_replacements_come_later_and_later(told: Told) -> None:
 def test_no_nvml_is_quiet() -> None:
     """It is not said, and asked again only now and then."""
     story = Told()
-    story.at(
-        0.0, Tick(), NoAnswer("Driver Not Loaded"), Ended("its exit status was 0.")
-    )
+    story.at(0.0, Tick(), Absent("Driver Not Loaded"), Ended("its exit status was 0."))
     assert story.probe.mode is Mode.ABSENT
     assert story.at(LIMITS.absent_seconds - 1, Tick()) == []
     assert story.effects == [StartProbe()]
@@ -166,10 +163,10 @@ EVENTS = st.sampled_from(
     [
         Tick(),
         Heard(),
-        NoAnswer("none"),
+        Absent("none"),
         Ended("gone"),
         Ended("cut", seen=False),
-        Stuck(),
+        Hanging(),
     ]
 )
 
@@ -180,9 +177,9 @@ def test_never_two_at_once(events: list[tuple[Event, float]]) -> None:
     story, now, running = Told(), 0.0, False
     for event, passed in events:
         now += passed
-        if isinstance(event, Heard | Ended | NoAnswer | Stuck) and not running:
+        if isinstance(event, Heard | Ended | Absent | Hanging) and not running:
             continue
-        if isinstance(event, Ended | NoAnswer):
+        if isinstance(event, Ended | Absent):
             running = False
         for effect in story.at(now, event):
             assert not (isinstance(effect, StartProbe) and running)

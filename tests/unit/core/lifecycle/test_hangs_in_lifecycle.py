@@ -9,7 +9,7 @@ from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.evidence import Killed
 from supervisor.core.diagnosis.log_scanner import scan
 from supervisor.core.diagnosis.result import RemedyKind
-from supervisor.core.gpu.assignment import GpuReading
+from supervisor.core.gpu.gpu_readings import Gpu
 from supervisor.core.jobs.job_status import JobState
 from supervisor.core.lifecycle.effects import (
     AskDrain,
@@ -221,7 +221,7 @@ def test_a_crash_while_it_saves_is_a_crash(
 def test_a_gpu_that_fails_while_the_run_ends_is_kept_out() -> None:
     """The run ends as it was asked to; nobody else gets that GPU."""
     run, _ = happen(running(), DrainRequested("Ctrl-C"))
-    gpus = tuple(GpuReading(uuid=f"GPU-{n}", index=n) for n in range(2))
+    gpus = tuple(Gpu(uuid=f"GPU-{n}", index=n) for n in range(2))
     run, effects = happen(
         run,
         ended(

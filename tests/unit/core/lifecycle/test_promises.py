@@ -9,7 +9,7 @@ from supervisor.core.backoff import BackOff
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.evidence import Evidence, NonFinite
 from supervisor.core.diagnosis.result import RemedyKind
-from supervisor.core.gpu.assignment import GpuReading
+from supervisor.core.gpu.gpu_readings import Gpu, GpuMemory
 from supervisor.core.jobs.job_status import JobState
 from supervisor.core.lifecycle.effects import Effect, Launch, Quarantine, RecordIncident
 from supervisor.core.lifecycle.events import (
@@ -33,7 +33,10 @@ from supervisor.core.remediation.escalation import Allow, RemedyPermissions
 from supervisor.core.remediation.policy import Policy
 from supervisor.wire.records import CrashReport, ExitRecord
 
-GPUS = tuple(GpuReading(uuid=f"GPU-{n}", index=n, total_bytes=100) for n in range(3))
+GPUS = tuple(
+    Gpu(uuid=f"GPU-{n}", index=n, memory=GpuMemory(total=100, used=0, free=100))
+    for n in range(3)
+)
 BATCH = 512
 LIMIT = 1 << 30
 

@@ -5,26 +5,26 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisor.core.gpu.assignment import GpuHolder, GpuReading
+from supervisor.core.gpu.gpu_readings import Gpu, GpuMemory, GpuProcess
 from supervisor.core.memory.estimate import Estimate, estimated, gpu_of
 
 PID = 7
 BOTH = ("GPU-a", "GPU-b")
-GPU = GpuReading(
+GPU = Gpu(
     uuid="GPU-a",
     index=0,
-    total_bytes=1000,
-    used_bytes=500,
-    free_bytes=400,
-    reserved_bytes=100,
-    processes=(GpuHolder(8, "other", 200), GpuHolder(PID, "python", 300)),
+    memory=GpuMemory(total=1000, used=500, free=400, reserved=100),
+    processes=(
+        GpuProcess(pid=8, name="other", bytes=200),
+        GpuProcess(pid=PID, name="python", bytes=300),
+    ),
 )
 OTHER = replace(GPU, uuid="GPU-b", index=1, processes=())
 sizes = st.integers(0, 2**40)
 perhaps = st.none() | sizes
 
 
-def of_gpu(in_use: int, limit: int | None = None, gpu: GpuReading = GPU) -> Estimate:
+def of_gpu(in_use: int, limit: int | None = None, gpu: Gpu = GPU) -> Estimate:
     """The estimate of the process on ``gpu``."""
     return estimated(in_use=in_use, limit=limit, gpu=gpu, pid=PID)
 
@@ -44,7 +44,7 @@ def test_the_limit_of_the_spec_counts_first() -> None:
 
 def test_a_process_that_the_driver_does_not_tell() -> None:
     """In a container there is a limit and no pool: allocatable is what the limit leaves."""
-    for processes in ((), (GpuHolder(PID, "python", None),)):
+    for processes in ((), (GpuProcess(pid=PID, name="python", bytes=None),)):
         hidden = replace(GPU, processes=processes)
         assert of_gpu(250, gpu=hidden) == Estimate(
             limit=900, pool=None, largest_allocatable=650
@@ -53,8 +53,9 @@ def test_a_process_that_the_driver_does_not_tell() -> None:
 
 def test_an_older_driver() -> None:
     """What it does not tell apart is not taken off; a size that is not told is no limit."""
-    assert of_gpu(1, gpu=replace(GPU, reserved_bytes=None)).limit == 1000
-    unknown = replace(GPU, total_bytes=None, free_bytes=None)
+    older = GpuMemory(total=1000, used=600, free=400)
+    assert of_gpu(1, gpu=replace(GPU, memory=older)).limit == 1000
+    unknown = replace(GPU, memory=None)
     assert of_gpu(250, gpu=unknown) == Estimate(
         limit=None, pool=300, largest_allocatable=50
     )
@@ -65,7 +66,7 @@ def test_an_older_driver() -> None:
 
 
 @given(
-    in_use=sizes, limit=perhaps, total=perhaps, reserved=perhaps, free=perhaps,
+    in_use=sizes, limit=perhaps, total=perhaps, reserved=perhaps, left=sizes,
     held=perhaps,
 )  # fmt: skip
 def test_never_more_than_there_is(
@@ -74,18 +75,17 @@ def test_never_more_than_there_is(
     limit: int | None,
     total: int | None,
     reserved: int | None,
-    free: int | None,
+    left: int,
     held: int | None,
 ) -> None:
     """Whatever is told: no limit is exceeded, what is in use is in the pool, and what is
     allocatable lies between the two."""
-    gpu = replace(
-        GPU,
-        total_bytes=total,
-        reserved_bytes=reserved,
-        free_bytes=free,
-        processes=(GpuHolder(PID, "python", held),),
-    )
+    memory = None
+    if total is not None:
+        memory = GpuMemory(total=total, used=0, free=left, reserved=reserved)
+    free = None if memory is None else left
+    processes = (GpuProcess(pid=PID, name="python", bytes=held),)
+    gpu = replace(GPU, memory=memory, processes=processes)
     found = of_gpu(in_use, limit, gpu)
     assert (found.limit is None) == (limit is None and total is None)
     assert (found.pool is None) == (held is None)
@@ -106,7 +106,9 @@ def test_never_more_than_there_is(
 @given(in_use=sizes, more=sizes, limit=sizes)
 def test_more_in_use_leaves_no_more(*, in_use: int, more: int, limit: int) -> None:
     """What is allocatable shrinks, or stays, as more is taken."""
-    hidden = replace(GPU, total_bytes=2**40, processes=())
+    hidden = replace(
+        GPU, memory=GpuMemory(total=2**40, used=0, free=2**40), processes=()
+    )
     before = of_gpu(in_use, limit, hidden).largest_allocatable
     after = of_gpu(in_use + more, limit, hidden).largest_allocatable
     assert before is not None
@@ -116,7 +118,7 @@ def test_more_in_use_leaves_no_more(*, in_use: int, more: int, limit: int) -> No
 
 def test_whose_memory_it_is() -> None:
     """The first GPU of its own that the process is on; without one, the first of them."""
-    on_second = replace(OTHER, processes=(GpuHolder(PID, "python", 1),))
+    on_second = replace(OTHER, processes=(GpuProcess(pid=PID, name="python", bytes=1),))
     alone = replace(GPU, processes=())
     assert gpu_of((GPU, on_second), pid=PID, wanted=BOTH) == GPU
     assert gpu_of((alone, on_second), pid=PID, wanted=BOTH) == on_second

@@ -9,7 +9,7 @@ from supervisor.core.diagnosis.evidence import Evidence
 from supervisor.core.diagnosis.examination import examined as with_autopsy
 from supervisor.core.diagnosis.explain_memory import VERDICTS, autopsy_paragraph
 from supervisor.core.diagnosis.result import Diagnosis
-from supervisor.core.gpu.assignment import GpuHolder, GpuReading
+from supervisor.core.gpu.gpu_readings import Gpu, GpuMemory, GpuProcess
 from supervisor.core.memory.bfc_map import Chunk, MemoryMap
 from supervisor.core.memory.figures import MemoryFigures
 from supervisor.core.memory.forecast import Forecast, Resource
@@ -52,7 +52,7 @@ ROOM_TO_GROW = MemoryFigures(
     free_bytes=0,
     growth_bytes=500 * MIB,
 )
-TENANT = GpuHolder(42, "other", 300 * MIB)
+TENANT = GpuProcess(pid=42, name="other", bytes=300 * MIB)
 
 
 def growing(resource: Resource, per_second: float) -> Forecast:
@@ -288,11 +288,17 @@ def test_a_paragraph_of_little(known: dict[str, Any], said: str) -> None:
 
 
 BOX = (
-    GpuReading(
-        uuid="GPU-a", index=0, total_bytes=8 * GIB, used_bytes=6 * GIB, processes=()
+    Gpu(
+        uuid="GPU-a",
+        index=0,
+        memory=GpuMemory(total=8 * GIB, used=6 * GIB, free=2 * GIB),
+        processes=(),
     ),
-    GpuReading(
-        uuid="GPU-b", index=1, total_bytes=8 * GIB, processes=(GpuHolder(9, "x", GIB),)
+    Gpu(
+        uuid="GPU-b",
+        index=1,
+        memory=GpuMemory(total=8 * GIB, used=0, free=8 * GIB),
+        processes=(GpuProcess(pid=9, name="x", bytes=GIB),),
     ),
 )
 

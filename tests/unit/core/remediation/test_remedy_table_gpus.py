@@ -7,7 +7,7 @@ from supervisor.core.diagnosis.result import RemedyKind
 from supervisor.core.memory.figures import MemoryFigures
 from supervisor.core.memory.oom_analysis import NOTHING_FOUND, OomVerdict, autopsy_of
 from supervisor.core.remediation.overrides import Awaited, Overrides
-from tests.support.stories import GIB, TENANT, Story, gpu
+from tests.support.stories import GIB, TENANT, Story, gpu, part
 
 
 def test_out_of_memory_with_a_tenant_on_the_gpu() -> None:
@@ -79,7 +79,9 @@ def test_with_a_broken_gpu_all_its_mig_devices_are_quarantined() -> None:
     """Also those that other runs were given; not those of a GPU that this run was never
     on. The next attempt is on a part of another GPU."""
     parts = {0: ("MIG-1", "MIG-2"), 1: ("MIG-3",), 2: ("MIG-4",)}
-    box = tuple(replace(gpu(n), parts=uuids) for n, uuids in parts.items())
+    box = tuple(
+        replace(gpu(n), mig=tuple(map(part, uuids))) for n, uuids in parts.items()
+    )
     story = Story(Cause.GPU_HARDWARE, gpus=box, only=("MIG-1", "MIG-3"))
     verdict = story.fail(faulty_gpus=("GPU-0", "GPU-2"))
     assert verdict.quarantine == ("GPU-0", "MIG-1", "MIG-2")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from supervisor.core.causes import Cause
-from supervisor.core.gpu.assignment import GpuHolder
+from supervisor.core.gpu.gpu_readings import Gpu, GpuProcess
 from supervisor.core.jobs.job_status import JobState, JobStatus, TierStatus
 from supervisor.host.exporter.exposition_cache import ExpositionCache, Form
 from supervisor.host.exporter.host_collector import HostView
@@ -67,19 +67,17 @@ def test_readings(observer: MachineMonitor, nvml: FakeNvml) -> None:
     lost stays among them, so that it can be left out by name."""
     until(observer.readings)
     first, second = observer.readings()
-    assert (first.uuid, first.index, first.total_bytes) == (
-        "GPU-00000000-fake",
-        0,
-        141 * GIB,
-    )
+    assert (first.uuid, first.index) == ("GPU-00000000-fake", 0)
+    assert first.memory is not None
+    assert first.memory.total == 141 * GIB
     name = Path("/proc/1/comm").read_text().strip()
     assert first.processes == (
-        GpuHolder(OURS, "?", GIB),
-        GpuHolder(1, name, 2 * GIB),
+        GpuProcess(pid=OURS, name="?", bytes=GIB),
+        GpuProcess(pid=1, name=name, bytes=2 * GIB),
     )
     assert second.processes == ()
     nvml.set({"0.lost": 1})
-    until(lambda: observer.readings() and observer.readings()[0].total_bytes is None)
+    until(lambda: observer.readings() and observer.readings()[0].memory is None)
     assert observer.readings()[0].uuid == "GPU-00000000-fake"
 
 
@@ -115,12 +113,18 @@ def test_readings_are_made_once_a_sample(observer: MachineMonitor) -> None:
     assert any(alike)
 
 
+def _parts(gpu: Gpu) -> tuple[str, ...]:
+    """The UUIDs of its MIG devices."""
+    return tuple(one.uuid for one in gpu.mig)
+
+
 def test_the_gpu_of_a_mig_device_is_that_of_its_run(
     observer: MachineMonitor, nvml: FakeNvml
 ) -> None:
     """An Xid names the whole GPU: it concerns a run that was given a part of it."""
     nvml.set({"1.mig": 1, "1.mig.2.uuid": "MIG-x", "1.mig.2.total": GIB})
-    until(lambda: any(one.parts == ("MIG-x",) for one in observer.readings()))
+    parts = ("MIG-x",)
+    until(lambda: any(_parts(one) == parts for one in observer.readings()))
     faults_of, others = (
         observer.devices_of(["MIG-x"]).faults,
         observer.devices_of(["MIG-y"]).faults,

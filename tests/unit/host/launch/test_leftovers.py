@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.core.gpu.assignment import GpuHolder, GpuReading
+from supervisor.core.gpu.gpu_readings import Gpu, GpuMemory, GpuProcess
 from supervisor.core.lifecycle.events import (
     GateClear,
     GateHeld,
@@ -80,7 +80,7 @@ def python(
 
 def gate(
     remains: Leftovers,
-    *gpus: GpuReading,
+    *gpus: Gpu,
     awaited: Awaited | None = None,
     disk: Path = Path("/"),
 ) -> GateClear | GateHeld | GateUnknown | Unkillable:
@@ -222,9 +222,14 @@ def test_the_tree_is_looked_at_now_and_then() -> None:
     assert remains.pids == frozenset()
 
 
-def gpu(*processes: GpuHolder) -> GpuReading:
+def gpu(*processes: GpuProcess) -> Gpu:
     """A GPU of 1,000 bytes."""
-    return GpuReading(uuid="GPU-a", index=0, total_bytes=1000, processes=processes)
+    return Gpu(
+        uuid="GPU-a",
+        index=0,
+        memory=GpuMemory(total=1000, used=0, free=1000),
+        processes=processes,
+    )
 
 
 def test_workers_that_ended_on_the_way_are_forgotten(
@@ -245,19 +250,21 @@ def test_workers_that_ended_on_the_way_are_forgotten(
 def test_gpu_memory_of_a_dead_attempt_holds_the_gate() -> None:
     """The driver may give it back later than the process is gone."""
     remains = Leftovers(run_id="test-remains-6", known={4194300: 1})
-    held = gate(remains, gpu(GpuHolder(4194300, "python", 600)))
+    held = gate(remains, gpu(GpuProcess(pid=4194300, name="python", bytes=600)))
     assert isinstance(held, GateHeld)
     assert "600 bytes of GPU-a" in held.because
     assert "4194300 (python)" in held.because
-    held = gate(remains, gpu(GpuHolder(4194300, "python", None)))
+    held = gate(remains, gpu(GpuProcess(pid=4194300, name="python", bytes=None)))
     assert isinstance(held, GateHeld)
-    assert isinstance(gate(remains, gpu(GpuHolder(5, "other", 600))), GateClear)
+    assert isinstance(
+        gate(remains, gpu(GpuProcess(pid=5, name="other", bytes=600))), GateClear
+    )
 
 
 def test_a_tenant_holds_the_gate_only_where_that_is_awaited() -> None:
     """Otherwise it is none of the gate's business."""
     remains = Leftovers(run_id="test-remains-7")
-    busy = gpu(GpuHolder(5, "blender", 600))
+    busy = gpu(GpuProcess(pid=5, name="blender", bytes=600))
     assert isinstance(gate(remains, busy), GateClear)
     held = gate(remains, busy, awaited=Awaited(tenants_gone=True))
     assert isinstance(held, GateHeld)
@@ -320,7 +327,7 @@ def test_what_cannot_die_is_told_once_and_then_let_be(
     until(lambda: bool(remains.left()))
     remains.known[process.pid] = stat(process.pid).started_ticks  # type: ignore[union-attr]  # it lives
     frozen(process.pid)
-    busy = gpu(GpuHolder(process.pid, "python", 600))
+    busy = gpu(GpuProcess(pid=process.pid, name="python", bytes=600))
     said: list[object] = []
 
     def clear() -> bool:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from supervisor.core.diagnosis.evidence import Evidence
-from supervisor.core.gpu.assignment import GpuReading
+from supervisor.core.gpu.gpu_readings import Gpu, GpuMemory
 from supervisor.core.jobs.spec import build_spec
 from supervisor.core.lifecycle.events import Event, Exited, MemoryHigh, RestartDue
 from supervisor.core.memory.forecast import ENOUGH, Resource
@@ -129,7 +129,7 @@ def test_main_memory_is_read_each_second() -> None:
 
 def test_an_estimate_is_foreseen_by_the_drivers_limit() -> None:
     """Training that knows of no limit: its readings are seen against that of its GPU."""
-    gpu = GpuReading(uuid="GPU-a", index=0, total_bytes=LIMIT)
+    gpu = Gpu(uuid="GPU-a", index=0, memory=GpuMemory(total=LIMIT, used=0, free=LIMIT))
     memory, events = watch(), list[Event]()
     for second in range(84):
         used = 100 + 10 * second
@@ -152,7 +152,7 @@ def test_an_estimate_is_foreseen_by_the_drivers_limit() -> None:
 def test_who_is_asked_only_for_an_estimate() -> None:
     """The driver is no matter where the allocator's own map is read, or nothing is."""
 
-    def never() -> list[GpuReading]:
+    def never() -> list[Gpu]:
         pytest.fail("asked")
 
     mapped = replace(PAGE, memory_source=int(MemorySource.MAP))
@@ -162,7 +162,7 @@ def test_who_is_asked_only_for_an_estimate() -> None:
 
 def test_where_the_driver_adds_nothing() -> None:
     """Without a GPU, or without counts, an estimate stays what it is."""
-    gpu = GpuReading(uuid="GPU-a", index=0, total_bytes=LIMIT)
+    gpu = Gpu(uuid="GPU-a", index=0, memory=GpuMemory(total=LIMIT, used=0, free=LIMIT))
     estimate = replace(PAGE, memory_source=int(MemorySource.ESTIMATE))
     assert completed(estimate, None, gpus=list) is estimate
     empty = replace(estimate, memory_in_use_bytes=None)
@@ -172,7 +172,11 @@ def test_where_the_driver_adds_nothing() -> None:
 def test_a_gpu_that_is_out_is_not_its_own() -> None:
     """The memory of an attempt is on none of those that it may not use."""
     gpus = [
-        GpuReading(uuid=f"GPU-{n}", index=n, total_bytes=LIMIT * (n + 1))
+        Gpu(
+            uuid=f"GPU-{n}",
+            index=n,
+            memory=GpuMemory(total=LIMIT * (n + 1), used=0, free=LIMIT * (n + 1)),
+        )
         for n in range(3)
     ]
     estimate = replace(PAGE, memory_limit_bytes=None, memory_source=3)
