@@ -6,7 +6,6 @@
 ``scheduler``        all jobs of this machine: whose turn it is, what runs, what has ended
 ``api_service``       what people may ask of the box, and who may
 ``job_files``   the jobs that stand in files
-``gpu_status``       the GPUs as people are shown them
 ``routes``   what comes over the control socket, as calls of the box: a table of routes
 ``bodies``     what may be sent with a request
 ``openapi``     a route, and the OpenAPI document of many, with the ``json_schema`` of answers

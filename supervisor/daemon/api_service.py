@@ -3,6 +3,8 @@
 What somebody asked for is written down before it is done, with who asked.
 """
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,15 +30,11 @@ from supervisor.daemon.scheduler import Scheduler
 from supervisor.host.ledger.job_book import AuditRow, JobBook, JobRow, WantedState
 from supervisor.host.ledger.ledger import Ledger, QuarantineRow
 from supervisor.host.service.clock import Clock
+from supervisor.runtime.foreground import ResumeOptions
 from supervisor.runtime.job_locator import JobFiles, job_files
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartOptions:
-    """How a job should begin that ran before."""
-
-    fresh: bool = False
-    accept_changes: bool = False
+AS_BEFORE = ResumeOptions()
+"""From the newest snapshot, of the same script."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +68,7 @@ class ApiService:
         spec: Spec,
         *,
         owner: str | None = None,
-        choice: StartOptions = StartOptions(),
+        choice: ResumeOptions = AS_BEFORE,
         source: str | None = None,
     ) -> ManagedJob:
         """A new job, or an old one with a new spec: as it was written, and as it is meant.
@@ -114,10 +112,9 @@ class ApiService:
         owner: str,
         tables: dict[str, Any],
         source: str | None,
-        choice: StartOptions,
+        choice: ResumeOptions,
     ) -> None:
-        now = self.clock.wall()
-        with self.ledger.transaction():
+        with self._noted(caller, "submit", job=name) as now:
             self.book.put(
                 name,
                 owner=owner,
@@ -127,7 +124,6 @@ class ApiService:
                 accept_changes=choice.accept_changes,
                 now=now,
             )
-            self.book.note(who=caller.name, did="submit", job=name, now=now)
 
     def respec(
         self, caller: Caller, entry: ManagedJob, tables: dict[str, Any], spec: Spec
@@ -135,10 +131,8 @@ class ApiService:
         """Another spec for a job; what runs now goes on with the old one."""
         self._allow(caller, Permission.OWN, owner=entry.row.owner)
         self._accommodate(entry.row.owner, spec)
-        now = self.clock.wall()
-        with self.ledger.transaction():
+        with self._noted(caller, "respec", job=entry.name):
             self.book.respec(entry.name, tables)
-            self.book.note(who=caller.name, did="respec", job=entry.name, now=now)
         entry.row, entry.spec = self._row(entry.name), spec
 
     def _row(self, name: str) -> JobRow:
@@ -160,7 +154,7 @@ class ApiService:
         did = "drain" if drain else "stop"
         return self._ask(caller, name, asked, did=did)
 
-    def start(self, caller: Caller, name: str, choice: StartOptions) -> ManagedJob:
+    def start(self, caller: Caller, name: str, choice: ResumeOptions) -> ManagedJob:
         """Let a job run that has ended, or go on with it."""
         asked = StartRequested(fresh=choice.fresh)
         return self._ask(caller, name, asked, did="start", choice=choice)
@@ -177,21 +171,19 @@ class ApiService:
         asked: StartRequested | StopRequested | RestartRequested,
         *,
         did: str,
-        choice: StartOptions = StartOptions(),
+        choice: ResumeOptions = AS_BEFORE,
     ) -> ManagedJob:
         entry = self.entry(caller, name, Permission.OWN)
         stop = isinstance(asked, StopRequested)
 
         def write_down() -> None:
-            with self.ledger.transaction():
+            with self._noted(caller, did, job=name):
                 self.book.want(
                     name,
                     WantedState.STOP if stop else WantedState.RUN,
                     fresh=choice.fresh,
                     accept_changes=choice.accept_changes,
                 )
-                now = self.clock.wall()
-                self.book.note(who=caller.name, did=did, job=name, now=now)
             entry.row = self._row(name)
 
         self.box.happen(entry, asked, first=write_down)
@@ -203,11 +195,9 @@ class ApiService:
 
         def write_down() -> None:
             self._refuse_if_in_file(entry)
-            now = self.clock.wall()
-            with self.ledger.transaction():
+            with self._noted(caller, "forget", job=name) as now:
                 self.ledger.forget(name, now=now)
                 self.book.forget(name)
-                self.book.note(who=caller.name, did="forget", job=name, now=now)
 
         self.box.happen(entry, ForgetRequested(), first=write_down)
         del self.box.entries[name]
@@ -252,16 +242,9 @@ class ApiService:
         entry = self.box.entries.get(found[0].job)
         owner = None if entry is None else entry.row.owner
         self._allow(caller, Permission.OWN, owner=owner)
-        now = self.clock.wall()
-        with self.ledger.transaction():
+        job, detail = found[0].job, f"incident {incident}"
+        with self._noted(caller, "acknowledge", job=job, detail=detail) as now:
             self.ledger.acknowledge(incident, by=caller.name, now=now)
-            self.book.note(
-                who=caller.name,
-                did="acknowledge",
-                job=found[0].job,
-                detail=f"incident {incident}",
-                now=now,
-            )
 
     def files(self, caller: Caller, name: str) -> JobFiles:
         """Where a job of one's own keeps its files; they are read with one's own rights."""
@@ -280,13 +263,10 @@ class ApiService:
     def put_back(self, caller: Caller, gpu: str) -> None:
         """A GPU is no longer kept out of use: the next job may have it."""
         self._allow(caller, Permission.RULE)
-        now = self.clock.wall()
-        with self.ledger.transaction():
+        with self._noted(caller, f"{gpu} out of quarantine") as now:
             if not self.ledger.put_back(gpu, now=now):
                 message = f"{gpu} is not quarantined; see `trainwarden quarantine`"
                 raise UnknownJobError(message)
-            did = f"{gpu} out of quarantine"
-            self.book.note(who=caller.name, did=did, job=None, now=now)
 
     def copy_of_ledger(self, caller: Caller) -> bytes:
         """The whole ledger; everybody's specs stand in it."""
@@ -310,9 +290,20 @@ class ApiService:
             raise ForbiddenError(problem)
 
     def _set(self, caller: Caller, name: str, value: Any, did: str) -> None:
-        with self.ledger.transaction():
+        with self._noted(caller, did):
             self.book.set(name, value)
-            self.book.note(who=caller.name, did=did, job=None, now=self.clock.wall())
+
+    @contextmanager
+    def _noted(
+        self, caller: Caller, did: str, *, job: str | None = None, detail: str = ""
+    ) -> Generator[float]:
+        """What is written in here is written down as done by ``caller``, or none of it
+        is; the time of it, in seconds since 1970."""
+        now = self.clock.wall()
+        with self.ledger.transaction():
+            yield now
+            who = caller.name
+            self.book.note(who=who, did=did, job=job, detail=detail, now=now)
 
 
 def _request_of(caller: Caller) -> str:

@@ -70,6 +70,11 @@ class Scheduler:
     ballast: Ballast | None = None
     ballast_at: float = 0.0
 
+    def holders(self) -> dict[str, str]:
+        """The job that each GPU is given to, by the GPU's UUID."""
+        entries = self.entries.values()
+        return {gpu: entry.name for entry in entries for gpu in entry.life.gpus}
+
     def load(self) -> None:
         """Take up all that the ledger knows. Raises LedgerError."""
         self.paused_by = self.book.setting("paused_by")

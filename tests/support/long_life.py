@@ -14,11 +14,11 @@ from supervisor.core.jobs.authorization import Caller
 from supervisor.core.jobs.config import build_config
 from supervisor.core.jobs.job_status import JobState
 from supervisor.core.jobs.spec import build_spec
-from supervisor.daemon.api_service import StartOptions
 from supervisor.daemon.composition import composed
 from supervisor.daemon.daemon import IDLE_SECONDS, Daemon
 from supervisor.host.control.peer_credentials import user_name
 from supervisor.host.service.clock import Clock
+from supervisor.runtime.foreground import ResumeOptions
 from supervisor.wire.directive import Directive
 from tests.support.quick_attempts import Fate, Patient, QuickHouse, QuickLauncher
 
@@ -76,7 +76,7 @@ class LongLife:
         for name in SHORT:
             entry = self.daemon.box.entries[name]
             if entry.status().state is JobState.FINISHED:
-                self.daemon.desk.start(self.caller, name, StartOptions(fresh=True))
+                self.daemon.desk.start(self.caller, name, ResumeOptions(fresh=True))
 
 
 @contextlib.contextmanager

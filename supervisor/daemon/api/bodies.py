@@ -25,7 +25,14 @@ class Named(Spec):
     name: JobName  # type: ignore[mutable-override]  # frozen: nobody assigns to it
 
 
-class Submission(Table):
+class BeginRequest(Table):
+    """How a job should begin that ran before."""
+
+    fresh: bool = False
+    accept_changes: bool = False
+
+
+class Submission(BeginRequest):
     """A job: the tables of a spec, with absolute paths."""
 
     spec: Annotated[
@@ -33,15 +40,6 @@ class Submission(Table):
     ]
     user: str | None = None
     """As whom it runs; only root and admins may name somebody else."""
-    fresh: bool = False
-    accept_changes: bool = False
-
-
-class BeginRequest(Table):
-    """How a job should begin that ran before."""
-
-    fresh: bool = False
-    accept_changes: bool = False
 
 
 class EndRequest(Table):

@@ -113,25 +113,15 @@ def named(name: str) -> Schema:
 
 def components() -> Schema:
     """All that is referred to by name."""
-    one, its = job()
-    incident, of_incident = of(IncidentRow)
-    audit, of_audit = of(AuditRow)
-    gpus, of_gpus = of(GpusShown)
-    files, of_files = of(JobFiles)
-    quarantined, of_quarantined = of(QuarantineRow)
-    return {
-        **its,
-        **of_incident,
-        **of_audit,
-        **of_gpus,
-        **of_files,
-        **of_quarantined,
-        "Job": one,
-        "Box": box(),
-        "Incident": incident,
-        "Audit": audit,
-        "Gpus": gpus,
-        "Files": files,
-        "Quarantined": quarantined,
-        "Error": ERROR,
+    kinds = {
+        "Incident": IncidentRow,
+        "Audit": AuditRow,
+        "Gpus": GpusShown,
+        "Files": JobFiles,
+        "Quarantined": QuarantineRow,
     }
+    one, found = job()
+    for name, kind in kinds.items():
+        shown, its = of(kind)
+        found |= {**its, name: shown}
+    return {**found, "Job": one, "Box": box(), "Error": ERROR}

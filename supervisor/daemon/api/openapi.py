@@ -10,7 +10,7 @@ from supervisor.core.jobs.spec import Table
 from supervisor.daemon.api import json_schema
 from supervisor.daemon.api.json_schema import Schema
 from supervisor.daemon.api_service import ApiService
-from supervisor.host.control.control_server import BYTES, JSON, Request, Response
+from supervisor.host.control.control_server import BYTES, JSON, Request
 
 
 class EmptyBody(Table):
@@ -28,7 +28,8 @@ class Asked:
     query: Any
 
 
-Answer = Callable[[ApiService, Asked], Response]
+Answer = Callable[[ApiService, Asked], object]
+"""The body of what is answered, or all of it: a ``Response``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

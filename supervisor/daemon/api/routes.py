@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any, cast
 
 import supervisor
+from supervisor.core.gpu.gpu_view import Tenancy, picture
 from supervisor.core.jobs.authorization import Permission
 from supervisor.core.jobs.job_status import status_json
 from supervisor.core.jobs.spec import SpecError, build_spec, validated
@@ -20,8 +21,7 @@ from supervisor.daemon.api.bodies import (
 )
 from supervisor.daemon.api.json_schema import Schema
 from supervisor.daemon.api.openapi import Answer, Asked, Route, document
-from supervisor.daemon.api_service import ApiService, StartOptions
-from supervisor.daemon.gpu_status import gpus_shown
+from supervisor.daemon.api_service import ApiService
 from supervisor.daemon.job_logs import log_part
 from supervisor.daemon.managed_job import (
     ForbiddenError,
@@ -31,6 +31,7 @@ from supervisor.daemon.managed_job import (
 )
 from supervisor.host.control.control_server import Request, Response
 from supervisor.host.ledger.ledger import LedgerError
+from supervisor.runtime.foreground import ResumeOptions
 
 ATTEMPT, OFFSET, ENDED = (
     "Trainwarden-Attempt",
@@ -68,7 +69,10 @@ def _guarded(
             body=validated(route.body, cast("dict[str, Any]", given)),
             query=validated(route.query, dict[str, Any](request.query)),
         )
-        return route.answer(desk, asked)
+        found = route.answer(desk, asked)
+        if isinstance(found, Response):
+            return found
+        return Response(status=route.success, body=found)
     except SpecError as error:
         problems = [str(problem) for problem in error.problems]
         return Response(
@@ -102,10 +106,11 @@ def job_json(entry: ManagedJob) -> dict[str, Any]:
     }
 
 
-def _status(desk: ApiService, asked: Asked) -> Response:
+def _status(desk: ApiService, asked: Asked) -> object:
     desk.look(asked.request.caller)
     box = desk.box
-    body = {
+    holders = box.holders()
+    return {
         "version": supervisor.__version__,
         "launcher": box.starter.house.about,
         "paused_by": box.paused_by,
@@ -113,70 +118,78 @@ def _status(desk: ApiService, asked: Asked) -> Response:
             {
                 "gpu": gpu,
                 "in_service": gpu not in box.out_of_service,
-                "job": next(
-                    (e.name for e in box.entries.values() if gpu in e.life.gpus), None
-                ),
+                "job": holders.get(gpu),
             }
             for gpu in box.gpus()
         ],
         "problems": box.problems,
         "jobs": [job_json(entry) for entry in box.entries.values()],
     }
-    return Response(body=body)
 
 
-def _gpus(desk: ApiService, asked: Asked) -> Response:
+def _gpus(desk: ApiService, asked: Asked) -> object:
+    """What the driver said last, and who was given what; never waits."""
     desk.look(asked.request.caller)
-    return Response(body=asdict(gpus_shown(desk.box)))
-
-
-def _job(desk: ApiService, asked: Asked) -> Response:
-    return Response(
-        body=job_json(
-            desk.entry(asked.request.caller, asked.names["job"], Permission.LOOK)
-        )
+    observer = desk.box.starter.observer
+    view = observer.gpus()
+    fresh = view.fresh(observer.clock.now()) is not None
+    tenancy = Tenancy(
+        owners=observer.machine().owners,
+        holders=desk.box.holders(),
+        out=desk.box.out_of_service,
     )
-
-
-def _submit(desk: ApiService, asked: Asked) -> Response:
-    choice = StartOptions(
-        fresh=asked.body.fresh, accept_changes=asked.body.accept_changes
+    shown = picture(
+        view.sample,
+        fresh=fresh,
+        problem="" if fresh else view.problem or "The GPU driver has not answered yet.",
+        reboot=view.reboot,
+        xids=view.xids,
+        tenancy=tenancy,
     )
+    return asdict(shown)
+
+
+def _job(desk: ApiService, asked: Asked) -> object:
+    found = desk.entry(asked.request.caller, asked.names["job"], Permission.LOOK)
+    return job_json(found)
+
+
+def _choice(body: BeginRequest) -> ResumeOptions:
+    return ResumeOptions(fresh=body.fresh, accept_changes=body.accept_changes)
+
+
+def _submit(desk: ApiService, asked: Asked) -> object:
     tables = asked.body.spec
     entry = desk.submit(
         asked.request.caller,
         tables,
         build_spec(tables),
         owner=asked.body.user,
-        choice=choice,
+        choice=_choice(asked.body),
     )
-    return Response(status=201, body=job_json(entry))
+    return job_json(entry)
 
 
-def _stop(desk: ApiService, asked: Asked) -> Response:
-    entry = desk.stop(asked.request.caller, asked.names["job"], drain=asked.body.drain)
-    return Response(status=202, body=job_json(entry))
+def _stop(desk: ApiService, asked: Asked) -> object:
+    caller, drain = asked.request.caller, asked.body.drain
+    return job_json(desk.stop(caller, asked.names["job"], drain=drain))
 
 
-def _start(desk: ApiService, asked: Asked) -> Response:
-    choice = StartOptions(
-        fresh=asked.body.fresh, accept_changes=asked.body.accept_changes
-    )
-    entry = desk.start(asked.request.caller, asked.names["job"], choice)
-    return Response(status=202, body=job_json(entry))
+def _start(desk: ApiService, asked: Asked) -> object:
+    caller, choice = asked.request.caller, _choice(asked.body)
+    return job_json(desk.start(caller, asked.names["job"], choice))
 
 
-def _restart(desk: ApiService, asked: Asked) -> Response:
-    entry = desk.restart(asked.request.caller, asked.names["job"])
-    return Response(status=202, body=job_json(entry))
+def _restart(desk: ApiService, asked: Asked) -> object:
+    return job_json(desk.restart(asked.request.caller, asked.names["job"]))
 
 
-def _forget(desk: ApiService, asked: Asked) -> Response:
+def _forget(desk: ApiService, asked: Asked) -> object:
     desk.forget(asked.request.caller, asked.names["job"])
-    return Response(body={})
+    return {}
 
 
-def _logs(desk: ApiService, asked: Asked) -> Response:
+def _logs(desk: ApiService, asked: Asked) -> object:
     page = asked.query
     entry = desk.entry(asked.request.caller, asked.names["job"], Permission.OWN)
     part = log_part(desk.box.starter, entry, attempt=page.attempt, offset=page.offset)
@@ -188,67 +201,63 @@ def _logs(desk: ApiService, asked: Asked) -> Response:
     return Response(body=part.content, headers=headers)
 
 
-def _incidents(desk: ApiService, asked: Asked) -> Response:
+def _incidents(desk: ApiService, asked: Asked) -> object:
     desk.look(asked.request.caller)
-    found = desk.ledger.incidents(job=asked.query.job)
-    return Response(body=[asdict(incident) for incident in found])
+    return [asdict(one) for one in desk.ledger.incidents(job=asked.query.job)]
 
 
-def _acknowledge(desk: ApiService, asked: Asked) -> Response:
+def _acknowledge(desk: ApiService, asked: Asked) -> object:
     number = asked.names["incident"]
     if not (number.isascii() and number.isdigit() and len(number) < 19):
         message = f"there is no incident {number!r}"
         raise UnknownJobError(message)
     desk.acknowledge(asked.request.caller, int(number))
-    return Response(body={})
+    return {}
 
 
-def _pause(desk: ApiService, asked: Asked) -> Response:
+def _pause(desk: ApiService, asked: Asked) -> object:
     desk.pause(asked.request.caller, paused=True)
-    return Response(body={})
+    return {}
 
 
-def _resume(desk: ApiService, asked: Asked) -> Response:
+def _resume(desk: ApiService, asked: Asked) -> object:
     desk.pause(asked.request.caller, paused=False)
-    return Response(body={})
+    return {}
 
 
-def _drain(desk: ApiService, asked: Asked) -> Response:
-    drained = desk.drain(asked.request.caller)
-    return Response(status=202, body=[job_json(entry) for entry in drained])
+def _drain(desk: ApiService, asked: Asked) -> object:
+    return [job_json(entry) for entry in desk.drain(asked.request.caller)]
 
 
-def _service(desk: ApiService, asked: Asked) -> Response:
-    desk.serve(
-        asked.request.caller, asked.names["gpu"], in_service=asked.body.in_service
-    )
-    return Response(body={})
+def _service(desk: ApiService, asked: Asked) -> object:
+    caller, in_service = asked.request.caller, asked.body.in_service
+    desk.serve(caller, asked.names["gpu"], in_service=in_service)
+    return {}
 
 
-def _files(desk: ApiService, asked: Asked) -> Response:
-    return Response(body=asdict(desk.files(asked.request.caller, asked.names["job"])))
+def _files(desk: ApiService, asked: Asked) -> object:
+    return asdict(desk.files(asked.request.caller, asked.names["job"]))
 
 
-def _quarantine(desk: ApiService, asked: Asked) -> Response:
-    kept = desk.quarantined(asked.request.caller)
-    return Response(body=[asdict(row) for row in kept])
+def _quarantine(desk: ApiService, asked: Asked) -> object:
+    return [asdict(row) for row in desk.quarantined(asked.request.caller)]
 
 
-def _put_back(desk: ApiService, asked: Asked) -> Response:
+def _put_back(desk: ApiService, asked: Asked) -> object:
     desk.put_back(asked.request.caller, asked.names["gpu"])
-    return Response(body={})
+    return {}
 
 
-def _ledger(desk: ApiService, asked: Asked) -> Response:
-    return Response(body=desk.copy_of_ledger(asked.request.caller))
+def _ledger(desk: ApiService, asked: Asked) -> object:
+    return desk.copy_of_ledger(asked.request.caller)
 
 
-def _audit(desk: ApiService, asked: Asked) -> Response:
-    return Response(body=[asdict(row) for row in desk.audit(asked.request.caller)])
+def _audit(desk: ApiService, asked: Asked) -> object:
+    return [asdict(row) for row in desk.audit(asked.request.caller)]
 
 
-def _openapi(_desk: ApiService, _asked: Asked) -> Response:
-    return Response(body=published())
+def _openapi(_desk: ApiService, _asked: Asked) -> object:
+    return published()
 
 
 @cache

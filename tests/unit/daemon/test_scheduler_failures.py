@@ -18,7 +18,6 @@ from supervisor.core.jobs.job_phase import JobPhase
 from supervisor.core.jobs.job_status import JobState
 from supervisor.core.jobs.spec import Spec, build_spec
 from supervisor.core.memory.forecast import MemoryTrends
-from supervisor.daemon.api_service import StartOptions
 from supervisor.daemon.composition import composed
 from supervisor.daemon.daemon import Daemon
 from supervisor.daemon.managed_job import ManagedJob, SchedulerError
@@ -27,6 +26,7 @@ from supervisor.host.exporter.machine_monitor import MachineMonitor
 from supervisor.host.launch.launcher import LaunchError
 from supervisor.host.ledger.ledger import LedgerError
 from supervisor.runtime.attempt_monitor import CALM_SECONDS, TICK_SECONDS
+from supervisor.runtime.foreground import ResumeOptions
 from supervisor.wire.directive import Directive
 from supervisor.wire.paths import AttemptPaths, StatePaths
 from tests.support.long_life import WoundClock
@@ -301,7 +301,7 @@ def test_a_run_that_cannot_be_taken_up_keeps_its_gpu(tmp_path: Path) -> None:
         with pytest.raises(SchedulerError, match="job runs"):
             submit(daemon)
         with pytest.raises(SchedulerError, match="runs already"):
-            daemon.desk.start(me(), "job", StartOptions())
+            daemon.desk.start(me(), "job", ResumeOptions())
         StatePaths(tmp_path / "state").lock("job").rmdir()
         life.until(daemon, lambda: first.status().state is JobState.RUNNING)
         assert second.status().message == "wants 1 GPUs, 0 are free"
@@ -340,7 +340,7 @@ def test_a_beginning_that_cannot_be_written_down(
 
         monkeypatch.setattr(daemon.box.book, "begun", refuse)
         tables = {"script": "/x/train.py", "name": "job"}
-        fresh = StartOptions(fresh=True)
+        fresh = ResumeOptions(fresh=True)
         entry = daemon.desk.submit(me(), tables, build_spec(tables), choice=fresh)
         life.until(daemon, lambda: entry.life.tries > 3)
         assert life.launchers[0].given == []
@@ -399,7 +399,7 @@ def test_a_start_that_waits_is_not_forgotten_with_the_daemon(tmp_path: Path) -> 
         entries = [submit(daemon, name) for name in ("one", "two")]
         life.until(daemon, lambda: all(entry.life.ended for entry in entries))
         daemon.desk.pause(me(), paused=True)
-        daemon.desk.start(me(), "one", StartOptions(fresh=True))
+        daemon.desk.start(me(), "one", ResumeOptions(fresh=True))
         submit(daemon, "two")
     with life.daemon() as daemon:
         phases = {name: entry.life.phase for name, entry in daemon.box.entries.items()}
