@@ -6,7 +6,6 @@ or a socket, and what drives a run takes longer to import than that.
 
 import importlib
 from collections.abc import Mapping
-from importlib import metadata
 from pathlib import Path
 
 import click
@@ -14,7 +13,6 @@ from typing_extensions import override
 
 from supervisor import __version__
 from supervisor.cli.options import EXIT_INTERRUPTED, fail
-from supervisor.cli.package_collision import conflicting_distribution
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "run": ("run_command", "Run a script to its end, in the foreground."),
@@ -92,10 +90,7 @@ def trainwarden() -> None:
 
 
 def main() -> None:
-    """Entry point of the ``trainwarden`` command."""
-    conflict = conflicting_distribution(_installed("supervisor"))
-    if conflict is not None:
-        fail(conflict)
+    """Do what the command line asks for (``entry.main`` has looked around first)."""
     try:
         code = trainwarden.main(standalone_mode=False)
     except click.ClickException as error:
@@ -118,11 +113,3 @@ def _is_somewhere() -> bool:
     except FileNotFoundError:
         return False
     return True
-
-
-def _installed(name: str) -> list[str]:
-    """``name``, if a distribution of that name is installed."""
-    try:
-        return [metadata.distribution(name).name]
-    except metadata.PackageNotFoundError:
-        return []

@@ -4,12 +4,13 @@ PyPI's ``supervisor`` may have overwritten files of our package of the same name
 nothing but the check for it is imported before the check.
 """
 
+import re
 import sys
+from collections.abc import Iterable
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, distribution
 
 import supervisor
-from supervisor.cli.package_collision import conflicting_distribution
 
 EXIT_USAGE = 2
 DAMAGED = (
@@ -35,3 +36,20 @@ def _installed(name: str) -> list[str]:
         return [distribution(name).name]
     except PackageNotFoundError:
         return []
+
+
+def conflicting_distribution(names: Iterable[str]) -> str | None:
+    """What to do about another ``supervisor`` among the installed distributions.
+
+    ``names`` are distribution names as ``importlib.metadata`` gives them; None where
+    all is well. Both distributions install a package ``supervisor``: whichever came
+    last has overwritten files of the other, and removing one takes files of both.
+    """
+    normalised = {re.sub(r"[-_.]+", "-", name).lower() for name in names if name}
+    if "supervisor" not in normalised:
+        return None
+    return (
+        "the distribution 'supervisor' is installed in this environment and has the "
+        "same top-level package as trainwarden: use a virtual environment of its own "
+        "for trainwarden, or uninstall both and then install trainwarden again"
+    )

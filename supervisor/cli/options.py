@@ -1,6 +1,8 @@
 """What several commands share: the state directory, and how errors end a command."""
 
+import json
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NoReturn
 
@@ -18,6 +20,15 @@ def fail(message: str, *, exit_code: int = EXIT_USAGE) -> NoReturn:
     """End the command with one sentence and no traceback."""
     click.echo(marked(f"trainwarden: {message}", LogLevel.ERROR), err=True)
     raise SystemExit(exit_code)
+
+
+def show(value: object, lines: Iterable[str], *, as_json: bool) -> None:
+    """Print the answer of a command: ``value`` as JSON, or ``lines`` for a person."""
+    if as_json:
+        click.echo(json.dumps(value, indent=2))
+        return
+    for line in lines:
+        click.echo(line)
 
 
 def default_state_directory() -> Path:

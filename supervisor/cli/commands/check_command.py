@@ -1,6 +1,5 @@
 """``trainwarden check``: is this machine fit for training?"""
 
-import json
 import os
 import sys
 from dataclasses import asdict
@@ -8,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from supervisor.cli.options import json_option, state_option
+from supervisor.cli.options import json_option, show, state_option
 from supervisor.host.doctor.finding import Finding, FindingLevel
 from supervisor.host.doctor.machine_checks import examine
 
@@ -34,10 +33,7 @@ def check(*, as_json: bool, state_dir: Path, python: str | None) -> None:
     venv = os.environ.get("VIRTUAL_ENV")
     usual = f"{venv}/bin/python" if venv else sys.executable
     found = examine(state_dir.absolute(), python=python or usual)
-    if as_json:
-        click.echo(json.dumps([asdict(one) for one in found], indent=2))
-    for one in [] if as_json else found:
-        click.echo(line(one))
+    show([asdict(one) for one in found], map(line, found), as_json=as_json)
     if any(one.level is FindingLevel.PROBLEM for one in found):
         raise SystemExit(1)
 

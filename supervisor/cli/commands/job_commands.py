@@ -9,7 +9,7 @@ from urllib.parse import quote
 import click
 
 from supervisor.cli.daemon_client import box_option, client_of, post
-from supervisor.cli.options import fail, json_option
+from supervisor.cli.options import fail, json_option, show
 from supervisor.cli.spec_options import (
     accept_changes_option,
     args_argument,
@@ -23,6 +23,10 @@ from supervisor.cli.spec_options import (
     spec_option,
 )
 from supervisor.host.control.control_client import NoDaemonError, RefusedError
+
+fresh_option = click.option(
+    "--fresh", is_flag=True, help="Begin anew; earlier snapshots are unused."
+)
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -39,7 +43,7 @@ from supervisor.host.control.control_client import NoDaemonError, RefusedError
 @cpu_memory_option
 @click.option("--user", help="As whom it runs; for root and admins.")
 @spec_option
-@click.option("--fresh", is_flag=True, help="Begin anew; earlier snapshots are unused.")
+@fresh_option
 @accept_changes_option
 @script_argument
 @args_argument
@@ -124,7 +128,7 @@ def absolute(tables: dict[str, Any]) -> dict[str, Any]:
 def tell(job: dict[str, Any], *, as_json: bool) -> None:
     """What came of it."""
     text = f"{job['job']}: {job['state']}: {job['message']}"
-    click.echo(json.dumps(job, indent=2) if as_json else text)
+    show(job, [text], as_json=as_json)
 
 
 @click.command()
@@ -144,10 +148,8 @@ def stop(*, state_dir: Path | None, as_json: bool, drain: bool, job: str) -> Non
 @click.command()
 @box_option
 @json_option
-@click.option("--fresh", is_flag=True, help="Begin anew; earlier snapshots are unused.")
-@click.option(
-    "--accept-changes", is_flag=True, help="Resume although the script changed."
-)
+@fresh_option
+@accept_changes_option
 @click.argument("job")
 def start(
     *,

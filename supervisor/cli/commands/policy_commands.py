@@ -1,7 +1,6 @@
 """``policy`` and ``quarantine``: what would be done, and what is kept out of use."""
 
 import getpass
-import json
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
@@ -12,7 +11,7 @@ import click
 
 from supervisor.cli.daemon_client import answering, asking, box_option, directory_of
 from supervisor.cli.ledger_reader import reading
-from supervisor.cli.options import fail, json_option
+from supervisor.cli.options import fail, json_option, show
 from supervisor.cli.spec_options import read_tables, spec_of
 from supervisor.core.jobs.spec import merge
 from supervisor.core.remediation.describe import ladders_json, ladders_text
@@ -45,7 +44,7 @@ def policy(*, spec_file: Path | None, as_json: bool) -> None:
         without_progress=spec.restart.without_progress,
         deadlines=spec.liveness.deadlines,
     )
-    click.echo(json.dumps(value, indent=2) if as_json else ladders_text(value))
+    show(value, [ladders_text(value)], as_json=as_json)
 
 
 @click.command()
@@ -65,16 +64,12 @@ def quarantine(*, back: str | None, as_json: bool, state_dir: Path | None) -> No
         kept = _kept(StatePaths(directory_of(state_dir)), back)
     else:
         kept = _kept_by(client, back)
-    if as_json:
-        click.echo(json.dumps(kept, indent=2))
-        return
-    if not kept:
-        click.echo("no GPU is quarantined")
-    for row in kept:
-        click.echo(
-            f"{row['gpu']}: since {row['at'][:19]}Z, {row['job']} attempt "
-            f"{row['attempt']}: {row['because']}"
-        )
+    lines = [
+        f"{row['gpu']}: since {row['at'][:19]}Z, {row['job']} attempt "
+        f"{row['attempt']}: {row['because']}"
+        for row in kept
+    ]
+    show(kept, lines or ["no GPU is quarantined"], as_json=as_json)
 
 
 def _kept_by(client: Client, back: str | None) -> list[dict[str, Any]]:

@@ -1,6 +1,5 @@
 """``snapshots``: list a job's snapshots, verify them, hand one to ordinary Keras."""
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 
@@ -8,7 +7,7 @@ import click
 
 from supervisor.cli.daemon_client import box_option
 from supervisor.cli.job_lookup import files_of, refuse_as_root
-from supervisor.cli.options import fail, json_option
+from supervisor.cli.options import fail, json_option, show
 from supervisor.core.text.units import format_size
 from supervisor.host.snapshots.snapshot_listing import (
     SnapshotRow,
@@ -21,6 +20,7 @@ from supervisor.runtime.job_locator import JobFiles
 from supervisor.wire.manifest import DURABLE
 
 EXIT_DAMAGED = 1
+NONE = "no snapshots"
 SUFFIXES = (".keras", ".weights.h5")
 
 
@@ -60,13 +60,8 @@ def _rows(files: JobFiles) -> list[SnapshotRow]:
 
 
 def _list(rows: list[SnapshotRow], *, as_json: bool) -> None:
-    if as_json:
-        click.echo(json.dumps([asdict(row) for row in rows], indent=2))
-        return
-    if not rows:
-        click.echo("no snapshots")
-    for row in rows:
-        click.echo(_line(row))
+    lines = [_line(row) for row in rows] or [NONE]
+    show([asdict(row) for row in rows], lines, as_json=as_json)
 
 
 def _line(row: SnapshotRow) -> str:
@@ -82,16 +77,12 @@ def _line(row: SnapshotRow) -> str:
 
 def _verify(rows: list[SnapshotRow], *, as_json: bool) -> None:
     found = [(row, damage(row)) for row in rows]
-    if as_json:
-        shape = [
-            {"snapshot": r.snapshot, "tier": r.tier, "whole": not why, "because": why}
-            for r, why in found
-        ]
-        click.echo(json.dumps(shape, indent=2))
-    for row, why in [] if as_json else found:
-        click.echo(f"{row.snapshot}  {row.tier:8}{why or 'whole'}")
-    if not found and not as_json:
-        click.echo("no snapshots")
+    shape = [
+        {"snapshot": r.snapshot, "tier": r.tier, "whole": not why, "because": why}
+        for r, why in found
+    ]
+    lines = [f"{row.snapshot}  {row.tier:8}{why or 'whole'}" for row, why in found]
+    show(shape, lines or [NONE], as_json=as_json)
     if any(why for _, why in found):
         raise SystemExit(EXIT_DAMAGED)
 

@@ -2,8 +2,7 @@
 
 import contextlib
 import getpass
-import json
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
@@ -14,11 +13,11 @@ import click
 from supervisor.cli.daemon_client import answering, asking, directory_of, tell_gone
 from supervisor.cli.daemon_client import box_option as state_option
 from supervisor.cli.ledger_reader import reading
-from supervisor.cli.options import fail, json_option
+from supervisor.cli.options import fail, json_option, show
 from supervisor.cli.progress import plan_line, progress_line
 from supervisor.core.diagnosis.explain import explain_incident, summarise_incident
 from supervisor.core.jobs.job_status import JobStatus, status_from_json, status_json
-from supervisor.host.ledger.ledger import IncidentRow, Ledger, LedgerError
+from supervisor.host.ledger.ledger import Ledger, LedgerError
 from supervisor.host.service.clock import Clock
 from supervisor.runtime.status_builder import stored_statuses
 from supervisor.wire.paths import StatePaths
@@ -43,12 +42,9 @@ def status(*, as_json: bool, state_dir: Path | None) -> None:
             box = client.get("/v1/status")
         found = box["jobs"]
         _warn(box)
-    if as_json:
-        click.echo(json.dumps(found, indent=2))
-    elif not found:
-        click.echo(f"no job has run in {directory_of(state_dir)} yet")
-    for item in [] if as_json else found:
-        _tell(status_from_json(item))
+    lines = [line for item in found for line in _lines(status_from_json(item))]
+    nothing = f"no job has run in {directory_of(state_dir)} yet"
+    show(found, lines or [nothing], as_json=as_json)
 
 
 def stored_jobs(state_dir: Path) -> list[dict[str, Any]]:
@@ -67,26 +63,27 @@ def _warn(box: dict[str, Any]) -> None:
         click.echo(f"job file {problem}", err=True)
 
 
-def _tell(item: JobStatus) -> None:
-    click.echo(progress_line(item))
+def _lines(item: JobStatus) -> Iterator[str]:
+    """A job for a person."""
+    yield progress_line(item)
     if item.snapshot_plan is not None and item.pid is not None:
-        click.echo(f"  {plan_line(item.snapshot_plan)}")
-    _remedies("in force by remedies", item.treatment)
-    _remedies("asked for by remedies, not confirmed yet", item.asked)
-    _remedies("asked for by remedies, and not in force", item.unmet)
+        yield f"  {plan_line(item.snapshot_plan)}"
+    remedies = {
+        "in force by remedies": item.treatment,
+        "asked for by remedies, not confirmed yet": item.asked,
+        "asked for by remedies, and not in force": item.unmet,
+    }
+    for title, parts in remedies.items():
+        if parts:
+            listed = ", ".join(f"{name} {value}" for name, value in parts.items())
+            yield f"  {title}: {listed}"
     if item.promise:
-        click.echo(f"  bit-identical resume is not promised{_of(item)}: {item.promise}")
+        yield f"  bit-identical resume is not promised{_of(item)}: {item.promise}"
 
 
 def _of(item: JobStatus) -> str:
     """Which call of ``fit``, where it is not the first or only one."""
     return f" (call {item.promise_fit + 1} of fit)" if item.promise_fit else ""
-
-
-def _remedies(title: str, parts: Mapping[str, object]) -> None:
-    if parts:
-        listed = ", ".join(f"{name} {value}" for name, value in parts.items())
-        click.echo(f"  {title}: {listed}")
 
 
 @click.command()
@@ -105,12 +102,8 @@ def incidents(
         _acknowledge(state_dir, ack)
         return
     found = _incidents(state_dir, job)
-    if as_json:
-        click.echo(json.dumps(found, indent=2))
-    elif not found:
-        click.echo("no incidents")
-    for item in [] if as_json else found:
-        click.echo(summarise_incident(item))
+    lines = [summarise_incident(item) for item in found] or ["no incidents"]
+    show(found, lines, as_json=as_json)
 
 
 def _acknowledge(state_dir: Path | None, incident: int) -> None:
@@ -145,12 +138,7 @@ def _incidents(state_dir: Path | None, job: str | None) -> list[dict[str, Any]]:
         known = job is None or (ledger is not None and ledger.latest_run(job))
     if not known:
         fail(f"there is no job {job!r} in {where}; see `trainwarden status`")
-    return [incident_json(row) for row in rows]
-
-
-def incident_json(incident: IncidentRow) -> dict[str, Any]:
-    """The documented shape of one incident."""
-    return asdict(incident)
+    return [asdict(row) for row in rows]
 
 
 @click.command()
@@ -166,5 +154,4 @@ def explain(*, as_json: bool, state_dir: Path | None, incident: int) -> None:
     if not found:
         fail(f"there is no incident {incident}; see `trainwarden incidents`")
     text = explain_incident(found[0])
-    told = {**found[0], "explanation": text}
-    click.echo(json.dumps(told, indent=2) if as_json else text)
+    show({**found[0], "explanation": text}, [text], as_json=as_json)

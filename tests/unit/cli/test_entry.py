@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.cli.package_collision import conflicting_distribution
+from supervisor.cli.entry import conflicting_distribution
 
 ROOT = Path(__file__).parents[3]
 
