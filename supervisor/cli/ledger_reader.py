@@ -1,7 +1,7 @@
 """The ledger of a state directory, opened to be read: what commands show without a daemon."""
 
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 from supervisor.cli.options import fail
 from supervisor.host.ledger.ledger import Ledger
@@ -18,10 +18,7 @@ def reading(paths: StatePaths) -> Generator[Ledger | None]:
         yield None
         return
     try:
-        ledger = Ledger(paths.ledger, read_only=True)
-        try:
+        with closing(Ledger(paths.ledger, read_only=True)) as ledger:
             yield ledger
-        finally:
-            ledger.close()
     except LedgerError as error:
         fail(str(error), exit_code=1)

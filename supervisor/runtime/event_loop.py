@@ -5,10 +5,11 @@ A signal is an event: it wakes the loop, and what follows happens in the next tu
 
 import contextlib
 import os
-import select
 import signal
 from collections.abc import Callable, Collection, Generator, Mapping
 from typing import Protocol
+
+from supervisor.host.process.piped_child import wait_for
 
 
 class LoopWork(Protocol):
@@ -35,10 +36,7 @@ class LoopWork(Protocol):
 def loop(work: LoopWork, wakeup: int) -> None:
     """Wait and turn until ``work`` is done; ``wakeup``: of ``wakeups``."""
     while not work.done:
-        poll = select.poll()
-        for descriptor in (wakeup, *work.descriptors()):
-            poll.register(descriptor, select.POLLIN)
-        ready = {one for one, _ in poll.poll(1000 * work.wait_seconds())}
+        ready = wait_for([wakeup, *work.descriptors()], seconds=work.wait_seconds())
         if wakeup in ready:
             with contextlib.suppress(BlockingIOError):
                 os.read(wakeup, 4096)

@@ -7,7 +7,7 @@ from pathlib import Path
 from supervisor.core.jobs.spec import MetricsSpec, Spec
 from supervisor.host.exporter.exposition_cache import ExpositionCache
 from supervisor.host.exporter.machine_monitor import MachineMonitor, default_places
-from supervisor.host.exporter.metrics_server import Tls, serve
+from supervisor.host.exporter.metrics_server import MetricsServer, Tls
 from supervisor.host.process.process_tree import ProcessTree
 
 
@@ -69,7 +69,7 @@ def _observing(
         board = None if metrics.listen is None else ExpositionCache()
         if board is not None and metrics.listen is not None:
             tls = tls_of(metrics)
-            stack.enter_context(serve(metrics.listen, board.read, tls=tls))
+            stack.enter_context(MetricsServer(metrics.listen, board.read, tls=tls))
         observer = MachineMonitor(
             places=places, gpus=gpus, board=board, link=link, population=population
         )

@@ -36,7 +36,7 @@ from supervisor.core.jobs.job_status import JobStatus
 from supervisor.core.text.address import Address
 from supervisor.host.exporter.exposition_cache import ExpositionCache
 from supervisor.host.exporter.machine_monitor import MachineMonitor
-from supervisor.host.exporter.metrics_server import serve
+from supervisor.host.exporter.metrics_server import MetricsServer
 from supervisor.host.service.gc_freeze import settle
 from tests.bench.exporter_trial import report_daemon
 from tests.support.fake_nvml import FakeNvml, build
@@ -97,7 +97,7 @@ def exporting(jobs: int, pids: list[int], *, watch: bool) -> None:
     shows: list[float] = []
     ended = threading.Event()
     threading.Thread(target=_await_end, args=(ended,), daemon=True).start()
-    with serve(Address("127.0.0.1", 0), board.read) as server:
+    with MetricsServer(Address("127.0.0.1", 0), board.read) as server:
         observer.start()
         settle()
         print(json.dumps({"port": server.address.port}), flush=True)

@@ -15,7 +15,7 @@ from supervisor.core.gpu.xids import heard
 from supervisor.core.metrics.catalog import METRICS
 from supervisor.core.text.address import Address
 from supervisor.host.exporter.exposition_cache import ExpositionCache
-from supervisor.host.exporter.metrics_server import serve
+from supervisor.host.exporter.metrics_server import MetricsServer
 from tests.support.metrics import BOARD, DIGITS, MACHINE
 from tests.support.prometheus import prometheus, until_answered
 
@@ -112,7 +112,7 @@ def test_every_query_has_an_answer(tool: Callable[[str], str], tmp_path: Path) -
     ]
     with (
         ExpositionCache() as board,
-        serve(Address("127.0.0.1", 0), board.read) as server,
+        MetricsServer(Address("127.0.0.1", 0), board.read) as server,
     ):
         board.publish([FIRST], MACHINE)
         target = str(server.address)

@@ -9,7 +9,6 @@ import click
 from supervisor.cli.daemon_client import answering, asking, box_option, directory_of
 from supervisor.cli.ledger_reader import reading
 from supervisor.cli.options import fail, json_option
-from supervisor.host.ledger.ledger import LedgerError
 from supervisor.wire.paths import StatePaths
 
 
@@ -45,10 +44,7 @@ def _copy(paths: StatePaths, file: Path) -> None:
     with reading(paths) as found:
         if found is None:
             fail(f"there is no ledger in {paths.root} yet")
-        try:
-            found.backup(file.absolute())
-        except LedgerError as error:
-            fail(str(error), exit_code=1)
+        found.backup(file.absolute())
 
 
 def _write(file: Path, content: bytes) -> None:

@@ -97,13 +97,13 @@ class _Context:
             return
 
 
-class Server:
+class MetricsServer:
     """Serves until ``close``. ``address`` has the real port where 0 was asked for."""
 
     def __init__(
         self, address: Address, source: Source, *, tls: Tls | None = None
     ) -> None:
-        """Listen on ``address``. Raises ServeError."""
+        """Listen on ``address``, and serve what ``source`` holds. Raises ServeError."""
         try:
             context = None if tls is None else _Context(tls)
         except OSError as error:
@@ -132,11 +132,6 @@ class Server:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def serve(address: Address, source: Source, *, tls: Tls | None = None) -> Server:
-    """Serve what ``source`` holds. Raises ServeError."""
-    return Server(address, source, tls=tls)
 
 
 class _Kept:

@@ -1,7 +1,7 @@
 """What a run asks about the GPUs of the box and their driver; nobody waits for it."""
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from supervisor.core.diagnosis.driver_errors import DriverErrors
@@ -35,28 +35,23 @@ class NoDriverReporter:
         return DriverErrors()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GpuAccess:
-    """The questions, each answered by what was seen last."""
-
-    gpus: Callable[[], tuple[Gpu, ...]]
-    """The GPUs of the box; empty: nothing is known of them."""
-    faults: DriverReporter
-    """What befell an attempt and its GPUs."""
-    stuck: Callable[[], str | None]
-    """Why the GPU driver will not answer before a reboot; None: it does, or might."""
-    silent: Callable[[], str | None]
-    """Why nothing is known of the GPUs; None: something is, or the box has none."""
-
-
 def _unasked() -> None:
     """Nobody asks the driver."""
 
 
-NOBODY_ASKS = GpuAccess(
-    gpus=tuple[Gpu, ...],
-    faults=NoDriverReporter(),
-    stuck=_unasked,
-    silent=_unasked,
-)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuAccess:
+    """The questions, each answered by what was seen last."""
+
+    gpus: Callable[[], tuple[Gpu, ...]] = tuple[Gpu, ...]
+    """The GPUs of the box; empty: nothing is known of them."""
+    faults: DriverReporter = field(default_factory=NoDriverReporter)
+    """What befell an attempt and its GPUs."""
+    stuck: Callable[[], str | None] = _unasked
+    """Why the GPU driver will not answer before a reboot; None: it does, or might."""
+    silent: Callable[[], str | None] = _unasked
+    """Why nothing is known of the GPUs; None: something is, or the box has none."""
+
+
+NOBODY_ASKS = GpuAccess()
 """Where nobody watches the GPUs."""

@@ -6,7 +6,6 @@ sends after that.
 
 import contextlib
 import os
-import select
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -16,6 +15,8 @@ from subprocess import Popen  # noqa: TID251  # this is the one module
 from typing import Self
 
 from typing_extensions import override
+
+from supervisor.host.process.piped_child import wait_for
 
 
 @dataclass(slots=True)
@@ -39,7 +40,7 @@ class Process:
 
     def ended(self) -> bool:
         """Whether it has ended."""
-        return bool(_poll(self.descriptor, 0.0))
+        return bool(wait_for([self.descriptor], seconds=0.0))
 
     def close(self) -> None:
         """Give the descriptor back; a second time does nothing."""
@@ -68,13 +69,6 @@ class Child(Process):
     def ended(self) -> bool:
         """Whether it has ended; if so, it is reaped."""
         return self._process.poll() is not None
-
-
-def _poll(descriptor: int, seconds: float) -> list[tuple[int, int]]:
-    """``select`` knows no descriptor above 1,023; a daemon may have more."""
-    poll = select.poll()
-    poll.register(descriptor, select.POLLIN)
-    return poll.poll(seconds * 1000)
 
 
 class TimeUpError(Exception):

@@ -60,9 +60,7 @@ class Piped:
     def close(self, *, wait_seconds: float) -> bool:
         """Kill it and give everything back; False: it would not end in time."""
         self.kill()
-        poll = select.poll()
-        poll.register(self.exit, select.POLLIN)
-        poll.poll(1000 * wait_seconds)
+        wait_for([self.exit], seconds=wait_seconds)
         ended = self.status() is not None
         os.close(self.output)
         os.close(self.exit)
@@ -71,7 +69,7 @@ class Piped:
 
 def wait_for(descriptors: Sequence[int], *, seconds: float) -> set[int]:
     """Those of ``descriptors`` that have something to read, after so long at most."""
-    poll = select.poll()
+    poll = select.poll()  # ``select`` knows none above 1,023; a daemon may have more
     for descriptor in descriptors:
         poll.register(descriptor, select.POLLIN)
     return {descriptor for descriptor, _ in poll.poll(1000 * seconds)}

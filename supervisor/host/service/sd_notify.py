@@ -1,6 +1,5 @@
 """Telling systemd how the service is: the protocol of sd_notify(3)."""
 
-import os
 import socket
 from collections.abc import MutableMapping
 from dataclasses import dataclass
@@ -11,17 +10,14 @@ class SdNotifier:
     """Sends to ``address``; empty: nobody listens, and nothing is sent."""
 
     address: str = ""
-    watchdog_seconds: float | None = None
-    """How often systemd wants to hear of us at least; None: it does not."""
 
     @classmethod
     def of(cls, environment: MutableMapping[str, str]) -> "SdNotifier":
         """As systemd tells its services, if it started us. It is taken out of the
         environment: what we start must not speak in our name."""
-        ours = environment.pop("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
-        period = environment.pop("WATCHDOG_USEC", "")
-        seconds = int(period) / 1e6 if ours and period.isdigit() else None
-        return cls(environment.pop("NOTIFY_SOCKET", ""), seconds)
+        for name in ("WATCHDOG_PID", "WATCHDOG_USEC"):
+            environment.pop(name, None)
+        return cls(environment.pop("NOTIFY_SOCKET", ""))
 
     def send(self, **fields: str) -> None:
         """Such as ``READY="1", STATUS="4 jobs"``; a deaf systemd is no failure."""

@@ -5,7 +5,7 @@ import sys
 import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -31,15 +31,15 @@ class SnapshotRow:
     snapshot: str
     tier: str
     step: int
-    attempt: int | None
-    fit: int | None
-    fit_done: bool | None
+    attempt: int | None = None
+    fit: int | None = None
+    fit_done: bool | None = None
     """It is the end of that call of ``fit``."""
-    epoch: int | None
-    step_in_epoch: int | None
-    samples: int | None
-    bytes: int | None
-    at: str | None
+    epoch: int | None = None
+    step_in_epoch: int | None = None
+    samples: int | None = None
+    bytes: int | None = None
+    at: str | None = None
     """UTC, ISO 8601."""
     path: str
 
@@ -57,14 +57,11 @@ def list_snapshots(durable: Path, memory: Path | None) -> list[SnapshotRow]:
 
 def _row(path: Path, tier: str) -> SnapshotRow:
     manifest = read_manifest(path)
-    base = {"snapshot": path.name, "tier": tier, "path": str(path)}
+    row = SnapshotRow(snapshot=path.name, tier=tier, path=str(path), step=age(path)[0])
     if manifest is None:
-        return SnapshotRow(
-            **base, step=age(path)[0], attempt=None, fit=None, fit_done=None,
-            epoch=None, step_in_epoch=None, samples=None, bytes=None, at=None,
-        )  # fmt: skip
-    return SnapshotRow(
-        **base,
+        return row
+    return replace(
+        row,
         step=manifest.step,
         attempt=manifest.attempt,
         fit=manifest.fit,

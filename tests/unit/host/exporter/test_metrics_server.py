@@ -21,11 +21,10 @@ from supervisor.core.text.address import Address
 from supervisor.host.exporter.exposition_cache import ExpositionCache, Form
 from supervisor.host.exporter.metrics_server import (
     MOST_KEPT,
+    MetricsServer,
     ServeError,
-    Server,
     Tls,
     is_near,
-    serve,
     takes_gzip,
     wanted,
 )
@@ -44,14 +43,14 @@ def board() -> ExpositionCache:
 
 
 @pytest.fixture
-def server(board: ExpositionCache) -> Iterator[Server]:
+def server(board: ExpositionCache) -> Iterator[MetricsServer]:
     """A server on a free port of the loopback."""
-    with serve(FREE, board.read) as server:
+    with MetricsServer(FREE, board.read) as server:
         yield server
 
 
 def ask(
-    server: Server, path: str, *, method: str = "GET", accept: str = ""
+    server: MetricsServer, path: str, *, method: str = "GET", accept: str = ""
 ) -> tuple[int, str, bytes]:
     """Status, content type and body."""
     return fetch(str(server.address), path, method=method, accept=accept)
@@ -70,14 +69,14 @@ def fetch(
         connection.close()
 
 
-def test_text_unless_asked(server: Server) -> None:
+def test_text_unless_asked(server: MetricsServer) -> None:
     """A browser gets Prometheus' text format."""
     status, kind, body = ask(server, "/metrics", accept="text/html,*/*;q=0.8")
     assert (status, body) == (200, render([STATUS]))
     assert kind == "text/plain; version=0.0.4; charset=utf-8"
 
 
-def test_openmetrics_where_accepted(server: Server) -> None:
+def test_openmetrics_where_accepted(server: MetricsServer) -> None:
     """A Prometheus server gets OpenMetrics, which it asks for."""
     accept = (
         "application/openmetrics-text;version=1.0.0,"
@@ -89,7 +88,7 @@ def test_openmetrics_where_accepted(server: Server) -> None:
     assert kind == "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 
-def test_head_has_no_body(server: Server) -> None:
+def test_head_has_no_body(server: MetricsServer) -> None:
     """HEAD answers as GET does, without the body."""
     assert ask(server, "/metrics", method="HEAD")[::2] == (200, b"")
 
@@ -97,7 +96,7 @@ def test_head_has_no_body(server: Server) -> None:
 def test_health_and_readiness() -> None:
     """Healthy from the start, ready with the first sample."""
     board = ExpositionCache()
-    with serve(FREE, board.read) as server:
+    with MetricsServer(FREE, board.read) as server:
         assert ask(server, "/-/healthy")[0] == 200
         assert ask(server, "/-/ready")[0] == 503
         assert ask(server, "/metrics")[0] == 503
@@ -106,19 +105,19 @@ def test_health_and_readiness() -> None:
         assert ask(server, "/metrics")[0] == 200
 
 
-def test_other_paths(server: Server) -> None:
+def test_other_paths(server: MetricsServer) -> None:
     """Anything else is not found, and says where to look."""
     assert ask(server, "/")[::2] == (404, b"see /metrics\n")
 
 
-def test_a_silent_reader_holds_up_nobody(server: Server) -> None:
+def test_a_silent_reader_holds_up_nobody(server: MetricsServer) -> None:
     """While one connection says nothing, another is answered."""
     where = (server.address.host, server.address.port)
     with socket.create_connection(where, timeout=10):
         assert ask(server, "/-/healthy")[0] == 200
 
 
-def test_garbage_is_answered(server: Server) -> None:
+def test_garbage_is_answered(server: MetricsServer) -> None:
     """Bytes that are no HTTP get an error, and the server goes on."""
     where = (server.address.host, server.address.port)
     with socket.create_connection(where, timeout=10) as connection:
@@ -130,7 +129,7 @@ def test_garbage_is_answered(server: Server) -> None:
 def test_ipv6() -> None:
     """IPv6 loopback works where the machine has it."""
     try:
-        server = serve(Address("::1", 0), ExpositionCache().read)
+        server = MetricsServer(Address("::1", 0), ExpositionCache().read)
     except ServeError as error:
         pytest.skip(f"no IPv6 here: {error}")
     with server:
@@ -140,9 +139,9 @@ def test_ipv6() -> None:
 
 def test_closing_frees_the_port(board: ExpositionCache) -> None:
     """After close the same port can be served again."""
-    with serve(FREE, board.read) as first:
+    with MetricsServer(FREE, board.read) as first:
         address = first.address
-    with serve(address, board.read) as second:
+    with MetricsServer(address, board.read) as second:
         assert second.address == address
         assert ask(second, "/-/ready")[0] == 200
 
@@ -155,10 +154,10 @@ def test_closing_frees_the_port(board: ExpositionCache) -> None:
         ("no-such-host.invalid", r"[Nn]ame"),
     ],
 )
-def test_where_it_cannot_listen(server: Server, host: str, reason: str) -> None:
+def test_where_it_cannot_listen(server: MetricsServer, host: str, reason: str) -> None:
     """An address that cannot be had is told in one sentence."""
     with pytest.raises(ServeError, match=reason) as caught:
-        serve(Address(host, server.address.port), ExpositionCache().read)
+        MetricsServer(Address(host, server.address.port), ExpositionCache().read)
     assert str(caught.value).startswith(f"cannot serve metrics on {host}:")
     assert "\n" not in str(caught.value)
 
@@ -169,7 +168,7 @@ GZIP = {"Accept-Encoding": "gzip"}
 def test_gzip_for_another_machine(board: ExpositionCache) -> None:
     """A Prometheus server elsewhere gets its answer compressed, as it asks; one on this
     machine does not, whatever it asks."""
-    with serve(Address("0.0.0.0", 0), board.read) as server:  # noqa: S104  # asked at two
+    with MetricsServer(Address("0.0.0.0", 0), board.read) as server:  # noqa: S104  # asked at two
         port = server.address.port
         for host, encoding in (("127.0.0.1", None), (address_of_ours(), "gzip")):
             connection = HTTPConnection(host, port, timeout=10)
@@ -210,7 +209,7 @@ def test_who_is_near(*, reader: str, near: bool) -> None:
     assert form == Form(gzipped=not near)
 
 
-def test_a_connection_is_kept(server: Server) -> None:
+def test_a_connection_is_kept(server: MetricsServer) -> None:
     """Scrapes after each other, on one connection."""
     connection = HTTPConnection(str(server.address), timeout=10)
     connection.connect()
@@ -222,7 +221,7 @@ def test_a_connection_is_kept(server: Server) -> None:
     connection.close()
 
 
-def test_requests_at_once(server: Server) -> None:
+def test_requests_at_once(server: MetricsServer) -> None:
     """Two that come together are both answered, in order; then it is closed, as asked."""
     where = (server.address.host, server.address.port)
     with socket.create_connection(where, timeout=10) as connection:
@@ -236,7 +235,7 @@ def test_requests_at_once(server: Server) -> None:
     assert said.index(b"\r\n\r\nhealthy\n") < said.index(b"\r\n\r\nready\n")
 
 
-def test_a_body_is_not_a_request(server: Server) -> None:
+def test_a_body_is_not_a_request(server: MetricsServer) -> None:
     """What comes after a request that nobody reads is not answered as another."""
     where = (server.address.host, server.address.port)
     inner = b"GET /-/ready HTTP/1.1\r\n\r\n"
@@ -254,7 +253,7 @@ def test_a_body_is_not_a_request(server: Server) -> None:
     assert b"Connection: close" in said
 
 
-def test_http_1_0_is_not_kept(server: Server) -> None:
+def test_http_1_0_is_not_kept(server: MetricsServer) -> None:
     """Whoever reads to the end of the connection meets it."""
     where = (server.address.host, server.address.port)
     with socket.create_connection(where, timeout=10) as connection:
@@ -263,7 +262,7 @@ def test_http_1_0_is_not_kept(server: Server) -> None:
             assert file.read().endswith(b"healthy\n")
 
 
-def test_not_too_many_are_kept(server: Server) -> None:
+def test_not_too_many_are_kept(server: MetricsServer) -> None:
     """Whoever comes beyond ``MOST_KEPT`` is answered all the same, and not kept; where
     one has left there is room again."""
 
@@ -293,7 +292,7 @@ def test_not_too_many_are_kept(server: Server) -> None:
 
 def test_closing_ends_what_is_kept(board: ExpositionCache) -> None:
     """Nobody is told of yesterday by a server that has closed."""
-    with serve(FREE, board.read) as server:
+    with MetricsServer(FREE, board.read) as server:
         connection = HTTPConnection(str(server.address), timeout=10)
         connection.request("GET", "/-/healthy")
         assert connection.getresponse().read() == b"healthy\n"
@@ -310,7 +309,7 @@ def test_closing_lets_an_answer_end() -> None:
         assert may_answer.wait(30)
         return body
 
-    with serve(FREE, source) as server:
+    with MetricsServer(FREE, source) as server:
         connection = HTTPConnection(str(server.address), timeout=30)
         connection.request("GET", "/metrics")
         assert asked.wait(30)
@@ -368,7 +367,7 @@ def reader(pems: Path, *, certified: bool) -> ssl.SSLContext:
     return context
 
 
-def ask_over_tls(server: Server, context: ssl.SSLContext) -> tuple[int, str]:
+def ask_over_tls(server: MetricsServer, context: ssl.SSLContext) -> tuple[int, str]:
     """The status of ``/metrics``, and whom the server's certificate names."""
     where = server.address
     connection = HTTPSConnection(where.host, where.port, timeout=10, context=context)
@@ -386,7 +385,7 @@ def test_tls(board: ExpositionCache, pems: Path, tmp_path: Path) -> None:
     for part in ("pem", "key"):
         shutil.copy(pems / f"server.{part}", tmp_path / f"server.{part}")
     tls = Tls(certificate=tmp_path / "server.pem", key=tmp_path / "server.key")
-    with serve(FREE, board.read, tls=tls) as server:
+    with MetricsServer(FREE, board.read, tls=tls) as server:
         context = reader(pems, certified=False)
         assert ask_over_tls(server, context) == (200, "server")
         with pytest.raises((OSError, HTTPException)):
@@ -405,7 +404,7 @@ def test_mutual_tls(board: ExpositionCache, pems: Path) -> None:
         key=pems / "server.key",
         client_ca=pems / "ca.pem",
     )
-    with serve(FREE, board.read, tls=tls) as server:
+    with MetricsServer(FREE, board.read, tls=tls) as server:
         with pytest.raises((OSError, HTTPException)):
             ask_over_tls(server, reader(pems, certified=False))
         assert ask_over_tls(server, reader(pems, certified=True)) == (200, "server")
@@ -416,7 +415,7 @@ def test_a_silent_reader_holds_up_nobody_over_tls(
 ) -> None:
     """A handshake that never comes is waited for by its own thread only."""
     tls = Tls(certificate=pems / "server.pem", key=pems / "server.key")
-    with serve(FREE, board.read, tls=tls) as server:
+    with MetricsServer(FREE, board.read, tls=tls) as server:
         where = (server.address.host, server.address.port)
         with socket.create_connection(where, timeout=10):
             assert ask_over_tls(server, reader(pems, certified=False))[0] == 200
@@ -426,5 +425,5 @@ def test_a_certificate_that_cannot_be_used(tmp_path: Path) -> None:
     """It is told in one sentence, before anything is served."""
     tls = Tls(certificate=tmp_path / "none.pem", key=tmp_path / "none.key")
     with pytest.raises(ServeError, match="cannot use the certificate") as caught:
-        serve(FREE, ExpositionCache().read, tls=tls)
+        MetricsServer(FREE, ExpositionCache().read, tls=tls)
     assert "\n" not in str(caught.value)
