@@ -16,7 +16,7 @@ import keras
 import numpy as np
 
 from trainers.backends import keras_compat
-from trainers.backends.tensorflow import tensor_values
+from trainers.backends.selected import backend
 from trainers.data import data_fingerprint
 from trainers.snapshots.tensor_image import Tensor, of_array
 from trainers.state import callback_state, decode, encode
@@ -85,7 +85,7 @@ def take(dataset: Any, *, places: Mapping[str, Any]) -> PyDatasetState:
             continue
         encoder = encode.StateEncoder(
             f"data/{len(saved):04d}/",
-            array_of=tensor_values.framework_array,
+            array_of=backend.values.framework_array,
             refers=_refers,
         )
         try:
@@ -124,7 +124,7 @@ def put_back(dataset: Any, stored: Mapping[str, np.ndarray]) -> None:
     """Give ``dataset`` the state in a snapshot's tensors; nothing if they hold none."""
     if TEXT not in stored:
         return
-    decoder = decode.StateDecoder(stored, assign=tensor_values.framework_value)
+    decoder = decode.StateDecoder(stored, assign=backend.values.framework_value)
     for name, value in json.loads(stored[TEXT].tobytes()).items():
         present = vars(dataset).get(name)
         setattr(dataset, name, decoder.decode(value, existing=present))

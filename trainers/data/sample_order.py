@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from trainers.backends import keras_compat
-from trainers.backends.tensorflow import random_state
+from trainers.backends.selected import backend
 from trainers.process.framework_setup import deterministic_seed
 
 
@@ -46,7 +46,7 @@ def repeated_by_keras(
     ``shuffle`` is that of ``fit``; ``seed`` the job's: what we set from it is no seed of
     the script's own.
     """
-    if random_state.global_seed() in (None, deterministic_seed(seed)):
+    if backend.random.global_seed() in (None, deterministic_seed(seed)):
         return None
     # A permutation of all does not depend on the batch; shuffled batches do.
     indices = keras_compat.ArrayDataAdapter(

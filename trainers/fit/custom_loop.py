@@ -8,13 +8,8 @@ from typing import Any
 from typing_extensions import override
 
 from supervisor.wire.reasons import RefusalReason
-from trainers.backends.tensorflow import (
-    batch_sizes,
-    operation_types,
-    pipelines,
-    tracing,
-)
-from trainers.backends.tensorflow import fit_compat as seams
+from trainers.backends.selected import backend
+from trainers.backends.tensorflow import batch_sizes, pipelines
 from trainers.data import (
     data_fingerprint,
     data_source,
@@ -162,7 +157,7 @@ class LoopRun(FitRun):
     @override
     def _look_into(self) -> None:
         """There is no telling which functions are the step's: all are looked into."""
-        drawing = tracing.functions_that_draw(operation_types.RANDOM)
+        drawing = backend.traces.functions_that_draw()
         self._promise.tell(HIDDEN.format(", ".join(drawing)) if drawing else None)
         super()._look_into()
 
@@ -233,7 +228,7 @@ class LoopRun(FitRun):
         self.source.tell_batch = self._report.batch_known
         self._promise.tell(self.source.why_not_exact())
         self._promise.tell(shared_data.loop_why_not_exact(self.source.dataset))
-        self._promise.tell(seams.why_device_not_exact())
+        self._promise.tell(backend.fit.why_device_not_exact())
         self._promise.give()
         self._report.measure(self._slicing, jit=False)
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from trainers.backends.tensorflow import operation_types, tracing
+from trainers.backends.selected import backend
 from trainers.fit.fit_report import Report
 from trainers.state import unsaved_variables
 
@@ -43,7 +43,7 @@ class Determinism:
 
     def look_into(self, model: Any, *, sliced: bool) -> None:
         """The train function is traced: does it use what nobody can save?"""
-        if tracing.traced_operations(model) & operation_types.RANDOM:
+        if backend.traces.draws_unseen(model):
             self.tell(HIDDEN_STATE)
         if not sliced:  # slices count in variables of their own
             self.tell(unsaved_variables.why_not_exact(model))

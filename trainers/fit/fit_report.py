@@ -6,7 +6,7 @@ from typing import Any
 
 from supervisor.wire.event_file import RecordKind
 from supervisor.wire.page import Phase
-from trainers.backends.tensorflow.allocator.allocator_probe import AllocatorProbe
+from trainers.backends.selected import backend
 from trainers.process.attempt_reporting import Attempt
 
 SELDOM_SECONDS = 0.5
@@ -38,7 +38,7 @@ class Report:
         self._jit = False
         self._reduced = False
         self._told_slices: tuple[int, int | None] = (0, None)
-        self._probe = AllocatorProbe(attempt, limit_bytes=memory_limit(attempt))
+        self._probe = backend.memory_probe(attempt, limit_bytes=memory_limit(attempt))
 
     def fit_began(
         self, *, batch: int | None, model: str | None = None, **fields: Any

@@ -9,8 +9,7 @@ from supervisor.wire.oom_subject import OomSubject
 from supervisor.wire.page import Phase
 from trainers.backends import epoch_iterator, keras_compat
 from trainers.backends.epoch_iterator import FitIterator
-from trainers.backends.tensorflow import fit_compat as seams
-from trainers.backends.tensorflow import model_digest
+from trainers.backends.selected import backend
 from trainers.data import data_fingerprint, shared_data, source_factory
 from trainers.data.data_source import DataSource
 from trainers.fit import (
@@ -120,11 +119,11 @@ class FitRun:
             epochs=self._call.epochs,
             steps_per_epoch=iterator.num_batches,
             batch=self.source.batch,
-            model=model_digest.of(self.model, self.source.element_spec),
+            model=backend.digest(self.model, self.source.element_spec),
         )
         self.source.tell_batch = self._report.batch_known
         self._promise.tell(self.source.why_not_exact())
-        self._promise.tell(seams.why_device_not_exact())
+        self._promise.tell(backend.fit.why_device_not_exact())
         self._promise.tell(shared_data.why_not_exact(self._call.data))
         self._promise.tell(
             shared_data.validation_why_not_exact(self._call.validation_data)
@@ -146,7 +145,7 @@ class FitRun:
         skip = None if asked.skip is None else list(asked.skip)
         applied_directive.tell(attempt, "skip", asked=skip, found=skip)
         if asked.precision is not None:
-            found = seams.precision(self.model, wanted=asked.precision)
+            found = backend.fit.precision(self.model, wanted=asked.precision)
             applied_directive.tell(
                 attempt, "precision", asked=asked.precision, found=found
             )

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from trainers.backends.epoch_iterator import FitIterator
-from trainers.backends.tensorflow import fit_compat as seams
+from trainers.backends.selected import backend
 from trainers.data.data_source import DataSource
 
 
@@ -46,7 +46,7 @@ class Steps:
         """``iterator`` is about to hand out a step, or several for one execution."""
         self.ran = 0
         if iterator.steps_per_execution > 1 and self._updates is None:
-            self._updates = seams.updates(self._model)
+            self._updates = backend.fit.updates(self._model)
         self._began = time.perf_counter()
 
     @property
@@ -64,7 +64,7 @@ class Steps:
         chunk = iterator.steps_per_execution
         if chunk == 1 or iterator.batches_of_pass is not None:
             return planned(iterator, source)
-        before, self._updates = self._updates, seams.updates(self._model)
+        before, self._updates = self._updates, backend.fit.updates(self._model)
         if before is None or self._updates is None:
             return chunk
         return min(max(self._updates - before, 1), chunk)

@@ -10,7 +10,7 @@ from supervisor.wire.event_file import NO_ROOM, RecordKind
 from supervisor.wire.page import Phase
 from supervisor.wire.reasons import RefusalReason
 from trainers.backends import epoch_iterator, keras_compat
-from trainers.backends.tensorflow import fit_compat as seams
+from trainers.backends.selected import backend
 from trainers.backends.tensorflow import pipelines
 from trainers.data import py_dataset_state, shared_data
 from trainers.fit import loss_guard
@@ -61,7 +61,7 @@ class Follower(keras.callbacks.Callback):
 @functools.cache
 def session_of(attempt: Attempt) -> RunProgress:
     """The session of this process; made, and the seams proven, at the first ``fit``."""
-    wrong = seams.self_test()
+    wrong = backend.fit.self_test()
     if wrong:
         framework_setup.refuse(
             attempt,
@@ -73,7 +73,7 @@ def session_of(attempt: Attempt) -> RunProgress:
     except (OSError, durable_store.DirectoryTakenError) as error:
         why = _why_unusable(error)
         framework_setup.refuse(attempt, why, f"the snapshots cannot be used: {error}")
-    seams.replace_epoch_iterator()
+    backend.fit.replace_epoch_iterator()
     attempt.training.opened()
     return session
 
@@ -112,7 +112,7 @@ def _why_plain(attempt: Attempt, model: Any) -> str | None:
     """Why this ``fit`` is left to Keras alone; None if it is supervised."""
     if attempt.training.running is not None:
         return NESTED
-    return DISTRIBUTED if seams.is_distributed(model) else None
+    return DISTRIBUTED if backend.fit.is_distributed(model) else None
 
 
 def train(
@@ -253,7 +253,7 @@ def _element_spec(arguments: dict[str, Any], model: Any) -> Any:
     """Shapes and dtypes of a batch of this call's data."""
     names = ("x", "y", "sample_weight", "batch_size", "steps_per_epoch", "class_weight")
     with epoch_iterator.adopting(lambda _iterator: None):
-        iterator = seams.SupervisedEpochIterator(
+        iterator = backend.fit.SupervisedEpochIterator(
             **{name: arguments[name] for name in names},
             shuffle=False,
             distribute_strategy=model.distribute_strategy,

@@ -8,7 +8,7 @@ from typing_extensions import override
 
 from supervisor.wire.page import Phase
 from supervisor.wire.slices import balanced
-from trainers.backends.tensorflow import slicing
+from trainers.backends import slicing
 from trainers.fit import custom_loop, supervised
 from trainers.fit.custom_loop import LoopRun, LoopSnapshot, LoopState
 from trainers.process import applied_directive, crash_report

@@ -11,7 +11,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainers.backends.tensorflow import fit_compat, slicing
+from trainers.backends import slicing
+from trainers.backends.tensorflow import fit_compat
 from trainers.backends.tensorflow.allocator import peak_readings
 from trainers.microbatch import calibration, calibration_run
 

@@ -5,7 +5,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from trainers.backends.tensorflow import batch_ops, fit_compat, slicing
+from trainers.backends import slicing
+from trainers.backends.tensorflow import batch_ops, fit_compat
 
 
 def obstacle(

@@ -14,8 +14,8 @@ import tensorflow as tf
 from supervisor.wire.event_file import RecordKind
 from supervisor.wire.reasons import RefusalReason, SizeSource
 from supervisor.wire.slices import balanced, count
-from trainers.backends import keras_losses
-from trainers.backends.tensorflow import fit_compat, memory_compat, slicing
+from trainers.backends import keras_losses, slicing
+from trainers.backends.tensorflow import fit_compat, memory_compat
 from trainers.backends.tensorflow.allocator import native_ops, peak_readings
 from trainers.microbatch import custom_step_sizing, preconditions
 from trainers.microbatch.calibration import (

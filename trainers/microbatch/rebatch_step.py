@@ -21,8 +21,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from trainers.backends import keras_compat
-from trainers.backends.tensorflow import slicing
+from trainers.backends import keras_compat, slicing
 
 EXPONENTS = {"keep": 0.0, "sqrt": 0.5, "linear": 1.0}
 """The learning rate is divided by this power of k, by the spec's rule."""

@@ -15,7 +15,8 @@ from typing import Any
 import keras
 
 from trainers.backends import keras_compat
-from trainers.backends.tensorflow import pipelines, tensor_values
+from trainers.backends.selected import backend
+from trainers.backends.tensorflow import pipelines
 from trainers.state import closures, decode, encode
 from trainers.state.variable_state import Places
 
@@ -54,7 +55,7 @@ def encode_all(
     for index, callback in enumerate(callbacks):
         encoder = encode.StateEncoder(
             f"callback/{index}/",
-            array_of=tensor_values.framework_array,
+            array_of=backend.values.framework_array,
             refers=lambda value: isinstance(value, REFERENCES),
             place_of=places.of,
         )
@@ -142,7 +143,7 @@ def decode_all(
     def assign(existing: Any, array: Any, kind: str) -> Any:
         # The model has its own values by now: these are none of them.
         free = None if places.of(existing) else existing
-        return tensor_values.framework_value(free, array, kind)
+        return backend.values.framework_value(free, array, kind)
 
     decoder = decode.StateDecoder(stored, assign=assign, variable_at=places.variable_at)
     for index, callback in enumerate(callbacks):

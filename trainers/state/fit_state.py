@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from trainers.backends.tensorflow import random_state, tensor_values
+from trainers.backends.selected import backend
 from trainers.process import python_random
 from trainers.snapshots import model_description
 from trainers.snapshots.tensor_image import Tensor
@@ -22,26 +22,19 @@ class StateMismatchError(Exception):
 
 
 def _random_state(of_data: python_random.State | None) -> dict[str, Any]:
-    eager = random_state.eager_random()
     return {
         **(of_data or python_random.state()),
-        "eager": None if eager is None else eager.getstate(),
-        "keras": random_state.keras_generator_state(),
+        **backend.random.state(),
         "hash_seed": os.environ.get("PYTHONHASHSEED"),
     }
 
 
 def _set_random_state(state: dict[str, Any]) -> list[str]:
     python_random.put_back(state)
-    random_state.set_keras_generator_state(state["keras"])
-    eager = random_state.eager_random()
-    if (eager is None) != (state["eager"] is None):
-        return ["TensorFlow's global seed was set before and is not now, or vice versa"]
-    if eager is not None:
-        eager.setstate(state["eager"])
-    if state["hash_seed"] != os.environ.get("PYTHONHASHSEED"):
+    told = backend.random.put_back(state)
+    if not told and state["hash_seed"] != os.environ.get("PYTHONHASHSEED"):
         return ["PYTHONHASHSEED is another: sets of strings may come in another order"]
-    return []
+    return told
 
 
 def capture(
@@ -59,7 +52,7 @@ def capture(
     variables, missing = variable_state.storable(model)
     places = variable_state.Places([variable for _, variable in variables])
     states, callback_tensors, told = callback_state.encode_all(callbacks, places)
-    encoder = encode.StateEncoder("other/", array_of=tensor_values.framework_array)
+    encoder = encode.StateEncoder("other/", array_of=backend.values.framework_array)
     state = {
         "variables": [one.name for one, _ in variables],
         "callbacks": states,
@@ -78,7 +71,7 @@ def capture(
 
 def local_of(state: Mapping[str, Any], stored: Mapping[str, np.ndarray]) -> Any:
     """What ``fit`` itself knew."""
-    decoder = decode.StateDecoder(stored, assign=tensor_values.framework_value)
+    decoder = decode.StateDecoder(stored, assign=backend.values.framework_value)
     return decoder.decode(state["local"])
 
 
@@ -118,11 +111,11 @@ def restore(
     if lost is not None:
         raise StateMismatchError(lost)
     for variable, array in pairs:
-        tensor_values.assign(variable, array)
+        backend.values.assign(variable, array)
     places = variable_state.Places([variable for variable, _ in pairs])
     told = callback_state.decode_all(callbacks, state["callbacks"], stored, places)
     model.stop_training = state["stop_training"]
-    decoder = decode.StateDecoder(stored, assign=tensor_values.framework_value)
+    decoder = decode.StateDecoder(stored, assign=backend.values.framework_value)
     return told + _set_random_state(decoder.decode(state["random"]))
 
 

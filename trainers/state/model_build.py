@@ -12,8 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from trainers.backends import keras_compat
-from trainers.backends.tensorflow import fit_compat as seams
-from trainers.backends.tensorflow import tracing
+from trainers.backends.selected import backend
 from trainers.process import allocation_subject
 
 
@@ -60,7 +59,7 @@ def build_for_slices(model: Any, element_spec: Any) -> None:
     """
     if not model.built:
         with contextlib.suppress(UnbuildableError):
-            return build(model, seams.of_any_size(element_spec))
+            return build(model, backend.fit.of_any_size(element_spec))
     return build(model, element_spec)
 
 
@@ -69,13 +68,17 @@ def _refuse_half(noted: int, error: Exception | None) -> None:
     failed = allocation_subject.watch.last
     if allocation_subject.watch.count == noted or failed is None:
         return
-    raise seams.out_of_memory(failed.text) from error
+    raise backend.fit.out_of_memory(failed.text) from error
 
 
 def _ways(model: Any) -> list[Callable[[Any, Any], None]]:
-    if seams.has_own_train_step(model):
+    if backend.fit.has_own_train_step(model):
         # A validation's step may have made more: compiled metrics, say.
-        first = [tracing.trace_train, tracing.trace_test, keras_compat.build]
+        first = [
+            backend.traces.trace_train,
+            backend.traces.trace_test,
+            keras_compat.build,
+        ]
     else:
-        first = [keras_compat.build, tracing.trace_train]
+        first = [keras_compat.build, backend.traces.trace_train]
     return [*first, keras_compat.build_inner_optimizers]

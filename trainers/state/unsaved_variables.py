@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from trainers.backends.tensorflow import fit_compat as seams
-from trainers.backends.tensorflow import random_state, tensor_values, tracing
+from trainers.backends.selected import backend
 
 UNSAVED = (
     "the train step changes variables ({}) that belong neither to the model nor to its"
@@ -17,12 +16,6 @@ def why_not_exact(model: Any) -> str | None:
 
     Known once the train function is traced.
     """
-    count = len(tracing.changed_handles(model) - _held(model))
+    saved = [variable for _, variable in backend.variables.listed(model)]
+    count = backend.traces.changed_beside(model, saved)
     return UNSAVED.format(count) if count else None
-
-
-def _held(model: Any) -> set[int]:
-    """The handles of the variables that are saved."""
-    saved = [tensor_values.tensor_of(variable) for _, variable in seams.listed(model)]
-    shared = random_state.keras_generator_variable()
-    return {id(one.handle) for one in [*saved, *shared] if hasattr(one, "handle")}

@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from trainers.backends.tensorflow import fit_compat as seams
-from trainers.backends.tensorflow import tensor_values
+from trainers.backends.selected import backend
 from trainers.snapshots.tensor_image import DTYPES, Tensor
 
 COMPLEX = "complex128"
@@ -58,7 +57,7 @@ _known: "weakref.WeakKeyDictionary[Any, _Known]" = weakref.WeakKeyDictionary()
 
 def storable(model: Any) -> tuple[list[tuple[Described, Any]], list[str]]:
     """The variables of ``model`` that can be stored, and a sentence for each other."""
-    variables = [variable for _, variable in seams.listed(model)]
+    variables = [variable for _, variable in backend.variables.listed(model)]
     known = _of(model, variables)
     pairs = zip(known.described, variables, strict=True)
     return [(one, variable) for one, variable in pairs if one is not None], known.told
@@ -69,10 +68,10 @@ def lost(model: Any) -> str | None:
 
     A run that went on without it would train it from its beginning again.
     """
-    listed = seams.variables(model)
+    listed = backend.variables.variables(model)
     known = _of(model, [variable for _, variable in listed])
     for (name, variable), one in zip(listed, known.described, strict=True):
-        kind = tensor_values.tensor_of(variable).dtype
+        kind = backend.values.tensor_of(variable).dtype
         trains = getattr(variable, "trainable", False)
         if one is None and trains and (kind.is_floating or kind.is_complex):
             return f"the variable {name} is trained and cannot be given back"
@@ -99,7 +98,7 @@ class Places:
     @functools.cached_property
     def _known(self) -> dict[int, list[Any]]:
         inner = {
-            id(tensor_values.tensor_of(one)): [index, True]
+            id(backend.values.tensor_of(one)): [index, True]
             for index, one in enumerate(self._variables)
         }
         return inner | {
@@ -114,7 +113,7 @@ class Places:
         """What ``of`` told the place of."""
         index, inner = place
         found = self._variables[index]
-        return tensor_values.tensor_of(found) if inner else found
+        return backend.values.tensor_of(found) if inner else found
 
 
 def tensors_of(found: list[tuple[Described, Any]]) -> list[Tensor]:
@@ -127,11 +126,11 @@ def tensors_of(found: list[tuple[Described, Any]]) -> list[Tensor]:
 
 
 def _values_of(variables: Sequence["weakref.ref[Any]"]) -> list[Any]:
-    return tensor_values.values_of([known() for known in variables])
+    return backend.values.values_of([known() for known in variables])
 
 
 def _pairs_of(value: Any) -> np.ndarray:
-    return tensor_values.array_of_value(value)[..., None].view("float64")
+    return backend.values.array_of_value(value)[..., None].view("float64")
 
 
 def tensor_name(index: int) -> str:
@@ -148,7 +147,7 @@ def _describe(model: Any) -> _Known:
     variables: list[weakref.ref[Any]] = []
     described: list[Described | None] = []
     told: list[str] = []
-    for name, variable in seams.variables(model):
+    for name, variable in backend.variables.variables(model):
         found = _described(name, variable, index=len(described) - len(told))
         if isinstance(found, str):
             told.append(found)
@@ -159,7 +158,7 @@ def _describe(model: Any) -> _Known:
 
 def _described(name: str, variable: Any, *, index: int) -> Described | str:
     """As what it is stored, or why it cannot be."""
-    inner = tensor_values.tensor_of(variable)
+    inner = backend.values.tensor_of(variable)
     dtype, shape = _name_of(inner.dtype), inner.shape
     if not shape.is_fully_defined():
         return f"the variable {name} has no fixed shape, and is not saved"
@@ -173,6 +172,6 @@ def _described(name: str, variable: Any, *, index: int) -> Described | str:
         weakref.ref(variable),
         _values_of,
         lasting=True,
-        array_of=_pairs_of if in_pairs else tensor_values.array_of_value,
+        array_of=_pairs_of if in_pairs else backend.values.array_of_value,
     )
     return Described(name, stored, in_pairs=in_pairs)

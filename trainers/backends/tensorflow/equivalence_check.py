@@ -14,8 +14,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from trainers.backends import keras_losses
-from trainers.backends.tensorflow import slicing
+from trainers.backends import keras_losses, slicing
 from trainers.backends.tensorflow.batch_ops import (
     cut,
     length,

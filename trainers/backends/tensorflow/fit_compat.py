@@ -16,10 +16,7 @@
 """
 
 import inspect
-import itertools
-import weakref
-from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -35,8 +32,6 @@ from tensorflow.python.framework.config import is_op_determinism_enabled
 
 from trainers.backends import epoch_iterator, keras_compat
 from trainers.backends.tensorflow import data_compat, tensor_values
-
-Answer = TypeVar("Answer")
 
 FIT_PARAMETERS = (
     "self", "x", "y", "batch_size", "epochs", "verbose", "callbacks",
@@ -110,45 +105,6 @@ def replace_epoch_iterator() -> None:
 # --- The model -------------------------------------------------------------------
 
 
-NO_STATE_IN = frozenset(
-    {
-        "_layers", "_operations", "_operations_by_depth", "_nodes_by_depth",
-        "_compiled_trainable_state", "_self_unconditional_checkpoint_dependencies",
-    }
-)  # fmt: skip
-"""Attributes of Keras with an item for each layer, none of which is a variable, metric
-or optimizer: to look at them took a quarter of the time for a model of many layers."""
-
-
-def _attributes(model: Any) -> Iterator[Any]:
-    """Attributes of the model itself, and what lies in those that are containers."""
-    for name, value in list(vars(model).items()):
-        if name in NO_STATE_IN:
-            continue
-        if isinstance(value, dict):
-            yield from value.values()
-        elif isinstance(value, (list, tuple)):
-            yield from value
-        else:
-            yield value
-
-
-def _inside(model: Any) -> Iterator[Any]:
-    """What layers keep that Keras does not count among their variables.
-
-    That is what the script's own classes have as attributes, and the optimizers of
-    models inside of the model. Keras' own layers have nothing of the kind.
-    """
-    layers = getattr(model, "_flatten_layers", None)
-    for layer in () if layers is None else layers(include_self=False):
-        kind: type = type(layer)  # undeclared, mypy takes it for unhashable
-        is_own, is_model = _sort_of(kind)
-        if is_own:
-            yield from _attributes(layer)
-        elif is_model:
-            yield vars(layer).get("optimizer")
-
-
 def precision(model: Any, *, wanted: str) -> str:
     """``wanted`` where any layer computes by that dtype policy, else one that does."""
     found = {
@@ -159,90 +115,6 @@ def precision(model: Any, *, wanted: str) -> str:
         and next(iter(layer._flatten_layers(include_self=False)), None) is None
     }
     return wanted if wanted in found else min(found, default=wanted)
-
-
-def _of_types(answer: Callable[[type], Answer]) -> Callable[[type], Answer]:
-    """``answer``, asked once for each type, of which none is kept alive.
-
-    A class may be made for one model, and its methods close over that and its data.
-    """
-    known: weakref.WeakKeyDictionary[type, Answer] = weakref.WeakKeyDictionary()
-
-    def ask(kind: type) -> Answer:
-        try:
-            return known[kind]
-        except KeyError:
-            return known.setdefault(kind, answer(kind))
-
-    return ask
-
-
-@_of_types
-def _sort_of(layer: type) -> tuple[bool, bool]:
-    """Whether such layers are the script's own, and whether they are models."""
-    return not layer.__module__.startswith("keras."), issubclass(layer, keras.Model)
-
-
-@_of_types
-def _is_state(kind: type) -> bool:
-    """Asked of thousands of attributes a snapshot, of few types."""
-    return issubclass(
-        kind,
-        (
-            keras.optimizers.Optimizer,
-            keras.Metric,
-            keras.Variable,
-            tf.Variable,
-            tf.random.Generator,
-        ),
-    )
-
-
-def _raw(value: Any) -> Any:
-    """The variable that ``value`` is, or that a random generator keeps; or None."""
-    if isinstance(value, tf.random.Generator):
-        return value.state
-    return value if isinstance(value, (keras.Variable, tf.Variable)) else None
-
-
-def listed(model: Any) -> list[tuple[str, Any]]:
-    """Every variable that decides the rest of training, once, after what it is.
-
-    Those of the model, its metrics (the loss tracker and compiled ones included), its
-    optimizer, and what else a subclass or a layer of one keeps: further optimizers,
-    metrics, variables, random generators.
-    """
-    optimizers, metrics = [getattr(model, "optimizer", None)], list(model.metrics)
-    own = []
-    for value in itertools.chain(_attributes(model), _inside(model)):
-        kind: type = type(value)  # as in ``_inside``
-        if not _is_state(kind):
-            continue
-        if isinstance(value, keras.optimizers.Optimizer):
-            optimizers.append(value)
-        elif isinstance(value, keras.Metric):
-            metrics.append(value)
-        elif (raw := _raw(value)) is not None:
-            own.append(raw)
-    groups = (
-        ("model", model.variables),
-        *(("metric", metric.variables) for metric in metrics),
-        *(("optimizer", getattr(one, "variables", ())) for one in optimizers),
-        ("own", own),
-    )
-    unique: dict[int, tuple[str, Any]] = {}
-    for group, members in groups:
-        for one in members:
-            unique.setdefault(id(tensor_values.tensor_of(one)), (group, one))
-    return list(unique.values())
-
-
-def variables(model: Any) -> list[tuple[str, Any]]:
-    """What ``listed`` finds, each after a readable name."""
-    return [
-        (f"{group}:{getattr(one, 'path', None) or getattr(one, 'name', '')}", one)
-        for group, one in listed(model)
-    ]
 
 
 def of_any_size(element_spec: Any) -> Any:

@@ -46,15 +46,32 @@ def set_keras_generator_state(state: np.ndarray | None) -> None:
         assign(seed_generator.global_seed_generator().state, state)
 
 
+def state() -> dict[str, Any]:
+    """All that can be saved."""
+    eager = eager_random()
+    return {
+        "eager": None if eager is None else eager.getstate(),
+        "keras": keras_generator_state(),
+    }
+
+
+def put_back(state: dict[str, Any]) -> list[str]:
+    """Give ``state`` back; a sentence for what does not fit."""
+    set_keras_generator_state(state["keras"])
+    eager = eager_random()
+    if (eager is None) != (state["eager"] is None):
+        return ["TensorFlow's global seed was set before and is not now, or vice versa"]
+    if eager is not None:
+        eager.setstate(state["eager"])
+    return []
+
+
 @contextlib.contextmanager
 def random_states_kept() -> Iterator[None]:
     """Put the random states of Python, NumPy, TensorFlow and Keras back at the end."""
-    eager, shared = eager_random(), keras_generator_state()
-    eager_state = None if eager is None else eager.getstate()
+    before = state()
     try:
         with python_random.untouched():
             yield
     finally:
-        if eager is not None:
-            eager.setstate(eager_state)
-        set_keras_generator_state(shared)
+        put_back(before)

@@ -5,8 +5,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from trainers.backends import keras_losses
-from trainers.backends.tensorflow import slicing
+from trainers.backends import keras_losses, slicing
 
 
 class Cuts:

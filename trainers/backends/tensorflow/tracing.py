@@ -4,11 +4,14 @@ The private names that this leans on stand in the table of ``fit_compat``.
 """
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
 from tensorflow.python.framework import auto_control_deps_utils, func_graph
+
+from trainers.backends.tensorflow import random_state, tensor_values
+from trainers.backends.tensorflow.operation_types import RANDOM
 
 
 def trace_train(model: Any, element_spec: Any) -> None:
@@ -63,7 +66,18 @@ def _read_only_inputs(graph: Any) -> set[int]:
     )
 
 
-def changed_handles(model: Any) -> set[int]:
+def changed_beside(model: Any, saved: Sequence[Any]) -> int:
+    """Variables that the traced train function changes and that are none of ``saved``.
+
+    Keras' own random state is always saved.
+    """
+    inner = [tensor_values.tensor_of(variable) for variable in saved]
+    held = [*inner, *random_state.keras_generator_variable()]
+    known = {id(one.handle) for one in held if hasattr(one, "handle")}
+    return len(_changed_handles(model) - known)
+
+
+def _changed_handles(model: Any) -> set[int]:
     """``id`` of the handles of the variables that the traced train function writes to."""
     found: set[int] = set()
     for graph in traced_graphs(model):
@@ -95,8 +109,13 @@ def traced_operations(model: Any) -> set[str]:
     return found
 
 
-def functions_that_draw(operations: frozenset[str]) -> list[str]:
-    """Names of all functions traced so far that use one of ``operations``.
+def draws_unseen(model: Any) -> bool:
+    """Whether the traced step draws from a random state that nobody can read."""
+    return bool(traced_operations(model) & RANDOM)
+
+
+def functions_that_draw() -> list[str]:
+    """Names of all functions traced so far that do.
 
     Those of tf.data are left out: what their pipelines promise is told elsewhere. Looks
     through every object once (some 50 ms): to be asked once.
@@ -106,5 +125,5 @@ def functions_that_draw(operations: frozenset[str]) -> list[str]:
         for thing in gc.get_objects()
         if type(thing) is func_graph.FuncGraph
         and not thing.name.startswith("Dataset")
-        and any(one.type in operations for one in thing.get_operations())
+        and any(one.type in RANDOM for one in thing.get_operations())
     ]

@@ -20,8 +20,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from trainers.backends import keras_losses
-from trainers.backends.tensorflow import float32_accumulation, slicing
+from trainers.backends import keras_losses, slicing
+from trainers.backends.tensorflow import float32_accumulation
 from trainers.backends.tensorflow.slice_loss import (
     LossRule,
     LossRules,

@@ -21,8 +21,7 @@ import numpy as np
 import tensorflow as tf
 
 from supervisor.wire.memory_answer import MOST, HeldObject, Variable
-from trainers.backends.tensorflow import fit_compat as seams
-from trainers.backends.tensorflow import memory_compat, tensor_values
+from trainers.backends.tensorflow import memory_compat, model_variables, tensor_values
 from trainers.backends.tensorflow.allocator.native_ops import Ops
 from trainers.process.training_progress import RunningFit
 
@@ -45,7 +44,9 @@ Root = tuple[str, Any]
 
 def variables_of(model: Any, ops: Ops | None) -> list[Variable]:
     """The variables that ``model`` trains with, the largest first."""
-    found = [_variable(name, one, ops) for name, one in seams.variables(model)]
+    found = [
+        _variable(name, one, ops) for name, one in model_variables.variables(model)
+    ]
     return sorted(found, key=lambda one: -one.bytes)[:MOST]
 
 

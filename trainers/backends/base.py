@@ -1,0 +1,150 @@
+"""What supervision asks of a framework that Keras trains on.
+
+Each part is asked for today by code above ``trainers.backends``. What is the same on every
+backend stands in ``keras_compat`` and ``epoch_iterator`` instead; ``tf.data`` is a library
+for data, whatever trains on them, and its modules are used by their names.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from trainers.process.attempt_reporting import Attempt
+
+
+class FitSupport(Protocol):
+    """The loop of ``fit``, and what a model is on this framework."""
+
+    @property
+    def SupervisedEpochIterator(self) -> type[Any]:  # noqa: N802  # a class
+        """Keras' epoch iterator with ``epoch_iterator.Supervised`` before it."""
+
+    def self_test(self) -> list[str]:
+        """What of the framework is not as expected inside; empty where supported."""
+
+    def replace_epoch_iterator(self) -> None:
+        """Let ``fit`` and ``evaluate`` make ours their epoch iterator."""
+
+    def is_distributed(self, model: Any) -> bool:
+        """Whether it trains on several replicas."""
+
+    def has_own_train_step(self, model: Any) -> bool:
+        """Whether its class has a ``train_step`` of the script's own."""
+
+    def updates(self, model: Any) -> int | None:
+        """Updates the optimizer made so far; None before it has a counter."""
+
+    def precision(self, model: Any, *, wanted: str) -> str:
+        """``wanted`` where any layer computes by that dtype policy, else one that does."""
+
+    def why_device_not_exact(self) -> str | None:
+        """Why this device's arithmetic is not the same twice; None if it is."""
+
+    def of_any_size(self, element_spec: Any) -> Any:
+        """Shapes and dtypes of a batch of any number of samples."""
+
+    def out_of_memory(self, text: str) -> Exception:
+        """What the framework raises where memory runs out."""
+
+
+class ModelVariables(Protocol):
+    """The state of a model."""
+
+    def listed(self, model: Any) -> list[tuple[str, Any]]:
+        """Every variable that decides the rest of training, once, after what it is."""
+
+    def variables(self, model: Any) -> list[tuple[str, Any]]:
+        """The same, each after a readable name."""
+
+
+class VariableValues(Protocol):
+    """Values of variables and tensors, taken and given back."""
+
+    def tensor_of(self, variable: Any) -> Any:
+        """The framework's own variable inside Keras' one."""
+
+    def values_of(self, variables: Sequence[Any]) -> list[Any]:
+        """Their present values, which stay what they are; read in any thread later."""
+
+    def array_of_value(self, value: Any) -> np.ndarray:
+        """The array of what ``values_of`` gave."""
+
+    def assign(self, variable: Any, array: np.ndarray) -> None:
+        """Give ``variable`` the value ``array`` (same shape and dtype)."""
+
+    def framework_array(self, value: Any) -> np.ndarray | None:
+        """The array of a tensor or variable; None for any other value."""
+
+    def framework_value(self, existing: Any, array: np.ndarray, kind: str) -> Any:
+        """``existing`` with the value ``array`` if it is such a variable, else a new one
+        of the type named ``kind``."""
+
+
+class RandomStates(Protocol):
+    """The framework's random states."""
+
+    def global_seed(self) -> int | None:
+        """The framework's global seed; None if the script set none."""
+
+    def state(self) -> dict[str, Any]:
+        """All that can be saved."""
+
+    def put_back(self, state: dict[str, Any]) -> list[str]:
+        """Give ``state`` back; a sentence for what does not fit."""
+
+
+class StepTraces(Protocol):
+    """What the compiled train function does."""
+
+    def trace_train(self, model: Any, element_spec: Any) -> None:
+        """Trace a train step without running it. Raises what the script's step raises."""
+
+    def trace_test(self, model: Any, element_spec: Any) -> None:
+        """The same for a step of the validation."""
+
+    def draws_unseen(self, model: Any) -> bool:
+        """Whether the traced step draws from a random state that nobody can read."""
+
+    def functions_that_draw(self) -> list[str]:
+        """Names of all compiled functions that do. To be asked once: it takes 50 ms."""
+
+    def changed_beside(self, model: Any, saved: Sequence[Any]) -> int:
+        """Variables that the traced step changes and that are none of ``saved``."""
+
+
+class MemoryProbe(Protocol):
+    """The allocator at step boundaries, on the page."""
+
+    glance_due: float
+
+    def begin(self) -> None:
+        """Memory is that of steps from here on."""
+
+    def forget(self) -> None:
+        """Steps are others from here on."""
+
+    def due(self, now: float) -> bool:
+        """Whether a reading is due."""
+
+    def glance(self, now: float, *, step: int) -> None:
+        """Look at what is in use, and read if it has moved."""
+
+    def look(self, *, step: int) -> Any | None:
+        """Read and publish; None: this allocator keeps no figures."""
+
+
+class Backend(Protocol):
+    """One framework."""
+
+    fit: FitSupport
+    variables: ModelVariables
+    values: VariableValues
+    random: RandomStates
+    traces: StepTraces
+
+    def digest(self, model: Any, element_spec: Any) -> str | None:
+        """What decides the memory of a step beside the batch; None: not yet known."""
+
+    def memory_probe(self, attempt: Attempt, *, limit_bytes: int | None) -> MemoryProbe:
+        """A probe of its allocator; ``limit_bytes``: what the supervisor set."""
