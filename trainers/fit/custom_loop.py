@@ -264,4 +264,4 @@ def give_back(session: RunProgress, state: LoopState, kept: LoopSnapshot) -> Non
         session.attempt.notice(sentence)
     session.attempt.training.called()
     session.restored(end, seconds=0.0)
-    session.fit_ended()
+    session.next_fit()

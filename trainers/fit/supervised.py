@@ -238,7 +238,7 @@ def give_back(
     attempt.training.called()
     attempt.set(fit=session.fit_number, epoch=local["epoch"])
     session.restored(end, seconds=0.0)
-    session.fit_ended()
+    session.next_fit()
     attempt.enter(before)
     return model.history
 

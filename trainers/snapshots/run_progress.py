@@ -195,13 +195,17 @@ class RunProgress:
         self.step += steps
         self.samples += samples
 
-    def fit_ended(self) -> None:
-        """A call of ``fit`` is over: the next one has the next number.
+    def next_fit(self) -> None:
+        """A call is over: the next one has the next number.
 
         Nobody asks for its end any more, whose tensors are as large as its model.
         """
         self.plan.finished.pop(self.fit_number, None)
         self.fit_number += 1
+
+    def fit_ended(self) -> None:
+        """A call that trained here is over."""
+        self.next_fit()
         self.tries = 0
 
     def fit_failed(self) -> None:
