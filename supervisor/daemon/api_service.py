@@ -99,7 +99,7 @@ class ApiService:
 
     def _accommodate(self, owner: str, spec: Spec) -> None:
         """Raises SchedulerError: jobs of ``owner`` cannot run here, or not as ``spec`` says."""
-        launcher = self.box.starter.house.quarters(owner).launcher
+        launcher = self.box.starter.launcher_factory.runtime_of(owner).launcher
         objection = launcher.objection(spec)
         if objection is not None:
             raise SchedulerError(objection)

@@ -12,7 +12,7 @@ from supervisor.daemon.daemon import Daemon
 from supervisor.daemon.launcher_factory import (
     LauncherFactory,
     MultiUserFactory,
-    house_of,
+    launcher_factory_of,
 )
 from supervisor.daemon.run_starter import RunStarter
 from supervisor.daemon.scheduler import Scheduler
@@ -42,11 +42,14 @@ class DaemonError(Exception):
 
 @contextlib.contextmanager
 def composed(
-    config: Config, *, clock: Clock = CLOCK, house: LauncherFactory | None = None
+    config: Config,
+    *,
+    clock: Clock = CLOCK,
+    launcher_factory: LauncherFactory | None = None,
 ) -> Generator[Daemon]:
     """A daemon, ready to run; what it held is given back at the end.
 
-    ``house``: None: what the configuration says.
+    ``launcher_factory``: None: what the configuration says.
 
     Raises:
         DaemonError, LedgerError, ServeError, OSError: it cannot start.
@@ -59,19 +62,19 @@ def composed(
         ledger = held.enter_context(contextlib.closing(Ledger(paths.ledger)))
         systemd = _is_service()
         population = ProcessTree()
-        house = house or house_of(
+        launcher_factory = launcher_factory or launcher_factory_of(
             config.launcher,
             paths.root,
             systemd=systemd,
             environments=population.environments,
         )
-        journal.say(f"state in {paths.root}; {house.about}")
+        journal.say(f"state in {paths.root}; {launcher_factory.about}")
         observer = held.enter_context(
             observing_box(
                 config.metrics,
                 paths.root,
                 gpus=config.gpus.use,
-                link=_probe_of(config, house),
+                link=_probe_of(config, launcher_factory),
                 population=population,
             )
         )
@@ -79,7 +82,7 @@ def composed(
             paths=paths,
             ledger=ledger,
             clock=clock,
-            house=house,
+            launcher_factory=launcher_factory,
             say=journal.say_of,
             observer=observer,
         )
@@ -91,14 +94,14 @@ def composed(
             say=journal.say,
             ballast=Ballast(paths.root / "ballast"),
         )
-        desk = ApiService(box=box, rules=_rules(config), jobs=Path(config.jobs))
+        api = ApiService(box=box, rules=_rules(config), jobs=Path(config.jobs))
         mailbox = held.enter_context(contextlib.closing(Mailbox()))
         box.load()
         control = ControlServer(Path(config.control), mailbox.ask)
         held.callback(control.close)
         yield Daemon(
             box=box,
-            desk=desk,
+            api=api,
             mailbox=mailbox,
             observer=observer,
             jobs=Path(config.jobs),
@@ -134,11 +137,11 @@ def _gpus_of(
     return lambda: tuple(reading.uuid for reading in observer.readings())
 
 
-def _probe_of(config: Config, house: LauncherFactory) -> Path | None:
+def _probe_of(config: Config, launcher_factory: LauncherFactory) -> Path | None:
     """Who asks the GPU driver: a service, or (None) a child of ours."""
     if config.gpus.probe is not None:
         return Path(config.gpus.probe)
-    return PROBE if isinstance(house, MultiUserFactory) else None
+    return PROBE if isinstance(launcher_factory, MultiUserFactory) else None
 
 
 def _rules(config: Config) -> AccessRules:

@@ -42,7 +42,7 @@ class Daemon:
     """Everything a running daemon consists of."""
 
     box: Scheduler
-    desk: ApiService
+    api: ApiService
     mailbox: Mailbox
     observer: MachineMonitor
     jobs: Path
@@ -73,7 +73,7 @@ class Daemon:
         if signal.SIGHUP in self.asked:
             self.asked.discard(signal.SIGHUP)
             self._announce_reload()
-        self.mailbox.serve(lambda request: answer(self.desk, request))
+        self.mailbox.serve(lambda request: answer(self.api, request))
         advanced = self.box.advance(ready)
         self._show(early_seconds=EARLY_SECONDS if advanced else RUSH_SECONDS)
 
@@ -90,7 +90,7 @@ class Daemon:
 
     def reload(self) -> None:
         """Read the job files again."""
-        problems = job_files.reload(self.desk, self.jobs, caller=self.caller)
+        problems = job_files.reload(self.api, self.jobs, caller=self.caller)
         self.box.problems = problems
         for problem in problems:
             self.journal.say(problem, level=LogLevel.ERROR)
@@ -120,7 +120,7 @@ def status_line(statuses: list[JobStatus], box: Scheduler) -> str:
     )
     queued = sum(status.state is JobState.QUEUED for status in statuses)
     gave_up = [status.job for status in statuses if status.state is JobState.GAVE_UP]
-    parts = [f"{running} running, {queued} queued", box.starter.house.about]
+    parts = [f"{running} running, {queued} queued", box.starter.launcher_factory.about]
     if box.paused_by is not None:
         parts.append(f"paused by {box.paused_by}")
     if gave_up:

@@ -75,7 +75,7 @@ def _content(path: Path) -> bytes:
     return content
 
 
-def reload(desk: ApiService, directory: Path, *, caller: Caller) -> list[str]:
+def reload(api: ApiService, directory: Path, *, caller: Caller) -> list[str]:
     """Take in what the files in ``directory`` say now; a sentence for each problem."""
     problems: list[str] = []
     try:
@@ -88,19 +88,19 @@ def reload(desk: ApiService, directory: Path, *, caller: Caller) -> list[str]:
         return [f"{directory}: {error.strerror}"]
     for path in paths:
         try:
-            _take_in(desk, read_job_file(path), caller)
+            _take_in(api, read_job_file(path), caller)
         except (JobFileError, SchedulerError, LedgerError) as error:
             problems.append(str(error))
     return problems
 
 
-def _take_in(desk: ApiService, found: JobFile, caller: Caller) -> None:
+def _take_in(api: ApiService, found: JobFile, caller: Caller) -> None:
     """A new job is submitted; a changed one gets its spec, for its next start."""
     tables, spec, source = found.tables, found.spec, found.path.name
     name, owner = job_name(spec), found.user or caller.name
-    known = desk.box.entries.get(name)
+    known = api.box.entries.get(name)
     if known is None:
-        desk.submit(caller, tables, spec, owner=owner, source=source)
+        api.submit(caller, tables, spec, owner=owner, source=source)
         return
     if known.row.source != source:
         message = f"{source}: the name {name!r} belongs to {known.row.owner}"
@@ -109,4 +109,4 @@ def _take_in(desk: ApiService, found: JobFile, caller: Caller) -> None:
         message = f"{source}: the job cannot change its user"
         raise JobFileError(message)
     if known.row.spec != tables:
-        desk.respec(caller, known, tables, spec)
+        api.respec(caller, known, tables, spec)

@@ -33,7 +33,7 @@ class LauncherFactory(Protocol):
         """How attempts are started here, in a few words."""
         ...
 
-    def quarters(self, user: str) -> UserRuntime:
+    def runtime_of(self, user: str) -> UserRuntime:
         """Those of ``user``. Raises SchedulerError: there are none, and why."""
         ...
 
@@ -51,7 +51,7 @@ class SingleUserFactory(LauncherFactory):
         return f"no systemd here: attempts run as {self.user}, as children of ours"
 
     @override
-    def quarters(self, user: str) -> UserRuntime:
+    def runtime_of(self, user: str) -> UserRuntime:
         if user != self.user:
             message = (
                 f"without systemd, jobs run as {self.user}, the user of the daemon, "
@@ -74,7 +74,7 @@ class MultiUserFactory(LauncherFactory):
         return "each attempt is a systemd unit of its own"
 
     @override
-    def quarters(self, user: str) -> UserRuntime:
+    def runtime_of(self, user: str) -> UserRuntime:
         requests = self.state / "requests" / user
         if not (is_user_name(user) and requests.is_dir()):
             message = (
@@ -88,7 +88,7 @@ class MultiUserFactory(LauncherFactory):
         )
 
 
-def house_of(
+def launcher_factory_of(
     launcher: str, state: Path, *, systemd: bool, environments: MarkerScan
 ) -> LauncherFactory:
     """What ``launcher`` of the configuration means here; ``systemd``: it runs us;

@@ -43,7 +43,7 @@ class RunStarter:
     paths: StatePaths
     ledger: Ledger
     clock: Clock
-    house: LauncherFactory
+    launcher_factory: LauncherFactory
     say: JobNotifier
     observer: MachineMonitor
 
@@ -53,12 +53,12 @@ class RunStarter:
         Raises:
             SchedulerError, StartRefusedError, LedgerError, OSError: it cannot be.
         """
-        quarters = self.house.quarters(entry.row.owner)
+        runtime_of = self.launcher_factory.runtime_of(entry.row.owner)
         job = job_of(entry, with_gpus(entry.spec, gpus))
         row = entry.row
         choice = ResumeOptions(fresh=row.fresh, accept_changes=row.accept_changes)
         begun = begin(
-            job, self.paths, self.ledger, self.clock, choice, place=quarters.place
+            job, self.paths, self.ledger, self.clock, choice, place=runtime_of.place
         )
         self.say(entry.name, begun.greeting)
         supervisor = self._supervisor(entry, begun, accept_changes=row.accept_changes)
@@ -96,7 +96,7 @@ class RunStarter:
     ) -> Supervisor:
         supervisor = supervisor_for(
             begun,
-            launcher=self.house.quarters(entry.row.owner).launcher,
+            launcher=self.launcher_factory.runtime_of(entry.row.owner).launcher,
             say=partial(self.say, entry.name),
             show=None,  # the loop asks when it wants to know
             accept_changes=accept_changes,

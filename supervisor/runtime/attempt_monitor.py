@@ -204,7 +204,7 @@ class AttemptMonitor:
         where its map cannot be read."""
         if self.spec.memory.cpu is not None:
             return page
-        out = run.quarantined.union(run.treatment.avoid)
+        out = run.quarantined.union(run.overrides.avoid)
         return completed(page, self.spec.gpus, gpus=devices.gpus, out=out)
 
     def _ended(

@@ -42,7 +42,7 @@ def make_directive(
     spec: Spec,
     paths: RunPaths,
     number: int,
-    treatment: Overrides | None,
+    overrides: Overrides | None,
     *,
     between_failures: float,
     gpus: Sequence[Gpu] = (),
@@ -52,9 +52,9 @@ def make_directive(
 
     ``gpus``: the box as it is now, empty where it is not known.
     """
-    treatment = treatment or NOTHING
-    plan, detour = treatment.plan, treatment.detour
-    visible = usable(spec.gpus, gpus, without=quarantined.union(treatment.avoid))
+    overrides = overrides or NOTHING
+    plan, detour = overrides.plan, overrides.detour
+    visible = usable(spec.gpus, gpus, without=quarantined.union(overrides.avoid))
     every, inside = spec.snapshots.every, spec.snapshots.memory_every
     memory = memory_of(row, spec)
     return Directive(
@@ -75,7 +75,7 @@ def make_directive(
         calibrate=plan is not None and plan.calibrate,
         slice_ceiling=None if plan is None else plan.ceiling,
         memory_limit_bytes=spec.memory.cpu,
-        gpu_memory_limit_bytes=gpu_limit(spec, treatment, gpus, visible),
+        gpu_memory_limit_bytes=gpu_limit(spec, overrides, gpus, visible),
         gpu_memory_growth=spec.memory.gpu is None,
         allow_inexact=spec.microbatch.allow_inexact,
         snapshot_every_seconds=None if every is None else every.seconds,
@@ -86,10 +86,10 @@ def make_directive(
         mean_seconds_between_failures=between_failures,
         snapshot_quota_bytes=spec.snapshots.quota,
         snapshots_kept=spec.snapshots.keep,
-        deterministic=treatment.deterministic,
-        variables=variables(treatment),
+        deterministic=overrides.deterministic,
+        variables=variables(overrides),
         visible_gpus=visible,
-        precision=treatment.precision,
+        precision=overrides.precision,
         skip=None if detour is None else detour.skip,
         rate_factor=1.0 if detour is None else detour.rate_factor,
         watch_loss=spec.remedies.watch_loss,
@@ -100,7 +100,7 @@ def make_directive(
 
 def gpu_limit(
     spec: Spec,
-    treatment: Overrides,
+    overrides: Overrides,
     gpus: Sequence[Gpu],
     visible: Sequence[str] | None,
 ) -> int | None:
@@ -110,9 +110,9 @@ def gpu_limit(
     """
     used = named(spec.gpus, gpus) if visible is None else visible
     sizes = [one.memory.total for one in gpus if one.uuid in used and one.memory]
-    if treatment.headroom is None or not sizes:
+    if overrides.headroom is None or not sizes:
         return spec.memory.gpu
-    limit = int((1.0 - treatment.headroom) * min(sizes))
+    limit = int((1.0 - overrides.headroom) * min(sizes))
     return min(limit, spec.memory.gpu or limit)
 
 

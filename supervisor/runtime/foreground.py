@@ -200,7 +200,7 @@ def supervisor_for(
         grace_seconds=spec.drain.grace,
         attempt=attempts[-1].number if attempts else 0,
         history=History(attempts=attempts, budget_since=row.budget_since).thinned(),
-        treatment=NOTHING if row.treatment is None else from_json(row.treatment),
+        overrides=NOTHING if row.overrides is None else from_json(row.overrides),
         liveness=Liveness(deadlines=spec.liveness.deadlines),
         quarantined=frozenset(kept.gpu for kept in begun.ledger.quarantined()),
     )

@@ -30,7 +30,7 @@ def gate(
     row, spec = following.row, following.spec
     gpus = devices.gpus()
     quarantined = run.quarantined if kept is None else kept
-    out = quarantined.union(run.treatment.avoid)
+    out = quarantined.union(run.overrides.avoid)
     wanted = named(spec.gpus, gpus)
     found = following.remains.gate(
         now=following.clock.now(),

@@ -44,8 +44,8 @@ class RunRecorder:
                 self._put_off(last)
             else:
                 self.attempt(last)
-        stored = (run.state, run.message, run.treatment)
-        if stored != (before.state, before.message, before.treatment):
+        stored = (run.state, run.message, run.overrides)
+        if stored != (before.state, before.message, before.overrides):
             self._state(run)
 
     def attempt(self, attempt: AttemptHistory) -> None:
@@ -61,14 +61,14 @@ class RunRecorder:
         self._newer = attempt
 
     def _state(self, run: RunState) -> None:
-        treatment = None if run.treatment == NOTHING else run.treatment.to_json()
+        overrides = None if run.overrides == NOTHING else run.overrides.to_json()
         ended = self.clock.wall() if run.state.ended else None
         self._put(
             lambda: self.ledger.set_state(
                 self.row.id,
                 state=run.state,
                 message=run.message,
-                treatment=treatment,
+                overrides=overrides,
                 ended_at=ended,
             )
         )

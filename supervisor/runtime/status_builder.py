@@ -58,9 +58,9 @@ class RunFacts:
     batch: int | None = None
     unpromised: Unpromised | None = None
     snapshot_plan: SnapshotPlan | None = None
-    treatment: Overrides = NOTHING
+    overrides: Overrides = NOTHING
     history: History = field(default_factory=History)
-    """Of the attempts, whose newest confirms the treatment."""
+    """Of the attempts, whose newest confirms the overrides."""
     tiers: SnapshotStats = NO_SNAPSHOTS
     forecast_seconds: Mapping[str, float] = field(default_factory=dict[str, float])
 
@@ -118,8 +118,8 @@ def job_status(
         promise=None if facts.unpromised is None else facts.unpromised.because,
         promise_fit=None if facts.unpromised is None else facts.unpromised.fit,
         snapshot_plan=facts.snapshot_plan,
-        treatment=_in_force(facts, page),
-        asked=pending(facts.treatment, facts.history.last),
+        overrides=_in_force(facts, page),
+        asked=pending(facts.overrides, facts.history.last),
         unmet=facts.history.unmet,
         tiers=tier_statuses(facts.tiers, now=now),
         incidents=by_cause(facts.incidents),
@@ -130,7 +130,7 @@ def job_status(
 
 def _in_force(facts: RunFacts, page: Page | None) -> dict[str, object]:
     """How many slices there are is found out while it trains, not as it was planned."""
-    found = in_force(facts.treatment, facts.history.last)
+    found = in_force(facts.overrides, facts.history.last)
     if "slices" in found and page is not None and page.slices:
         found["slices"] = page.slices
     return found
@@ -245,7 +245,7 @@ def stored_status(
         batch=next((a.batch for a in reversed(attempts) if a.batch), None),
         unpromised=weakest(one.unpromised for one in attempts),
         snapshot_plan=telemetry.view.snapshot_plan,
-        treatment=NOTHING if run.treatment is None else from_json(run.treatment),
+        overrides=NOTHING if run.overrides is None else from_json(run.overrides),
         history=History(attempts=attempts),
         tiers=telemetry.view.tiers,
     )

@@ -28,7 +28,7 @@ def status_of(
         message=run.message,
         incidents=incidents,
         batch=run.history.batch,
-        treatment=run.treatment,
+        overrides=run.overrides,
         history=run.history,
         unpromised=run.history.unpromised,
         snapshot_plan=None if watch is None else watch.telemetry.view.snapshot_plan,

@@ -278,8 +278,8 @@ class Supervisor:
 
     def _perform(self, effect: Effect) -> None:
         match effect:
-            case Launch(number=number, treatment=treatment):
-                self._launch(number, treatment)
+            case Launch(number=number, overrides=overrides):
+                self._launch(number, overrides)
             case AskDrain() | Kill() | TakeStacks():
                 self._following.ask(effect, self.run, self.devices)
             case CheckGate(awaited=awaited):
@@ -306,10 +306,10 @@ class Supervisor:
         self.recorder.incident(effect)
         self.say(incident_sentence(effect), level=LogLevel.WARNING)
 
-    def _launch(self, number: int, treatment: Overrides) -> None:
+    def _launch(self, number: int, overrides: Overrides) -> None:
         paths = self.paths.attempt(number)
         try:
-            directive = self._directive(number, treatment)
+            directive = self._directive(number, overrides)
             attempt = self.launcher.launch(self.spec, directive, paths=paths)
         except LaunchError as error:
             self.post(SpawnFailed(str(error), lasting=error.lasting))
@@ -319,7 +319,7 @@ class Supervisor:
         else:
             self._following.start(attempt)
 
-    def _directive(self, number: int, treatment: Overrides) -> Directive:
+    def _directive(self, number: int, overrides: Overrides) -> Directive:
         between_failures = mean_seconds_between_failures(
             seconds=self._following.spent_seconds, failures=self.run.history.failures
         )
@@ -328,7 +328,7 @@ class Supervisor:
             self.spec,
             self.paths,
             number,
-            treatment,
+            overrides,
             between_failures=between_failures,
             gpus=self.devices.gpus(),
             quarantined=self.run.quarantined,

@@ -53,11 +53,11 @@ def test_precision_is_told_as_it_is(trainwarden: Trainwarden, own: str) -> None:
     explained = trainwarden("explain", str(incident["id"])).stdout
     shown = trainwarden("status").stdout
     if own:
-        assert (status["treatment"], status["unmet"]) == ({}, {"precision": MIXED})
+        assert (status["overrides"], status["unmet"]) == ({}, {"precision": MIXED})
         assert told == 1
         assert "asked for, and not in force" in " ".join(explained.split())
         assert f"and not in force: precision {MIXED}" in shown
     else:
-        assert (status["treatment"], status["unmet"]) == ({"precision": MIXED}, {})
+        assert (status["overrides"], status["unmet"]) == ({"precision": MIXED}, {})
         assert (told, status["asked"]) == (0, {})
         assert f"in force by remedies: precision {MIXED}" in shown

@@ -150,7 +150,7 @@ def test_out_of_memory_for_real(
     assert status["effective_batch"] == 256
     assert status["microbatch"]["slices"] > 1
     assert status["microbatch"]["size"] < 256
-    assert status["treatment"]["slices"] == status["microbatch"]["slices"]
+    assert status["overrides"]["slices"] == status["microbatch"]["slices"]
     assert (status["asked"], status["unmet"]) == ({}, {})
     log = max(trainwarden.state.rglob("output.log")).read_text()
     assert "iterations 4" in log

@@ -34,7 +34,7 @@ def row_of(spec: Spec, job: str, *, number: int = 1) -> RunRow:
         script_hash="",
         seed=7,
         spec=spec.model_dump(mode="json"),
-        treatment=None,
+        overrides=None,
         state=JobState.WAITING,
         message="",
         began_at=0.0,

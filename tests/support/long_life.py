@@ -63,7 +63,7 @@ class LongLife:
         """Hand in the jobs."""
         for name in (ENDLESS, *SHORT):
             tables = {"script": "/nowhere/train.py", "name": name}
-            self.daemon.desk.submit(self.caller, tables, build_spec(tables))
+            self.daemon.api.submit(self.caller, tables, build_spec(tables))
 
     def live(self, attempts: int) -> None:
         """Until so many have been launched since the beginning."""
@@ -76,7 +76,7 @@ class LongLife:
         for name in SHORT:
             entry = self.daemon.box.entries[name]
             if entry.status().state is JobState.FINISHED:
-                self.daemon.desk.start(self.caller, name, ResumeOptions(fresh=True))
+                self.daemon.api.start(self.caller, name, ResumeOptions(fresh=True))
 
 
 @contextlib.contextmanager
@@ -84,11 +84,11 @@ def long_life(directory: Path) -> Generator[LongLife]:
     """One that begins in ``directory``, with an exporter that is scraped by nobody."""
     clock, uid = WoundClock(), os.geteuid()
     launcher = QuickLauncher(fate=fate, clock=clock)
-    house = QuickHouse(user=user_name(uid), launcher=launcher)
+    launcher_factory = QuickHouse(user=user_name(uid), launcher=launcher)
     config = build_config(
         f'state_dir = "{directory / "state"}"\n[metrics]\nlisten = "127.0.0.1:0"\n'
     )
-    with composed(config, clock=clock, house=house) as daemon:
+    with composed(config, clock=clock, launcher_factory=launcher_factory) as daemon:
         daemon.observer.population.environments = Patient()
         caller = Caller(uid=uid, name=user_name(uid))
         life = LongLife(daemon=daemon, launcher=launcher, clock=clock, caller=caller)

@@ -234,7 +234,7 @@ class QuickHouse(LauncherFactory):
         return "attempts without a process"
 
     @override
-    def quarters(self, user: str) -> UserRuntime:
+    def runtime_of(self, user: str) -> UserRuntime:
         if user != self.user:
             message = f"{user} has no quarters here"
             raise SchedulerError(message)

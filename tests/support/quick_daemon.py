@@ -22,8 +22,10 @@ def fate(directive: Directive) -> Fate:
 def main() -> None:
     """Run until SIGTERM."""
     config = build_config(Path(sys.argv[1]).read_text())
-    house = QuickHouse(user=user_name(os.geteuid()), launcher=QuickLauncher(fate=fate))
-    with composed(config, house=house) as daemon:
+    launcher_factory = QuickHouse(
+        user=user_name(os.geteuid()), launcher=QuickLauncher(fate=fate)
+    )
+    with composed(config, launcher_factory=launcher_factory) as daemon:
         daemon.run()
 
 

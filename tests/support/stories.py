@@ -59,7 +59,7 @@ class Story:
             allow_inexact=True,
             terms=RemedyPermissions(gpus=only, allowed=allowed),
         )
-        self.history, self.treatment = History(), NOTHING
+        self.history, self.overrides = History(), NOTHING
         self.quarantined = quarantined
 
     def fail(
@@ -92,16 +92,16 @@ class Story:
             ),
             Evidence(exit=None, **known),
             self.history,
-            self.treatment,
+            self.overrides,
             quarantined=self.quarantined,
         )
-        self.treatment = verdict.treatment
+        self.overrides = verdict.overrides
         self.history = self.history.updated(
-            remedy=verdict.remedy.kind, rung=verdict.rung
+            remedy=verdict.remedy.kind, remedy_step=verdict.remedy_step
         )
         self.quarantined |= set(verdict.quarantine)
         return verdict
 
-    def rungs(self, times: int, **fields: Any) -> list[str | None]:
-        """The rungs of so many failures without progress."""
-        return [self.fail(**fields).rung for _ in range(times)]
+    def remedy_steps(self, times: int, **fields: Any) -> list[str | None]:
+        """The remedy steps of so many failures without progress."""
+        return [self.fail(**fields).remedy_step for _ in range(times)]

@@ -14,7 +14,7 @@ from supervisor.cli.ledger_reader import reading
 from supervisor.cli.options import fail, json_option, show
 from supervisor.cli.spec_options import read_tables, spec_of
 from supervisor.core.jobs.spec import merge
-from supervisor.core.remediation.describe import ladders_json, ladders_text
+from supervisor.core.remediation.describe import escalations_json, escalations_text
 from supervisor.core.remediation.escalation import RemedyPermissions
 from supervisor.host.control.control_client import Client
 from supervisor.host.ledger.job_book import JobBook
@@ -39,12 +39,12 @@ def policy(*, spec_file: Path | None, as_json: bool) -> None:
     tables = merge({"script": "-"}, read_tables(spec_file))
     spec = spec_of(tables, where=f"the spec {spec_file}")
     terms = RemedyPermissions(allowed=spec.remedies.allowed, gpus=spec.gpus)
-    value = ladders_json(
+    value = escalations_json(
         terms,
         without_progress=spec.restart.without_progress,
         deadlines=spec.liveness.deadlines,
     )
-    show(value, [ladders_text(value)], as_json=as_json)
+    show(value, [escalations_text(value)], as_json=as_json)
 
 
 @click.command()

@@ -69,7 +69,7 @@ def _lines(item: JobStatus) -> Iterator[str]:
     if item.snapshot_plan is not None and item.pid is not None:
         yield f"  {plan_line(item.snapshot_plan)}"
     remedies = {
-        "in force by remedies": item.treatment,
+        "in force by remedies": item.overrides,
         "asked for by remedies, not confirmed yet": item.asked,
         "asked for by remedies, and not in force": item.unmet,
     }

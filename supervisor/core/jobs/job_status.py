@@ -125,7 +125,7 @@ class JobStatus:
     restarts: Mapping[Cause, int] = field(default_factory=dict[Cause, int])
     """Restarts by the cause that made them necessary."""
     incidents: Mapping[Cause, int] = field(default_factory=dict[Cause, int])
-    treatment: Mapping[str, object] = field(default_factory=dict[str, object])
+    overrides: Mapping[str, object] = field(default_factory=dict[str, object])
     """What remedies put in force (``core.remediation.overrides.described``), confirmed
     by the attempt; empty: nothing."""
     asked: Mapping[str, object] = field(default_factory=dict[str, object])

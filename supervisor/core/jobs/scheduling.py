@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from supervisor.core.causes import Cause
 from supervisor.core.jobs.job_status import JobState
-from supervisor.core.remediation.remedy_table import LADDERS
+from supervisor.core.remediation.remedy_table import ESCALATIONS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +98,7 @@ def takes_another_turn(
     ``held``: those that it had.
     """
     gave_up = counted and state is JobState.GAVE_UP
-    failed = cause is not None and LADDERS[cause].quarantines
+    failed = cause is not None and ESCALATIONS[cause].quarantines
     return gave_up and failed and any(gpu in quarantined for gpu in held)
 
 

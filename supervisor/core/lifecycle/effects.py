@@ -15,13 +15,13 @@ class Launch:
     """Start attempt ``number``."""
 
     number: int
-    treatment: Overrides
+    overrides: Overrides
     """What differs from what the script and its spec ask for."""
 
     @property
     def plan(self) -> MicrobatchPlan | None:
         """How to slice the batch; None: as the script says."""
-        return self.treatment.plan
+        return self.overrides.plan
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,12 +59,12 @@ def _exited(run: RunState, event: Event, now: float) -> Step:
         last_step=event.last_step,
         snapshot_step=event.snapshot_step,
         rss_bytes=event.rss_bytes,
-        rhythms=tuple(run.liveness.seen.values()),
+        intervals=tuple(run.liveness.seen.values()),
     )
     over = replace(
         run,
         history=history,
-        treatment=_past_the_detour(run.treatment, history.last),
+        overrides=_past_the_detour(run.overrides, history.last),
         deadline=None,
         waiting_since=now,
         gate_holds=0,
@@ -102,14 +102,14 @@ def _where_ended(event: Exited) -> str:
     return f"ended at step {event.last_step}; {newest}"
 
 
-def _past_the_detour(treatment: Overrides, last: AttemptHistory | None) -> Overrides:
+def _past_the_detour(overrides: Overrides, last: AttemptHistory | None) -> Overrides:
     """The way round a bad place is done once a snapshot was made on it."""
-    if treatment.detour is None or last is None:
-        return treatment
+    if overrides.detour is None or last is None:
+        return overrides
     made, began = last.snapshot_step, last.restored_step
     if made is None or began is None or made <= began:
-        return treatment
-    return replace(treatment, detour=None)
+        return overrides
+    return replace(overrides, detour=None)
 
 
 def _planned(
@@ -120,7 +120,7 @@ def _planned(
         run,
         phase=RunPhase.WAITING,
         history=run.history.updated(remedy=RemedyKind.RESTART),
-        treatment=_without_vain_restarts(run.treatment, run.history.last),
+        overrides=_without_vain_restarts(run.overrides, run.history.last),
         deadline=now,
         message=message,
     )
@@ -134,14 +134,14 @@ def _planned(
 
 
 def _without_vain_restarts(
-    treatment: Overrides, last: AttemptHistory | None
+    overrides: Overrides, last: AttemptHistory | None
 ) -> Overrides:
     """Planned restarts spend no budget, so one that came to nothing is the last: if
     memory runs out after it, that is a failure, and the budget decides."""
     done = 0 if last is None else (last.last_step or 0) - (last.restored_step or 0)
-    if treatment.recycle_bytes is None or done >= WORTHWHILE_STEPS:
-        return treatment
-    return replace(treatment, recycle_bytes=None)
+    if overrides.recycle_bytes is None or done >= WORTHWHILE_STEPS:
+        return overrides
+    return replace(overrides, recycle_bytes=None)
 
 
 def _where_drained(step: int | None) -> str:
@@ -163,8 +163,10 @@ def _failed(
     )
     failed = replace(
         run,
-        history=run.history.updated(remedy=verdict.remedy.kind, rung=verdict.rung),
-        treatment=verdict.treatment,
+        history=run.history.updated(
+            remedy=verdict.remedy.kind, remedy_step=verdict.remedy_step
+        ),
+        overrides=verdict.overrides,
         quarantined=run.quarantined.union(verdict.quarantine),
         open_incident=OpenIncident(attempt=run.attempt, failed_step=step, at=now),
     )
@@ -184,14 +186,14 @@ def _verdict(run: RunState, evidence: Evidence, diagnosis: Diagnosis) -> Verdict
         diagnosis,
         evidence,
         run.history,
-        run.treatment,
+        run.overrides,
         quarantined=run.quarantined,
     )
     if run.stop is None:
         return verdict
     because = "the run was asked to end"
     remedy = Remedy(kind=RemedyKind.NONE, because=because)
-    return replace(verdict, remedy=remedy, treatment=run.treatment, rung=None)
+    return replace(verdict, remedy=remedy, overrides=run.overrides, remedy_step=None)
 
 
 def _after_verdict(run: RunState, remedy: Remedy, now: float) -> Step:

@@ -38,8 +38,8 @@ def learned(run: RunState, event: Event, now: float) -> Step:
     known = _news(event, run.history.last)
     if event.first_step is not None and run.history.last is not None:
         known.setdefault("restored_step", run.history.last.restored_step or 0)
-    treatment = settled(run.treatment, event)
-    newer = replace(run, history=run.history.updated(**known), treatment=treatment)
+    overrides = settled(run.overrides, event)
+    newer = replace(run, history=run.history.updated(**known), overrides=overrides)
     if event.slices is not None:
         newer = _confirmed(newer, "slice_size", in_force=True)
     said: tuple[Effect, ...] = ()
@@ -106,18 +106,18 @@ def _peaks(
     return noted(before, seen)
 
 
-def settled(treatment: Overrides, event: ProgressReported) -> Overrides:
+def settled(overrides: Overrides, event: ProgressReported) -> Overrides:
     """What was measured once holds for the next attempt: it need not measure again."""
-    plan = treatment.plan
+    plan = overrides.plan
     if plan is None or not event.measured or event.slice_size is None:
-        return treatment
+        return overrides
     found = replace(
         plan,
         slice_size=event.slice_size,
         slices=event.slices or plan.slices,
         calibrate=False,
     )
-    return replace(treatment, plan=found)
+    return replace(overrides, plan=found)
 
 
 def _follow_incident(run: RunState, event: ProgressReported, now: float) -> Step:
@@ -162,7 +162,7 @@ def judged(run: RunState, *, stepped: bool) -> Step:
     ``stepped``: its first step is made, so what is not confirmed will not be.
     """
     last = run.history.last
-    found = {} if last is None else unmet(run.treatment, last, stepped=stepped)
+    found = {} if last is None else unmet(run.overrides, last, stepped=stepped)
     new = (
         {} if last is None else {n: v for n, v in found.items() if n not in last.unmet}
     )
@@ -170,15 +170,15 @@ def judged(run: RunState, *, stepped: bool) -> Step:
         return run, ()
     history = run.history.updated(
         unmet={**last.unmet, **new},
-        treatment=last.treatment and without(last.treatment, new),
+        overrides=last.overrides and without(last.overrides, new),
     )
     text = f"attempt {run.attempt}: {sentence(new)}"
     effects: tuple[Effect, ...] = (Say(text, LogLevel.WARNING),)
     if run.open_incident is not None:
         about = run.open_incident.attempt
         effects = (*effects, UpdateIncident(attempt=about, note=text))
-    left = without(run.treatment, new)
-    return replace(run, history=history, treatment=left), effects
+    left = without(run.overrides, new)
+    return replace(run, history=history, overrides=left), effects
 
 
 def told(run: RunState, event: Event, _now: float) -> Step:

@@ -67,7 +67,7 @@ class RunState:
     phase: RunPhase = RunPhase.WAITING
     attempt: int = 0
     history: History = field(default_factory=History)
-    treatment: Overrides = NOTHING
+    overrides: Overrides = NOTHING
     """What remedies have put in force."""
     deadline: float | None = 0.0
     """Monotonic seconds at which ``TimeIsUp`` is due; None: nothing is awaited."""

@@ -54,7 +54,7 @@ def looked(run: RunState, event: Event, now: float) -> Step:
     seen = replace(run, liveness=liveness)
     if hang is not None:
         return _hung(seen, hang, now)
-    most = run.treatment.recycle_bytes
+    most = run.overrides.recycle_bytes
     if most is not None and (event.rss_bytes or 0) >= most and _trains(run):
         due = recycle(event.rss_bytes or 0, most=most, seconds=event.host_seconds)
         return restart_due(seen, due, now)

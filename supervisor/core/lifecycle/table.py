@@ -78,7 +78,7 @@ def step(run: RunState, event: Event, *, now: float) -> Step:
 
 def _check_gate(run: RunState, _event: Event, now: float) -> Step:
     since = now if run.waiting_since is None else run.waiting_since
-    awaited = run.treatment.awaited
+    awaited = run.overrides.awaited
     if awaited is not None and awaited.patience_seconds is not None:
         awaited = awaited if now - since < awaited.patience_seconds else None
     return replace(run, deadline=None, waiting_since=since), (CheckGate(awaited),)
@@ -106,23 +106,23 @@ def _launch(run: RunState, event: Event, _now: float) -> Step:
     assert isinstance(event, GateClear)  # noqa: S101  # by the table
     kept = run.quarantined if event.quarantined is None else event.quarantined
     number = run.attempt + 1
-    treatment = replace(regrown(run.treatment, run.history), awaited=None)
-    stored = None if treatment == NOTHING else treatment
+    overrides = replace(regrown(run.overrides, run.history), awaited=None)
+    stored = None if overrides == NOTHING else overrides
     launched = replace(
         run,
         phase=RunPhase.LAUNCHING,
         attempt=number,
-        history=run.history.begun(number).updated(treatment=stored, applied={}),
-        treatment=treatment,
+        history=run.history.begun(number).updated(overrides=stored, applied={}),
+        overrides=overrides,
         quarantined=kept,
-        liveness=run.liveness.fresh(run.history.rhythms, hangs=_hangs(run)),
+        liveness=run.liveness.fresh(run.history.intervals, hangs=_hangs(run)),
         unsaved=frozenset(),
         deadline=None,
         waiting_since=None,
         gate_holds=0,
         message=f"starting attempt {number}",
     )
-    return launched, (Launch(number=number, treatment=treatment),)
+    return launched, (Launch(number=number, overrides=overrides),)
 
 
 def _hangs(run: RunState) -> int:

@@ -209,7 +209,7 @@ def look(liveness: Liveness, seen: Look, *, now: float) -> tuple[Liveness, Hang 
     passed = _counted(liveness, seen, now)
     beat = seen.heartbeat_ns != before.heartbeat_ns
     moved = seen.progress != before.progress
-    rhythms = _learn(liveness, passed) if moved else liveness.seen
+    intervals = _learn(liveness, passed) if moved else liveness.seen
     alive = moved or _works(liveness, seen, passed)
     after = replace(
         liveness,
@@ -219,7 +219,7 @@ def look(liveness: Liveness, seen: Look, *, now: float) -> tuple[Liveness, Hang 
         stalled_for=0.0 if alive else liveness.stalled_for + passed,
         unmoved_for=0.0 if moved else liveness.unmoved_for + passed,
         work_at=(seen.work_seconds or 0.0) if alive else liveness.work_at,
-        seen=rhythms,
+        seen=intervals,
         cpu_at_beat=seen.cpu_seconds if beat else liveness.cpu_at_beat,
         cpu_at_progress=seen.cpu_seconds if moved else liveness.cpu_at_progress,
     )

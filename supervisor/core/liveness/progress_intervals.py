@@ -46,10 +46,10 @@ class ProgressIntervals:
         return self.longest[1] if self.count > 1 else None
 
 
-def together(rhythms: Iterable[ProgressIntervals]) -> dict[str, ProgressIntervals]:
+def together(intervals: Iterable[ProgressIntervals]) -> dict[str, ProgressIntervals]:
     """Those of several attempts as one, by phase."""
     merged: dict[str, ProgressIntervals] = {}
-    for one in rhythms:
+    for one in intervals:
         old = merged.get(one.phase, ProgressIntervals(phase=one.phase))
         merged[one.phase] = ProgressIntervals(
             phase=one.phase,

@@ -41,16 +41,16 @@ class RunCounters:
 
 
 def metered(
-    meter: RunCounters, status: JobStatus, *, now: float
+    counters: RunCounters, status: JobStatus, *, now: float
 ) -> tuple[RunCounters, JobStatus]:
     """The meter after seeing ``status``, and the status with the totals of the run."""
-    passed = 0.0 if meter.seen is None else max(now - meter.seen, 0.0)
-    seconds = dict(meter.seconds)
-    name = None if meter.state is None else BETWEEN.get(meter.state)
+    passed = 0.0 if counters.seen is None else max(now - counters.seen, 0.0)
+    seconds = dict(counters.seconds)
+    name = None if counters.state is None else BETWEEN.get(counters.state)
     if name is not None:
         seconds[name] = seconds.get(name, 0.0) + passed
-    newer = status.attempt != meter.attempt
-    earlier = _older(meter.tiers if newer else meter.earlier, passed)
+    newer = status.attempt != counters.attempt
+    earlier = _older(counters.tiers if newer else counters.earlier, passed)
     tiers = dict(status.tiers)
     for name, tier in earlier.items():
         tiers[name] = _together(tier, tiers.get(name, _NONE))
@@ -61,16 +61,16 @@ def metered(
         seconds=seconds,
         earlier=earlier,
         tiers=tiers,
-        ended=_ended(meter, status, now),
+        ended=_ended(counters, status, now),
     )
     phases = {**status.phase_seconds, **seconds}
     return after, replace(status, phase_seconds=phases, tiers=tiers)
 
 
-def _ended(meter: RunCounters, status: JobStatus, now: float) -> float | None:
+def _ended(counters: RunCounters, status: JobStatus, now: float) -> float | None:
     if not status.state.ended:
         return None
-    return now if meter.ended is None else meter.ended
+    return now if counters.ended is None else counters.ended
 
 
 def _older(tiers: Mapping[str, TierStatus], seconds: float) -> dict[str, TierStatus]:

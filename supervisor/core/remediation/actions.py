@@ -1,4 +1,4 @@
-"""What a rung of a ladder makes of the treatment that was in force."""
+"""What a remedy step of an escalation makes of the overrides that were in force."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -31,24 +31,24 @@ def smaller_slices(case: FailureContext) -> Change | None:
     plan = next_plan(observations(case.history), batch=case.history.batch)
     if plan is None:
         return None
-    return Change(replace(case.treatment, plan=plan), plan.because)
+    return Change(replace(case.overrides, plan=plan), plan.because)
 
 
 def settings(**fields: object) -> "Settings":
-    """Sets these fields of the treatment."""
+    """Sets these fields of the overrides."""
     return Settings(fields)
 
 
 class Settings:
-    """Sets fields of the treatment; None where they are in force already."""
+    """Sets fields of the overrides; None where they are in force already."""
 
     def __init__(self, fields: Mapping[str, object]) -> None:
         self._fields = fields
 
     def __call__(self, case: FailureContext) -> Change | None:
-        """What it makes of the case's treatment."""
-        after = replace(case.treatment, **self._fields)  # type: ignore[arg-type]  # by name
-        return None if after == case.treatment else Change(after)
+        """What it makes of the case's overrides."""
+        after = replace(case.overrides, **self._fields)  # type: ignore[arg-type]  # by name
+        return None if after == case.overrides else Change(after)
 
 
 def another_gpu(case: FailureContext) -> Change | None:
@@ -56,12 +56,12 @@ def another_gpu(case: FailureContext) -> Change | None:
     suspects = culprits(case)
     if not suspects:
         return None
-    avoid = (*case.treatment.avoid, *suspects)
+    avoid = (*case.overrides.avoid, *suspects)
     left = usable(case.terms.gpus, case.gpus, without=case.quarantined.union(avoid))
     if not left:
         return None
     because = f"{', '.join(suspects)} is left out; {left[0]} takes its place"
-    return Change(replace(case.treatment, avoid=avoid), because)
+    return Change(replace(case.overrides, avoid=avoid), because)
 
 
 def without_tenants(case: FailureContext) -> Change | None:
@@ -72,7 +72,7 @@ def without_tenants(case: FailureContext) -> Change | None:
     left = usable(
         case.terms.gpus,
         case.gpus,
-        without=case.quarantined.union(change.treatment.avoid),
+        without=case.quarantined.union(change.overrides.avoid),
     )
     taken = tenants(case.gpus, gpus=left or (), ours=case.evidence.own_pids)
     return None if taken else change
@@ -84,14 +84,14 @@ def wait_for_tenants(case: FailureContext) -> Change:
     listed = ", ".join(f"{one.name} (pid {one.pid})" for one in who[:3])
     awaited = Awaited(tenants_gone=True, patience_seconds=case.terms.patience_seconds)
     because = f"{listed} holds memory on the GPU: wait until it is free"
-    return Change(replace(case.treatment, awaited=awaited), because)
+    return Change(replace(case.overrides, awaited=awaited), because)
 
 
 def wait_for_room(case: FailureContext) -> Change:
     """Start again once the disk has room."""
     newest = case.evidence.snapshot_bytes or 0
     needed = max(int(ROOM_FACTOR * newest), LEAST_ROOM_BYTES)
-    return Change(replace(case.treatment, awaited=Awaited(room_bytes=needed)))
+    return Change(replace(case.overrides, awaited=Awaited(room_bytes=needed)))
 
 
 def before_the_loss_was_lost(case: FailureContext) -> Change:
@@ -101,7 +101,7 @@ def before_the_loss_was_lost(case: FailureContext) -> Change:
     weights one step before the loss shows it.
     """
     detour = LossRecovery(restore_before_step=last_good_step(case))
-    return Change(replace(case.treatment, detour=detour))
+    return Change(replace(case.overrides, detour=detour))
 
 
 def around_the_loss(case: FailureContext) -> Change:
@@ -114,7 +114,7 @@ def around_the_loss(case: FailureContext) -> Change:
         skip=skip if Allow.SKIP_BATCHES in allowed else None,
         rate_factor=LOWER_RATE if Allow.LOWER_RATE in allowed else 1.0,
     )
-    return Change(replace(case.treatment, detour=detour))
+    return Change(replace(case.overrides, detour=detour))
 
 
 def recycled(case: FailureContext) -> Change | None:
@@ -125,6 +125,6 @@ def recycled(case: FailureContext) -> Change | None:
         if a.cause is Cause.HOST_OOM and a.rss_bytes is not None
     ]
     aim = int(LEAK_PART * min(sizes))
-    if case.treatment.recycle_bytes is not None:
-        aim = min(aim, int(BELOW_FAILED * case.treatment.recycle_bytes))
-    return Change(replace(case.treatment, recycle_bytes=aim))
+    if case.overrides.recycle_bytes is not None:
+        aim = min(aim, int(BELOW_FAILED * case.overrides.recycle_bytes))
+    return Change(replace(case.overrides, recycle_bytes=aim))

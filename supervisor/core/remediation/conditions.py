@@ -1,4 +1,4 @@
-"""When a rung of a ladder applies, asked of a failed attempt."""
+"""When a remedy step of an escalation applies, asked of a failed attempt."""
 
 from supervisor.core.causes import Cause
 from supervisor.core.gpu.assignment import named, tenants, with_parts
@@ -41,7 +41,7 @@ def every_gpu(case: FailureContext) -> tuple[str, ...]:
 
 def visible_gpus(case: FailureContext) -> tuple[str, ...]:
     """The GPUs of the attempt, the first being the one that TensorFlow uses."""
-    out = case.quarantined.union(case.treatment.avoid)
+    out = case.quarantined.union(case.overrides.avoid)
     return tuple(gpu for gpu in every_gpu(case) if gpu not in out)
 
 

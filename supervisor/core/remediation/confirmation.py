@@ -20,20 +20,20 @@ from supervisor.core.remediation.overrides import (
 
 
 def _detour(**fields: object) -> Callable[[Overrides], Overrides]:
-    def change(treatment: Overrides) -> Overrides:
-        before: LossRecovery | None = treatment.detour
+    def change(overrides: Overrides) -> Overrides:
+        before: LossRecovery | None = overrides.detour
         after = None if before is None else replace(before, **fields)  # type: ignore[arg-type]  # by name
-        return replace(treatment, detour=after)
+        return replace(overrides, detour=after)
 
     return change
 
 
 def _off(**fields: object) -> Callable[[Overrides], Overrides]:
-    return lambda treatment: replace(treatment, **fields)  # type: ignore[arg-type]  # by name
+    return lambda overrides: replace(overrides, **fields)  # type: ignore[arg-type]  # by name
 
 
-def _as_it_was(treatment: Overrides) -> Overrides:
-    return treatment
+def _as_it_was(overrides: Overrides) -> Overrides:
+    return overrides
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,27 +67,27 @@ _PARTS: Mapping[str, _Part] = {
     "skipped steps": _Part(("skip",), _detour(skip=None)),
     "learning rate": _Part(("rate_factor",), _detour(rate_factor=1.0)),
 }
-"""By the names of ``treatment.described``; what the supervisor does itself is none."""
+"""By the names of ``overrides.described``; what the supervisor does itself is none."""
 
 NAMES = frozenset(name for part in _PARTS.values() for name in part.confirmed_by)
 """Of all that may be confirmed: fields of the directive, environment variables."""
 
 
-def in_force(treatment: Overrides, last: AttemptHistory | None) -> dict[str, object]:
-    """What the newest attempt has confirmed of ``treatment``, as people read it."""
-    waiting = pending(treatment, last)
-    told = described(treatment).items()
+def in_force(overrides: Overrides, last: AttemptHistory | None) -> dict[str, object]:
+    """What the newest attempt has confirmed of ``overrides``, as people read it."""
+    waiting = pending(overrides, last)
+    told = described(overrides).items()
     return {name: value for name, value in told if name not in waiting}
 
 
-def pending(treatment: Overrides, last: AttemptHistory | None) -> dict[str, object]:
+def pending(overrides: Overrides, last: AttemptHistory | None) -> dict[str, object]:
     """What was asked for and is not confirmed (yet). Attempts of before there were such
     words are believed."""
-    told = described(treatment).items()
+    told = described(overrides).items()
     asked = {name: value for name, value in told if name in _PARTS}
     if last is None:
         return asked
-    had = {} if last.treatment is None else described(last.treatment)
+    had = {} if last.overrides is None else described(last.overrides)
     return {
         name: value
         for name, value in asked.items()
@@ -103,9 +103,9 @@ def _confirmed(name: str, attempt: AttemptHistory) -> bool:
 
 
 def unmet(
-    treatment: Overrides, attempt: AttemptHistory, *, stepped: bool
+    overrides: Overrides, attempt: AttemptHistory, *, stepped: bool
 ) -> dict[str, object]:
-    """What of ``treatment`` is known not to be in force in ``attempt``.
+    """What of ``overrides`` is known not to be in force in ``attempt``.
 
     Before its first step (``stepped`` False) only what it has denied.
     """
@@ -114,16 +114,16 @@ def unmet(
         return {}
     return {
         name: value
-        for name, value in pending(treatment, attempt).items()
+        for name, value in pending(overrides, attempt).items()
         if stepped or any(said.get(one) is False for one in _PARTS[name].confirmed_by)
     }
 
 
-def without(treatment: Overrides, names: Mapping[str, object]) -> Overrides:
-    """What is left of ``treatment`` where these are not in force."""
+def without(overrides: Overrides, names: Mapping[str, object]) -> Overrides:
+    """What is left of ``overrides`` where these are not in force."""
     for name in names:
-        treatment = _PARTS[name].without(treatment)
-    return treatment
+        overrides = _PARTS[name].without(overrides)
+    return overrides
 
 
 def in_vain(

@@ -1,4 +1,4 @@
-"""The ladders that would apply, as a value for JSON and as text for a person."""
+"""The escalations that would apply, as a value for JSON and as text for a person."""
 
 import textwrap
 from collections.abc import Mapping
@@ -12,26 +12,26 @@ from supervisor.core.remediation.escalation import (
     RemedyStep,
 )
 from supervisor.core.remediation.policy import AT_ONCE, FEW_RETRIES
-from supervisor.core.remediation.remedy_table import LADDERS, TENANT
+from supervisor.core.remediation.remedy_table import ESCALATIONS, TENANT
 from supervisor.core.text.units import format_duration
 
 TENANT_WHEN = "device_oom or a library's failure, beside somebody else's process"
 
 
-def ladders_json(
+def escalations_json(
     terms: RemedyPermissions, *, without_progress: int, deadlines: Deadlines
 ) -> dict[str, Any]:
     """The documented shape of ``policy --json``."""
     grouped: dict[int, tuple[list[str], EscalationPlan]] = {}
     for cause in Cause:
         if cause is not Cause.NONE:
-            ladder = LADDERS[cause]
-            grouped.setdefault(id(ladder), ([], ladder))[0].append(cause.value)
+            escalation = ESCALATIONS[cause]
+            grouped.setdefault(id(escalation), ([], escalation))[0].append(cause.value)
     situations = [
-        _ladder(ladder, causes, terms, without_progress)
-        for causes, ladder in grouped.values()
+        _escalation(escalation, causes, terms, without_progress)
+        for causes, escalation in grouped.values()
     ]
-    situations.append(_ladder(TENANT, [], terms, without_progress))
+    situations.append(_escalation(TENANT, [], terms, without_progress))
     return {
         "without_progress": without_progress,
         "situations": situations,
@@ -39,8 +39,8 @@ def ladders_json(
     }
 
 
-def _ladder(
-    ladder: EscalationPlan,
+def _escalation(
+    escalation: EscalationPlan,
     causes: list[str],
     terms: RemedyPermissions,
     without_progress: int,
@@ -48,25 +48,27 @@ def _ladder(
     few = [FEW_RETRIES[Cause(cause)] for cause in causes if Cause(cause) in FEW_RETRIES]
     return {
         "causes": causes,
-        "title": ladder.title,
+        "title": escalation.title,
         "restarts": min([without_progress, *few]),
         "at_once_before_the_first_step": any(Cause(c) in AT_ONCE for c in causes),
-        "quarantines": ladder.quarantines,
-        "rungs": [_rung(rung, terms) for rung in ladder.rungs],
-        "stop": ladder.stop,
+        "quarantines": escalation.quarantines,
+        "steps": [
+            _remedy_step(remedy_step, terms) for remedy_step in escalation.remedy_steps
+        ],
+        "stop": escalation.stop,
     }
 
 
-def _rung(rung: RemedyStep, terms: RemedyPermissions) -> dict[str, Any]:
+def _remedy_step(remedy_step: RemedyStep, terms: RemedyPermissions) -> dict[str, Any]:
     return {
-        "name": rung.name,
-        "kind": rung.kind.value,
-        "does": rung.does,
-        "because": rung.because,
-        "when": rung.when,
-        "tries": rung.uses,
-        "needs": sorted(need.value for need in rung.needs),
-        "allowed": not rung.needs or bool(rung.needs & terms.allowed),
+        "name": remedy_step.name,
+        "kind": remedy_step.kind.value,
+        "does": remedy_step.does,
+        "because": remedy_step.because,
+        "when": remedy_step.when,
+        "tries": remedy_step.uses,
+        "needs": sorted(need.value for need in remedy_step.needs),
+        "allowed": not remedy_step.needs or bool(remedy_step.needs & terms.allowed),
     }
 
 
@@ -75,8 +77,8 @@ def _deadlines(deadlines: Deadlines) -> dict[str, float | None]:
     return {name: getattr(deadlines, name) for name in names}
 
 
-def ladders_text(value: Mapping[str, Any]) -> str:
-    """``value``, as ``ladders_json`` made it, for a person."""
+def escalations_text(value: Mapping[str, Any]) -> str:
+    """``value``, as ``escalations_json`` made it, for a person."""
     blocks = [_block(one) for one in value["situations"]]
     blocks.append(_hangs(value["deadlines"]))
     return "\n\n".join(blocks)
@@ -91,8 +93,8 @@ def _block(one: Mapping[str, Any]) -> str:
         lines.append("     the GPU is kept out of use until a person puts it back")
     lines += [
         line
-        for number, rung in enumerate(one["rungs"], start=1)
-        for line in _lines(rung, number)
+        for number, remedy_step in enumerate(one["steps"], start=1)
+        for line in _lines(remedy_step, number)
     ]
     restarts = one["restarts"]
     many = "one restart" if restarts == 1 else f"{restarts} restarts"
@@ -100,15 +102,15 @@ def _block(one: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _lines(rung: Mapping[str, Any], number: int) -> list[str]:
-    tries = rung["tries"]
+def _lines(remedy_step: Mapping[str, Any], number: int) -> list[str]:
+    tries = remedy_step["tries"]
     often = "" if tries in {None, 1} else f", up to {tries} times"
-    when = f" [if {rung['when']}]" if rung["when"] else ""
+    when = f" [if {remedy_step['when']}]" if remedy_step["when"] else ""
     forbidden = ""
-    if not rung["allowed"]:
-        needs = " or ".join(f"remedies.{need}" for need in rung["needs"])
+    if not remedy_step["allowed"]:
+        needs = " or ".join(f"remedies.{need}" for need in remedy_step["needs"])
         forbidden = f" [not allowed: {needs} = true allows it]"
-    text = f"{number:3}. {rung['does']}{often}{when}{forbidden}: {rung['because']}"
+    text = f"{number:3}. {remedy_step['does']}{often}{when}{forbidden}: {remedy_step['because']}"
     return textwrap.wrap(text, width=88, subsequent_indent="     ")
 
 

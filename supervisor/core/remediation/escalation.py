@@ -1,4 +1,4 @@
-"""What a ladder of remedies is: rungs as values, each with its condition and reason.
+"""What an escalation of remedies is: remedy steps as values, each with its condition and reason.
 
 ``core.remediation.remedy_table`` holds the table, ``core.remediation.policy`` chooses from it.
 """
@@ -35,13 +35,13 @@ class RemedyPermissions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureContext:
-    """A failed attempt, and all that a rung may look at. Nothing else decides."""
+    """A failed attempt, and all that a remedy step may look at. Nothing else decides."""
 
     diagnosis: Diagnosis
     evidence: Evidence
     history: History
     """The failed attempt is its newest."""
-    treatment: Overrides
+    overrides: Overrides
     """What was in force."""
     terms: RemedyPermissions = RemedyPermissions()
     gpus: tuple[Gpu, ...] = ()
@@ -51,9 +51,9 @@ class FailureContext:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a rung makes of the treatment; ``because`` where it knows better why."""
+    """What a remedy step makes of the overrides; ``because`` where it knows better why."""
 
-    treatment: Overrides
+    overrides: Overrides
     because: str | None = None
 
 
@@ -64,7 +64,7 @@ def always(_case: FailureContext) -> bool:
 
 def same(case: FailureContext) -> Change:
     """Nothing is changed: a fresh process."""
-    return Change(case.treatment)
+    return Change(case.overrides)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +93,7 @@ class EscalationPlan:
     """The remedies of one situation, in order."""
 
     title: str
-    rungs: tuple[RemedyStep, ...]
+    remedy_steps: tuple[RemedyStep, ...]
     stop: str
     """Why nothing is left at the end of it."""
     climbs: bool = False

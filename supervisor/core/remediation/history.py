@@ -34,15 +34,15 @@ class AttemptHistory:
     """False: no process came of it, so it tells nothing about training."""
     remedy: RemedyKind | None = None
     """What was done about its end."""
-    rung: str | None = None
-    """Which rung of the cause's ladder that was."""
-    treatment: Overrides | None = None
+    remedy_step: str | None = None
+    """Which remedy step of the cause's escalation that was."""
+    overrides: Overrides | None = None
     """What was in force in it; None: nothing that a remedy had asked for."""
     applied: Mapping[str, bool] | None = None
     """What it said of all that remedies asked for (``core.in_force.NAMES``): whether it
     is in force. None: nothing was asked, or nobody heard of it yet."""
     unmet: Mapping[str, object] = field(default_factory=dict[str, object])
-    """What was asked for and did not come into force in it (``treatment.described``)."""
+    """What was asked for and did not come into force in it (``overrides.described``)."""
     restored_step: int | None = None
     """The step it went on from; None: it never got that far."""
     last_step: int | None = None
@@ -72,7 +72,7 @@ class AttemptHistory:
     """The first call of which bits are not promised; None: there was none."""
     rss_bytes: int | None = None
     """Host memory of the training process at its end."""
-    rhythms: tuple[ProgressIntervals, ...] = ()
+    intervals: tuple[ProgressIntervals, ...] = ()
     """How long it took from one sign of progress to the next, by phase."""
 
     @property
@@ -96,8 +96,8 @@ class AttemptHistory:
         return had is not None and replace(self, snapshot_step=had) == before
 
 
-Rungs = Counter[tuple[Cause, str]]
-"""How often each rung was used, by the cause it was used for."""
+RemedySteps = Counter[tuple[Cause, str]]
+"""How often each remedy step was used, by the cause it was used for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,9 +107,9 @@ class Past:
     failures: int = 0
     trained: bool = False
     """Whether one that counts made a step."""
-    rungs: Rungs = field(default_factory=Rungs)
+    remedy_steps: RemedySteps = field(default_factory=RemedySteps)
     """Those of attempts that count."""
-    rhythms: tuple[ProgressIntervals, ...] = ()
+    intervals: tuple[ProgressIntervals, ...] = ()
     unpromised: Unpromised | None = None
 
 
@@ -174,10 +174,10 @@ class History:
         return weakest((self.past.unpromised, *(a.unpromised for a in self.attempts)))
 
     @property
-    def rhythms(self) -> dict[str, ProgressIntervals]:
+    def intervals(self) -> dict[str, ProgressIntervals]:
         """How long progress usually took, by phase."""
-        known = (one for attempt in self.attempts for one in attempt.rhythms)
-        return together((*self.past.rhythms, *known))
+        known = (one for attempt in self.attempts for one in attempt.intervals)
+        return together((*self.past.intervals, *known))
 
     def begun(self, number: int) -> "History":
         """With a new attempt at the end."""
@@ -217,14 +217,16 @@ class History:
         return count
 
     def tried(self, cause: Cause) -> Counter[str]:
-        """How often each rung was used for ``cause`` since there was progress."""
-        return _rungs(self._row(None), cause)
+        """How often each remedy step was used for ``cause`` since there was progress."""
+        return _remedy_steps(self._row(None), cause)
 
     def ever_tried(self, cause: Cause) -> Counter[str]:
-        """How often each rung was used for ``cause`` since a person started the run."""
-        past = self.past.rungs.items()
-        before = Counter({rung: times for (of, rung), times in past if of is cause})
-        return _rungs(self._counted(), cause) + before
+        """How often each remedy step was used for ``cause`` since a person started the run."""
+        past = self.past.remedy_steps.items()
+        before = Counter(
+            {remedy_step: times for (of, remedy_step), times in past if of is cause}
+        )
+        return _remedy_steps(self._counted(), cause) + before
 
     def thinned(self, kept: int = KEPT) -> "History":
         """The same to all who ask, in bounded room.
@@ -246,17 +248,17 @@ class History:
     def _with(self, dropped: Sequence[AttemptHistory]) -> Past:
         """The past, and these."""
         gone = History(attempts=tuple(dropped), budget_since=self.budget_since)
-        rungs = Counter(
-            (a.cause, a.rung)
+        remedy_steps = Counter(
+            (a.cause, a.remedy_step)
             for a in gone._counted()
-            if a.cause is not None and a.rung is not None
+            if a.cause is not None and a.remedy_step is not None
         )
-        known = (one for attempt in dropped for one in attempt.rhythms)
+        known = (one for attempt in dropped for one in attempt.intervals)
         return Past(
             failures=self.past.failures + gone.failures,
             trained=self.past.trained or gone.trained,
-            rungs=self.past.rungs + rungs,
-            rhythms=tuple(together((*self.past.rhythms, *known)).values()),
+            remedy_steps=self.past.remedy_steps + remedy_steps,
+            intervals=tuple(together((*self.past.intervals, *known)).values()),
             unpromised=weakest(
                 (self.past.unpromised, *(attempt.unpromised for attempt in dropped))
             ),
@@ -290,8 +292,12 @@ def _progress(before: AttemptHistory, after: AttemptHistory) -> bool:
     return after.snapshot_step > before.snapshot_step and not same_place
 
 
-def _rungs(attempts: Iterable[AttemptHistory], cause: Cause) -> Counter[str]:
-    return Counter(a.rung for a in attempts if a.cause is cause and a.rung is not None)
+def _remedy_steps(attempts: Iterable[AttemptHistory], cause: Cause) -> Counter[str]:
+    return Counter(
+        a.remedy_step
+        for a in attempts
+        if a.cause is cause and a.remedy_step is not None
+    )
 
 
 def _landmarks(older: Sequence[AttemptHistory]) -> tuple[AttemptHistory, ...]:

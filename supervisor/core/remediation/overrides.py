@@ -81,7 +81,7 @@ NOTHING = Overrides()
 
 
 def from_json(value: Mapping[str, Any]) -> Overrides:
-    """The treatment in ``value``. Raises TypeError for what no version ever wrote."""
+    """The overrides in ``value``. Raises TypeError for what no version ever wrote."""
     given = {field.name: value[field.name] for field in fields(Overrides) if field.name in value}  # fmt: skip
     plan, detour, awaited = (given.get(n) for n in ("plan", "detour", "awaited"))
     given["plan"] = None if plan is None else MicrobatchPlan(**plan)
@@ -97,37 +97,37 @@ def from_json(value: Mapping[str, Any]) -> Overrides:
     return Overrides(**given)
 
 
-def variables(treatment: Overrides) -> dict[str, str]:
+def variables(overrides: Overrides) -> dict[str, str]:
     """Environment variables that carry it out; ``XLA_FLAGS`` are to be appended."""
     found: dict[str, str] = {}
-    if treatment.async_allocator:
+    if overrides.async_allocator:
         found["TF_GPU_ALLOCATOR"] = "cuda_malloc_async"
-    if treatment.growth:
+    if overrides.growth:
         found["TF_FORCE_GPU_ALLOW_GROWTH"] = "true"
-    if treatment.workspace_mib is not None:
-        found["TF_CUDNN_WORKSPACE_LIMIT_IN_MB"] = str(treatment.workspace_mib)
-    if treatment.autotune_off:
+    if overrides.workspace_mib is not None:
+        found["TF_CUDNN_WORKSPACE_LIMIT_IN_MB"] = str(overrides.workspace_mib)
+    if overrides.autotune_off:
         found["TF_CUDNN_USE_AUTOTUNE"] = "0"
         found["XLA_FLAGS"] = "--xla_gpu_autotune_level=0"
-    if treatment.deterministic:
+    if overrides.deterministic:
         found["TF_DETERMINISTIC_OPS"] = "1"
     return found
 
 
-def described(treatment: Overrides) -> dict[str, object]:
+def described(overrides: Overrides) -> dict[str, object]:
     """What it sets, by the names that people read; what it leaves alone is absent."""
-    plan, detour = treatment.plan, treatment.detour
+    plan, detour = overrides.plan, overrides.detour
     told: dict[str, object] = {
         "slices": None if plan is None else plan.slices,
-        "allocator": "cuda_malloc_async" if treatment.async_allocator else None,
-        "memory growth": "on" if treatment.growth else None,
-        "headroom": _percent(treatment.headroom),
-        "cuDNN workspace MiB": treatment.workspace_mib,
-        "autotune": "off" if treatment.autotune_off else None,
-        "deterministic": "on" if treatment.deterministic else None,
-        "precision": treatment.precision,
-        "avoided GPUs": ", ".join(treatment.avoid) or None,
-        "recycled at bytes": treatment.recycle_bytes,
+        "allocator": "cuda_malloc_async" if overrides.async_allocator else None,
+        "memory growth": "on" if overrides.growth else None,
+        "headroom": _percent(overrides.headroom),
+        "cuDNN workspace MiB": overrides.workspace_mib,
+        "autotune": "off" if overrides.autotune_off else None,
+        "deterministic": "on" if overrides.deterministic else None,
+        "precision": overrides.precision,
+        "avoided GPUs": ", ".join(overrides.avoid) or None,
+        "recycled at bytes": overrides.recycle_bytes,
     }
     if detour is not None:
         told["snapshots before step"] = detour.restore_before_step

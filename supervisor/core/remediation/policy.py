@@ -1,6 +1,6 @@
-"""What to do about a diagnosis: a rung of its ladder, within the budgets.
+"""What to do about a diagnosis: a remedy step of its escalation, within the budgets.
 
-A rung is used only if those before it did not help. Budgets count progress: a restart
+A remedy step is used only if those before it did not help. Budgets count progress: a restart
 that brings a newer snapshot earns its budget back. All of it follows from the history
 that the ledger keeps, so a supervisor that starts anew decides as the one before.
 """
@@ -24,7 +24,7 @@ from supervisor.core.remediation.escalation import (
 from supervisor.core.remediation.history import History
 from supervisor.core.remediation.observations import FOR_MEMORY
 from supervisor.core.remediation.overrides import Overrides, changes
-from supervisor.core.remediation.remedy_table import ladder_for
+from supervisor.core.remediation.remedy_table import escalation_for
 from supervisor.core.remediation.subject_remedies import STOPS
 from supervisor.core.text.units import shortened
 from supervisor.wire.oom_subject import OomSubject
@@ -50,9 +50,9 @@ class Verdict:
     """A remedy, and what is in force from now on."""
 
     remedy: Remedy
-    treatment: Overrides
-    rung: str | None = None
-    """Which rung of the ladder it is; None: none."""
+    overrides: Overrides
+    remedy_step: str | None = None
+    """Which remedy step of the escalation it is; None: none."""
     quarantine: tuple[str, ...] = ()
     """GPUs to keep out of use on this box until a person puts them back."""
 
@@ -73,46 +73,49 @@ class Policy:
         diagnosis: Diagnosis,
         evidence: Evidence,
         history: History,
-        treatment: Overrides,
+        overrides: Overrides,
         *,
         quarantined: frozenset[str] = frozenset(),
     ) -> Verdict:
         """The remedy for a failed attempt, the newest in ``history``.
 
-        ``treatment`` is what was in force in it.
+        ``overrides`` is what was in force in it.
         """
         case = FailureContext(
             diagnosis=diagnosis,
             evidence=evidence,
             history=history,
-            treatment=treatment,
+            overrides=overrides,
             terms=self.terms,
             gpus=evidence.gpus,
             quarantined=quarantined,
         )
-        ladder = ladder_for(case)
-        bad = culprits(case) if ladder.quarantines else ()
-        stop = self._reason_to_stop(case, ladder)
-        chosen = None if stop else _choose(case, ladder)
+        escalation = escalation_for(case)
+        bad = culprits(case) if escalation.quarantines else ()
+        stop = self._reason_to_stop(case, escalation)
+        chosen = None if stop else _choose(case, escalation)
         if chosen is None:
-            because = stop or _nothing_left(case, ladder)
+            because = stop or _nothing_left(case, escalation)
             if case.history.unmet and case.evidence.refused is None:
                 because = f"{because} ({sentence(case.history.unmet)})"
             remedy = Remedy(kind=RemedyKind.STOP, because=because)
-            return Verdict(remedy=remedy, treatment=treatment, quarantine=bad)
-        rung, change = chosen
+            return Verdict(remedy=remedy, overrides=overrides, quarantine=bad)
+        remedy_step, change = chosen
         remedy = Remedy(
-            kind=rung.kind,
-            because=change.because or rung.because,
-            changes=changes(treatment, change.treatment),
+            kind=remedy_step.kind,
+            because=change.because or remedy_step.because,
+            changes=changes(overrides, change.overrides),
             wait_seconds=self._wait(diagnosis.cause, history),
         )
         return Verdict(
-            remedy=remedy, treatment=change.treatment, rung=rung.name, quarantine=bad
+            remedy=remedy,
+            overrides=change.overrides,
+            remedy_step=remedy_step.name,
+            quarantine=bad,
         )
 
     def _reason_to_stop(
-        self, case: FailureContext, ladder: EscalationPlan
+        self, case: FailureContext, escalation: EscalationPlan
     ) -> str | None:
         cause, history = case.diagnosis.cause, case.history
         if case.evidence.refused is not None:
@@ -124,7 +127,11 @@ class Policy:
         if fruitless >= budget:
             again = f"{fruitless} restarts" if fruitless != 1 else "a restart"
             tried = f"{again} for {cause} brought no progress"
-            return f"{tried}: {ladder.stop}" if len(ladder.rungs) > 1 else tried
+            return (
+                f"{tried}: {escalation.stop}"
+                if len(escalation.remedy_steps) > 1
+                else tried
+            )
         overall = OVERALL_FACTOR * self.without_progress
         if history.fruitless() + history.unknown() >= overall:
             return f"{overall} restarts for several causes brought no progress"
@@ -138,39 +145,39 @@ class Policy:
 
 
 def _choose(
-    case: FailureContext, ladder: EscalationPlan
+    case: FailureContext, escalation: EscalationPlan
 ) -> tuple[RemedyStep, Change] | None:
-    """The first rung that applies and was not used up; upwards first."""
+    """The first remedy step that applies and was not used up; upwards first."""
     cause = case.diagnosis.cause
     tried = [case.history.tried(cause)]
-    if ladder.climbs:
+    if escalation.climbs:
         tried.insert(0, case.history.ever_tried(cause))
     for used in tried:
-        for rung in ladder.rungs:
-            if rung.uses is None or used[rung.name] < rung.uses:
-                change = _apply(rung, case)
+        for remedy_step in escalation.remedy_steps:
+            if remedy_step.uses is None or used[remedy_step.name] < remedy_step.uses:
+                change = _apply(remedy_step, case)
                 if change is not None:
-                    return rung, change
+                    return remedy_step, change
     return None
 
 
-def _apply(rung: RemedyStep, case: FailureContext) -> Change | None:
-    if rung.needs and not rung.needs & case.terms.allowed:
+def _apply(remedy_step: RemedyStep, case: FailureContext) -> Change | None:
+    if remedy_step.needs and not remedy_step.needs & case.terms.allowed:
         return None
-    change = rung.change(case) if rung.holds(case) else None
+    change = remedy_step.change(case) if remedy_step.holds(case) else None
     known = case.history.unmet
-    if change is not None and in_vain(case.treatment, change.treatment, known=known):
+    if change is not None and in_vain(case.overrides, change.overrides, known=known):
         return None
     return change
 
 
-def _nothing_left(case: FailureContext, ladder: EscalationPlan) -> str:
-    """The end of the ladder, with the failure itself where the sentence needs it."""
+def _nothing_left(case: FailureContext, escalation: EscalationPlan) -> str:
+    """The end of the escalation, with the failure itself where the sentence needs it."""
     cause = case.diagnosis.cause
-    if cause in FOR_MEMORY and ladder.stop in STOPS.values():
-        return ladder.stop
+    if cause in FOR_MEMORY and escalation.stop in STOPS.values():
+        return escalation.stop
     if cause in FOR_MEMORY and case.history.batch is None:
         return STOPS[OomSubject.OUTSIDE]
     if cause is Cause.DATA_ERROR and case.diagnosis.because:
-        return f"{ladder.stop}: {shortened(case.diagnosis.because[0].text, 200)}"
-    return ladder.stop
+        return f"{escalation.stop}: {shortened(case.diagnosis.because[0].text, 200)}"
+    return escalation.stop

@@ -1,6 +1,6 @@
-"""The table of remedies: for every cause its ladder, and when another one applies.
+"""The table of remedies: for every cause its escalation, and when another one applies.
 
-Every rung is used only if those before it did not help, do not apply, or change
+Every remedy step is used only if those before it did not help, do not apply, or change
 nothing any more. What alters the computation needs the spec's word.
 """
 
@@ -88,13 +88,13 @@ WORKSPACE = RemedyStep(
 )
 LIBRARY_MEMORY = EscalationPlan(
     title="a library that found no memory for itself",
-    rungs=(GROWTH, WORKSPACE, SMALLER),
+    remedy_steps=(GROWTH, WORKSPACE, SMALLER),
     stop="the libraries find no memory, not even beside the smallest slices",
     climbs=True,
 )
 FAULT = EscalationPlan(
     title="a kernel that faulted (cublas, far from the memory limit, as well)",
-    rungs=(
+    remedy_steps=(
         replace(AGAIN, name="same_again", uses=1),
         RemedyStep(
             name="deterministic",
@@ -114,14 +114,14 @@ FAULT = EscalationPlan(
 )
 BAD_GPU = EscalationPlan(
     title="a GPU that failed",
-    rungs=(ANOTHER_GPU,),
+    remedy_steps=(ANOTHER_GPU,),
     stop="a GPU failed, is quarantined, and no other one is known: have it checked, "
     "then `trainwarden quarantine --return` it",
     quarantines=True,
 )
 SCRIPT = EscalationPlan(
     title="the script's own error",
-    rungs=(
+    remedy_steps=(
         replace(
             AGAIN,
             when="training had begun, and it was not the same step the last time",
@@ -133,7 +133,7 @@ SCRIPT = EscalationPlan(
 )
 TENANT = EscalationPlan(
     title="a GPU that somebody else uses too",
-    rungs=(
+    remedy_steps=(
         RemedyStep(
             name="wait",
             kind=RemedyKind.WAIT,
@@ -155,15 +155,15 @@ TENANT = EscalationPlan(
 )
 PLAIN = EscalationPlan(
     title="a crash that a fresh process may not repeat",
-    rungs=(AGAIN,),
+    remedy_steps=(AGAIN,),
     stop="restarts did not help",
 )
 
-LADDERS: Mapping[Cause, EscalationPlan] = {
+ESCALATIONS: Mapping[Cause, EscalationPlan] = {
     Cause.NONE: PLAIN,
     Cause.DEVICE_OOM: EscalationPlan(
         title="too little device memory",
-        rungs=(
+        remedy_steps=(
             replace(
                 AGAIN,
                 name="fresh",
@@ -188,7 +188,7 @@ LADDERS: Mapping[Cause, EscalationPlan] = {
     ),
     Cause.DEVICE_OOM_FRAGMENTATION: EscalationPlan(
         title="device memory in pieces",
-        rungs=(
+        remedy_steps=(
             replace(
                 AGAIN,
                 name="fresh",
@@ -213,7 +213,7 @@ LADDERS: Mapping[Cause, EscalationPlan] = {
     ),
     Cause.HOST_OOM: EscalationPlan(
         title="too little main memory",
-        rungs=(
+        remedy_steps=(
             RemedyStep(
                 name="recycle",
                 kind=RemedyKind.SETTINGS,
@@ -236,7 +236,10 @@ LADDERS: Mapping[Cause, EscalationPlan] = {
     Cause.GPU_HARDWARE: BAD_GPU,
     Cause.UNKILLABLE: EscalationPlan(
         title="a process that hangs in the kernel",
-        rungs=(ANOTHER_GPU, replace(AGAIN, when="no GPU is in use", holds=no_gpu)),
+        remedy_steps=(
+            ANOTHER_GPU,
+            replace(AGAIN, when="no GPU is in use", holds=no_gpu),
+        ),
         stop="a process hangs in the kernel, which only a reboot ends; its GPU is "
         "quarantined, and no other one is known",
         quarantines=True,
@@ -246,7 +249,7 @@ LADDERS: Mapping[Cause, EscalationPlan] = {
     Cause.NCCL: PLAIN,
     Cause.NON_FINITE_LOSS: EscalationPlan(
         title="a loss that is no number",
-        rungs=(
+        remedy_steps=(
             RemedyStep(
                 name="rollback",
                 kind=RemedyKind.ROLLBACK,
@@ -272,7 +275,7 @@ LADDERS: Mapping[Cause, EscalationPlan] = {
     ),
     Cause.DATA_ERROR: EscalationPlan(
         title="data that cannot be read",
-        rungs=(
+        remedy_steps=(
             replace(
                 AGAIN,
                 because="storage may have been away for a moment",
@@ -285,7 +288,7 @@ LADDERS: Mapping[Cause, EscalationPlan] = {
     ),
     Cause.DISK_FULL: EscalationPlan(
         title="a full disk",
-        rungs=(
+        remedy_steps=(
             RemedyStep(
                 name="room",
                 kind=RemedyKind.WAIT,
@@ -306,7 +309,7 @@ LADDERS: Mapping[Cause, EscalationPlan] = {
     Cause.PREEMPTED: replace(
         PLAIN,
         title="ended from outside",
-        rungs=(
+        remedy_steps=(
             replace(
                 AGAIN,
                 because="nothing was wrong with training: go on from the newest "
@@ -319,16 +322,18 @@ LADDERS: Mapping[Cause, EscalationPlan] = {
 """By cause; every cause has one."""
 
 
-def ladder_for(case: FailureContext) -> EscalationPlan:
-    """The ladder of the case's cause, or the one of what stands behind it."""
+def escalation_for(case: FailureContext) -> EscalationPlan:
+    """The escalation of the case's cause, or the one of what stands behind it."""
     cause = case.diagnosis.cause
     if cause in {Cause.DEVICE_OOM, Cause.DEVICE_OOM_FRAGMENTATION, *_LIBRARY}:
         if foreign_tenant(case):
             return for_subject(TENANT, case)
         if cause is Cause.CUBLAS and not near_the_limit(case):
             return FAULT
-        return for_subject(LADDERS[cause], case)
-    return LADDERS[cause]
+        return for_subject(ESCALATIONS[cause], case)
+    return ESCALATIONS[cause]
 
 
-_LIBRARY = frozenset(cause for cause, one in LADDERS.items() if one is LIBRARY_MEMORY)
+_LIBRARY = frozenset(
+    cause for cause, one in ESCALATIONS.items() if one is LIBRARY_MEMORY
+)

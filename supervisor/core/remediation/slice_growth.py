@@ -21,25 +21,25 @@ GROWTH = 1.25
 """At least so much larger, or it is not worth another compilation."""
 
 
-def regrown(treatment: Overrides, history: History) -> Overrides:
-    """``treatment`` with a larger slice, if that is safe to try; else unchanged."""
-    plan, last = treatment.plan, history.last
+def regrown(overrides: Overrides, history: History) -> Overrides:
+    """``overrides`` with a larger slice, if that is safe to try; else unchanged."""
+    plan, last = overrides.plan, history.last
     if plan is None or plan.slice_size is None or plan.calibrate or last is None:
-        return treatment
+        return overrides
     if last.cause in FOR_MEMORY or _steps(last) < SETTLED_STEPS:
-        return treatment
+        return overrides
     seen = observations(history)
     if (
         smallest_failure(seen) is None
     ):  # nothing failed under this limit, or in this fit
-        return treatment if failed_elsewhere(history) else replace(treatment, plan=None)
+        return overrides if failed_elsewhere(history) else replace(overrides, plan=None)
     larger = next_plan(seen, batch=history.batch)
     if larger is None or larger.calibrate or larger.slice_size is None:
-        return treatment
+        return overrides
     if larger.slice_size < GROWTH * plan.slice_size:
-        return treatment
+        return overrides
     because = f"grown back: {larger.because}"
-    return replace(treatment, plan=replace(larger, because=because))
+    return replace(overrides, plan=replace(larger, because=because))
 
 
 def _steps(attempt: AttemptHistory) -> int:

@@ -1,4 +1,4 @@
-"""A ladder of remedies for memory, where it was no training step that ran out of it.
+"""An escalation of remedies for memory, where it was no training step that ran out of it.
 
 What the batch has no part in, slices of the batch cannot help: weights, the state of
 the optimizer, a data set made one tensor, a validation, code of the script's own.
@@ -57,21 +57,32 @@ LEFTOVERS = RemedyStep(
 )
 
 
-def for_subject(ladder: EscalationPlan, case: FailureContext) -> EscalationPlan:
-    """``ladder``, less what cannot help with what the case asked memory for."""
+def for_subject(escalation: EscalationPlan, case: FailureContext) -> EscalationPlan:
+    """``escalation``, less what cannot help with what the case asked memory for."""
     stop = STOPS.get(case.evidence.subject or OomSubject.STEP)
     if stop is None:
-        return ladder
-    rungs = tuple(rung for rung in ladder.rungs if _may_help(rung, case))
+        return escalation
+    remedy_steps = tuple(
+        remedy_step
+        for remedy_step in escalation.remedy_steps
+        if _may_help(remedy_step, case)
+    )
     if _left_something(case):
-        rungs = (LEFTOVERS, *(rung for rung in rungs if rung.name != "fresh"))
-    return replace(ladder, rungs=rungs, stop=stop)
+        remedy_steps = (
+            LEFTOVERS,
+            *(
+                remedy_step
+                for remedy_step in remedy_steps
+                if remedy_step.name != "fresh"
+            ),
+        )
+    return replace(escalation, remedy_steps=remedy_steps, stop=stop)
 
 
-def _may_help(rung: RemedyStep, case: FailureContext) -> bool:
-    if rung.kind is RemedyKind.ALTER:
+def _may_help(remedy_step: RemedyStep, case: FailureContext) -> bool:
+    if remedy_step.kind is RemedyKind.ALTER:
         return case.evidence.subject not in NOT_BY_PRECISION
-    return rung.kind is not RemedyKind.MICROBATCH
+    return remedy_step.kind is not RemedyKind.MICROBATCH
 
 
 def _left_something(case: FailureContext) -> bool:

@@ -42,13 +42,13 @@ ATTEMPT, OFFSET, ENDED = (
 whether nothing will follow."""
 
 
-def answer(desk: ApiService, request: Request) -> Response:
+def answer(api: ApiService, request: Request) -> Response:
     """The response to ``request``; never raises for what a caller did."""
     found = [(r, r.match(request.path)) for r in ROUTES]
     here = [(route, names) for route, names in found if names is not None]
     for route, names in here:
         if route.method == request.method:
-            return _guarded(desk, request, route, names)
+            return _guarded(api, request, route, names)
     if not here:
         return _error(404, f"there is no {request.path}; see /v1/openapi.json")
     allowed = ", ".join(sorted(route.method for route, _ in here))
@@ -57,7 +57,7 @@ def answer(desk: ApiService, request: Request) -> Response:
 
 
 def _guarded(
-    desk: ApiService, request: Request, route: Route, names: Mapping[str, str]
+    api: ApiService, request: Request, route: Route, names: Mapping[str, str]
 ) -> Response:
     try:
         given: object = request.body
@@ -69,7 +69,7 @@ def _guarded(
             body=validated(route.body, cast("dict[str, Any]", given)),
             query=validated(route.query, dict[str, Any](request.query)),
         )
-        found = route.answer(desk, asked)
+        found = route.answer(api, asked)
         if isinstance(found, Response):
             return found
         return Response(status=route.success, body=found)
@@ -106,13 +106,13 @@ def job_json(entry: ManagedJob) -> dict[str, Any]:
     }
 
 
-def _status(desk: ApiService, asked: Asked) -> object:
-    desk.look(asked.request.caller)
-    box = desk.box
+def _status(api: ApiService, asked: Asked) -> object:
+    api.look(asked.request.caller)
+    box = api.box
     holders = box.holders()
     return {
         "version": supervisor.__version__,
-        "launcher": box.starter.house.about,
+        "launcher": box.starter.launcher_factory.about,
         "paused_by": box.paused_by,
         "gpus": [
             {
@@ -127,16 +127,16 @@ def _status(desk: ApiService, asked: Asked) -> object:
     }
 
 
-def _gpus(desk: ApiService, asked: Asked) -> object:
+def _gpus(api: ApiService, asked: Asked) -> object:
     """What the driver said last, and who was given what; never waits."""
-    desk.look(asked.request.caller)
-    observer = desk.box.starter.observer
+    api.look(asked.request.caller)
+    observer = api.box.starter.observer
     view = observer.gpus()
     fresh = view.fresh(observer.clock.now()) is not None
     tenancy = Tenancy(
         owners=observer.machine().owners,
-        holders=desk.box.holders(),
-        out=desk.box.out_of_service,
+        holders=api.box.holders(),
+        out=api.box.out_of_service,
     )
     shown = picture(
         view.sample,
@@ -149,8 +149,8 @@ def _gpus(desk: ApiService, asked: Asked) -> object:
     return asdict(shown)
 
 
-def _job(desk: ApiService, asked: Asked) -> object:
-    found = desk.entry(asked.request.caller, asked.names["job"], Permission.LOOK)
+def _job(api: ApiService, asked: Asked) -> object:
+    found = api.entry(asked.request.caller, asked.names["job"], Permission.LOOK)
     return job_json(found)
 
 
@@ -158,9 +158,9 @@ def _choice(body: BeginRequest) -> ResumeOptions:
     return ResumeOptions(fresh=body.fresh, accept_changes=body.accept_changes)
 
 
-def _submit(desk: ApiService, asked: Asked) -> object:
+def _submit(api: ApiService, asked: Asked) -> object:
     tables = asked.body.spec
-    entry = desk.submit(
+    entry = api.submit(
         asked.request.caller,
         tables,
         build_spec(tables),
@@ -170,29 +170,29 @@ def _submit(desk: ApiService, asked: Asked) -> object:
     return job_json(entry)
 
 
-def _stop(desk: ApiService, asked: Asked) -> object:
+def _stop(api: ApiService, asked: Asked) -> object:
     caller, drain = asked.request.caller, asked.body.drain
-    return job_json(desk.stop(caller, asked.names["job"], drain=drain))
+    return job_json(api.stop(caller, asked.names["job"], drain=drain))
 
 
-def _start(desk: ApiService, asked: Asked) -> object:
+def _start(api: ApiService, asked: Asked) -> object:
     caller, choice = asked.request.caller, _choice(asked.body)
-    return job_json(desk.start(caller, asked.names["job"], choice))
+    return job_json(api.start(caller, asked.names["job"], choice))
 
 
-def _restart(desk: ApiService, asked: Asked) -> object:
-    return job_json(desk.restart(asked.request.caller, asked.names["job"]))
+def _restart(api: ApiService, asked: Asked) -> object:
+    return job_json(api.restart(asked.request.caller, asked.names["job"]))
 
 
-def _forget(desk: ApiService, asked: Asked) -> object:
-    desk.forget(asked.request.caller, asked.names["job"])
+def _forget(api: ApiService, asked: Asked) -> object:
+    api.forget(asked.request.caller, asked.names["job"])
     return {}
 
 
-def _logs(desk: ApiService, asked: Asked) -> object:
+def _logs(api: ApiService, asked: Asked) -> object:
     page = asked.query
-    entry = desk.entry(asked.request.caller, asked.names["job"], Permission.OWN)
-    part = log_part(desk.box.starter, entry, attempt=page.attempt, offset=page.offset)
+    entry = api.entry(asked.request.caller, asked.names["job"], Permission.OWN)
+    part = log_part(api.box.starter, entry, attempt=page.attempt, offset=page.offset)
     headers = {
         ATTEMPT: str(part.attempt),
         OFFSET: str(part.offset),
@@ -201,62 +201,62 @@ def _logs(desk: ApiService, asked: Asked) -> object:
     return Response(body=part.content, headers=headers)
 
 
-def _incidents(desk: ApiService, asked: Asked) -> object:
-    desk.look(asked.request.caller)
-    return [asdict(one) for one in desk.ledger.incidents(job=asked.query.job)]
+def _incidents(api: ApiService, asked: Asked) -> object:
+    api.look(asked.request.caller)
+    return [asdict(one) for one in api.ledger.incidents(job=asked.query.job)]
 
 
-def _acknowledge(desk: ApiService, asked: Asked) -> object:
+def _acknowledge(api: ApiService, asked: Asked) -> object:
     number = asked.names["incident"]
     if not (number.isascii() and number.isdigit() and len(number) < 19):
         message = f"there is no incident {number!r}"
         raise UnknownJobError(message)
-    desk.acknowledge(asked.request.caller, int(number))
+    api.acknowledge(asked.request.caller, int(number))
     return {}
 
 
-def _pause(desk: ApiService, asked: Asked) -> object:
-    desk.pause(asked.request.caller, paused=True)
+def _pause(api: ApiService, asked: Asked) -> object:
+    api.pause(asked.request.caller, paused=True)
     return {}
 
 
-def _resume(desk: ApiService, asked: Asked) -> object:
-    desk.pause(asked.request.caller, paused=False)
+def _resume(api: ApiService, asked: Asked) -> object:
+    api.pause(asked.request.caller, paused=False)
     return {}
 
 
-def _drain(desk: ApiService, asked: Asked) -> object:
-    return [job_json(entry) for entry in desk.drain(asked.request.caller)]
+def _drain(api: ApiService, asked: Asked) -> object:
+    return [job_json(entry) for entry in api.drain(asked.request.caller)]
 
 
-def _service(desk: ApiService, asked: Asked) -> object:
+def _service(api: ApiService, asked: Asked) -> object:
     caller, in_service = asked.request.caller, asked.body.in_service
-    desk.serve(caller, asked.names["gpu"], in_service=in_service)
+    api.serve(caller, asked.names["gpu"], in_service=in_service)
     return {}
 
 
-def _files(desk: ApiService, asked: Asked) -> object:
-    return asdict(desk.files(asked.request.caller, asked.names["job"]))
+def _files(api: ApiService, asked: Asked) -> object:
+    return asdict(api.files(asked.request.caller, asked.names["job"]))
 
 
-def _quarantine(desk: ApiService, asked: Asked) -> object:
-    return [asdict(row) for row in desk.quarantined(asked.request.caller)]
+def _quarantine(api: ApiService, asked: Asked) -> object:
+    return [asdict(row) for row in api.quarantined(asked.request.caller)]
 
 
-def _put_back(desk: ApiService, asked: Asked) -> object:
-    desk.put_back(asked.request.caller, asked.names["gpu"])
+def _put_back(api: ApiService, asked: Asked) -> object:
+    api.put_back(asked.request.caller, asked.names["gpu"])
     return {}
 
 
-def _ledger(desk: ApiService, asked: Asked) -> object:
-    return desk.copy_of_ledger(asked.request.caller)
+def _ledger(api: ApiService, asked: Asked) -> object:
+    return api.copy_of_ledger(asked.request.caller)
 
 
-def _audit(desk: ApiService, asked: Asked) -> object:
-    return [asdict(row) for row in desk.audit(asked.request.caller)]
+def _audit(api: ApiService, asked: Asked) -> object:
+    return [asdict(row) for row in api.audit(asked.request.caller)]
 
 
-def _openapi(_desk: ApiService, _asked: Asked) -> object:
+def _openapi(_api: ApiService, _asked: Asked) -> object:
     return published()
 
 

@@ -162,7 +162,7 @@ class MachineMonitor:
         self.population = population or ProcessTree()
         """Of the machine: the runs' supervisors ask it, and so do we."""
         self._host = HostCollector(places, clock=self.clock, population=self.population)
-        self._meters: dict[str, RunCounters] = {}
+        self._counters: dict[str, RunCounters] = {}
         self._read: GpuSample | None = None
         self._readings: tuple[Gpu, ...] = ()
         """As ``_read`` tells them."""
@@ -195,11 +195,11 @@ class MachineMonitor:
         known = tuple(statuses)
         self._host.watch({status.job: status.pid for status in known})
         shown = [
-            metered(self._meters.get(status.job, RunCounters()), status, now=now)
+            metered(self._counters.get(status.job, RunCounters()), status, now=now)
             for status in known
         ]
-        self._meters = {status.job: meter for meter, status in shown}
-        lasting = [status for meter, status in shown if meter.shown(now)]
+        self._counters = {status.job: counters for counters, status in shown}
+        lasting = [status for counters, status in shown if counters.shown(now)]
         if now - self._kept_out_at >= KEPT_OUT_SECONDS:
             self._kept_out = kept_out()
             if self._kept_out.keys() >= set(KEPT_OUT):  # all of it could be told

@@ -73,11 +73,11 @@ class Ledger(LedgerFile):
         *,
         state: JobState,
         message: str,
-        treatment: dict[str, Any] | None,
+        overrides: dict[str, Any] | None,
         ended_at: float | None,
     ) -> None:
         """Where run ``run`` is now."""
-        stored = None if treatment is None else json.dumps(treatment)
+        stored = None if overrides is None else json.dumps(overrides)
         with self.transaction() as connection:
             connection.execute(
                 "UPDATE runs SET state = ?, message = ?, treatment = ?, ended_at = ?"

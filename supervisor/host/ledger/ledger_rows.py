@@ -31,7 +31,7 @@ class RunRow:
     script_hash: str
     seed: int
     spec: dict[str, Any]
-    treatment: dict[str, Any] | None
+    overrides: dict[str, Any] | None
     """What remedies put in force (``core.remediation.overrides``); None: nothing."""
     state: JobState
     message: str
@@ -85,9 +85,17 @@ class QuarantineRow:
     because: str
 
 
+_FORMER_NAMES = {
+    "treatment": "overrides",
+    "rhythms": "intervals",
+    "rung": "remedy_step",
+}
+"""Fields of a history, as records of before have them."""
+
+
 def run_of(row: sqlite3.Row) -> RunRow:
     """A row of ``runs``."""
-    treatment = row["treatment"]
+    overrides = row["treatment"]
     return RunRow(
         id=row["id"],
         run_id=row["run_id"],
@@ -97,7 +105,7 @@ def run_of(row: sqlite3.Row) -> RunRow:
         script_hash=row["script_hash"],
         seed=row["seed"],
         spec=json.loads(row["spec"]),
-        treatment=None if treatment is None else json.loads(treatment),
+        overrides=None if overrides is None else json.loads(overrides),
         state=JobState(row["state"]),
         message=row["message"],
         began_at=row["began_at"],
@@ -109,17 +117,17 @@ def run_of(row: sqlite3.Row) -> RunRow:
 
 def attempt_of(row: sqlite3.Row) -> AttemptHistory:
     """A row of ``attempts``."""
-    stored = json.loads(row["history"])
+    stored = _with_names_of_today(json.loads(row["history"]))
     cause, remedy = stored["cause"], stored["remedy"]
     stored["cause"] = None if cause is None else Cause(cause)
     stored["remedy"] = None if remedy is None else RemedyKind(remedy)
-    treatment = stored.get("treatment")
-    stored["treatment"] = None if treatment is None else from_json(treatment)
-    stored["rhythms"] = tuple(
+    overrides = stored.get("overrides")
+    stored["overrides"] = None if overrides is None else from_json(overrides)
+    stored["intervals"] = tuple(
         ProgressIntervals(
             phase=one["phase"], count=one["count"], longest=tuple(one["longest"])
         )
-        for one in stored.get("rhythms", ())
+        for one in stored.get("intervals", ())
     )
     stored["peaks"] = _peaks_of(stored)
     stored["earlier_fits"] = tuple(map(_fit_memory_of, stored.get("earlier_fits", ())))
@@ -127,6 +135,10 @@ def attempt_of(row: sqlite3.Row) -> AttemptHistory:
     stored["subject"] = None if subject is None else OomSubject(subject)
     stored["unpromised"] = None if unpromised is None else Unpromised(**unpromised)
     return AttemptHistory(**stored)
+
+
+def _with_names_of_today(stored: dict[str, Any]) -> dict[str, Any]:
+    return {_FORMER_NAMES.get(name, name): value for name, value in stored.items()}
 
 
 def _fit_memory_of(stored: dict[str, Any]) -> FitMemory:

@@ -57,10 +57,10 @@ def daemon(
     state = tmp_path / "state"
     config = build_config(f'state_dir = "{state}"\n[gpus]\nuse = {list(GPUS)}\n')
     launcher = QuickLauncher(fate=fate)
-    house = QuickHouse(user=user_name(os.geteuid()), launcher=launcher)
+    launcher_factory = QuickHouse(user=user_name(os.geteuid()), launcher=launcher)
     monkeypatch.setenv("TRAINWARDEN_SOCKET", str(state / "control.sock"))
     over = threading.Event()
-    with composed(config, house=house) as made:
+    with composed(config, launcher_factory=launcher_factory) as made:
 
         def turns() -> None:
             while not over.is_set():
@@ -112,7 +112,7 @@ def asked(
     """What somebody else gets."""
     caller = Caller(uid=4711, name=who, groups=frozenset(groups))
     request = Request(caller=caller, method=method, path=path, body=body or {})
-    return answer(daemon.desk, request)
+    return answer(daemon.api, request)
 
 
 def test_the_files_of_a_job(daemon: Daemon, tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_the_files_of_a_job(daemon: Daemon, tmp_path: Path) -> None:
 def test_what_a_job_printed(daemon: Daemon, tmp_path: Path) -> None:
     """As it came, or as JSON lines."""
     finished(tmp_path)
-    files = daemon.desk.files(daemon.caller, "train").paths.attempt(1)
+    files = daemon.api.files(daemon.caller, "train").paths.attempt(1)
     files.output.write_text("one\ntwo")
     assert invoke("logs", "train").stdout == "one\ntwo"
     lines = invoke("logs", "--json", "train").stdout.splitlines()
@@ -166,7 +166,7 @@ def test_what_may_not_be_read_does_not_pass_for_empty(
 ) -> None:
     """The command says whose it is."""
     finished(tmp_path)
-    run = Path(daemon.desk.files(daemon.caller, "train").directory)
+    run = Path(daemon.api.files(daemon.caller, "train").directory)
     run.rename(run.with_name("elsewhere"))
     assert told("snapshots", "train") == []
     run.touch()
@@ -182,7 +182,7 @@ def test_root_does_not_run_what_a_user_calls_python(
     if os.geteuid() != 0:
         pytest.skip("only root can give files away")
     finished(tmp_path)
-    os.chown(daemon.desk.files(daemon.caller, "train").directory, 4711, 4711)
+    os.chown(daemon.api.files(daemon.caller, "train").directory, 4711, 4711)
     refused = invoke("snapshots", "export", "train", "7", tmp_path / "x.keras")
     assert refused.exit_code == 1
     assert "root does not run its interpreter" in refused.output
@@ -201,7 +201,7 @@ def test_a_gpu_comes_back_through_the_daemon(daemon: Daemon, tmp_path: Path) -> 
     again = invoke("quarantine", "--return", "GPU-a")
     assert again.exit_code == 2
     assert "GPU-a is not quarantined" in again.output
-    did = [(row.who, row.did) for row in daemon.desk.book.audit()]
+    did = [(row.who, row.did) for row in daemon.api.book.audit()]
     assert (user_name(os.geteuid()), "GPU-a out of quarantine") in did
     assert sum("quarantine" in what for _, what in did) == 1
 
@@ -237,17 +237,17 @@ def test_a_job_is_forgotten(daemon: Daemon, tmp_path: Path) -> None:
     """It is on no list, its name is free and its next run begins anew; what went wrong,
     and who did it, stays. Its snapshots go only if that was said."""
     finished(tmp_path)
-    files = daemon.desk.files(daemon.caller, "train").paths
+    files = daemon.api.files(daemon.caller, "train").paths
     assert told("forget", "train") == {"job": "train", "snapshots_removed": False}
     assert told("status") == []
     assert invoke("snapshots", "train").exit_code == 2
     assert "there is no job" in invoke("forget", "train").output
     assert any(files.snapshots.iterdir())
-    assert daemon.desk.book.audit()[-1].did == "forget"
-    with contextlib.closing(Ledger(daemon.desk.ledger.path, read_only=True)) as ledger:
+    assert daemon.api.book.audit()[-1].did == "forget"
+    with contextlib.closing(Ledger(daemon.api.ledger.path, read_only=True)) as ledger:
         assert ledger.latest_runs() == []
     finished(tmp_path)
-    files = daemon.desk.files(daemon.caller, "train").paths
+    files = daemon.api.files(daemon.caller, "train").paths
     assert files.root.name == "run-2"
     (attempt,) = (files.root / "attempts").iterdir()
     assert attempt.name == "0001"
@@ -354,7 +354,7 @@ def test_what_was_begun_once_and_waits_again(mine: Path) -> None:
     kept_out(mine, "GPU-z")
     with contextlib.closing(Ledger(StatePaths(mine).ledger)) as ledger:
         ledger.set_state(
-            1, state=JobState.FINISHED, message="ok", treatment=None, ended_at=3.0
+            1, state=JobState.FINISHED, message="ok", overrides=None, ended_at=3.0
         )
         book = JobBook(ledger)
         for name in ("old", "new"):

@@ -15,7 +15,7 @@ def invoke(*arguments: str | Path) -> Result:
     return CliRunner().invoke(trainwarden, [str(one) for one in arguments])
 
 
-def test_the_ladders_are_printed_for_people_and_programs(tmp_path: Path) -> None:
+def test_the_escalations_are_printed_for_people_and_programs(tmp_path: Path) -> None:
     """With what a spec allows."""
     assert "slices planned by a memory model" in invoke("policy").output
     spec = tmp_path / "job.toml"
@@ -24,7 +24,7 @@ def test_the_ladders_are_printed_for_people_and_programs(tmp_path: Path) -> None
     assert done.exit_code == 0, done.output
     value = json.loads(done.output)
     (oom,) = [s for s in value["situations"] if s["causes"] == ["device_oom"]]
-    assert [r["allowed"] for r in oom["rungs"] if r["needs"]] == [True]
+    assert [r["allowed"] for r in oom["steps"] if r["needs"]] == [True]
     assert value["deadlines"]["step"] == 7.0
 
 

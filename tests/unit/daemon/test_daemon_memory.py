@@ -57,7 +57,7 @@ def grown(directory: Path) -> Grown:
         objects, series = held(life, WARM)
         attempts = endless.status().attempt
         objects_after, series_after = held(life, WARM + MORE)
-        runs = [life.daemon.desk.ledger.latest_run(name) for name in SHORT]
+        runs = [life.daemon.api.ledger.latest_run(name) for name in SHORT]
         assert endless.status().state is not JobState.GAVE_UP
         assert all(run is not None and run.number > 1 for run in runs)
         assert series > 0

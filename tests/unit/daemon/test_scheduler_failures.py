@@ -89,12 +89,14 @@ class Life:
             fate=lambda _: self.fate, clock=self.clock, refusals=self.refusals
         )
         self.launchers.append(launcher)
-        house = QuickHouse(user=user_name(os.geteuid()), launcher=launcher)
+        launcher_factory = QuickHouse(user=user_name(os.geteuid()), launcher=launcher)
         config = build_config(
             f'state_dir = "{self.directory / "state"}"\n{self.config}\n'
             '[metrics]\nlisten = "127.0.0.1:0"\n'
         )
-        with composed(config, clock=self.clock, house=house) as daemon:
+        with composed(
+            config, clock=self.clock, launcher_factory=launcher_factory
+        ) as daemon:
             daemon.observer.population.environments = Patient()
             yield daemon
             for entry in daemon.box.entries.values():
@@ -114,7 +116,7 @@ class Life:
 @contextlib.contextmanager
 def full_disk(daemon: Daemon) -> Generator[None]:
     """The ledger can be read, not written."""
-    ledger = daemon.desk.ledger
+    ledger = daemon.api.ledger
     ledger.rows(tuple, "PRAGMA query_only=ON")
     try:
         yield
@@ -144,7 +146,7 @@ def me() -> Caller:
 def submit(daemon: Daemon, name: str = "job", **tables: Any) -> ManagedJob:
     """A new job."""
     tables = {"script": "/nowhere/train.py", "name": name, **tables}
-    return daemon.desk.submit(me(), tables, build_spec(tables))
+    return daemon.api.submit(me(), tables, build_spec(tables))
 
 
 def test_launches_that_are_refused_for_a_while(tmp_path: Path) -> None:
@@ -156,7 +158,7 @@ def test_launches_that_are_refused_for_a_while(tmp_path: Path) -> None:
         assert entry.status().state is JobState.WAITING
         life.until(daemon, lambda: entry.status().state is JobState.FINISHED)
         assert entry.status().attempt == 6
-        assert daemon.desk.ledger.incidents() == []
+        assert daemon.api.ledger.incidents() == []
 
 
 def test_a_launch_that_was_refused_at_shutdown_is_tried_after_the_boot(
@@ -173,7 +175,7 @@ def test_a_launch_that_was_refused_at_shutdown_is_tried_after_the_boot(
         life.until(daemon, lambda: entry.status().state is JobState.WAITING)
         assert "next try in 16 s" in entry.status().message
         life.until(daemon, lambda: entry.status().state is JobState.FINISHED)
-        assert daemon.desk.ledger.incidents() == []
+        assert daemon.api.ledger.incidents() == []
 
 
 def test_a_moment_in_which_nothing_can_be_seen(tmp_path: Path) -> None:
@@ -301,11 +303,11 @@ def test_a_run_that_cannot_be_taken_up_keeps_its_gpu(tmp_path: Path) -> None:
         with pytest.raises(SchedulerError, match="job runs"):
             submit(daemon)
         with pytest.raises(SchedulerError, match="runs already"):
-            daemon.desk.start(me(), "job", ResumeOptions())
+            daemon.api.start(me(), "job", ResumeOptions())
         StatePaths(tmp_path / "state").lock("job").rmdir()
         life.until(daemon, lambda: first.status().state is JobState.RUNNING)
         assert second.status().message == "wants 1 GPUs, 0 are free"
-        daemon.desk.stop(me(), "job", drain=True)
+        daemon.api.stop(me(), "job", drain=True)
         life.until(daemon, lambda: second.status().state is JobState.RUNNING)
 
 
@@ -341,7 +343,7 @@ def test_a_beginning_that_cannot_be_written_down(
         monkeypatch.setattr(daemon.box.book, "begun", refuse)
         tables = {"script": "/x/train.py", "name": "job"}
         fresh = ResumeOptions(fresh=True)
-        entry = daemon.desk.submit(me(), tables, build_spec(tables), choice=fresh)
+        entry = daemon.api.submit(me(), tables, build_spec(tables), choice=fresh)
         life.until(daemon, lambda: entry.life.tries > 3)
         assert life.launchers[0].given == []
         monkeypatch.setattr(daemon.box.book, "begun", begun)
@@ -363,7 +365,7 @@ def test_the_end_of_a_run_is_written_down_late(tmp_path: Path) -> None:
                 daemon.turn()
             assert entry.supervisor is supervisor
         life.until(daemon, lambda: entry.life.phase is JobPhase.FINISHED)
-        run = daemon.desk.ledger.latest_run("job")
+        run = daemon.api.ledger.latest_run("job")
         assert run is not None
         assert run.state is JobState.FINISHED
 
@@ -375,21 +377,21 @@ def test_a_restart_is_not_forgotten_with_the_daemon(tmp_path: Path) -> None:
     with life.daemon() as daemon:
         entry = submit(daemon)
         life.until(daemon, lambda: entry.status().state is JobState.RUNNING)
-        daemon.desk.pause(me(), paused=True)
-        daemon.desk.restart(me(), "job")
+        daemon.api.pause(me(), paused=True)
+        daemon.api.restart(me(), "job")
         life.until(daemon, lambda: entry.status().state is JobState.QUEUED)
     with life.daemon() as daemon:
         entry = daemon.box.entries["job"]
         assert entry.status().state is JobState.QUEUED
-        daemon.desk.pause(me(), paused=False)
+        daemon.api.pause(me(), paused=False)
         life.until(daemon, lambda: entry.status().state is JobState.RUNNING)
         assert entry.status().attempt == 2
-        daemon.desk.stop(me(), "job", drain=True)
+        daemon.api.stop(me(), "job", drain=True)
         life.until(daemon, lambda: entry.status().state is JobState.DRAINED)
     with life.daemon() as daemon:
         daemon.turn()
         assert daemon.box.entries["job"].status().state is JobState.DRAINED
-        assert daemon.desk.ledger.incidents() == []
+        assert daemon.api.ledger.incidents() == []
 
 
 def test_a_start_that_waits_is_not_forgotten_with_the_daemon(tmp_path: Path) -> None:
@@ -398,8 +400,8 @@ def test_a_start_that_waits_is_not_forgotten_with_the_daemon(tmp_path: Path) -> 
     with life.daemon() as daemon:
         entries = [submit(daemon, name) for name in ("one", "two")]
         life.until(daemon, lambda: all(entry.life.ended for entry in entries))
-        daemon.desk.pause(me(), paused=True)
-        daemon.desk.start(me(), "one", ResumeOptions(fresh=True))
+        daemon.api.pause(me(), paused=True)
+        daemon.api.start(me(), "one", ResumeOptions(fresh=True))
         submit(daemon, "two")
     with life.daemon() as daemon:
         phases = {name: entry.life.phase for name, entry in daemon.box.entries.items()}
@@ -417,7 +419,7 @@ def test_a_job_that_finished_while_it_was_to_be_restarted(
         attempt = life.launchers[0].made[-1]
         monkeypatch.setattr(attempt, "fate", Fate(looks=0))
         monkeypatch.setattr(attempt, "ask_drain", lambda: None)
-        daemon.desk.restart(me(), "job")
+        daemon.api.restart(me(), "job")
         life.until(daemon, lambda: entry.supervisor is None)
         assert entry.status().state is JobState.FINISHED
         assert not entry.row.again

@@ -114,7 +114,7 @@ def test_a_name_cannot_climb(tmp_path: Path, spec: dict[str, Any]) -> None:
     with long_life(tmp_path) as life:
         before = set(life.daemon.box.entries)
         with pytest.raises(SpecError, match="name: "):
-            life.daemon.desk.submit(life.caller, spec, build_spec(spec))
+            life.daemon.api.submit(life.caller, spec, build_spec(spec))
         assert set(life.daemon.box.entries) == before
     assert {path.name for path in tmp_path.iterdir()} == {"state"}
 
@@ -163,19 +163,19 @@ def test_a_state_directory_that_is_not_ours_alone(
 def test_job_files_that_anybody_could_have_written(tmp_path: Path) -> None:
     """A link, a file for everybody and a directory for everybody are told and left."""
     with long_life(tmp_path) as life:
-        desk, jobs = life.daemon.desk, tmp_path / "jobs.d"
+        api, jobs = life.daemon.api, tmp_path / "jobs.d"
         jobs.mkdir(mode=0o755)
         (tmp_path / "real.toml").write_text('script = "/x/train.py"\n')
         (jobs / "linked.toml").symlink_to(tmp_path / "real.toml")
         (jobs / "open.toml").write_text('script = "/x/train.py"\n')
         (jobs / "open.toml").chmod(0o666)
         os.mkfifo(jobs / "pipe.toml")
-        problems = reload(desk, jobs, caller=life.caller)
+        problems = reload(api, jobs, caller=life.caller)
         assert [problem.split(":")[0] for problem in problems] == [
             "linked.toml", "open.toml", "pipe.toml",
         ]  # fmt: skip
         (jobs / "good.toml").write_text('script = "/x/train.py"\n')
         jobs.chmod(0o777)
-        (problem,) = reload(desk, jobs, caller=life.caller)
+        (problem,) = reload(api, jobs, caller=life.caller)
         assert "everybody may write there" in problem
         assert "good" not in life.daemon.box.entries

@@ -1,4 +1,4 @@
-"""What a treatment asks for reaches the attempt: its directive and its environment."""
+"""What overrides asks for reaches the attempt: its directive and its environment."""
 
 from pathlib import Path
 
@@ -39,7 +39,7 @@ EVERYTHING = Overrides(
 
 def told(
     tmp_path: Path,
-    treatment: Overrides | None,
+    overrides: Overrides | None,
     *,
     gpus: tuple[Gpu, ...] = BOX,
     quarantined: frozenset[str] = frozenset(),
@@ -52,7 +52,7 @@ def told(
         spec,
         RunPaths(tmp_path / "run"),
         3,
-        treatment,
+        overrides,
         between_failures=60.0,
         gpus=gpus,
         quarantined=quarantined,
@@ -61,10 +61,10 @@ def told(
 
 
 def variables(
-    tmp_path: Path, treatment: Overrides | None, **options: object
+    tmp_path: Path, overrides: Overrides | None, **options: object
 ) -> dict[str, str]:
     """The environment of such an attempt."""
-    spec, directive = told(tmp_path, treatment, **options)  # type: ignore[arg-type]  # by name
+    spec, directive = told(tmp_path, overrides, **options)  # type: ignore[arg-type]  # by name
     paths = RunPaths(tmp_path / "run").attempt(3)
     inherited = {"XLA_FLAGS": "--xla_dump_to=/x", "CUDA_VISIBLE_DEVICES": "0,1,2"}
     return environment(spec, directive, paths, inherited)

@@ -194,14 +194,14 @@ def _status(view: AttemptView, page: Any) -> Any:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[ApiService]:
+def api(tmp_path: Path) -> Iterator[ApiService]:
     """The desk of a box without jobs, whose user is nobody here."""
     with closing(Ledger(tmp_path / "ledger.sqlite")) as ledger:
         starter = RunStarter(
             paths=StatePaths(tmp_path),
             ledger=ledger,
             clock=Clock(),
-            house=SingleUserFactory(user="nobody-here"),
+            launcher_factory=SingleUserFactory(user="nobody-here"),
             say=Journal().say_of,
             observer=MachineMonitor(places={}, gpus=None),
         )
@@ -244,10 +244,10 @@ REQUESTS = st.builds(
 @many_rounds
 @often
 @given(REQUESTS)
-def test_requests(desk: ApiService, asked: Request) -> None:
+def test_requests(api: ApiService, asked: Request) -> None:
     """Every request gets an answer with a status of its kind; none gets a 500, and who
     is not a member gets a no."""
-    response = answer(desk, asked)
+    response = answer(api, asked)
     assert response.status in {200, 201, 202, 400, 403, 404, 405, 409, 503}
     if response.status >= 400:
         assert response.body["error"]

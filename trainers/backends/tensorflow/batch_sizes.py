@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from trainers.backends.tensorflow import data_compat as seams
+from trainers.backends.tensorflow import data_compat as compat
 
 
 def batch_of(dataset: Any) -> int | None:
@@ -27,14 +27,14 @@ def batch_of(dataset: Any) -> int | None:
         return None
     if shape.rank is not None and shape[0] is not None:
         return int(shape[0])
-    return seams.batch_size(dataset)
+    return compat.batch_size(dataset)
 
 
 def samples_of(dataset: Any) -> int | None:
     """Samples in one pass, where the last batch may be short; None where unknown."""
-    for stage in seams.stages(dataset):
-        if seams.makes_batches(stage):
-            samples = int(seams.inputs(stage)[0].cardinality())
+    for stage in compat.stages(dataset):
+        if compat.makes_batches(stage):
+            samples = int(compat.inputs(stage)[0].cardinality())
             once = int(dataset.cardinality()) == int(stage.cardinality())
             return samples if once and samples >= 0 else None
     return None

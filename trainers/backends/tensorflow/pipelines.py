@@ -21,7 +21,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainers.backends.tensorflow import data_compat as seams
+from trainers.backends.tensorflow import data_compat as compat
 from trainers.backends.tensorflow.operation_types import CHANGING, PYTHON, RANDOM
 
 Pipeline = tf.data.Dataset
@@ -66,17 +66,17 @@ def is_infinite(dataset: Any) -> bool:
 def why_not_exact(dataset: Any) -> str | None:
     """Why bits cannot be promised for ``dataset``, in a sentence; None if they can."""
     nested: set[str] = set()
-    for stage in seams.stages(dataset):
-        found = seams.operations(stage)
+    for stage in compat.stages(dataset):
+        found = compat.operations(stage)
         nested |= found
-        if "Shuffle" in type(stage).__name__ and seams.seeds(stage) == (0, 0):
+        if "Shuffle" in type(stage).__name__ and compat.seeds(stage) == (0, 0):
             return UNSEEDED
-        parallel = seams.calls_in_parallel(stage)
-        if found & RANDOM and parallel and not seams.is_op_determinism_enabled():
+        parallel = compat.calls_in_parallel(stage)
+        if found & RANDOM and parallel and not compat.is_op_determinism_enabled():
             return IN_PARALLEL
     if nested & CHANGING:
         return CHANGES
-    unseeded = seams.is_eager_and_unseeded()
+    unseeded = compat.is_eager_and_unseeded()
     if unseeded and any(op.startswith("Shuffle") for op in nested):
         return UNSEEDED
     return CALLS_PYTHON if nested & PYTHON else None
@@ -85,10 +85,10 @@ def why_not_exact(dataset: Any) -> str | None:
 def a_batch(dataset: Any) -> Any | None:
     """The first batch; None where taking it would change the order of the data."""
     try:
-        return next(iter(seams.copy(dataset)))
+        return next(iter(compat.copy(dataset)))
     except (tf.errors.OpError, ValueError, TypeError, KeyError, IndexError):
         shuffled = any(
-            seams.seeds(stage) is not None for stage in seams.stages(dataset)
+            compat.seeds(stage) is not None for stage in compat.stages(dataset)
         )
         return None if shuffled else next(iter(dataset))
 
@@ -123,9 +123,9 @@ def endless_shuffles(dataset: Any) -> list[Any]:
     """The shuffles below a repetition without end: begun as often as is drawn."""
     found = [
         below
-        for stage in seams.stages(dataset)
-        if _is_repeat(stage) and seams.repetitions(stage) < 0
-        for below in seams.stages(stage)
+        for stage in compat.stages(dataset)
+        if _is_repeat(stage) and compat.repetitions(stage) < 0
+        for below in compat.stages(stage)
         if "shuffle" in type(below).__name__.lower()
     ]
     return list({id(one): one for one in found}.values())
@@ -151,7 +151,7 @@ def replay(dataset: Any, *, made: int, used: int, drawn: int | None = None) -> N
             iter(dataset)
         return
     if used > 0:
-        for stage in seams.stages(dataset):
+        for stage in compat.stages(dataset):
             if _is_cache(stage) and _is_shuffled(stage):
                 stage.reduce(tf.constant(0, tf.int64), _count)
     for stage, begun in _shuffles(dataset, _Times(1, 1, 1), filled=used > 0):
@@ -161,7 +161,7 @@ def replay(dataset: Any, *, made: int, used: int, drawn: int | None = None) -> N
 
 def signature(dataset: Any) -> str:
     """What tells ``dataset`` from others of a script: its stages and their seeds."""
-    stages = [(type(s).__name__, seams.seeds(s)) for s in seams.stages(dataset)]
+    stages = [(type(s).__name__, compat.seeds(s)) for s in compat.stages(dataset)]
     text = repr((stages, dataset.element_spec)).encode()
     return hashlib.blake2b(text, digest_size=16).hexdigest()
 
@@ -180,7 +180,7 @@ def _is_cache(stage: Any) -> bool:
 
 
 def _is_shuffled(stage: Any) -> bool:
-    return any(seams.seeds(below) is not None for below in seams.stages(stage))
+    return any(compat.seeds(below) is not None for below in compat.stages(stage))
 
 
 def _shuffles(
@@ -194,9 +194,9 @@ def _shuffles(
         yield stage, begun
         below = begun.when_asked()
     if _is_repeat(stage):
-        times = max(1, seams.repetitions(stage))
-        below = below.repeated(times, fused=seams.is_fused(stage))
-    first, *others = seams.inputs(stage) or [None]
+        times = max(1, compat.repetitions(stage))
+        below = below.repeated(times, fused=compat.is_fused(stage))
+    first, *others = compat.inputs(stage) or [None]
     if first is not None:
         yield from _shuffles(first, below, filled=filled)
     if "concatenate" in kind:
@@ -223,13 +223,13 @@ def _seed_shuffles(job_seed: int) -> None:
     counts: collections.Counter[str] = collections.Counter()
 
     def get_seed(seed: Any) -> Any:
-        if seed is None and seams.is_eager_and_unseeded():
+        if seed is None and compat.is_eager_and_unseeded():
             place = _place()
             counts[place] += 1
             seed = own_seed(job_seed, place=place, count=counts[place])
         return original(seed)
 
-    original = seams.replace_get_seed(get_seed)
+    original = compat.replace_get_seed(get_seed)
 
 
 def own_seed(job_seed: int, *, place: str, count: int) -> int:
@@ -251,7 +251,7 @@ def _place() -> str:
 
 
 def _in_order(name: str, notice: Callable[[str], None]) -> None:
-    owner = seams.dataset_class()
+    owner = compat.dataset_class()
     original = getattr(owner, name, None)
     if original is None:
         return

@@ -134,12 +134,12 @@ def test_mixed_precision_makes_nothing_smaller_that_stays(subject: OomSubject) -
 def test_a_process_that_trained_before_is_replaced_once() -> None:
     """What earlier calls of fit left behind is gone then; if it comes back, it stops."""
     story = Story(Cause.DEVICE_OOM)
-    assert story.fail(subject=OomSubject.WEIGHTS).rung == "leftovers"
+    assert story.fail(subject=OomSubject.WEIGHTS).remedy_step == "leftovers"
     verdict = story.fail(subject=OomSubject.WEIGHTS, step=11)
     assert verdict.remedy.kind is RemedyKind.STOP
     fragmented = Story(Cause.DEVICE_OOM_FRAGMENTATION)
-    assert fragmented.fail(subject=OomSubject.WEIGHTS).rung == "leftovers"
-    assert fragmented.fail(subject=OomSubject.WEIGHTS).rung == "async_allocator"
+    assert fragmented.fail(subject=OomSubject.WEIGHTS).remedy_step == "leftovers"
+    assert fragmented.fail(subject=OomSubject.WEIGHTS).remedy_step == "async_allocator"
 
 
 def test_what_is_larger_than_the_limit_is_not_tried_again() -> None:
@@ -155,8 +155,10 @@ def test_what_is_larger_than_the_limit_is_not_tried_again() -> None:
 def test_a_foreign_tenant_is_waited_for_all_the_same() -> None:
     """Weights may fit once it is gone; slices are left out there too."""
     story = Story(Cause.DEVICE_OOM, gpus=(gpu(0, TENANT),))
-    rungs = story.rungs(4, subject=OomSubject.WEIGHTS, step=None, steps_done=0)
-    assert rungs == ["wait", None, None, None]
+    remedy_steps = story.remedy_steps(
+        4, subject=OomSubject.WEIGHTS, step=None, steps_done=0
+    )
+    assert remedy_steps == ["wait", None, None, None]
 
 
 def _autopsy(verdict: OomVerdict, subject: OomSubject) -> OomAnalysis:

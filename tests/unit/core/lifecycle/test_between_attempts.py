@@ -54,7 +54,7 @@ def test_as_long_as_nothing_is_known_the_gate_is_asked_again_soon() -> None:
 def test_patience_with_a_tenant_comes_to_an_end() -> None:
     """Then the attempt starts all the same; what is awaited is not asked again."""
     awaited = Awaited(tenants_gone=True, patience_seconds=100.0)
-    run = fresh(treatment=Overrides(awaited=awaited))
+    run = fresh(overrides=Overrides(awaited=awaited))
     run, effects = happen(run, DeadlineExpired(), now=10.0)
     assert effects == [CheckGate(awaited)]
     run, _ = happen(run, GateHeld("tenant"), now=10.0)
@@ -63,15 +63,15 @@ def test_patience_with_a_tenant_comes_to_an_end() -> None:
     run, effects = happen(run, GateClear(), now=111.0)
     launch = effects[-1]
     assert isinstance(launch, Launch)
-    assert launch.treatment.awaited is None
-    assert run.treatment.awaited is None
+    assert launch.overrides.awaited is None
+    assert run.overrides.awaited is None
     assert launch.plan is None
 
 
 def test_room_is_waited_for_without_end() -> None:
     """Nothing else would help."""
     awaited = Awaited(room_bytes=5)
-    run = fresh(treatment=Overrides(awaited=awaited))
+    run = fresh(overrides=Overrides(awaited=awaited))
     run, _ = happen(run, DeadlineExpired(), GateHeld("no room"))
     _, effects = happen(run, DeadlineExpired(), now=1e6)
     assert effects == [CheckGate(awaited)]
@@ -88,26 +88,26 @@ def test_a_detour_is_over_once_a_snapshot_was_made_on_it(
     passed: bool,
 ) -> None:
     """Until then the next attempt takes it again: nothing of it was kept."""
-    around = fresh(treatment=Overrides(detour=LossRecovery(restore_before_step=7)))
+    around = fresh(overrides=Overrides(detour=LossRecovery(restore_before_step=7)))
     exited = replace(ended(signal=9), snapshot_step=snapshot)
     run, _ = happen(running(around, restored=restored), exited)
-    assert (run.treatment.detour is None) is passed
+    assert (run.overrides.detour is None) is passed
 
 
 def test_what_was_in_force_is_kept_with_the_attempt() -> None:
     """The ledger knows of each attempt how it was run."""
-    run = running(fresh(treatment=Overrides(growth=True)))
+    run = running(fresh(overrides=Overrides(growth=True)))
     assert run.history.last is not None
-    assert run.history.last.treatment == Overrides(growth=True)
+    assert run.history.last.overrides == Overrides(growth=True)
     plain = running()
     assert plain.history.last is not None
-    assert plain.history.last.treatment is None
+    assert plain.history.last.overrides is None
 
 
 def test_an_end_without_an_attempt_is_survived() -> None:
     """A run that adopts an attempt may not know of any."""
-    lost = fresh(phase=RunPhase.RUNNING, treatment=Overrides(detour=LossRecovery(restore_before_step=7)))  # fmt: skip
+    lost = fresh(phase=RunPhase.RUNNING, overrides=Overrides(detour=LossRecovery(restore_before_step=7)))  # fmt: skip
     run, effects = happen(lost, ended(signal=9))
     (record,) = [e for e in effects if isinstance(e, RecordIncident)]
     assert record.failed_step is None
-    assert run.treatment.detour is not None
+    assert run.overrides.detour is not None

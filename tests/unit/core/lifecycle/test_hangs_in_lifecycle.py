@@ -262,17 +262,17 @@ def test_a_planned_restart_that_came_to_nothing_is_the_last(
 ) -> None:
     """It spends no budget, so a run that simply needs the memory must not get another:
     it would restart for ever."""
-    leaky = fresh(treatment=Overrides(recycle_bytes=50))
+    leaky = fresh(overrides=Overrides(recycle_bytes=50))
     run, _ = happen(running(leaky), HealthSampled(STILL, 50))
     over = replace(ended(code=75, drained=True), last_step=5 + steps)
     run, _ = happen(run, over)
     assert run.state is JobState.WAITING
-    assert run.treatment.recycle_bytes == kept
+    assert run.overrides.recycle_bytes == kept
 
 
 def test_a_leaking_attempt_is_recycled_once_it_trains() -> None:
     """Not before: a restart that brings nothing is none."""
-    leaky = fresh(treatment=Overrides(recycle_bytes=50))
+    leaky = fresh(overrides=Overrides(recycle_bytes=50))
     run, effects = happen(running(leaky, restored=None), HealthSampled(STILL, 60))
     assert run.state is JobState.RUNNING
     run, effects = happen(

@@ -177,12 +177,12 @@ def test_a_leak_is_not_cured_by_slices() -> None:
     autopsy = autopsy_of(Cause.DEVICE_OOM, figures, leak)
     diagnosis = Diagnosis(cause=Cause.DEVICE_OOM, because=(), autopsy=autopsy)
     case = FailureContext(
-        diagnosis=diagnosis, evidence=evidence, history=History(), treatment=NOTHING
+        diagnosis=diagnosis, evidence=evidence, history=History(), overrides=NOTHING
     )
     assert leaking(case)
     assert not leaking(replace(case, diagnosis=replace(diagnosis, autopsy=None)))
     verdict = POLICY.decide(diagnosis, evidence, History(), NOTHING)
-    assert (verdict.rung, verdict.remedy.kind) == ("fresh", RemedyKind.RESTART)
+    assert (verdict.remedy_step, verdict.remedy.kind) == ("fresh", RemedyKind.RESTART)
 
 
 def test_a_record_of_a_plan() -> None:

@@ -126,7 +126,7 @@ class World:
             assert self.alive == 0, "two attempts at once"
             self.alive = 1
             self.launched.append(effect)
-            plan, precision = effect.treatment.plan, effect.treatment.precision
+            plan, precision = effect.overrides.plan, effect.overrides.precision
             sizes = [size for bits, size in self.failed_slices if bits == precision]
             failed = min(sizes, default=BATCH + 1)
             assert plan is None or (plan.slice_size or 0) < failed
@@ -135,7 +135,7 @@ class World:
             assert not self.quarantined & set(effect.gpus)
             self.quarantined |= set(effect.gpus)
         if isinstance(effect, RecordIncident) and effect.remedy.kind.restarts:
-            bad = self.run.quarantined.union(self.run.treatment.avoid)
+            bad = self.run.quarantined.union(self.run.overrides.avoid)
             assert {gpu.uuid for gpu in GPUS} - bad or not self.quarantined
 
 
@@ -161,7 +161,7 @@ def live_through(world: World, end: End, *, snapshot: int | None) -> int | None:
     world.happen(DeadlineExpired())
     world.happen(GateClear())
     world.happen(Spawned(1))
-    plan = world.launched[-1].treatment.plan if world.launched else None
+    plan = world.launched[-1].overrides.plan if world.launched else None
     size = BATCH if plan is None else plan.slice_size
     learned = ProgressReported(
         batch=BATCH, slice_size=None if plan is None else size, limit_bytes=LIMIT,
@@ -169,9 +169,9 @@ def live_through(world: World, end: End, *, snapshot: int | None) -> int | None:
     )  # fmt: skip
     world.happen(learned)
     if end.kind == "oom":
-        precision = world.run.treatment.precision
+        precision = world.run.overrides.precision
         world.failed_slices.append((precision, size or BATCH))
-    detour = world.run.treatment.detour
+    detour = world.run.overrides.detour
     held = snapshot
     if detour is not None and held is not None:
         held = min(held, max(detour.restore_before_step - 1, 0))
@@ -224,7 +224,7 @@ def test_not_even_where_nobody_knows_of_any_progress(ends: list[End]) -> None:
 def test_a_new_supervisor_decides_as_the_old_one_would(
     ends: list[End], when: int
 ) -> None:
-    """All that a decision needs is in the history and the treatment."""
+    """All that a decision needs is in the history and the overrides."""
     worlds = [World(fresh()), World(fresh())]
     snapshots: list[int | None] = [0, 0]
     for number, end in enumerate(ends):
@@ -236,12 +236,12 @@ def test_a_new_supervisor_decides_as_the_old_one_would(
                 fresh(),
                 attempt=old.attempt,
                 history=old.history,
-                treatment=old.treatment,
+                overrides=old.overrides,
                 quarantined=old.quarantined,
             )
     first, second = (world.run for world in worlds)
     assert first.state is second.state
-    assert first.treatment == second.treatment
+    assert first.overrides == second.overrides
     assert first.quarantined == second.quarantined
 
 
@@ -255,9 +255,9 @@ def test_the_last_good_snapshot_is_never_left_behind(ends: list[End]) -> None:
     """
     world, snapshot = World(fresh()), 0
     for end in ends:
-        before = world.run.treatment.detour
+        before = world.run.overrides.detour
         snapshot = live_through(world, end, snapshot=snapshot) or 0
-        after = world.run.treatment.detour
+        after = world.run.overrides.detour
         last = world.run.history.last
         assert last is not None
         if after is not None and after != before:

@@ -88,7 +88,7 @@ def test_a_crash_is_an_incident_and_another_attempt() -> None:
     assert (incident.attempt, incident.failed_step) == (1, 10)
     assert incident.remedy.kind is RemedyKind.RESTART
     run, effects = happen(run, DeadlineExpired(), GateClear())
-    assert effects[-1] == Launch(number=2, treatment=NOTHING)
+    assert effects[-1] == Launch(number=2, overrides=NOTHING)
 
 
 def test_an_incident_is_completed_by_the_next_attempt() -> None:
@@ -313,7 +313,7 @@ def test_an_attempt_that_starts_ends_the_row_of_launches_that_failed() -> None:
     assert run.state is JobState.WAITING
     assert run.history.fruitless() == run.history.unknown() == 0
     run, effects = happen(run, *launched)
-    assert effects[-1] == Launch(number=2 * LAUNCHES, treatment=NOTHING)
+    assert effects[-1] == Launch(number=2 * LAUNCHES, overrides=NOTHING)
 
 
 def test_a_launch_that_can_never_succeed() -> None:

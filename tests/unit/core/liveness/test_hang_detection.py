@@ -155,12 +155,12 @@ def test_a_deadline_follows_what_is_usual() -> None:
 def test_one_slow_step_in_many_does_not_widen_the_deadline() -> None:
     """A quantile, not the longest: one accident is no rhythm. Two are none either, but
     what took so long twice may do so again."""
-    rhythm = ProgressIntervals(phase="training")
-    assert (rhythm.usual, rhythm.twice) == (None, None)
+    interval = ProgressIntervals(phase="training")
+    assert (interval.usual, interval.twice) == (None, None)
     for _ in range(300):
-        rhythm = rhythm.with_time(1.0)
-    assert len(rhythm.longest) == KEPT
-    once = rhythm.with_time(500.0)
+        interval = interval.with_time(1.0)
+    assert len(interval.longest) == KEPT
+    once = interval.with_time(500.0)
     assert (once.usual, once.twice) == (1.0, 1.0)
     again = Liveness(deadlines=SHORT, seen={"training": once.with_time(500.0)})
     assert again.usual("training") == 1.0

@@ -146,13 +146,13 @@ def test_what_ran_out_outside_of_a_step_says_nothing_of_slices() -> None:
 def test_the_plan_of_another_call_is_not_given_up_for_this_one() -> None:
     """That nothing failed in this call does not mean that it would fit whole."""
     plan = next_plan(observations(History(attempts=(OTHER,))), batch=64)
-    treatment = Overrides(plan=None if plan is None else replace(plan, calibrate=False))
+    overrides = Overrides(plan=None if plan is None else replace(plan, calibrate=False))
     history = History(attempts=(OTHER, SETTLED))
     assert failed_elsewhere(history)
-    assert regrown(treatment, history) == treatment
+    assert regrown(overrides, history) == overrides
     larger = replace(OTHER, fit=1, model="n", limit_bytes=MIB)
     now = replace(SETTLED, limit_bytes=4 * MIB)
-    assert regrown(treatment, History(attempts=(larger, now))).plan is None
+    assert regrown(overrides, History(attempts=(larger, now))).plan is None
     assert not failed_elsewhere(History())
 
 

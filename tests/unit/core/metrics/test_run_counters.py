@@ -14,9 +14,9 @@ RUNNING = JobStatus(job="a", state=JobState.RUNNING, attempt=1)
 
 def seen(*moments: tuple[float, JobStatus]) -> list[JobStatus]:
     """What is shown of a run that is seen at these moments."""
-    meter, shown = RunCounters(), list[JobStatus]()
+    counters, shown = RunCounters(), list[JobStatus]()
     for now, status in moments:
-        meter, told = metered(meter, status, now=now)
+        counters, told = metered(counters, status, now=now)
         shown.append(told)
     return shown
 
@@ -52,13 +52,13 @@ def test_snapshots_of_all_attempts() -> None:
 def test_series_outlive_their_run_for_a_day() -> None:
     """A run that ended is shown for a day, one that goes on again for ever."""
     over = replace(RUNNING, state=JobState.GAVE_UP)
-    meter, _ = metered(RunCounters(), RUNNING, now=0.0)
-    assert meter.shown(1e9)
+    counters, _ = metered(RunCounters(), RUNNING, now=0.0)
+    assert counters.shown(1e9)
     for now in (10.0, 3600.0):
-        meter, _ = metered(meter, over, now=now)
-    assert meter.shown(10.0 + 24 * 3600)
-    assert not meter.shown(11.0 + 24 * 3600)
-    again, _ = metered(meter, replace(RUNNING, attempt=2), now=1e6)
+        counters, _ = metered(counters, over, now=now)
+    assert counters.shown(10.0 + 24 * 3600)
+    assert not counters.shown(11.0 + 24 * 3600)
+    again, _ = metered(counters, replace(RUNNING, attempt=2), now=1e6)
     assert again.shown(1e9)
 
 
@@ -68,7 +68,7 @@ COUNTS = st.dictionaries(st.sampled_from(["memory", "durable"]), st.integers(0, 
 @given(st.lists(st.tuples(st.booleans(), COUNTS), max_size=30))
 def test_counters_never_go_back(story: list[tuple[bool, dict[str, int]]]) -> None:
     """However attempts follow each other, the totals only grow."""
-    meter, attempt, counts = RunCounters(), 1, dict[str, int]()
+    counters, attempt, counts = RunCounters(), 1, dict[str, int]()
     before: dict[str, int] = {}
     for now, (another, more) in enumerate(story):
         if another:
@@ -76,7 +76,7 @@ def test_counters_never_go_back(story: list[tuple[bool, dict[str, int]]]) -> Non
         counts = {k: counts.get(k, 0) + more.get(k, 0) for k in {*counts, *more}}
         tiers = {name: TierStatus(snapshots=count) for name, count in counts.items()}
         status = replace(RUNNING, attempt=attempt, tiers=tiers)
-        meter, shown = metered(meter, status, now=float(now))
+        counters, shown = metered(counters, status, now=float(now))
         after = {name: tier.snapshots for name, tier in shown.tiers.items()}
         assert all(after.get(name, 0) >= count for name, count in before.items())
         before = after

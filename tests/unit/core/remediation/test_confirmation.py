@@ -50,10 +50,10 @@ OURS = {"recycled at bytes": 5}
 FIRST_STEP = ProgressReported(first_step=1)
 
 
-def started(treatment: Overrides, *events: Event) -> tuple[RunState, list[Effect]]:
-    """A run whose second attempt has begun with ``treatment``."""
+def started(overrides: Overrides, *events: Event) -> tuple[RunState, list[Effect]]:
+    """A run whose second attempt has begun with ``overrides``."""
     incident = OpenIncident(attempt=1, failed_step=0, at=0.0)
-    run = replace(fresh(), attempt=1, treatment=treatment, open_incident=incident)
+    run = replace(fresh(), attempt=1, overrides=overrides, open_incident=incident)
     return happen(run, DeadlineExpired(), GateClear(), Spawned(7), *events)
 
 
@@ -71,7 +71,7 @@ def warnings(effects: list[Effect]) -> list[str]:
 def told(run: RunState) -> tuple[dict[str, object], dict[str, object]]:
     """What is in force, and what is only asked for."""
     last = run.history.last
-    return in_force(run.treatment, last), pending(run.treatment, last)
+    return in_force(run.overrides, last), pending(run.overrides, last)
 
 
 def test_what_is_asked_for_is_not_in_force() -> None:
@@ -86,7 +86,7 @@ def test_what_is_confirmed_is_in_force() -> None:
     """All of it, by the first step, and nothing is said."""
     run, effects = started(EVERYTHING, *confirmed(*NAMES), FIRST_STEP)
     assert told(run) == (described(EVERYTHING), {})
-    assert run.treatment == EVERYTHING
+    assert run.overrides == EVERYTHING
     assert warnings(effects) == []
 
 
@@ -113,9 +113,9 @@ def test_what_is_not_confirmed_by_the_first_step_is_told_once() -> None:
         recycle_bytes=5,
         detour=LossRecovery(restore_before_step=7),
     )
-    assert run.treatment == left
+    assert run.overrides == left
     assert run.history.last is not None
-    assert run.history.last.treatment == left
+    assert run.history.last.overrides == left
 
 
 def test_half_a_setting_is_not_in_force() -> None:
@@ -124,7 +124,7 @@ def test_half_a_setting_is_not_in_force() -> None:
         Overrides(autotune_off=True), *confirmed("XLA_FLAGS"), FIRST_STEP
     )
     assert warnings(effects) == ["attempt 2: autotune off: asked for, and not in force"]
-    assert run.treatment == Overrides()
+    assert run.overrides == Overrides()
 
 
 def test_what_is_denied_before_the_first_step_does_not_wait_for_it() -> None:
@@ -137,7 +137,7 @@ def test_what_is_denied_before_the_first_step_does_not_wait_for_it() -> None:
         f"attempt 2: precision {MIXED}: asked for, and not in force"
     ]
     assert run.phase is RunPhase.WAITING
-    assert run.treatment == Overrides(growth=True)
+    assert run.overrides == Overrides(growth=True)
     assert told(run) == ({}, {"memory growth": "on"})
 
 
@@ -145,7 +145,7 @@ def test_the_last_word_counts() -> None:
     """A policy that was set at the import, and another that the model computes by."""
     said = Applied("precision", in_force=True), Applied("precision", in_force=False)
     run, effects = started(Overrides(precision=MIXED), *said, FIRST_STEP)
-    assert run.treatment == Overrides()
+    assert run.overrides == Overrides()
     assert len(warnings(effects)) == 1
 
 
@@ -181,34 +181,37 @@ def test_a_run_that_knows_of_no_attempt_survives_such_words() -> None:
 
 
 @pytest.mark.parametrize("met", [True, False])
-def test_the_end_of_a_ladder_names_what_was_asked_in_vain(*, met: bool) -> None:
+def test_the_end_of_a_escalation_names_what_was_asked_in_vain(*, met: bool) -> None:
     """It did not help, or it was never tried: two different sentences. A person who
     starts the run again may have made room for it."""
     story = Story(Cause.DEVICE_OOM, batch=1, allowed=frozenset({Allow.MIXED_PRECISION}))
-    assert story.fail().rung == "mixed_precision"
+    assert story.fail().remedy_step == "mixed_precision"
     unmet: dict[str, object] = {} if met else {"precision": MIXED}
     story.history = story.history.begun(2).updated(unmet=unmet)
-    story.treatment = story.treatment if met else Overrides()
+    story.overrides = story.overrides if met else Overrides()
     verdict = story.fail()
-    assert verdict.rung is None
+    assert verdict.remedy_step is None
     assert (f"precision {MIXED}: asked for" in verdict.remedy.because) is not met
     assert replace(story.history, budget_since=99).unmet == {}
 
 
 @pytest.mark.parametrize("met", [True, False])
 def test_what_was_asked_in_vain_is_not_asked_again(*, met: bool) -> None:
-    """Also where a ladder begins anew after progress: it would not come into force the
+    """Also where an escalation begins anew after progress: it would not come into force the
     next time either. What is in force already is not asked again as well."""
     story = Story(Cause.CUDNN_ALLOC, batch=1)
-    assert [story.fail().rung, story.fail().rung] == ["growth", "workspace"]
+    assert [story.fail().remedy_step, story.fail().remedy_step] == [
+        "growth",
+        "workspace",
+    ]
     vain: dict[str, object] = {"memory growth": "on", "headroom": "10%"}
     story.history = story.history.updated(unmet={} if met else vain)
     if not met:
-        story.treatment = replace(story.treatment, growth=False, headroom=None)
-    assert story.fail(snapshot=50, step=60).rung is None
+        story.overrides = replace(story.overrides, growth=False, headroom=None)
+    assert story.fail(snapshot=50, step=60).remedy_step is None
     if not met:  # a person starts it again, who may have made room for it
         story.history = replace(story.history, budget_since=3)
-        assert story.fail(snapshot=90, step=95).rung == "growth"
+        assert story.fail(snapshot=90, step=95).remedy_step == "growth"
 
 
 def test_an_attempt_that_is_not_asked_anything_says_nothing() -> None:

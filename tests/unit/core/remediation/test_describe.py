@@ -4,34 +4,36 @@ import json
 
 from supervisor.core.causes import Cause
 from supervisor.core.liveness.hang_detection import Deadlines
-from supervisor.core.remediation.describe import ladders_json, ladders_text
+from supervisor.core.remediation.describe import escalations_json, escalations_text
 from supervisor.core.remediation.escalation import Allow, RemedyPermissions
-from supervisor.core.remediation.remedy_table import LADDERS, TENANT
+from supervisor.core.remediation.remedy_table import ESCALATIONS, TENANT
 
 
-def test_every_rung_of_every_cause_is_told() -> None:
+def test_every_remedy_step_of_every_cause_is_told() -> None:
     """Nothing is done that was not announced."""
-    value = ladders_json(RemedyPermissions(), without_progress=3, deadlines=Deadlines())
-    told = ladders_text(value)
+    value = escalations_json(
+        RemedyPermissions(), without_progress=3, deadlines=Deadlines()
+    )
+    told = escalations_text(value)
     flat = " ".join(told.split())
     for cause in set(Cause) - {Cause.NONE}:
         assert f"{cause}" in told
-    for ladder in [*LADDERS.values(), TENANT]:
-        for rung in ladder.rungs:
-            assert rung.does in flat
-            assert rung.because in flat
+    for escalation in [*ESCALATIONS.values(), TENANT]:
+        for remedy_step in escalation.remedy_steps:
+            assert remedy_step.does in flat
+            assert remedy_step.because in flat
     assert json.loads(json.dumps(value)) == value
 
 
 def test_what_is_not_allowed_is_marked_and_how_to_allow_it() -> None:
     """Opt-in, by the key of the spec."""
-    strict = ladders_text(
-        ladders_json(RemedyPermissions(), without_progress=3, deadlines=Deadlines())
+    strict = escalations_text(
+        escalations_json(RemedyPermissions(), without_progress=3, deadlines=Deadlines())
     )
     assert "remedies.mixed_precision = true allows it" in " ".join(strict.split())
     every = RemedyPermissions(allowed=frozenset(Allow))
-    free = ladders_text(
-        ladders_json(every, without_progress=3, deadlines=Deadlines(step=None))
+    free = escalations_text(
+        escalations_json(every, without_progress=3, deadlines=Deadlines(step=None))
     )
     assert "allows it" not in free
     assert "step never" in " ".join(free.split())
@@ -39,7 +41,9 @@ def test_what_is_not_allowed_is_marked_and_how_to_allow_it() -> None:
 
 def test_the_budget_is_told() -> None:
     """Restarts in a row without progress, fewer for what is the script's own."""
-    value = ladders_json(RemedyPermissions(), without_progress=5, deadlines=Deadlines())
+    value = escalations_json(
+        RemedyPermissions(), without_progress=5, deadlines=Deadlines()
+    )
     by_cause = {c: one for one in value["situations"] for c in one["causes"]}
     assert by_cause["unknown"]["restarts"] == 5
     assert by_cause["user_error"]["restarts"] == 1

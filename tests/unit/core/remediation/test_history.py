@@ -133,7 +133,7 @@ def an_attempt(number: int, dice: Random) -> AttemptHistory:
         number=number,
         cause=dice.choice(CAUSES),
         remedy=dice.choice([RemedyKind.RESTART, RemedyKind.MICROBATCH]),
-        rung=dice.choice([None, "restart", "smaller"]),
+        remedy_step=dice.choice([None, "restart", "smaller"]),
         snapshot_step=dice.choice([None, 0, 5, 6, 7]),
         last_step=dice.choice([None, 0, 6, 8]),
         restored_step=dice.choice([None, 0, 6]),
@@ -141,7 +141,7 @@ def an_attempt(number: int, dice: Random) -> AttemptHistory:
         slice_size=dice.choice([None, 4, 8]),
         peak_bytes=dice.choice([None, 100, 200]),
         rss_bytes=dice.choice([None, 10, 20]),
-        rhythms=dice.choice([(), (RHYTHM,)]),
+        intervals=dice.choice([(), (RHYTHM,)]),
     )
 
 
@@ -154,7 +154,7 @@ def told(history: History) -> list[object]:
         history.batch,
         history.failures,
         history.trained,
-        history.rhythms,
+        history.intervals,
         history.unknown(),
         history.fruitless(),
         *(history.fruitless(cause) for cause in CAUSES),
@@ -185,7 +185,7 @@ def test_a_history_stays_small_while_there_is_progress() -> None:
     run = History()
     for number in range(1, 10_001):
         run = run.begun(number).updated(
-            cause=KILL, rung="restart", snapshot_step=number, last_step=number
+            cause=KILL, remedy_step="restart", snapshot_step=number, last_step=number
         )
     assert len(run.attempts) <= 2 * KEPT + LANDMARKS
     assert run.failures == 0

@@ -54,9 +54,9 @@ TREATMENTS = st.builds(
 
 
 @given(TREATMENTS | st.just(EVERYTHING))
-def test_what_the_ledger_keeps_is_what_was_in_force(treatment: Overrides) -> None:
+def test_what_the_ledger_keeps_is_what_was_in_force(overrides: Overrides) -> None:
     """As JSON and back it is the same value."""
-    assert from_json(json.loads(json.dumps(treatment.to_json()))) == treatment
+    assert from_json(json.loads(json.dumps(overrides.to_json()))) == overrides
 
 
 def test_what_an_older_version_wrote_is_read() -> None:
@@ -90,7 +90,7 @@ def test_a_change_is_told_with_what_was_before() -> None:
 
 
 @pytest.mark.parametrize(
-    ("treatment", "name", "value"),
+    ("overrides", "name", "value"),
     [
         (EVERYTHING, "headroom", "10%"),
         (EVERYTHING, "learning rate", "50% of it"),
@@ -102,6 +102,6 @@ def test_a_change_is_told_with_what_was_before() -> None:
         ),
     ],
 )
-def test_it_is_told_in_words(treatment: Overrides, name: str, value: object) -> None:
+def test_it_is_told_in_words(overrides: Overrides, name: str, value: object) -> None:
     """Percentages and ranges, as people read them."""
-    assert described(treatment)[name] == value
+    assert described(overrides)[name] == value

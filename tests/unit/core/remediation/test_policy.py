@@ -50,9 +50,9 @@ def failures(
     *,
     batch: int | None = BATCH,
     snapshot: int | None = 0,
-    rungs: tuple[str | None, ...] = (),
+    remedy_steps: tuple[str | None, ...] = (),
 ) -> History:
-    """A run that failed so many times without progress; ``rungs``: what was tried."""
+    """A run that failed so many times without progress; ``remedy_steps``: what was tried."""
     return History(
         attempts=tuple(
             AttemptHistory(
@@ -60,9 +60,9 @@ def failures(
                 cause=cause,
                 snapshot_step=snapshot,
                 batch=batch,
-                rung=rung,
+                remedy_step=remedy_step,
             )
-            for number, rung in zip_longest(range(1, times + 1), rungs)
+            for number, remedy_step in zip_longest(range(1, times + 1), remedy_steps)
         )
     )
 
@@ -153,10 +153,10 @@ def test_fragmentation_first_gets_a_fresh_process_with_the_same_batch() -> None:
     cause = Cause.DEVICE_OOM_FRAGMENTATION
     tried: tuple[str, ...] = ()
     for kind in (RemedyKind.RESTART, RemedyKind.SETTINGS, RemedyKind.MICROBATCH):
-        verdict = decide(cause, failures(cause, len(tried) + 1, rungs=tried))
+        verdict = decide(cause, failures(cause, len(tried) + 1, remedy_steps=tried))
         assert verdict.remedy.kind is kind
-        assert verdict.rung is not None
-        tried += (verdict.rung,)
+        assert verdict.remedy_step is not None
+        tried += (verdict.remedy_step,)
 
 
 def test_fragmentation_of_a_fresh_process_is_answered_with_slices() -> None:
@@ -185,8 +185,8 @@ def test_the_change_of_slices_is_stated() -> None:
     """The incident says from how many slices to how many."""
     history = failures(Cause.DEVICE_OOM, 1)
     first = decide(Cause.DEVICE_OOM, history)
-    assert first.treatment.plan is not None
-    assert first.remedy.changes == {"slices": [1, first.treatment.plan.slices]}
+    assert first.overrides.plan is not None
+    assert first.remedy.changes == {"slices": [1, first.overrides.plan.slices]}
 
 
 @given(st.lists(st.integers(1, BATCH), max_size=5, unique=True), st.integers(1, BATCH))
@@ -209,15 +209,15 @@ def test_a_remedy_never_asks_for_a_slice_that_failed(
     )
     verdict = decide(Cause.DEVICE_OOM, history)
     if verdict.remedy.kind is RemedyKind.MICROBATCH:
-        assert verdict.treatment.plan is not None
+        assert verdict.overrides.plan is not None
         smallest = min([batch, *sizes])
         assert (
-            verdict.treatment.plan.slice_size is None
-            or verdict.treatment.plan.slice_size < smallest
+            verdict.overrides.plan.slice_size is None
+            or verdict.overrides.plan.slice_size < smallest
         )
         assert (
-            verdict.treatment.plan.ceiling is None
-            or verdict.treatment.plan.ceiling <= smallest
+            verdict.overrides.plan.ceiling is None
+            or verdict.overrides.plan.ceiling <= smallest
         )
 
 

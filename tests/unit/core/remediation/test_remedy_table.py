@@ -1,4 +1,4 @@
-"""Every cause has its ladder, and every rung its condition."""
+"""Every cause has its escalation, and every remedy step its condition."""
 
 import pytest
 
@@ -8,22 +8,27 @@ from supervisor.core.diagnosis.result import RemedyKind
 from supervisor.core.memory.figures import MemoryFigures
 from supervisor.core.remediation.escalation import Allow
 from supervisor.core.remediation.overrides import MIXED, Awaited, LossRecovery
-from supervisor.core.remediation.remedy_table import LADDERS
+from supervisor.core.remediation.remedy_table import ESCALATIONS
 from tests.support.stories import GIB, Story
 
 
-def test_every_cause_has_a_ladder_whose_rungs_have_names_of_their_own() -> None:
-    """The history tells rungs apart by their names."""
-    assert set(LADDERS) == set(Cause)
-    for ladder in LADDERS.values():
-        names = [rung.name for rung in ladder.rungs]
+def test_every_cause_has_a_escalation_whose_remedy_steps_have_names_of_their_own() -> (
+    None
+):
+    """The history tells remedy steps apart by their names."""
+    assert set(ESCALATIONS) == set(Cause)
+    for escalation in ESCALATIONS.values():
+        names = [remedy_step.name for remedy_step in escalation.remedy_steps]
         assert len(set(names)) == len(names)
-        assert ladder.stop
-        assert all(rung.does and rung.because for rung in ladder.rungs)
+        assert escalation.stop
+        assert all(
+            remedy_step.does and remedy_step.because
+            for remedy_step in escalation.remedy_steps
+        )
 
 
 @pytest.mark.parametrize(
-    ("cause", "rungs"),
+    ("cause", "remedy_steps"),
     [
         (Cause.DEVICE_OOM, ["planned", "planned", "smaller", None]),
         (
@@ -50,9 +55,9 @@ def test_every_cause_has_a_ladder_whose_rungs_have_names_of_their_own() -> None:
         (Cause.UNKNOWN, ["again", "again", "again", None]),
     ],
 )
-def test_the_table(cause: Cause, rungs: list[str | None]) -> None:
+def test_the_table(cause: Cause, remedy_steps: list[str | None]) -> None:
     """On a box whose GPUs nobody can see, without any opt-in, and never any progress."""
-    assert Story(cause).rungs(len(rungs)) == rungs
+    assert Story(cause).remedy_steps(len(remedy_steps)) == remedy_steps
 
 
 def test_settings_add_up() -> None:
@@ -63,33 +68,33 @@ def test_settings_add_up() -> None:
         "memory growth": ["as the script says", "on"],
         "headroom": [None, "10%"],
     }
-    assert second.treatment.growth
-    assert second.treatment.workspace_mib is not None
-    assert second.treatment.autotune_off
+    assert second.overrides.growth
+    assert second.overrides.workspace_mib is not None
+    assert second.overrides.autotune_off
     assert "headroom" not in second.remedy.changes
 
 
 def test_a_setting_in_force_is_not_tried_again_after_progress() -> None:
-    """Growth is on; what comes next is the next rung."""
+    """Growth is on; what comes next is the next remedy step."""
     story = Story(Cause.CUDNN_ALLOC)
-    assert story.fail(snapshot=0).rung == "growth"
-    assert story.fail(snapshot=50).rung == "workspace"
-    assert story.fail(snapshot=90).rung == "smaller"
+    assert story.fail(snapshot=0).remedy_step == "growth"
+    assert story.fail(snapshot=50).remedy_step == "workspace"
+    assert story.fail(snapshot=90).remedy_step == "smaller"
 
 
-def test_a_ladder_that_climbs_does_so_through_progress() -> None:
+def test_a_escalation_that_climbs_does_so_through_progress() -> None:
     """A fresh process helped for a while; where it fragments again, the allocator is
     the next thing. A loss that is lost elsewhere begins at the bottom again."""
     story = Story(Cause.DEVICE_OOM_FRAGMENTATION)
-    assert story.fail(snapshot=10).rung == "fresh"
-    assert story.fail(snapshot=20).rung == "async_allocator"
-    assert story.fail(snapshot=30).rung == "smaller"
+    assert story.fail(snapshot=10).remedy_step == "fresh"
+    assert story.fail(snapshot=20).remedy_step == "async_allocator"
+    assert story.fail(snapshot=30).remedy_step == "smaller"
 
 
-def test_a_ladder_that_climbed_to_its_end_begins_anew_after_progress() -> None:
+def test_a_escalation_that_climbed_to_its_end_begins_anew_after_progress() -> None:
     """A run that moves on is never given up for want of remedies."""
     story = Story(Cause.CUDA_FAULT)
-    taken = [story.fail(snapshot=n * 10, step=n * 10 + 5).rung for n in range(6)]
+    taken = [story.fail(snapshot=n * 10, step=n * 10 + 5).remedy_step for n in range(6)]
     assert taken[0] == "same_again"
     assert None not in taken
 
@@ -97,58 +102,58 @@ def test_a_ladder_that_climbed_to_its_end_begins_anew_after_progress() -> None:
 def test_mixed_precision_only_if_the_person_allows_it() -> None:
     """It changes the computation, and the incident says so."""
     story = Story(Cause.DEVICE_OOM, allowed=frozenset({Allow.MIXED_PRECISION}))
-    assert story.rungs(2) == ["planned", "planned"]
+    assert story.remedy_steps(2) == ["planned", "planned"]
     verdict = story.fail()
     assert verdict.remedy.kind is RemedyKind.ALTER
-    assert verdict.treatment.precision == MIXED
+    assert verdict.overrides.precision == MIXED
     assert verdict.remedy.changes["precision"] == ["the script's", MIXED]
 
 
 def test_a_single_sample_can_still_be_computed_in_16_bits() -> None:
     """Where slices can help no more, precision is the next thing, then nothing."""
     story = Story(Cause.DEVICE_OOM, batch=1, allowed=frozenset(Allow))
-    assert story.rungs(2) == ["mixed_precision", None]
+    assert story.remedy_steps(2) == ["mixed_precision", None]
 
 
 def test_fragmentation_under_our_own_limit_has_no_allocator_to_switch_to() -> None:
     """cuda_malloc_async is for GPUs."""
     story = Story(Cause.DEVICE_OOM_FRAGMENTATION)
-    assert story.rungs(2, limited=True) == ["fresh", "smaller"]
+    assert story.remedy_steps(2, limited=True) == ["fresh", "smaller"]
 
 
 def test_cublas_far_from_the_limit_is_a_fault() -> None:
     """Memory was there: what failed is the kernel or the GPU."""
     roomy = MemoryFigures(limit_bytes=100, in_use_bytes=10)
     tight = MemoryFigures(limit_bytes=100, in_use_bytes=95)
-    assert Story(Cause.CUBLAS).fail(memory=roomy).rung == "same_again"
-    assert Story(Cause.CUBLAS).fail(memory=tight).rung == "growth"
+    assert Story(Cause.CUBLAS).fail(memory=roomy).remedy_step == "same_again"
+    assert Story(Cause.CUBLAS).fail(memory=tight).remedy_step == "growth"
     unknown = MemoryFigures(limit_bytes=None, in_use_bytes=10)
-    assert Story(Cause.CUBLAS).fail(memory=unknown).rung == "growth"
+    assert Story(Cause.CUBLAS).fail(memory=unknown).remedy_step == "growth"
 
 
 def test_where_the_step_is_not_known_it_is_not_called_the_same() -> None:
     """Unknown is no number."""
     story = Story(Cause.CUDA_FAULT)
-    assert story.rungs(2, step=None) == ["same_again", "again"]
+    assert story.remedy_steps(2, step=None) == ["same_again", "again"]
 
 
 def test_a_leak_is_met_with_planned_restarts() -> None:
     """Killed for memory twice after training: then before it comes to that."""
     story = Story(Cause.HOST_OOM)
-    assert story.fail(rss=10 * GIB, step=100, snapshot=90).rung == "again"
+    assert story.fail(rss=10 * GIB, step=100, snapshot=90).remedy_step == "again"
     verdict = story.fail(rss=8 * GIB, step=200, snapshot=190)
-    assert verdict.rung == "recycle"
-    assert verdict.treatment.recycle_bytes == int(0.7 * 8 * GIB)
+    assert verdict.remedy_step == "recycle"
+    assert verdict.overrides.recycle_bytes == int(0.7 * 8 * GIB)
     again = story.fail(rss=8 * GIB, step=300, snapshot=290)
-    assert (again.treatment.recycle_bytes or 0) < int(0.7 * 8 * GIB)
+    assert (again.overrides.recycle_bytes or 0) < int(0.7 * 8 * GIB)
 
 
 def test_what_was_killed_without_training_is_no_leak() -> None:
     """Too large from the start, or not known how large."""
     story = Story(Cause.HOST_OOM)
-    assert story.rungs(2, rss=GIB, step=0, snapshot=0) == ["again", "again"]
+    assert story.remedy_steps(2, rss=GIB, step=0, snapshot=0) == ["again", "again"]
     unknown = Story(Cause.HOST_OOM)
-    assert unknown.rungs(2, rss=None, step=9, snapshot=1) == ["again", "again"]
+    assert unknown.remedy_steps(2, rss=None, step=9, snapshot=1) == ["again", "again"]
 
 
 LOST = NonFinite(last_finite_step=100, step=104, because="the loss is nan")
@@ -158,16 +163,16 @@ def test_a_lost_loss_goes_back_before_the_last_good_step() -> None:
     """The update of the last finite step may be the one that spoilt the weights."""
     verdict = Story(Cause.NON_FINITE_LOSS).fail(step=104, non_finite=LOST)
     assert verdict.remedy.kind is RemedyKind.ROLLBACK
-    assert verdict.treatment.detour == LossRecovery(restore_before_step=100)
+    assert verdict.overrides.detour == LossRecovery(restore_before_step=100)
 
 
 def test_without_a_finite_step_it_goes_back_further_than_it_began() -> None:
     """The snapshot itself may hold it."""
     never = NonFinite(last_finite_step=None, step=51, because="x")
     verdict = Story(Cause.NON_FINITE_LOSS).fail(step=51, snapshot=50, non_finite=never)
-    assert verdict.treatment.detour == LossRecovery(restore_before_step=50)
+    assert verdict.overrides.detour == LossRecovery(restore_before_step=50)
     bare = Story(Cause.NON_FINITE_LOSS).fail(step=None, snapshot=None)
-    assert bare.treatment.detour == LossRecovery(restore_before_step=1)
+    assert bare.overrides.detour == LossRecovery(restore_before_step=1)
 
 
 @pytest.mark.parametrize(
@@ -186,10 +191,10 @@ def test_the_same_place_again_is_gone_round_if_that_is_allowed(
 ) -> None:
     """Batches and rate are the person's to change."""
     story = Story(Cause.NON_FINITE_LOSS, allowed=frozenset(allowed))
-    assert story.fail(step=104, non_finite=LOST).rung == "rollback"
+    assert story.fail(step=104, non_finite=LOST).remedy_step == "rollback"
     verdict = story.fail(step=104, snapshot=1, non_finite=LOST)
     assert verdict.remedy.kind is RemedyKind.ALTER
-    assert verdict.treatment.detour == detour
+    assert verdict.overrides.detour == detour
     last = story.fail(step=104, snapshot=1, non_finite=LOST)
     assert last.remedy.kind is RemedyKind.STOP
 
@@ -197,17 +202,17 @@ def test_the_same_place_again_is_gone_round_if_that_is_allowed(
 def test_another_place_is_another_rollback() -> None:
     """A loss that was lost a thousand steps later is another accident."""
     story = Story(Cause.NON_FINITE_LOSS)
-    assert story.fail(step=104, non_finite=LOST).rung == "rollback"
+    assert story.fail(step=104, non_finite=LOST).remedy_step == "rollback"
     later = NonFinite(last_finite_step=1100, step=1104, because="x")
     verdict = story.fail(step=1104, snapshot=1090, non_finite=later)
-    assert verdict.rung == "rollback"
-    assert verdict.treatment.detour == LossRecovery(restore_before_step=1100)
+    assert verdict.remedy_step == "rollback"
+    assert verdict.overrides.detour == LossRecovery(restore_before_step=1100)
 
 
 def test_data_that_cannot_be_read_twice_are_named() -> None:
     """The last sentence of the run says which record it was."""
     story = Story(Cause.DATA_ERROR)
-    assert story.fail().rung == "again"
+    assert story.fail().remedy_step == "again"
     because = story.fail().remedy.because
     assert "cannot be read again: record 17 is corrupt" in because
 
@@ -216,16 +221,16 @@ def test_data_that_cannot_be_read_twice_are_named() -> None:
 def test_a_newer_snapshot_makes_no_other_record_of_it(cause: Cause) -> None:
     """It failed at the same step, only from nearer: the same again, so stop."""
     story = Story(cause)
-    assert story.fail(step=40, snapshot=20).rung == "again"
+    assert story.fail(step=40, snapshot=20).remedy_step == "again"
     assert story.fail(step=40, snapshot=38).remedy.kind is RemedyKind.STOP
     elsewhere = Story(cause)
-    assert elsewhere.fail(step=40, snapshot=20).rung == "again"
-    assert elsewhere.fail(step=90, snapshot=80).rung == "again"
+    assert elsewhere.fail(step=40, snapshot=20).remedy_step == "again"
+    assert elsewhere.fail(step=90, snapshot=80).remedy_step == "again"
 
 
 def test_a_full_disk_waits_for_twice_the_newest_snapshot() -> None:
     """And for no less than some output needs."""
     big = Story(Cause.DISK_FULL).fail(snapshot_bytes=GIB)
-    assert big.treatment.awaited == Awaited(room_bytes=2 * GIB)
+    assert big.overrides.awaited == Awaited(room_bytes=2 * GIB)
     small = Story(Cause.DISK_FULL).fail()
-    assert small.treatment.awaited == Awaited(room_bytes=64 << 20)
+    assert small.overrides.awaited == Awaited(room_bytes=64 << 20)

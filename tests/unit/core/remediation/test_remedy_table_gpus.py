@@ -16,12 +16,12 @@ def test_out_of_memory_with_a_tenant_on_the_gpu() -> None:
     waiting = story.fail()
     assert waiting.remedy.kind is RemedyKind.WAIT
     assert "blender (pid 99)" in waiting.remedy.because
-    assert waiting.treatment.awaited == Awaited(
+    assert waiting.overrides.awaited == Awaited(
         tenants_gone=True, patience_seconds=1800.0
     )
     moved = story.fail()
     assert moved.remedy.kind is RemedyKind.ANOTHER_GPU
-    assert moved.treatment.avoid == ("GPU-0",)
+    assert moved.overrides.avoid == ("GPU-0",)
 
 
 def test_more_than_the_gpu_has_is_not_waited_for() -> None:
@@ -31,27 +31,27 @@ def test_more_than_the_gpu_has_is_not_waited_for() -> None:
     found = autopsy_of(story.cause, memory, NOTHING_FOUND)
     assert found is not None
     assert found.verdict is OomVerdict.OVERSIZE
-    assert story.fail(memory=memory, autopsy=found).rung == "planned"
+    assert story.fail(memory=memory, autopsy=found).remedy_step == "planned"
 
 
 def test_a_gpu_with_a_tenant_of_its_own_is_no_way_out() -> None:
     """From one crowded GPU to another: then rather smaller slices."""
     crowded = Story(Cause.DEVICE_OOM, gpus=(gpu(0, TENANT), gpu(1, TENANT)))
-    assert crowded.rungs(2) == ["wait", "smaller"]
+    assert crowded.remedy_steps(2) == ["wait", "smaller"]
     alone = Story(Cause.CUDNN_INIT, gpus=(gpu(0, TENANT),))
-    assert alone.rungs(2) == ["wait", "smaller"]
+    assert alone.remedy_steps(2) == ["wait", "smaller"]
 
 
 def test_our_own_processes_are_no_tenants() -> None:
     """What the dead attempt still holds is the gate's business."""
     story = Story(Cause.DEVICE_OOM, gpus=(gpu(0, TENANT),))
-    assert story.fail(own_pids=frozenset({99})).rung == "planned"
+    assert story.fail(own_pids=frozenset({99})).remedy_step == "planned"
 
 
 def test_a_run_on_the_cpu_waits_for_nobody_on_a_gpu() -> None:
     """It ran out under the limit that we set."""
     story = Story(Cause.DEVICE_OOM, gpus=(gpu(0, TENANT),))
-    assert story.fail(limited=True).rung == "planned"
+    assert story.fail(limited=True).remedy_step == "planned"
 
 
 def test_a_run_that_was_never_on_a_gpu_takes_none_from_others() -> None:
@@ -62,13 +62,16 @@ def test_a_run_that_was_never_on_a_gpu_takes_none_from_others() -> None:
         assert story.fail().quarantine == ("GPU-0",)
         named = story.fail(uses_gpu=False, faulty_gpus=("GPU-1",))
         assert named.quarantine == ("GPU-1",)
-    assert Story(Cause.UNKILLABLE, gpus=(gpu(0),)).fail(uses_gpu=False).rung == "again"
+    assert (
+        Story(Cause.UNKILLABLE, gpus=(gpu(0),)).fail(uses_gpu=False).remedy_step
+        == "again"
+    )
 
 
 def test_a_fault_that_moves_about_is_the_gpus() -> None:
     """Not the same step: determinism would not help, another GPU may."""
     story = Story(Cause.CUDA_FAULT, gpus=(gpu(0), gpu(1)))
-    assert story.fail(step=10).rung == "same_again"
+    assert story.fail(step=10).remedy_step == "same_again"
     verdict = story.fail(step=40)
     assert verdict.remedy.kind is RemedyKind.ANOTHER_GPU
     assert "GPU-1 takes its place" in verdict.remedy.because
@@ -106,7 +109,7 @@ def test_a_broken_gpu_is_quarantined_and_left() -> None:
 def test_a_run_stays_on_the_gpus_that_its_spec_names() -> None:
     """Others of the box may belong to other jobs."""
     story = Story(Cause.GPU_HARDWARE, gpus=(gpu(0), gpu(1), gpu(2)), only=(2, 1))
-    assert story.fail().treatment.avoid == ("GPU-2",)
+    assert story.fail().overrides.avoid == ("GPU-2",)
     assert story.fail().remedy.kind is RemedyKind.STOP
 
 
@@ -134,7 +137,7 @@ def test_a_quarantined_gpu_is_never_chosen() -> None:
 def test_avoiding_adds_up() -> None:
     """A GPU that was left is not come back to."""
     story = Story(Cause.CUDA_FAULT, gpus=(gpu(0), gpu(1), gpu(2)))
-    story.treatment = Overrides(avoid=("GPU-0",))
+    story.overrides = Overrides(avoid=("GPU-0",))
     story.fail(step=1)
     verdict = story.fail(step=50)
-    assert verdict.treatment.avoid == ("GPU-0", "GPU-1")
+    assert verdict.overrides.avoid == ("GPU-0", "GPU-1")

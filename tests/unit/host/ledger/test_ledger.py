@@ -1,5 +1,6 @@
 """The ledger: real SQLite files."""
 
+import json
 import sqlite3
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from supervisor.core.diagnosis.incident_kind import IncidentKind
 from supervisor.core.diagnosis.result import Diagnosis, Reason, Remedy, RemedyKind
 from supervisor.core.jobs.job_status import JobState
 from supervisor.core.lifecycle.effects import RecordIncident, UpdateIncident
+from supervisor.core.liveness.progress_intervals import ProgressIntervals
 from supervisor.core.memory.figures import MemoryFigures
 from supervisor.core.memory.size_peaks import SizePeaks
 from supervisor.core.remediation.history import AttemptHistory
@@ -71,12 +73,12 @@ def test_a_run_is_stored_and_resumed(ledger: Ledger) -> None:
         run.id,
         state=JobState.DRAINED,
         message="m",
-        treatment={"growth": True},
+        overrides={"growth": True},
         ended_at=2.0,
     )
     stored = ledger.latest_run("digits")
     assert stored is not None
-    assert (stored.state, stored.message, stored.treatment, stored.ended_at) == (
+    assert (stored.state, stored.message, stored.overrides, stored.ended_at) == (
         JobState.DRAINED,
         "m",
         {"growth": True},
@@ -107,12 +109,41 @@ def test_attempts_come_back_as_they_went_in(ledger: Ledger) -> None:
             SizePeaks(slice_size=8, usual_bytes=2**30, highest_bytes=2**31, steps=4),
         ),
         jit=True,
-        treatment=Overrides(precision=MIXED),
+        overrides=Overrides(precision=MIXED),
         applied={"precision": True, "TF_GPU_ALLOCATOR": False},
         unmet={"allocator": "cuda_malloc_async"},
     )
     ledger.put_attempt(run.id, known, now=3.0)
     assert ledger.attempts(run.id) == (known, AttemptHistory(number=2))
+
+
+def test_histories_of_before_have_other_names(ledger: Ledger) -> None:
+    """What was the treatment, the rhythms and the rung is read as what it is called now."""
+    run = begin(ledger)
+    ledger.put_attempt(
+        run.id, AttemptHistory(number=1, cause=Cause.DEVICE_OOM), now=1.0
+    )
+    with ledger.transaction() as connection:
+        connection.execute(
+            "UPDATE attempts SET history = json_remove(json_set(history,"
+            " '$.treatment', json(?), '$.rung', 'slices', '$.rhythms', json(?)),"
+            " '$.overrides', '$.remedy_step', '$.intervals')",
+            (
+                json.dumps(Overrides(precision=MIXED).to_json()),
+                json.dumps([{"phase": "training", "count": 3, "longest": [2.0, 1.0]}]),
+            ),
+        )
+    assert ledger.attempts(run.id) == (
+        AttemptHistory(
+            number=1,
+            cause=Cause.DEVICE_OOM,
+            overrides=Overrides(precision=MIXED),
+            remedy_step="slices",
+            intervals=(
+                ProgressIntervals(phase="training", count=3, longest=(2.0, 1.0)),
+            ),
+        ),
+    )
 
 
 def test_an_incident_is_recorded_once_and_completed_later(ledger: Ledger) -> None:

@@ -54,7 +54,7 @@ for number in range(1, int(sys.argv[2]) + 1):
             run.id, AttemptHistory(number=number, cause=Cause.UNKNOWN), now=0.0
         )
         ledger.set_state(run.id, state=JobState.WAITING, message=f"after {number}",
-                         treatment=None, ended_at=None)
+                         overrides=None, ended_at=None)
     marks.write(b".")
 """
 
