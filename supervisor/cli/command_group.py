@@ -52,7 +52,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "daemon": ("daemon_command", "Run the daemon of this box."),
     "enable-user": (
         "enable_user_command",
-        "Give a user of this box quarters for jobs.",
+        "Give a user of this box a place for jobs.",
     ),
 }
 """Name → module of ``supervisor.cli.commands`` that has it, and what the list says of it."""

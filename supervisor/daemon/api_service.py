@@ -41,7 +41,7 @@ AS_BEFORE = ResumeOptions()
 class ApiService:
     """Every method may raise SchedulerError (the caller is told) and LedgerError."""
 
-    box: Scheduler
+    scheduler: Scheduler
     rules: AccessRules
     jobs: Path | None = None
     """Where job files lie."""
@@ -49,17 +49,17 @@ class ApiService:
     @property
     def ledger(self) -> Ledger:
         """Where it is written down."""
-        return self.box.starter.ledger
+        return self.scheduler.starter.ledger
 
     @property
     def book(self) -> JobBook:
         """The daemon's part of the ledger."""
-        return self.box.book
+        return self.scheduler.book
 
     @property
     def clock(self) -> Clock:
         """The box's clock."""
-        return self.box.starter.clock
+        return self.scheduler.starter.clock
 
     def submit(
         self,
@@ -78,7 +78,7 @@ class ApiService:
         """
         name, owner = job_name(spec), owner or caller.name
         self._allow(caller, Permission.OWN, owner=owner)
-        known = self.box.entries.get(name)
+        known = self.scheduler.entries.get(name)
 
         def put() -> None:
             self._accommodate(owner, spec)
@@ -90,16 +90,16 @@ class ApiService:
             put()
             life = JobLifecycle(job=name)
             known = ManagedJob(row=self._row(name), spec=spec, life=life)
-            self.box.entries[name] = known
+            self.scheduler.entries[name] = known
         else:
             self._allow(caller, Permission.OWN, owner=known.row.owner)
-            self.box.happen(known, SubmitRequested(), first=put)
+            self.scheduler.happen(known, SubmitRequested(), first=put)
             known.row, known.spec = self._row(name), spec
         return known
 
     def _accommodate(self, owner: str, spec: Spec) -> None:
         """Raises SchedulerError: jobs of ``owner`` cannot run here, or not as ``spec`` says."""
-        launcher = self.box.starter.launcher_factory.runtime_of(owner).launcher
+        launcher = self.scheduler.starter.launcher_factory.runtime_of(owner).launcher
         objection = launcher.objection(spec)
         if objection is not None:
             raise SchedulerError(objection)
@@ -141,7 +141,7 @@ class ApiService:
     def entry(self, caller: Caller, name: str, deed: Permission) -> ManagedJob:
         """A job, if ``caller`` may do that to it. Raises SchedulerError."""
         self._allow(caller, Permission.LOOK)
-        found = self.box.entries.get(name)
+        found = self.scheduler.entries.get(name)
         if found is None:
             message = f"there is no job {name!r}"
             raise UnknownJobError(message)
@@ -186,7 +186,7 @@ class ApiService:
                 )
             entry.row = self._row(name)
 
-        self.box.happen(entry, asked, first=write_down)
+        self.scheduler.happen(entry, asked, first=write_down)
         return entry
 
     def forget(self, caller: Caller, name: str) -> None:
@@ -199,8 +199,8 @@ class ApiService:
                 self.ledger.forget(name, now=now)
                 self.book.forget(name)
 
-        self.box.happen(entry, ForgetRequested(), first=write_down)
-        del self.box.entries[name]
+        self.scheduler.happen(entry, ForgetRequested(), first=write_down)
+        del self.scheduler.entries[name]
 
     def _refuse_if_in_file(self, entry: ManagedJob) -> None:
         source = entry.row.source
@@ -211,27 +211,34 @@ class ApiService:
     def drain(self, caller: Caller) -> list[ManagedJob]:
         """Drain every job of the box."""
         self._allow(caller, Permission.RULE)
-        active = [name for name, one in self.box.entries.items() if one.life.active]
+        active = [
+            name for name, one in self.scheduler.entries.items() if one.life.active
+        ]
         return [self.stop(caller, name, drain=True) for name in active]
 
     def pause(self, caller: Caller, *, paused: bool) -> None:
         """Start nothing more until ``resume``; what runs goes on."""
         self._allow(caller, Permission.RULE)
-        self.box.paused_by = caller.name if paused else None
+        self.scheduler.paused_by = caller.name if paused else None
         self._set(
-            caller, "paused_by", self.box.paused_by, "pause" if paused else "resume"
+            caller,
+            "paused_by",
+            self.scheduler.paused_by,
+            "pause" if paused else "resume",
         )
 
     def serve(self, caller: Caller, gpu: str, *, in_service: bool) -> None:
         """Take a GPU out of service, or back; who holds it keeps it to its end."""
         self._allow(caller, Permission.RULE)
-        if gpu not in self.box.gpus():
-            message = f"there is no GPU {gpu!r}; known: {', '.join(self.box.gpus())}"
+        if gpu not in self.scheduler.gpus():
+            message = (
+                f"there is no GPU {gpu!r}; known: {', '.join(self.scheduler.gpus())}"
+            )
             raise UnknownJobError(message)
-        without = self.box.out_of_service - {gpu}
-        self.box.out_of_service = without if in_service else without | {gpu}
+        without = self.scheduler.out_of_service - {gpu}
+        self.scheduler.out_of_service = without if in_service else without | {gpu}
         did = f"{gpu} {'into' if in_service else 'out of'} service"
-        self._set(caller, "out_of_service", sorted(self.box.out_of_service), did)
+        self._set(caller, "out_of_service", sorted(self.scheduler.out_of_service), did)
 
     def acknowledge(self, caller: Caller, incident: int) -> None:
         """Somebody has seen an incident."""
@@ -239,7 +246,7 @@ class ApiService:
         if not found:
             message = f"there is no incident {incident}"
             raise UnknownJobError(message)
-        entry = self.box.entries.get(found[0].job)
+        entry = self.scheduler.entries.get(found[0].job)
         owner = None if entry is None else entry.row.owner
         self._allow(caller, Permission.OWN, owner=owner)
         job, detail = found[0].job, f"incident {incident}"
@@ -249,7 +256,7 @@ class ApiService:
     def files(self, caller: Caller, name: str) -> JobFiles:
         """Where a job of one's own keeps its files; they are read with one's own rights."""
         entry = self.entry(caller, name, Permission.OWN)
-        found = job_files(self.ledger, entry.name, self.box.starter.paths)
+        found = job_files(self.ledger, entry.name, self.scheduler.starter.paths)
         if found is None:
             message = f"{name} has not begun yet"
             raise UnknownJobError(message)

@@ -86,7 +86,7 @@ def composed(
             say=journal.say_of,
             observer=observer,
         )
-        box = Scheduler(
+        scheduler = Scheduler(
             book=JobBook(ledger),
             starter=starter,
             gpus=_gpus_of(observer, config.gpus.use),
@@ -94,13 +94,15 @@ def composed(
             say=journal.say,
             ballast=Ballast(paths.root / "ballast"),
         )
-        api = ApiService(box=box, rules=_rules(config), jobs=Path(config.jobs))
+        api = ApiService(
+            scheduler=scheduler, rules=_rules(config), jobs=Path(config.jobs)
+        )
         mailbox = held.enter_context(contextlib.closing(Mailbox()))
-        box.load()
+        scheduler.load()
         control = ControlServer(Path(config.control), mailbox.ask)
         held.callback(control.close)
         yield Daemon(
-            box=box,
+            scheduler=scheduler,
             api=api,
             mailbox=mailbox,
             observer=observer,

@@ -41,7 +41,7 @@ starting attempts must not keep a core busy."""
 class Daemon:
     """Everything a running daemon consists of."""
 
-    box: Scheduler
+    scheduler: Scheduler
     api: ApiService
     mailbox: Mailbox
     observer: MachineMonitor
@@ -74,24 +74,24 @@ class Daemon:
             self.asked.discard(signal.SIGHUP)
             self._announce_reload()
         self.mailbox.serve(lambda request: answer(self.api, request))
-        advanced = self.box.advance(ready)
+        advanced = self.scheduler.advance(ready)
         self._show(early_seconds=EARLY_SECONDS if advanced else RUSH_SECONDS)
 
     def descriptors(self) -> list[int]:
         """What becomes readable when somebody asks for something, or an attempt ends."""
-        return [self.mailbox.descriptor, *self.box.descriptors()]
+        return [self.mailbox.descriptor, *self.scheduler.descriptors()]
 
     def wait_seconds(self) -> float:
         """How long a turn may be put off while nobody asks for anything."""
-        if self.box.pressing:
+        if self.scheduler.pressing:
             return 0.0
-        left = self.show_at - self.box.starter.clock.now()
-        return max(min(self.box.wait_seconds(IDLE_SECONDS), left), RUSH_SECONDS)
+        left = self.show_at - self.scheduler.starter.clock.now()
+        return max(min(self.scheduler.wait_seconds(IDLE_SECONDS), left), RUSH_SECONDS)
 
     def reload(self) -> None:
         """Read the job files again."""
         problems = job_files.reload(self.api, self.jobs, caller=self.caller)
-        self.box.problems = problems
+        self.scheduler.problems = problems
         for problem in problems:
             self.journal.say(problem, level=LogLevel.ERROR)
 
@@ -102,29 +102,32 @@ class Daemon:
         self.notifier.send(READY="1")
 
     def _show(self, *, early_seconds: float) -> None:
-        now = self.box.starter.clock.now()
+        now = self.scheduler.starter.clock.now()
         if now < self.show_at - early_seconds:
             return  # or as good as due: not another turn for that
         self.show_at = now + (SHOW_SECONDS if self.observer.whole else SOON_SECONDS)
-        statuses = [entry.status() for entry in self.box.entries.values()]
-        self.observer.show(statuses, kept_out=self.box.kept_out)
+        statuses = [entry.status() for entry in self.scheduler.entries.values()]
+        self.observer.show(statuses, kept_out=self.scheduler.kept_out)
         for sentence in self.observer.news():
             self.journal.say(sentence, level=LogLevel.WARNING)
-        self.notifier.send(WATCHDOG="1", STATUS=status_line(statuses, self.box))
+        self.notifier.send(WATCHDOG="1", STATUS=status_line(statuses, self.scheduler))
 
 
-def status_line(statuses: list[JobStatus], box: Scheduler) -> str:
+def status_line(statuses: list[JobStatus], scheduler: Scheduler) -> str:
     """What is going on, for ``systemctl status``."""
     running = sum(
         not s.state.ended and s.state is not JobState.QUEUED for s in statuses
     )
     queued = sum(status.state is JobState.QUEUED for status in statuses)
     gave_up = [status.job for status in statuses if status.state is JobState.GAVE_UP]
-    parts = [f"{running} running, {queued} queued", box.starter.launcher_factory.about]
-    if box.paused_by is not None:
-        parts.append(f"paused by {box.paused_by}")
+    parts = [
+        f"{running} running, {queued} queued",
+        scheduler.starter.launcher_factory.about,
+    ]
+    if scheduler.paused_by is not None:
+        parts.append(f"paused by {scheduler.paused_by}")
     if gave_up:
         parts.append(f"gave up: {', '.join(gave_up[:5])}")
-    if box.problems:
-        parts.append(f"{len(box.problems)} job files cannot be used")
+    if scheduler.problems:
+        parts.append(f"{len(scheduler.problems)} job files cannot be used")
     return "; ".join(parts)

@@ -98,7 +98,7 @@ def _take_in(api: ApiService, found: JobFile, caller: Caller) -> None:
     """A new job is submitted; a changed one gets its spec, for its next start."""
     tables, spec, source = found.tables, found.spec, found.path.name
     name, owner = job_name(spec), found.user or caller.name
-    known = api.box.entries.get(name)
+    known = api.scheduler.entries.get(name)
     if known is None:
         api.submit(caller, tables, spec, owner=owner, source=source)
         return

@@ -26,7 +26,7 @@ class UserRuntime:
 
 
 class LauncherFactory(Protocol):
-    """All quarters of this box."""
+    """What starts the jobs of each user of this box."""
 
     @property
     def about(self) -> str:
@@ -78,7 +78,7 @@ class MultiUserFactory(LauncherFactory):
         requests = self.state / "requests" / user
         if not (is_user_name(user) and requests.is_dir()):
             message = (
-                f"{user} has no quarters on this box: as root, "
+                f"{user} has no place for jobs on this box: as root, "
                 f"trainwarden enable-user {user}"
             )
             raise SchedulerError(message)

@@ -76,7 +76,7 @@ class AttemptMonitor:
     population: ProcessTree
     remains: Leftovers = field(init=False)
     memory: MemoryMonitor = field(init=False)
-    watch: AttemptHandle | None = None
+    handle: AttemptHandle | None = None
     """Of the attempt that runs; None: there is none."""
     _taken_over: bool = False
     """An earlier supervisor had started it."""
@@ -92,14 +92,14 @@ class AttemptMonitor:
     def begin(self, run: RunState) -> None:
         """Before the first look, after ``start`` of one that is taken over: what earlier
         attempts left. One that is followed tells of itself."""
-        ended = run.attempt if self.watch is None else run.attempt - 1
+        ended = run.attempt if self.handle is None else run.attempt - 1
         self.earlier = earlier_page(self.paths, ended + 1)
         if ended:
             self.remains.remember(read_shimmed(self.paths.attempt(ended)))
 
     def start(self, attempt: LaunchedAttempt, *, taken_over: bool = False) -> None:
         """Follow ``attempt``, which was launched or is taken over."""
-        self.watch = AttemptHandle.over(attempt, cap=log_cap_of(self.spec))
+        self.handle = AttemptHandle.over(attempt, cap=log_cap_of(self.spec))
         self._taken_over = taken_over
 
     def adopt(self, exited: Exited, devices: GpuAccess) -> None:
@@ -119,77 +119,79 @@ class AttemptMonitor:
     @property
     def descriptors(self) -> list[int]:
         """What becomes readable when there is something to see."""
-        known = None if self.watch is None else self.watch.attempt.descriptor
+        known = None if self.handle is None else self.handle.attempt.descriptor
         return [] if known is None else [known]
 
     def due_after(self, looked_at: float) -> float:
         """When to look again (monotonic seconds) while no descriptor is readable."""
         if self.over:
             return looked_at + ENDING_SECONDS
-        if self.watch is None:
+        if self.handle is None:
             return shared(looked_at, every=self.usual_seconds)
-        if not self.watch.started:
+        if not self.handle.started:
             return looked_at + STARTING_SECONDS
-        quiet = self.memory.calm and not self.watch.ending
+        quiet = self.memory.calm and not self.handle.ending
         calm = quiet and bool(self.descriptors)
         usual = self.calm_seconds if calm else self.usual_seconds
-        log_due = looked_at + self.watch.log_seconds
+        log_due = looked_at + self.handle.log_seconds
         return min(shared(looked_at, every=usual), log_due)
 
     @property
     def behind(self) -> bool:
         """Whether the log of the attempt has more than a look reads."""
-        return self.watch is not None and self.watch.log_seconds <= 0.0
+        return self.handle is not None and self.handle.log_seconds <= 0.0
 
     def look(self, run: RunState, devices: GpuAccess) -> None:
         """Post the news of the attempt, and of its end."""
-        if self.watch is not None:
-            self._follow(self.watch, run, devices)
+        if self.handle is not None:
+            self._follow(self.handle, run, devices)
         if self._ending is not None:
             self._await(self._ending)
 
-    def _follow(self, watch: AttemptHandle, run: RunState, devices: GpuAccess) -> None:
+    def _follow(self, handle: AttemptHandle, run: RunState, devices: GpuAccess) -> None:
         try:
-            if not watch.started and watch.attempt.started():
-                watch.started = True
-                pid = watch.attempt.pid or 0
+            if not handle.started and handle.attempt.started():
+                handle.started = True
+                pid = handle.attempt.pid or 0
                 self.post(Spawned(pid, taken_over=self._taken_over))
         except LaunchError as error:
-            self.watch = None
+            self.handle = None
             self.post(SpawnFailed(str(error), lasting=error.lasting))
-        if watch.started:
-            self._observe(watch, run, devices)
+        if handle.started:
+            self._observe(handle, run, devices)
 
-    def _observe(self, watch: AttemptHandle, run: RunState, devices: GpuAccess) -> None:
-        ended = watch.attempt.ended()  # asked first: all it wrote is read below
-        self._post_all(watch.telemetry.poll())
-        watch.read_log(now=self.clock.now())
+    def _observe(
+        self, handle: AttemptHandle, run: RunState, devices: GpuAccess
+    ) -> None:
+        ended = handle.attempt.ended()  # asked first: all it wrote is read below
+        self._post_all(handle.telemetry.poll())
+        handle.read_log(now=self.clock.now())
         if ended:
-            self._ending = self._ended(watch, run, devices)
+            self._ending = self._ended(handle, run, devices)
         else:
             stuck = devices.stuck()
             if stuck is not None:
                 self.post(DriverStuck(stuck))
             now = self.clock.now()
             left = self.memory.host_seconds_left
-            looked = watch.look(now=now, remains=self.remains, host_seconds=left)
+            looked = handle.look(now=now, remains=self.remains, host_seconds=left)
             self._post_all(looked)
             seen = self.memory.look(
                 attempt=run.attempt,
-                pid=watch.attempt.pid,
-                page=self.beside_driver(watch.page, run, devices),
+                pid=handle.attempt.pid,
+                page=self.beside_driver(handle.page, run, devices),
                 now=now,
-                tree=watch.of_training(self.remains),
+                tree=handle.of_training(self.remains),
             )
             self._post_all(seen)
 
     def see(self, run: RunState, devices: GpuAccess) -> None:
         """Read the page of the attempt, unless that was done just now: who trains may
         wait for an answer, because memory comes to its end."""
-        watch, now = self.watch, self.clock.now()
-        if watch is not None and now - watch.page_at >= SHOWN_SECONDS:
-            watch.read_page(now=now)
-            page = self.beside_driver(watch.page, run, devices)
+        handle, now = self.handle, self.clock.now()
+        if handle is not None and now - handle.page_at >= SHOWN_SECONDS:
+            handle.read_page(now=now)
+            page = self.beside_driver(handle.page, run, devices)
             if page is not None:
                 self.memory.glance(page)
 
@@ -208,25 +210,25 @@ class AttemptMonitor:
         return completed(page, self.spec.gpus, gpus=devices.gpus, out=out)
 
     def _ended(
-        self, watch: AttemptHandle, run: RunState, devices: GpuAccess
+        self, handle: AttemptHandle, run: RunState, devices: GpuAccess
     ) -> PendingExit:
         """All processes of the attempt are gone: what its files tell."""
         name = Name(run_id=self.row.run_id, job=self.row.job, number=run.attempt)
         exited = gather(
-            watch.attempt.paths,
-            telemetry=watch.telemetry,
-            log=watch.log,
+            handle.attempt.paths,
+            telemetry=handle.telemetry,
+            log=handle.log,
             limited=self.spec.memory.cpu is not None,
             snapshots=tiers_of(self.row, self.spec, self.paths),
-            oom_kills=watch.attempt.oom_kills(),
-            unit=self.launcher.told(name, paths=watch.attempt.paths),
+            oom_kills=handle.attempt.oom_kills(),
+            unit=self.launcher.told(name, paths=handle.attempt.paths),
         )
-        page = watch.telemetry.page()
+        page = handle.telemetry.page()
         if page is not None:
             self.earlier = summed(self.earlier, page)
-        self.watch = None
+        self.handle = None
         exited = self.memory.close(exited)
-        return self._ending_of(watch.close(exited, remains=self.remains), devices)
+        return self._ending_of(handle.close(exited, remains=self.remains), devices)
 
     def _ending_of(self, exited: Exited, devices: GpuAccess) -> PendingExit:
         return PendingExit(
@@ -248,18 +250,18 @@ class AttemptMonitor:
         self, effect: AskDrain | Kill | TakeStacks, run: RunState, devices: GpuAccess
     ) -> None:
         """Make the attempt end, or tell what it does."""
-        watch = self.watch
-        if watch is None:
+        handle = self.handle
+        if handle is None:
             return  # it ended a moment ago: the exit is on its way
         match effect:
             case AskDrain():
                 if run.restart is not None and run.restart.averts is not None:
-                    ask_who_holds(watch.attempt.paths)
-                watch.attempt.ask_drain()
+                    ask_who_holds(handle.attempt.paths)
+                handle.attempt.ask_drain()
             case TakeStacks():
-                watch.take_stacks(now=self.clock.now())
+                handle.take_stacks(now=self.clock.now())
             case Kill():
-                stuck = watch.kill(
+                stuck = handle.kill(
                     devices.gpus(),
                     now=self.clock.now(),
                     patience_seconds=self.spec.drain.unkillable,

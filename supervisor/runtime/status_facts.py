@@ -20,7 +20,7 @@ def status_of(
     incidents: Counter[tuple[Cause, RemedyKind]],
 ) -> JobStatus:
     """What the run, its attempt and the pages of those before tell together."""
-    watch = following.watch
+    handle = following.handle
     facts = RunFacts(
         job=following.row.job,
         state=run.state,
@@ -31,20 +31,20 @@ def status_of(
         overrides=run.overrides,
         history=run.history,
         unpromised=run.history.unpromised,
-        snapshot_plan=None if watch is None else watch.telemetry.view.snapshot_plan,
-        tiers=NO_SNAPSHOTS if watch is None else watch.telemetry.view.tiers,
+        snapshot_plan=None if handle is None else handle.telemetry.view.snapshot_plan,
+        tiers=NO_SNAPSHOTS if handle is None else handle.telemetry.view.tiers,
         forecast_seconds=following.memory.seconds_left(),
     )
     page = None
-    if watch is not None:
-        page = following.beside_driver(watch.page, run, devices)
+    if handle is not None:
+        page = following.beside_driver(handle.page, run, devices)
     earlier = following.earlier
     if page is None:
         page, earlier = earlier, None
     return job_status(
         facts,
         page,
-        pid=None if watch is None else watch.attempt.pid,
+        pid=None if handle is None else handle.attempt.pid,
         now=following.clock.now(),
         earlier=earlier,
     )

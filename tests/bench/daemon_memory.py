@@ -43,7 +43,7 @@ def measure(life: LongLife, attempts: int) -> dict[str, Any]:
         "pss_mib": round(proportional_mib(), 1),
         "objects": len(gc.get_objects()),
         "series": series_remembered(board, Form()),
-        "attempts_of_the_endless_run": life.daemon.box.entries[ENDLESS]
+        "attempts_of_the_endless_run": life.daemon.scheduler.entries[ENDLESS]
         .status()
         .attempt,
         "seconds": round(time.perf_counter() - began, 1),

@@ -69,12 +69,12 @@ class LongLife:
         """Until so many have been launched since the beginning."""
         while self.launcher.launched < attempts:
             self.daemon.turn()
-            self.clock.wind(self.daemon.box.wait_seconds(IDLE_SECONDS) + 0.001)
+            self.clock.wind(self.daemon.scheduler.wait_seconds(IDLE_SECONDS) + 0.001)
             self._begin_anew()
 
     def _begin_anew(self) -> None:
         for name in SHORT:
-            entry = self.daemon.box.entries[name]
+            entry = self.daemon.scheduler.entries[name]
             if entry.status().state is JobState.FINISHED:
                 self.daemon.api.start(self.caller, name, ResumeOptions(fresh=True))
 

@@ -236,6 +236,6 @@ class QuickHouse(LauncherFactory):
     @override
     def runtime_of(self, user: str) -> UserRuntime:
         if user != self.user:
-            message = f"{user} has no quarters here"
+            message = f"{user} has no place for jobs here"
             raise SchedulerError(message)
         return UserRuntime(launcher=self.launcher, place=None)

@@ -1,4 +1,4 @@
-"""``trainwarden enable-user``: give a user of this box quarters for jobs. As root."""
+"""``trainwarden enable-user``: give a user of this box a place for jobs. As root."""
 
 import grp
 import json

@@ -93,7 +93,7 @@ def job() -> tuple[Schema, Schema]:
     return table(**properties, **added), named
 
 
-def box() -> Schema:
+def scheduler() -> Schema:
     """The box, its GPUs and all jobs."""
     gpu = table(gpu=TEXT, in_service={"type": "boolean"}, job=or_null(TEXT))
     return table(
@@ -124,4 +124,4 @@ def components() -> Schema:
     for name, kind in kinds.items():
         shown, its = of(kind)
         found |= {**its, name: shown}
-    return {**found, "Job": one, "Box": box(), "Error": ERROR}
+    return {**found, "Job": one, "Box": scheduler(), "Error": ERROR}

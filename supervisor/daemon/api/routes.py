@@ -108,35 +108,35 @@ def job_json(entry: ManagedJob) -> dict[str, Any]:
 
 def _status(api: ApiService, asked: Asked) -> object:
     api.look(asked.request.caller)
-    box = api.box
-    holders = box.holders()
+    scheduler = api.scheduler
+    holders = scheduler.holders()
     return {
         "version": supervisor.__version__,
-        "launcher": box.starter.launcher_factory.about,
-        "paused_by": box.paused_by,
+        "launcher": scheduler.starter.launcher_factory.about,
+        "paused_by": scheduler.paused_by,
         "gpus": [
             {
                 "gpu": gpu,
-                "in_service": gpu not in box.out_of_service,
+                "in_service": gpu not in scheduler.out_of_service,
                 "job": holders.get(gpu),
             }
-            for gpu in box.gpus()
+            for gpu in scheduler.gpus()
         ],
-        "problems": box.problems,
-        "jobs": [job_json(entry) for entry in box.entries.values()],
+        "problems": scheduler.problems,
+        "jobs": [job_json(entry) for entry in scheduler.entries.values()],
     }
 
 
 def _gpus(api: ApiService, asked: Asked) -> object:
     """What the driver said last, and who was given what; never waits."""
     api.look(asked.request.caller)
-    observer = api.box.starter.observer
+    observer = api.scheduler.starter.observer
     view = observer.gpus()
     fresh = view.fresh(observer.clock.now()) is not None
     tenancy = Tenancy(
         owners=observer.machine().owners,
-        holders=api.box.holders(),
-        out=api.box.out_of_service,
+        holders=api.scheduler.holders(),
+        out=api.scheduler.out_of_service,
     )
     shown = picture(
         view.sample,
@@ -192,7 +192,9 @@ def _forget(api: ApiService, asked: Asked) -> object:
 def _logs(api: ApiService, asked: Asked) -> object:
     page = asked.query
     entry = api.entry(asked.request.caller, asked.names["job"], Permission.OWN)
-    part = log_part(api.box.starter, entry, attempt=page.attempt, offset=page.offset)
+    part = log_part(
+        api.scheduler.starter, entry, attempt=page.attempt, offset=page.offset
+    )
     headers = {
         ATTEMPT: str(part.attempt),
         OFFSET: str(part.offset),

@@ -262,7 +262,7 @@ def test_what_is_not_forgotten(daemon: Daemon, tmp_path: Path) -> None:
     assert invoke("submit", "--gpu-count", "1", tmp_path / "train.py").exit_code == 0
     path, member = "/v1/jobs/train/forget", "trainwarden"
     assert asked(daemon, "bob", "POST", path, member).status == 403
-    entry = daemon.box.entries["train"]
+    entry = daemon.scheduler.entries["train"]
     source, jobs = "train.toml", tmp_path / "state" / "jobs.d"
     entry.row = replace(entry.row, source=source)
     jobs.mkdir()

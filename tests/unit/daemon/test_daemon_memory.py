@@ -53,7 +53,7 @@ class Grown:
 def grown(directory: Path) -> Grown:
     """In a process that has done nothing else: other tests leave threads and caches."""
     with long_life(directory) as life:
-        endless = life.daemon.box.entries[ENDLESS]
+        endless = life.daemon.scheduler.entries[ENDLESS]
         objects, series = held(life, WARM)
         attempts = endless.status().attempt
         objects_after, series_after = held(life, WARM + MORE)

@@ -99,7 +99,7 @@ class Life:
         ) as daemon:
             daemon.observer.population.environments = Patient()
             yield daemon
-            for entry in daemon.box.entries.values():
+            for entry in daemon.scheduler.entries.values():
                 if entry.lock is not None:  # its process ends
                     entry.lock.release()
 
@@ -110,7 +110,9 @@ class Life:
             if wanted():
                 return
             self.clock.wind(0.25)
-        raise AssertionError({e.name: e.status() for e in daemon.box.entries.values()})
+        raise AssertionError(
+            {e.name: e.status() for e in daemon.scheduler.entries.values()}
+        )
 
 
 @contextlib.contextmanager
@@ -171,7 +173,7 @@ def test_a_launch_that_was_refused_at_shutdown_is_tried_after_the_boot(
         life.until(daemon, lambda: life.launchers[0].refusals == 0)
     life.refusals = 1
     with life.daemon() as daemon:
-        entry = daemon.box.entries["job"]
+        entry = daemon.scheduler.entries["job"]
         life.until(daemon, lambda: entry.status().state is JobState.WAITING)
         assert "next try in 16 s" in entry.status().message
         life.until(daemon, lambda: entry.status().state is JobState.FINISHED)
@@ -207,7 +209,7 @@ def test_a_log_that_grows_fast_is_read_again_soon(tmp_path: Path) -> None:
             daemon.turn()
             assert entry.supervisor is not None
             seconds = entry.supervisor.wait_seconds()
-            assert daemon.box.pressing is (seconds == 0.0)
+            assert daemon.scheduler.pressing is (seconds == 0.0)
             return seconds
 
         mib, about_a_tick = 2**20, pytest.approx(TICK_SECONDS, abs=TICK_SECONDS / 2)
@@ -295,7 +297,7 @@ def test_a_run_that_cannot_be_taken_up_keeps_its_gpu(tmp_path: Path) -> None:
         life.until(daemon, lambda: first.status().state is JobState.RUNNING)
         submit(daemon, "second", gpu_count=1)
     with no_lock(tmp_path), life.daemon() as daemon:
-        first, second = (daemon.box.entries[name] for name in ("job", "second"))
+        first, second = (daemon.scheduler.entries[name] for name in ("job", "second"))
         life.until(daemon, lambda: first.life.tries > 3)
         assert first.status().state is JobState.INTERRUPTED
         assert "cannot be looked after, tried again" in first.status().message
@@ -334,19 +336,19 @@ def test_a_beginning_that_cannot_be_written_down(
     anew that trains already."""
     life = Life(directory=tmp_path)
     with life.daemon() as daemon:
-        begun = daemon.box.book.begun
+        begun = daemon.scheduler.book.begun
 
         def refuse(_name: str) -> None:
             message = "the disk is full"
             raise LedgerError(message)
 
-        monkeypatch.setattr(daemon.box.book, "begun", refuse)
+        monkeypatch.setattr(daemon.scheduler.book, "begun", refuse)
         tables = {"script": "/x/train.py", "name": "job"}
         fresh = ResumeOptions(fresh=True)
         entry = daemon.api.submit(me(), tables, build_spec(tables), choice=fresh)
         life.until(daemon, lambda: entry.life.tries > 3)
         assert life.launchers[0].given == []
-        monkeypatch.setattr(daemon.box.book, "begun", begun)
+        monkeypatch.setattr(daemon.scheduler.book, "begun", begun)
         life.until(daemon, lambda: entry.status().state is JobState.FINISHED)
         assert len(life.launchers[0].given) == 1
 
@@ -381,7 +383,7 @@ def test_a_restart_is_not_forgotten_with_the_daemon(tmp_path: Path) -> None:
         daemon.api.restart(me(), "job")
         life.until(daemon, lambda: entry.status().state is JobState.QUEUED)
     with life.daemon() as daemon:
-        entry = daemon.box.entries["job"]
+        entry = daemon.scheduler.entries["job"]
         assert entry.status().state is JobState.QUEUED
         daemon.api.pause(me(), paused=False)
         life.until(daemon, lambda: entry.status().state is JobState.RUNNING)
@@ -390,7 +392,7 @@ def test_a_restart_is_not_forgotten_with_the_daemon(tmp_path: Path) -> None:
         life.until(daemon, lambda: entry.status().state is JobState.DRAINED)
     with life.daemon() as daemon:
         daemon.turn()
-        assert daemon.box.entries["job"].status().state is JobState.DRAINED
+        assert daemon.scheduler.entries["job"].status().state is JobState.DRAINED
         assert daemon.api.ledger.incidents() == []
 
 
@@ -404,7 +406,9 @@ def test_a_start_that_waits_is_not_forgotten_with_the_daemon(tmp_path: Path) -> 
         daemon.api.start(me(), "one", ResumeOptions(fresh=True))
         submit(daemon, "two")
     with life.daemon() as daemon:
-        phases = {name: entry.life.phase for name, entry in daemon.box.entries.items()}
+        phases = {
+            name: entry.life.phase for name, entry in daemon.scheduler.entries.items()
+        }
         assert phases == {"one": JobPhase.QUEUED, "two": JobPhase.QUEUED}
 
 

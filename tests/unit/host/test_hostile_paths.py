@@ -112,10 +112,10 @@ def test_a_log_behind_a_linked_directory(tmp_path: Path) -> None:
 def test_a_name_cannot_climb(tmp_path: Path, spec: dict[str, Any]) -> None:
     """Neither one that is given nor one that is left out makes a file elsewhere."""
     with long_life(tmp_path) as life:
-        before = set(life.daemon.box.entries)
+        before = set(life.daemon.scheduler.entries)
         with pytest.raises(SpecError, match="name: "):
             life.daemon.api.submit(life.caller, spec, build_spec(spec))
-        assert set(life.daemon.box.entries) == before
+        assert set(life.daemon.scheduler.entries) == before
     assert {path.name for path in tmp_path.iterdir()} == {"state"}
 
 
@@ -178,4 +178,4 @@ def test_job_files_that_anybody_could_have_written(tmp_path: Path) -> None:
         jobs.chmod(0o777)
         (problem,) = reload(api, jobs, caller=life.caller)
         assert "everybody may write there" in problem
-        assert "good" not in life.daemon.box.entries
+        assert "good" not in life.daemon.scheduler.entries

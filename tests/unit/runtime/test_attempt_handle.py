@@ -88,15 +88,15 @@ def test_a_calm_attempt_is_looked_at_less_often(tmp_path: Path) -> None:
     assert following.due_after(100.0) == 100.0 + TICK_SECONDS
     paths.attempt(1).root.mkdir(parents=True)
     following.start(attempt_in(paths.attempt(1)))
-    assert following.watch is not None
+    assert following.handle is not None
     assert following.due_after(100.0) == 100.0 + STARTING_SECONDS
-    following.watch.started = True
+    following.handle.started = True
     assert following.due_after(100.0) == 100.0 + TICK_SECONDS
     following.memory.calm = True
     assert following.due_after(100.0) == 100.0 + CALM_SECONDS
-    following.watch.kill((), now=100.0, patience_seconds=60.0)
+    following.handle.kill((), now=100.0, patience_seconds=60.0)
     assert following.due_after(100.0) == 100.0 + TICK_SECONDS
-    following.watch.attempt.close()
+    following.handle.attempt.close()
     ledger.close()
 
 
@@ -108,33 +108,33 @@ def test_its_page_is_read_again_for_who_is_shown_it(tmp_path: Path) -> None:
     paths.attempt(1).root.mkdir(parents=True)
     following.start(attempt_in(paths.attempt(1)))
     page = PageWriter(paths.attempt(1).page)
-    assert following.watch is not None
+    assert following.handle is not None
     for step in (1, 2):
         page.set(step=step)
         following.see(fresh(), NOBODY_ASKS)
-        assert following.watch.page == Page(step=1)
-    following.watch.page_at -= SHOWN_SECONDS
+        assert following.handle.page == Page(step=1)
+    following.handle.page_at -= SHOWN_SECONDS
     following.memory.calm = True
     page.set(memory_limit_bytes=100, memory_in_use_bytes=99)
     following.see(fresh(), NOBODY_ASKS)
-    assert following.watch.page is not None
-    assert following.watch.page.step == 2
+    assert following.handle.page is not None
+    assert following.handle.page.step == 2
     assert not following.memory.calm
-    following.watch.attempt.close()
+    following.handle.attempt.close()
     ledger.close()
 
 
 def test_what_it_writes_to_its_log_is_seen(tmp_path: Path) -> None:
     """A look tells how much there is, of the log as it was read in the same turn."""
-    watch, told = watch_in(tmp_path), list[int | None]()
+    handle, told = watch_in(tmp_path), list[int | None]()
     for text in (None, "a line\n", "a longer line\n"):
         if text is not None:
-            watch.attempt.paths.output.write_text(text)
-        watch.read_log(now=1.0)
-        looked, *_ = watch.look(now=1.0, remains=Leftovers(run_id="test-watching"))
+            handle.attempt.paths.output.write_text(text)
+        handle.read_log(now=1.0)
+        looked, *_ = handle.look(now=1.0, remains=Leftovers(run_id="test-watching"))
         assert isinstance(looked, HealthSampled)
         told.append(looked.look.output_bytes)
-    watch.attempt.close()
+    handle.attempt.close()
     assert told == [None, 7, 14]
 
 
@@ -147,11 +147,11 @@ def test_the_shim_is_no_process_of_training(tmp_path: Path) -> None:
             "started_ticks": 1, "boot_id": boot_id(),
         }  # fmt: skip
         write_json(tmp_path / "shimmed.json", record)
-        remains, watch = Leftovers(run_id="test-watching"), watch_in(tmp_path)
-        watch.look(now=1.0, remains=remains)
-        watch.attempt.close()
+        remains, handle = Leftovers(run_id="test-watching"), watch_in(tmp_path)
+        handle.look(now=1.0, remains=remains)
+        handle.attempt.close()
     assert remains.pids >= {shim, training.pid}
-    assert watch.of_training(remains) == remains.pids - {shim}
+    assert handle.of_training(remains) == remains.pids - {shim}
 
 
 @pytest.mark.parametrize("lives", [True, False])
@@ -169,8 +169,8 @@ def test_an_attempt_that_is_taken_over_is_no_earlier_one(
     if lives:
         following.start(attempt_in(paths.attempt(2)))
     following.begin(replace(fresh(), attempt=2))
-    if following.watch is not None:
-        following.watch.attempt.close()
+    if following.handle is not None:
+        following.handle.attempt.close()
     ledger.close()
     assert following.earlier is not None
     assert following.earlier.step_counts[0] == (1 if lives else 3)

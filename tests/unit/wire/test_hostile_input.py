@@ -208,7 +208,9 @@ def api(tmp_path: Path) -> Iterator[ApiService]:
         box = Scheduler(
             book=JobBook(ledger), starter=starter, gpus=tuple, say=Journal().say
         )
-        yield ApiService(box=box, rules=AccessRules(members="m", admins="a", own_uid=1))
+        yield ApiService(
+            scheduler=box, rules=AccessRules(members="m", admins="a", own_uid=1)
+        )
 
 
 CALLERS = st.sampled_from(
