@@ -5,6 +5,7 @@ Two hundred here; ``make bench-daemon-memory`` lets 10,000 pass, and measures PS
 
 import gc
 import multiprocessing
+import time
 import weakref
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -27,6 +28,15 @@ def held(life: LongLife, attempts: int) -> tuple[int, int]:
     assert board is not None
     rendered(board, Form())
     return tracked(), series_remembered(board, Form())
+
+
+def least_held(life: LongLife, attempts: int) -> tuple[int, int]:
+    """Of three countings: a look at the machine that a thread has under way is no leak."""
+    counted: list[tuple[int, int]] = []
+    for _ in range(3):
+        counted.append(held(life, attempts))
+        time.sleep(0.5)
+    return min(counted)
 
 
 def tracked() -> int:
@@ -56,7 +66,7 @@ def grown(directory: Path) -> Grown:
         endless = life.daemon.scheduler.entries[ENDLESS]
         objects, series = held(life, WARM)
         attempts = endless.status().attempt
-        objects_after, series_after = held(life, WARM + MORE)
+        objects_after, series_after = least_held(life, WARM + MORE)
         runs = [life.daemon.api.ledger.latest_run(name) for name in SHORT]
         assert endless.status().state is not JobState.GAVE_UP
         assert all(run is not None and run.number > 1 for run in runs)
