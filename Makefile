@@ -21,7 +21,7 @@ AT_ONCE ?= $(shell n=$$(nproc); echo $$((n < 4 ? n + 1 : 5)))
 INSTALL := $(PIP) install --quiet --constraint constraints.txt
 EDITABLE := --build-constraint constraints.txt --editable '.[$(EXTRA)]'
 
-.PHONY: help demo test test-slow certify chaos lint format constraints clean systemd crashes fuzz
+.PHONY: help demo test test-slow certify chaos generated lint format constraints clean systemd crashes fuzz
 
 help: ## say what there is
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -72,6 +72,9 @@ lint: $(VENV)/.lint ## style, types, who may import whom, what is declared
 format: $(VENV)/.lint ## put the code into shape
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
+
+generated: $(VENV)/.installed ## draw anew what tables say: the diagram, the metrics
+	$(BIN)/python -m tests.support.generated
 
 certify: $(VENV)/.installed ## kill every kind of run and compare every bit (15 min)
 	$(BIN)/python -m tests.certify.certify

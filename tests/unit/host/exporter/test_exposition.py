@@ -1,21 +1,18 @@
 """What a scrape gets: both formats, read back by the library's own parsers."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from pathlib import Path
-from typing import cast
 
 import pytest
 from prometheus_client.core import Metric as Family
 from prometheus_client.exposition import choose_encoder, generate_latest
-from prometheus_client.openmetrics import parser as openmetrics_parser
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 from prometheus_client.registry import Collector
 from typing_extensions import override
 
 from supervisor.core.jobs.job_status import JobState, JobStatus
-from supervisor.core.metrics.catalog import METRICS, as_markdown
+from supervisor.core.metrics.catalog import METRICS
 from supervisor.core.metrics.machine_state import Machine
 from supervisor.host.exporter.exposition import (
     ExpositionEncoder,
@@ -24,27 +21,10 @@ from supervisor.host.exporter.exposition import (
     points_of,
 )
 from supervisor.wire.page import STEP_BUCKETS_SECONDS
+from tests.support.generated import encoded, openmetrics, parse_openmetrics
 from tests.support.metrics import BOARD, DIGITS, MACHINE, PART
 
-parse_openmetrics = cast(
-    "Callable[[str], Iterable[Family]]",
-    openmetrics_parser.text_string_to_metric_families,  # pyright: ignore[reportUnknownMemberType]  # has no types
-)
-ROOT = Path(__file__).parents[4]
-GOLDEN = Path(__file__).with_name("metrics_golden.txt")
 OTHER = JobStatus(job='a "b"\\', state=JobState.WAITING, attempt=1)
-
-
-def encoded(*statuses: JobStatus, openmetrics: bool) -> bytes:
-    """A scrape of ``statuses`` on the machine that has everything."""
-    return ExpositionEncoder(openmetrics=openmetrics).encode(
-        MetricsSnapshot(statuses, MACHINE)
-    )
-
-
-def openmetrics(*statuses: JobStatus) -> list[Family]:
-    """What an OpenMetrics scrape of ``statuses`` says."""
-    return list(parse_openmetrics(encoded(*statuses, openmetrics=True).decode()))
 
 
 def sample(families: list[Family], name: str, **labels: str) -> float:
@@ -58,37 +38,11 @@ def sample(families: list[Family], name: str, **labels: str) -> float:
     return found
 
 
-def described(families: list[Family]) -> Iterator[str]:
-    """Name, type, unit, labels and help of each family, one line each."""
-    for one in families:
-        labels = sorted({label for point in one.samples for label in point.labels})
-        yield (
-            f"{one.name} | {one.type} | {one.unit or '-'} "
-            f"| {', '.join(labels)} | {one.documentation}"
-        )
-
-
-def test_golden() -> None:
-    """Names, types, units, labels and help of a scrape are those of the golden file.
-
-    Dashboards and alerts of other people stand on them: a change here is a change for
-    them.
-    """
-    told = "\n".join(described(openmetrics(DIGITS))) + "\n"
-    assert told == GOLDEN.read_text()
-
-
 def test_every_row_is_in_a_scrape() -> None:
     """The scrape of a run that has everything holds each sample of the table."""
     families = openmetrics(DIGITS)
     exported = {point.name for family in families for point in family.samples}
     assert exported == {name for metric in METRICS for name in metric.samples}
-
-
-def test_documentation_is_the_table() -> None:
-    """The page for people says what the table says."""
-    page = (ROOT / "deploy" / "prometheus" / "metrics.md").read_text()
-    assert as_markdown() in page
 
 
 def test_both_formats_say_the_same() -> None:
