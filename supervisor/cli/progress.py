@@ -3,7 +3,12 @@
 from supervisor.core.jobs.job_status import JobState, JobStatus, SnapshotPlan
 from supervisor.core.text.units import format_duration, format_size
 
-ENDING = "ending: the script is over, its process is not yet"
+PHASES = {
+    "finished": "ending: the script is over, its process is not yet",
+    "between": "outside of fit",
+}
+"""Phases whose names alone would mislead; Python and TensorFlow take down what was left
+where the script is over."""
 
 
 def progress_line(status: JobStatus) -> str:
@@ -15,7 +20,8 @@ def progress_line(status: JobStatus) -> str:
         status.job,
         f"attempt {status.attempt}",
         _of("epoch", _from_one(status.epoch), status.epochs),
-        _of("step", status.step_in_epoch, status.steps_per_epoch),
+        _of("step", status.step_in_epoch, status.steps_per_epoch)
+        or _of("step", status.step, None),
         f"loss {status.loss:.4f}" if status.loss is not None else "",
         f"{1 / status.step_seconds:.1f} steps/s" if status.step_seconds else "",
         _memory(status),
@@ -27,8 +33,7 @@ def progress_line(status: JobStatus) -> str:
 
 
 def _named(phase: str) -> str:
-    """A phase of an attempt that runs: Python and TensorFlow take down what was left."""
-    return ENDING if phase == "finished" else phase
+    return PHASES.get(phase, phase)
 
 
 def _from_one(epoch: int | None) -> int | None:

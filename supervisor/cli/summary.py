@@ -8,10 +8,16 @@ from supervisor.core.diagnosis.explain import summarise_incident
 from supervisor.core.jobs.job_status import JobStatus
 from supervisor.core.lifecycle.table import EXIT_DRAINED, EXIT_FINISHED, EXIT_GAVE_UP
 from supervisor.host.ledger.ledger import IncidentRow
+from supervisor.host.snapshots.snapshot_catalog import newest_step
 from supervisor.wire.files import read_json
 from supervisor.wire.paths import RunPaths
 from supervisor.wire.records import CrashReport
 
+TO_RESUME = "run the same command again to resume"
+FROM_THE_TOP = (
+    "nothing was saved: the same command runs the script from its top, which goes on only"
+    " if the script keeps checkpoints of its own"
+)
 LOG_LINES = 20
 LOG_BYTES = 64 * 1024
 
@@ -26,7 +32,8 @@ def summary(
         many = f"{status.attempt} attempts" if status.attempt > 1 else "one attempt"
         lines[0] = f"{status.job}: finished in {many}"
     if code == EXIT_DRAINED:
-        lines[0] += "; run the same command again to resume"
+        saved = newest_step(paths.snapshots) != 0
+        lines[0] += f"; {TO_RESUME if saved else FROM_THE_TOP}"
     if incidents:
         lines += ["  incidents (trainwarden explain ID tells more):"]
         lines += [f"    {summarise_incident(asdict(item))}" for item in incidents]

@@ -21,6 +21,7 @@ from trainers.process import (
     applied_directive,
     import_hooks,
     isolation,
+    own_steps,
 )
 from trainers.process.attempt_reporting import Attempt
 
@@ -87,6 +88,9 @@ def watch(attempt: Attempt) -> None:
     # told holds, and a second seed would take the place of the script's own.
     waiting["tensorflow"] = _once(functools.partial(_tensorflow, attempt))
     waiting["keras.src.backend.tensorflow.trainer"] = functools.partial(_keras, attempt)
+    waiting["keras.src.optimizers.base_optimizer"] = functools.partial(
+        own_steps.hook, attempt
+    )
     import_hooks.after_import(waiting)
 
 
@@ -196,7 +200,6 @@ def _keras(attempt: Attempt, trainer: ModuleType) -> None:
         return module.fit(attempt, original, self, args, kwargs)
 
     trainer.TensorFlowTrainer.fit = fit
-    _tell_of_train_on_batch(attempt, trainer.TensorFlowTrainer)
 
 
 def _tell_of_missing_gpu(attempt: Attempt) -> None:
@@ -204,19 +207,3 @@ def _tell_of_missing_gpu(attempt: Attempt) -> None:
     missed = None if seen or on_cpu(attempt.directive) else missing(os.environ)
     if missed is not None:
         attempt.notice(missed)
-
-
-def _tell_of_train_on_batch(attempt: Attempt, trainer: Any) -> None:
-    """Steps outside of ``fit`` are the script's own: say so at the first."""
-    original = trainer.train_on_batch
-
-    @functools.wraps(original)
-    def train_on_batch(self: Any, *args: Any, **kwargs: Any) -> Any:
-        trainer.train_on_batch = original
-        attempt.notice(
-            "steps by train_on_batch are not saved: after a restart the script does"
-            " them again"
-        )
-        return original(self, *args, **kwargs)
-
-    trainer.train_on_batch = train_on_batch

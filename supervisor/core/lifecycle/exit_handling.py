@@ -78,7 +78,7 @@ def _exited(run: RunState, event: Event, now: float) -> Step:
     if evidence.drained and run.restart is not None:
         return _planned(over, run.restart, evidence, now)
     if evidence.drained:
-        return end_drained(over, _where_drained(event.last_step))
+        return end_drained(over, _where_drained(event))
     if _as_asked(run, event, diagnosis):
         return end_drained(over, _where_ended(event))
     return _failed(over, evidence, diagnosis, now)
@@ -96,9 +96,7 @@ def _where_ended(event: Exited) -> str:
     if event.last_step is None:
         return "ended before the first step"
     saved = event.snapshot_step
-    newest = (
-        "there is no snapshot" if saved is None else f"the newest snapshot: {saved}"
-    )
+    newest = f"the newest snapshot: {saved}" if saved else "there is no snapshot"
     return f"ended at step {event.last_step}; {newest}"
 
 
@@ -144,8 +142,11 @@ def _without_vain_restarts(
     return replace(overrides, recycle_bytes=None)
 
 
-def _where_drained(step: int | None) -> str:
-    return f"drained at step {step}" if step else "drained before the first step"
+def _where_drained(event: Exited) -> str:
+    if not event.last_step:
+        return "drained before the first step"
+    unsaved = "; nothing is saved" if event.snapshot_step == 0 else ""
+    return f"drained at step {event.last_step}{unsaved}"
 
 
 def _failed(

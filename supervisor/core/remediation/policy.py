@@ -103,7 +103,7 @@ class Policy:
         remedy_step, change = chosen
         remedy = Remedy(
             kind=remedy_step.kind,
-            because=change.because or remedy_step.because,
+            because=_because(remedy_step, change, history),
             changes=changes(overrides, change.overrides),
             wait_seconds=self._wait(diagnosis.cause, history),
         )
@@ -142,6 +142,16 @@ class Policy:
         if not failures:
             return 0.0  # the first restart, or one after progress, costs no wait
         return self.back_off.wait_seconds(failures=failures, key=self.run_id)
+
+
+def _because(remedy_step: RemedyStep, change: Change, history: History) -> str:
+    """Why, and from where training goes on: what is not saved is done again."""
+    because = change.because or remedy_step.because
+    if history.last is not None and history.last.snapshot_step == 0:
+        return f"{because}; nothing is saved yet: the script runs from its top"
+    if remedy_step.kind is RemedyKind.RESTART:
+        return f"{because}: go on from the newest snapshot"
+    return because
 
 
 def _choose(

@@ -52,7 +52,7 @@ AGAIN = RemedyStep(
     name="again",
     kind=RemedyKind.RESTART,
     does="restart from the newest snapshot",
-    because="a fresh process goes on from the newest snapshot",
+    because="a fresh process may not meet it again",
     uses=None,
 )
 SMALLER = RemedyStep(
@@ -312,8 +312,7 @@ ESCALATIONS: Mapping[Cause, EscalationPlan] = {
         remedy_steps=(
             replace(
                 AGAIN,
-                because="nothing was wrong with training: go on from the newest "
-                "snapshot",
+                because="nothing was wrong with training",
             ),
         ),
     ),

@@ -1,6 +1,6 @@
 """The one line that says how a run stands."""
 
-from supervisor.cli.progress import ENDING, progress_line
+from supervisor.cli.progress import PHASES, progress_line
 from supervisor.core.jobs.job_status import JobState, JobStatus
 
 
@@ -15,8 +15,14 @@ def line(phase: str, *, step: int | None = 3) -> str:
 def test_a_process_that_outlives_its_script_is_ending() -> None:
     """TensorFlow may take a while to take down what a script left: that is no training,
     and not yet the end of the run."""
-    assert line("finished").endswith(ENDING)
-    assert ENDING in line("finished", step=None)
+    assert line("finished").endswith(PHASES["finished"])
+    assert PHASES["finished"] in line("finished", step=None)
     assert line("validating").endswith("validating")
     assert "training" not in line("training")
     assert "(training)" in line("training", step=None)
+
+
+def test_a_loop_of_the_scripts_own_shows_its_steps() -> None:
+    """There is no epoch to count in, only the optimizer's counter."""
+    assert "step 3" in line("between")
+    assert line("between").endswith("outside of fit")

@@ -281,6 +281,8 @@ def test_training_that_drained_by_itself_is_not_restarted() -> None:
     run, effects = running(drained())
     assert (run.state, effects[-1]) == (JobState.DRAINED, End(75))
     assert run.message == "drained at step 12"
+    unsaved = replace(drained(), snapshot_step=0)
+    assert running(unsaved)[0].message == "drained at step 12; nothing is saved"
     early = replace(drained(), last_step=None)
     assert running(early)[0].message == "drained before the first step"
 

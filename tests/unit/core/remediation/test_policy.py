@@ -88,6 +88,20 @@ def test_after_progress_the_scripts_own_error_gets_one_more_chance() -> None:
     assert verdict.remedy.because == "a restart for user_error brought no progress"
 
 
+@pytest.mark.parametrize(
+    ("saved", "end"),
+    [
+        (9, "nothing was wrong with training: go on from the newest snapshot"),
+        (0, "nothing is saved yet: the script runs from its top"),
+    ],
+)
+def test_a_restart_says_from_where(saved: int, end: str) -> None:
+    """Nobody is told of a snapshot that is not there."""
+    last = AttemptHistory(number=1, cause=Cause.PREEMPTED, snapshot_step=saved)
+    verdict = decide(Cause.PREEMPTED, History(attempts=(last,)))
+    assert verdict.remedy.because.endswith(end)
+
+
 def test_an_error_before_the_first_step_of_a_run_that_had_trained() -> None:
     """What worked a while ago gets one more chance, unless a person started anew."""
     trained = AttemptHistory(

@@ -111,7 +111,7 @@ def test_what_goes_wrong_is_told_and_training_goes_on(tmp_path: Path) -> None:
     steps = [record["step"] for record in outcome.of(RecordKind.SNAPSHOT)]
     assert steps == [2, 6, 8, 8, 10, 13, 15, 16, 18]
     assert [fields["step"] for fields in outcome.of(RecordKind.FIT_ENDED)] == [8, 16]
-    assert "train_on_batch" in sentences(outcome, RecordKind.NOTICE)
+    assert "train_on_batch" in sentences(outcome, RecordKind.PROMISE)
     assert "a fit inside a fit" in sentences(outcome, RecordKind.NOTICE)
     assert "Python generator" in sentences(outcome, RecordKind.PROMISE)
     assert "Unsavable keeps builtins.generator in lines" in sentences(
