@@ -1,6 +1,7 @@
 """What to show of a run right now."""
 
 from collections import Counter
+from dataclasses import replace
 
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.result import RemedyKind
@@ -10,6 +11,7 @@ from supervisor.core.lifecycle.table import RunState
 from supervisor.host.gpu.gpu_access import GpuAccess
 from supervisor.runtime.attempt_monitor import AttemptMonitor
 from supervisor.runtime.status_builder import RunFacts, job_status
+from supervisor.wire.page import Phase
 
 
 def status_of(
@@ -41,6 +43,8 @@ def status_of(
     earlier = following.earlier
     if page is None:
         page, earlier = earlier, None
+        if page is not None and handle is not None:
+            page = replace(page, phase=Phase.STARTING)  # it has no page of its own yet
     return job_status(
         facts,
         page,

@@ -1,5 +1,6 @@
 """Whether the batch of a model can be worked through in slices at all."""
 
+import re
 from typing import Any
 
 import keras
@@ -7,6 +8,11 @@ import tensorflow as tf
 
 from trainers.backends import slicing
 from trainers.backends.tensorflow import batch_ops, fit_compat
+
+_WRAPPED = "Exception encountered when calling"
+"""How Keras begins, before the text of the exception itself."""
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m|\{\{[^}]*\}\}")
+"""Bold type, and names of graph nodes."""
 
 
 def obstacle(
@@ -35,6 +41,24 @@ def obstacle(
     return None
 
 
+def refused_parts(error: Exception) -> str:
+    """Why a model that raised ``error`` for a part of a batch cannot be given slices.
+
+    An adjacency matrix, or a table that all samples share, is as long as the batch and is
+    cut with it. Whole batches reach the model unchanged: what is wrong with them it says
+    in training. Raises ``error`` itself where it is memory that ran out.
+    """
+    if isinstance(error, tf.errors.ResourceExhaustedError):
+        raise error
+    said = [line for line in _COLOURS.sub("", str(error)).splitlines() if line.strip()]
+    own = [line for line in said if not line.startswith(_WRAPPED)] or said or [""]
+    return (
+        "the model cannot be given a part of a batch; an input that is not per sample,"
+        " such as an adjacency matrix, would be a reason"
+        f" ({type(error).__name__}: {own[0].strip()})"
+    )
+
+
 def _build(model: Any, x: Any) -> None:
     """Let Keras make the weights, where it left that to the first step."""
     if not model.built:
@@ -46,7 +70,11 @@ def _unsliceable(leaves: list[Any]) -> str | None:
         return "the batch holds sparse or ragged tensors"
     if not all(hasattr(leaf, "shape") and len(leaf.shape) for leaf in leaves):
         return "the batch holds something that is no tensor"
-    return "it has one sample" if leaves[0].shape[0] < 2 else None
+    samples = leaves[0].shape[0]
+    other = [tuple(leaf.shape) for leaf in leaves if leaf.shape[0] != samples]
+    if other:
+        return f"a part of it, of shape {other[0]}, has another length: it is not per sample"
+    return "it has one sample" if samples < 2 else None
 
 
 def _input_batches(model: Any) -> list[int | None]:

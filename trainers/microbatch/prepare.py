@@ -114,14 +114,29 @@ def prepare(
     limit = memory_limit_bytes or memory_compat.gpu_limit_bytes()
     rule = reduce if fit_compat.has_own_train_step(model) else None
     obstacle = preconditions.obstacle(model, batch, own_step_too=rule is not None)
-    if obstacle is not None:
+    way, whole_only = None, False
+    total = 0
+    if obstacle is None:
+        total = int(slicing.leaves(batch[0])[0].shape[0])
+        ceiling = slice_ceiling or total
+        try:
+            way = way_of(
+                model, batch, rule=rule, ceiling=ceiling, products=wide_products
+            )
+        except Exception as error:  # noqa: BLE001  # whatever the script's model raises
+            obstacle, whole_only = preconditions.refused_parts(error), True
+    if way is None:
         if hopeless and slice_ceiling is not None:
-            raise _too_large(model, data, slice_ceiling, limit=limit, why=obstacle)
+            raise _too_large(
+                model,
+                data,
+                slice_ceiling,
+                limit=limit,
+                why=obstacle,
+                whole_only=whole_only,
+            )
         report(RecordKind.NOTICE, sentence=f"The batch is not sliced: {obstacle}.")
         return Prepared()
-    total = int(slicing.leaves(batch[0])[0].shape[0])
-    ceiling = slice_ceiling or total
-    way = way_of(model, batch, rule=rule, ceiling=ceiling, products=wide_products)
     if not allow_inexact:
         _refuse_deviations(way)
     climbs = calibrate and limit is not None and peak_readings.read() is not None
@@ -146,9 +161,26 @@ def _refuse_deviations(way: Strategy) -> None:
 
 
 def _too_large(
-    model: Any, data: Any, failed: int, *, limit: int | None, why: str
+    model: Any,
+    data: Any,
+    failed: int,
+    *,
+    limit: int | None,
+    why: str | None,
+    whole_only: bool,
 ) -> MicrobatchRefusedError:
-    """What a person has to know, who must choose another batch."""
+    """What a person has to know, who must choose another batch.
+
+    ``whole_only``: no smaller one would do for the model.
+    """
+    if whole_only:
+        return MicrobatchRefusedError(
+            RefusalReason.MEMORY,
+            f"a batch of {failed} samples does not fit into memory and is not sliced, as"
+            f" {why}; a smaller model, mixed precision"
+            " (remedies.mixed_precision = true in the spec) or a device with more memory"
+            " can help",
+        )
     fits = custom_step_sizing.fitting(model, data, failed=failed, limit_bytes=limit)
     way = (
         "take a smaller batch in the script"

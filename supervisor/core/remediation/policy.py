@@ -5,8 +5,8 @@ that brings a newer snapshot earns its budget back. All of it follows from the h
 that the ledger keeps, so a supervisor that starts anew decides as the one before.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
 from supervisor.core.backoff import BackOff
 from supervisor.core.causes import Cause
@@ -28,6 +28,7 @@ from supervisor.core.remediation.remedy_table import escalation_for
 from supervisor.core.remediation.subject_remedies import STOPS
 from supervisor.core.text.units import shortened
 from supervisor.wire.oom_subject import OomSubject
+from supervisor.wire.reasons import RefusalReason
 
 OVERALL_FACTOR = 3
 """Fruitless restarts of any cause in a row: this many budgets, then stop. Two causes
@@ -91,6 +92,8 @@ class Policy:
             quarantined=quarantined,
         )
         escalation = escalation_for(case)
+        if _unsliceable(evidence):
+            escalation = _without_slices(escalation)
         bad = culprits(case) if escalation.quarantines else ()
         stop = self._reason_to_stop(case, escalation)
         chosen = None if stop else _choose(case, escalation)
@@ -118,7 +121,7 @@ class Policy:
         self, case: FailureContext, escalation: EscalationPlan
     ) -> str | None:
         cause, history = case.diagnosis.cause, case.history
-        if case.evidence.refused is not None:
+        if case.evidence.refused is not None and not _unsliceable(case.evidence):
             return case.evidence.refused.sentence
         if cause in AT_ONCE and not case.evidence.steps_done and not history.trained:
             return "training failed before its first step; a restart cannot help"
@@ -154,6 +157,33 @@ def _because(remedy_step: RemedyStep, change: Change, history: History) -> str:
     return because
 
 
+def _unsliceable(evidence: Evidence) -> bool:
+    refused = evidence.refused
+    return refused is not None and refused.reason is RefusalReason.MEMORY
+
+
+def _without_slices(escalation: EscalationPlan) -> EscalationPlan:
+    """What is left where the batch cannot be sliced: in whole batches."""
+    whole = tuple(
+        replace(one, change=_whole_batches(one))
+        for one in escalation.remedy_steps
+        if one.kind is not RemedyKind.MICROBATCH
+    )
+    return replace(escalation, remedy_steps=whole)
+
+
+def _whole_batches(
+    remedy_step: RemedyStep,
+) -> Callable[[FailureContext], Change | None]:
+    def change(case: FailureContext) -> Change | None:
+        made = remedy_step.change(case)
+        if made is None:
+            return None
+        return replace(made, overrides=replace(made.overrides, plan=None))
+
+    return change
+
+
 def _choose(
     case: FailureContext, escalation: EscalationPlan
 ) -> tuple[RemedyStep, Change] | None:
@@ -184,6 +214,8 @@ def _apply(remedy_step: RemedyStep, case: FailureContext) -> Change | None:
 def _nothing_left(case: FailureContext, escalation: EscalationPlan) -> str:
     """The end of the escalation, with the failure itself where the sentence needs it."""
     cause = case.diagnosis.cause
+    if case.evidence.refused is not None:
+        return case.evidence.refused.sentence
     if cause in FOR_MEMORY and escalation.stop in STOPS.values():
         return escalation.stop
     if cause in FOR_MEMORY and case.history.batch is None:

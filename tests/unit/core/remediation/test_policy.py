@@ -11,9 +11,13 @@ from supervisor.core.backoff import BackOff
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.evidence import Evidence
 from supervisor.core.diagnosis.result import Diagnosis, Reason, RemedyKind
+from supervisor.core.remediation.escalation import Allow, RemedyPermissions
 from supervisor.core.remediation.history import AttemptHistory, History
-from supervisor.core.remediation.overrides import NOTHING
+from supervisor.core.remediation.microbatch_planner import MicrobatchPlan
+from supervisor.core.remediation.overrides import MIXED, NOTHING, Overrides
 from supervisor.core.remediation.policy import Policy, Verdict
+from supervisor.wire.oom_subject import OomSubject
+from supervisor.wire.reasons import RefusalReason
 from tests.support.evidence import refusal
 
 POLICY = Policy(
@@ -23,6 +27,9 @@ POLICY = Policy(
     allow_inexact=True,
 )
 BATCH = 512
+PLAN = MicrobatchPlan(
+    slice_size=None, slices=1, calibrate=True, ceiling=BATCH, because="x"
+)
 
 
 def decide(
@@ -129,6 +136,29 @@ def test_a_refusal_is_final_and_keeps_its_sentence() -> None:
         RemedyKind.STOP,
         "no Keras 9",
     )
+
+
+@pytest.mark.parametrize(
+    ("allowed", "precision"), [(False, None), (True, None), (True, MIXED)]
+)
+def test_a_batch_that_cannot_be_sliced(*, allowed: bool, precision: str | None) -> None:
+    """The next remedy that needs no slices, in whole batches; without one, the refusal."""
+    terms = RemedyPermissions(
+        allowed=frozenset({Allow.MIXED_PRECISION} if allowed else ())
+    )
+    refused = refusal("it is a graph", RefusalReason.MEMORY)
+    verdict = replace(POLICY, terms=terms).decide(
+        Diagnosis(cause=Cause.DEVICE_OOM, because=(Reason("x", "x"),)),
+        Evidence(exit=None, refused=refused, subject=OomSubject.STEP),
+        failures(Cause.DEVICE_OOM, 2, remedy_steps=("planned", None)),
+        Overrides(plan=PLAN, precision=precision),
+    )
+    if allowed and precision is None:
+        assert verdict.remedy.kind is RemedyKind.ALTER
+        assert verdict.overrides == Overrides(precision=MIXED)
+    else:
+        assert verdict.remedy.kind is RemedyKind.STOP
+        assert verdict.remedy.because == "it is a graph"
 
 
 def test_the_first_restart_is_immediate_and_the_next_ones_wait() -> None:

@@ -11,6 +11,7 @@ import tensorflow as tf
 from keras import layers
 
 from tests.support.sliced_models import BATCH, SIZE, X, Y, compiled, dense, prepare
+from trainers.microbatch import preconditions
 from trainers.microbatch import prepare as microbatch
 
 
@@ -98,6 +99,39 @@ def test_what_cannot_be_sliced_is_said() -> None:
         assert kind == "notice"
         assert word in fields["sentence"]
         assert "make_train_function" not in vars(model)
+
+
+class Propagating(layers.Layer):
+    """Multiplies by a matrix that is as long as the batch, and as wide."""
+
+    def call(self, inputs: Any) -> Any:
+        """The matrix times the samples."""
+        samples, matrix = inputs
+        return keras.ops.matmul(matrix, samples)
+
+
+def test_an_input_that_is_not_per_sample_is_named() -> None:
+    """An adjacency matrix is cut with the samples: that the model cannot work with a part
+    of it is no error of the script's. Where the whole never fitted that is told, too."""
+    inputs = [keras.Input((12,)), keras.Input((BATCH,))]
+    model = compiled(
+        keras.Model(inputs, layers.Dense(1)(Propagating()(inputs))),
+    )
+    data = [X[:BATCH], np.eye(BATCH, dtype="float32")]
+    prepared, ((kind, fields),) = prepare(model, data, Y[:BATCH])
+    assert (prepared.slices, kind) == (1, "notice")
+    assert "adjacency matrix" in fields["sentence"]
+    assert "Matri" in fields["sentence"], "what the model said"
+    assert "train_step" not in vars(model)
+    wanted = {"calibrate": True, "slice_ceiling": BATCH, "hopeless": True}
+    with pytest.raises(microbatch.MicrobatchRefusedError, match="mixed precision"):
+        prepare(model, data, Y[:BATCH], **wanted)
+
+
+def test_a_table_beside_the_batch_is_named() -> None:
+    """Of another length than the samples: it cannot be cut where they are."""
+    batch = (X[:8], Y[:8], np.ones((3, 2), "float32"))
+    assert "shape (3, 2)" in str(preconditions.obstacle(compiled(dense()), batch))
 
 
 def test_what_cannot_be_sliced_and_never_fitted_is_refused() -> None:
