@@ -62,7 +62,6 @@ FAULT = (
         "cuda.index_assertion",
         Cause.CUDA_FAULT,
         CAUSE - 5,
-        "Assertion `",
         rx=r"\.(?:cu|cuh):\d+: .*block: \[\d+,\d+,\d+\], thread: \[.*Assertion `",
         src="CUDA: device-side assert(), as pytorch's kernels use it",
     ),
@@ -70,9 +69,6 @@ FAULT = (
         "cuda.numba_fault",
         Cause.CUDA_FAULT,
         CAUSE - 5,
-        "CUDA_ERROR",
-        "cuda error ",
-        "CudaAPIError",
         rx=r"CudaAPIError: \[7\d\d\]|cuda error 7\d\d|UNKNOWN_CUDA_ERROR",
         src="numba: cuda/cudadrv/driver.py; CUresult 700-719",
     ),
@@ -108,30 +104,18 @@ FAULT = (
         "cuda.error_any",
         Cause.CUDA_FAULT,
         SYMPTOM + 1,
-        "CUDA error",
-        "HIP error",
-        "CUDA_ERROR_UNKNOWN",
-        "AcceleratorError",
-        rx=r"(?:CUDA|HIP) error\b(?!.*(?:might be|could be))|CUDA_ERROR_UNKNOWN"
+        rx=r"(?:CUDA error|HIP error)\b(?!.*(?:might be|could be))|CUDA_ERROR_UNKNOWN"
         r"|AcceleratorError",
         src="pytorch: c10/cuda/CUDAException.cpp",
     ),
     benign(
         "torch.debugging_advice",
-        "CUDA_LAUNCH_BLOCKING",
-        "TORCH_USE_CUDA_DSA",
         rx=r"^\W*(?:For debugging consider|Compile with `TORCH_USE_CUDA_DSA)",
         src="pytorch: c10/cuda/CUDAMiscFunctions.cpp",
     ),
     benign("cuda.deinitialized", "CUDA_ERROR_DEINITIALIZED", src=_DRIVER),
     benign(
         "cuda.no_device_at_init",
-        "failed call to cuInit",
-        "no CUDA-capable device",
-        "kernel driver does not appear to be running",
-        "Could not find cuda drivers",
-        "CUDA-enabled jaxlib is not installed",
-        "No GPU/TPU found",
         rx=r"failed call to cuInit|^(?!.*(?:Error|error):).*no CUDA-capable device"
         r"|driver does not appear to be running|Could not find cuda drivers"
         r"|CUDA-enabled jaxlib is not installed|No GPU/TPU found",
@@ -139,13 +123,6 @@ FAULT = (
     ),
     benign(
         "tf.factory_registered",
-        "Unable to register cu",
-        "Unable to initialize backend 'tpu",
-        "Unable to initialize backend 'rocm",
-        "NUMA node read from SysFS had negative value",
-        "Couldn't get ptxas version",
-        "may be stuck",
-        "disabling parallel compilation",
         rx=r"Unable to register cu|Unable to initialize backend '(?:tpu|rocm)"
         r"|negative value \(-1\)|Couldn't get ptxas version"
         r"|disabling parallel compilation",
@@ -164,7 +141,6 @@ def _xid(name: str, cause: Cause, weight: int, numbers: str) -> Signature:
         name,
         cause,
         weight,
-        "Xid",
         rx=rf"Xid (?:\([^)]*\)|[0-9a-f:.]+)?:? ?(?:{numbers})\b",
         src=_XIDS,
     )
@@ -204,8 +180,6 @@ DRIVER = (
         "driver.pcie_fatal",
         Cause.GPU_HARDWARE,
         CAUSE,
-        "AER:",
-        "PCIe Bus Error",
         rx=r"severity=Uncorrect\w+ \(Fatal\)|AER: Uncorrected \(Fatal\)",
         src="linux: drivers/pci/pcie/aer.c",
     ),

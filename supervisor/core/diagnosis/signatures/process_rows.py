@@ -3,7 +3,6 @@
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.signatures.signature import (
     CAUSE,
-    ENDED_WITH,
     EXCEPTION,
     HINT,
     LIBRARY,
@@ -21,21 +20,6 @@ NCCL = (
         "nccl.failed",
         Cause.NCCL,
         LIBRARY - 10,
-        "ncclInvalidUsage",
-        "ncclSystemError",
-        "ncclInternalError",
-        "ncclUnhandledCudaError",
-        "ncclInvalidArgument",
-        "ncclInProgress",
-        "NCCL error",
-        "NCCL Error",
-        "NCCL operation",
-        "NCCL failure",
-        "NCCL communicator",
-        "Error invoking NCCL",
-        "unhandled cuda error",
-        "unhandled system error",
-        "ncclCommInit",
         rx=r"ncclInvalidUsage|ncclSystemError|ncclInternalError|ncclUnhandledCudaError"
         r"|ncclInvalidArgument|NCCL [Ee]rror|NCCL operation .* failed"
         r"|NCCL failure|Error invoking NCCL|unhandled (?:cuda|system) error"
@@ -46,7 +30,6 @@ NCCL = (
         "nccl.warn",
         Cause.NCCL,
         LIBRARY - 12,
-        "NCCL WARN",
         rx=r"NCCL WARN (?!.*(?:out of memory|illegal memory)).*(?:[Ff]ail|[Ee]rror|"
         r"[Tt]imed? ?out|[Rr]efused|mismatch|[Cc]lose|No socket|[Uu]nreachable)",
         src="nccl: src/debug.cc",
@@ -74,24 +57,6 @@ NCCL = (
         "collective.peer_lost",
         Cause.NCCL,
         EXCEPTION - 4,
-        "Connection closed by peer",
-        "Connection reset by peer",
-        "gloo/transport/tcp",
-        "socket has timed out",
-        "DistNetworkError",
-        "DistStoreError",
-        "TCPStore",
-        "Collective ops is aborted by",
-        "CollectiveExecutor::StartAbort",
-        "Collective has timed out",
-        "Barrier timed out. Id",
-        "GetKeyValue() timed out",
-        "oordination service",
-        "Horovod has been shut down",
-        "MPI communication peer process has unexpectedly disconnected",
-        "MPI_ABORT was invoked",
-        "heartbeat timeout",
-        "Terminating process because the JAX distributed service detected",
         rx=r"gloo/transport/tcp.*(?:closed|reset|timed? ?out|error)"
         r"|Connection (?:closed|reset) by peer \[\S+\]:\d+"
         r"|client socket has timed out|Dist(?:Network|Store)Error|TCPStore.*(?:fail|time"
@@ -119,23 +84,8 @@ SIGNALS = (
         "process.segmentation_fault",
         Cause.NATIVE_CRASH,
         EXCEPTION + 2,
-        "egmentation fault",
-        "Fatal Python error:",
-        "SIGSEGV",
-        "SIGBUS",
-        "SIGILL",
-        "SIGFPE",
-        "Bus error",
-        "Illegal instruction",
-        "Floating point exception",
-        "segfault at",
-        "general protection fault",
-        "0xC0000",
-        "exited on signal",
-        "access violation",
-        *ENDED_WITH,
-        rx=r"[Ss]egmentation fault|Fatal Python error: (?!Aborted)|(?<!for )SIG(?:SEGV|BUS|ILL|FPE)"
-        r"|^(?:.*: )?Bus error|Illegal instruction|Floating point exception \("
+        rx=r"[Ss]egmentation fault|Fatal Python error: (?!Aborted)|(?<!for )"
+        r"(?:SIGSEGV|SIGBUS|SIGILL|SIGFPE)|^(?:.*: )?Bus error|Illegal instruction|Floating point exception \("
         r"|segfault at [0-9a-f]+ ip|general protection fault|exited on signal (?:4|7|8|11)\b"
         r"|0xC0000(?:005|409|374|01D|0FD)\b"
         r"|access violation|" + ended_with(-11, -7, -4, -8, 139, 135, 132, 136),
@@ -161,15 +111,6 @@ SIGNALS = (
         "process.aborted",
         Cause.NATIVE_CRASH,
         SYMPTOM,
-        "Aborted",
-        "core dumped",
-        "SIGABRT",
-        "Fatal Python error: Aborted",
-        "terminate called",
-        "Check failed:",
-        "INTERNAL ASSERT FAILED",
-        *ENDED_WITH,
-        "LLVM ERROR",
         rx=r"^(?:.*: line \d+:\s+\d+ )?Aborted\b|\(core dumped\)|SIGABRT"
         r"|Fatal Python error: Aborted|terminate called (?:after|without)"
         r"|(?:^|\s)F\S*\s.*Check failed:|INTERNAL ASSERT FAILED|LLVM ERROR"
@@ -201,8 +142,6 @@ SIGNALS = (
         "process.worker_crashed",
         Cause.NATIVE_CRASH,
         SYMPTOM + 3,
-        "killed by signal: ",
-        "died with <Signals.",
         rx=r"killed by signal: (?:Segm|Abort|Illegal|Float)"
         r"|died with <Signals\.SIG(?:SEGV|ABRT|BUS|ILL|FPE)",
         src="pytorch: torch/csrc/DataLoader.cpp; cpython: subprocess.py",
@@ -212,8 +151,6 @@ SIGNALS = (
 OUTSIDE = (
     benign(
         "process.ended_with_zero",
-        "exit code",
-        "code 0",
         rx=r"(?:finished|exited|completed) with (?:exit )?(?:status )?code:? 0\b",
         src="PyCharm and container runtimes, of the process they ran",
     ),
@@ -221,17 +158,6 @@ OUTSIDE = (
         "scheduler.ended_it",
         Cause.PREEMPTED,
         CAUSE + 5,
-        "CANCELLED AT",
-        "DUE TO TIME LIMIT",
-        "DUE TO PREEMPTION",
-        "DUE TO NODE FAILURE",
-        "preempted",
-        "TERM_RUNLIMIT",
-        "job killed: walltime",
-        "Bypassing signal SIGTERM",
-        "TERM_PREEMPT",
-        "reemption notice",
-        "reemption signal",
         rx=r"\*\*\* (?:JOB|STEP) .* CANCELLED AT|DUE TO (?:TIME LIMIT|PREEMPTION)"
         r"|DUE TO NODE FAILURE|TERM_RUNLIMIT|TERM_PREEMPT|job killed: walltime"
         r"|(?:was|being|been) preempted|reempted by|reemption (?:notice|signal)",
@@ -242,8 +168,6 @@ OUTSIDE = (
         "process.installed_over",
         Cause.PREEMPTED,
         CAUSE + 5,
-        "No module named 'trainers.",
-        "module 'trainers.microbatch' has no attribute",
         rx=r"No module named 'trainers\.(?:data_pipelines|fit_supervised|memory\.pool"
         r"|session_supervised)'|module 'trainers\.microbatch' has no attribute",
         src="trainwarden 3e06fd9: modules that were imported late",
@@ -252,12 +176,6 @@ OUTSIDE = (
         "process.asked_to_end",
         Cause.PREEMPTED,
         EXCEPTION + 1,
-        "KeyboardInterrupt",
-        "SIGTERM",
-        "got signal:",
-        "Terminated",
-        "SIGHUP",
-        "SignalException",
         rx=r"^\W*KeyboardInterrupt\b|[Rr]eceived (?:signal )?SIGTERM|got signal: \d+"
         r"|^\s*(?:.*: line \d+:\s+\d+ )?Terminated\b|Signal 15 \(SIGTERM\) received"
         r"|\bSIGHUP\b.*(?:received|closing)",
@@ -280,8 +198,6 @@ OUTSIDE = (
         "kernel.hung_task",
         Cause.UNKILLABLE,
         EXCEPTION - 2,
-        "blocked for more than",
-        "state:D",
         rx=r"task \S+:\d+ blocked for more than \d+ seconds|task:\S+\s+state:D\s",
         src="linux: kernel/hung_task.c",
     ),
@@ -289,12 +205,6 @@ OUTSIDE = (
         "process.stalled",
         Cause.STALLED,
         EXCEPTION - 2,
-        "Timeout (",
-        "soft lockup",
-        "hard LOCKUP",
-        "Termination timeout for",
-        "deadlock detected",
-        "no progress for",
         rx=r"^\W*Timeout \(\d+:\d\d:\d\d\S*\)!|soft lockup|hard LOCKUP"
         r"|Termination timeout for|deadlock detected|no progress for \d+",
         src="cpython: faulthandler.c; xla: service/rendezvous.cc; linux: watchdog.c",
@@ -315,16 +225,6 @@ DISK = (
         "errno.no_space",
         Cause.DISK_FULL,
         CAUSE + 5,
-        "No space left on device",
-        "Errno ",
-        "errno = ",
-        "ENOSPC",
-        "isk quota exceeded",
-        "not enough space on the disk",
-        "WinError ",
-        "database or disk is full",
-        "out of disk space",
-        "Insufficient disk space",
         rx=r"No space left on device|Errno (?:28|122)\]|errno = 28\b|\bENOSPC\b"
         r"|isk quota exceeded|not enough space on the disk|WinError 112\]"
         r"|database or disk is full|out of disk space|Insufficient disk space",
@@ -334,16 +234,12 @@ DISK = (
         "torch.writer_failed",
         Cause.DISK_FULL,
         CAUSE,
-        "PytorchStreamWriter failed writing",
-        "inline_container.cc",
         rx=r"PytorchStreamWriter failed writing|inline_container\.cc:\d+\] ?\. unexpected"
         r" pos",
         src="pytorch: caffe2/serialize/inline_container.cc",
     ),
     benign(
         "scheduler.quiet",
-        "Sending process",
-        "closing signal",
         rx=r"Sending process \d+ closing signal|closing signal SIGTERM",
         src="pytorch: distributed/elastic/multiprocessing/api.py",
     ),

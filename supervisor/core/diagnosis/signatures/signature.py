@@ -5,6 +5,7 @@ import re
 from dataclasses import dataclass, field
 
 from supervisor.core.causes import Cause
+from supervisor.core.diagnosis.signatures.literals import required_literals
 
 
 class Role(enum.StrEnum):
@@ -52,17 +53,18 @@ class Signature:
     role: Role
     weight: int
     """How much it explains; where two disagree, the heavier is the root."""
-    anchors: tuple[str, ...]
-    """One of these stands in every line that matches: what the scanner looks for."""
     pattern: str
     source: str
     """Where the message comes from."""
     where: Where = Where.LINE
+    anchors: tuple[str, ...] = field(init=False, repr=False)
+    """One of these stands in every line that matches: what is looked for first."""
     _compiled: re.Pattern[str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Compile the pattern. Raises re.error."""
         lead = r"(?:[A-Za-z_]\w*\.)*" if self.where is Where.EXCEPTION else ""
+        object.__setattr__(self, "anchors", required_literals(self.pattern))
         object.__setattr__(self, "_compiled", re.compile(lead + self.pattern))
 
     def matches(self, line: str, exception: str | None) -> bool:
@@ -76,17 +78,13 @@ class Signature:
         return self._compiled.search(line) is not None
 
 
-ENDED_WITH = (
-    "exit code", "exitcode", "with code", "exit status", "with status", "status code",
-    "return code", "returncode",
-)  # fmt: skip
-"""Anchors of ``ended_with``."""
-
-
 def ended_with(*numbers: int) -> str:
     """A pattern of how launchers and container runtimes tell of an exit status."""
     either = "|".join(str(number) for number in numbers)
-    said = r"exit(?:ed with)? (?:status|(?:status )?code)|exitcode|return ?code"
+    said = (
+        "exit (?:status )?code|exit status|exited with (?:status )?code"
+        "|exited with status|exitcode|return code|returncode"
+    )
     return rf"(?:{said})\s*[:=]?\s*(?:{either})\b"
 
 
@@ -94,36 +92,35 @@ def row(
     name: str,
     cause: Cause,
     weight: int,
-    *anchors: str,
+    *texts: str,
     rx: str | None = None,
     src: str,
     role: Role = Role.ROOT,
     where: Where = Where.LINE,
 ) -> Signature:
-    """A row; without ``rx`` any of the anchors is the pattern."""
-    pattern = rx if rx is not None else "|".join(re.escape(each) for each in anchors)
+    """A row of lines that hold one of ``texts``, or match ``rx``."""
+    pattern = rx if rx is not None else "|".join(re.escape(each) for each in texts)
     return Signature(
         id=name,
         cause=cause,
         role=role,
         weight=weight,
-        anchors=anchors,
         pattern=pattern,
         source=src,
         where=where,
     )
 
 
-def benign(name: str, *anchors: str, rx: str | None = None, src: str) -> Signature:
+def benign(name: str, *texts: str, rx: str | None = None, src: str) -> Signature:
     """A row of a line that means nothing."""
-    return row(name, Cause.NONE, 0, *anchors, rx=rx, src=src, role=Role.BENIGN)
+    return row(name, Cause.NONE, 0, *texts, rx=rx, src=src, role=Role.BENIGN)
 
 
 def cascade(
-    name: str, cause: Cause, weight: int, *anchors: str, rx: str | None = None, src: str
+    name: str, cause: Cause, weight: int, *texts: str, rx: str | None = None, src: str
 ) -> Signature:
     """A row of a line that follows from something else."""
-    return row(name, cause, weight, *anchors, rx=rx, src=src, role=Role.CASCADE)
+    return row(name, cause, weight, *texts, rx=rx, src=src, role=Role.CASCADE)
 
 
 def raised(
@@ -136,7 +133,6 @@ def raised(
         name,
         cause,
         weight,
-        *types,
         rx=rf"(?:{either})(?=:|\s|$){rx}",
         src=src,
         where=Where.EXCEPTION,

@@ -10,9 +10,6 @@ VERSION = (
         "version.cudnn_loaded",
         Cause.VERSION_MISMATCH,
         CAUSE + 1,
-        "but source was compiled with",
-        "but PyTorch was compiled",
-        "compiled against an older",
         rx=r"Loaded (?:runtime )?[Cc]u[Dd][Nn][Nn].*but source was compiled with"
         r"|cuDNN version incompatibility|but PyTorch was compiled",
         src="tensorflow: stream_executor/cuda/cuda_dnn.cc; pytorch: backends/cudnn",
@@ -21,13 +18,6 @@ VERSION = (
         "version.jax_built_against",
         Cause.VERSION_MISMATCH,
         CAUSE,
-        "but JAX was built against",
-        "CUDA backend failed to initialize",
-        "requires ptxas version",
-        "jaxlib version",
-        "jaxlib is version",
-        "Outdated cuDNN",
-        "Outdated cu",
         rx=r"Found \w+ version .*but JAX was built against|CUDA backend failed to init"
         r"|requires ptxas version|jaxlib (?:is )?version .*(?:incompatible|but|older)"
         r"|Outdated cu",
@@ -63,17 +53,6 @@ VERSION = (
         "version.driver",
         Cause.VERSION_MISMATCH,
         CAUSE,
-        "river version is insufficient",
-        "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
-        "CUDA_ERROR_COMPAT_NOT_SUPPORTED",
-        "forward compatibility was attempted",
-        "unsupported display driver / cuda driver",
-        "NVIDIA driver on your system is too old",
-        "river/library version mismatch",
-        "API mismatch:",
-        "does not match DSO version",
-        "cudaErrorInsufficientDriver",
-        "CUDA_ERROR_STUB_LIBRARY",
         rx=r"river version is insufficient|DRIVER_MISMATCH|COMPAT_NOT_SUPPORTED"
         r"|forward compatibility was attempted|unsupported display driver / cuda"
         r"|NVIDIA driver on your system is too old|river/library version mismatch"
@@ -85,18 +64,6 @@ VERSION = (
         "version.toolkit_missing",
         Cause.VERSION_MISMATCH,
         CAUSE,
-        "libdevice not found",
-        "libdevice is required",
-        "JIT compilation failed",
-        "libNVVM",
-        "ptxas exited with non-zero",
-        "ptxas fatal",
-        "nresolved extern function",
-        "Could not load library lib",
-        "Unable to load any of {lib",
-        "cuDNN could not be found or could not be loaded",
-        "Invalid handle. Cannot load symbol",
-        "Cannot load symbol",
         rx=r"libdevice (?:not found at|is required)|JIT compilation failed"
         r"|ptxas exited with non-zero|ptxas fatal\b(?!.*[Mm]emory alloc)"
         r"|nresolved extern function|Could not load library lib(?:cu|nv)"
@@ -107,13 +74,6 @@ VERSION = (
         "version.shared_library",
         Cause.VERSION_MISMATCH,
         CAUSE - 5,
-        "cannot open shared object file",
-        "undefined symbol:",
-        "GLIBC",
-        "GLIBCXX_",
-        "DLL load failed",
-        "symbol lookup error",
-        "WinError ",
         rx=r"(?:ImportError|OSError|error|Error)\b.*: cannot open shared object file"
         r"|undefined symbol: \w|version `?GLIBC[\w.]*' not found|DLL load failed"
         r"|symbol lookup error|WinError 12[67]\]",
@@ -123,19 +83,6 @@ VERSION = (
         "version.compiled_differently",
         Cause.VERSION_MISMATCH,
         CAUSE - 5,
-        "compiled to use",
-        "were compiled with different CUDA major versions",
-        "binary incompatibility",
-        "compiled against API version",
-        "compiled using NumPy",
-        "compiled against ABI version",
-        "Descriptors cannot be created directly",
-        "Detected incompatible Protobuf",
-        "is not compatible with the current PyTorch installation",
-        "requires TensorFlow",
-        "Torch not compiled with CUDA",
-        "Found no NVIDIA driver",
-        "Keras requires",
         rx=r"library was compiled to use \S+ instructions|different CUDA major versions"
         r"|binary incompatibility|compiled against A[PB]I version"
         r"|Descriptors cannot be created directly|Detected incompatible Protobuf"

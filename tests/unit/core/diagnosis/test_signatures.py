@@ -14,6 +14,7 @@ from supervisor.core.diagnosis.signatures.all_rows import (
     exception_in,
     recognise,
 )
+from supervisor.core.diagnosis.signatures.literals import required_literals
 from supervisor.core.diagnosis.signatures.signature import Role, Signature
 
 IDS = [row.id for row in SIGNATURES]
@@ -32,6 +33,33 @@ def test_a_row_is_complete(row: Signature) -> None:
     assert row.anchors
     assert all(len(anchor) >= 3 for anchor in row.anchors)
     assert (row.weight == 0) == (row.role is Role.BENIGN) == (row.cause is Cause.NONE)
+
+
+@pytest.mark.parametrize("row", SIGNATURES, ids=IDS)
+@settings(max_examples=20, deadline=None)
+@given(st.data())
+def test_an_anchor_stands_in_every_match(row: Signature, data: st.DataObject) -> None:
+    """The prefilter loses no line that the row's pattern matches."""
+    match = data.draw(st.from_regex(row.pattern))
+    assert any(anchor in match for anchor in row.anchors)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "literals"),
+    [
+        ("a.c", ("a",)),
+        ("colou?r", ("colo",)),
+        ("ab+c|de{2,3}", ("ab", "d")),
+        (r"^\(x(?:one|two)\)\s", ("one", "two")),
+        ("(?<!not )there(?=:|$)", ("there",)),
+        ("[Ll]ost", ("ost",)),
+        ("one|.*", ()),
+        ("(?:one|[0-9]) t", (" t",)),
+    ],
+)
+def test_required_literals(pattern: str, literals: tuple[str, ...]) -> None:
+    """One of them stands in every match; none where nothing is sure."""
+    assert required_literals(pattern) == literals
 
 
 def test_every_cause_has_advice() -> None:
