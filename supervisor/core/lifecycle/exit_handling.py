@@ -14,7 +14,7 @@ from supervisor.core.lifecycle.effects import (
     RecordIncident,
     Say,
 )
-from supervisor.core.lifecycle.events import Event, Exited, RestartDue
+from supervisor.core.lifecycle.events import Exited, RestartDue
 from supervisor.core.lifecycle.memory_incident import planned
 from supervisor.core.lifecycle.progress_handling import judged
 from supervisor.core.lifecycle.run_state import OpenIncident, RunPhase, RunState, Step
@@ -33,15 +33,14 @@ WORTHWHILE_STEPS = 10
 """A restart for main memory that came sooner was in vain: so much is simply needed."""
 
 
-def exited(run: RunState, event: Event, now: float) -> Step:
+def exited(run: RunState, event: Exited, now: float) -> Step:
     """The attempt is over."""
     known, said = judged(run, stepped=False)
     ended, effects = _exited(known, event, now)
     return ended, (*said, *effects)
 
 
-def _exited(run: RunState, event: Event, now: float) -> Step:
-    assert isinstance(event, Exited)  # noqa: S101  # by the table
+def _exited(run: RunState, event: Exited, now: float) -> Step:
     told = event.evidence
     killed = run.phase in {RunPhase.DUMPING_STACKS, RunPhase.KILLING}
     evidence = replace(

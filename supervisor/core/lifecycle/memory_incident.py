@@ -1,10 +1,10 @@
-"""What the life of a run makes of memory that grows, or is nearly full."""
+"""Planned restarts, before memory that grows runs out."""
 
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.incident_kind import IncidentKind
 from supervisor.core.diagnosis.result import Diagnosis, Reason, Remedy, RemedyKind
 from supervisor.core.lifecycle.effects import RecordIncident
-from supervisor.core.lifecycle.events import MemoryHigh, RestartDue
+from supervisor.core.lifecycle.events import RestartDue
 from supervisor.core.memory.forecast import SURE, Forecast, Resource
 from supervisor.core.text.units import format_duration, format_size
 
@@ -36,17 +36,6 @@ ADVICE = {
         "an end, a list of arrays, workers that keep what they have read."
     ),
 }
-
-HIGH = {
-    Resource.DEVICE: IncidentKind.DEVICE_MEMORY_HIGH,
-    Resource.HOST: IncidentKind.HOST_MEMORY_HIGH,
-}
-"""Resources that there are warnings about; the blocks left are no level of their own."""
-
-HIGH_ADVICE = (
-    "Nothing has failed. The next longer sequence, validation or epoch may not fit: see "
-    "`trainwarden memory` for who holds what, and leave more room if this is unexpected."
-)
 
 
 def sentence(forecast: Forecast) -> str:
@@ -111,27 +100,4 @@ def planned(diagnosis: Diagnosis, *, attempt: int, step: int | None) -> RecordIn
         diagnosis=diagnosis,
         remedy=Remedy(kind=RemedyKind.RESTART, because=because),
         failed_step=step,
-    )
-
-
-def warning(event: MemoryHigh, *, attempt: int) -> RecordIncident | None:
-    """The record of a warning; None for a resource that has none."""
-    happened = HIGH.get(event.resource)
-    if happened is None:
-        return None
-    level = event.level
-    text = (
-        f"{format_size(level.used)} of {format_size(level.capacity)} are used "
-        f"({level.part:.0%})."
-    )
-    return RecordIncident(
-        attempt=attempt,
-        happened=happened,
-        diagnosis=Diagnosis(
-            cause=CAUSES[event.resource],
-            because=(Reason(text, "threshold"),),
-            advice=HIGH_ADVICE,
-        ),
-        remedy=Remedy(kind=RemedyKind.GO_ON, because="training goes on"),
-        failed_step=event.step,
     )

@@ -4,25 +4,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from supervisor.core.diagnosis.result import RemedyKind
-from supervisor.core.lifecycle.driver_incident import stuck
 from supervisor.core.lifecycle.effects import (
     Effect,
-    RecordIncident,
     Say,
     UpdateIncident,
 )
 from supervisor.core.lifecycle.events import (
     Applied,
-    DriverStuck,
-    Event,
-    MemoryHigh,
     NoticeReceived,
     ProgressReported,
-    SnapshotFailed,
 )
-from supervisor.core.lifecycle.memory_incident import warning
 from supervisor.core.lifecycle.run_state import RunState, Step
-from supervisor.core.lifecycle.snapshot_incident import incident_of
 from supervisor.core.memory.fit_memory import another_call, remembered
 from supervisor.core.memory.size_peaks import SizePeaks, noted
 from supervisor.core.remediation.confirmation import NAMES, sentence, unmet, without
@@ -32,9 +24,8 @@ from supervisor.core.remediation.weakest_promise import weakest
 from supervisor.core.text.log_level import LogLevel
 
 
-def learned(run: RunState, event: Event, now: float) -> Step:
+def learned(run: RunState, event: ProgressReported, now: float) -> Step:
     """News of the attempt itself."""
-    assert isinstance(event, ProgressReported)  # noqa: S101  # by the table
     known = _news(event, run.history.last)
     if event.first_step is not None and run.history.last is not None:
         known.setdefault("restored_step", run.history.last.restored_step or 0)
@@ -140,9 +131,8 @@ def _follow_incident(run: RunState, event: ProgressReported, now: float) -> Step
     return replace(run, open_incident=None if done else incident), (update,)
 
 
-def applied(run: RunState, event: Event, _now: float) -> Step:
+def applied(run: RunState, event: Applied, _now: float) -> Step:
     """What a remedy asked for is in force, or is not."""
-    assert isinstance(event, Applied)  # noqa: S101  # by the table
     if event.name not in NAMES:
         return run, ()  # the file may hold anything
     return _confirmed(run, event.name, in_force=event.in_force), ()
@@ -181,36 +171,10 @@ def judged(run: RunState, *, stepped: bool) -> Step:
     return replace(run, history=history, overrides=left), effects
 
 
-def told(run: RunState, event: Event, _now: float) -> Step:
+def told(run: RunState, event: NoticeReceived, _now: float) -> Step:
     """A sentence for the person who runs it."""
-    assert isinstance(event, NoticeReceived)  # noqa: S101  # by the table
     last, effects = run.history.last, (Say(event.sentence),)
     if event.unpromised is None or last is None:
         return run, effects
     first = weakest((last.unpromised, event.unpromised))
     return replace(run, history=run.history.updated(unpromised=first)), effects
-
-
-def unsaved(run: RunState, event: Event, _now: float) -> Step:
-    """The first of an attempt is an incident: a full disk fails at each interval."""
-    assert isinstance(event, SnapshotFailed)  # noqa: S101  # by the table
-    return _first(run, incident_of(event, attempt=run.attempt))
-
-
-def memory_high(run: RunState, event: Event, _now: float) -> Step:
-    """Memory is nearly full: an incident, once an attempt."""
-    assert isinstance(event, MemoryHigh)  # noqa: S101  # by the table
-    record = warning(event, attempt=run.attempt)
-    return (run, ()) if record is None else _first(run, record)
-
-
-def driver_stuck(run: RunState, event: Event, _now: float) -> Step:
-    """The GPU driver hangs: an incident, once an attempt."""
-    assert isinstance(event, DriverStuck)  # noqa: S101  # by the table
-    return _first(run, stuck(event, attempt=run.attempt))
-
-
-def _first(run: RunState, record: RecordIncident) -> Step:
-    if record.happened in run.unsaved:
-        return run, ()
-    return replace(run, unsaved=run.unsaved | {record.happened}), (record,)

@@ -3,12 +3,13 @@
 import enum
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from supervisor.core.diagnosis.evidence import Killed
 from supervisor.core.diagnosis.incident_kind import IncidentKind
 from supervisor.core.jobs.job_status import JobState
 from supervisor.core.lifecycle.effects import Effect
-from supervisor.core.lifecycle.events import DrainRequested, Event, RestartDue
+from supervisor.core.lifecycle.events import DrainRequested, RestartDue
 from supervisor.core.liveness.hang_detection import Liveness
 from supervisor.core.remediation.history import History
 from supervisor.core.remediation.overrides import NOTHING, Overrides
@@ -100,7 +101,8 @@ class RunState:
 
 
 Step = tuple[RunState, tuple[Effect, ...]]
-Act = Callable[[RunState, Event, float], Step]
+Act = Callable[[RunState, Any, float], Step]
+"""The event is of the type that its row names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

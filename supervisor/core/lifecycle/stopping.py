@@ -47,9 +47,8 @@ _HANGS = {
 # --- while it runs --------------------------------------------------------------------
 
 
-def looked(run: RunState, event: Event, now: float) -> Step:
+def looked(run: RunState, event: HealthSampled, now: float) -> Step:
     """A look at the attempt: does it live, does it move, has it grown too large?"""
-    assert isinstance(event, HealthSampled)  # noqa: S101  # by the table
     liveness, hang = look(run.liveness, event.look, now=now)
     seen = replace(run, liveness=liveness)
     if hang is not None:
@@ -79,9 +78,8 @@ def _hung(run: RunState, hang: Hang, now: float) -> Step:
     return dumping, (said, TakeStacks())
 
 
-def restart_due(run: RunState, event: Event, now: float) -> Step:
+def restart_due(run: RunState, event: RestartDue, now: float) -> Step:
     """Save, end, and start again: no failure, and nothing is lost."""
-    assert isinstance(event, RestartDue)  # noqa: S101  # by the table
     restarting = replace(run, phase=RunPhase.RESTARTING, restart=event)
     saving, effects = _save_and_end(restarting, "a planned restart", now)
     return saving, (Say(f"planned restart: {event.because}"), *effects)
@@ -90,9 +88,8 @@ def restart_due(run: RunState, event: Event, now: float) -> Step:
 # --- asked to end ---------------------------------------------------------------------
 
 
-def drain(run: RunState, event: Event, now: float) -> Step:
+def drain(run: RunState, event: DrainRequested, now: float) -> Step:
     """Ask for a snapshot and the end."""
-    assert isinstance(event, DrainRequested)  # noqa: S101  # by the table
     if event.at_once:
         return _end_at_once(run, event, now)
     draining = replace(run, phase=RunPhase.DRAINING, stop=event, restart=None)
@@ -108,15 +105,13 @@ def _save_and_end(run: RunState, by: str, now: float) -> Step:
     return saving, (AskDrain(), Say(message))
 
 
-def drain_at_rest(run: RunState, event: Event, _now: float) -> Step:
+def drain_at_rest(run: RunState, event: DrainRequested, _now: float) -> Step:
     """Between two attempts everything is saved."""
-    assert isinstance(event, DrainRequested)  # noqa: S101  # by the table
     return end_drained(run, f"{event.by}: ended between two attempts")
 
 
-def drain_again(run: RunState, event: Event, now: float) -> Step:
+def drain_again(run: RunState, event: DrainRequested, now: float) -> Step:
     """The second request does not wait."""
-    assert isinstance(event, DrainRequested)  # noqa: S101  # by the table
     if event.at_once:
         return _end_at_once(run, event, now)
     asked = replace(run, stop=replace(event, at_once=True))
@@ -124,9 +119,8 @@ def drain_again(run: RunState, event: Event, now: float) -> Step:
     return _kill(asked, KillReason.AT_ONCE, because, now)
 
 
-def drain_instead(run: RunState, event: Event, now: float) -> Step:
+def drain_instead(run: RunState, event: DrainRequested, now: float) -> Step:
     """It saves its state for a planned restart already: now that is for the end."""
-    assert isinstance(event, DrainRequested)  # noqa: S101  # by the table
     if event.at_once:
         return _end_at_once(run, event, now)
     message = f"{event.by}: ending after the snapshot"
@@ -141,9 +135,8 @@ def _end_at_once(run: RunState, event: DrainRequested, now: float) -> Step:
     return _kill(asked, KillReason.AT_ONCE, because, now)
 
 
-def note_drain(run: RunState, event: Event, _now: float) -> Step:
+def note_drain(run: RunState, event: DrainRequested, _now: float) -> Step:
     """Asked to end when that cannot be done yet, or is being done."""
-    assert isinstance(event, DrainRequested)  # noqa: S101  # by the table
     at_once = run.stop is not None and run.stop.at_once
     return replace(run, stop=replace(event, at_once=at_once), restart=None), ()
 
@@ -183,13 +176,12 @@ def kill_again(run: RunState, _event: Event, now: float) -> Step:
     return killing, (*said, Kill(again))
 
 
-def unkillable(run: RunState, event: Event, now: float) -> Step:
+def unkillable(run: RunState, event: Unkillable, now: float) -> Step:
     """A process hangs in the kernel: say so once, and keep its GPU out of use.
 
     Of the attempt itself: its end is awaited, however late. What is left of a dead one
     never runs again and holds nobody up: the gate is looked at again at once.
     """
-    assert isinstance(event, Unkillable)  # noqa: S101  # by the table
     pids = ", ".join(str(pid) for pid in event.pids)
     because = f"unkillable: process {pids} hangs in the kernel (D state); a reboot is needed"  # fmt: skip
     alive = run.phase is not RunPhase.WAITING

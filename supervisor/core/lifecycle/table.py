@@ -44,14 +44,12 @@ from supervisor.core.lifecycle.exit_handling import (
     EXIT_GAVE_UP,
     exited,
 )
-from supervisor.core.lifecycle.progress_handling import (
-    applied,
+from supervisor.core.lifecycle.live_incidents import (
     driver_stuck,
-    learned,
     memory_high,
-    told,
     unsaved,
 )
+from supervisor.core.lifecycle.progress_handling import applied, learned, told
 from supervisor.core.lifecycle.run_state import RunPhase, RunState, Step, Transition
 from supervisor.core.remediation.overrides import NOTHING
 from supervisor.core.remediation.slice_growth import regrown
@@ -84,8 +82,7 @@ def _check_gate(run: RunState, _event: Event, now: float) -> Step:
     return replace(run, deadline=None, waiting_since=since), (CheckGate(awaited),)
 
 
-def _gate_held(run: RunState, event: Event, now: float) -> Step:
-    assert isinstance(event, GateHeld)  # noqa: S101  # by the table
+def _gate_held(run: RunState, event: GateHeld, now: float) -> Step:
     message = f"waiting: {event.because}"
     said = () if message == run.message else (Say(message),)
     wait = min(GATE_SECONDS * 2**run.gate_holds, GATE_SECONDS_MOST)
@@ -102,8 +99,7 @@ def _gate_unknown(run: RunState, _event: Event, now: float) -> Step:
     return replace(run, deadline=now + GATE_SOON_SECONDS), ()
 
 
-def _launch(run: RunState, event: Event, _now: float) -> Step:
-    assert isinstance(event, GateClear)  # noqa: S101  # by the table
+def _launch(run: RunState, event: GateClear, _now: float) -> Step:
     kept = run.quarantined if event.quarantined is None else event.quarantined
     number = run.attempt + 1
     overrides = replace(regrown(run.overrides, run.history), awaited=None)
@@ -133,8 +129,7 @@ def _hangs(run: RunState) -> int:
     return run.history.fruitless(Cause.STALLED)
 
 
-def _spawned(run: RunState, event: Event, now: float) -> Step:
-    assert isinstance(event, Spawned)  # noqa: S101  # by the table
+def _spawned(run: RunState, event: Spawned, now: float) -> Step:
     running = replace(run, phase=RunPhase.RUNNING, message=f"attempt {run.attempt}")
     begun = "still runs: taken over" if event.taken_over else "started"
     said = Say(f"attempt {run.attempt} {begun}, pid {event.pid}")
@@ -144,8 +139,7 @@ def _spawned(run: RunState, event: Event, now: float) -> Step:
     return running, (said,)
 
 
-def _spawn_failed(run: RunState, event: Event, now: float) -> Step:
-    assert isinstance(event, SpawnFailed)  # noqa: S101  # by the table
+def _spawn_failed(run: RunState, event: SpawnFailed, now: float) -> Step:
     history = run.history.updated(cause=Cause.NONE, started=False)
     failed = replace(run, history=history, deadline=None)
     if run.stop is not None:  # asked for while the attempt was being started

@@ -19,6 +19,7 @@ from supervisor.core.lifecycle.events import (
     ProgressReported,
     RestartDue,
 )
+from supervisor.core.lifecycle.live_incidents import warning
 from supervisor.core.lifecycle.memory_incident import (
     ADVICE,
     CAUSES,
@@ -27,7 +28,6 @@ from supervisor.core.lifecycle.memory_incident import (
     planned,
     recycle,
     sentence,
-    warning,
 )
 from supervisor.core.lifecycle.run_state import RunPhase, RunState
 from supervisor.core.memory.figures import MemoryFigures

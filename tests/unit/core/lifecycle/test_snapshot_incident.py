@@ -20,8 +20,8 @@ from supervisor.core.lifecycle.events import (
     SnapshotFailed,
     Spawned,
 )
+from supervisor.core.lifecycle.live_incidents import incident_of
 from supervisor.core.lifecycle.run_state import RunPhase
-from supervisor.core.lifecycle.snapshot_incident import incident_of
 from supervisor.core.lifecycle.table import RunState, step
 from supervisor.core.remediation.policy import Policy
 

@@ -1,6 +1,7 @@
 """The life of a run: every rule of the table's own docstring."""
 
 from dataclasses import replace
+from typing import get_type_hints
 
 import pytest
 
@@ -21,6 +22,7 @@ from supervisor.core.lifecycle.effects import (
 from supervisor.core.lifecycle.events import (
     DeadlineExpired,
     DrainRequested,
+    Event,
     GateClear,
     GateHeld,
     ProgressReported,
@@ -28,7 +30,7 @@ from supervisor.core.lifecycle.events import (
     Spawned,
     SpawnFailed,
 )
-from supervisor.core.lifecycle.run_state import RunPhase
+from supervisor.core.lifecycle.run_state import RunPhase, Transition
 from supervisor.core.lifecycle.table import LAUNCHES, TABLE, diagram
 from supervisor.core.remediation.overrides import NOTHING
 from supervisor.core.text.log_level import LogLevel
@@ -342,3 +344,11 @@ def test_the_diagram_shows_every_state() -> None:
     states |= {target for row in TABLE.values() for target in row.targets}
     assert all(f"{state}" in text for state in states)
     assert text.startswith("stateDiagram-v2\n    [*] --> waiting\n")
+
+
+@pytest.mark.parametrize("row", TABLE.values(), ids=map(str, range(len(TABLE))))
+def test_a_handler_takes_the_event_of_its_row(row: Transition) -> None:
+    """The table alone decides what a handler is called with."""
+    taken = get_type_hints(row.act)
+    names = [name for name in taken if name.endswith("event")]
+    assert taken[names[0]] in {row.event, Event}

@@ -5,7 +5,7 @@ from dataclasses import replace
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.diagnose import diagnose
 from supervisor.core.diagnosis.evidence import Evidence
-from supervisor.core.lifecycle.events import Event, ProgressReported
+from supervisor.core.lifecycle.events import ProgressReported
 from supervisor.core.lifecycle.progress_handling import learned
 from supervisor.core.memory.figures import MemoryFigures, OomKind, verdict
 from supervisor.core.memory.fit_memory import (
@@ -27,7 +27,7 @@ from tests.support.lives import exit_record, fresh, oom_report
 MIB = 2**20
 
 
-def told(*news: Event) -> AttemptHistory:
+def told(*news: ProgressReported) -> AttemptHistory:
     """What is known of an attempt that told this."""
     run = fresh()
     run = replace(run, history=run.history.begun(1))
