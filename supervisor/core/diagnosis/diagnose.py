@@ -38,14 +38,14 @@ from supervisor.core.diagnosis.scoring import (
 )
 from supervisor.core.diagnosis.signatures.signature import LIBRARY
 from supervisor.core.diagnosis.stack_traces import where
-from supervisor.core.memory.figures import MemoryFigures, OomKind, complete, verdict
+from supervisor.core.memory.figures import MemoryFigures, OomVerdict, complete, verdict
 from supervisor.core.memory.fit_memory import step_bytes
+from supervisor.core.memory.oom_analysis import OUT_OF_MEMORY
 from supervisor.core.text.units import format_size
 from supervisor.wire.oom_subject import OomSubject
 from supervisor.wire.reasons import KillReason, RefusalReason
 
 _CPU_ROWS = frozenset({"bfc.out_of_memory.cpu", "tf.oom_when_allocating.cpu"})
-_OOM = frozenset({Cause.DEVICE_OOM, Cause.DEVICE_OOM_FRAGMENTATION, Cause.HOST_OOM})
 _KILLED_FROM_OUTSIDE = frozenset(
     {Cause.HOST_OOM, Cause.GPU_HARDWARE, Cause.UNKILLABLE, Cause.PREEMPTED}
 )
@@ -211,14 +211,14 @@ def _settle(
     best: ScoredSignal, evidence: Evidence
 ) -> tuple[Cause, MemoryFigures | None]:
     """Device or host, capacity or fragmentation: with the figures that decide it."""
-    if best.cause not in _OOM:
+    if best.cause not in OUT_OF_MEMORY:
         return best.cause, None
     memory = _with_step(_figures(best, evidence), evidence)
     cause = best.cause
     if evidence.limited and best.reason.signature in _CPU_ROWS:
         cause = Cause.DEVICE_OOM
     kind = None if memory is None else verdict(memory)
-    if cause is Cause.DEVICE_OOM and kind is OomKind.FRAGMENTATION:
+    if cause is Cause.DEVICE_OOM and kind is OomVerdict.FRAGMENTATION:
         cause = Cause.DEVICE_OOM_FRAGMENTATION
     return cause, memory
 

@@ -7,7 +7,8 @@ from supervisor.core.diagnosis.advice import ADVICE_FOR
 from supervisor.core.diagnosis.evidence import Evidence
 from supervisor.core.diagnosis.result import Diagnosis
 from supervisor.core.gpu.assignment import named, tenants, unnamed_bytes
-from supervisor.core.memory.oom_analysis import OomVerdict, autopsy_of
+from supervisor.core.memory.figures import OomVerdict
+from supervisor.core.memory.oom_analysis import autopsy_of
 
 CONTEXT_BYTES = 2**30
 """A CUDA context with its libraries takes less: 300 to 600 MiB on today's GPUs."""

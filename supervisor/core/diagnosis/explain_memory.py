@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from supervisor.core.memory.oom_analysis import OomVerdict
+from supervisor.core.memory.figures import OomVerdict
 from supervisor.core.text.units import format_duration, format_size
 from supervisor.wire.oom_subject import OomSubject
 

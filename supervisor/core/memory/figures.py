@@ -29,8 +29,8 @@ class MemoryFigures:
     """Its name, such as ``GPU_0_bfc`` or ``mklcpu``."""
 
 
-class OomKind(enum.StrEnum):
-    """Why a request failed although, or because, of what was there."""
+class OomVerdict(enum.StrEnum):
+    """Why memory did not suffice; of one allocator's figures the first three."""
 
     CAPACITY = "capacity"
     """Less was free than was asked for."""
@@ -39,6 +39,9 @@ class OomKind(enum.StrEnum):
     piece it would have done, as far as is known."""
     OVERSIZE = "oversize"
     """One request above the whole limit: nothing can make room for it."""
+    FOREIGN_TENANT = "foreign_tenant"
+    LEAK = "leak"
+    HOST = "host"
 
 
 def fragmentation_of(*, free_bytes: int, largest_free_bytes: int) -> float:
@@ -51,7 +54,7 @@ def fragmentation_of(*, free_bytes: int, largest_free_bytes: int) -> float:
     return max(0.0, min(1.0, (free_bytes - largest_free_bytes) / free_bytes))
 
 
-def verdict(figures: MemoryFigures) -> OomKind | None:
+def verdict(figures: MemoryFigures) -> OomVerdict | None:
     """Capacity, fragmentation or oversize; None: the figures do not tell.
 
     A pool that may still grow by the request was refused by the device, not by its
@@ -63,27 +66,27 @@ def verdict(figures: MemoryFigures) -> OomKind | None:
     if asked is None:
         return None
     if figures.limit_bytes is not None and asked > figures.limit_bytes:
-        return OomKind.OVERSIZE
+        return OomVerdict.OVERSIZE
     free = figures.free_bytes
     if free is None:
         return _without_pool(figures, asked)
     if free < asked or (figures.growth_bytes or 0) >= asked:
-        return OomKind.CAPACITY
+        return OomVerdict.CAPACITY
     if figures.limit_bytes is not None and (
         (figures.step_bytes or 0) > figures.limit_bytes
     ):
-        return OomKind.CAPACITY
+        return OomVerdict.CAPACITY
     largest = figures.largest_free_bytes
-    return OomKind.CAPACITY if (largest or 0) >= asked else OomKind.FRAGMENTATION
+    return OomVerdict.CAPACITY if (largest or 0) >= asked else OomVerdict.FRAGMENTATION
 
 
-def _without_pool(figures: MemoryFigures, asked: int) -> OomKind | None:
+def _without_pool(figures: MemoryFigures, asked: int) -> OomVerdict | None:
     """With the limit alone only a shortage is certain: with memory growth on,
     limit - in use may never have been available."""
     if figures.limit_bytes is None or figures.in_use_bytes is None:
         return None
     short = figures.limit_bytes - figures.in_use_bytes < asked
-    return OomKind.CAPACITY if short else None
+    return OomVerdict.CAPACITY if short else None
 
 
 def complete(figures: MemoryFigures) -> MemoryFigures:

@@ -24,8 +24,9 @@ import enum
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from statistics import median
 
-from supervisor.core.memory.trend import median_of, slope_of, trend_of
+from supervisor.core.memory.trend import slope_of, trend_of
 
 KEPT = 96
 """Readings kept of a series: with more, of the older the lower of each two is dropped."""
@@ -211,7 +212,7 @@ class Series:
         values = [(float(point.step), point.level.used) for point in newer]
         trend = trend_of(values)
         newest = newer[-len(newer) // 3 :]  # a step may need more than it did
-        capacity = median_of([point.level.capacity for point in newest])
+        capacity = median([point.level.capacity for point in newest])
         used = self._used(trend.slope)
         pace = (newer[-1].at - newer[0].at) / max(newer[-1].step - newer[0].step, 1)
         still = slope_of(values[-len(newest) :]) >= STILL * trend.slope

@@ -12,7 +12,6 @@ The verdicts, each asked in this order; the first that holds is told:
 6. *capacity*: a step needs more than there is.
 """
 
-import enum
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -21,24 +20,13 @@ from typing import Any
 from supervisor.core.causes import Cause
 from supervisor.core.gpu.gpu_readings import GpuProcess
 from supervisor.core.memory.bfc_map import MemoryMap
-from supervisor.core.memory.figures import MemoryFigures, OomKind, verdict
+from supervisor.core.memory.figures import MemoryFigures, OomVerdict, verdict
 from supervisor.core.memory.forecast import Forecast, Resource
 from supervisor.wire.memory_answer import MemoryAnswer, Variable
 from supervisor.wire.oom_subject import OomSubject
 
 LARGEST = 8
 """Chunks that are named."""
-
-
-class OomVerdict(enum.StrEnum):
-    """Why memory did not suffice."""
-
-    CAPACITY = "capacity"
-    FRAGMENTATION = "fragmentation"
-    OVERSIZE = "oversize"
-    FOREIGN_TENANT = "foreign_tenant"
-    LEAK = "leak"
-    HOST = "host"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,13 +153,11 @@ def _verdict(
     kind = None if memory is None else verdict(memory)
     if memory is None or kind is None:
         return _without_figures(cause, growth)
-    if kind is not OomKind.OVERSIZE and _taken_by_others(memory, findings):
+    if kind is not OomVerdict.OVERSIZE and _taken_by_others(memory, findings):
         return OomVerdict.FOREIGN_TENANT
-    if kind is OomKind.CAPACITY and growth is not None:
-        return (
-            OomVerdict.LEAK if growth.grown_bytes >= _missing(memory) else _SAME[kind]
-        )
-    return _SAME[kind]
+    if kind is OomVerdict.CAPACITY and growth is not None:
+        return OomVerdict.LEAK if growth.grown_bytes >= _missing(memory) else kind
+    return kind
 
 
 def _without_figures(cause: Cause, growth: Growth | None) -> OomVerdict | None:
@@ -179,13 +165,6 @@ def _without_figures(cause: Cause, growth: Growth | None) -> OomVerdict | None:
     if cause is Cause.DEVICE_OOM_FRAGMENTATION:
         return OomVerdict.FRAGMENTATION
     return None if growth is None else OomVerdict.LEAK
-
-
-_SAME = {
-    OomKind.OVERSIZE: OomVerdict.OVERSIZE,
-    OomKind.FRAGMENTATION: OomVerdict.FRAGMENTATION,
-    OomKind.CAPACITY: OomVerdict.CAPACITY,
-}
 
 
 def _taken_by_others(memory: MemoryFigures, findings: OomFindings) -> bool:

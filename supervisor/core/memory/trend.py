@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
+from statistics import median
 
 NORMAL = 1.4826
 """Standard deviation over median absolute deviation, where errors are normal."""
@@ -30,8 +31,8 @@ def trend_of(values: Sequence[tuple[float, float]]) -> Trend:
     if slope <= 0:
         return Trend(slope=slope, confidence=0.0)
     rest = [value - slope * at for at, value in values]
-    middle = median_of(rest)
-    scatter = NORMAL * median_of([abs(value - middle) for value in rest])
+    middle = median(rest)
+    scatter = NORMAL * median([abs(value - middle) for value in rest])
     alike = min(max(_neighbours(rest), 0.0), MOST_ALIKE)
     independent = len(values) * (1 - alike) / (1 + alike)
     # The error of a line's slope through n points evenly spread over a length T is
@@ -50,7 +51,7 @@ def slope_of(values: Sequence[tuple[float, float]]) -> float:
         for (before, earlier), (after, later) in combinations(values, 2)
         if after > before
     ]
-    return median_of(slopes) if slopes else 0.0
+    return median(slopes) if slopes else 0.0
 
 
 def _neighbours(values: Sequence[float]) -> float:
@@ -61,12 +62,3 @@ def _neighbours(values: Sequence[float]) -> float:
         return 0.0
     together = math.fsum((a - mean) * (b - mean) for a, b in pairwise(values))
     return together / spread
-
-
-def median_of(values: Sequence[float]) -> float:
-    """The middle one, or the mean of the two in the middle; of one at least."""
-    ordered = sorted(values)
-    half = len(ordered) // 2
-    if len(ordered) % 2:
-        return ordered[half]
-    return (ordered[half - 1] + ordered[half]) / 2

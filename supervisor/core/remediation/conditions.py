@@ -2,7 +2,7 @@
 
 from supervisor.core.causes import Cause
 from supervisor.core.gpu.assignment import named, tenants, with_parts
-from supervisor.core.memory.oom_analysis import OomVerdict
+from supervisor.core.memory.figures import OomVerdict
 from supervisor.core.remediation.escalation import FailureContext
 
 NEAR_THE_LIMIT = 0.7

@@ -6,13 +6,12 @@ newest progress only what still decides something is kept (``History.thinned``).
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.result import RemedyKind
 from supervisor.core.liveness.progress_intervals import ProgressIntervals, together
 from supervisor.core.memory.fit_memory import FitMemory
-from supervisor.core.memory.size_peaks import SizePeaks
 from supervisor.core.remediation.overrides import Overrides
 from supervisor.core.remediation.weakest_promise import Unpromised, weakest
 from supervisor.wire.oom_subject import OomSubject
@@ -24,8 +23,8 @@ LANDMARKS = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptHistory:
-    """One attempt. None: not known."""
+class AttemptHistory(FitMemory):
+    """One attempt, and what its newest call of ``fit`` showed. None: not known."""
 
     number: int
     cause: Cause | None = None
@@ -49,21 +48,6 @@ class AttemptHistory:
     """Steps of the run that were done when it ended."""
     snapshot_step: int | None = None
     """Newest whole snapshot when it ended; 0 where there was none."""
-    fit: int | None = None
-    """Number of the newest call of ``fit``, from 0: what follows is of that one."""
-    model: str | None = None
-    """What its model, optimizer and data look like, as a digest."""
-    batch: int | None = None
-    slice_size: int | None = None
-    """Samples in a slice; None: the batch was not sliced."""
-    peak_bytes: int | None = None
-    """Highest use of the allocator over whole steps at that slice."""
-    peaks: tuple[SizePeaks, ...] = ()
-    """Of each size that it measured; none of some."""
-    limit_bytes: int | None = None
-    jit: bool | None = None
-    stepped: bool = False
-    """A whole step was done at that slice."""
     earlier_fits: tuple[FitMemory, ...] = ()
     """What was measured in earlier calls, oldest first."""
     subject: OomSubject | None = None
@@ -77,17 +61,9 @@ class AttemptHistory:
 
     @property
     def fit_memory(self) -> FitMemory:
-        """What the newest call showed about memory."""
+        """What the newest call showed, without the attempt."""
         return FitMemory(
-            fit=self.fit,
-            model=self.model,
-            batch=self.batch,
-            slice_size=self.slice_size,
-            peak_bytes=self.peak_bytes,
-            peaks=self.peaks,
-            limit_bytes=self.limit_bytes,
-            jit=self.jit,
-            stepped=self.stepped,
+            **{one.name: getattr(self, one.name) for one in fields(FitMemory)}
         )
 
     def only_saved_since(self, before: "AttemptHistory") -> bool:
@@ -325,8 +301,7 @@ def _rss(attempt: AttemptHistory) -> int:
 def _of_memory(attempt: AttemptHistory) -> Iterator[tuple[object, ...]]:
     """The highest peak of each size of a slice, as the planner of slices compares them."""
     if attempt.batch is not None:
-        size = attempt.slice_size or attempt.batch
-        yield "peak", size, attempt.limit_bytes, attempt.jit, attempt.cause
+        yield "peak", attempt.size, attempt.limit_bytes, attempt.jit, attempt.cause
     for one in attempt.peaks:
         yield "peaks", one.slice_size, attempt.limit_bytes, attempt.jit
 

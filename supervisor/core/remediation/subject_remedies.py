@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from supervisor.core.diagnosis.result import RemedyKind
-from supervisor.core.memory.oom_analysis import OomVerdict
+from supervisor.core.memory.figures import OomVerdict
 from supervisor.core.remediation.escalation import (
     EscalationPlan,
     FailureContext,

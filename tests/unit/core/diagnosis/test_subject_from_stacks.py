@@ -16,8 +16,8 @@ from supervisor.core.diagnosis.subject_from_stacks import (
     named_subject,
     subject_in_stack,
 )
-from supervisor.core.memory.figures import MemoryFigures
-from supervisor.core.memory.oom_analysis import OomAnalysis, OomVerdict, autopsy_of
+from supervisor.core.memory.figures import MemoryFigures, OomVerdict
+from supervisor.core.memory.oom_analysis import OomAnalysis, autopsy_of
 from supervisor.core.remediation.escalation import Allow
 from supervisor.core.remediation.subject_remedies import STOPS
 from supervisor.wire.oom_subject import OomSubject

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from supervisor.core.memory.bfc_map import Chunk, MemoryMap, decode_dump, figures_of
 from supervisor.core.memory.figures import (
     MemoryFigures,
-    OomKind,
+    OomVerdict,
     complete,
     fragmentation_of,
     verdict,
@@ -146,32 +146,34 @@ def test_fragmentation_of_nothing_is_zero() -> None:
 
 CASES = [
     (MemoryFigures(), None),
-    (MemoryFigures(requested_bytes=11, limit_bytes=10), OomKind.OVERSIZE),
+    (MemoryFigures(requested_bytes=11, limit_bytes=10), OomVerdict.OVERSIZE),
     (MemoryFigures(requested_bytes=5), None),
     (
         MemoryFigures(requested_bytes=5, limit_bytes=10, in_use_bytes=8),
-        OomKind.CAPACITY,
+        OomVerdict.CAPACITY,
     ),
     (MemoryFigures(requested_bytes=5, limit_bytes=10, in_use_bytes=2), None),
-    (MemoryFigures(requested_bytes=5, free_bytes=4), OomKind.CAPACITY),
+    (MemoryFigures(requested_bytes=5, free_bytes=4), OomVerdict.CAPACITY),
     (
         MemoryFigures(requested_bytes=5, free_bytes=6, growth_bytes=5),
-        OomKind.CAPACITY,
+        OomVerdict.CAPACITY,
     ),
     (
         MemoryFigures(requested_bytes=5, free_bytes=6, largest_free_bytes=3),
-        OomKind.FRAGMENTATION,
+        OomVerdict.FRAGMENTATION,
     ),
     (
         MemoryFigures(requested_bytes=5, free_bytes=6, largest_free_bytes=6),
-        OomKind.CAPACITY,
+        OomVerdict.CAPACITY,
     ),
-    (MemoryFigures(requested_bytes=5, free_bytes=6), OomKind.FRAGMENTATION),
+    (MemoryFigures(requested_bytes=5, free_bytes=6), OomVerdict.FRAGMENTATION),
 ]
 
 
 @pytest.mark.parametrize(("figures", "kind"), CASES)
-def test_the_verdict_needs_proof(figures: MemoryFigures, kind: OomKind | None) -> None:
+def test_the_verdict_needs_proof(
+    figures: MemoryFigures, kind: OomVerdict | None
+) -> None:
     """Fragmentation is free >= asked and no growth left; a hint proves nothing."""
     assert verdict(figures) == kind
 

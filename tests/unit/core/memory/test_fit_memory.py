@@ -7,7 +7,7 @@ from supervisor.core.diagnosis.diagnose import diagnose
 from supervisor.core.diagnosis.evidence import Evidence
 from supervisor.core.lifecycle.events import ProgressReported
 from supervisor.core.lifecycle.progress_handling import learned
-from supervisor.core.memory.figures import MemoryFigures, OomKind, verdict
+from supervisor.core.memory.figures import MemoryFigures, OomVerdict, verdict
 from supervisor.core.memory.fit_memory import (
     KEPT,
     FitMemory,
@@ -234,11 +234,11 @@ PIECES = MemoryFigures(
 
 def test_a_step_that_no_pool_could_hold_is_no_fragmentation() -> None:
     """Enough is free for the one request, and not for the step."""
-    assert verdict(PIECES) is OomKind.FRAGMENTATION
-    assert verdict(replace(PIECES, step_bytes=400 * MIB)) is OomKind.FRAGMENTATION
-    assert verdict(replace(PIECES, step_bytes=401 * MIB)) is OomKind.CAPACITY
+    assert verdict(PIECES) is OomVerdict.FRAGMENTATION
+    assert verdict(replace(PIECES, step_bytes=400 * MIB)) is OomVerdict.FRAGMENTATION
+    assert verdict(replace(PIECES, step_bytes=401 * MIB)) is OomVerdict.CAPACITY
     unlimited = replace(PIECES, limit_bytes=None, step_bytes=401 * MIB)
-    assert verdict(unlimited) is OomKind.FRAGMENTATION
+    assert verdict(unlimited) is OomVerdict.FRAGMENTATION
 
 
 def _cause(*fits: FitMemory, subject: OomSubject | None = OomSubject.STEP) -> Cause:

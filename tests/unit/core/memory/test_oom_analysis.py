@@ -11,14 +11,13 @@ from supervisor.core.diagnosis.explain_memory import VERDICTS, autopsy_paragraph
 from supervisor.core.diagnosis.result import Diagnosis
 from supervisor.core.gpu.gpu_readings import Gpu, GpuMemory, GpuProcess
 from supervisor.core.memory.bfc_map import Chunk, MemoryMap
-from supervisor.core.memory.figures import MemoryFigures
+from supervisor.core.memory.figures import MemoryFigures, OomVerdict
 from supervisor.core.memory.forecast import Forecast, Resource
 from supervisor.core.memory.oom_analysis import (
     Holder,
     NamedChunk,
     OomAnalysis,
     OomFindings,
-    OomVerdict,
     autopsy_of,
     op_in,
     shape_in,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from supervisor.core.memory.figures import MemoryFigures, OomKind, verdict
+from supervisor.core.memory.figures import MemoryFigures, OomVerdict, verdict
 from supervisor.core.memory.oom_report import DumpReader, requested_by, size_in_bytes
 
 TF1 = """\
@@ -76,7 +76,7 @@ def test_five_stats_lines_of_tensorflow_1() -> None:
         growth_bytes=0,
         allocator="GPU_0_bfc",
     )
-    assert verdict(figures) is OomKind.FRAGMENTATION
+    assert verdict(figures) is OomVerdict.FRAGMENTATION
 
 
 def test_integers_up_to_2_20() -> None:
@@ -95,7 +95,7 @@ def test_human_readable_sizes_of_2_21() -> None:
     assert figures.limit_bytes == int(4.5 * 1024**2)
     assert figures.largest_free_bytes == 1048576
     assert figures.fragmentation == 0.5
-    assert verdict(figures) is OomKind.FRAGMENTATION
+    assert verdict(figures) is OomVerdict.FRAGMENTATION
 
 
 def test_a_dump_that_is_cut_is_found_too() -> None:
@@ -146,15 +146,15 @@ OLD = (
     "capacity; 9.79 GiB already allocated; 5.00 MiB free; 40.00 MiB cached)"
 )
 TORCH = [
-    (NEW, OomKind.FRAGMENTATION),
-    (MIDDLE, OomKind.CAPACITY),
-    (OLD, OomKind.FRAGMENTATION),
+    (NEW, OomVerdict.FRAGMENTATION),
+    (MIDDLE, OomVerdict.CAPACITY),
+    (OLD, OomVerdict.FRAGMENTATION),
     ("CUDA out of memory. Tried to allocate 80.00 GiB", None),
 ]
 
 
 @pytest.mark.parametrize(("text", "kind"), TORCH)
-def test_pytorch_says_it_in_one_sentence(text: str, kind: OomKind | None) -> None:
+def test_pytorch_says_it_in_one_sentence(text: str, kind: OomVerdict | None) -> None:
     """Reserved and unallocated at least what was asked for is fragmentation."""
     [(_, figures)] = read(text)
     assert verdict(figures) == kind

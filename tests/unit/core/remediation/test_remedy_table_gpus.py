@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.result import RemedyKind
-from supervisor.core.memory.figures import MemoryFigures
-from supervisor.core.memory.oom_analysis import NOTHING_FOUND, OomVerdict, autopsy_of
+from supervisor.core.memory.figures import MemoryFigures, OomVerdict
+from supervisor.core.memory.oom_analysis import NOTHING_FOUND, autopsy_of
 from supervisor.core.remediation.overrides import Awaited, Overrides
 from tests.support.stories import GIB, TENANT, Story, gpu, part
 

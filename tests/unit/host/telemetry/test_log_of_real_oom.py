@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from supervisor.core.diagnosis.diagnose import diagnose_log
-from supervisor.core.memory.figures import OomKind, verdict
+from supervisor.core.memory.figures import OomVerdict, verdict
 from supervisor.host.telemetry.allocator_dump import dump_files, read_first_map
 from supervisor.host.telemetry.log_follower import scan_file
 
@@ -77,4 +77,4 @@ def test_a_real_dump_is_read_as_the_real_protobuf_reads_it(tmp_path: Path) -> No
     assert memory.requested_bytes == 96 * 1024**2
     assert memory.fragmentation == pytest.approx(metric, abs=0.01)
     assert diagnosis.cause == "device_oom"
-    assert verdict(memory) is OomKind.CAPACITY
+    assert verdict(memory) is OomVerdict.CAPACITY
