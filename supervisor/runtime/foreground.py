@@ -40,7 +40,7 @@ from supervisor.runtime.directive_builder import log_cap_of, memory_of, tiers_of
 from supervisor.runtime.evidence_collector import gather
 from supervisor.runtime.status_builder import paths_of
 from supervisor.runtime.supervisor import Supervisor
-from supervisor.wire.changed import Changed
+from supervisor.wire.directive import Changed
 from supervisor.wire.paths import RunPaths, StatePaths
 
 SETTLE_SECONDS = 0.2

@@ -63,8 +63,7 @@ from supervisor.runtime.event_loop import loop, wakeups
 from supervisor.runtime.launch_gate import gate
 from supervisor.runtime.run_recorder import RunRecorder
 from supervisor.runtime.status_facts import status_of
-from supervisor.wire.changed import Changed
-from supervisor.wire.directive import Directive
+from supervisor.wire.directive import Changed, Directive
 from supervisor.wire.paths import RunPaths
 
 

@@ -1,11 +1,12 @@
 """The directive: what the supervisor asks of one attempt, written before it starts."""
 
-from dataclasses import asdict, dataclass, field, fields
+import enum
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
-from supervisor.wire.changed import Changed
 from supervisor.wire.files import read_json
+from supervisor.wire.json_record import JsonRecord
 
 ENVIRONMENT = "TRAINWARDEN_DIRECTIVE"
 """Environment variable with the directive's path; absent: unsupervised."""
@@ -23,9 +24,22 @@ EXIT_REFUSED = 78
 """EX_CONFIG of sysexits.h: training refused before it started; see the events."""
 
 
+class Changed(enum.StrEnum):
+    """What to do about a module of the script's own that changed since it was kept."""
+
+    AS_KEPT = "as_kept"
+    """Import it as it was: nobody is there to ask."""
+    AS_IT_IS = "as_it_is"
+    """Take it up: a person said so, or nothing was saved that it could contradict."""
+    REFUSED = "refused"
+    """End before training, with a sentence: a person is there, and has to decide."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Directive:
+class Directive(JsonRecord):
     """What one attempt shall do."""
+
+    _may_lack = False
 
     run_id: str
     job: str
@@ -99,22 +113,6 @@ class Directive:
     reduce: str | None = None
     """A model's own ``train_step`` may do several smaller batches instead of one, with
     the learning rate by this rule (``keep``, ``sqrt``, ``linear``); None: it may not."""
-
-    def to_json(self) -> dict[str, Any]:
-        """A JSON object with the fields by name."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Self | None:
-        """The directive in ``value``; None where a field is missing."""
-        names = [item.name for item in fields(cls)]
-        if any(name not in value for name in names):
-            return None
-        known: dict[str, Any] = {name: value[name] for name in names}
-        known["args"] = tuple(known["args"])
-        for name in ("visible_gpus", "skip"):
-            known[name] = None if known[name] is None else tuple(known[name])
-        return cls(**known)
 
     @classmethod
     def read(cls, path: Path) -> Self | None:

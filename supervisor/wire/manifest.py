@@ -7,8 +7,10 @@ Its tensors lie in the safetensors layout; everything that is no tensor is JSON 
 There is no pickle anywhere.
 """
 
-from dataclasses import asdict, dataclass, fields
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any
+
+from supervisor.wire.json_record import JsonRecord
 
 FORMAT = 1
 """Snapshots of another format version are refused, not guessed at."""
@@ -22,7 +24,7 @@ TENSORS = "state.safetensors"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manifest:
+class Manifest(JsonRecord):
     """The part of the manifest that the supervisor reads too."""
 
     format: int
@@ -50,15 +52,3 @@ class Manifest:
     """Seconds since 1970, for people only."""
     state: dict[str, Any]
     """The training side's own: RNG, callbacks, History, logs, fingerprints."""
-
-    def to_json(self) -> dict[str, Any]:
-        """A JSON object with the fields by name."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Self | None:
-        """The manifest in ``value``; None where a field is missing."""
-        names = [item.name for item in fields(cls)]
-        if any(name not in value for name in names):
-            return None
-        return cls(**{name: value[name] for name in names})

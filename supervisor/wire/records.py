@@ -1,50 +1,12 @@
 """What is left at the end of an attempt: the crash report and the exit record."""
 
-from dataclasses import MISSING, Field, dataclass, fields
-from types import UnionType
-from typing import Any, Self, cast, get_args, get_origin
+from dataclasses import dataclass
 
-
-class _Record:
-    """Reading and writing for the frozen dataclasses below."""
-
-    def to_json(self) -> dict[str, Any]:
-        """A JSON object with the fields by name."""
-        return {item.name: getattr(self, item.name) for item in _fields(type(self))}
-
-    @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Self | None:
-        """The record in ``value``; None where a field is missing or of another kind. One
-        that has a default may be missing: an older version has written the record."""
-        known: dict[str, Any] = {}
-        for item in _fields(cls):
-            if item.name not in value and item.default is not MISSING:
-                continue
-            given = _plain(value.get(item.name))
-            if item.name not in value or not isinstance(given, _kinds(item.type)):
-                return None
-            known[item.name] = given
-        return cls(**known)
-
-
-def _fields(cls: Any) -> tuple[Field[Any], ...]:
-    return fields(cls)
-
-
-def _plain(value: Any) -> Any:
-    """JSON knows lists where the records have tuples."""
-    return tuple(cast("list[object]", value)) if isinstance(value, list) else value
-
-
-def _kinds(annotation: Any) -> tuple[type, ...]:
-    """The classes that a value of this annotation may have."""
-    union = isinstance(annotation, UnionType)
-    kinds: tuple[Any, ...] = get_args(annotation) if union else (annotation,)
-    return tuple(get_origin(kind) or kind for kind in kinds)
+from supervisor.wire.json_record import JsonRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CrashReport(_Record):
+class CrashReport(JsonRecord):
     """An uncaught Python exception, written by the training process itself.
 
     It outranks what follows: TensorFlow may still abort while the interpreter ends.
@@ -68,7 +30,7 @@ class CrashReport(_Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExitRecord(_Record):
+class ExitRecord(JsonRecord):
     """How the training process ended, written by the shim after all others are gone."""
 
     pid: int
@@ -93,7 +55,7 @@ class ExitRecord(_Record):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shimmed(_Record):
+class Shimmed(JsonRecord):
     """Who the shim is and whom it watches, written before training starts."""
 
     shim_pid: int

@@ -7,7 +7,6 @@ recorded hash names its algorithm, and snapshots hashed with BLAKE2b are still r
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import fields
 from typing import Any
 
 from supervisor.wire.manifest import Manifest
@@ -60,10 +59,9 @@ def _content(value: dict[str, Any]) -> bytes:
 def sealed(manifest: Manifest) -> bytes:
     """``manifest`` as JSON, with its own hash: a flipped digit in it is damage too.
 
-    Without the copies of ``to_json`` and without indentation, which Python's encoder in
-    C cannot do: it is written beside a training that wants the interpreter's lock.
+    Without indentation, which Python's encoder in C cannot do: it is written beside a training that wants the interpreter's lock.
     """
-    value = {item.name: getattr(manifest, item.name) for item in fields(manifest)}
+    value = manifest.to_json()
     state = {**value["state"], KEY: hash_of(_content(value))}
     return json.dumps({**value, "state": state}).encode()
 

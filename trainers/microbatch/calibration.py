@@ -27,8 +27,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from supervisor.wire.room import ENOUGH_STEPS, worst
-from supervisor.wire.slices import balanced, count
+from supervisor.wire.slices import ENOUGH_STEPS, balanced, count, worst
 
 FAR = 1.5
 """A size so many times another one is far from it. Steps differ by a few percent: a line

@@ -10,8 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from supervisor.wire.reasons import SizeSource
-from supervisor.wire.room import ENOUGH_STEPS
-from supervisor.wire.slices import balanced
+from supervisor.wire.slices import ENOUGH_STEPS, balanced
 from trainers.backends.tensorflow.allocator import peak_readings
 from trainers.backends.tensorflow.allocator.native_ops import Figures
 from trainers.microbatch.calibration import (

@@ -4,7 +4,7 @@ import enum
 from dataclasses import dataclass
 
 from supervisor.core.jobs.job_status import JobState
-from supervisor.wire.changed import Changed
+from supervisor.wire.directive import Changed
 
 
 class ResumeDecision(enum.Enum):

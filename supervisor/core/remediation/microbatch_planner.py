@@ -19,8 +19,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from supervisor.wire.room import worst
-from supervisor.wire.slices import balanced, count
+from supervisor.wire.slices import balanced, count, worst
 
 SAFE_PART = 0.96
 """A planned slice is this part of the largest that the line says fits."""

@@ -76,6 +76,11 @@ def test_everything_reaches_the_directive_and_survives_its_file(
     """Training reads the same values that the supervisor wrote."""
     _, directive = told(tmp_path, EVERYTHING)
     assert Directive.from_json(directive.to_json()) == directive
+    value = directive.to_json()
+    assert Directive.from_json({**value, "snapshot_budget": 1}) is not None
+    assert Directive.from_json({**value, "restore": "yes"}) is None
+    del value["foresee"]
+    assert Directive.from_json(value) is None
     assert directive.slice_size == 8
     assert directive.restore_before_step == 7
     assert directive.skip == (6, 9)

@@ -10,7 +10,7 @@ from supervisor.core.jobs.resume_decision import (
     decide_modules,
     decide_start,
 )
-from supervisor.wire.changed import Changed
+from supervisor.wire.directive import Changed
 
 
 def earlier(

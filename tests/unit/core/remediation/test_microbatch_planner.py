@@ -11,8 +11,7 @@ from supervisor.core.remediation.microbatch_planner import (
     below,
     next_plan,
 )
-from supervisor.wire.room import ENOUGH_STEPS
-from supervisor.wire.slices import balanced, count
+from supervisor.wire.slices import ENOUGH_STEPS, balanced, count
 
 LIMIT = 600_000_000
 

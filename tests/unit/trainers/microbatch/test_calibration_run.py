@@ -6,8 +6,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisor.wire.room import ENOUGH_STEPS, PRIOR
-from supervisor.wire.slices import count
+from supervisor.wire.slices import ENOUGH_STEPS, PRIOR, count
 from trainers.microbatch.calibration import (
     CALM_PART,
     TIGHT_PART,

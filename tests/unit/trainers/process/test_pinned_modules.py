@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.wire.changed import Changed
-from supervisor.wire.directive import EXIT_REFUSED
+from supervisor.wire.directive import EXIT_REFUSED, Changed
 from supervisor.wire.event_file import RecordKind
 from supervisor.wire.reasons import RefusalReason
 from tests.support.attempts import Attempts, Outcome
