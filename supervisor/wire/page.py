@@ -15,6 +15,7 @@ import mmap
 import os
 import struct
 from dataclasses import dataclass, fields
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -128,66 +129,34 @@ class Page:
     """The newest readings of the allocator, for ``readings.unpack``."""
 
 
-_INTEGERS = tuple(field.name for field in fields(Page) if field.type == int | None)
-_FLOATS = tuple(field.name for field in fields(Page) if field.type == float | None)
-_NAMES = (*_INTEGERS, *_FLOATS)
-_COUNTS = len(Page().step_counts)
-_BODY = struct.Struct(
-    f"<{len(_INTEGERS)}q{len(_FLOATS)}d{_COUNTS}q{len(Phase)}d{INTEGERS}q"
-)  # fmt: skip
-
-
-def encode(page: Page) -> bytes:
-    """The body of the file for ``page``."""
-    integers = (getattr(page, name) for name in _INTEGERS)
-    floats = (getattr(page, name) for name in _FLOATS)
-    return _BODY.pack(
-        *(_UNKNOWN if value is None else int(value) for value in integers),
-        *(math.nan if value is None else float(value) for value in floats),
-        *page.step_counts,
-        *page.phase_seconds,
-        *page.memory_recent,
-    )
+_KINDS: dict[Any, str] = {int | None: "q", float | None: "d"}
+_LAYOUT = {
+    **{one.name: _KINDS[one.type] for one in fields(Page) if one.type in _KINDS},
+    "step_counts": f"{len(Page().step_counts)}q",
+    "phase_seconds": f"{len(Phase)}d",
+    "memory_recent": f"{INTEGERS}q",
+}
+"""The fields in the order of the file, and how each is packed."""
+_BODY = struct.Struct("<" + "".join(_LAYOUT.values()))
+_PLACES: dict[str, tuple[struct.Struct, int]] = {}
+"""Where each field lies in the file."""
+for _name, _kind in _LAYOUT.items():
+    _before = sum(packing.size for packing, _ in _PLACES.values())
+    _PLACES[_name] = (struct.Struct("<" + _kind), _HEADER.size + _before)
 
 
 def decode(body: bytes) -> Page:
-    """The page in ``body``, as ``encode`` wrote it. Raises struct.error if too short."""
-    values = _BODY.unpack_from(body)
-    floats_at = len(_INTEGERS)
-    counts_at = floats_at + len(_FLOATS)
-    phases_at = counts_at + _COUNTS
-    recent_at = phases_at + len(Phase)
-    known = [None if value == _UNKNOWN else value for value in values[:floats_at]]
-    known += [
-        value if value == value else None  # noqa: PLR0124  # NaN alone is not
-        for value in values[floats_at:counts_at]
-    ]
-    return Page(
-        **dict(zip(_NAMES, known, strict=True)),
-        step_counts=values[counts_at:phases_at],
-        phase_seconds=values[phases_at:recent_at],
-        memory_recent=values[recent_at:],
-    )
-
-
-def _places() -> dict[str, tuple[struct.Struct, int]]:
-    """Where each field lies in the file, and how it is packed."""
-    widths = [
-        *((name, struct.Struct("<q")) for name in _INTEGERS),
-        *((name, struct.Struct("<d")) for name in _FLOATS),
-        ("step_counts", struct.Struct(f"<{_COUNTS}q")),
-        ("phase_seconds", struct.Struct(f"<{len(Phase)}d")),
-        ("memory_recent", struct.Struct(f"<{INTEGERS}q")),
-    ]
-    places: dict[str, tuple[struct.Struct, int]] = {}
-    offset = _HEADER.size
-    for name, packing in widths:
-        places[name] = (packing, offset)
-        offset += packing.size
-    return places
-
-
-_PLACES = _places()
+    """The page in ``body``. Raises struct.error if too short."""
+    values = iter(_BODY.unpack_from(body))
+    found: dict[str, Any] = {}
+    for name, kind in _LAYOUT.items():
+        if len(kind) > 1:
+            found[name] = tuple(islice(values, int(kind[:-1])))
+        else:
+            value = next(values)
+            unknown = value == _UNKNOWN if kind == "q" else math.isnan(value)
+            found[name] = None if unknown else value
+    return Page(**found)
 
 
 class PageWriter:
@@ -202,9 +171,7 @@ class PageWriter:
         finally:
             os.close(descriptor)
         self._sequence = 0
-        body = encode(Page())
-        self._map[_HEADER.size : _HEADER.size + len(body)] = body
-        self.set()
+        self.set(**{name: getattr(Page(), name) for name in _LAYOUT})
 
     def set(self, **values: Any) -> None:
         """Change the named fields and publish the page (3 µs for five fields)."""

@@ -17,10 +17,10 @@ from supervisor.host.launch.launcher import LaunchedAttempt, Launcher, Name
 from supervisor.host.process.marker_scan import Carrier, MarkerScan
 from supervisor.host.service.clock import Clock
 from supervisor.host.snapshots.snapshot_catalog import newest_step
-from supervisor.wire import event_file, page
+from supervisor.wire import event_file
 from supervisor.wire.directive import Directive
 from supervisor.wire.event_file import RecordKind
-from supervisor.wire.page import MAGIC, Page, Phase
+from supervisor.wire.page import PageWriter, Phase
 from supervisor.wire.paths import AttemptPaths
 from supervisor.wire.records import ExitRecord
 
@@ -121,14 +121,13 @@ class QuickAttempt(LaunchedAttempt):
             file.write(line)
 
     def _show(self) -> None:
-        shown = Page(
-            phase=int(Phase.TRAINING),
+        PageWriter(self.files.page).set(
+            phase=Phase.TRAINING,
             step=self.step,
             heartbeat_ns=self._ns(),
             step_seconds_sum=STEPS * 0.1,
             step_counts=(0, 0, 0, 0, STEPS, 0, 0, 0, 0, 0, 0, 0),
         )
-        self.files.page.write_bytes(MAGIC + bytes(8) + page.encode(shown))
 
     def _ns(self) -> int:
         return int(self.clock.now() * 1e9)

@@ -12,7 +12,7 @@ from supervisor.core.diagnosis.signatures.signature import (
 
 _PYTHON = "cpython: Objects/exceptions.c"
 
-DATA = (
+ROWS = (
     benign(
         "keras.ran_out_of_data",
         "ran out of data; interrupting",
@@ -125,5 +125,3 @@ DATA = (
         src=_PYTHON,
     ),
 )
-
-ROWS = DATA

@@ -11,8 +11,10 @@ from supervisor.core.diagnosis.signatures.signature import (
 
 _CUDNN = "cuDNN: cudnn_graph.h (cudnnStatus_t); tensorflow: cuda_dnn.cc"
 _CUBLAS = "cuBLAS: cublas_api.h; tensorflow: stream_executor/cuda/cuda_blas.cc"
+_MIOPEN = "MIOpen: include/miopen/miopen.h (miopenStatus_t), src/hip/handlehip.cpp"
 
-CUDNN = (
+ROWS = (
+    # cuDNN.
     row(
         "cudnn.version_status",
         Cause.VERSION_MISMATCH,
@@ -89,11 +91,7 @@ CUDNN = (
         src="tensorflow: core/kernels, xla: cuda_dnn.cc, conv_algorithm_picker.cc; "
         "pytorch: aten/src/ATen/native/cudnn",
     ),
-)
-
-_MIOPEN = "MIOpen: include/miopen/miopen.h (miopenStatus_t), src/hip/handlehip.cpp"
-
-MIOPEN = (
+    # MIOpen.
     row(
         "miopen.alloc_failed",
         Cause.CUDNN_ALLOC,
@@ -125,9 +123,7 @@ MIOPEN = (
         r"|MIOpen Error: ",
         src=_MIOPEN,
     ),
-)
-
-CUBLAS = (
+    # cuBLAS.
     row(
         "cublas.no_handle",
         Cause.CUBLAS,
@@ -148,5 +144,3 @@ CUBLAS = (
         src=_CUBLAS,
     ),
 )
-
-ROWS = (*CUDNN, *MIOPEN, *CUBLAS)

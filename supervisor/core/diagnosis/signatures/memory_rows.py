@@ -18,7 +18,8 @@ _TORCH = "pytorch: c10/cuda/CUDACachingAllocator.cpp"
 _CPU = r"(?:device:CPU:\d+|by allocator (?:mkl)?cpu\b)"
 _BFC_CPU = r"by allocator bfc_cpu_allocator"
 
-DEVICE = (
+ROWS = (
+    # Memory of the device.
     benign("bfc.not_a_failure", "this is not a failure", src=_BFC),
     benign("bfc.hint", "TF_GPU_ALLOCATOR=cuda_malloc_async", src=_BFC),
     benign(
@@ -171,9 +172,7 @@ DEVICE = (
         r"|CUDA_ERROR_OUT_OF_MEMORY",
         src="tensorflow: stream_executor/cuda/cuda_driver.cc",
     ),
-)
-
-HOST = (
+    # Memory of the host.
     row(
         "kernel.oom_kill",
         Cause.HOST_OOM,
@@ -284,5 +283,3 @@ HOST = (
         src="torch: elastic/multiprocessing/errors; subprocess; joblib",
     ),
 )
-
-ROWS = (*DEVICE, *HOST)

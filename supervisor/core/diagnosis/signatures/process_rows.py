@@ -15,7 +15,8 @@ from supervisor.core.diagnosis.signatures.signature import (
 
 _NCCL = "nccl: src/init.cc (ncclGetErrorString); pytorch: ProcessGroupNCCL.cpp"
 
-NCCL = (
+ROWS = (
+    # Collectives.
     row(
         "nccl.failed",
         Cause.NCCL,
@@ -77,9 +78,7 @@ NCCL = (
         "ProcessRaisedException",
         src="pytorch: distributed/elastic/multiprocessing/errors",
     ),
-)
-
-SIGNALS = (
+    # Processes that end by themselves.
     cascade(
         "process.segmentation_fault",
         Cause.NATIVE_CRASH,
@@ -146,9 +145,7 @@ SIGNALS = (
         r"|died with <Signals\.SIG(?:SEGV|ABRT|BUS|ILL|FPE)",
         src="pytorch: torch/csrc/DataLoader.cpp; cpython: subprocess.py",
     ),
-)
-
-OUTSIDE = (
+    # Ended, or kept from ending, from outside.
     benign(
         "process.ended_with_zero",
         rx=r"(?:finished|exited|completed) with (?:exit )?(?:status )?code:? 0\b",
@@ -218,9 +215,7 @@ OUTSIDE = (
         src="xla: service/rendezvous.cc; it often says 'unstuck' a little later; "
         "horovod: common/stall_inspector.cc",
     ),
-)
-
-DISK = (
+    # Disks.
     row(
         "errno.no_space",
         Cause.DISK_FULL,
@@ -244,5 +239,3 @@ DISK = (
         src="pytorch: distributed/elastic/multiprocessing/api.py",
     ),
 )
-
-ROWS = (*NCCL, *SIGNALS, *OUTSIDE, *DISK)

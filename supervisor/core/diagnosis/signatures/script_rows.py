@@ -18,7 +18,8 @@ from supervisor.core.diagnosis.signatures.signature import (
 _PYTHON = "cpython: Objects/exceptions.c"
 _TF = "tensorflow: python/framework/errors_impl.py"
 
-NON_FINITE = (
+ROWS = (
+    # Losses that are no numbers.
     row(
         "loss.stopped",
         Cause.NON_FINITE_LOSS,
@@ -49,9 +50,7 @@ NON_FINITE = (
         "overflow encountered",
         src="numpy: RuntimeWarning",
     ),
-)
-
-SCRIPT = (
+    # Scripts at fault.
     row(
         "script.bad_call",
         Cause.USER_ERROR,
@@ -180,5 +179,3 @@ SCRIPT = (
         where=Where.EXCEPTION,
     ),
 )
-
-ROWS = (*NON_FINITE, *SCRIPT)

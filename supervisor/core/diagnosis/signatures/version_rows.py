@@ -5,7 +5,7 @@ from supervisor.core.diagnosis.signatures.signature import CAUSE, HINT, cascade,
 
 _DRIVER = "CUDA: cuda.h (CUresult), cudaGetErrorString"
 
-VERSION = (
+ROWS = (
     row(
         "version.cudnn_loaded",
         Cause.VERSION_MISMATCH,
@@ -102,5 +102,3 @@ VERSION = (
         src="tensorflow: common_runtime/gpu/gpu_device.cc",
     ),
 )
-
-ROWS = VERSION
