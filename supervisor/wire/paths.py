@@ -14,66 +14,46 @@ OWNER = "owner.json"
 memory is nobody's any more."""
 
 
+class _Named:
+    """A path of this name below the root of what has it."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(
+        self, paths: "AttemptPaths | RunPaths | StatePaths", _owner: type
+    ) -> Path:
+        return paths.root / self._name
+
+
 @dataclass(frozen=True, slots=True)
 class AttemptPaths:
     """The files of one attempt (one training process)."""
 
     root: Path
 
-    @property
-    def directive(self) -> Path:
-        """What the supervisor asks of this attempt (``directive.Directive``)."""
-        return self.root / "directive.json"
-
-    @property
-    def page(self) -> Path:
-        """The telemetry page, mapped by both sides."""
-        return self.root / "page"
-
-    @property
-    def events(self) -> Path:
-        """The append-only event file: a JSON object a line."""
-        return self.root / "events.jsonl"
-
-    @property
-    def output(self) -> Path:
-        """Standard output and standard error of training, as they came."""
-        return self.root / "output.log"
-
-    @property
-    def crash(self) -> Path:
-        """The crash report of an uncaught Python exception."""
-        return self.root / "crash.json"
-
-    @property
-    def fault(self) -> Path:
-        """The stacks that faulthandler writes on a fatal signal, or when asked."""
-        return self.root / "fault.log"
-
-    @property
-    def exit(self) -> Path:
-        """The exit record, written by the shim after the last process is gone."""
-        return self.root / "exit.json"
-
-    @property
-    def dumps(self) -> Path:
-        """Allocator dumps (``MemoryDump`` protobufs) that TensorFlow writes on OOM."""
-        return self.root / "dumps"
-
-    @property
-    def memory_request(self) -> Path:
-        """Somebody asks for the allocator's map: training removes it and answers."""
-        return self.root / "memory-request"
-
-    @property
-    def memory_map(self) -> Path:
-        """The answer's map: a ``MemoryDump``; written before ``memory_answer``."""
-        return self.root / "memory.map"
-
-    @property
-    def memory_answer(self) -> Path:
-        """The answer: who holds what (``memory.Answer``)."""
-        return self.root / "memory.json"
+    directive = _Named("directive.json")
+    """What the supervisor asks of this attempt (``directive.Directive``)."""
+    page = _Named("page")
+    """The telemetry page, mapped by both sides."""
+    events = _Named("events.jsonl")
+    """The append-only event file: a JSON object a line."""
+    output = _Named("output.log")
+    """Standard output and standard error of training, as they came."""
+    crash = _Named("crash.json")
+    """The crash report of an uncaught Python exception."""
+    fault = _Named("fault.log")
+    """The stacks that faulthandler writes on a fatal signal, or when asked."""
+    exit = _Named("exit.json")
+    """The exit record, written by the shim after the last process is gone."""
+    dumps = _Named("dumps")
+    """Allocator dumps (``MemoryDump`` protobufs) that TensorFlow writes on OOM."""
+    memory_request = _Named("memory-request")
+    """Somebody asks for the allocator's map: training removes it and answers."""
+    memory_map = _Named("memory.map")
+    """The answer's map: a ``MemoryDump``; written before ``memory_answer``."""
+    memory_answer = _Named("memory.json")
+    """The answer: who holds what (``memory_answer.MemoryAnswer``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,15 +62,10 @@ class RunPaths:
 
     root: Path
 
-    @property
-    def snapshots(self) -> Path:
-        """The durable tier: one directory a snapshot."""
-        return self.root / "snapshots"
-
-    @property
-    def script(self) -> Path:
-        """The script as it was when the run began, kept by the training side."""
-        return self.root / "script"
+    snapshots = _Named("snapshots")
+    """The durable tier: one directory a snapshot."""
+    script = _Named("script")
+    """The script as it was when the run began, kept by the training side."""
 
     def attempt(self, number: int) -> AttemptPaths:
         """The files of attempt ``number`` (from 1)."""
@@ -108,10 +83,8 @@ class StatePaths:
 
     root: Path
 
-    @property
-    def ledger(self) -> Path:
-        """The SQLite file with runs, attempts and incidents."""
-        return self.root / "ledger.sqlite"
+    ledger = _Named("ledger.sqlite")
+    """The SQLite file with runs, attempts and incidents."""
 
     def lock(self, job: str) -> Path:
         """Held by whoever supervises ``job``."""

@@ -55,17 +55,9 @@ _REFUSALS: Mapping[RefusalReason, Cause] = {
     RefusalReason.VERSIONS: Cause.VERSION_MISMATCH,
     RefusalReason.INTERNALS: Cause.VERSION_MISMATCH,
     RefusalReason.MEMORY: Cause.DEVICE_OOM,
-    RefusalReason.INEXACT: Cause.USER_ERROR,
-    RefusalReason.BATCH_CHANGED: Cause.USER_ERROR,
-    RefusalReason.MODULE_CHANGED: Cause.USER_ERROR,
-    RefusalReason.DATA_CHANGED: Cause.USER_ERROR,
-    RefusalReason.MODEL_CHANGED: Cause.USER_ERROR,
-    RefusalReason.STATE_CHANGED: Cause.USER_ERROR,
-    RefusalReason.SNAPSHOTS_UNUSABLE: Cause.USER_ERROR,
     RefusalReason.NO_ROOM: Cause.DISK_FULL,
-    RefusalReason.OTHER: Cause.USER_ERROR,
 }
-"""What each refusal says of the end; most ask a person to decide."""
+"""What a refusal says of the end; the others ask a person to decide."""
 
 
 def diagnose(evidence: Evidence) -> Diagnosis:
@@ -99,7 +91,7 @@ def _refused(evidence: Evidence) -> Diagnosis | None:
     if refused is None:
         return None
     said = Reason(refused.sentence, "refused", code=refused.reason)
-    return _made(_REFUSALS[refused.reason], said)
+    return _made(_REFUSALS.get(refused.reason, Cause.USER_ERROR), said)
 
 
 def _drained(evidence: Evidence) -> Diagnosis | None:

@@ -67,7 +67,7 @@ def claims_of(evidence: Evidence, *, outlived: bool = False) -> Iterator[ScoredS
     """
     yield from _crash_claims(evidence)
     yield from kernel_claims(evidence)
-    yield from (_claim(hit, hit.line) for hit in evidence.fault.hits)
+    yield from (_claim(hit) for hit in evidence.fault.hits)
     yield from _log_claims(evidence, outlived=outlived)
     if evidence.dump is not None and failed(evidence):
         text = "The allocator wrote a dump of its memory when a request failed."
@@ -85,7 +85,7 @@ def claims_of(evidence: Evidence, *, outlived: bool = False) -> Iterator[ScoredS
 
 def kernel_claims(evidence: Evidence) -> Iterator[ScoredSignal]:
     """What the kernel said of the attempt: Xids of its GPUs, OOM kills."""
-    return (_claim(hit, hit.line) for hit in evidence.kernel.hits)
+    return (_claim(hit) for hit in evidence.kernel.hits)
 
 
 def _crash_claims(evidence: Evidence) -> Iterator[ScoredSignal]:
@@ -104,7 +104,7 @@ def _crash_claims(evidence: Evidence) -> Iterator[ScoredSignal]:
     above = "" if crash.allocation else crash.traceback
     findings = scan(f"{above}\n{last}\n".encode(errors="replace"))
     for hit in findings.hits:
-        claim = _claim(hit, hit.line)
+        claim = _claim(hit)
         told = claim.weight >= LIBRARY and not _SEE_ABOVE.search(hit.text)
         bonus = 10 if told else 0
         if hit.signature == "python.own_error":
@@ -122,14 +122,14 @@ def _log_claims(evidence: Evidence, *, outlived: bool) -> Iterator[ScoredSignal]
     log = evidence.log
     for hit in log.hits:
         if (outlived or not _outlived(hit, log)) and not _belied(hit, evidence):
-            yield _claim(hit, hit.line)
+            yield _claim(hit)
     for reason in not_finite(log):
         order = reason.line or 0
         yield ScoredSignal(TYPED + 1, order, Cause.NON_FINITE_LOSS, reason)
 
 
-def _claim(hit: Hit, order: int) -> ScoredSignal:
-    row = BY_ID[hit.signature]
+def _claim(hit: Hit) -> ScoredSignal:
+    row, order = BY_ID[hit.signature], hit.line
     if row.role is Role.BENIGN:
         return ScoredSignal(0, order, Cause.NONE, _reason(hit), decisive=False)
     return ScoredSignal(

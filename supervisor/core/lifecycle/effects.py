@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 from supervisor.core.diagnosis.incident_kind import IncidentKind
 from supervisor.core.diagnosis.result import Diagnosis, Remedy
-from supervisor.core.remediation.microbatch_planner import MicrobatchPlan
 from supervisor.core.remediation.overrides import Awaited, Overrides
 from supervisor.core.text.log_level import LogLevel
 from supervisor.wire.reasons import KillReason
@@ -17,11 +16,6 @@ class Launch:
     number: int
     overrides: Overrides
     """What differs from what the script and its spec ask for."""
-
-    @property
-    def plan(self) -> MicrobatchPlan | None:
-        """How to slice the batch; None: as the script says."""
-        return self.overrides.plan
 
 
 @dataclass(frozen=True, slots=True)

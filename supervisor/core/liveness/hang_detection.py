@@ -86,14 +86,8 @@ class Deadlines:
 
     def floor(self, what: str) -> float | None:
         """The floor of one of them."""
-        floors: dict[str, float | None] = {
-            "startup": self.startup,
-            "compile": self.compile,
-            "step": self.step,
-            "validation": self.validation,
-            "snapshot": self.snapshot,
-        }
-        return floors[what]
+        found: float | None = getattr(self, what)
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ that is not such a message is None, never an exception.
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 from supervisor.core.memory.figures import MemoryFigures, complete
 
@@ -73,11 +74,11 @@ def _memory_map(content: bytes) -> MemoryMap | None:
     chunks: list[Chunk] = []
     for number, value in _fields(content):
         if number == 1:
-            name = _bytes(value).decode()
+            name = _of_kind(bytes, value).decode()
         elif number == 3:
-            chunks.append(_chunk(_bytes(value)))
+            chunks.append(_chunk(_of_kind(bytes, value)))
         elif number == 5:
-            stats = _bytes(value)
+            stats = _of_kind(bytes, value)
     counts = dict(_fields(stats))
     if not name and not chunks:
         return None
@@ -92,11 +93,11 @@ def _memory_map(content: bytes) -> MemoryMap | None:
 def _chunk(content: bytes) -> Chunk:
     fields = dict(_fields(content))
     return Chunk(
-        address=_unsigned(fields.get(1, 0)),
+        address=_of_kind(int, fields.get(1, 0)),
         size=max(0, _integer(fields.get(2)) or 0),
         requested_size=max(0, _integer(fields.get(3)) or 0),
-        in_use=bool(_unsigned(fields.get(8, 0))),
-        op_name=_bytes(fields.get(5, b"")).decode(errors="replace"),
+        in_use=bool(_of_kind(int, fields.get(8, 0))),
+        op_name=_of_kind(bytes, fields.get(5, b"")).decode(errors="replace"),
     )
 
 
@@ -129,6 +130,7 @@ def _fields(content: bytes) -> Iterator[tuple[int, int | bytes]]:
 
 
 _FIXED_SIZES = {1: 8, 5: 4}
+_Kind = TypeVar("_Kind", int, bytes)
 
 
 def _varint(content: bytes, at: int) -> tuple[int, int]:
@@ -142,17 +144,10 @@ def _varint(content: bytes, at: int) -> tuple[int, int]:
     raise ValueError(message)
 
 
-def _bytes(value: int | bytes) -> bytes:
-    if isinstance(value, bytes):
+def _of_kind(kind: type[_Kind], value: int | bytes) -> _Kind:
+    if isinstance(value, kind):
         return value
-    message = "a number where bytes are expected"
-    raise ValueError(message)
-
-
-def _unsigned(value: int | bytes) -> int:
-    if isinstance(value, int):
-        return value
-    message = "bytes where a number is expected"
+    message = f"no field of the kind {kind}"
     raise ValueError(message)
 
 
@@ -160,7 +155,7 @@ def _integer(value: int | bytes | None) -> int | None:
     """An ``int64`` field: two's complement in a varint."""
     if value is None:
         return None
-    number = _unsigned(value)
+    number = _of_kind(int, value)
     return number - (1 << 64) if number >> 63 else number
 
 

@@ -1,6 +1,6 @@
 """What a remedy step of an escalation makes of the overrides that were in force."""
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import replace
 
 from supervisor.core.causes import Cause
@@ -34,21 +34,14 @@ def smaller_slices(case: FailureContext) -> Change | None:
     return Change(replace(case.overrides, plan=plan), plan.because)
 
 
-def settings(**fields: object) -> "Settings":
-    """Sets these fields of the overrides."""
-    return Settings(fields)
+def settings(**fields: object) -> Callable[[FailureContext], Change | None]:
+    """Sets these fields of the overrides; None where they are in force already."""
 
-
-class Settings:
-    """Sets fields of the overrides; None where they are in force already."""
-
-    def __init__(self, fields: Mapping[str, object]) -> None:
-        self._fields = fields
-
-    def __call__(self, case: FailureContext) -> Change | None:
-        """What it makes of the case's overrides."""
-        after = replace(case.overrides, **self._fields)  # type: ignore[arg-type]  # by name
+    def change(case: FailureContext) -> Change | None:
+        after = replace(case.overrides, **fields)  # type: ignore[arg-type]  # by name
         return None if after == case.overrides else Change(after)
+
+    return change
 
 
 def another_gpu(case: FailureContext) -> Change | None:

@@ -66,11 +66,18 @@ def first_bad_step(case: FailureContext) -> int:
 def foreign_tenant(case: FailureContext) -> bool:
     """Somebody else holds memory on a GPU of this run, and that is what ran out: not
     where more was asked for than the GPU has."""
-    autopsy = case.diagnosis.autopsy
-    oversize = autopsy is not None and autopsy.verdict is OomVerdict.OVERSIZE
-    return (on_a_gpu(case) and not oversize) and bool(
+    return (on_a_gpu(case) and not oversize(case)) and bool(
         tenants(case.gpus, gpus=visible_gpus(case), ours=case.evidence.own_pids)
     )
+
+
+def oversize(case: FailureContext) -> bool:
+    """A single request was larger than the whole limit."""
+    return _verdict(case) is OomVerdict.OVERSIZE
+
+
+def _verdict(case: FailureContext) -> OomVerdict | None:
+    return None if case.diagnosis.autopsy is None else case.diagnosis.autopsy.verdict
 
 
 def aged_process(case: FailureContext) -> bool:
@@ -120,8 +127,7 @@ def no_gpu(case: FailureContext) -> bool:
 
 def leaking(case: FailureContext) -> bool:
     """Without what had grown between steps, the request would have been granted."""
-    autopsy = case.diagnosis.autopsy
-    return autopsy is not None and autopsy.verdict is OomVerdict.LEAK
+    return _verdict(case) is OomVerdict.LEAK
 
 
 def leak_seen(case: FailureContext) -> bool:

@@ -7,65 +7,46 @@ made is told, and taken out of what is in force. It is not asked for again, for 
 not come into force the next time either.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from supervisor.core.remediation.history import AttemptHistory
-from supervisor.core.remediation.overrides import (
-    LossRecovery,
-    Overrides,
-    changes,
-    described,
-)
+from supervisor.core.remediation.overrides import Overrides, changes, described
 
 
-def _detour(**fields: object) -> Callable[[Overrides], Overrides]:
-    def change(overrides: Overrides) -> Overrides:
-        before: LossRecovery | None = overrides.detour
-        after = None if before is None else replace(before, **fields)  # type: ignore[arg-type]  # by name
-        return replace(overrides, detour=after)
-
-    return change
-
-
-def _off(**fields: object) -> Callable[[Overrides], Overrides]:
-    return lambda overrides: replace(overrides, **fields)  # type: ignore[arg-type]  # by name
-
-
-def _as_it_was(overrides: Overrides) -> Overrides:
-    return overrides
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(NamedTuple):
     """Something that a remedy sets."""
 
     confirmed_by: tuple[str, ...]
     """The names of all that the attempt has to confirm."""
-    without: Callable[[Overrides], Overrides] = _as_it_was
-    """What is left where it is not in force."""
+    off: Mapping[str, Any] = MappingProxyType({})
+    """Fields of the overrides, where it is not in force."""
+    off_detour: Mapping[str, Any] = MappingProxyType({})
+    """Fields of their detour, then."""
 
 
 _PARTS: Mapping[str, _Part] = {
     # What it does without is planned anew from what was measured.
     "slices": _Part(("slice_size",)),
-    "allocator": _Part(("TF_GPU_ALLOCATOR",), _off(async_allocator=False)),
-    "memory growth": _Part(("TF_FORCE_GPU_ALLOW_GROWTH",), _off(growth=False)),
-    "headroom": _Part(("gpu_memory_limit_bytes",), _off(headroom=None)),
+    "allocator": _Part(("TF_GPU_ALLOCATOR",), {"async_allocator": False}),
+    "memory growth": _Part(("TF_FORCE_GPU_ALLOW_GROWTH",), {"growth": False}),
+    "headroom": _Part(("gpu_memory_limit_bytes",), {"headroom": None}),
     "cuDNN workspace MiB": _Part(
-        ("TF_CUDNN_WORKSPACE_LIMIT_IN_MB",), _off(workspace_mib=None)
+        ("TF_CUDNN_WORKSPACE_LIMIT_IN_MB",), {"workspace_mib": None}
     ),
-    "autotune": _Part(("TF_CUDNN_USE_AUTOTUNE", "XLA_FLAGS"), _off(autotune_off=False)),
+    "autotune": _Part(("TF_CUDNN_USE_AUTOTUNE", "XLA_FLAGS"), {"autotune_off": False}),
     "deterministic": _Part(
-        ("TF_DETERMINISTIC_OPS", "deterministic"), _off(deterministic=False)
+        ("TF_DETERMINISTIC_OPS", "deterministic"), {"deterministic": False}
     ),
-    "precision": _Part(("precision",), _off(precision=None)),
+    "precision": _Part(("precision",), {"precision": None}),
     # The GPU stays one to stay away from.
     "avoided GPUs": _Part(("visible_gpus",)),
     # It ends by itself.
     "snapshots before step": _Part(("restore_before_step",)),
-    "skipped steps": _Part(("skip",), _detour(skip=None)),
-    "learning rate": _Part(("rate_factor",), _detour(rate_factor=1.0)),
+    "skipped steps": _Part(("skip",), off_detour={"skip": None}),
+    "learning rate": _Part(("rate_factor",), off_detour={"rate_factor": 1.0}),
 }
 """By the names of ``overrides.described``; what the supervisor does itself is none."""
 
@@ -122,7 +103,10 @@ def unmet(
 def without(overrides: Overrides, names: Mapping[str, object]) -> Overrides:
     """What is left of ``overrides`` where these are not in force."""
     for name in names:
-        overrides = _PARTS[name].without(overrides)
+        overrides = replace(overrides, **_PARTS[name].off)
+        if overrides.detour is not None:
+            detour = replace(overrides.detour, **_PARTS[name].off_detour)
+            overrides = replace(overrides, detour=detour)
     return overrides
 
 

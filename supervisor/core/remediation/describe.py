@@ -2,6 +2,7 @@
 
 import textwrap
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from supervisor.core.causes import Cause
@@ -35,7 +36,7 @@ def escalations_json(
     return {
         "without_progress": without_progress,
         "situations": situations,
-        "deadlines": _deadlines(deadlines),
+        "deadlines": asdict(deadlines),
     }
 
 
@@ -52,9 +53,7 @@ def _escalation(
         "restarts": min([without_progress, *few]),
         "at_once_before_the_first_step": any(Cause(c) in AT_ONCE for c in causes),
         "quarantines": escalation.quarantines,
-        "steps": [
-            _remedy_step(remedy_step, terms) for remedy_step in escalation.remedy_steps
-        ],
+        "steps": [_remedy_step(step, terms) for step in escalation.remedy_steps],
         "stop": escalation.stop,
     }
 
@@ -72,11 +71,6 @@ def _remedy_step(remedy_step: RemedyStep, terms: RemedyPermissions) -> dict[str,
     }
 
 
-def _deadlines(deadlines: Deadlines) -> dict[str, float | None]:
-    names = ("silent", "startup", "compile", "step", "validation", "snapshot", "factor")
-    return {name: getattr(deadlines, name) for name in names}
-
-
 def escalations_text(value: Mapping[str, Any]) -> str:
     """``value``, as ``escalations_json`` made it, for a person."""
     blocks = [_block(one) for one in value["situations"]]
@@ -91,11 +85,8 @@ def _block(one: Mapping[str, Any]) -> str:
         lines.append("     before the first step: stops at once")
     if one["quarantines"]:
         lines.append("     the GPU is kept out of use until a person puts it back")
-    lines += [
-        line
-        for number, remedy_step in enumerate(one["steps"], start=1)
-        for line in _lines(remedy_step, number)
-    ]
+    for number, remedy_step in enumerate(one["steps"], start=1):
+        lines += _lines(remedy_step, number)
     restarts = one["restarts"]
     many = "one restart" if restarts == 1 else f"{restarts} restarts"
     lines.append(f"  at the end, or after {many} without progress: stop")

@@ -199,9 +199,7 @@ class History:
     def ever_tried(self, cause: Cause) -> Counter[str]:
         """How often each remedy step was used for ``cause`` since a person started the run."""
         past = self.past.remedy_steps.items()
-        before = Counter(
-            {remedy_step: times for (of, remedy_step), times in past if of is cause}
-        )
+        before = Counter({step: times for (of, step), times in past if of is cause})
         return _remedy_steps(self._counted(), cause) + before
 
     def thinned(self, kept: int = KEPT) -> "History":
@@ -284,18 +282,13 @@ def _landmarks(older: Sequence[AttemptHistory]) -> tuple[AttemptHistory, ...]:
         for kind in _of_memory(attempt)
     }
     marks |= {kind: attempt for attempt in older for kind in _newest(attempt)}
-    smallest = min(filter(_of_the_host, older), key=_rss, default=None)
+    of_the_host = (
+        a for a in older if a.cause is Cause.HOST_OOM and a.rss_bytes is not None
+    )
+    smallest = min(of_the_host, key=lambda a: a.rss_bytes or 0, default=None)
     marked = {attempt.number for attempt in (*marks.values(), smallest) if attempt}
     numbers = sorted(marked)[-LANDMARKS:]
     return tuple(attempt for attempt in older if attempt.number in numbers)
-
-
-def _of_the_host(attempt: AttemptHistory) -> bool:
-    return attempt.cause is Cause.HOST_OOM and attempt.rss_bytes is not None
-
-
-def _rss(attempt: AttemptHistory) -> int:
-    return attempt.rss_bytes or 0
 
 
 def _of_memory(attempt: AttemptHistory) -> Iterator[tuple[object, ...]]:

@@ -83,28 +83,16 @@ def next_plan(
     measured = _by_size(_comparable(observations))
     most = min(below(ceiling), _roomy(measured))
     modelled = _modelled(measured, ceiling, measured_only=sliced_failures > 0)
+    calibrate = modelled is None and sliced_failures < MEASURED_FAILURES
+    size = int(max(1, min(ceiling // 2, most)))
+    because = f"slices of {ceiling} samples failed, although they were measured"
     if modelled is not None:
         size = int(min(modelled, most))
         because = f"by the peaks measured so far, slices of {size} samples fit"
-        return _plan(batch, size, ceiling, calibrate=False, because=because)
-    half = int(max(1, min(ceiling // 2, most)))
-    if sliced_failures >= MEASURED_FAILURES:
-        because = f"slices of {ceiling} samples failed, although they were measured"
-        return _plan(batch, half, ceiling, calibrate=False, because=because)
-    because = (
-        f"{ceiling} samples at once do not fit: the first steps measure how many do"
-    )
-    return _plan(batch, half, ceiling, calibrate=True, because=because)
-
-
-def below(ceiling: int) -> int:
-    """The largest slice worth trying when ``ceiling`` samples (2 or more) failed."""
-    return max(1, min(ceiling - 1, int(ceiling * BELOW_FAILED)))
-
-
-def _plan(
-    batch: int, size: int, ceiling: int, *, calibrate: bool, because: str
-) -> MicrobatchPlan:
+    elif calibrate:
+        because = (
+            f"{ceiling} samples at once do not fit: the first steps measure how many do"
+        )
     size = balanced(batch=batch, size=size)
     return MicrobatchPlan(
         slice_size=size,
@@ -113,6 +101,11 @@ def _plan(
         ceiling=ceiling,
         because=because,
     )
+
+
+def below(ceiling: int) -> int:
+    """The largest slice worth trying when ``ceiling`` samples (2 or more) failed."""
+    return max(1, min(ceiling - 1, int(ceiling * BELOW_FAILED)))
 
 
 def smallest_failure(observations: Sequence[Observation]) -> int | None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from supervisor.core.diagnosis.result import RemedyKind
-from supervisor.core.memory.figures import OomVerdict
+from supervisor.core.remediation.conditions import oversize
 from supervisor.core.remediation.escalation import (
     EscalationPlan,
     FailureContext,
@@ -62,20 +62,10 @@ def for_subject(escalation: EscalationPlan, case: FailureContext) -> EscalationP
     stop = STOPS.get(case.evidence.subject or OomSubject.STEP)
     if stop is None:
         return escalation
-    remedy_steps = tuple(
-        remedy_step
-        for remedy_step in escalation.remedy_steps
-        if _may_help(remedy_step, case)
-    )
+    remedy_steps = tuple(s for s in escalation.remedy_steps if _may_help(s, case))
     if _left_something(case):
-        remedy_steps = (
-            LEFTOVERS,
-            *(
-                remedy_step
-                for remedy_step in remedy_steps
-                if remedy_step.name != "fresh"
-            ),
-        )
+        others = (step for step in remedy_steps if step.name != "fresh")
+        remedy_steps = (LEFTOVERS, *others)
     return replace(escalation, remedy_steps=remedy_steps, stop=stop)
 
 
@@ -88,7 +78,5 @@ def _may_help(remedy_step: RemedyStep, case: FailureContext) -> bool:
 def _left_something(case: FailureContext) -> bool:
     """Whether calls of ``fit`` came before it in the process that failed, and a single
     request was not too large by itself."""
-    autopsy = case.diagnosis.autopsy
-    oversize = autopsy is not None and autopsy.verdict is OomVerdict.OVERSIZE
     between = case.evidence.subject is not OomSubject.EVALUATION
-    return bool(case.evidence.steps_done) and between and not oversize
+    return bool(case.evidence.steps_done) and between and not oversize(case)

@@ -65,7 +65,7 @@ def test_patience_with_a_tenant_comes_to_an_end() -> None:
     assert isinstance(launch, Launch)
     assert launch.overrides.awaited is None
     assert run.overrides.awaited is None
-    assert launch.plan is None
+    assert launch.overrides.plan is None
 
 
 def test_room_is_waited_for_without_end() -> None:

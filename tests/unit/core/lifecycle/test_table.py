@@ -163,9 +163,9 @@ def test_out_of_memory_leads_to_slices() -> None:
     _, effects = happen(run, DeadlineExpired(), GateClear())
     launch = effects[-1]
     assert isinstance(launch, Launch)
-    assert launch.plan is not None
-    assert launch.plan.ceiling is not None
-    assert launch.plan.ceiling <= 512
+    assert launch.overrides.plan is not None
+    assert launch.overrides.plan.ceiling is not None
+    assert launch.overrides.plan.ceiling <= 512
 
 
 def test_what_was_measured_once_is_not_measured_again() -> None:
@@ -185,9 +185,9 @@ def test_what_was_measured_once_is_not_measured_again() -> None:
     _, effects = happen(run, GateClear())
     launch = effects[-1]
     assert isinstance(launch, Launch)
-    assert launch.plan is not None
-    assert (launch.plan.slice_size, launch.plan.slices) == (128, 4)
-    assert not launch.plan.calibrate
+    assert launch.overrides.plan is not None
+    assert (launch.overrides.plan.slice_size, launch.overrides.plan.slices) == (128, 4)
+    assert not launch.overrides.plan.calibrate
 
 
 def test_draining() -> None:
