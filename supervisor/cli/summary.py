@@ -6,7 +6,11 @@ from pathlib import Path
 
 from supervisor.core.diagnosis.explain import summarise_incident
 from supervisor.core.jobs.job_status import JobStatus
-from supervisor.core.lifecycle.table import EXIT_DRAINED, EXIT_FINISHED, EXIT_GAVE_UP
+from supervisor.core.lifecycle.exit_handling import (
+    EXIT_DRAINED,
+    EXIT_FINISHED,
+    EXIT_GAVE_UP,
+)
 from supervisor.host.ledger.ledger import IncidentRow
 from supervisor.host.snapshots.snapshot_catalog import newest_step
 from supervisor.wire.files import read_json

@@ -16,7 +16,7 @@ from supervisor.core.lifecycle.events import (
     Spawned,
     SpawnFailed,
 )
-from supervisor.core.lifecycle.table import RunState
+from supervisor.core.lifecycle.run_state import RunState
 from supervisor.host.exporter.allocator_status import completed
 from supervisor.host.gpu.gpu_access import GpuAccess
 from supervisor.host.launch.launcher import (

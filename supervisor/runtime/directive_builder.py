@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from supervisor.core.diagnosis.explain import UNSAVED
-from supervisor.core.diagnosis.incident_kind import IncidentKind
+from supervisor.core.diagnosis.result import IncidentKind
 from supervisor.core.gpu.assignment import named, usable
 from supervisor.core.gpu.gpu_readings import Gpu
 from supervisor.core.jobs.spec import Spec

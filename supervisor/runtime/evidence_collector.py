@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from supervisor.core.diagnosis.evidence import Evidence
 from supervisor.core.diagnosis.log_scanner import NO_FINDINGS, LogFindings
-from supervisor.core.diagnosis.subject_from_stacks import (
+from supervisor.core.diagnosis.stack_traces import (
     named_subject,
     subject_in_stack,
 )

@@ -19,7 +19,7 @@ from supervisor.core.jobs.resume_decision import (
 )
 from supervisor.core.jobs.spec import Spec
 from supervisor.core.lifecycle.events import Exited
-from supervisor.core.lifecycle.table import RunState
+from supervisor.core.lifecycle.run_state import RunState
 from supervisor.core.liveness.hang_detection import Liveness
 from supervisor.core.remediation.escalation import RemedyPermissions
 from supervisor.core.remediation.history import History

@@ -9,7 +9,7 @@ from supervisor.core.lifecycle.events import (
     GateUnknown,
     Unkillable,
 )
-from supervisor.core.lifecycle.table import RunState
+from supervisor.core.lifecycle.run_state import RunState
 from supervisor.core.remediation.overrides import Awaited
 from supervisor.host.gpu.gpu_access import GpuAccess
 from supervisor.runtime.attempt_monitor import AttemptMonitor

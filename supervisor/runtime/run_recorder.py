@@ -5,7 +5,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 
 from supervisor.core.lifecycle.effects import Quarantine, RecordIncident, UpdateIncident
-from supervisor.core.lifecycle.table import RunState
+from supervisor.core.lifecycle.run_state import RunState
 from supervisor.core.remediation.history import AttemptHistory
 from supervisor.core.remediation.overrides import NOTHING
 from supervisor.core.text.log_level import LogLevel, Notifier

@@ -22,13 +22,12 @@ from supervisor.core.jobs.snapshot_stats import (
     tier_statuses,
 )
 from supervisor.core.remediation.confirmation import in_force, pending
-from supervisor.core.remediation.history import History
+from supervisor.core.remediation.history import History, Unpromised, weakest
 from supervisor.core.remediation.overrides import (
     NOTHING,
     Overrides,
     from_json,
 )
-from supervisor.core.remediation.weakest_promise import Unpromised, weakest
 from supervisor.host.launch.launcher import read_shimmed, same_process
 from supervisor.host.ledger.job_book import JobBook, JobRow, WantedState
 from supervisor.host.ledger.ledger import Ledger, RunRow

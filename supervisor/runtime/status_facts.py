@@ -7,7 +7,7 @@ from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.result import RemedyKind
 from supervisor.core.jobs.job_status import JobStatus
 from supervisor.core.jobs.snapshot_stats import NO_SNAPSHOTS
-from supervisor.core.lifecycle.table import RunState
+from supervisor.core.lifecycle.run_state import RunState
 from supervisor.host.gpu.gpu_access import GpuAccess
 from supervisor.runtime.attempt_monitor import AttemptMonitor
 from supervisor.runtime.status_builder import RunFacts, job_status

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from supervisor.core.causes import Cause
-from supervisor.core.diagnosis.incident_kind import IncidentKind
-from supervisor.core.diagnosis.result import RemedyKind
+from supervisor.core.diagnosis.result import IncidentKind, RemedyKind
 from supervisor.core.jobs.job_status import JobState, JobStatus
 from supervisor.core.jobs.mtbf import mean_seconds_between_failures
 from supervisor.core.jobs.spec import Spec
@@ -39,8 +38,8 @@ from supervisor.core.lifecycle.events import (
     RestartDue,
     SpawnFailed,
 )
-from supervisor.core.lifecycle.run_state import RunPhase
-from supervisor.core.lifecycle.table import RunState, step
+from supervisor.core.lifecycle.run_state import RunPhase, RunState
+from supervisor.core.lifecycle.table import step
 from supervisor.core.remediation.overrides import Awaited, Overrides
 from supervisor.core.text.log_level import LogLevel, Notifier
 from supervisor.host.gpu.gpu_access import NOBODY_ASKS, GpuAccess

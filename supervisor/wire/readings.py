@@ -8,6 +8,7 @@ order they lie in.
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from operator import attrgetter
+from typing import Any
 
 RECENT = 24
 """Readings that are kept."""
@@ -32,6 +33,8 @@ class AllocatorReading:
 
 _NAMES = tuple(field.name for field in fields(AllocatorReading))
 _WIDTH = len(_NAMES)
+_ALWAYS = 4
+"""So many of them are always known."""
 _row = attrgetter(*_NAMES)
 INTEGERS = RECENT * _WIDTH
 """How many integers they take on the page."""
@@ -53,14 +56,6 @@ def unpack(integers: Sequence[int], *, after_ns: int) -> list[AllocatorReading]:
 
 
 def _reading(row: Sequence[int]) -> AllocatorReading:
-    ns, step, in_use, peak, *others = row
-    limit, block, asked = (None if one < 0 else one for one in others)
-    return AllocatorReading(
-        ns=ns,
-        step=step,
-        in_use=in_use,
-        peak=peak,
-        limit=limit,
-        largest_allocatable=block,
-        largest_request=asked,
-    )
+    optional = (None if one < 0 else one for one in row[_ALWAYS:])
+    known: dict[str, Any] = dict(zip(_NAMES, (*row[:_ALWAYS], *optional), strict=True))
+    return AllocatorReading(**known)

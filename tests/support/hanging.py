@@ -15,7 +15,8 @@ from supervisor.core.lifecycle.events import (
     ProgressReported,
     Spawned,
 )
-from supervisor.core.lifecycle.table import RunState, step
+from supervisor.core.lifecycle.run_state import RunState
+from supervisor.core.lifecycle.table import step
 from supervisor.core.liveness.hang_detection import Deadlines, Liveness, Look
 from supervisor.core.remediation.policy import Policy
 from tests.support.lives import exit_record

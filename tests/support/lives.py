@@ -10,7 +10,8 @@ from supervisor.core.lifecycle.events import (
     GateClear,
     Spawned,
 )
-from supervisor.core.lifecycle.table import RunState, step
+from supervisor.core.lifecycle.run_state import RunState
+from supervisor.core.lifecycle.table import step
 from supervisor.core.remediation.policy import Policy
 from supervisor.wire.records import CrashReport, ExitRecord
 

@@ -6,8 +6,7 @@ from typing import Any
 
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.explain_memory import autopsy_paragraph
-from supervisor.core.diagnosis.incident_kind import IncidentKind
-from supervisor.core.diagnosis.result import RemedyKind
+from supervisor.core.diagnosis.result import IncidentKind, RemedyKind
 from supervisor.core.text.units import format_duration, format_size, shortened
 from supervisor.wire.reasons import RefusalReason
 

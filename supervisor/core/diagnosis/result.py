@@ -1,4 +1,4 @@
-"""The two verdicts about a crash, each with its reasons: diagnosis and remedy."""
+"""Incidents and the two verdicts about them, with reasons: diagnosis and remedy."""
 
 import enum
 from dataclasses import dataclass, field
@@ -34,6 +34,25 @@ class Diagnosis:
     """Which kind of shortage, and who held what; None: it was no shortage of memory."""
     advice: str = ""
     """One or two sentences for a person: what it means and what would help."""
+
+
+class IncidentKind(enum.StrEnum):
+    """What an incident is about; an attempt has at most one of each."""
+
+    ENDED = "ended"
+    """The attempt ended, and nobody wanted that."""
+    UNSAVED_IN_MEMORY = "unsaved_in_memory"
+    """A snapshot could not be kept in memory; training went on."""
+    UNSAVED_ON_DISK = "unsaved_on_disk"
+    """A snapshot could not be written to disk; training went on."""
+    PLANNED = "planned"
+    """The attempt was ended at a snapshot, before memory ran out; nothing was lost."""
+    DEVICE_MEMORY_HIGH = "device_memory_high"
+    """Device memory is used beyond the threshold of the spec; training goes on."""
+    HOST_MEMORY_HIGH = "host_memory_high"
+    """Main memory is used beyond the threshold of the spec; training goes on."""
+    DRIVER_STUCK = "driver_stuck"
+    """The GPU driver hangs beyond help; training goes on as long as it can."""
 
 
 class RemedyKind(enum.StrEnum):

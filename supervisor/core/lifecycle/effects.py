@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from supervisor.core.diagnosis.incident_kind import IncidentKind
-from supervisor.core.diagnosis.result import Diagnosis, Remedy
+from supervisor.core.diagnosis.result import Diagnosis, IncidentKind, Remedy
 from supervisor.core.remediation.overrides import Awaited, Overrides
 from supervisor.core.text.log_level import LogLevel
 from supervisor.wire.reasons import KillReason

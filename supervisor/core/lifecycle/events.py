@@ -6,7 +6,7 @@ from supervisor.core.diagnosis.evidence import Evidence
 from supervisor.core.diagnosis.result import Diagnosis
 from supervisor.core.liveness.hang_detection import Look
 from supervisor.core.memory.forecast import MemoryLevel, Resource
-from supervisor.core.remediation.weakest_promise import Unpromised
+from supervisor.core.remediation.history import Unpromised
 
 
 @dataclass(frozen=True, slots=True)

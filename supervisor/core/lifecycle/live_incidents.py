@@ -4,8 +4,13 @@ nearly full, a GPU driver that hangs beyond help."""
 from dataclasses import replace
 
 from supervisor.core.causes import Cause
-from supervisor.core.diagnosis.incident_kind import IncidentKind
-from supervisor.core.diagnosis.result import Diagnosis, Reason, Remedy, RemedyKind
+from supervisor.core.diagnosis.result import (
+    Diagnosis,
+    IncidentKind,
+    Reason,
+    Remedy,
+    RemedyKind,
+)
 from supervisor.core.lifecycle.effects import RecordIncident
 from supervisor.core.lifecycle.events import DriverStuck, MemoryHigh, SnapshotFailed
 from supervisor.core.lifecycle.memory_incident import CAUSES

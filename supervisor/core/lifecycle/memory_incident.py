@@ -1,8 +1,13 @@
 """Planned restarts, before memory that grows runs out."""
 
 from supervisor.core.causes import Cause
-from supervisor.core.diagnosis.incident_kind import IncidentKind
-from supervisor.core.diagnosis.result import Diagnosis, Reason, Remedy, RemedyKind
+from supervisor.core.diagnosis.result import (
+    Diagnosis,
+    IncidentKind,
+    Reason,
+    Remedy,
+    RemedyKind,
+)
 from supervisor.core.lifecycle.effects import RecordIncident
 from supervisor.core.lifecycle.events import RestartDue
 from supervisor.core.memory.forecast import SURE, Forecast, Resource

@@ -15,12 +15,10 @@ from supervisor.core.lifecycle.events import (
     ProgressReported,
 )
 from supervisor.core.lifecycle.run_state import RunState, Step
-from supervisor.core.memory.fit_memory import another_call, remembered
-from supervisor.core.memory.size_peaks import SizePeaks, noted
+from supervisor.core.memory.fit_memory import SizePeaks, another_call, noted, remembered
 from supervisor.core.remediation.confirmation import NAMES, sentence, unmet, without
-from supervisor.core.remediation.history import AttemptHistory
+from supervisor.core.remediation.history import AttemptHistory, weakest
 from supervisor.core.remediation.overrides import Overrides
-from supervisor.core.remediation.weakest_promise import weakest
 from supervisor.core.text.log_level import LogLevel
 
 

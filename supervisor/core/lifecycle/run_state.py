@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from supervisor.core.diagnosis.evidence import Killed
-from supervisor.core.diagnosis.incident_kind import IncidentKind
+from supervisor.core.diagnosis.result import IncidentKind
 from supervisor.core.jobs.job_status import JobState
 from supervisor.core.lifecycle.effects import Effect
 from supervisor.core.lifecycle.events import DrainRequested, RestartDue

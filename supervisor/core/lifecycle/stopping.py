@@ -23,7 +23,7 @@ from supervisor.core.lifecycle.events import (
 from supervisor.core.lifecycle.exit_handling import end_drained, quarantine
 from supervisor.core.lifecycle.memory_incident import recycle
 from supervisor.core.lifecycle.run_state import RunPhase, RunState, Step
-from supervisor.core.liveness.hang_detection import Hang, Silence, look
+from supervisor.core.liveness.hang_detection import Hang, look
 from supervisor.core.text.log_level import LogLevel
 from supervisor.core.text.units import format_duration
 from supervisor.wire.reasons import KillReason
@@ -38,10 +38,6 @@ REBOOT = (
 )
 UNTIL_IT_ENDS = "nothing else can be started before"
 WITHOUT_IT = "it never runs again: the next attempt goes on without it"
-_HANGS = {
-    Silence.SILENT: KillReason.SILENT,
-    Silence.STALLED: KillReason.STALLED,
-}
 
 
 # --- while it runs --------------------------------------------------------------------
@@ -71,7 +67,7 @@ def _hung(run: RunState, hang: Hang, now: float) -> Step:
         run,
         phase=RunPhase.DUMPING_STACKS,
         deadline=now + STACKS_SECONDS,
-        killed=Killed(reason=_HANGS[hang.kind], sentence=because),
+        killed=Killed(reason=hang.kind, sentence=because),
         message=because,
     )
     said = Say(f"attempt {run.attempt} hangs: {because}", LogLevel.WARNING)

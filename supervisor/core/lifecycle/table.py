@@ -38,12 +38,7 @@ from supervisor.core.lifecycle.events import (
     StacksTaken,
     Unkillable,
 )
-from supervisor.core.lifecycle.exit_handling import (
-    EXIT_DRAINED,
-    EXIT_FINISHED,
-    EXIT_GAVE_UP,
-    exited,
-)
+from supervisor.core.lifecycle.exit_handling import EXIT_GAVE_UP, exited
 from supervisor.core.lifecycle.live_incidents import (
     driver_stuck,
     memory_high,
@@ -230,14 +225,3 @@ def diagram() -> str:
     ]
     lines += [f"    {state} --> [*]" for state in RunPhase if state.shown.ended]
     return "\n".join(lines)
-
-
-__all__ = [
-    "EXIT_DRAINED",
-    "EXIT_FINISHED",
-    "EXIT_GAVE_UP",
-    "TABLE",
-    "RunState",
-    "diagram",
-    "step",
-]

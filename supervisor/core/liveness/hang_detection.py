@@ -16,12 +16,12 @@ Quantiles by phase take the place of NVIDIA's resiliency extension's "five times
 longest interval", which one slow step widens for ever.
 """
 
-import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from supervisor.core.liveness.progress_intervals import ProgressIntervals, together
 from supervisor.core.text.units import format_duration
+from supervisor.wire.reasons import KillReason
 
 LONGEST_LOOK = 5.0
 """Seconds that one look may add; looks come every two seconds or sooner, so a longer pause means
@@ -42,15 +42,6 @@ WORK_PART = 0.01
 
 STOPPED = frozenset("Tt")
 """States of proc(5): stopped by a signal, or by a debugger."""
-
-
-class Silence(enum.StrEnum):
-    """What a hang looks like from outside."""
-
-    SILENT = "silent"
-    """No heartbeat: the interpreter does not run."""
-    STALLED = "stalled"
-    """Heartbeats, and no progress."""
 
 
 PHASES: Mapping[str, str] = {
@@ -115,7 +106,8 @@ class Look:
 class Hang:
     """It neither ends nor moves."""
 
-    kind: Silence
+    kind: KillReason
+    """``SILENT`` or ``STALLED``."""
     phase: str
     seconds: float
     deadline: float
@@ -125,7 +117,7 @@ class Hang:
     def sentence(self) -> str:
         """Why it was killed."""
         waited = format_duration(self.seconds)
-        if self.kind is Silence.SILENT:
+        if self.kind is KillReason.SILENT:
             return (
                 f"no heartbeat for {waited} ({self.phase}): the interpreter does not "
                 "run, native code may hang"
@@ -259,7 +251,7 @@ def _hang(liveness: Liveness) -> Hang | None:
         # Progress is what counts; without heartbeats it is the native kind.
         silent = liveness.silent_for >= 0.5 * liveness.stalled_for
         return Hang(
-            kind=Silence.SILENT if silent else Silence.STALLED,
+            kind=KillReason.SILENT if silent else KillReason.STALLED,
             phase=phase,
             seconds=liveness.stalled_for,
             deadline=deadline,
@@ -271,7 +263,7 @@ def _hang(liveness: Liveness) -> Hang | None:
     if quiet is None or liveness.silent_for <= quiet:
         return None
     return Hang(
-        kind=Silence.SILENT,
+        kind=KillReason.SILENT,
         phase=phase,
         seconds=liveness.silent_for,
         deadline=quiet,

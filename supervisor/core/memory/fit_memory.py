@@ -7,10 +7,37 @@ have another model, another batch, other data.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from supervisor.core.memory.size_peaks import SizePeaks
-
 KEPT = 8
 """Measured calls kept of an attempt: a script may call ``fit`` for every epoch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SizePeaks:
+    """What steps of one size were seen to need, in bytes, all of the pool counted."""
+
+    slice_size: int
+    usual_bytes: int
+    """The median of the steps; of several measurements the lowest."""
+    highest_bytes: int
+    steps: int = 1
+    """How many steps were measured."""
+
+
+def noted(known: Sequence[SizePeaks], seen: SizePeaks) -> tuple[SizePeaks, ...]:
+    """``known`` and another measurement; one for each size, the smallest first."""
+    by_size = {one.slice_size: one for one in known}
+    before = by_size.get(seen.slice_size)
+    by_size[seen.slice_size] = seen if before is None else _both(before, seen)
+    return tuple(by_size[size] for size in sorted(by_size))
+
+
+def _both(one: SizePeaks, other: SizePeaks) -> SizePeaks:
+    return SizePeaks(
+        slice_size=one.slice_size,
+        usual_bytes=min(one.usual_bytes, other.usual_bytes),
+        highest_bytes=max(one.highest_bytes, other.highest_bytes),
+        steps=one.steps + other.steps,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,13 +13,27 @@ from supervisor.core.diagnosis.result import RemedyKind
 from supervisor.core.liveness.progress_intervals import ProgressIntervals, together
 from supervisor.core.memory.fit_memory import FitMemory
 from supervisor.core.remediation.overrides import Overrides
-from supervisor.core.remediation.weakest_promise import Unpromised, weakest
 from supervisor.wire.oom_subject import OomSubject
 
 KEPT = 256
 """Attempts kept whole, at least; thinned when there are twice as many."""
 LANDMARKS = 64
 """Older ones that are kept whole, at most."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unpromised:
+    """A call of ``fit`` that is not promised to end to the bit as it would have."""
+
+    fit: int | None
+    """Its number, from 0; None: an older version did not tell."""
+    because: str
+
+
+def weakest(told: Iterable[Unpromised | None]) -> Unpromised | None:
+    """The first of ``told``, of the earliest call: all that follows builds on it."""
+    found = [one for one in told if one is not None]
+    return min(found, key=lambda one: -1 if one.fit is None else one.fit, default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,11 +10,9 @@ from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.result import RemedyKind
 from supervisor.core.jobs.job_status import JobState
 from supervisor.core.liveness.progress_intervals import ProgressIntervals
-from supervisor.core.memory.fit_memory import FitMemory
-from supervisor.core.memory.size_peaks import SizePeaks
-from supervisor.core.remediation.history import AttemptHistory
+from supervisor.core.memory.fit_memory import FitMemory, SizePeaks
+from supervisor.core.remediation.history import AttemptHistory, Unpromised
 from supervisor.core.remediation.overrides import from_json
-from supervisor.core.remediation.weakest_promise import Unpromised
 from supervisor.wire.oom_subject import OomSubject
 
 
@@ -53,7 +51,7 @@ class IncidentRow:
     at: str
     """UTC, ISO 8601."""
     happened: str
-    """``core.diagnosis.incident_kind.IncidentKind``: the attempt ended, or a snapshot was not saved."""
+    """``core.diagnosis.result.IncidentKind``: the attempt ended, or a snapshot was not saved."""
     cause: str
     because: list[dict[str, Any]]
     remedy: dict[str, Any]

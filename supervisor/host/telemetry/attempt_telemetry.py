@@ -15,7 +15,7 @@ from supervisor.core.lifecycle.events import (
     ProgressReported,
     SnapshotFailed,
 )
-from supervisor.core.remediation.weakest_promise import Unpromised
+from supervisor.core.remediation.history import Unpromised
 from supervisor.wire.event_file import NO_ROOM, EventReader, Record, RecordKind
 from supervisor.wire.legacy_reasons import refusal_reason, size_source
 from supervisor.wire.manifest import DURABLE, MEMORY

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from supervisor.core.causes import Cause
-from supervisor.core.lifecycle.table import RunState
+from supervisor.core.lifecycle.run_state import RunState
 from supervisor.core.remediation.history import AttemptHistory, History
 from supervisor.host.ledger.ledger import Ledger, RunRow
 from supervisor.runtime.run_recorder import SNAPSHOT_SECONDS, RunRecorder

@@ -12,7 +12,7 @@ from supervisor.core.diagnosis.evidence import Evidence
 from supervisor.core.diagnosis.examination import examined
 from supervisor.core.diagnosis.explain_memory import SUBJECTS, autopsy_paragraph
 from supervisor.core.diagnosis.result import RemedyKind
-from supervisor.core.diagnosis.subject_from_stacks import (
+from supervisor.core.diagnosis.stack_traces import (
     named_subject,
     subject_in_stack,
 )

@@ -2,14 +2,13 @@
 
 from supervisor.core.backoff import BackOff
 from supervisor.core.causes import Cause
-from supervisor.core.diagnosis.incident_kind import IncidentKind
-from supervisor.core.diagnosis.result import RemedyKind
+from supervisor.core.diagnosis.result import IncidentKind, RemedyKind
 from supervisor.core.gpu.probe_supervision import REBOOT
 from supervisor.core.jobs.job_status import JobState
 from supervisor.core.lifecycle.effects import RecordIncident
 from supervisor.core.lifecycle.events import DriverStuck
-from supervisor.core.lifecycle.run_state import RunPhase
-from supervisor.core.lifecycle.table import RunState, step
+from supervisor.core.lifecycle.run_state import RunPhase, RunState
+from supervisor.core.lifecycle.table import step
 from supervisor.core.remediation.policy import Policy
 
 POLICY = Policy(

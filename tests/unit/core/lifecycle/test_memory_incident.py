@@ -8,8 +8,7 @@ import pytest
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.evidence import Evidence
 from supervisor.core.diagnosis.explain import AVERTED
-from supervisor.core.diagnosis.incident_kind import IncidentKind
-from supervisor.core.diagnosis.result import Diagnosis, RemedyKind
+from supervisor.core.diagnosis.result import Diagnosis, IncidentKind, RemedyKind
 from supervisor.core.jobs.job_status import JobState
 from supervisor.core.lifecycle.effects import AskDrain, RecordIncident, UpdateIncident
 from supervisor.core.lifecycle.events import (

@@ -27,7 +27,8 @@ from supervisor.core.lifecycle.events import (
     StacksTaken,
     Unkillable,
 )
-from supervisor.core.lifecycle.table import TABLE, RunState, step
+from supervisor.core.lifecycle.run_state import RunState
+from supervisor.core.lifecycle.table import TABLE, step
 from supervisor.core.liveness.hang_detection import Look
 from supervisor.core.remediation.escalation import Allow, RemedyPermissions
 from supervisor.core.remediation.policy import Policy

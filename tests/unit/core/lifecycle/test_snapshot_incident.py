@@ -7,8 +7,7 @@ import pytest
 from supervisor.core.backoff import BackOff
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.explain import explain_incident, summarise_incident
-from supervisor.core.diagnosis.incident_kind import IncidentKind
-from supervisor.core.diagnosis.result import RemedyKind
+from supervisor.core.diagnosis.result import IncidentKind, RemedyKind
 from supervisor.core.jobs.job_status import JobState
 from supervisor.core.lifecycle.effects import Effect, RecordIncident, Say
 from supervisor.core.lifecycle.events import (
@@ -21,8 +20,8 @@ from supervisor.core.lifecycle.events import (
     Spawned,
 )
 from supervisor.core.lifecycle.live_incidents import incident_of
-from supervisor.core.lifecycle.run_state import RunPhase
-from supervisor.core.lifecycle.table import RunState, step
+from supervisor.core.lifecycle.run_state import RunPhase, RunState
+from supervisor.core.lifecycle.table import step
 from supervisor.core.remediation.policy import Policy
 
 FULL = SnapshotFailed(

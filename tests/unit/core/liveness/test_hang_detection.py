@@ -15,7 +15,6 @@ from supervisor.core.liveness.hang_detection import (
     Hang,
     Liveness,
     Look,
-    Silence,
     look,
 )
 from supervisor.core.liveness.progress_intervals import (
@@ -24,6 +23,7 @@ from supervisor.core.liveness.progress_intervals import (
     together,
 )
 from supervisor.wire.page import Phase
+from supervisor.wire.reasons import KillReason
 
 TICK = 0.5
 SHORT = Deadlines(
@@ -77,7 +77,7 @@ def test_heartbeats_without_progress_are_stalled() -> None:
     """The interpreter runs, and training waits for something."""
     _, hang, at = watch(beating(100))
     assert hang is not None
-    assert hang.kind is Silence.STALLED
+    assert hang.kind is KillReason.STALLED
     assert 30.0 <= at <= 32.0
     assert "nothing to compare with yet" in hang.sentence
     assert "training" in hang.sentence
@@ -87,7 +87,7 @@ def test_no_heartbeat_is_silent() -> None:
     """The interpreter does not run: native code holds it."""
     _, hang, at = watch(still(100))
     assert hang is not None
-    assert hang.kind is Silence.SILENT
+    assert hang.kind is KillReason.SILENT
     assert 20.0 <= at <= 22.0
     assert "no heartbeat" in hang.sentence
 
@@ -96,7 +96,7 @@ def test_a_silent_process_that_stalls_first_is_silent() -> None:
     """Where the deadline of progress is the shorter one, it is still the native kind."""
     _, hang, _ = watch(still(100), Liveness(deadlines=replace(SHORT, silent=90.0)))
     assert hang is not None
-    assert hang.kind is Silence.SILENT
+    assert hang.kind is KillReason.SILENT
 
 
 def test_a_busy_silence_is_given_three_times_as_long() -> None:
@@ -172,7 +172,7 @@ def test_a_busy_step_is_given_three_times_as_long() -> None:
     busy = [replace(TRAINING, heartbeat_ns=n, cpu_seconds=n * TICK) for n in range(400)]
     _, hang, at = watch(busy)
     assert hang is not None
-    assert hang.kind is Silence.STALLED
+    assert hang.kind is KillReason.STALLED
     assert 90.0 <= at <= 92.0
 
 
@@ -239,7 +239,7 @@ def test_work_outside_of_steps_is_progress(phase: str) -> None:
     polling = [replace(one, work_seconds=5 + n * 1e-4) for n, one in enumerate(looks)]
     _, hang, at = watch(polling)
     assert hang is not None
-    assert hang.kind is Silence.STALLED
+    assert hang.kind is KillReason.STALLED
     assert 60.0 <= at <= 64.0
 
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from supervisor.core.causes import Cause
 from supervisor.core.lifecycle.events import ProgressReported
-from supervisor.core.memory.size_peaks import SizePeaks, noted
+from supervisor.core.memory.fit_memory import SizePeaks, noted
 from supervisor.core.remediation.history import AttemptHistory, History
 from supervisor.core.remediation.microbatch_planner import Observation, next_plan
 from supervisor.core.remediation.observations import observations

@@ -14,8 +14,7 @@ from supervisor.core.lifecycle.events import (
     ProgressReported,
     Spawned,
 )
-from supervisor.core.lifecycle.run_state import OpenIncident, RunPhase
-from supervisor.core.lifecycle.table import RunState
+from supervisor.core.lifecycle.run_state import OpenIncident, RunPhase, RunState
 from supervisor.core.remediation.confirmation import NAMES, in_force, pending
 from supervisor.core.remediation.escalation import Allow
 from supervisor.core.remediation.history import AttemptHistory

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.result import RemedyKind
 from supervisor.core.liveness.progress_intervals import ProgressIntervals
-from supervisor.core.memory.size_peaks import SizePeaks
+from supervisor.core.memory.fit_memory import SizePeaks
 from supervisor.core.remediation.history import KEPT, LANDMARKS, AttemptHistory, History
 
 OOM, KILL = Cause.DEVICE_OOM, Cause.PREEMPTED

@@ -5,8 +5,13 @@ from dataclasses import replace
 from supervisor.core.lifecycle.effects import Say
 from supervisor.core.lifecycle.events import NoticeReceived
 from supervisor.core.lifecycle.progress_handling import told
-from supervisor.core.remediation.history import KEPT, AttemptHistory, History
-from supervisor.core.remediation.weakest_promise import Unpromised, weakest
+from supervisor.core.remediation.history import (
+    KEPT,
+    AttemptHistory,
+    History,
+    Unpromised,
+    weakest,
+)
 from tests.support.lives import fresh
 
 FIRST = Unpromised(fit=0, because="slices")

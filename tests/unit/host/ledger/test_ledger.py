@@ -8,13 +8,18 @@ from pathlib import Path
 import pytest
 
 from supervisor.core.causes import Cause
-from supervisor.core.diagnosis.incident_kind import IncidentKind
-from supervisor.core.diagnosis.result import Diagnosis, Reason, Remedy, RemedyKind
+from supervisor.core.diagnosis.result import (
+    Diagnosis,
+    IncidentKind,
+    Reason,
+    Remedy,
+    RemedyKind,
+)
 from supervisor.core.jobs.job_status import JobState
 from supervisor.core.lifecycle.effects import RecordIncident, UpdateIncident
 from supervisor.core.liveness.progress_intervals import ProgressIntervals
 from supervisor.core.memory.figures import MemoryFigures
-from supervisor.core.memory.size_peaks import SizePeaks
+from supervisor.core.memory.fit_memory import SizePeaks
 from supervisor.core.remediation.history import AttemptHistory
 from supervisor.core.remediation.overrides import MIXED, Overrides
 from supervisor.host.ledger.ledger import Ledger, LedgerError, RunRow

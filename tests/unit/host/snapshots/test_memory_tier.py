@@ -14,7 +14,7 @@ from supervisor.core.lifecycle.events import (
     ProgressReported,
     SnapshotFailed,
 )
-from supervisor.core.remediation.weakest_promise import Unpromised
+from supervisor.core.remediation.history import Unpromised
 from supervisor.host.service.lock import acquire
 from supervisor.host.snapshots.memory_tier import discard, preserve, release, sweep
 from supervisor.host.snapshots.snapshot_catalog import (
