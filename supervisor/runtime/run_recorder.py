@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 from supervisor.core.lifecycle.effects import Quarantine, RecordIncident, UpdateIncident
 from supervisor.core.lifecycle.run_state import RunState
@@ -61,7 +61,7 @@ class RunRecorder:
         self._newer = attempt
 
     def _state(self, run: RunState) -> None:
-        overrides = None if run.overrides == NOTHING else run.overrides.to_json()
+        overrides = None if run.overrides == NOTHING else asdict(run.overrides)
         ended = self.clock.wall() if run.state.ended else None
         self._put(
             lambda: self.ledger.set_state(

@@ -1,6 +1,6 @@
 """Who holds what: training's answer to a request, and its last word after an OOM."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Self
 
 ASKED = "asked"
@@ -47,10 +47,6 @@ class MemoryAnswer:
     jit: bool | None
     variables: tuple[Variable, ...]
     kept: tuple[HeldObject, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """A JSON object with the fields by name."""
-        return asdict(self)
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Self | None:

@@ -1,5 +1,6 @@
 """Real failures of allocation, made and looked into as the supervisor does it."""
 
+from dataclasses import asdict
 from pathlib import Path
 
 from supervisor.core.causes import Cause
@@ -88,7 +89,7 @@ def check(outcome: Outcome, kind: str, *, jit: bool) -> None:
     assert "variables: model" in held
     if kind == "fragmentation":
         assert any(what.startswith("kept by Pieces.kept: uint8") for what in held)
-    paragraph = autopsy_paragraph(autopsy.to_json(), None)
+    paragraph = autopsy_paragraph(asdict(autopsy), None)
     assert f"The verdict is {kind}" in paragraph
     assert "XLA compiled the step." in paragraph or not jit
 

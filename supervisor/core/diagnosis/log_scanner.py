@@ -17,7 +17,7 @@ Lines may be broken UTF-8, end with the file, or have no end: what is longer tha
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from operator import contains
+from operator import attrgetter, contains
 
 from supervisor.core.diagnosis.signatures.all_rows import recognise
 from supervisor.core.diagnosis.signatures.signature import Signature, Where
@@ -116,8 +116,7 @@ class _Hits:
 
     def __init__(self) -> None:
         self.counts: dict[str, int] = {}
-        self._first: dict[str, list[Hit]] = {}
-        self._last: dict[str, list[Hit]] = {}
+        self._kept: dict[str, list[Hit]] = {}
         self._seen: set[int] = set()
 
     def add(self, hit: Hit) -> None:
@@ -125,13 +124,9 @@ class _Hits:
             return
         name = hit.signature
         self.counts[name] = self.counts.get(name, 0) + 1
-        first = self._first.setdefault(name, [])
-        last = self._last.setdefault(name, [])
-        if len(first) < KEPT:
-            first.append(hit)
-        else:
-            last.append(hit)
-            del last[:-KEPT]
+        kept = self._kept.setdefault(name, [])
+        kept.append(hit)
+        del kept[KEPT:-KEPT]
         self._seen.add(hit.line)
 
     def forget(self, *, before: int) -> None:
@@ -139,12 +134,8 @@ class _Hits:
         self._seen = {line for line in self._seen if line >= before}
 
     def all(self) -> tuple[Hit, ...]:
-        kept = [*self._first.values(), *self._last.values()]
-        return tuple(sorted((hit for hits in kept for hit in hits), key=_by_line))
-
-
-def _by_line(hit: Hit) -> tuple[int, str]:
-    return hit.line, hit.signature
+        kept = (hit for hits in self._kept.values() for hit in hits)
+        return tuple(sorted(kept, key=attrgetter("line", "signature")))
 
 
 class LogScanner:

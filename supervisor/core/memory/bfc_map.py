@@ -7,7 +7,6 @@ protobuf: the supervisor has neither. The file comes from a dying process, so an
 that is not such a message is None, never an exception.
 """
 
-import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeVar
@@ -34,8 +33,6 @@ class MemoryMap:
     allocator: str
     chunks: tuple[Chunk, ...]
     peak_bytes: int | None = None
-    fragmentation_metric: float | None = None
-    """As TensorFlow computed it; ``figures_of`` computes its own."""
 
 
 def figures_of(
@@ -79,15 +76,10 @@ def _memory_map(content: bytes) -> MemoryMap | None:
             chunks.append(_chunk(_of_kind(bytes, value)))
         elif number == 5:
             stats = _of_kind(bytes, value)
-    counts = dict(_fields(stats))
     if not name and not chunks:
         return None
-    return MemoryMap(
-        allocator=name,
-        chunks=tuple(chunks),
-        peak_bytes=_integer(counts.get(3)),
-        fragmentation_metric=_float(counts.get(5)),
-    )
+    peak = _integer(dict(_fields(stats)).get(3))
+    return MemoryMap(allocator=name, chunks=tuple(chunks), peak_bytes=peak)
 
 
 def _chunk(content: bytes) -> Chunk:
@@ -157,9 +149,3 @@ def _integer(value: int | bytes | None) -> int | None:
         return None
     number = _of_kind(int, value)
     return number - (1 << 64) if number >> 63 else number
-
-
-def _float(value: int | bytes | None) -> float | None:
-    if not isinstance(value, bytes) or len(value) != 4:
-        return None
-    return float(struct.unpack("<f", value)[0])

@@ -14,8 +14,7 @@ The verdicts, each asked in this order; the first that holds is told:
 
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from supervisor.core.causes import Cause
 from supervisor.core.gpu.gpu_readings import GpuProcess
@@ -97,10 +96,6 @@ class OomAnalysis:
     tenants: tuple[Holder, ...]
     subject: OomSubject | None = None
     """What memory was asked for."""
-
-    def to_json(self) -> dict[str, Any]:
-        """A JSON object with the fields by name."""
-        return asdict(self)
 
 
 def autopsy_of(

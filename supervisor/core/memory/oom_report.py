@@ -141,8 +141,7 @@ class DumpReader:
     KEPT = 4
 
     def __init__(self) -> None:
-        self._first: list[LoggedFigures] = []
-        self._last: list[LoggedFigures] = []
+        self._kept: list[LoggedFigures] = []
         self._line = 0
         self._now = MemoryFigures()
         self._largest = 0
@@ -157,7 +156,7 @@ class DumpReader:
 
     def found(self) -> tuple[LoggedFigures, ...]:
         """The dumps so far, the one that is open included."""
-        return (*self._first, *self._last, *self._current())
+        return (*self._kept, *self._current())
 
     def feed(self, number: int, text: str) -> None:
         """Take one line. Lines that are no part of a dump are passed over."""
@@ -204,15 +203,14 @@ class DumpReader:
 
     def _attach(self, asked: int | None, name: str | None) -> bool:
         """Whether the line belongs to the dump before it: give that its request."""
-        kept = self._last or self._first
-        if self.open or not kept:
+        if self.open or not self._kept:
             return False
-        last = kept[-1].figures
+        last = self._kept[-1].figures
         if last.requested_bytes is None:
             last = replace(last, requested_bytes=asked)
         if last.allocator is None:
             last = replace(last, allocator=name)
-        kept[-1] = LoggedFigures(kept[-1].line, last)
+        self._kept[-1] = LoggedFigures(self._kept[-1].line, last)
         return True
 
     def _stat(self, number: int, match: re.Match[str]) -> None:
@@ -265,7 +263,5 @@ class DumpReader:
         self._largest = self._free_sum = self._map_sum = 0
 
     def _keep(self, figures: LoggedFigures) -> None:
-        if len(self._first) < self.KEPT:
-            self._first.append(figures)
-        else:
-            self._last = [*self._last, figures][-self.KEPT :]
+        self._kept.append(figures)
+        del self._kept[self.KEPT : -self.KEPT]

@@ -12,7 +12,7 @@ How TensorFlow is told (``variables``), checked in its sources of 2.21:
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 from supervisor.core.remediation.microbatch_planner import MicrobatchPlan
@@ -70,10 +70,6 @@ class Overrides:
     """A planned restart once training holds so much host memory."""
     detour: LossRecovery | None = None
     awaited: Awaited | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """A JSON object with the fields by name."""
-        return asdict(self)
 
 
 NOTHING = Overrides()

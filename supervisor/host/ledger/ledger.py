@@ -123,7 +123,7 @@ class Ledger(LedgerFile):
                     effect.failed_step,
                     effect.happened,
                     effect.stacks,
-                    None if autopsy is None else json.dumps(autopsy.to_json()),
+                    None if autopsy is None else json.dumps(asdict(autopsy)),
                 ),
             )
 

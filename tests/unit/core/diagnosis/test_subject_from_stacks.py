@@ -1,6 +1,6 @@
 """What memory was asked for when it ran out, and what can help with that."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
@@ -182,9 +182,9 @@ def test_advice_and_explanation_name_the_subject(subject: OomSubject) -> None:
     assert diagnosis.autopsy.subject is subject
     in_step = subject is OomSubject.STEP
     assert (diagnosis.advice == ADVICE_FOR.get(subject)) is not in_step
-    paragraph = autopsy_paragraph(diagnosis.autopsy.to_json(), None)
+    paragraph = autopsy_paragraph(asdict(diagnosis.autopsy), None)
     assert (SUBJECTS.get(subject, "…") in paragraph) is not in_step
-    old: dict[str, Any] = diagnosis.autopsy.to_json()
+    old: dict[str, Any] = asdict(diagnosis.autopsy)
     del old["subject"]  # an incident that an older version wrote down
     assert autopsy_paragraph(old, None) in paragraph
 

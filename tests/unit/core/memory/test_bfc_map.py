@@ -48,8 +48,6 @@ def encode(memory_map: MemoryMap) -> bytes:
     stats = field(2, 1)
     if memory_map.peak_bytes is not None:
         stats += field(3, memory_map.peak_bytes)
-    if memory_map.fragmentation_metric is not None:
-        stats += field(5, memory_map.fragmentation_metric)
     return out + field(5, stats) + varint(9 << 3 | 1) + bytes(8)
 
 
@@ -66,7 +64,6 @@ maps = st.builds(
     allocator=st.text(min_size=1, max_size=8),
     chunks=st.lists(chunks, max_size=5).map(tuple),
     peak_bytes=st.none() | sizes,
-    fragmentation_metric=st.none() | st.sampled_from([0.0, 0.25, 1.0]),
 )
 
 

@@ -1,5 +1,6 @@
 """Autopsies: each kind of shortage is told by its figures, and who held what."""
 
+from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -208,7 +209,7 @@ def test_who_held_what() -> None:
         NamedChunk(bytes=41 * MIB, name="model:dense/kernel"),
         NamedChunk(bytes=MIB, name="Conv2D"),
     )
-    assert found.to_json()["holders"][0]["what"] == "the step that failed"
+    assert asdict(found)["holders"][0]["what"] == "the step that failed"
 
 
 def test_who_held_what_of_the_host() -> None:
@@ -248,7 +249,7 @@ def test_a_paragraph() -> None:
         text="OOM when allocating tensor with shape[512,64] and type float [Op:MatMul]",
     )
     memory = {"free_bytes": 300 * MIB, "largest_free_bytes": 90 * MIB}
-    text = autopsy_paragraph(found.to_json(), memory)
+    text = autopsy_paragraph(asdict(found), memory)
     for part in (
         "The verdict is fragmentation",
         "300 MiB were free, the largest block 90 MiB.",
@@ -280,7 +281,7 @@ def test_a_paragraph() -> None:
 )
 def test_a_paragraph_of_little(known: dict[str, Any], said: str) -> None:
     """What is not known is left out."""
-    nothing = examined(Cause.DEVICE_OOM, None).to_json()
+    nothing = asdict(examined(Cause.DEVICE_OOM, None))
     assert autopsy_paragraph(nothing, None) == ""
     assert autopsy_paragraph(None, None) == ""
     assert said in autopsy_paragraph({**nothing, **known}, None)

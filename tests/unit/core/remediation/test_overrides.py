@@ -1,6 +1,7 @@
 """Remedies add up to one value, which outlives every process."""
 
 import json
+from dataclasses import asdict
 
 import pytest
 from hypothesis import given
@@ -56,12 +57,12 @@ TREATMENTS = st.builds(
 @given(TREATMENTS | st.just(EVERYTHING))
 def test_what_the_ledger_keeps_is_what_was_in_force(overrides: Overrides) -> None:
     """As JSON and back it is the same value."""
-    assert from_json(json.loads(json.dumps(overrides.to_json()))) == overrides
+    assert from_json(json.loads(json.dumps(asdict(overrides)))) == overrides
 
 
 def test_what_an_older_version_wrote_is_read() -> None:
     """A migration leaves the plan alone in it; the rest is as without remedies."""
-    stored = json.loads(json.dumps({"plan": EVERYTHING.to_json()["plan"]}))
+    stored = json.loads(json.dumps({"plan": asdict(EVERYTHING)["plan"]}))
     assert from_json(stored) == Overrides(plan=PLAN)
 
 

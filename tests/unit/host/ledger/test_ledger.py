@@ -2,7 +2,7 @@
 
 import json
 import sqlite3
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -134,7 +134,7 @@ def test_histories_of_before_have_other_names(ledger: Ledger) -> None:
             " '$.treatment', json(?), '$.rung', 'slices', '$.rhythms', json(?)),"
             " '$.overrides', '$.remedy_step', '$.intervals')",
             (
-                json.dumps(Overrides(precision=MIXED).to_json()),
+                json.dumps(asdict(Overrides(precision=MIXED))),
                 json.dumps([{"phase": "training", "count": 3, "longest": [2.0, 1.0]}]),
             ),
         )

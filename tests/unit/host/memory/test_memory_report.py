@@ -4,6 +4,7 @@ import json
 import os
 import threading
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +96,7 @@ def answer_once(files: AttemptPaths, value: dict[str, Any]) -> threading.Thread:
 
 def test_who_is_asked_answers(files: AttemptPaths) -> None:
     """The map, its figures, and whose chunk is whose."""
-    thread = answer_once(files, ANSWER.to_json())
+    thread = answer_once(files, asdict(ANSWER))
     answer = ask(files, seconds=30)
     thread.join()
     assert answer is not None
@@ -172,7 +173,7 @@ def test_the_request_leads_nobody_astray(files: AttemptPaths, trap: str) -> None
 
 def test_an_old_answer_is_none(files: AttemptPaths) -> None:
     """What was answered before is not taken for the answer."""
-    files.memory_answer.write_text(json.dumps(ANSWER.to_json()))
+    files.memory_answer.write_text(json.dumps(asdict(ANSWER)))
     assert ask(files, seconds=0.2) is None
 
 
@@ -222,7 +223,7 @@ def test_an_estimate_is_called_one(source: str, said: str) -> None:
 )
 def test_a_strange_answer_is_none(change: dict[str, Any]) -> None:
     """Whatever the file holds, it is read or it is not; never an exception."""
-    value = {**ANSWER.to_json(), **change}
+    value = {**asdict(ANSWER), **change}
     found = MemoryAnswer.from_json(value)
     assert found is None or found.variables == ()
     assert MemoryAnswer.from_json({}) is None

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from supervisor.core.diagnosis.diagnose import diagnose_log
+from supervisor.core.memory.bfc_map import figures_of
 from supervisor.core.memory.figures import OomVerdict, verdict
 from supervisor.host.telemetry.allocator_dump import dump_files, read_first_map
 from supervisor.host.telemetry.log_follower import scan_file
@@ -64,7 +65,7 @@ def test_a_real_dump_is_read_as_the_real_protobuf_reads_it(tmp_path: Path) -> No
     output = child(tmp_path / "second.log", first, TF_CPU_BFC_MEM_LIMIT_IN_MB="400")
     name, peak, metric, chunks = json.loads(output.splitlines()[-1])
     assert (ours.allocator, ours.peak_bytes) == (name, peak)
-    assert ours.fragmentation_metric == pytest.approx(metric)
+    assert figures_of(ours).fragmentation == pytest.approx(metric)
     assert [
         [chunk.address, chunk.size, chunk.requested_size, chunk.in_use]
         for chunk in ours.chunks

@@ -5,6 +5,7 @@ import json
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import tensorflow as tf
@@ -77,7 +78,7 @@ def at_crash(
 
 def _leave(paths: AttemptPaths, memory_map: bytes, answer: MemoryAnswer) -> None:
     _put(paths.memory_map, memory_map)
-    _put(paths.memory_answer, json.dumps(answer.to_json()).encode())
+    _put(paths.memory_answer, json.dumps(asdict(answer)).encode())
 
 
 def _put(path: Path, content: bytes) -> None:
