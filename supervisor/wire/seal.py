@@ -7,6 +7,7 @@ recorded hash names its algorithm, and snapshots hashed with BLAKE2b are still r
 import hashlib
 import json
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from supervisor.wire.manifest import Manifest
@@ -15,17 +16,9 @@ KEY = "manifest_hash"
 """Key in ``Manifest.state``: the hash of everything else in the manifest."""
 
 
-def _sha256(content: memoryview | bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
-
-
-def _blake2b(content: memoryview | bytes) -> str:
-    return hashlib.blake2b(content, digest_size=32).hexdigest()
-
-
-ALGORITHMS: dict[str, Callable[[memoryview | bytes], str]] = {
-    "sha256": _sha256,
-    "blake2b-256": _blake2b,
+ALGORITHMS: dict[str, Callable[[memoryview | bytes], Any]] = {
+    "sha256": hashlib.sha256,
+    "blake2b-256": partial(hashlib.blake2b, digest_size=32),
 }
 """By the name before the colon of a recorded hash. The first is the one we write."""
 
@@ -38,7 +31,7 @@ def script_hash(content: bytes, args: Sequence[str]) -> str:
 
 def hash_of(content: memoryview | bytes) -> str:
     """``sha256:HEX``."""
-    return f"sha256:{_sha256(content)}"
+    return f"sha256:{hashlib.sha256(content).hexdigest()}"
 
 
 def has_hash(content: memoryview | bytes, recorded: object) -> bool:
@@ -47,7 +40,7 @@ def has_hash(content: memoryview | bytes, recorded: object) -> bool:
         return False
     name, _, digest = recorded.partition(":")
     algorithm = ALGORITHMS.get(name)
-    return algorithm is not None and algorithm(content) == digest
+    return algorithm is not None and bool(algorithm(content).hexdigest() == digest)
 
 
 def _content(value: dict[str, Any]) -> bytes:

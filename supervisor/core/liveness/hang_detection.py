@@ -239,36 +239,21 @@ def _learn(liveness: Liveness, passed: float) -> Mapping[str, ProgressIntervals]
     return {**liveness.seen, phase: old.with_time(liveness.unmoved_for + passed)}
 
 
-def _hang(liveness: Liveness) -> Hang | None:
-    phase = liveness.last.phase or "starting"
-    deadline = _longer_if_busy(
-        liveness.deadline(phase),
-        liveness,
-        liveness.stalled_for,
-        liveness.cpu_at_progress,
-    )
-    if deadline is not None and liveness.stalled_for > deadline:
-        # Progress is what counts; without heartbeats it is the native kind.
-        silent = liveness.silent_for >= 0.5 * liveness.stalled_for
-        return Hang(
-            kind=KillReason.SILENT if silent else KillReason.STALLED,
-            phase=phase,
-            seconds=liveness.stalled_for,
-            deadline=deadline,
-            usual=liveness.usual(phase),
-        )
-    quiet = _longer_if_busy(
-        liveness.deadlines.silent, liveness, liveness.silent_for, liveness.cpu_at_beat
-    )
-    if quiet is None or liveness.silent_for <= quiet:
-        return None
-    return Hang(
-        kind=KillReason.SILENT,
-        phase=phase,
-        seconds=liveness.silent_for,
-        deadline=quiet,
-        usual=None,
-    )
+def _hang(seen: Liveness) -> Hang | None:
+    """Progress is what counts; without heartbeats it is the native kind."""
+    phase = seen.last.phase or "starting"
+    silent = seen.silent_for >= 0.5 * seen.stalled_for
+    kind = KillReason.SILENT if silent else KillReason.STALLED
+    progress = (kind, seen.stalled_for, seen.cpu_at_progress, seen.deadline(phase))
+    silence = seen.silent_for, seen.cpu_at_beat, seen.deadlines.silent
+    for kind, waited, then, floor in (progress, (KillReason.SILENT, *silence)):
+        deadline = _longer_if_busy(floor, seen, waited, then)
+        if deadline is not None and waited > deadline:
+            usual = seen.usual(phase)
+            return Hang(
+                kind=kind, phase=phase, seconds=waited, deadline=deadline, usual=usual
+            )
+    return None
 
 
 def _longer_if_busy(

@@ -40,34 +40,28 @@ def observations(history: History) -> tuple[Observation, ...]:
 
 
 def _of(seen: FitMemory, last_size: int, *, failed: bool) -> Iterator[Observation]:
-    at_the_end = None
-    for one in seen.peaks:
-        measured = Observation(
-            slice_size=one.slice_size,
-            peak_bytes=one.highest_bytes,
-            usual_bytes=one.usual_bytes,
-            steps=one.steps,
-            failed=False,
-            limit_bytes=seen.limit_bytes,
-            jit=seen.jit,
-        )
-        if one.slice_size == last_size:
-            at_the_end = measured
-        else:
-            yield measured
-    yield replace(at_the_end or _ending(seen, last_size), failed=failed)
-
-
-def _ending(seen: FitMemory, size: int) -> Observation:
-    """Of a size that it did not measure: where it measured others, their peak is not
+    """A size that it did not measure has no peak where it measured others: theirs is not
     that of this one."""
-    return Observation(
-        slice_size=size,
+    unmeasured = Observation(
+        slice_size=last_size,
         peak_bytes=None if seen.peaks else seen.peak_bytes,
         failed=False,
         limit_bytes=seen.limit_bytes,
         jit=seen.jit,
     )
+    measured = {
+        one.slice_size: replace(
+            unmeasured,
+            slice_size=one.slice_size,
+            peak_bytes=one.highest_bytes,
+            usual_bytes=one.usual_bytes,
+            steps=one.steps,
+        )
+        for one in seen.peaks
+    }
+    at_the_end = measured.pop(last_size, unmeasured)
+    yield from measured.values()
+    yield replace(at_the_end, failed=failed)
 
 
 def failed_elsewhere(history: History) -> bool:
