@@ -1,4 +1,4 @@
-"""What a snapshot says of itself: ``manifest.json`` beside its ``state.safetensors``.
+"""The manifest of a snapshot: ``manifest.json`` beside its ``state.safetensors``.
 
 A snapshot is a directory ``STEP-SERIAL`` (zero-padded, so that names sort by age). It
 is whole once it has that name: it is written under a temporary one, fsynced, renamed.

@@ -1,4 +1,4 @@
-"""Who holds what: training's answer to a request, and its last word after an OOM."""
+"""The answer of training about its memory: who holds what, on request or after an OOM."""
 
 from dataclasses import dataclass
 from typing import Any, Self

@@ -1,4 +1,4 @@
-"""What memory was being asked for when it ran out, as both sides name it."""
+"""The subject of an OOM: what memory was asked for, as both sides name it."""
 
 import enum
 

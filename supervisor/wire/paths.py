@@ -1,4 +1,4 @@
-"""Where the files of a run lie: ``STATE/jobs/NAME/run-N/attempts/0001/…``."""
+"""The paths of a run: ``STATE/jobs/NAME/run-N/attempts/0001/…``."""
 
 from dataclasses import dataclass
 from pathlib import Path

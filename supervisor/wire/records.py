@@ -1,4 +1,4 @@
-"""What is left at the end of an attempt: the crash report and the exit record."""
+"""The records of the end of an attempt: the crash report and the exit record."""
 
 from dataclasses import dataclass
 

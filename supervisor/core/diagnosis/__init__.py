@@ -1,1 +1,1 @@
-"""Why an attempt ended: evidence, signatures, scoring, the diagnosis."""
+"""The diagnosis of an attempt: evidence, signatures, scoring, the cause."""

@@ -1,4 +1,4 @@
-"""What each cause means for the person who runs the job: one or two sentences."""
+"""Advice for the person who runs the job, by cause: one or two sentences."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""Why an attempt ended: one pure function from evidence to a cause with reasons.
+"""The diagnosis: one pure function from evidence to a cause with reasons.
 
 The rules, each asked in this order; the first that answers decides:
 
@@ -8,7 +8,7 @@ The rules, each asked in this order; the first that answers decides:
 3. It came to its end: nothing went wrong, unless the loss was no number at the end.
 4. The cgroup counted an OOM kill, and SIGKILL is how it ended.
 5. Something recognisable: the child's crash report, the kernel, faulthandler, the log
-   and the allocator's dump are weighed against each other (``claims``). The heavier
+   and the allocator's dump are weighed against each other (``scoring``). The heavier
    sign wins, so that a root cause beats what it dragged along; among equals the first
    in time. What training outlived (progress went on after it) is no cause.
 6. The script left with a status of its own choice, or the exit status alone; where

@@ -1,4 +1,4 @@
-"""What the driver and the kernel said that may explain the end of an attempt.
+"""Errors of the driver and the kernel that may explain the end of an attempt.
 
 Xids of the GPUs that the attempt used, or that name one of its processes; GPUs of it
 that are lost; and OOM kills that name one of its processes. What befell others is left

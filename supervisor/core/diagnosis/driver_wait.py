@@ -1,4 +1,4 @@
-"""Whether the end of an attempt waits for a word of the GPU driver, and how long.
+"""The wait for the GPU driver at the end of an attempt: whether, and how long.
 
 A GPU that falls off the bus ends a program a moment before anybody else hears of it:
 what the driver said before the end is not all that it has to say about it. So where a

@@ -1,4 +1,4 @@
-"""What is known about the end of an attempt: values only, gathered by the host."""
+"""Evidence about the end of an attempt: values only, gathered by the host."""
 
 from dataclasses import dataclass
 

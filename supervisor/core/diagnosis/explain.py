@@ -1,4 +1,4 @@
-"""Incidents in plain words, for a tired person."""
+"""Explanations of incidents in plain words, for a tired person."""
 
 import textwrap
 from collections.abc import Mapping

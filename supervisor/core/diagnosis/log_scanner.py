@@ -1,4 +1,4 @@
-"""Reading a log for what matters in it, as it grows.
+"""The scanner of a growing log: the lines in it that matter.
 
 ``LogScanner.feed`` takes bytes in pieces of any size and keeps little: the lines that
 a signature recognises (the first and the last few of each), allocator dumps, and the

@@ -1,5 +1,4 @@
-"""How systemd says that the unit of an attempt ended: the word of the one who was there
-when nobody is left to tell.
+"""The result of a systemd unit: how an attempt ended, where nobody else is left to tell.
 
 The unit's main process is the shim, which tells by its exit record how training ended.
 Where the shim was killed as well there is no record, and this is all that is known.

@@ -1,4 +1,4 @@
-"""What the core wants done. Only the loop does it."""
+"""Effects: what the core wants done. Only the loop does it."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What can happen to a run, as the loop tells it to the core."""
+"""Events: what can happen to a run, as the loop tells it to the core."""
 
 from dataclasses import dataclass
 
@@ -60,7 +60,7 @@ class Applied:
     """Whether something that the attempt was asked for is in force there."""
 
     name: str
-    """A field of the directive, or an environment variable (``in_force.NAMES``)."""
+    """A field of the directive, or an environment variable (``confirmation.NAMES``)."""
     in_force: bool
 
 

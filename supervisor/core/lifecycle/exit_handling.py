@@ -1,4 +1,4 @@
-"""An attempt is over: what that was, and what follows."""
+"""Handlers of the end of an attempt: what that was, and what follows."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What the life of a run makes of news from its attempt."""
+"""Handlers of progress: what the life of a run makes of news from its attempt."""
 
 from collections.abc import Sequence
 from dataclasses import replace

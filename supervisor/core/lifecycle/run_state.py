@@ -1,4 +1,4 @@
-"""The whole state of a run, and what a row of the transition table is."""
+"""The state of a run, and the rows of its transition table."""
 
 import enum
 from collections.abc import Callable
@@ -71,7 +71,7 @@ class RunState:
     overrides: Overrides = NOTHING
     """What remedies have put in force."""
     deadline: float | None = 0.0
-    """Monotonic seconds at which ``TimeIsUp`` is due; None: nothing is awaited."""
+    """Monotonic seconds at which ``DeadlineExpired`` is due; None: nothing is awaited."""
     stop: DrainRequested | None = None
     """The end of the run that somebody asked for; ``at_once``: what is not saved yet is
     done again, if ever."""

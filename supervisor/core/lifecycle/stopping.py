@@ -1,4 +1,4 @@
-"""How attempts are made to end: on request, by force, or for a new beginning."""
+"""Handlers that end an attempt: on request, by force, or for a new beginning."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The life of a run as one table.
+"""The transition table of a run.
 
 1. A state and an event that the table does not name change nothing.
 2. A timeout is an event: the state holds its deadline, the loop sends ``DeadlineExpired``.

@@ -1,4 +1,4 @@
-"""Whether an attempt still lives and moves, judged from looks at it.
+"""Hang detection: whether an attempt lives and moves, judged from looks at it.
 
 1. Two clocks run: *silent* since the last heartbeat, *stalled* since the last progress.
    Either beyond its deadline is a hang; which of them tells native code (or a lock of

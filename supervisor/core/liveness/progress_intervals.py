@@ -1,4 +1,4 @@
-"""How long progress usually takes, by phase: the longest times, and how many there were.
+"""Intervals of progress by phase: the longest times, and how many there were.
 
 Kept are a count and the longest few, which is all that a high quantile needs.
 """

@@ -1,4 +1,4 @@
-"""An allocator that only counts, beside what the driver says of its process.
+"""The estimate for an allocator that only counts, with what the driver says beside it.
 
 Without the allocator's map there is no limit, no pool and nothing free: TensorFlow's
 ``get_memory_info`` counts what is in use, and its peak. The driver knows what the

@@ -1,4 +1,4 @@
-"""What the framework's allocator had, held and was asked for, and what that means."""
+"""Figures of the framework's allocator: what it had, held and was asked for."""
 
 import enum
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""What one call of ``fit`` showed about memory, kept with that call.
+"""The memory of one call of ``fit``: sizes of slices, and peaks measured with them.
 
 A size of a slice and the peak measured with it say nothing about another call: it may
 have another model, another batch, other data.

@@ -1,4 +1,4 @@
-"""When will memory run out? A robust trend, and how sure one can be of it.
+"""The forecast of an OOM: a robust trend, and how sure one can be of it.
 
 The rules:
 

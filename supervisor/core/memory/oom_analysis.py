@@ -1,4 +1,4 @@
-"""The autopsy of an attempt that ran out of memory: which kind, and who held what.
+"""The analysis of an OOM: which kind, and who held what.
 
 The verdicts, each asked in this order; the first that holds is told:
 

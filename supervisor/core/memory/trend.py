@@ -1,4 +1,4 @@
-"""How a series grows: the median of the slopes between all pairs of its values.
+"""The trend of a series: the median of the slopes between all pairs of its values.
 
 Theil 1950; Sen, J. Am. Stat. Assoc. 63, 1968. A quarter of the values may be outliers.
 """

@@ -1,1 +1,1 @@
-"""What to do about a diagnosis: escalation plans, remedies, slices, back-off."""
+"""Remediation of a diagnosis: escalation plans, remedies, slices, back-off."""

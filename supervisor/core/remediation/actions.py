@@ -1,4 +1,4 @@
-"""What a remedy step of an escalation makes of the overrides that were in force."""
+"""Actions of remedy steps: what they make of the overrides that were in force."""
 
 from collections.abc import Callable
 from dataclasses import replace

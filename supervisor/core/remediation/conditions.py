@@ -1,4 +1,4 @@
-"""When a remedy step of an escalation applies, asked of a failed attempt."""
+"""Conditions of remedy steps, asked of a failed attempt."""
 
 from supervisor.core.causes import Cause
 from supervisor.core.gpu.assignment import named, tenants, with_parts

@@ -1,7 +1,7 @@
-"""Which remedies are in force: those that the attempt has confirmed, not all asked for.
+"""Confirmation of remedies: in force are those that the attempt has confirmed.
 
 The training process says of each thing in its directive whether it holds there
-(``wire.events.Kind.APPLIED``). A script may have settings of its own, and what should
+(``RecordKind.APPLIED``). A script may have settings of its own, and what should
 have set ours may not have been asked: so what is not confirmed when the first step is
 made is told, and taken out of what is in force. It is not asked for again, for it would
 not come into force the next time either.

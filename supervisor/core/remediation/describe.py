@@ -1,4 +1,4 @@
-"""The escalations that would apply, as a value for JSON and as text for a person."""
+"""A description of the escalations: a value for JSON, and text for a person."""
 
 import textwrap
 from collections.abc import Mapping

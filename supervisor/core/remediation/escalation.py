@@ -1,4 +1,4 @@
-"""What an escalation of remedies is: remedy steps as values, each with its condition and reason.
+"""An escalation of remedies: steps as values, each with its condition and reason.
 
 ``core.remediation.remedy_table`` holds the table, ``core.remediation.policy`` chooses from it.
 """

@@ -1,4 +1,4 @@
-"""What became of the attempts of a run so far: all that a remedy may look back on.
+"""The history of a run: what became of its attempts, as a remedy looks back on them.
 
 A run may have any number of attempts, its history may not: of those that lie before the
 newest progress only what still decides something is kept (``History.thinned``).
@@ -52,7 +52,7 @@ class AttemptHistory(FitMemory):
     overrides: Overrides | None = None
     """What was in force in it; None: nothing that a remedy had asked for."""
     applied: Mapping[str, bool] | None = None
-    """What it said of all that remedies asked for (``core.in_force.NAMES``): whether it
+    """What it said of all that remedies asked for (``confirmation.NAMES``): whether it
     is in force. None: nothing was asked, or nobody heard of it yet."""
     unmet: Mapping[str, object] = field(default_factory=dict[str, object])
     """What was asked for and did not come into force in it (``overrides.described``)."""

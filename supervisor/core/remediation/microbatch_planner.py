@@ -1,4 +1,4 @@
-"""How to slice a batch so that a step fits into memory.
+"""The planner of slices: how to slice a batch so that a step fits into memory.
 
 The rules, in order, after an attempt ran out of memory:
 

@@ -1,4 +1,4 @@
-"""What the attempts of a run showed about memory, for the planner of slices."""
+"""Observations of memory in the attempts of a run, for the planner of slices."""
 
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What is in force for a run beside its spec: all remedies taken together, one value.
+"""Overrides of a spec: all remedies in force for a run, as one value.
 
 It is carried from attempt to attempt and stored with each of them. A remedy changes a
 few of its fields; the others stay, so remedies add up. Two parts pass by themselves:

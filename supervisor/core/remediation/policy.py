@@ -1,4 +1,4 @@
-"""What to do about a diagnosis: a remedy step of its escalation, within the budgets.
+"""The policy: a remedy step of the escalation of a diagnosis, within the budgets.
 
 A remedy step is used only if those before it did not help. Budgets count progress: a restart
 that brings a newer snapshot earns its budget back. All of it follows from the history

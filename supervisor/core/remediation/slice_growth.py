@@ -1,4 +1,4 @@
-"""Growing a slice back, where what is known now says that a larger one fits.
+"""Growth of a slice, where what is known now says that a larger one fits.
 
 Only at a restart that happens anyway, and with hysteresis: after so many steps without
 running out of memory, and only by a notable factor. A slice that failed under the same

@@ -1,4 +1,4 @@
-"""What a signature is: one row of knowledge about a line that programs print."""
+"""A signature: one row of knowledge about a line that programs print."""
 
 import enum
 import re
