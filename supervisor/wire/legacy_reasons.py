@@ -27,7 +27,7 @@ def refusal_reason(fields: Mapping[str, Any]) -> RefusalReason:
     """Of the record of a refusal: what it names, else what its opening tells."""
     if "reason" in fields:
         return RefusalReason.read(fields["reason"])
-    said = _text(fields, "sentence")
+    said = str(fields.get("sentence"))
     found = (reason for reason, row in _REFUSALS.items() if row.match(said))
     return next(found, RefusalReason.OTHER)
 
@@ -36,10 +36,5 @@ def size_source(fields: Mapping[str, Any]) -> SizeSource:
     """Of the record of a slice: what it names; else whether it was measured."""
     if "source" in fields:
         return SizeSource.read(fields["source"])
-    measured = _MEASURED.match(_text(fields, "planned"))
+    measured = _MEASURED.match(str(fields.get("planned")))
     return SizeSource.OTHER if measured is None else SizeSource.MEASURED
-
-
-def _text(fields: Mapping[str, Any], name: str) -> str:
-    value = fields.get(name)
-    return value if isinstance(value, str) else ""

@@ -54,8 +54,8 @@ class Row:
     """The file's path contains this."""
     functions: frozenset[str] = frozenset()
     """Empty: any."""
-    outside_only: bool = False
-    """Tells nothing while a ``fit`` runs."""
+    in_fit: bool | None = None
+    """True: tells only while a ``fit`` runs; False: only while none does."""
 
     def matches(self, path: str, function: str) -> bool:
         """Whether the frame of ``function`` in ``path`` is one."""
@@ -84,12 +84,13 @@ ROWS = (
         subject=OomSubject.DATA,
         path="tensorflow/python/framework/constant_op.py",
         functions=frozenset({"convert_to_eager_tensor"}),
-        outside_only=True,
+        in_fit=False,
     ),
     Row(
         subject=OomSubject.EVALUATION,
         path="keras/src/backend/tensorflow/trainer.py",
         functions=frozenset({"evaluate"}),
+        in_fit=True,
     ),
 )
 """In the order in which they are asked (Keras 3.15, TensorFlow 2.21)."""
@@ -106,11 +107,8 @@ def subject_in_stack(stacks: str, *, in_fit: bool) -> OomSubject | None:
     if any(GENERATOR in path for path, _ in frames):
         return None
     for row in ROWS:
-        if row.outside_only and in_fit:
-            continue
-        if row.subject is OomSubject.EVALUATION and not in_fit:
-            continue
-        if any(row.matches(path, function) for path, function in frames):
+        tells = row.in_fit in {None, in_fit}
+        if tells and any(row.matches(path, function) for path, function in frames):
             return row.subject
     return None
 

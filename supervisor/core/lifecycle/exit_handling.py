@@ -6,7 +6,7 @@ from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.diagnose import diagnose
 from supervisor.core.diagnosis.evidence import Evidence
 from supervisor.core.diagnosis.examination import examined
-from supervisor.core.diagnosis.result import Diagnosis, Reason, Remedy, RemedyKind
+from supervisor.core.diagnosis.result import Diagnosis, Remedy, RemedyKind
 from supervisor.core.lifecycle.effects import (
     Effect,
     End,
@@ -170,14 +170,10 @@ def _failed(
         quarantined=run.quarantined.union(verdict.quarantine),
         open_incident=OpenIncident(attempt=run.attempt, failed_step=step, at=now),
     )
-    kept_out = quarantine(run, verdict.quarantine, _first_reason(diagnosis))
+    reasons = [one.text for one in diagnosis.because] or [diagnosis.cause.value]
+    kept_out = quarantine(run, verdict.quarantine, shortened(reasons[0], 300))
     next_run, effects = _after_verdict(failed, verdict.remedy, now)
     return next_run, (record, *kept_out, *effects)
-
-
-def _first_reason(diagnosis: Diagnosis) -> str:
-    reasons = [*diagnosis.because, Reason(str(Cause(diagnosis.cause)), "cause")]
-    return shortened(reasons[0].text, 300)
 
 
 def _verdict(run: RunState, evidence: Evidence, diagnosis: Diagnosis) -> Verdict:

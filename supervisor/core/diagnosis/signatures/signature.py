@@ -3,6 +3,7 @@
 import enum
 import re
 from dataclasses import dataclass, field
+from functools import partial
 
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.signatures.literals import required_literals
@@ -116,11 +117,8 @@ def benign(name: str, *texts: str, rx: str | None = None, src: str) -> Signature
     return row(name, Cause.NONE, 0, *texts, rx=rx, src=src, role=Role.BENIGN)
 
 
-def cascade(
-    name: str, cause: Cause, weight: int, *texts: str, rx: str | None = None, src: str
-) -> Signature:
-    """A row of a line that follows from something else."""
-    return row(name, cause, weight, *texts, rx=rx, src=src, role=Role.CASCADE)
+cascade = partial(row, role=Role.CASCADE)
+"""A row of a line that follows from something else."""
 
 
 def raised(
