@@ -40,8 +40,8 @@ from supervisor.runtime.directive_builder import log_cap_of, memory_of, tiers_of
 from supervisor.runtime.evidence_collector import gather
 from supervisor.runtime.status_builder import paths_of
 from supervisor.runtime.supervisor import Supervisor
-from supervisor.wire.directive import Changed
 from supervisor.wire.paths import RunPaths, StatePaths
+from supervisor.wire.reasons import Changed
 
 SETTLE_SECONDS = 0.2
 """How often a dying attempt of a dead supervisor is looked at."""

@@ -62,8 +62,9 @@ from supervisor.runtime.event_loop import loop, wakeups
 from supervisor.runtime.launch_gate import gate
 from supervisor.runtime.run_recorder import RunRecorder
 from supervisor.runtime.status_facts import status_of
-from supervisor.wire.directive import Changed, Directive
+from supervisor.wire.directive import Directive
 from supervisor.wire.paths import RunPaths
+from supervisor.wire.reasons import Changed
 
 
 @dataclass(kw_only=True)

@@ -1,12 +1,12 @@
 """The directive: what the supervisor asks of one attempt, written before it starts."""
 
-import enum
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
 from supervisor.wire.files import read_json
 from supervisor.wire.json_record import JsonRecord
+from supervisor.wire.reasons import Changed
 
 ENVIRONMENT = "TRAINWARDEN_DIRECTIVE"
 """Environment variable with the directive's path; absent: unsupervised."""
@@ -22,17 +22,6 @@ EXIT_DRAINED = 75
 
 EXIT_REFUSED = 78
 """EX_CONFIG of sysexits.h: training refused before it started; see the events."""
-
-
-class Changed(enum.StrEnum):
-    """What to do about a module of the script's own that changed since it was kept."""
-
-    AS_KEPT = "as_kept"
-    """Import it as it was: nobody is there to ask."""
-    AS_IT_IS = "as_it_is"
-    """Take it up: a person said so, or nothing was saved that it could contradict."""
-    REFUSED = "refused"
-    """End before training, with a sentence: a person is there, and has to decide."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

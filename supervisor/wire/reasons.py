@@ -1,6 +1,7 @@
-"""Enums of reasons: of a refusal, of a kill, of the size of a slice.
+"""Enums of reasons: of a refusal, of a kill, of the size of a slice; and of what is done
+about changed modules.
 
-Each stands beside a sentence for people. Programs decide by the enum; the sentence is
+A reason stands beside a sentence for people. Programs decide by the enum; the sentence is
 shown, and never read to learn something from it.
 """
 
@@ -81,3 +82,14 @@ class SizeSource(_Reason):
     """The largest that fits, as trials have shown; it stays."""
     OTHER = "other"
     """By a word that this version does not know."""
+
+
+class Changed(enum.StrEnum):
+    """What to do about a module of the script's own that changed since it was kept."""
+
+    AS_KEPT = "as_kept"
+    """Import it as it was: nobody is there to ask."""
+    AS_IT_IS = "as_it_is"
+    """Take it up: a person said so, or nothing was saved that it could contradict."""
+    REFUSED = "refused"
+    """End before training, with a sentence: a person is there, and has to decide."""

@@ -19,9 +19,9 @@ from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
 from types import ModuleType
 
-from supervisor.wire.directive import Changed, Directive
+from supervisor.wire.directive import Directive
 from supervisor.wire.files import open_regular
-from supervisor.wire.reasons import RefusalReason
+from supervisor.wire.reasons import Changed, RefusalReason
 from trainers.process import isolation
 
 CHANGED = (

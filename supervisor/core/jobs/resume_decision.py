@@ -4,7 +4,7 @@ import enum
 from dataclasses import dataclass
 
 from supervisor.core.jobs.job_status import JobState
-from supervisor.wire.directive import Changed
+from supervisor.wire.reasons import Changed
 
 
 class ResumeDecision(enum.Enum):

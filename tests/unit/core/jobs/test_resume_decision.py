@@ -10,7 +10,7 @@ from supervisor.core.jobs.resume_decision import (
     decide_modules,
     decide_start,
 )
-from supervisor.wire.directive import Changed
+from supervisor.wire.reasons import Changed
 
 
 def earlier(

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.wire.directive import EXIT_REFUSED, Changed
+from supervisor.wire.directive import EXIT_REFUSED
 from supervisor.wire.event_file import RecordKind
-from supervisor.wire.reasons import RefusalReason
+from supervisor.wire.reasons import Changed, RefusalReason
 from tests.support.attempts import Attempts, Outcome
 
 SCRIPT = """
