@@ -1,4 +1,4 @@
-"""The faults that ``misbehave.py`` commits, each a function of no arguments.
+"""The faults that ``misbehave.py`` commits: each a function, called as the fault is.
 
 They are real where they can be without a GPU; what only a GPU can do is printed and
 raised as the libraries do (``recorded.py``). How much, how long and where, ``options``
@@ -18,6 +18,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import FunctionType
 from typing import Any, NoReturn
 
 from recorded import RECORDED, replay
@@ -81,12 +82,12 @@ def uncaught_in_cpp() -> None:
     library._Znwm(1 << 62)  # noqa: SLF001  # as above
 
 
-def kill_myself() -> None:
+def kill() -> None:
     """SIGKILL, as from outside."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def terminate_myself() -> None:
+def terminate() -> None:
     """SIGTERM to training alone, which its supervisor did not ask for."""
     os.kill(os.getpid(), signal.SIGTERM)
 
@@ -111,12 +112,12 @@ def _grandparent() -> int:
     return int(stat.rpartition(")")[2].split()[1])  # field 4 of proc(5)
 
 
-def leave_at_once() -> NoReturn:
+def os_exit() -> NoReturn:
     """``os._exit``, past every handler."""
     os._exit(options.code)
 
 
-def leave() -> NoReturn:
+def sys_exit() -> NoReturn:
     """``sys.exit``."""
     sys.exit(options.code)
 
@@ -135,9 +136,9 @@ def own_exception() -> NoReturn:
     raise OwnError(message)
 
 
-def endless_recursion() -> None:
+def recursion() -> None:
     """RecursionError."""
-    endless_recursion()
+    recursion()
 
 
 def interrupt() -> NoReturn:
@@ -164,13 +165,13 @@ def memory_error() -> None:
 
 def eat_memory() -> None:
     """Take memory until the kernel's OOM killer comes (in a cgroup with a limit)."""
-    enter("memory")
+    _enter("memory")
     block = os.urandom(4096) * (16 * MIB // 4096)
     eaten = [bytearray(block) for _ in range(options.megabytes // 16)]
     print(f"{len(eaten)} blocks were not enough to be killed")
 
 
-def enter(controller: str) -> None:
+def _enter(controller: str) -> None:
     """Move this process into the cgroup at ``--path``, where there is one."""
     if options.path is not None and controller in options.path.parts:
         (options.path / "cgroup.procs").write_text(str(os.getpid()))
@@ -217,7 +218,7 @@ def busy_loop() -> None:
         pass
 
 
-def stop_and_continue() -> None:
+def stop() -> None:
     """SIGSTOP; a child wakes this process up again after ``--seconds``."""
     pid = os.getpid()
     if os.fork() == 0:
@@ -243,7 +244,7 @@ def freeze_worker() -> None:
         os._exit(0)
     (options.path / "cgroup.procs").write_text(str(worker))
     (options.path / "freezer.state").write_text("FROZEN")
-    kill_myself()
+    kill()
 
 
 # --- other processes ------------------------------------------------------------------
@@ -277,7 +278,7 @@ def escaped_worker() -> None:
             time.sleep(600)
         os._exit(0)
     os.wait()
-    kill_myself()
+    kill()
 
 
 # --- output ---------------------------------------------------------------------------
@@ -344,7 +345,7 @@ def damage_snapshot() -> None:
     content = bytearray(newest.read_bytes())
     content[-5] ^= 1
     newest.write_bytes(content)
-    kill_myself()
+    kill()
 
 
 def jump_clock() -> None:
@@ -379,48 +380,15 @@ def lose_the_loss() -> None:
 
 
 FAULTS: dict[str, Fault] = {
+    **{
+        name.replace("_", "-"): fault
+        for name, fault in list(globals().items())
+        if isinstance(fault, FunctionType)
+        and fault.__module__ == __name__
+        and not name.startswith(("_", "import"))
+    },
     "nothing": lambda: None,
-    "segmentation-fault": segmentation_fault,
     "abort": os.abort,
-    "bus-error": bus_error,
-    "illegal-instruction": illegal_instruction,
-    "double-free": double_free,
-    "uncaught-in-cpp": uncaught_in_cpp,
-    "kill": kill_myself,
-    "terminate": terminate_myself,
-    "terminate-supervisor": terminate_supervisor,
-    "kill-supervisor": kill_supervisor,
-    "kill-shim": kill_shim,
-    "os-exit": leave_at_once,
-    "sys-exit": leave,
-    "key-error": key_error,
-    "own-exception": own_exception,
-    "recursion": endless_recursion,
-    "interrupt": interrupt,
     "import": import_nothing,
-    "memory-error": memory_error,
-    "eat-memory": eat_memory,
-    "deadlock": deadlock,
-    "native-deadlock": native_deadlock,
-    "native-wait": native_wait,
-    "busy-loop": busy_loop,
-    "stop": stop_and_continue,
-    "freeze": freeze,
-    "freeze-worker": freeze_worker,
-    "breed": breed,
-    "zombies": zombies,
-    "escaped-worker": escaped_worker,
-    "flood": flood,
-    "flood-and-die": flood_and_die,
-    "garbage": garbage,
-    "no-newline": no_newline,
-    "missing-file": missing_file,
-    "fill-disk": fill_disk,
-    "fill-silently": fill_silently,
-    "damage-snapshot": damage_snapshot,
-    "jump-clock": jump_clock,
-    "fragment": fragment,
-    "one-tensor-too-many": one_tensor_too_many,
-    "lose-the-loss": lose_the_loss,
     **{f"recorded-{name}": functools.partial(replay, name) for name in RECORDED},
 }
