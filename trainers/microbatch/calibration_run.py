@@ -13,6 +13,7 @@ from supervisor.wire.reasons import SizeSource
 from supervisor.wire.slices import ENOUGH_STEPS, balanced
 from trainers.backends.tensorflow.allocator import peak_readings
 from trainers.backends.tensorflow.allocator.native_ops import Figures
+from trainers.backends.tensorflow.allocator.peak_readings import PeakReading
 from trainers.microbatch.calibration import (
     FAR,
     Need,
@@ -39,6 +40,18 @@ STEPS_FOR_A_PLACE = 16
 """So many steps a size waits for a free block that holds its largest request."""
 
 
+def readings_of(
+    before: PeakReading, after: PeakReading, figures: Figures | None
+) -> Readings:
+    """The pool around a step, by what the allocator said."""
+    return Readings(
+        before=before.current_bytes,
+        peak=after.peak_bytes,
+        after=after.current_bytes,
+        request=None if figures is None else figures.largest_request,
+    )
+
+
 class CalibrationRun:
     """Runs the trials between the steps of one ``fit``."""
 
@@ -63,13 +76,15 @@ class CalibrationRun:
         self._size = size
         self._seen = seen
         self._batch = batch
-        self._ceiling = ceiling
         self._limit_bytes = limit_bytes
+        self._known: Any = {
+            "batch": batch, "ceiling": ceiling, "limit_bytes": limit_bytes
+        }  # fmt: skip
         self._on_trial = on_trial
         self._on_peak = on_peak
         self._steps_a_call = steps_a_call
         self._figures = figures
-        self._before_bytes = 0
+        self._before: PeakReading | None = None
         self._readings: dict[int, list[Readings]] = {}
         self.done = False
         self.daring = False
@@ -80,26 +95,20 @@ class CalibrationRun:
         self.daring = False
         self._seen.assign(0)
         peak_readings.reset_peak()
-        reading = peak_readings.read()
-        self._before_bytes = 0 if reading is None else reading.current_bytes
+        self._before = peak_readings.read()
 
     def after_step(self, logs: Any) -> None:
         """Note the peak, and choose the size of the next step."""
         for value in tf.nest.flatten(logs):
             value.numpy()  # waits until the step is over, where steps are asynchronous
         reading, figures = peak_readings.read(), self._figures()
-        if reading is None or int(self._seen.numpy()) < self._batch:
+        if self._before is None or reading is None:
+            return
+        if int(self._seen.numpy()) < self._batch:
             return  # a short batch says nothing about a whole one
         size = int(self._size.numpy())
         steps = self._readings.setdefault(size, [])
-        steps.append(
-            Readings(
-                before=self._before_bytes,
-                peak=reading.peak_bytes,
-                after=reading.current_bytes,
-                request=None if figures is None else figures.largest_request,
-            )
-        )
+        steps.append(readings_of(self._before, reading, figures))
         free = None if figures is None else figures.largest_allocatable
         self._settle_or_climb(
             size, steps_seen=len(steps) * self._steps_a_call, free_bytes=free
@@ -113,13 +122,7 @@ class CalibrationRun:
         sizes = needs(self._readings, steps_a_reading=self._steps_a_call)
         need = next(one for one in sizes if one.size == size)
         before = far_below(size, sizes)
-        trial = next_trial(
-            need,
-            before=before,
-            batch=self._batch,
-            ceiling=self._ceiling,
-            limit_bytes=self._limit_bytes,
-        )
+        trial = next_trial(need, before=before, **self._known)
         if steps_seen < self._enough(need, before, trial):
             return
         if trial is not None and not has_place(need, trial, free_bytes=free_bytes):
@@ -143,13 +146,7 @@ class CalibrationRun:
         """How many steps have to be seen for ``trial`` to be what follows."""
         if trial is not None:
             return STEPS_ON_THE_WAY if trial >= FAR * need.size else STEPS
-        doubtful = in_doubt(
-            need,
-            before=before,
-            batch=self._batch,
-            ceiling=self._ceiling,
-            limit_bytes=self._limit_bytes,
-        )
+        doubtful = in_doubt(need, before=before, **self._known)
         return STEPS_IN_DOUBT if doubtful else STEPS
 
     def _use(self, size: int, source: SizeSource, why: str) -> None:

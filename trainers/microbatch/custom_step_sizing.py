@@ -12,7 +12,7 @@ from typing import Any
 import tensorflow as tf
 
 from trainers.backends import slicing
-from trainers.backends.tensorflow import fit_compat
+from trainers.backends.tensorflow import fit_compat, tracing
 from trainers.backends.tensorflow.allocator import peak_readings
 from trainers.microbatch import calibration, calibration_run
 
@@ -35,7 +35,7 @@ def _climb(
     model: Any, batch: Any, *, failed: int, limit_bytes: int
 ) -> Iterator[calibration.Need]:
     """What batches need, from a small one to the largest that is sure to fit."""
-    step = _compiled(model)
+    step = tracing.compiled(model, model.train_step)
     size: int | None = calibration.first_trial(batch=failed, ceiling=failed)
     while size is not None:
         readings = _readings(step, batch, size)
@@ -46,17 +46,6 @@ def _climb(
         size = calibration.next_trial(
             need, batch=failed, ceiling=failed, limit_bytes=limit_bytes
         )
-
-
-def _compiled(model: Any) -> Callable[[Any], Any]:
-    if model.run_eagerly:
-        return model.train_step
-    return tf.function(
-        model.train_step,
-        autograph=False,
-        reduce_retracing=True,
-        jit_compile=True if model.jit_compile else None,
-    )
 
 
 def _readings(
@@ -76,13 +65,7 @@ def _readings(
         after = peak_readings.read()
         if before is None or after is None:
             return []
-        readings.append(
-            calibration.Readings(
-                before=before.current_bytes,
-                peak=after.peak_bytes,
-                after=after.current_bytes,
-            )
-        )
+        readings.append(calibration_run.readings_of(before, after, None))
     return readings[1:]
 
 

@@ -18,13 +18,8 @@ from trainers.backends import keras_losses, slicing
 from trainers.backends.tensorflow import fit_compat, memory_compat
 from trainers.backends.tensorflow.allocator import native_ops, peak_readings
 from trainers.microbatch import custom_step_sizing, preconditions
-from trainers.microbatch.calibration import (
-    TIGHT_PART,
-    Readings,
-    first_trial,
-    stepped_back,
-)
-from trainers.microbatch.calibration_run import CalibrationRun
+from trainers.microbatch.calibration import TIGHT_PART, first_trial, stepped_back
+from trainers.microbatch.calibration_run import CalibrationRun, readings_of
 from trainers.microbatch.strategy import Strategy, way_of
 
 PEAK_NEWS = 1.02
@@ -354,14 +349,11 @@ class _Installation:
         if after.peak_bytes <= TIGHT_PART * self.limit_bytes:
             return  # as nearly always: the map need not be asked
         figures, size = self._figures(), int(self._made.size.numpy())
-        step = Readings(
-            before=before.current_bytes,
-            peak=after.peak_bytes,
-            after=after.current_bytes,
-            request=None if figures is None else figures.largest_request,
-        )
         smaller = stepped_back(
-            size, step, batch=self.batch, limit_bytes=self.limit_bytes
+            size,
+            readings_of(before, after, figures),
+            batch=self.batch,
+            limit_bytes=self.limit_bytes,
         )
         if smaller < size:
             self._on_peak(size, after.peak_bytes)

@@ -14,7 +14,7 @@ well what becomes of the learning rate:
   5, which keeps the variance of an update).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,6 +22,7 @@ import keras
 import tensorflow as tf
 
 from trainers.backends import keras_compat, slicing
+from trainers.backends.tensorflow import tracing
 
 EXPONENTS = {"keep": 0.0, "sqrt": 0.5, "linear": 1.0}
 """The learning rate is divided by this power of k, by the spec's rule."""
@@ -39,7 +40,7 @@ class ReducedStep:
         self._size = size
         self._exponent = EXPONENTS[rule]
         self._rates = rates(model)
-        self._step = _compiled(model)
+        self._step = tracing.compiled(model, model.train_step)
 
     def __call__(self, data: Any) -> Any:
         """The script's step for each part of the batch ``data``; the last one's logs."""
@@ -107,15 +108,3 @@ def _optimizers(model: Any) -> list[Any]:
     ]
     found = {id(one): one for one in [model.optimizer, *outer] if one is not None}
     return [getattr(one, "inner_optimizer", one) for one in found.values()]
-
-
-def _compiled(model: Any) -> Callable[[Any], Any]:
-    step = model.train_step
-    if model.run_eagerly:
-        return step
-    return tf.function(
-        step,
-        autograph=False,
-        reduce_retracing=True,
-        jit_compile=True if model.jit_compile else None,
-    )

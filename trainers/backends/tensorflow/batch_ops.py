@@ -89,6 +89,12 @@ def _with_company(predictions: Any, function: Any) -> Any:
     return slicing.map_leaves(one, predictions)
 
 
+def changing(model: Any) -> list[Any]:
+    """State that a forward pass may change: statistics, seeds; not that of metrics."""
+    metrics = {id(one) for one in model.metrics_variables}
+    return [one for one in model.non_trainable_variables if id(one) not in metrics]
+
+
 def values_of(variables: Sequence[Any]) -> dict[int, Any]:
     """Copies of the values, by the variables' ``id``."""
     return {id(one): one.numpy() for one in variables}

@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from trainers.backends import keras_losses, slicing
 from trainers.backends.tensorflow.batch_ops import (
+    changing,
     cut,
     length,
     near,
@@ -74,7 +75,7 @@ def _examine(
     x, y, weight = batch
     few = tensors(slicing.cut(x, 0, samples))
     spans = spans_of(min(samples, length(x)))
-    before = values_of(_own_state(model))
+    before = values_of(changing(model))
     whole = predict(model, few)
     added = keras_losses.added_losses(model)
     stirred = _stirred_layers(model, before)
@@ -101,15 +102,6 @@ def _examine(
 
 
 # --- layers ---
-
-
-def _own_state(model: Any) -> list[Any]:
-    metrics = {id(variable) for variable in model.metrics_variables}
-    return [
-        variable
-        for variable in model.non_trainable_variables
-        if id(variable) not in metrics
-    ]
 
 
 def _stirred_layers(model: Any, before: dict[int, Any]) -> list[tuple[Any, bool]]:

@@ -4,7 +4,7 @@ The private names that this leans on stand in the table of ``fit_compat``.
 """
 
 import gc
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -48,6 +48,18 @@ def _compiled(function: Any, seen: set[int]) -> Iterator[Any]:
     for cell in getattr(function, "__closure__", None) or ():
         if callable(cell.cell_contents):
             yield from _compiled(cell.cell_contents, seen)
+
+
+def compiled(model: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+    """``function``, part of a train step, compiled as that of ``model`` is."""
+    if model.run_eagerly:
+        return function
+    return tf.function(
+        function,
+        autograph=False,
+        reduce_retracing=True,
+        jit_compile=True if model.jit_compile else None,
+    )
 
 
 def traced_graphs(model: Any) -> list[Any]:

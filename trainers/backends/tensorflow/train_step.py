@@ -21,7 +21,7 @@ import keras
 import tensorflow as tf
 
 from trainers.backends import keras_losses, slicing
-from trainers.backends.tensorflow import float32_accumulation
+from trainers.backends.tensorflow import batch_ops, float32_accumulation, tracing
 from trainers.backends.tensorflow.slice_loss import (
     LossRule,
     LossRules,
@@ -73,14 +73,13 @@ class SlicedStep:
         self._size = size
         self._rules = rules
         self._own_loss = keras_losses.own_compute_loss(model)
-        self._jit = bool(model.jit_compile) and not model.run_eagerly
         self._narrow = keras_losses.narrow_variables(model)
         self._products = wide_products and float32_accumulation.products_pay_here()
         self._terms: list[tuple[int, float32_accumulation.Term]] = []
         self._structure: Any = None
-        self._slice_gradients = self._compiled(self._gradients_of_slice)
-        self._slice_predictions = self._compiled(self._predictions_of_slice)
-        self._slice_backward = self._compiled(self._backward_of_slice)
+        self._slice_gradients = tracing.compiled(model, self._gradients_of_slice)
+        self._slice_predictions = tracing.compiled(model, self._predictions_of_slice)
+        self._slice_backward = tracing.compiled(model, self._backward_of_slice)
 
     def __call__(self, data: Any) -> Any:
         """One update from the batch ``data``; the logs, as Keras' own step."""
@@ -121,12 +120,13 @@ class SlicedStep:
         return sums.whole(gradients), _Losses(losses[0], losses[1:]), predictions
 
     def _two_passes(self, cuts: Cuts) -> tuple[Any, _Losses, Any]:
-        before = [variable.value + 0 for variable in self._changing()]
+        changing = batch_ops.changing(self._model)
+        before = [variable.value + 0 for variable in changing]
         predictions, added = self._forward(cuts)
         losses, slopes = self._loss_of_whole(cuts.batch, predictions, added)
 
         # The second pass must see what the first one saw: the same random masks.
-        for variable, value in zip(self._changing(), before, strict=True):
+        for variable, value in zip(changing, before, strict=True):
             variable.assign(value)
         return self._backward(cuts, slopes), losses, predictions
 
@@ -212,16 +212,6 @@ class SlicedStep:
         )
         return self._only_known(gradients)
 
-    def _compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        if self._model.run_eagerly:
-            return function
-        return tf.function(
-            function,
-            autograph=False,
-            reduce_retracing=True,
-            jit_compile=True if self._jit else None,
-        )
-
     # --- losses ---
 
     def _losses(self, x: Any, y: Any, predictions: Any, weight: Any, part: Any) -> Any:
@@ -298,15 +288,6 @@ class SlicedStep:
         return total
 
     # --- metrics and logs ---
-
-    def _changing(self) -> list[Any]:
-        """State that a forward pass may change: statistics, seeds."""
-        metrics = {id(variable) for variable in self._model.metrics_variables}
-        return [
-            variable
-            for variable in self._model.non_trainable_variables
-            if id(variable) not in metrics
-        ]
 
     def _log_losses(self, losses: _Losses, x: Any, total: Any) -> None:
         keras_losses.loss_tracker(self._model).update_state(
