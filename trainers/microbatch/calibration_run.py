@@ -9,6 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from supervisor.wire.page import MemorySource
 from supervisor.wire.reasons import SizeSource
 from supervisor.wire.slices import ENOUGH_STEPS, balanced
 from trainers.backends.tensorflow.allocator import peak_readings
@@ -109,7 +110,8 @@ class CalibrationRun:
         size = int(self._size.numpy())
         steps = self._readings.setdefault(size, [])
         steps.append(readings_of(self._before, reading, figures))
-        free = None if figures is None else figures.largest_allocatable
+        mapped = figures is not None and figures.source is MemorySource.MAP
+        free = figures.largest_allocatable if figures and mapped else None
         self._settle_or_climb(
             size, steps_seen=len(steps) * self._steps_a_call, free_bytes=free
         )

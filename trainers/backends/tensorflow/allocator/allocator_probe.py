@@ -17,7 +17,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 
 import tensorflow as tf
 
@@ -30,6 +30,7 @@ from trainers.backends.tensorflow.allocator import (
     native_ops,
     peak_readings,
 )
+from trainers.backends.tensorflow.allocator.native_ops import Figures
 from trainers.backends.tensorflow.allocator.once_per_run import memo, once
 from trainers.backends.tensorflow.allocator.oom_pause import OomPause
 from trainers.process.attempt_reporting import Attempt
@@ -58,38 +59,6 @@ MOVED = 0.01
 
 SAVED_SECONDS = 0.02
 """There is so much time for them at once: enough for some hundred, in a hurry."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProbeReading:
-    """The allocator after a step, in bytes. None: not known."""
-
-    source: MemorySource
-    limit: int | None
-    pool: int | None = None
-    in_use: int
-    peak: int
-    largest_free: int | None = None
-    largest_request: int | None = None
-    chunks: int | None = None
-
-    @property
-    def fragmentation(self) -> float | None:
-        """(free - largest free) / free, as ``fragmentation_metric`` of TensorFlow's
-        ``bfc_allocator.cc``; 0 where nothing is free."""
-        if self.pool is None or self.largest_free is None:
-            return None
-        free = self.pool - self.in_use
-        return (free - self.largest_free) / free if free > 0 else 0.0
-
-    @property
-    def largest_allocatable(self) -> int | None:
-        """The largest block that could be had now, with none freed before."""
-        if self.limit is None:
-            return self.largest_free
-        if self.pool is None or self.largest_free is None:
-            return max(self.limit - self.in_use, 0)
-        return max(self.largest_free, self.limit - self.pool)
 
 
 @functools.cache
@@ -175,7 +144,7 @@ class AllocatorProbe:
         self._saved_at = now
         return self._saved > 0
 
-    def look(self, *, step: int) -> ProbeReading | None:
+    def look(self, *, step: int) -> Figures | None:
         """Read and publish; None: this allocator keeps no figures."""
         self._native.ops()  # loaded, if it is built by now: that is no part of a reading
         began = time.perf_counter()
@@ -210,42 +179,24 @@ class AllocatorProbe:
         """The script ends by ``error``."""
         map_answer.at_crash(error, self._attempt, self._run(), self._variables or ())
 
-    def _read_if_possible(self) -> ProbeReading | None:
+    def _read_if_possible(self) -> Figures | None:
         """None where the device is in trouble: that is the next step's to say."""
         try:
             return self.read()
         except (tf.errors.OpError, RuntimeError):
             return None
 
-    def read(self) -> ProbeReading | None:
+    def read(self) -> Figures | None:
         """The allocator now, by the best source there is."""
         ops = self._native.ops()
-        if ops is None:
-            return self._estimate()
-        found = ops.figures()
-        if found.in_use is None or found.peak is None:
+        found = _estimate() if ops is None else ops.figures()
+        if found is None:
             return None
         self._largest_request = max(self._largest_request, found.largest_request or 0)
-        return ProbeReading(
-            source=MemorySource.MAP if found.mapped else MemorySource.COUNTS,
+        return replace(
+            found,
             limit=found.limit or self._limit,
-            pool=found.pool,
-            in_use=found.in_use,
-            peak=found.peak,
-            largest_free=found.largest_free,
             largest_request=self._largest_request or None,
-            chunks=found.chunks,
-        )
-
-    def _estimate(self) -> ProbeReading | None:
-        counted = peak_readings.read()
-        if counted is None:
-            return None
-        return ProbeReading(
-            source=MemorySource.ESTIMATE,
-            limit=self._limit,
-            in_use=counted.current_bytes,
-            peak=counted.peak_bytes,
         )
 
     def _remember(self, newest: AllocatorReading) -> None:
@@ -256,7 +207,7 @@ class AllocatorProbe:
             self._step_bytes = max(self._step_bytes, newest.peak - kept)
         self._recent.append(newest)
 
-    def _publish(self, reading: ProbeReading, step: int) -> None:
+    def _publish(self, reading: Figures, step: int) -> None:
         newest = AllocatorReading(
             ns=time.monotonic_ns(),
             step=step,
@@ -282,3 +233,14 @@ class AllocatorProbe:
             memory_ns=newest.ns,
             memory_recent=pack(tuple(self._recent)),
         )
+
+
+def _estimate() -> Figures | None:
+    counted = peak_readings.read()
+    if counted is None:
+        return None
+    return Figures(
+        source=MemorySource.ESTIMATE,
+        in_use=counted.current_bytes,
+        peak=counted.peak_bytes,
+    )

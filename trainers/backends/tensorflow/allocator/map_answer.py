@@ -29,22 +29,9 @@ def give(
     """Answer. What cannot be told is not answered; training goes on."""
     with contextlib.suppress(Exception):  # whatever a script's objects may do
         attempt.paths.memory_request.unlink(missing_ok=True)
-        model = None if run is None else run.model
-        frame = sys._getframe()  # inspect's own way
-        answer = MemoryAnswer(
-            reason=ASKED,
-            step=step,
-            at=time.time(),
-            jit=bool(getattr(model, "jit_compile", False)),
-            variables=tuple(
-                [] if model is None else memory_owners.variables_of(model, ops)
-            ),
-            kept=tuple(
-                memory_owners.kept(
-                    [*memory_owners.roots_of_fit(run), *memory_owners.roots_of(frame)]
-                )
-            ),
-        )
+        variables = [] if run is None else memory_owners.variables_of(run.model, ops)
+        roots = memory_owners.roots_of(sys._getframe())  # inspect's own way
+        answer = _answer(ASKED, step, run, variables, roots)
         _leave(attempt.paths, b"" if ops is None else ops.map(), answer)
 
 
@@ -64,16 +51,28 @@ def at_crash(
         return
     with contextlib.suppress(Exception):  # as above
         model = None if run is None else run.model
+        known = variables or memory_owners.variables_of(model, None)
         roots = memory_owners.roots_of_traceback(error.__traceback__)
-        answer = MemoryAnswer(
-            reason=OUT_OF_MEMORY,
-            step=attempt.training.steps,
-            at=time.time(),
-            jit=bool(getattr(model, "jit_compile", False)),
-            variables=tuple(variables or memory_owners.variables_of(model, None)),
-            kept=tuple(memory_owners.kept([*memory_owners.roots_of_fit(run), *roots])),
-        )
+        answer = _answer(OUT_OF_MEMORY, attempt.training.steps, run, known, roots)
         _leave(attempt.paths, b"", answer)
+
+
+def _answer(
+    reason: str,
+    step: int | None,
+    run: RunningFit | None,
+    variables: Sequence[Variable],
+    roots: list[memory_owners.Root],
+) -> MemoryAnswer:
+    model = None if run is None else run.model
+    return MemoryAnswer(
+        reason=reason,
+        step=step,
+        at=time.time(),
+        jit=bool(getattr(model, "jit_compile", False)),
+        variables=tuple(variables),
+        kept=tuple(memory_owners.kept([*memory_owners.roots_of_fit(run), *roots])),
+    )
 
 
 def _leave(paths: AttemptPaths, memory_map: bytes, answer: MemoryAnswer) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from supervisor.wire.page import MemorySource
 from trainers.backends.tensorflow.allocator import op_build, peak_readings
 
 SWITCH = "TRAINWARDEN_ALLOCATOR_MAP"
@@ -28,23 +29,32 @@ class Figures:
     Peak and largest request count from when the peak was last reset.
     """
 
-    mapped: bool
-    """Whether there is a map; without one, chunks, pool and largest free are None."""
-    chunks: int | None
-    limit: int | None
-    pool: int | None
-    in_use: int | None
-    largest_free: int | None
-    peak: int | None
-    largest_request: int | None
-    requests: int | None
+    source: MemorySource
+    """Without a map chunks, pool and largest free are None."""
+    chunks: int | None = None
+    limit: int | None = None
+    pool: int | None = None
+    in_use: int
+    largest_free: int | None = None
+    peak: int
+    largest_request: int | None = None
+
+    @property
+    def fragmentation(self) -> float | None:
+        """(free - largest free) / free, as ``fragmentation_metric`` of TensorFlow's
+        ``bfc_allocator.cc``; 0 where nothing is free."""
+        if self.pool is None or self.largest_free is None:
+            return None
+        free = self.pool - self.in_use
+        return (free - self.largest_free) / free if free > 0 else 0.0
 
     @property
     def largest_allocatable(self) -> int | None:
-        """The largest block that could be had now with none freed before; None: there
-        is no map, or no limit."""
-        if self.limit is None or self.pool is None or self.largest_free is None:
+        """The largest block that could be had now, with none freed before."""
+        if self.limit is None:
             return self.largest_free
+        if self.pool is None or self.largest_free is None:
+            return max(self.limit - self.in_use, 0)
         return max(self.largest_free, self.limit - self.pool)
 
 
@@ -56,16 +66,21 @@ class Ops:
         self._ops = tf.load_op_library(str(library))
         self._device = peak_readings.device()
 
-    def figures(self) -> Figures:
-        """The allocator now. Takes 0.1 ms with some hundred chunks."""
+    def figures(self) -> Figures | None:
+        """The allocator now; None: it counts nothing. Takes 0.1 ms with some hundred
+        chunks."""
         with tf.device(self._device):
             found = self._ops.trainwarden_allocator_figures().numpy().tolist()
-        known = [None if value == UNKNOWN else value for value in found[1:]]
         names = (
             "chunks", "limit", "pool", "in_use", "largest_free", "peak",
-            "largest_request", "requests",
+            "largest_request",
         )  # fmt: skip
-        return Figures(mapped=bool(found[0]), **dict(zip(names, known, strict=True)))
+        pairs = zip(names, found[1:], strict=False)
+        known = {name: value for name, value in pairs if value != UNKNOWN}
+        if "in_use" not in known or "peak" not in known:
+            return None
+        source = MemorySource.MAP if found[0] else MemorySource.COUNTS
+        return Figures(source=source, **known)
 
     def map(self) -> bytes:
         """The ``MemoryDump`` protobuf of the allocator now; empty: it has no map."""
