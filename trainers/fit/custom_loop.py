@@ -15,12 +15,10 @@ from trainers.data import (
     data_source,
     shared_data,
 )
-from trainers.fit import snapshot_match
+from trainers.fit import fit_snapshot, snapshot_match
 from trainers.fit.fit_position import FitCall
 from trainers.fit.fit_run import FitRun
-from trainers.process import framework_setup
 from trainers.snapshots.run_progress import RunProgress
-from trainers.state import fit_state
 
 PYTHON_DATA = (
     "the training data come from Python, whose state cannot be saved: they are drawn"
@@ -219,16 +217,11 @@ class LoopRun(FitRun):
         if self._resumed is not None:
             before = self._local.get("data") or {}
             snapshot_match.check_data(self._attempt, before, self._fingerprint)
-        self._report.fit_began(
-            fit=self._session.fit_number,
-            epochs=self._call.epochs,
-            steps_per_epoch=None,
-            batch=self.source.batch,
+        self._data_known(
+            shared_data.loop_why_not_exact(self.source.dataset),
+            backend.fit.why_device_not_exact(),
+            model=None,
         )
-        self.source.tell_batch = self._report.batch_known
-        self._promise.tell(self.source.why_not_exact())
-        self._promise.tell(shared_data.loop_why_not_exact(self.source.dataset))
-        self._promise.tell(backend.fit.why_device_not_exact())
         self._promise.give()
         self._report.measure(self._slicing, jit=False)
 
@@ -251,17 +244,14 @@ def give_back(session: RunProgress, state: LoopState, kept: LoopSnapshot) -> Non
     end = session.end_of(session.fit_number)
     if end is None:
         return
-    try:
-        told = fit_state.restore(state, [kept], end.manifest.state, end.tensors)
-    except fit_state.StateMismatchError as error:
-        framework_setup.refuse(
-            session.attempt,
-            RefusalReason.STATE_CHANGED,
-            f"the state is not that of the snapshot: {error}",
-        )
-        raise
-    for sentence in told:
-        session.attempt.notice(sentence)
+    fit_snapshot.restore_or_refuse(
+        session.attempt,
+        end,
+        state,
+        [kept],
+        element_spec=None,
+        reason=RefusalReason.STATE_CHANGED,
+    )
     session.attempt.training.called()
     session.restored(end, seconds=0.0)
     session.next_fit()

@@ -114,7 +114,7 @@ class Report:
             self._read_at = now
             self._attempt.publish_times()
             self._attempt.set(loss=loss_of(logs))
-        leaving = self._attempt.drain.requested  # the last that is heard of it
+        leaving = self._attempt.drain_requested  # the last that is heard of it
         if self._probe.due(now) or self._steps == SETTLED_STEPS or leaving:
             self._memory(position["step"])
         elif now >= self._probe.glance_due:

@@ -114,19 +114,11 @@ class FitRun:
         self._iterator = iterator
         self._fingerprint = self.source.fingerprint()
         self._check_snapshot()
-        self._report.fit_began(
-            fit=fit,
-            epochs=self._call.epochs,
-            steps_per_epoch=iterator.num_batches,
-            batch=self.source.batch,
+        self._data_known(
+            backend.fit.why_device_not_exact(),
+            shared_data.why_not_exact(self._call.data),
+            shared_data.validation_why_not_exact(self._call.validation_data),
             model=backend.digest(self.model, self.source.element_spec),
-        )
-        self.source.tell_batch = self._report.batch_known
-        self._promise.tell(self.source.why_not_exact())
-        self._promise.tell(backend.fit.why_device_not_exact())
-        self._promise.tell(shared_data.why_not_exact(self._call.data))
-        self._promise.tell(
-            shared_data.validation_why_not_exact(self._call.validation_data)
         )
         self._tell_applied()
         self._slice()
@@ -135,6 +127,19 @@ class FitRun:
             self._slicing, jit=bool(self.model.jit_compile), reduced=self._is_reduced()
         )
         return self._training
+
+    def _data_known(self, *why_not_exact: str | None, model: str | None) -> None:
+        """Say what it trains on, and why bits are not promised."""
+        self._report.fit_began(
+            fit=self._session.fit_number,
+            epochs=self._call.epochs,
+            steps_per_epoch=self.iterator.num_batches,
+            batch=self.source.batch,
+            model=model,
+        )
+        self.source.tell_batch = self._report.batch_known
+        for sentence in (self.source.why_not_exact(), *why_not_exact):
+            self._promise.tell(sentence)
 
     def _training(self, iterator: Any) -> Iterator[Any]:
         return epoch_iterator.epoch(iterator, self)
@@ -335,7 +340,7 @@ class FitRun:
 
     def _boundary(self) -> None:
         """Between two steps: save if it is due, end if that was asked for."""
-        if self._attempt.drain.requested:
+        if self._attempt.drain_requested:
             if not self._since.on_disk:
                 self.save()
             self.leave()
@@ -356,7 +361,7 @@ class FitRun:
         A drain need not wait for its end where the state before it is saved.
         """
         for step in self._validation.follow(iterator, self.model):
-            if self._attempt.drain.requested and self._since.on_disk:
+            if self._attempt.drain_requested and self._since.on_disk:
                 self.leave()
             self._attempt.tick()
             yield step

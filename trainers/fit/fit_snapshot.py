@@ -83,32 +83,44 @@ def give_back(
 ) -> None:
     """Let ``fit`` be where ``taken`` was; ``local``: what it itself knew.
 
-    Raises:
-        fit_state.MismatchError: the model is another. The supervisor was told.
+    Ends the process, as ``restore_or_refuse``, if the model is another.
     """
     model = parts.call.model
     keras_compat.start_at_epoch(model, None)
-    told = _give_back_state(parts, taken, attempt)
+    # Again: the ``on_epoch_begin`` of the data has been called since.
+    parts.source.put_back(taken.tensors)
+    restore_or_refuse(
+        attempt,
+        taken,
+        model,
+        callback_state.of_fit(parts.call.callbacks, model),
+        element_spec=parts.source.element_spec,
+    )
     parts.position.resume(local)
     parts.loss_guard.resume(local.get("last_finite"))
     keras_compat.remember_last_logs(model, parts.position.logs)
+
+
+def restore_or_refuse(
+    attempt: Attempt,
+    taken: Snapshot,
+    model: Any,
+    callbacks: list[Any],
+    *,
+    element_spec: Any,
+    reason: RefusalReason = RefusalReason.MODEL_CHANGED,
+) -> None:
+    """Give ``model`` and ``callbacks`` the state of ``taken``.
+
+    Ends the process, and says ``reason``, if the snapshot is one of another.
+    """
+    state, tensors = taken.manifest.state, taken.tensors
+    try:
+        fit_state.build(model, element_spec, state, tensors)
+        told = fit_state.restore(model, callbacks, state, tensors)
+    except fit_state.StateMismatchError as error:
+        what = "model" if reason is RefusalReason.MODEL_CHANGED else "state"
+        sentence = f"the {what} is not that of the snapshot: {error}"
+        framework_setup.refuse(attempt, reason, sentence)
     for sentence in told:
         attempt.notice(sentence)
-
-
-def _give_back_state(parts: FitParts, taken: Snapshot, attempt: Attempt) -> list[str]:
-    state, tensors = taken.manifest.state, taken.tensors
-    call, source = parts.call, parts.source
-    try:
-        fit_state.build(call.model, source.element_spec, state, tensors)
-        # Again: the ``on_epoch_begin`` of the data has been called since.
-        source.put_back(tensors)
-        callbacks = callback_state.of_fit(call.callbacks, call.model)
-        return fit_state.restore(call.model, callbacks, state, tensors)
-    except fit_state.StateMismatchError as error:
-        framework_setup.refuse(
-            attempt,
-            RefusalReason.MODEL_CHANGED,
-            f"the model is not that of the snapshot: {error}",
-        )
-        raise

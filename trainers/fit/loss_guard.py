@@ -12,7 +12,6 @@ trained nothing since, the loss is lost (``Given``).
 
 import contextlib
 import math
-import os
 import sys
 import time
 import weakref
@@ -26,7 +25,7 @@ import numpy as np
 from supervisor.wire.event_file import RecordKind
 from supervisor.wire.records import CrashReport
 from trainers.fit.fit_report import SELDOM_SECONDS, loss_of
-from trainers.process import crash_report
+from trainers.process import crash_report, signals
 from trainers.process.attempt_reporting import Attempt
 
 EPOCHS = 3
@@ -103,12 +102,7 @@ class LossGuard:
         crash = tell(attempt, loss, because, step=step, last_finite=self._last_finite)
         crash_report.write(attempt.paths.crash, crash)
         attempt.wait_for_saver()
-        for stream in (sys.stdout, sys.stderr):
-            try:
-                stream.flush()
-            except (OSError, ValueError):
-                continue
-        os._exit(1)
+        signals.end_at_once(1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from trainers.backends import epoch_iterator, keras_compat
 from trainers.backends.selected import backend
 from trainers.backends.tensorflow import pipelines
 from trainers.data import py_dataset_state, shared_data
-from trainers.fit import loss_guard
+from trainers.fit import fit_snapshot, loss_guard
 from trainers.fit.fit_position import FitCall
 from trainers.fit.fit_run import FitRun
 from trainers.process import crash_report, framework_setup, signals
@@ -22,7 +22,7 @@ from trainers.process.end_of_script import nothing_lost
 from trainers.snapshots import durable_store
 from trainers.snapshots.durable_store import Snapshot
 from trainers.snapshots.run_progress import RunProgress
-from trainers.state import callback_state, fit_state
+from trainers.state import callback_state
 
 NESTED = "a fit inside a fit is not saved on its own: it is trained again with its step"
 DISTRIBUTED = (
@@ -120,7 +120,8 @@ def train(
 ) -> Any:
     """A ``fit`` with steps left to do."""
     attempt = session.attempt
-    callbacks, given = _with_follower(arguments["callbacks"])
+    callbacks, held = _callbacks(arguments["callbacks"])
+    given = list(held)
     run = FitRun(
         session,
         FitCall(
@@ -132,7 +133,8 @@ def train(
         ),
     )
     follower = Follower(run)
-    _append(callbacks, follower, model)
+    follower.set_model(model)
+    held.append(follower)
     if any(isinstance(one, keras.callbacks.BackupAndRestore) for one in given):
         attempt.notice(BACKUP)
     kept = callback_state.keep_csv_rows(given) if run.resumes else []
@@ -151,7 +153,7 @@ def train(
     finally:
         attempt.training.ended()
         run.unwrap()
-        _remove(callbacks, follower)
+        held.remove(follower)
         for logger, append in kept:
             logger.append = append
         attempt.enter(Phase.BETWEEN)
@@ -163,29 +165,16 @@ def ended(session: RunProgress) -> None:
     """A call is over: the next one has the next number."""
     session.attempt.say(RecordKind.FIT_ENDED, fit=session.fit_number, step=session.step)
     session.fit_ended()
-    if session.attempt.drain.requested:
+    if session.attempt.drain_requested:
         signals.leave(session.attempt)
 
 
-def _with_follower(callbacks: Any) -> tuple[Any, list[Any]]:
-    """What to pass to ``fit``, and the script's own callbacks in it."""
+def _callbacks(callbacks: Any) -> tuple[Any, list[Any]]:
+    """What to pass to ``fit``, and the list in it that holds the script's own."""
     if isinstance(callbacks, keras.callbacks.CallbackList):
-        return callbacks, list(callbacks.callbacks)
-    given = keras_compat.tree.flatten(callbacks) if callbacks else []
-    return list(given), list(given)
-
-
-def _append(callbacks: Any, follower: Follower, model: Any) -> None:
-    if isinstance(callbacks, keras.callbacks.CallbackList):
-        follower.set_model(model)
-        callbacks.callbacks.append(follower)
-    else:
-        callbacks.append(follower)
-
-
-def _remove(callbacks: Any, follower: Follower) -> None:
-    if isinstance(callbacks, keras.callbacks.CallbackList):
-        callbacks.callbacks.remove(follower)
+        return callbacks, callbacks.callbacks
+    given = list(keras_compat.tree.flatten(callbacks)) if callbacks else []
+    return given, given
 
 
 def give_back(
@@ -193,9 +182,9 @@ def give_back(
 ) -> Any:
     """A ``fit`` that an earlier attempt finished: its ``end`` state, and its History."""
     attempt = session.attempt
-    local = fit_state.local_of(end.manifest.state, end.tensors)
+    local = fit_snapshot.local_of(end)
     before = attempt.enter(Phase.RESTORING)
-    _, given = _with_follower(arguments["callbacks"])
+    _, given = _callbacks(arguments["callbacks"])
     keras.callbacks.CallbackList(
         list(given),
         add_history=True,
@@ -220,18 +209,7 @@ def give_back(
         used=validation["used"],
     )
     callbacks = callback_state.of_fit(given, model)
-    try:
-        fit_state.build(model, spec, end.manifest.state, end.tensors)
-        told = fit_state.restore(model, callbacks, end.manifest.state, end.tensors)
-    except fit_state.StateMismatchError as error:
-        framework_setup.refuse(
-            attempt,
-            RefusalReason.MODEL_CHANGED,
-            f"the model is not that of the snapshot: {error}",
-        )
-        raise
-    for sentence in told:
-        attempt.notice(sentence)
+    fit_snapshot.restore_or_refuse(attempt, end, model, callbacks, element_spec=spec)
     watch = loss_guard.LossGuard(attempt, model)
     watch.resume(local.get("last_finite"))
     watch.notice_stop(given, local["logs"], step=end.manifest.step)

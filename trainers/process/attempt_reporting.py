@@ -15,22 +15,6 @@ from trainers.process.page_reporter import PageReporter
 from trainers.process.training_progress import TrainingProgress
 
 
-class DrainRequest:
-    """Whether the supervisor wants this attempt to save its state and end."""
-
-    def __init__(self) -> None:
-        self._requested = False
-
-    @property
-    def requested(self) -> bool:
-        """Looked at by each step boundary."""
-        return self._requested
-
-    def ask(self) -> None:
-        """From the signal handler."""
-        self._requested = True
-
-
 class Attempt(PageReporter):
     """The directive, the page and the events of the running attempt."""
 
@@ -38,11 +22,14 @@ class Attempt(PageReporter):
         """Open page and event file. Raises OSError, ENOSPC among them."""
         self.directive = directive
         self.paths = AttemptPaths(Path(directive.attempt_directory))
-        self.drain = DrainRequest()
+        self.drain_requested = False
+        """Whether the supervisor wants this attempt to save its state and end: looked
+        at by each step boundary."""
         self.training = TrainingProgress()
         self.end = EndOfScript()
         self._events = EventWriter(self.paths.events)
-        self._script: bytes | None = None
+        self.script: bytes | None = None
+        """What is run, which may not be what the file holds now; None: not yet read."""
         self._said: dict[str, object] = {}
         super().__init__(self.paths.page)
         self._done_before = self._furthest_step()
@@ -57,14 +44,13 @@ class Attempt(PageReporter):
         """What a step after ``step`` is: done again after a crash, or new."""
         return Phase.REPLAYING if step < self._done_before else Phase.TRAINING
 
-    @property
-    def script(self) -> bytes | None:
-        """What is run, which may not be what the file holds now; None: not yet read."""
-        return self._script
+    def drain(self) -> None:
+        """From the signal handler."""
+        self.drain_requested = True
 
     def runs(self, script: bytes) -> None:
         """``script`` is what is run."""
-        self._script = script
+        self.script = script
 
     def is_news(self, what: str, value: object = True) -> bool:  # noqa: FBT002  # reads well
         """Whether ``value`` is another than the last that was asked about ``what``."""

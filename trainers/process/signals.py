@@ -42,12 +42,17 @@ def leave(attempt: Attempt) -> NoReturn:
     """
     step, snapshot = attempt.training.saved
     attempt.say(RecordKind.DRAINED, step=step, snapshot=snapshot)
+    end_at_once(EXIT_DRAINED)
+
+
+def end_at_once(code: int) -> NoReturn:
+    """End the process with ``code``, past every handler of the script."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except (OSError, ValueError):
             continue
-    os._exit(EXIT_DRAINED)
+    os._exit(code)
 
 
 def install(attempt: Attempt) -> None:
@@ -59,12 +64,12 @@ def install(attempt: Attempt) -> None:
         nonlocal asked_at
         # A signal may find a child before ``forget`` ran in it: it drains nothing.
         same = time.monotonic() - asked_at < SAME_SECONDS
-        if os.getpid() != ours or (attempt.drain.requested and not same):
+        if os.getpid() != ours or (attempt.drain_requested and not same):
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             os.kill(os.getpid(), signal.SIGTERM)
-        if attempt.drain.requested:
+        if attempt.drain_requested:
             return
-        attempt.drain.ask()
+        attempt.drain()
         asked_at = time.monotonic()
         if attempt.training.running is not None:
             return  # the next step boundary sees the flag

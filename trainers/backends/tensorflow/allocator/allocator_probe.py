@@ -64,7 +64,7 @@ SAVED_SECONDS = 0.02
 @functools.cache
 def _pause_of(attempt: Attempt) -> OomPause:
     """One for all calls of ``fit``, as a script may make many."""
-    return OomPause(lambda: attempt.drain.requested, answers=attempt.directive.foresee)
+    return OomPause(lambda: attempt.drain_requested, answers=attempt.directive.foresee)
 
 
 class AllocatorProbe:
