@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
-from supervisor.wire.manifest import FORMAT, MEMORY
+from supervisor.wire.manifest import FORMAT
 from supervisor.wire.manifest import Manifest as TheManifest
-from trainers.snapshots import tensor_image
+from trainers.snapshots import durable_store, tensor_image
 from trainers.snapshots.durable_store import SnapshotEntry, Store
 from trainers.snapshots.memory_store import MemoryTier
 from trainers.snapshots.tensor_image import Tensor
@@ -70,5 +70,5 @@ def open_run(directory: Path, tmpfs: Path, room: TmpfsRoom | None = None) -> Run
 
 def values(run: Run, entry: SnapshotEntry) -> float:
     """What the tensors of a snapshot hold; verified."""
-    taken = run.memory.load(entry) if entry.tier == MEMORY else run.store.load(entry)
+    taken = durable_store.load(entry, job=run.store.job)
     return float(taken.tensors["a"][-1])

@@ -4,7 +4,6 @@ from typing import Any
 
 from trainers.backends.selected import backend
 from trainers.fit.fit_report import Report
-from trainers.state import unsaved_variables
 
 SLICED = (
     "the batch is worked through in slices: the same samples, steps and schedule, but"
@@ -16,6 +15,11 @@ HIDDEN_STATE = (
     " say), whose state nobody can read: samples are neither repeated nor skipped, but"
     " what is drawn after a restart is not the same (use tf.random.stateless_* or"
     " keras.random)"
+)
+UNSAVED = (
+    "the train step changes variables ({}) that belong neither to the model nor to its"
+    " layers or optimizers, but to the script alone, say: they are not saved, and begin"
+    " anew after a restart (make them attributes of the model)"
 )
 LOST_SEAM = (
     "this model does not train through its train function: it is watched, but its"
@@ -45,5 +49,8 @@ class Determinism:
         """The train function is traced: does it use what nobody can save?"""
         if backend.traces.draws_unseen(model):
             self.tell(HIDDEN_STATE)
-        if not sliced:  # slices count in variables of their own
-            self.tell(unsaved_variables.why_not_exact(model))
+        if sliced:  # slices count in variables of their own
+            return
+        saved = [variable for _, variable in backend.variables.listed(model)]
+        count = backend.traces.changed_beside(model, saved)
+        self.tell(UNSAVED.format(count) if count else None)

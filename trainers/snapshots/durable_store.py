@@ -174,10 +174,6 @@ class Store:
             if (self.directory / aside).is_dir():
                 yield from (self.directory / aside).iterdir()
 
-    def load(self, entry: SnapshotEntry) -> Snapshot:
-        """Verify ``entry`` whole. Raises DamagedError."""
-        return load(entry, job=self.job)
-
     def set_aside(self, entry: SnapshotEntry, where: str) -> None:
         """Move ``entry`` to ``quarantine/`` or ``abandoned/``. Raises OSError."""
         aside = self.directory / where

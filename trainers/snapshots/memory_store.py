@@ -22,7 +22,7 @@ from supervisor.wire.manifest import MANIFEST, MEMORY, TENSORS, Manifest
 from supervisor.wire.paths import OWNER
 from supervisor.wire.seal import sealed
 from trainers.snapshots import durable_store
-from trainers.snapshots.durable_store import PARTIAL, Snapshot, SnapshotEntry
+from trainers.snapshots.durable_store import PARTIAL, SnapshotEntry
 from trainers.snapshots.tensor_image import Image, Tensor, layout_of
 from trainers.snapshots.tmpfs_room import TmpfsRoom, is_tmpfs, room_in
 
@@ -91,13 +91,6 @@ class MemoryTier:
     def entries(self) -> list[SnapshotEntry]:
         """The whole snapshots by name, the youngest first."""
         return durable_store.entries_in(self.directory, MEMORY)
-
-    def load(self, entry: SnapshotEntry) -> Snapshot:
-        """Verify ``entry`` whole. Raises DamagedError.
-
-        Its tensors lie in the slot: it must not be taken before they are used.
-        """
-        return durable_store.load(entry, job=self.job)
 
     def remove(self, entry: SnapshotEntry) -> None:
         """Give up ``entry``: damaged memory is not kept to look at. Raises OSError."""

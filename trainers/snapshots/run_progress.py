@@ -111,23 +111,25 @@ class RunProgress:
             )
         except NoMemoryTierError as error:
             if error.number in NO_ROOM:
-                self._tell_of_no_memory(error, step=None)
+                self._tell_of_failure(MEMORY, None, error, error.number)
             else:  # a choice of place that cannot be: nothing that may pass
                 self.attempt.notice(str(error))
             return None
 
-    def _tell_of_no_memory(self, error: NoMemoryTierError, *, step: int | None) -> None:
+    def _tell_of_failure(
+        self, tier: str, step: int | None, because: Exception | None, number: int | None
+    ) -> None:
         self.attempt.say(
             RecordKind.SNAPSHOT_FAILED,
             step=step,
-            tier=MEMORY,
-            because=str(error),
-            errno=error.number,
+            tier=tier,
+            because=str(because),
+            errno=number,
         )
 
     def _without_memory(self, error: NoMemoryTierError) -> None:
         """There is no room for the memory tier (any more)."""
-        self._tell_of_no_memory(error, step=self.step)
+        self._tell_of_failure(MEMORY, self.step, error, error.number)
         self.memory = None
         self.cadence = replace(self.cadence, memory=None)
 
@@ -275,13 +277,8 @@ class RunProgress:
         """From the saving thread: publish what became of a snapshot in a tier."""
         manifest, error = saved.manifest, saved.error
         if saved.entry is None:
-            self.attempt.say(
-                RecordKind.SNAPSHOT_FAILED,
-                step=manifest.step,
-                tier=saved.tier,
-                because=str(error),
-                errno=None if error is None else error.errno,
-            )
+            number = None if error is None else error.errno
+            self._tell_of_failure(saved.tier, manifest.step, error, number)
             return
         self._measure(saved)
         self._publish(manifest, saved.entry.name, saved.tier)

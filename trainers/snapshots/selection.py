@@ -24,8 +24,6 @@ class ResumePlan:
     finished: dict[int, Snapshot] = field(default_factory=dict)
     """The end state of each earlier call of ``fit``."""
     quarantined: list[dict[str, str]] = field(default_factory=list)
-    abandoned: int = 0
-    """Whole ones that were not to be used (``restore_before_step``)."""
 
     @property
     def names(self) -> frozenset[str]:
@@ -93,7 +91,6 @@ class _Search:
         for entry in [e for e in self._manifests if e.step >= before_step]:
             del self._manifests[entry]
             self._set_aside(entry, ABANDONED)
-            self.plan.abandoned += 1
 
     def youngest(self) -> tuple[SnapshotEntry, Manifest] | None:
         """The next to try; of the same snapshot that in memory."""

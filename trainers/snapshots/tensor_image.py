@@ -81,11 +81,7 @@ class Tensor(NamedTuple):
 
 def of_array(name: str, array: np.ndarray) -> Tensor:
     """``array`` as a tensor to store."""
-    return Tensor(name, array.dtype.name, array.shape, array, _as_they_are)
-
-
-def _as_they_are(arrays: Sequence[Any]) -> Sequence[Any]:
-    return arrays
+    return Tensor(name, array.dtype.name, array.shape, array, _as_it_is)
 
 
 def numpy_dtype(name: str) -> np.dtype:

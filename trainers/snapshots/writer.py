@@ -13,13 +13,13 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 from supervisor.wire.manifest import DURABLE, MEMORY, Manifest
 from supervisor.wire.seal import hash_of
 from trainers.process import worker_threads
 from trainers.process.worker_threads import Work
-from trainers.snapshots import durable_store
+from trainers.snapshots.durable_store import SnapshotEntry, Store
 from trainers.snapshots.memory_store import MemoryTier, NoMemoryTierError, Slot
 from trainers.snapshots.parallel_copy import Pair, copy_all
 from trainers.snapshots.tensor_image import Image, Tensor, held, layout_of
@@ -27,26 +27,12 @@ from trainers.snapshots.tensor_image import Image, Tensor, held, layout_of
 THREAD = "trainwarden-saver"
 
 
-class Sink(Protocol):
-    """Where durable snapshots go."""
-
-    def commit(
-        self, content: memoryview, manifest: Manifest
-    ) -> durable_store.SnapshotEntry:
-        """Keep the snapshot; whole when this returns. Raises OSError."""
-        ...
-
-    def prune(self, *, never: frozenset[str]) -> int:
-        """Forget what need not be kept; bytes beyond the quota that have to stay."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Saved:
     """How saving one snapshot in one tier went."""
 
     manifest: Manifest
-    entry: durable_store.SnapshotEntry | None
+    entry: SnapshotEntry | None
     """None: it failed."""
     error: OSError | None
     stall_seconds: float
@@ -94,7 +80,7 @@ class _Job:
 class SnapshotWriter:
     """Copies in the caller's thread, hashes and writes in its own."""
 
-    sink: Sink
+    store: Store
     done: Callable[[Saved], None]
     """Told of each snapshot in each tier, from the saving thread."""
     protected: set[str] = field(default_factory=set)
@@ -253,7 +239,7 @@ class SnapshotWriter:
             if image is not None:
                 self._seal(job, image)
                 if job.durable:
-                    self._commit(job, DURABLE, lambda job: self._on_disk(job, image))
+                    self._commit(job, DURABLE, lambda: self._on_disk(job, image))
         finally:
             job.let_go()
             job.sealed.set()
@@ -278,7 +264,8 @@ class SnapshotWriter:
             job.manifest, tensors_bytes=image.nbytes, tensors_hash=digest
         )
         if job.slot is not None and self.memory is not None:
-            error = self._commit(job, MEMORY, self._in_memory(self.memory, job.slot))
+            keep = functools.partial(self.memory.commit, job.slot, job.manifest)
+            error = self._commit(job, MEMORY, keep)
             if error is not None:
                 self._to_disk_instead(job, error)
                 return
@@ -292,11 +279,6 @@ class SnapshotWriter:
             self._wait_for_disk()
             job.durable = True
 
-    def _in_memory(
-        self, memory: MemoryTier, slot: Slot
-    ) -> Callable[[_Job], durable_store.SnapshotEntry]:
-        return lambda job: memory.commit(slot, job.manifest)
-
     def _prepare_next(self, job: _Job) -> None:
         """The other slot, where it does not fit yet: not while training waits."""
         assert job.slot is not None  # noqa: S101  # the caller looked
@@ -309,27 +291,24 @@ class SnapshotWriter:
         except OSError:
             return  # told when it is taken
 
-    def _on_disk(self, job: _Job, image: Image) -> durable_store.SnapshotEntry:
-        entry = self.sink.commit(image.content, job.manifest)
+    def _on_disk(self, job: _Job, image: Image) -> SnapshotEntry:
+        entry = self.store.commit(image.content, job.manifest)
         if self._retired is not None and job.slot is None:
             self._retired.close()
             self._retired = None
         if job.manifest.fit_done:
             self.protected.add(entry.name)
-        beyond = self.sink.prune(never=frozenset(self.protected))
+        beyond = self.store.prune(never=frozenset(self.protected))
         if beyond:
             self.beyond_quota(beyond)
         return entry
 
     def _commit(
-        self,
-        job: _Job,
-        tier: str,
-        commit: Callable[[_Job], durable_store.SnapshotEntry],
+        self, job: _Job, tier: str, commit: Callable[[], SnapshotEntry]
     ) -> OSError | None:
         entry, error = None, None
         try:
-            entry = commit(job)
+            entry = commit()
         except OSError as caught:
             error = caught
         self._tell(job, tier, entry, error)
@@ -339,7 +318,7 @@ class SnapshotWriter:
         self,
         job: _Job,
         tier: str,
-        entry: durable_store.SnapshotEntry | None,
+        entry: SnapshotEntry | None,
         error: OSError | None,
     ) -> None:
         used = time.thread_time()

@@ -36,7 +36,7 @@ class StateDecoder:
     def decode(self, value: Any, *, existing: Any = None) -> Any:
         """The value that was encoded as ``value``."""
         if isinstance(value, list):
-            return _into_list(existing, self._items(value, existing))
+            return _into(existing, self._items(value, existing))
         if not isinstance(value, dict):
             return value
         kind = value[KIND]
@@ -70,8 +70,8 @@ class StateDecoder:
             return _LEAVES[kind](value)
         items = [self.decode(one) for one in content]
         if kind == "deque":
-            return _into_deque(existing, collections.deque(items, value["n"]))
-        return _into_set(existing, set(items)) if kind == "set" else frozenset(items)
+            return _into(existing, collections.deque(items, value["n"]))
+        return _into(existing, set(items)) if kind == "set" else frozenset(items)
 
     def _array(self, value: dict[str, Any], array: np.ndarray, existing: Any) -> Any:
         if value[KIND] == "framework":
@@ -138,27 +138,17 @@ def _into_array(existing: Any, array: np.ndarray) -> Any:
     return array.copy()
 
 
-def _into_list(existing: Any, items: list[Any]) -> list[Any]:
-    if type(existing) is not list:
-        return items
-    existing[:] = items
-    return existing
-
-
-def _into_set(existing: Any, items: set[Any]) -> set[Any]:
-    if type(existing) is not set:
+def _into(existing: Any, items: Any) -> Any:
+    """``existing`` with ``items`` in it, if it is a list, set or deque as they are."""
+    longest = getattr(items, "maxlen", None)
+    if (
+        type(existing) is not type(items)
+        or getattr(existing, "maxlen", None) != longest
+    ):
         return items
     existing.clear()
-    existing |= items
-    return existing
-
-
-def _into_deque(existing: Any, items: collections.deque[Any]) -> Any:
-    same = isinstance(existing, collections.deque) and existing.maxlen == items.maxlen
-    if not same:
-        return items
-    existing.clear()
-    existing.extend(items)
+    fill = existing.update if isinstance(existing, set) else existing.extend
+    fill(items)
     return existing
 
 

@@ -7,6 +7,7 @@ no kind here is not guessed at: ``UnencodableError`` names it.
 
 import base64
 import collections
+import enum
 import math
 import pathlib
 import random
@@ -119,7 +120,7 @@ class StateEncoder:
         place = reference(value)
         if place is not None:
             return {KIND: "reference", "v": place}
-        if object_state.is_own_enum(value) and reference(type(value)) is not None:
+        if isinstance(value, enum.Enum) and reference(type(value)) is not None:
             return {KIND: "enum", "type": reference(type(value)), "v": value.name}
         if object_state.is_own(value) and reference(type(value)) is not None:
             return self._object(value, depth)
@@ -162,23 +163,6 @@ def _encode_set(encoder: StateEncoder, value: Any, depth: int) -> Any:
     return {KIND: type(value).__name__, "v": encoder.many(ordered, depth)}
 
 
-def _encode_array(encoder: StateEncoder, value: Any, _depth: int) -> Any:
-    return {KIND: "array", "v": encoder.tensor(value)}
-
-
-def _encode_deque(encoder: StateEncoder, value: Any, depth: int) -> Any:
-    return {KIND: "deque", "v": encoder.many(value, depth), "n": value.maxlen}
-
-
-def _encode_random(encoder: StateEncoder, value: random.Random, depth: int) -> Any:
-    return {KIND: "random", "v": encoder.encode(value.getstate(), depth=depth)}
-
-
-def _encode_generator(encoder: StateEncoder, value: Any, depth: int) -> Any:
-    state = value.bit_generator.state
-    return {KIND: "generator", "v": encoder.encode(state, depth=depth)}
-
-
 _ENCODERS: dict[type, Callable[[StateEncoder, Any, int], Any]] = {
     list: lambda encoder, value, depth: encoder.many(value, depth),
     tuple: lambda encoder, value, depth: {
@@ -198,8 +182,21 @@ _ENCODERS: dict[type, Callable[[StateEncoder, Any, int], Any]] = {
         KIND: "bytes",
         "v": base64.b64encode(value).decode(),
     },
-    collections.deque: _encode_deque,
-    np.ndarray: _encode_array,
-    random.Random: _encode_random,
-    np.random.Generator: _encode_generator,
+    collections.deque: lambda encoder, value, depth: {
+        KIND: "deque",
+        "v": encoder.many(value, depth),
+        "n": value.maxlen,
+    },
+    np.ndarray: lambda encoder, value, _depth: {
+        KIND: "array",
+        "v": encoder.tensor(value),
+    },
+    random.Random: lambda encoder, value, depth: {
+        KIND: "random",
+        "v": encoder.encode(value.getstate(), depth=depth),
+    },
+    np.random.Generator: lambda encoder, value, depth: {
+        KIND: "generator",
+        "v": encoder.encode(value.bit_generator.state, depth=depth),
+    },
 }

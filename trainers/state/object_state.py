@@ -5,7 +5,6 @@ one. What such an object refers to but does not own (models, data, files, locks)
 as the script made it; objects of other people's classes are not looked into.
 """
 
-import enum
 import sys
 from pathlib import Path
 from typing import Any
@@ -28,11 +27,6 @@ def is_own(value: Any) -> bool:
         )
         for one in kind.__mro__
     )
-
-
-def is_own_enum(value: Any) -> bool:
-    """Whether ``value`` is a member of an enumeration, the script's or another."""
-    return isinstance(value, enum.Enum)
 
 
 def _is_of_the_script(name: str) -> bool:

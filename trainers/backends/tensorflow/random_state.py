@@ -7,7 +7,6 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 from keras.src.backend.common import global_state
 from keras.src.random import seed_generator
 from tensorflow.python.eager import context as eager_context
@@ -26,38 +25,27 @@ def eager_random() -> Any | None:
     return getattr(eager_context.context(), "_rng", None)
 
 
-def keras_generator_variable() -> list[Any]:
-    """The variable (as a list of one) of Keras' global seed generator, if it exists."""
+def keras_generator_variable() -> Any | None:
+    """The variable of Keras' global seed generator; None if there is no generator."""
     generator = global_state.get_global_attribute(seed_generator.GLOBAL_SEED_GENERATOR)
-    return [] if generator is None else [tensor_of(generator.state)]
-
-
-def keras_generator_state() -> np.ndarray | None:
-    """State (2,) of Keras' global seed generator; None if it does not exist."""
-    generator = global_state.get_global_attribute(seed_generator.GLOBAL_SEED_GENERATOR)
-    return None if generator is None else array_of(generator.state).copy()
-
-
-def set_keras_generator_state(state: np.ndarray | None) -> None:
-    """Put Keras' global seed generator into ``state``; None: let there be none."""
-    if state is None:
-        global_state.set_global_attribute(seed_generator.GLOBAL_SEED_GENERATOR, None)
-    else:
-        assign(seed_generator.global_seed_generator().state, state)
+    return None if generator is None else tensor_of(generator.state)
 
 
 def state() -> dict[str, Any]:
     """All that can be saved."""
-    eager = eager_random()
+    eager, generator = eager_random(), keras_generator_variable()
     return {
         "eager": None if eager is None else eager.getstate(),
-        "keras": keras_generator_state(),
+        "keras": None if generator is None else array_of(generator).copy(),
     }
 
 
 def put_back(state: dict[str, Any]) -> list[str]:
     """Give ``state`` back; a sentence for what does not fit."""
-    set_keras_generator_state(state["keras"])
+    if state["keras"] is None:
+        global_state.set_global_attribute(seed_generator.GLOBAL_SEED_GENERATOR, None)
+    else:
+        assign(seed_generator.global_seed_generator().state, state["keras"])
     eager = eager_random()
     if (eager is None) != (state["eager"] is None):
         return ["TensorFlow's global seed was set before and is not now, or vice versa"]

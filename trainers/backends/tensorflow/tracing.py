@@ -83,8 +83,8 @@ def changed_beside(model: Any, saved: Sequence[Any]) -> int:
 
     Keras' own random state is always saved.
     """
-    inner = [tensor_values.tensor_of(variable) for variable in saved]
-    held = [*inner, *random_state.keras_generator_variable()]
+    held = [tensor_values.tensor_of(variable) for variable in saved]
+    held.append(random_state.keras_generator_variable())
     known = {id(one.handle) for one in held if hasattr(one, "handle")}
     return len(_changed_handles(model) - known)
 

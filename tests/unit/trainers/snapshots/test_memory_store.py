@@ -129,17 +129,19 @@ def test_memory_is_all_there_before_it_is_written(run: Run) -> None:
 
 
 @dataclass
-class SlowDisk:
+class SlowDisk(Store):
     """A durable tier that finishes when it is told to."""
 
     store: Store
     go_on: threading.Event = field(default_factory=threading.Event)
 
+    @override
     def commit(self, content: memoryview, manifest: TheManifest) -> SnapshotEntry:
         """Wait, then keep it."""
         assert self.go_on.wait(60)
         return self.store.commit(content, manifest)
 
+    @override
     def prune(self, *, never: frozenset[str]) -> int:
         """Nothing."""
         del never
@@ -150,7 +152,7 @@ def test_slow_disk_holds_no_step(run: Run) -> None:
     """While one slot is written to disk, the other takes every next snapshot, and what
     reaches the disk is what was copied."""
     disk = SlowDisk(run.store)
-    run.saver.sink = disk
+    run.saver.store = disk
     run.saver.save(content(1), manifest(1, 1), began=0.0, durable=True)
     for step in (2, 3, 4):
         run.saver.save(content(step), manifest(step, step), began=0.0, durable=False)

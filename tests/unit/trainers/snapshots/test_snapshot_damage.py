@@ -16,7 +16,7 @@ import pytest
 
 from supervisor.wire.manifest import FORMAT, MANIFEST, TENSORS, Manifest
 from tests.support.disk import Recorder, after_power_loss
-from trainers.snapshots import selection, tensor_image
+from trainers.snapshots import durable_store, selection, tensor_image
 from trainers.snapshots.durable_store import QUARANTINE, SnapshotEntry, Store
 from trainers.snapshots.writer import Saved, SnapshotWriter
 
@@ -197,7 +197,7 @@ def test_disk_that_fails_at_any_call(
 
 
 def _is_whole(store: Store, entry: SnapshotEntry) -> bool:
-    return store.load(entry).manifest.step == entry.step
+    return durable_store.load(entry, job=store.job).manifest.step == entry.step
 
 
 def test_power_lost_at_any_moment(
