@@ -125,11 +125,13 @@ class Run:
         """End the session."""
 
 
-def _has_variables(value: Any) -> bool:
+def has_variables(value: Any) -> bool:
+    """Whether it is a model, an optimizer, a metric or a ``tf.Module``."""
     return hasattr(value, "variables") and not isinstance(value, IN_PLACE)
 
 
-def _is_variable(value: Any) -> bool:
+def is_variable(value: Any) -> bool:
+    """Whether it is a variable itself."""
     return hasattr(value, "assign") and hasattr(value, "shape")
 
 
@@ -140,7 +142,7 @@ def session(**state: Any) -> Run:
         TypeError: something that can be neither saved nor given back in place.
     """
     for name, value in state.items():
-        known = _has_variables(value) or _is_variable(value)
+        known = has_variables(value) or is_variable(value)
         if not known and not isinstance(value, IN_PLACE):
             message = (
                 f"{name} is a {type(value).__name__}, which cannot be given back in"
@@ -151,10 +153,5 @@ def session(**state: Any) -> Run:
     if attempt is None:
         return Run()
     module = isolation.load("trainers.fit.supervised_session")
-    supervised: Run = module.SupervisedRun(
-        attempt,
-        holders={n: v for n, v in state.items() if _has_variables(v)},
-        variables={n: v for n, v in state.items() if _is_variable(v)},
-        others={n: v for n, v in state.items() if isinstance(v, IN_PLACE)},
-    )
+    supervised: Run = module.SupervisedRun(attempt, state)
     return supervised

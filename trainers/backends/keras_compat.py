@@ -19,7 +19,7 @@ before the first step of a run; so are those of the backend (``tensorflow.fit_co
 
 import inspect
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 import keras
 from keras.src import tree
@@ -163,22 +163,12 @@ def learning_rate(optimizer: Any) -> Any | None:
 # --- The data --------------------------------------------------------------------
 
 
-class ArrayData(NamedTuple):
-    """What an ``ArrayDataAdapter`` was made of."""
-
-    inputs: Any
-    samples: int
-    batch: int
-    """Samples of a batch."""
-    shuffle: Any
-    """As ``fit`` was given it: True, False or ``"batch"``."""
-
-
-def array_data(adapter: Any) -> ArrayData:
-    """What the ``ArrayDataAdapter`` was made of."""
-    return ArrayData(
+def array_data(adapter: Any) -> tuple[Any, int, int, Any]:
+    """What the ``ArrayDataAdapter`` was made of: arrays, their samples, samples of a
+    batch, and ``shuffle`` as ``fit`` was given it (True, False or ``"batch"``)."""
+    return (
         adapter._inputs, adapter._num_samples, adapter._batch_size, adapter._shuffle
-    )
+    )  # fmt: skip
 
 
 def peeked_batch(adapter: Any) -> Any:

@@ -32,6 +32,7 @@ class ArraySource(DataSource):
         self._seed, self._fit = seed, fit
         given = keras_compat.array_data(self.adapter)
         self._inputs, self._n, self._batch, self._shuffle = given
+        self.samples = self._n
         self._repeated = self._keras_order() if self._shuffle else None
         self._spec = self.dataset.element_spec
         with tf.device("CPU:0"):
@@ -47,12 +48,6 @@ class ArraySource(DataSource):
     def batch(self) -> int:
         """Samples a step."""
         return self._batch
-
-    @property
-    @override
-    def samples(self) -> int:
-        """Samples in the arrays."""
-        return self._n
 
     @property
     @override

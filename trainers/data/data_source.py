@@ -42,17 +42,18 @@ class DataSource:
         self.tell_batch: Callable[[int], None] = _untold
         """Called once, when the first batch shows a size that was not known before."""
         self._stated: int | None = None
-        self._samples: int | None = None
+        self.samples: int | None = None
+        """Samples in the data; None where unknown."""
         self._seen: int | None = None
         if pipelines.is_pipeline(self.dataset):
             self._stated = batch_sizes.batch_of(self.dataset)
-            self._samples = batch_sizes.samples_of(self.dataset)
+            self.samples = batch_sizes.samples_of(self.dataset)
 
     @property
     def batch(self) -> int | None:
         """Samples a step; None where that is not known before the first is drawn."""
-        if self._stated is not None and self._samples:
-            return min(self._stated, self._samples)
+        if self._stated is not None and self.samples:
+            return min(self._stated, self.samples)
         return self._stated or self._seen
 
     def saw(self, size: int | None) -> None:
@@ -65,11 +66,6 @@ class DataSource:
         """An iterator that tells what the batch is, where that is not known yet."""
         known = self.batch is not None
         return iter(dataset if known else batch_sizes.telling(dataset, self.saw))
-
-    @property
-    def samples(self) -> int | None:
-        """Samples in the data; None where unknown."""
-        return self._samples
 
     @property
     def element_spec(self) -> Any:

@@ -14,7 +14,14 @@ from trainers.fit.custom_loop import LoopRun, LoopSnapshot, LoopState
 from trainers.process import applied_directive, crash_report
 from trainers.process.attempt_reporting import Attempt
 from trainers.process.end_of_script import nothing_lost
-from trainers.session import OUTSIDE, TWICE, Run
+from trainers.session import (
+    IN_PLACE,
+    OUTSIDE,
+    TWICE,
+    Run,
+    has_variables,
+    is_variable,
+)
 
 NESTED = "a session inside of a fit or of another session's loop is not followed"
 
@@ -22,21 +29,18 @@ NESTED = "a session inside of a fit or of another session's loop is not followed
 class SupervisedRun(Run):
     """Iterates, and tells the loop of each boundary."""
 
-    def __init__(
-        self,
-        attempt: Attempt,
-        *,
-        holders: Mapping[str, Any],
-        variables: Mapping[str, Any],
-        others: Mapping[str, Any],
-    ) -> None:
+    def __init__(self, attempt: Attempt, state: Mapping[str, Any]) -> None:
+        """``state``: as ``session`` was given it."""
         super().__init__()
         self._attempt = attempt
         self._session = supervised.session_of(attempt)
+        holders = {n: v for n, v in state.items() if has_variables(v)}
         _build(holders)
-        named = {name: _Single(value) for name, value in variables.items()}
-        self._state = LoopState({**holders, **named})
-        self._state_kept = LoopSnapshot(others)
+        single = {n: _Single(v) for n, v in state.items() if is_variable(v)}
+        self._state = LoopState({**holders, **single})
+        self._state_kept = LoopSnapshot(
+            {n: v for n, v in state.items() if isinstance(v, IN_PLACE)}
+        )
         self._loop: LoopRun | None = None
         self._passed = False
         self._here: dict[str, list[int]] = {}

@@ -135,15 +135,15 @@ def prepare(
     if not allow_inexact:
         _refuse_deviations(way)
     climbs = calibrate and limit is not None and peak_readings.read() is not None
+    size, source = _first_size(total, slice_size, slice_ceiling, climbs=climbs)
     return _Installation(
         model=model,
         batch=total,
         way=way,
-        size=_first_size(total, slice_size, slice_ceiling, climbs=climbs),
-        source=_first_source(slice_size, climbs=climbs),
+        size=size,
+        source=source,
         ceiling=slice_ceiling,
         limit_bytes=limit,
-        climbs=climbs,
         report=report,
     ).install()
 
@@ -193,18 +193,13 @@ def _too_large(
 
 def _first_size(
     batch: int, wanted: int | None, ceiling: int | None, *, climbs: bool
-) -> int:
+) -> tuple[int, SizeSource]:
     if climbs:
-        return first_trial(batch=batch, ceiling=ceiling)
-    if wanted is None:
-        wanted = (batch if ceiling is None else min(ceiling, batch)) // 2
-    return balanced(batch=batch, size=wanted)
-
-
-def _first_source(wanted: int | None, *, climbs: bool) -> SizeSource:
-    if climbs:
-        return SizeSource.TRIAL
-    return SizeSource.HALVED if wanted is None else SizeSource.ASKED
+        return first_trial(batch=batch, ceiling=ceiling), SizeSource.TRIAL
+    if wanted is not None:
+        return balanced(batch=batch, size=wanted), SizeSource.ASKED
+    half = (batch if ceiling is None else min(ceiling, batch)) // 2
+    return balanced(batch=batch, size=half), SizeSource.HALVED
 
 
 _KEPT = "_trainwarden_sliced"
@@ -225,7 +220,6 @@ class _Installation:
     """Of ``size``."""
     ceiling: int | None
     limit_bytes: int | None
-    climbs: bool
     report: Report
     _reported_peak: int = 0
     _climb: CalibrationRun | None = None
@@ -238,7 +232,8 @@ class _Installation:
         self._made = kept[1] if kept and _same(kept[0], made_for) else _Made()
         self._made.size.assign(self.size)
         vars(model)[_KEPT] = (made_for, self._made)
-        if self.climbs:
+        climbs = self.source is SizeSource.TRIAL
+        if climbs:
             self._climb = self._new_climb()
         before = model.train_function
         model.train_function = None
@@ -249,7 +244,7 @@ class _Installation:
             del model.train_step, model.make_train_function
             model.train_function = before
 
-        said = "being measured" if self.climbs else "as planned"
+        said = "being measured" if climbs else "as planned"
         self._on_size(self.size, self.source, said)
         return Prepared(
             batch=self.batch,

@@ -1,6 +1,6 @@
 """How far training got in this attempt, for those who report its end."""
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 
 class RunningFit(Protocol):
@@ -19,13 +19,6 @@ class RunningFit(Protocol):
         """Keras' adapter of its data."""
 
 
-class LastSaved(NamedTuple):
-    """The newest snapshot on disk that this attempt knows of."""
-
-    step: int | None = None
-    snapshot: str | None = None
-
-
 class TrainingProgress:
     """The calls of ``fit`` of one attempt."""
 
@@ -34,7 +27,8 @@ class TrainingProgress:
         """Steps completed by this attempt; None before a supervised ``fit``."""
         self.running: RunningFit | None = None
         """The ``fit`` that runs now."""
-        self.saved = LastSaved()
+        self.saved: tuple[int | None, str | None] = None, None
+        """Step and name of the newest snapshot on disk that this attempt knows of."""
         self.is_open = False
         """Whether the first call of ``fit`` has opened the snapshots."""
 
@@ -61,4 +55,4 @@ class TrainingProgress:
 
     def is_saved(self, *, step: int, snapshot: str) -> None:
         """``snapshot`` is on disk."""
-        self.saved = LastSaved(step, snapshot)
+        self.saved = step, snapshot

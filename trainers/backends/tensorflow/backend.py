@@ -1,7 +1,5 @@
 """TensorFlow behind the Protocol of backends: which module answers for which part."""
 
-from typing import Any
-
 from trainers.backends import base
 from trainers.backends.tensorflow import (
     fit_compat,
@@ -12,7 +10,6 @@ from trainers.backends.tensorflow import (
     tracing,
 )
 from trainers.backends.tensorflow.allocator.allocator_probe import AllocatorProbe
-from trainers.process.attempt_reporting import Attempt
 
 
 class TensorFlowBackend:
@@ -24,12 +21,5 @@ class TensorFlowBackend:
     random: base.RandomStates = random_state
     traces: base.StepTraces = tracing
 
-    def digest(self, model: Any, element_spec: Any) -> str | None:
-        """See ``model_digest``."""
-        return model_digest.of(model, element_spec)
-
-    def memory_probe(
-        self, attempt: Attempt, *, limit_bytes: int | None
-    ) -> AllocatorProbe:
-        """See ``AllocatorProbe``."""
-        return AllocatorProbe(attempt, limit_bytes=limit_bytes)
+    digest = staticmethod(model_digest.of)
+    memory_probe = AllocatorProbe

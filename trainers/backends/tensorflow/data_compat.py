@@ -23,6 +23,8 @@ from tensorflow.python.eager import context as eager_context
 from tensorflow.python.framework.config import is_op_determinism_enabled
 from tensorflow.python.ops import gen_dataset_ops, gen_experimental_dataset_ops
 
+from trainers.backends.tensorflow import operation_types
+
 IGNORE_EXTERNAL_STATE = 1
 """Of ``DatasetToGraphV2``: functions with a state of their own are copied too."""
 
@@ -121,10 +123,7 @@ def operations(stage: Any) -> set[str]:
     """Types of all operations in the functions that ``stage`` itself calls."""
     found: set[str] = set()
     for wrapper in stage._functions() if hasattr(stage, "_functions") else ():
-        graph = wrapper.function.graph.as_graph_def()
-        found |= {node.op for node in graph.node}
-        for function in graph.library.function:
-            found |= {node.op for node in function.node_def}
+        found |= operation_types.in_graph(wrapper.function.graph.as_graph_def())
     return found
 
 

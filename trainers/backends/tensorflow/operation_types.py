@@ -1,5 +1,7 @@
 """Types of TensorFlow operations that decide what can be promised."""
 
+from typing import Any
+
 RANDOM = frozenset({
     "RandomUniform", "RandomUniformInt", "RandomStandardNormal", "TruncatedNormal",
     "ParameterizedTruncatedNormal", "RandomGamma", "RandomPoissonV2", "RandomShuffle",
@@ -16,3 +18,9 @@ CHANGING = frozenset({
 
 PYTHON = frozenset({"PyFunc", "EagerPyFunc", "PyFuncStateless"})
 """Operations that call Python."""
+
+
+def in_graph(graph: Any) -> set[str]:
+    """Those in a ``GraphDef`` and in the functions that it calls."""
+    inner = (function.node_def for function in graph.library.function)
+    return {node.op for nodes in (graph.node, *inner) for node in nodes}

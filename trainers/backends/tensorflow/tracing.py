@@ -10,8 +10,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.framework import auto_control_deps_utils, func_graph
 
-from trainers.backends.tensorflow import random_state, tensor_values
-from trainers.backends.tensorflow.operation_types import RANDOM
+from trainers.backends.tensorflow import operation_types, random_state, tensor_values
 
 
 def trace_train(model: Any, element_spec: Any) -> None:
@@ -112,18 +111,13 @@ def _is_variable(handle: Any) -> bool:
 
 def traced_operations(model: Any) -> set[str]:
     """Types of all operations in the model's train function, as traced so far."""
-    found: set[str] = set()
-    for traced in traced_graphs(model):
-        graph = traced.as_graph_def()
-        found |= {node.op for node in graph.node}
-        for inner in graph.library.function:
-            found |= {node.op for node in inner.node_def}
-    return found
+    graphs = [traced.as_graph_def() for traced in traced_graphs(model)]
+    return set[str]().union(*map(operation_types.in_graph, graphs))
 
 
 def draws_unseen(model: Any) -> bool:
     """Whether the traced step draws from a random state that nobody can read."""
-    return bool(traced_operations(model) & RANDOM)
+    return bool(traced_operations(model) & operation_types.RANDOM)
 
 
 def functions_that_draw() -> list[str]:
@@ -137,5 +131,5 @@ def functions_that_draw() -> list[str]:
         for thing in gc.get_objects()
         if type(thing) is func_graph.FuncGraph
         and not thing.name.startswith("Dataset")
-        and any(one.type in RANDOM for one in thing.get_operations())
+        and any(one.type in operation_types.RANDOM for one in thing.get_operations())
     ]
