@@ -6,10 +6,11 @@ without the interpreter's lock.
 """
 
 import collections
+import contextlib
 import functools
 import os
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
 
@@ -38,7 +39,13 @@ def copy_all(pairs: Sequence[Pair], *, most_threads: int = MOST_THREADS) -> None
         _copy(collections.deque(pairs))
         return
     left = collections.deque(piece for pair in pairs for piece in _pieces(pair))
-    working = [_threads(os.getpid()).submit(_copy, left) for _ in range(helpers)]
+    working: list[Future[None]] = []
+    # A thread of the script that trains on after its main thread ended copies alone:
+    # the interpreter is shutting down, and no pool takes any more work.
+    with contextlib.suppress(RuntimeError):
+        for _ in range(helpers):
+            one = _threads(os.getpid()).submit(_copy, left)
+            working.append(one)  # also where the next one raises
     _copy(left)
     for one in working:
         if not one.cancel():  # not begun: nothing is left for it

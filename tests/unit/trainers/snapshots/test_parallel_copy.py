@@ -1,5 +1,8 @@
 """A copy by several threads is the same copy."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -57,3 +60,31 @@ def test_another_dtype_is_refused_by_whichever_thread(shape: tuple[int, ...]) ->
     ]
     with pytest.raises(TypeError, match="Cannot cast"):
         parallel_copy.copy_all(pairs)
+
+
+SCRIPT = """
+import concurrent.futures.thread as pools, threading, time
+import numpy as np
+from trainers.snapshots.parallel_copy import copy_all
+
+def train():
+    while not pools._shutdown:
+        time.sleep(0.01)
+    places = [np.zeros(4 << 20, np.uint8) for _ in range(4)]
+    copy_all([(place, np.ones(4 << 20, np.uint8)) for place in places])
+    print(sum(int(place.sum()) for place in places))
+
+threading.Thread(target=train).start()
+"""
+
+
+def test_a_thread_that_outlives_the_script_copies_all_the_same() -> None:
+    """The main thread has ended, and pools take no more work: it copies alone."""
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.stdout, done.stderr) == (f"{4 * (4 << 20)}\n", "")
