@@ -5,6 +5,7 @@ after a ``yield`` stands at the only place where a snapshot is whole: after the 
 after every callback, before anything of the next step.
 """
 
+import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
@@ -150,22 +151,19 @@ def leave(iterator: Any) -> None:
         iterator._epoch_iterator = None
 
 
-class adopting:  # noqa: N801  # reads as a verb in a with statement
+@contextlib.contextmanager
+def adopting(adopt: Callable[[Any], Loop | None]) -> Iterator[None]:
     """Within it, ``adopt(iterator)`` decides about each new epoch iterator.
 
     It returns the loop of the iterator, which is given the iterator (to close over it
     would be a cycle, and keep the data until the garbage is collected), or None for
     Keras' own.
     """
-
-    def __init__(self, adopt: Callable[[Any], Loop | None]) -> None:
-        self._adopt = adopt
-
-    def __enter__(self) -> None:
-        _adopt.append(self._adopt)
-
-    def __exit__(self, *_details: object) -> None:
-        _adopt.remove(self._adopt)
+    _adopt.append(adopt)
+    try:
+        yield
+    finally:
+        _adopt.remove(adopt)
 
 
 def epoch(iterator: Any, fit: FollowedEpochs) -> Iterator[tuple[int, int, Any]]:

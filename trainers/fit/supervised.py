@@ -16,6 +16,7 @@ from trainers.data import py_dataset_state, shared_data
 from trainers.fit import fit_snapshot, loss_guard
 from trainers.fit.fit_position import FitCall
 from trainers.fit.fit_run import FitRun
+from trainers.fit.validation import Validation
 from trainers.process import crash_report, framework_setup, signals
 from trainers.process.attempt_reporting import Attempt
 from trainers.process.end_of_script import nothing_lost
@@ -71,16 +72,12 @@ def session_of(attempt: Attempt) -> RunProgress:
     try:
         session = RunProgress(attempt)
     except (OSError, durable_store.DirectoryTakenError) as error:
-        why = _why_unusable(error)
+        full = isinstance(error, OSError) and error.errno in NO_ROOM
+        why = RefusalReason.NO_ROOM if full else RefusalReason.SNAPSHOTS_UNUSABLE
         framework_setup.refuse(attempt, why, f"the snapshots cannot be used: {error}")
     backend.fit.replace_epoch_iterator()
     attempt.training.opened()
     return session
-
-
-def _why_unusable(error: Exception) -> RefusalReason:
-    full = isinstance(error, OSError) and error.errno in NO_ROOM
-    return RefusalReason.NO_ROOM if full else RefusalReason.SNAPSHOTS_UNUSABLE
 
 
 def fit(
@@ -195,19 +192,13 @@ def give_back(
     )
     spec = _element_spec(arguments, model)
     used = local["used"] + (local["drawn"] > 0)
-    _replay(arguments["x"], made=local["begun"], used=used, drawn=local["drawn"])
-    shared_data.draw(
-        arguments["x"], drawn=local["drawn"], looked_at=keras_compat.LOOKED_AT
-    )
-    shared_data.why_not_exact(arguments["x"])  # only remembered
-    if isinstance(arguments["x"], keras.utils.PyDataset):
-        py_dataset_state.put_back(arguments["x"], end.tensors)
-    validation = local["validation"]
-    _replay(
-        arguments["validation_data"],
-        made=validation["begun"],
-        used=validation["used"],
-    )
+    data, drawn = arguments["x"], local["drawn"]
+    pipelines.replay(data, made=local["begun"], used=used, drawn=drawn)
+    shared_data.draw(data, drawn=drawn, looked_at=keras_compat.LOOKED_AT)
+    shared_data.why_not_exact(data)  # only remembered
+    if isinstance(data, keras.utils.PyDataset):
+        py_dataset_state.put_back(data, end.tensors)
+    Validation().resume(local["validation"], arguments["validation_data"])
     callbacks = callback_state.of_fit(given, model)
     fit_snapshot.restore_or_refuse(attempt, end, model, callbacks, element_spec=spec)
     watch = loss_guard.LossGuard(attempt, model)
@@ -219,12 +210,6 @@ def give_back(
     session.next_fit()
     attempt.enter(before)
     return model.history
-
-
-def _replay(dataset: Any, *, made: int, used: int, drawn: int | None = None) -> None:
-    """Let a tf.data pipeline be iterated as often as it had been."""
-    if pipelines.is_pipeline(dataset):
-        pipelines.replay(dataset, made=made, used=used, drawn=drawn)
 
 
 def _element_spec(arguments: dict[str, Any], model: Any) -> Any:

@@ -23,8 +23,7 @@ class Validation:
     def resume(self, was: dict[str, int], given: Any) -> None:
         """Go on from the position ``was``; ``given``: ``fit``'s validation data."""
         self._was = was
-        if pipelines.is_pipeline(given):
-            pipelines.replay(given, made=was["begun"], used=was["used"])
+        pipelines.replay(given, made=was["begun"], used=was["used"])
 
     def position(self) -> dict[str, int]:
         """Iterators made of the data, and drawn from."""

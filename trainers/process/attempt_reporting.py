@@ -1,18 +1,128 @@
 """This attempt, seen from inside: what it was asked, and what it says of itself.
 
-One object a process, made before the script starts. Standard library only: a script
-that never imports Keras pays for nothing else.
+Its page (phase, heartbeat, steps, figures) and its records. One object a process, made
+before the script starts. Standard library only: a script that never imports Keras pays
+for nothing else.
 """
 
+import bisect
+import os
+import threading
+import time
 from pathlib import Path
 
 from supervisor.wire.directive import Directive
 from supervisor.wire.event_file import EventWriter, RecordKind
-from supervisor.wire.page import Phase, read_page
+from supervisor.wire.page import STEP_BUCKETS_SECONDS, PageWriter, Phase, read_page
 from supervisor.wire.paths import AttemptPaths
 from trainers.process.end_of_script import EndOfScript
-from trainers.process.page_reporter import PageReporter
 from trainers.process.training_progress import TrainingProgress
+
+HEARTBEAT_SECONDS = 1.0
+TICK_NS = 500_000_000
+"""Nobody looks more often: a tick costs less than a write of the page."""
+SMOOTHING = 0.1
+"""Weight of the newest step in the smoothed step time."""
+
+_PAGE_SIZE = os.sysconf("SC_PAGE_SIZE")
+
+
+def rss_bytes() -> int | None:
+    """Resident memory of this process in bytes; None where /proc is missing."""
+    try:
+        fields = Path("/proc/self/statm").read_text(encoding="ascii").split()
+    except OSError:
+        return None
+    return int(fields[1]) * _PAGE_SIZE
+
+
+class PageReporter:
+    """The writer of one page. Safe from several threads."""
+
+    def __init__(self, path: Path) -> None:
+        """Open the page at ``path``. Raises OSError, ENOSPC among them."""
+        self._page = PageWriter(path)
+        # Reentrant: the signal handler may interrupt a write of its own thread.
+        self._lock = threading.RLock()
+        self._phase = Phase.STARTING
+        self._phase_since = time.monotonic_ns()
+        self._phase_seconds = [0.0] * len(Phase)
+        self._step_counts = [0] * (len(STEP_BUCKETS_SECONDS) + 1)
+        self._ticks = 0
+        self._ticked = 0
+        self._step_sum = 0.0
+        self._step_smoothed: float | None = None
+        self.set(pid=os.getpid(), phase=int(Phase.STARTING))
+        self.set(phase_since_ns=self._phase_since, heartbeat_ns=self._phase_since)
+
+    @property
+    def phase(self) -> Phase:
+        """What it is doing."""
+        return self._phase
+
+    def set(self, **values: object) -> None:
+        """Publish the named fields of the page. Safe from several threads."""
+        with self._lock:
+            self._page.set(**values)
+
+    def enter(self, phase: Phase) -> Phase:
+        """Change the phase; returns the one that ended."""
+        now = time.monotonic_ns()
+        with self._lock:
+            before = self._phase
+            if phase is before:
+                return before
+            self._phase_seconds[before] += (now - self._phase_since) / 1e9
+            self._phase, self._phase_since = phase, now
+            self._page.set(
+                phase=int(phase),
+                phase_since_ns=now,
+                phase_seconds=tuple(self._phase_seconds),
+            )
+        return before
+
+    def tick(self) -> None:
+        """Something moves that nothing else on the page tells of."""
+        self._ticks += 1
+        now = time.monotonic_ns()
+        if now - self._ticked >= TICK_NS:
+            self._ticked = now
+            self.set(ticks=self._ticks)
+
+    def count_step(self, *, seconds: float, steps: int) -> None:
+        """Count ``steps`` completed steps that took ``seconds`` together.
+
+        Only counted: what a reader needs at each step is published by ``set``, the
+        histogram now and then by ``publish_times`` (a tiny model's step takes 1 ms).
+        """
+        each = seconds / max(steps, 1)
+        self._step_counts[bisect.bisect_left(STEP_BUCKETS_SECONDS, each)] += steps
+        self._step_sum += seconds
+        before = each if self._step_smoothed is None else self._step_smoothed
+        self._step_smoothed = before + SMOOTHING * (each - before)
+
+    def publish_times(self) -> None:
+        """Publish how long steps take."""
+        self.set(
+            step_counts=tuple(self._step_counts),
+            step_seconds_sum=self._step_sum,
+            step_seconds=self._step_smoothed,
+        )
+
+    def beat(self) -> None:
+        """One heartbeat."""
+        self.set(heartbeat_ns=time.monotonic_ns(), host_rss_bytes=rss_bytes())
+
+    def start_heartbeat(self) -> None:
+        """Beat once a second from a daemon thread: the interpreter still runs."""
+        threading.Thread(
+            target=self._beat_for_ever, name="trainwarden-heartbeat", daemon=True
+        ).start()
+
+    def _beat_for_ever(self) -> None:
+        while True:
+            self.beat()
+            time.sleep(HEARTBEAT_SECONDS)
 
 
 class Attempt(PageReporter):

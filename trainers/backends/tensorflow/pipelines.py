@@ -132,7 +132,8 @@ def endless_shuffles(dataset: Any) -> list[Any]:
 
 
 def replay(dataset: Any, *, made: int, used: int, drawn: int | None = None) -> None:
-    """Put the shuffles of ``dataset`` where they are after it was iterated.
+    """Put the shuffles of ``dataset`` where they are after it was iterated; nothing
+    where it is no pipeline.
 
     ``made`` iterators were made, ``used`` of them drawn from: to their end, or
     ``drawn`` batches where there is none (None: not known, less than a pass is
@@ -141,12 +142,14 @@ def replay(dataset: Any, *, made: int, used: int, drawn: int | None = None) -> N
     what the first time brings, as it was then; and a shuffle that is repeated without
     end, as nobody knows how often it was begun.
     """
+    if not is_pipeline(dataset):
+        return
     endless = bool(endless_shuffles(dataset))
     whole = not is_infinite(dataset)
     if endless and (whole or drawn is not None):
         for _ in range(used):
-            for _ in itertools.islice(dataset, None if whole else drawn):
-                pass
+            batches = itertools.islice(dataset, None if whole else drawn)
+            collections.deque(batches, maxlen=0)
         for _ in range(made - used):
             iter(dataset)
         return
