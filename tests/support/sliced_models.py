@@ -8,6 +8,7 @@ import numpy as np
 from keras import layers
 
 from trainers.microbatch import prepare as microbatch
+from trainers.microbatch.prepared import Prepared
 
 BATCH, SAMPLES, SIZE = 50, 430, 13
 """Slices of 13, 13, 13, 11; the last batch has 30: 13, 13, 4."""
@@ -31,7 +32,7 @@ def first_of(structure: Any) -> Any:
 
 def prepare(
     model: Any, x: Any, y: Any, weight: Any = None, **wanted: Any
-) -> tuple[microbatch.Prepared, Events]:
+) -> tuple[Prepared, Events]:
     """``prepare.prepare`` for a test, and the events it reported."""
     events: Events = []
     data = (x, y) if weight is None else (x, y, weight)
@@ -58,7 +59,7 @@ def trained(
     keras.utils.set_random_seed(1)
     model = build()
     events: Events = []
-    prepared = microbatch.Prepared()
+    prepared = Prepared()
     if sliced:
         prepared, events = prepare(model, x, y, fit.get("sample_weight"))
     history = model.fit(x, y, batch_size=BATCH, verbose=0, shuffle=False, **fit)

@@ -24,9 +24,9 @@ from trainers.fit.determinism import LOST_SEAM, REDUCED, SLICED, Determinism
 from trainers.fit.due import DueSnapshot, SinceSaved
 from trainers.fit.fit_position import FitCall, FitPosition
 from trainers.fit.fit_report import Report
-from trainers.fit.fit_slices import SlicedFit
 from trainers.fit.fit_snapshot import FitParts
 from trainers.fit.step_counter import Steps, planned
+from trainers.microbatch.prepared import Prepared
 from trainers.process import allocation_subject, applied_directive, signals
 from trainers.snapshots.durable_store import Snapshot
 from trainers.snapshots.run_progress import RunProgress
@@ -45,7 +45,7 @@ class FitRun:
         self._fingerprint: data_fingerprint.Fingerprint = {}
         self._position = FitPosition()
         self._validation = validation.Validation()
-        self._microbatch: SlicedFit | None = None
+        self._microbatch: Prepared | None = None
         self._report = Report(session.attempt)
         self._promise = Determinism(self._report)
         self._steps = Steps(call.model)

@@ -1,10 +1,10 @@
 """Asking the microbatching for its part in a ``fit``."""
 
-from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from trainers.data.data_source import DataSource
 from trainers.fit.fit_report import memory_limit
+from trainers.microbatch.prepared import Prepared
 from trainers.process import framework_setup, isolation
 from trainers.process.attempt_reporting import Attempt
 from trainers.state import model_build
@@ -15,33 +15,9 @@ UNBUILT = (
 )
 
 
-class SlicedFit(Protocol):
-    """What was changed for one ``fit``."""
-
-    @property
-    def slices(self) -> int:
-        """In how many slices a batch is worked through; changes in the first steps."""
-
-    @property
-    def size(self) -> int | None:
-        """Samples of a slice; None: it is not sliced."""
-
-    @property
-    def daring(self) -> bool:
-        """Whether the next step is the first of a size that might not fit."""
-
-    @property
-    def mode(self) -> str | None:
-        """``exact``, ``two_pass`` or ``reduce``."""
-
-    @property
-    def restore(self) -> Callable[[], None]:
-        """Undoes the changes to the model."""
-
-
 def prepare(
     model: Any, source: DataSource, attempt: Attempt, *, hopeless: bool
-) -> SlicedFit | None:
+) -> Prepared | None:
     """Let the model train in slices where the directive asks for it.
 
     ``hopeless``: no step was ever done. None where there is nothing to undo.
@@ -57,7 +33,7 @@ def prepare(
         return None
     module = isolation.load("trainers.microbatch.prepare")
     try:
-        prepared: SlicedFit = module.prepare(
+        prepared: Prepared = module.prepare(
             model,
             slice_size=directive.slice_size,
             calibrate=directive.calibrate,

@@ -5,6 +5,7 @@ What to try next is decided by the rules of ``calibration``; here the pool is re
 
 import statistics
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import tensorflow as tf
@@ -53,48 +54,37 @@ def readings_of(
     )
 
 
+@dataclass(kw_only=True)
 class CalibrationRun:
     """Runs the trials between the steps of one ``fit``."""
 
-    def __init__(
-        self,
-        *,
-        size: tf.Variable,
-        seen: tf.Variable,
-        batch: int,
-        ceiling: int | None,
-        limit_bytes: int,
-        steps_a_call: int,
-        on_trial: Callable[[int, SizeSource, str], None],
-        on_peak: Callable[..., None],
-        figures: Callable[[], Figures | None] = lambda: None,
-    ) -> None:
-        """``size`` and ``seen``: as in ``train_step.SlicedStep``;
-        ``steps_a_call``: Keras' ``steps_per_execution``. ``on_trial``
-        hears of a new size, its source and why, before it is used; ``on_peak`` of a
-        size, its peak in bytes, their median (``usual_bytes``) and of how many
-        ``steps``. ``figures``: what the allocator's map says."""
-        self._size = size
-        self._seen = seen
-        self._batch = batch
-        self._limit_bytes = limit_bytes
-        self._known: Any = {
-            "batch": batch, "ceiling": ceiling, "limit_bytes": limit_bytes
-        }  # fmt: skip
-        self._on_trial = on_trial
-        self._on_peak = on_peak
-        self._steps_a_call = steps_a_call
-        self._figures = figures
-        self._before: PeakReading | None = None
-        self._readings: dict[int, list[Readings]] = {}
-        self.done = False
-        self.daring = False
-        """Whether the next step is the first of a size that might not fit."""
+    size: tf.Variable
+    seen: tf.Variable
+    """Both as in ``train_step.SlicedStep``."""
+    batch: int
+    ceiling: int | None
+    limit_bytes: int
+    steps_a_call: int
+    """Keras' ``steps_per_execution``."""
+    on_trial: Callable[[int, SizeSource, str], None]
+    """Hears of a new size, its source and why, before it is used."""
+    on_peak: Callable[..., None]
+    """Hears of a size, its peak in bytes, their median (``usual_bytes``) and of how many
+    ``steps``."""
+    figures: Callable[[], Figures | None]
+    """What the allocator's map says."""
+    done: bool = False
+    daring: bool = False
+    """Whether the next step is the first of a size that might not fit."""
+    _before: PeakReading | None = None
+    _readings: dict[int, list[Readings]] = field(
+        default_factory=dict[int, list[Readings]]
+    )
 
     def before_step(self) -> None:
         """Start measuring."""
         self.daring = False
-        self._seen.assign(0)
+        self.seen.assign(0)
         peak_readings.reset_peak()
         self._before = peak_readings.read()
 
@@ -102,18 +92,18 @@ class CalibrationRun:
         """Note the peak, and choose the size of the next step."""
         for value in tf.nest.flatten(logs):
             value.numpy()  # waits until the step is over, where steps are asynchronous
-        reading, figures = peak_readings.read(), self._figures()
+        reading, figures = peak_readings.read(), self.figures()
         if self._before is None or reading is None:
             return
-        if int(self._seen.numpy()) < self._batch:
+        if int(self.seen.numpy()) < self.batch:
             return  # a short batch says nothing about a whole one
-        size = int(self._size.numpy())
+        size = int(self.size.numpy())
         steps = self._readings.setdefault(size, [])
         steps.append(readings_of(self._before, reading, figures))
         mapped = figures is not None and figures.source is MemorySource.MAP
         free = figures.largest_allocatable if figures and mapped else None
         self._settle_or_climb(
-            size, steps_seen=len(steps) * self._steps_a_call, free_bytes=free
+            size, steps_seen=len(steps) * self.steps_a_call, free_bytes=free
         )
 
     def _settle_or_climb(
@@ -121,10 +111,10 @@ class CalibrationRun:
     ) -> None:
         if steps_seen < STEPS_ON_THE_WAY:
             return
-        sizes = needs(self._readings, steps_a_reading=self._steps_a_call)
+        sizes = needs(self._readings, steps_a_reading=self.steps_a_call)
         need = next(one for one in sizes if one.size == size)
         before = far_below(size, sizes)
-        trial = next_trial(need, before=before, **self._known)
+        trial = next_trial(need, before=before, **self._known())
         if steps_seen < self._enough(need, before, trial):
             return
         if trial is not None and not has_place(need, trial, free_bytes=free_bytes):
@@ -133,24 +123,31 @@ class CalibrationRun:
             trial = None
         peaks = [one.peak for one in self._readings[size]]
         usual = int(statistics.median(peaks))
-        self._on_peak(size, max(peaks), usual_bytes=usual, steps=steps_seen)
+        self.on_peak(size, max(peaks), usual_bytes=usual, steps=steps_seen)
         if trial is None:
             self.done = True
-            final = settled(sizes, limit_bytes=self._limit_bytes)
-            final = balanced(batch=self._batch, size=final)
+            final = settled(sizes, limit_bytes=self.limit_bytes)
+            final = balanced(batch=self.batch, size=final)
             peak_readings.reset_peak()
             self._use(final, SizeSource.MEASURED, f"measured at {len(sizes)} sizes")
         else:
-            self.daring = is_daring(need, trial, limit_bytes=self._limit_bytes)
+            self.daring = is_daring(need, trial, limit_bytes=self.limit_bytes)
             self._use(trial, SizeSource.TRIAL, "being measured")
 
     def _enough(self, need: Need, before: Need | None, trial: int | None) -> int:
         """How many steps have to be seen for ``trial`` to be what follows."""
         if trial is not None:
             return STEPS_ON_THE_WAY if trial >= FAR * need.size else STEPS
-        doubtful = in_doubt(need, before=before, **self._known)
+        doubtful = in_doubt(need, before=before, **self._known())
         return STEPS_IN_DOUBT if doubtful else STEPS
 
+    def _known(self) -> Any:
+        return {
+            "batch": self.batch,
+            "ceiling": self.ceiling,
+            "limit_bytes": self.limit_bytes,
+        }
+
     def _use(self, size: int, source: SizeSource, why: str) -> None:
-        self._on_trial(size, source, why)
-        self._size.assign(size)
+        self.on_trial(size, source, why)
+        self.size.assign(size)

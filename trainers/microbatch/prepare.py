@@ -5,7 +5,7 @@ were, so a snapshot taken with one number of slices restores with any other.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import keras
@@ -20,6 +20,7 @@ from trainers.backends.tensorflow.allocator import native_ops, peak_readings
 from trainers.microbatch import custom_step_sizing, preconditions
 from trainers.microbatch.calibration import TIGHT_PART, first_trial, stepped_back
 from trainers.microbatch.calibration_run import CalibrationRun, readings_of
+from trainers.microbatch.prepared import Prepared
 from trainers.microbatch.strategy import Strategy, way_of
 
 PEAK_NEWS = 1.02
@@ -34,38 +35,6 @@ class MicrobatchRefusedError(Exception):
     def __init__(self, reason: RefusalReason, message: str) -> None:
         super().__init__(message)
         self.reason = reason
-
-
-@dataclass(kw_only=True)
-class Prepared:
-    """What was changed for one ``fit``; ``restore`` undoes it."""
-
-    batch: int | None = None
-    """Samples in a whole batch; None: not looked at."""
-    mode: str | None = None
-    """``exact``, ``two_pass`` or ``reduce``; None: not sliced."""
-    deviations: tuple[str, ...] = ()
-    restore: Callable[[], None] = lambda: None
-    """Undo the changes to the model; call it when ``fit`` is over, however it ended."""
-    _size: tf.Variable | None = field(default=None, repr=False)
-    _climb: CalibrationRun | None = field(default=None, repr=False)
-
-    @property
-    def size(self) -> int | None:
-        """Samples a slice, now; None: not sliced."""
-        return None if self._size is None else int(self._size.numpy())
-
-    @property
-    def daring(self) -> bool:
-        """Whether the next step is the first of a size that might not fit."""
-        return self._climb is not None and self._climb.daring
-
-    @property
-    def slices(self) -> int:
-        """Slices of a whole batch, now; 1: not sliced."""
-        if self.size is None or self.batch is None:
-            return 1
-        return count(batch=self.batch, size=self.size)
 
 
 def prepare(

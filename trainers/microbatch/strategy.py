@@ -34,30 +34,19 @@ def way_of(
     samples of which it is known that they are too many, or all of the batch.
     ``products``: whether kernels may take wide copies (``float32_accumulation``).
     """
-    if rule is not None:
-        return _reducing(model, rule)
-    return _summing(model, batch, ceiling, products=products)
-
-
-def _summing(model: Any, batch: Any, ceiling: int, *, products: bool) -> Strategy:
-    """One update a batch, of the sums over its slices."""
+    if rule is not None:  # an update a slice, by the script's own step
+        return Strategy(
+            mode="reduce",
+            deviations=rebatch_step.deviations(model, rule),
+            rules=rule,
+            step=functools.partial(rebatch_step.ReducedStep, model, rule=rule),
+        )
     samples = max(2, min(equivalence_check.SAMPLES, ceiling // 4))
     findings = equivalence_check.examine(model, batch, samples=samples)
-    return Strategy(
-        mode="two_pass" if findings.rules.two_pass else "exact",
+    rules = findings.rules
+    return Strategy(  # one update a batch, of the sums over its slices
+        mode="two_pass" if rules.two_pass else "exact",
         deviations=findings.deviations,
-        rules=(findings.rules, products),
-        step=functools.partial(
-            SlicedStep, model, rules=findings.rules, wide_products=products
-        ),
-    )
-
-
-def _reducing(model: Any, rule: str) -> Strategy:
-    """An update a slice, by the script's own step."""
-    return Strategy(
-        mode="reduce",
-        deviations=rebatch_step.deviations(model, rule),
-        rules=rule,
-        step=functools.partial(rebatch_step.ReducedStep, model, rule=rule),
+        rules=(rules, products),
+        step=functools.partial(SlicedStep, model, rules=rules, wide_products=products),
     )

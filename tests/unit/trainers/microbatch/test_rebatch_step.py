@@ -9,6 +9,7 @@ import tensorflow as tf
 from keras import layers
 
 from trainers.microbatch import prepare, rebatch_step
+from trainers.microbatch.prepared import Prepared
 
 BATCH, SIZE, SAMPLES = 48, 16, 120
 """Three parts a batch, and a last batch of 24: 16 and 8."""
@@ -55,7 +56,7 @@ def contrast(rate: Any = 0.05, *, jit: bool = False) -> Contrast:
 
 def reduced(
     model: Contrast, rule: str | None, **wanted: Any
-) -> tuple[prepare.Prepared, list[dict[str, Any]]]:
+) -> tuple[Prepared, list[dict[str, Any]]]:
     """The model with its batches made smaller, and what was reported of that."""
     told: list[dict[str, Any]] = []
     settings: dict[str, Any] = {"slice_size": SIZE, "allow_inexact": True, **wanted}
