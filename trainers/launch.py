@@ -1,4 +1,4 @@
-"""Run a training script under supervision: ``PYTHON .../launch.py DIRECTIVE.json``.
+"""The launch of a training script: ``PYTHON .../launch.py DIRECTIVE.json``.
 
 This file is run by the job's own interpreter, whose environment need not contain us.
 It makes exactly two packages importable, ``supervisor`` (for ``supervisor.wire``) and

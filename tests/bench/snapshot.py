@@ -232,11 +232,11 @@ class Windows(keras.callbacks.Callback):
         if self._number == self._left:
             self.model.stop_training = True
         session = supervised.session_of(self._attempt)
-        if session.cadence.memory is not None:
+        if session.schedule.memory is not None:
             self.plan = session._plan()  # noqa: SLF001  # what it came to
-        self._on = self._on or session.cadence
+        self._on = self._on or session.schedule
         off = replace(self._on, memory=None, durable=Interval(seconds=1e12))
-        session.cadence = self._on if self._is_on else off
+        session.schedule = self._on if self._is_on else off
         self._began, self._steps = time.perf_counter(), 0
         self._used = time.process_time()
 

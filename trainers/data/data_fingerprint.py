@@ -1,4 +1,4 @@
-"""What the training data look like, cheaply: enough to tell that they are others."""
+"""A fingerprint of the training data, cheap: enough to tell that they are others."""
 
 import hashlib
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What a ``PyDataset`` keeps in itself: saved with the fit, given back before its pass.
+"""The state of a ``PyDataset`` itself: saved with the fit, restored before its pass.
 
 Many shuffle indices of their own in ``on_epoch_end``. What counts is the state with which
 a pass began: batches are asked for ahead of training, so a later one belongs to no step.

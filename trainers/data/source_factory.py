@@ -1,4 +1,4 @@
-"""Where the data of a ``fit`` continue, by their kind.
+"""The data source of a ``fit``, by the kind of its data.
 
 What each kind costs to take up in the middle, and what it promises:
 

@@ -156,7 +156,7 @@ class LoopRun(FitRun):
     def _look_into(self) -> None:
         """There is no telling which functions are the step's: all are looked into."""
         drawing = backend.traces.functions_that_draw()
-        self._promise.tell(HIDDEN.format(", ".join(drawing)) if drawing else None)
+        self._determinism.tell(HIDDEN.format(", ".join(drawing)) if drawing else None)
         super()._look_into()
 
     def batches(self, dataset: Any) -> Iterator[Any]:
@@ -222,7 +222,7 @@ class LoopRun(FitRun):
             backend.fit.why_device_not_exact(),
             model=None,
         )
-        self._promise.give()
+        self._determinism.give()
         self._report.measure(self._slicing, jit=False)
 
     def log(self, values: Mapping[str, Any]) -> None:
@@ -239,7 +239,9 @@ class LoopRun(FitRun):
             self.epoch_begins(epoch)
 
 
-def give_back(session: RunProgress, state: LoopState, kept: LoopSnapshot) -> None:
+def restore_finished(
+    session: RunProgress, state: LoopState, kept: LoopSnapshot
+) -> None:
     """A loop that an earlier attempt finished: its end state."""
     end = session.end_of(session.fit_number)
     if end is None:

@@ -1,4 +1,4 @@
-"""Whether a ``fit`` that is resumed ends to the bit as it would have: told, or why not."""
+"""The promise of a bit-exact resume: given, or why not."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Which snapshot is due at a boundary of a ``fit``."""
+"""The snapshot that is due at a step boundary of a ``fit``."""
 
 import time
 from dataclasses import dataclass
@@ -41,16 +41,16 @@ class SinceSaved:
         return self._durable[0] == self._session.step
 
     def wanted(self) -> DueSnapshot | None:
-        """By the cadence, and by what the saver is busy with; None: nothing is due."""
+        """By the schedule, and by what the saver is busy with; None: nothing is due."""
         session, saver = self._session, self._session.saver
         due = session.due(
             memory=self._passed(self._any), durable=self._passed(self._durable)
         )
         # An interval in steps is kept to the step; others never wait for one in flight.
-        exact = due.durable and session.cadence.durable.steps is not None
+        exact = due.durable and session.schedule.durable.steps is not None
         if exact or (due.durable and not saver.busy and not saver.writing):
             return DueSnapshot(durable=True, patient=exact)
-        inside = session.cadence.memory
+        inside = session.schedule.memory
         exact = due.memory and inside is not None and inside.steps is not None
         if exact or (due.memory and not saver.busy):
             return DueSnapshot(durable=False, patient=exact)

@@ -1,4 +1,4 @@
-"""Which call of ``fit`` this is, and where in it training stands."""
+"""A call of ``fit``, and the position of training in it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields

@@ -1,4 +1,4 @@
-"""What a running ``fit`` says of itself: the page at each step, records now and then."""
+"""The reports of a running ``fit``: the page at each step, records now and then."""
 
 import time
 from collections.abc import Callable

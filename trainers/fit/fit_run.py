@@ -47,7 +47,7 @@ class FitRun:
         self._validation = validation.Validation()
         self._microbatch: Prepared | None = None
         self._report = Report(session.attempt)
-        self._promise = Determinism(self._report)
+        self._determinism = Determinism(self._report)
         self._steps = Steps(call.model)
         self._since = SinceSaved(session)
         self._loss_guard = loss_guard.LossGuard(session.attempt, call.model)
@@ -122,7 +122,7 @@ class FitRun:
         )
         self._tell_applied()
         self._slice()
-        self._promise.give()
+        self._determinism.give()
         self._report.measure(
             self._slicing, jit=bool(self.model.jit_compile), reduced=self._is_reduced()
         )
@@ -139,7 +139,7 @@ class FitRun:
         )
         self.source.tell_batch = self._report.batch_known
         for sentence in (self.source.why_not_exact(), *why_not_exact):
-            self._promise.tell(sentence)
+            self._determinism.tell(sentence)
 
     def _training(self, iterator: Any) -> Iterator[Any]:
         return epoch_iterator.epoch(iterator, self)
@@ -164,7 +164,7 @@ class FitRun:
             hopeless=self._session.step == 0 and not self.resumes,
         )
         if self._slicing()[0] > 1:
-            self._promise.tell(REDUCED if self._is_reduced() else SLICED)
+            self._determinism.tell(REDUCED if self._is_reduced() else SLICED)
 
     def _is_reduced(self) -> bool:
         """Whether each slice is a batch of its own, with an update."""
@@ -228,7 +228,7 @@ class FitRun:
         if taken is None:
             return
         began, before = time.perf_counter(), self._attempt.enter(Phase.RESTORING)
-        fit_snapshot.give_back(self._parts(), taken, self._local, self._attempt)
+        fit_snapshot.restore(self._parts(), taken, self._local, self._attempt)
         self._session.restored(taken, seconds=time.perf_counter() - began)
         self._since.restored()
         self.publish_position()
@@ -299,7 +299,7 @@ class FitRun:
         """After the step and every callback: the state is whole."""
         self._position.comes_to(next_step)
         if not self._steps.ran:
-            self._promise.tell(LOST_SEAM)
+            self._determinism.tell(LOST_SEAM)
             return
         if not self._looked_into:
             self._looked_into = True
@@ -319,7 +319,7 @@ class FitRun:
 
     def _look_into(self) -> None:
         """The first step is made, and all its functions are traced."""
-        self._promise.look_into(self.model, sliced=self._microbatch is not None)
+        self._determinism.look_into(self.model, sliced=self._microbatch is not None)
 
     @property
     def doing(self) -> OomSubject:
@@ -386,7 +386,7 @@ class FitRun:
         before = self._attempt.enter(Phase.SNAPSHOT)
         state, tensors, told = fit_snapshot.capture(self._parts(), fit_done=fit_done)
         for sentence in told:
-            self._promise.tell(sentence)
+            self._determinism.tell(sentence)
         if not patient and not self._session.saver.prepared(tensors):
             self._attempt.enter(before)
             return

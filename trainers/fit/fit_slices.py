@@ -1,4 +1,4 @@
-"""Asking the microbatching for its part in a ``fit``."""
+"""The microbatching of a ``fit``, where the directive asks for it."""
 
 from typing import Any
 

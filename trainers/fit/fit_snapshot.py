@@ -1,4 +1,4 @@
-"""A running ``fit`` as a whole: what it gives to a snapshot, and takes up from one.
+"""The state of a running ``fit``: captured for a snapshot, restored from one.
 
 That is its position, its data and its model: between two steps, where they agree.
 """
@@ -72,13 +72,13 @@ def _local(parts: FitParts) -> dict[str, Any]:
 
 
 def local_of(taken: Snapshot | None) -> Any:
-    """What ``fit`` itself knew in ``taken``, as ``give_back`` takes it."""
+    """What ``fit`` itself knew in ``taken``, as ``restore`` takes it."""
     if taken is None:
         return None
     return fit_state.local_of(taken.manifest.state, taken.tensors)
 
 
-def give_back(
+def restore(
     parts: FitParts, taken: Snapshot, local: dict[str, Any], attempt: Attempt
 ) -> None:
     """Let ``fit`` be where ``taken`` was; ``local``: what it itself knew.

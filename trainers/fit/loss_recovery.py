@@ -1,4 +1,4 @@
-"""Getting round the place where the loss was lost, as far as the spec allows it."""
+"""Recovery from a lost loss: steps passed over, a lower learning rate, as allowed."""
 
 from typing import Any
 

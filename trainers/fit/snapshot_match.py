@@ -1,4 +1,4 @@
-"""Whether the snapshot of the middle of a ``fit`` is one of this very call."""
+"""The match between the snapshot of the middle of a ``fit`` and the call that begins."""
 
 from typing import Any
 

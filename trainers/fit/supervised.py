@@ -1,4 +1,4 @@
-"""``fit``, supervised: what the script's call of ``Model.fit`` becomes."""
+"""A supervised ``fit``: what the script's call of ``Model.fit`` becomes."""
 
 import functools
 import inspect
@@ -101,7 +101,7 @@ def fit(
     del arguments["self"]
     end = session.end_of(session.fit_number)
     if end is not None:
-        return give_back(session, end, model, arguments)
+        return restore_finished(session, end, model, arguments)
     return train(session, original, model, arguments)
 
 
@@ -174,7 +174,7 @@ def _callbacks(callbacks: Any) -> tuple[Any, list[Any]]:
     return given, given
 
 
-def give_back(
+def restore_finished(
     session: RunProgress, end: Snapshot, model: Any, arguments: dict[str, Any]
 ) -> Any:
     """A ``fit`` that an earlier attempt finished: its ``end`` state, and its History."""
@@ -225,4 +225,4 @@ def _element_spec(arguments: dict[str, Any], model: Any) -> Any:
     return iterator.pipeline.element_spec
 
 
-__all__ = ["fit", "give_back", "session_of", "train"]
+__all__ = ["fit", "restore_finished", "session_of", "train"]

@@ -1,4 +1,4 @@
-"""A session under a supervisor: its loops are followed as calls of ``fit`` are."""
+"""A supervised session: its loops are followed as calls of ``fit`` are."""
 
 from collections.abc import Iterator, Mapping
 from types import TracebackType
@@ -67,7 +67,7 @@ class SupervisedRun(Run):
             yield from super().epochs(count)
             return
         if self._session.end_of(self._session.fit_number) is not None:
-            custom_loop.give_back(self._session, self._state, self._state_kept)
+            custom_loop.restore_finished(self._session, self._state, self._state_kept)
             return
         yield from self._follow(count)
         self._finish()

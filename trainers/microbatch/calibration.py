@@ -1,4 +1,4 @@
-"""Finding the largest slice that fits, in the first steps of training themselves.
+"""The search for the largest slice that fits, in the first steps of training themselves.
 
 The size of a slice changes nothing about a step but its memory, so no step is wasted
 on measuring: the first steps run in small slices, what they need is read, and the

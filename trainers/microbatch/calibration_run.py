@@ -102,11 +102,11 @@ class CalibrationRun:
         steps.append(readings_of(self._before, reading, figures))
         mapped = figures is not None and figures.source is MemorySource.MAP
         free = figures.largest_allocatable if figures and mapped else None
-        self._settle_or_climb(
+        self._settle_or_go_on(
             size, steps_seen=len(steps) * self.steps_a_call, free_bytes=free
         )
 
-    def _settle_or_climb(
+    def _settle_or_go_on(
         self, size: int, *, steps_seen: int, free_bytes: int | None
     ) -> None:
         if steps_seen < STEPS_ON_THE_WAY:

@@ -1,4 +1,4 @@
-"""A model with a ``train_step`` of its own: which batch would fit.
+"""The batch that would fit a model with a ``train_step`` of its own.
 
 Nobody knows what such a step does with its batch (a contrast between samples, several
 optimizers), so the batch is not worked through in slices, nor made smaller unasked

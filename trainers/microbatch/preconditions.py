@@ -1,4 +1,4 @@
-"""Whether the batch of a model can be worked through in slices at all."""
+"""The preconditions for working through a batch in slices."""
 
 import re
 from typing import Any

@@ -1,4 +1,4 @@
-"""Reduced batch: puts the sliced train step into a model for one ``fit``.
+"""The preparation of a model: the sliced train step is put into it for one ``fit``.
 
 Steps, schedules, callbacks, data order and the optimizer's variables stay what they
 were, so a snapshot taken with one number of slices restores with any other.
@@ -21,7 +21,7 @@ from trainers.microbatch import custom_step_sizing, preconditions
 from trainers.microbatch.calibration import TIGHT_PART, first_trial, stepped_back
 from trainers.microbatch.calibration_run import CalibrationRun, readings_of
 from trainers.microbatch.prepared import Prepared
-from trainers.microbatch.strategy import Strategy, way_of
+from trainers.microbatch.strategy import Strategy, strategy_of
 
 PEAK_NEWS = 1.02
 """A peak is reported again once it is this many times the last one reported."""
@@ -78,18 +78,18 @@ def prepare(
     limit = memory_limit_bytes or memory_compat.gpu_limit_bytes()
     rule = reduce if fit_compat.has_own_train_step(model) else None
     obstacle = preconditions.obstacle(model, batch, own_step_too=rule is not None)
-    way, whole_only = None, False
+    strategy, whole_only = None, False
     total = 0
     if obstacle is None:
         total = int(slicing.leaves(batch[0])[0].shape[0])
         ceiling = slice_ceiling or total
         try:
-            way = way_of(
+            strategy = strategy_of(
                 model, batch, rule=rule, ceiling=ceiling, products=wide_products
             )
         except Exception as error:  # noqa: BLE001  # whatever the script's model raises
             obstacle, whole_only = preconditions.refused_parts(error), True
-    if way is None:
+    if strategy is None:
         if hopeless and slice_ceiling is not None:
             raise _too_large(
                 model,
@@ -102,13 +102,13 @@ def prepare(
         report(RecordKind.NOTICE, sentence=f"The batch is not sliced: {obstacle}.")
         return Prepared()
     if not allow_inexact:
-        _refuse_deviations(way)
+        _refuse_deviations(strategy)
     climbs = calibrate and limit is not None and peak_readings.read() is not None
     size, source = _first_size(total, slice_size, slice_ceiling, climbs=climbs)
     return _Installation(
         model=model,
         batch=total,
-        way=way,
+        strategy=strategy,
         size=size,
         source=source,
         ceiling=slice_ceiling,
@@ -117,9 +117,9 @@ def prepare(
     ).install()
 
 
-def _refuse_deviations(way: Strategy) -> None:
-    if way.deviations:
-        reasons = "; ".join(way.deviations)
+def _refuse_deviations(strategy: Strategy) -> None:
+    if strategy.deviations:
+        reasons = "; ".join(strategy.deviations)
         message = f"Slices would change the result, which the spec forbids: {reasons}."
         raise MicrobatchRefusedError(RefusalReason.INEXACT, message)
 
@@ -146,7 +146,7 @@ def _too_large(
             " can help",
         )
     fits = custom_step_sizing.fitting(model, data, failed=failed, limit_bytes=limit)
-    way = (
+    advice = (
         "take a smaller batch in the script"
         if fits is None
         else f"about {fits} samples would fit: take that as the batch in the script"
@@ -155,7 +155,7 @@ def _too_large(
     return MicrobatchRefusedError(
         RefusalReason.MEMORY,
         f"a batch of {failed} samples does not fit into memory and is not sliced, as"
-        f" {why}; {way} (which changes what is computed: you may want another"
+        f" {why}; {advice} (which changes what is computed: you may want another"
         f" learning rate){allow if fit_compat.has_own_train_step(model) else ''}",
     )
 
@@ -183,7 +183,7 @@ class _Installation:
 
     model: Any
     batch: int
-    way: Strategy
+    strategy: Strategy
     size: int
     source: SizeSource
     """Of ``size``."""
@@ -191,22 +191,28 @@ class _Installation:
     limit_bytes: int | None
     report: Report
     _reported_peak: int = 0
-    _climb: CalibrationRun | None = None
+    _calibration: CalibrationRun | None = None
 
     def install(self) -> Prepared:
         """Change the model, and report it."""
         model = self.model
-        made_for = (model.optimizer, keras_losses.loss_tracker(model), self.way.rules)
+        made_for = (
+            model.optimizer,
+            keras_losses.loss_tracker(model),
+            self.strategy.rules,
+        )
         kept = vars(model).get(_KEPT)
         self._made = kept[1] if kept and _same(kept[0], made_for) else _Made()
         self._made.size.assign(self.size)
         vars(model)[_KEPT] = (made_for, self._made)
         climbs = self.source is SizeSource.TRIAL
         if climbs:
-            self._climb = self._new_climb()
+            self._calibration = self._new_calibration()
         before = model.train_function
         model.train_function = None
-        model.train_step = self.way.step(size=self._made.size, seen=self._made.seen)
+        model.train_step = self.strategy.step(
+            size=self._made.size, seen=self._made.seen
+        )
         model.make_train_function = self._make_train_function
 
         def restore() -> None:
@@ -217,11 +223,11 @@ class _Installation:
         self._on_size(self.size, self.source, said)
         return Prepared(
             batch=self.batch,
-            mode=self.way.mode,
-            deviations=self.way.deviations,
+            mode=self.strategy.mode,
+            deviations=self.strategy.deviations,
             restore=restore,
             _size=self._made.size,
-            _climb=self._climb,
+            _calibration=self._calibration,
         )
 
     def _make_train_function(self, force: bool = False) -> None:  # noqa: FBT001, FBT002  # Keras' own signature
@@ -236,7 +242,7 @@ class _Installation:
 
     def _measuring(self, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
         def train_function(iterator: Any) -> Any:
-            climb = self._climb
+            climb = self._calibration
             if climb is None or climb.done:
                 before = peak_readings.read()
                 logs = function(iterator)
@@ -251,7 +257,7 @@ class _Installation:
 
     # --- reports ---
 
-    def _new_climb(self) -> CalibrationRun:
+    def _new_calibration(self) -> CalibrationRun:
         assert self.limit_bytes is not None  # noqa: S101  # climbs only with a limit
         return CalibrationRun(
             size=self._made.size,
@@ -275,8 +281,8 @@ class _Installation:
             batch=self.batch,
             slices=count(batch=self.batch, size=size),
             size=size,
-            mode=self.way.mode,
-            deviations=list(self.way.deviations),
+            mode=self.strategy.mode,
+            deviations=list(self.strategy.deviations),
             source=source,
             planned=planned,
         )

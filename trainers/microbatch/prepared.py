@@ -20,7 +20,7 @@ class Prepared:
     """Undo the changes to the model; call it when ``fit`` is over, however it ended."""
     _size: Any = field(default=None, repr=False)
     """The variable with the samples of a slice."""
-    _climb: Any = field(default=None, repr=False)
+    _calibration: Any = field(default=None, repr=False)
     """The ``CalibrationRun``."""
 
     @property
@@ -31,7 +31,7 @@ class Prepared:
     @property
     def daring(self) -> bool:
         """Whether the next step is the first of a size that might not fit."""
-        return self._climb is not None and bool(self._climb.daring)
+        return self._calibration is not None and bool(self._calibration.daring)
 
     @property
     def slices(self) -> int:

@@ -1,4 +1,4 @@
-"""A ``train_step`` of the script's own, once for each of several smaller batches.
+"""The rebatched step: a script's own ``train_step`` for each of several smaller batches.
 
 Nobody knows what such a step does with its batch (a contrast between samples, several
 optimizers), so its gradients cannot be added up over slices. Where the spec allows it,

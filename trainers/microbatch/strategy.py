@@ -1,4 +1,4 @@
-"""How a model's batch is worked through: as a sum over slices, or as smaller batches."""
+"""The strategy for a model's batch: a sum over slices, or several smaller batches."""
 
 import functools
 from collections.abc import Callable
@@ -24,10 +24,10 @@ class Strategy:
     """Makes the step, of the variables ``size`` and ``seen``."""
 
 
-def way_of(
+def strategy_of(
     model: Any, batch: Any, *, rule: str | None, ceiling: int, products: bool
 ) -> Strategy:
-    """The way for ``model``, tried with a few samples of ``batch``.
+    """The strategy for ``model``, tried with a few samples of ``batch``.
 
     ``batch``: (x, y, sample weights). ``rule``: what becomes of the learning rate where
     each slice is a batch of its own (``rebatch_step``); None: it is none. ``ceiling``:

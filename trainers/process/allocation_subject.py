@@ -1,4 +1,4 @@
-"""What memory was being asked for when it ran out: weights, optimizer state or data.
+"""The subject of a failed allocation: weights, optimizer state or data.
 
 An exception that reaches the script does not always tell: Keras leaves its own frames
 out of tracebacks, and goes on after some failures, with a model of which a part was not

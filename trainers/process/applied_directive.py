@@ -1,4 +1,4 @@
-"""Saying which parts of the directive are in force here, as values.
+"""The parts of the directive that are in force here, told as values.
 
 What a remedy asked for counts only once this process has said so: a script may have a
 setting of its own, and what should have set ours may not have been asked.

@@ -1,4 +1,4 @@
-"""This attempt, seen from inside: what it was asked, and what it says of itself.
+"""The reporting of this attempt, from inside: what it was asked, what it says of itself.
 
 Its page (phase, heartbeat, steps, figures) and its records. One object a process, made
 before the script starts. Standard library only: a script that never imports Keras pays

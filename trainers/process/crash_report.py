@@ -1,4 +1,4 @@
-"""What is said of an exception that nobody caught: to the supervisor and on stderr."""
+"""The report of an exception that nobody caught: to the supervisor and on stderr."""
 
 import contextlib
 import traceback

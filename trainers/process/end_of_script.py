@@ -1,4 +1,4 @@
-"""What is waited for, asked and said once the script is over."""
+"""The end of the script: what is waited for, asked and said then."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Living in somebody else's process: whose package has which name.
+"""The isolation of our packages from those of the script that have their names.
 
 A project may have a top-level package ``trainers`` or ``supervisor`` of its own beside
 its script. Then the script gets its own, and ours are kept here; ``borrowed`` puts ours

@@ -1,5 +1,5 @@
 # ruff: noqa: PTH118  # asked of thousands of modules: pathlib takes 50 ms of a start
-"""Modules of the script's own as they were when the run began: see ``kept_script``.
+"""The pinned modules of the script: as they were when the run began (``pinned_script``).
 
 Whatever it imports that is not installed (its neighbours, a source tree on the path) is
 copied when the run first imports it. A later attempt gets that copy where the file was

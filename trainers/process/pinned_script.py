@@ -1,4 +1,4 @@
-"""The script as it was when the run began: what later attempts of the run go on with.
+"""The pinned script: as it was when the run began, for later attempts to go on with.
 
 People edit a script while it trains. A restart in the night must go on with what began,
 or it would end as neither of the two. A person who starts the run again is asked

@@ -1,4 +1,4 @@
-"""How far training got in this attempt, for those who report its end."""
+"""The progress of training in this attempt, for those who report its end."""
 
 from typing import Any, Protocol
 

@@ -1,4 +1,4 @@
-"""Threads that live on after their work: the training thread does not wait for a start.
+"""Worker threads that live on: the training thread does not wait for one to start.
 
 To start one for each snapshot took as long as a tenth of its stall. All else is as with a
 thread of its own: a process that ends by itself waits for what is at work, an exception

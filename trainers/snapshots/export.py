@@ -1,4 +1,4 @@
-"""Hand a snapshot to ordinary Keras: ``PYTHON .../export.py SNAPSHOT OUT``.
+"""The export of a snapshot to ordinary Keras: ``PYTHON .../export.py SNAPSHOT OUT``.
 
 Run by the job's own interpreter. ``OUT`` ends in ``.keras`` (the model with its
 optimizer) or ``.weights.h5``. Ends with 0, or with 1 and a sentence on standard error.

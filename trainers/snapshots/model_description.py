@@ -1,4 +1,4 @@
-"""What a snapshot says of the model itself, so that it can be had without the script.
+"""The description of the model in a snapshot, to be had without the script.
 
 Resuming does not need it: the script makes its model again. ``snapshots export`` does.
 """

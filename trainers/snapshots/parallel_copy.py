@@ -1,4 +1,4 @@
-"""Many arrays copied at once, by as many threads as bring something.
+"""A parallel copy of many arrays, by as many threads as bring something.
 
 One core fills a part of what the memory can take in, and the training thread waits for
 the whole: the other cores, idle at a step boundary, take pieces of it. NumPy copies

@@ -1,4 +1,4 @@
-"""What all calls of ``fit`` of a process share: the snapshots, and which call this is."""
+"""The progress of a run through its calls of ``fit``, and the snapshots they share."""
 
 import os
 import time
@@ -83,7 +83,7 @@ class RunProgress:
         )
         if self.plan.newest is not None and self.plan.newest.manifest.fit_done:
             self.plan.newest = None  # it is among the finished ones, and let go with it
-        self.cadence = cadence_of(directive, memory=self.memory is not None)
+        self.schedule = schedule_of(directive, memory=self.memory is not None)
         self._news = SnapshotNews(partial(attempt.say, RecordKind.SNAPSHOT))
         self._measured = Measured(cores=len(os.sched_getaffinity(0)))
         self._told_plan: IntervalPlan | None = None
@@ -131,7 +131,7 @@ class RunProgress:
         """There is no room for the memory tier (any more)."""
         self._tell_of_failure(MEMORY, self.step, error, error.number)
         self.memory = None
-        self.cadence = replace(self.cadence, memory=None)
+        self.schedule = replace(self.schedule, memory=None)
 
     def _beyond_quota(self, nbytes: int) -> None:
         """Tell it once: what is needed takes more than the quota."""
@@ -157,11 +157,11 @@ class RunProgress:
 
     def due(self, *, memory: tuple[int, float], durable: tuple[int, float]) -> Due:
         """Which tiers are to have a snapshot now (see ``SnapshotSchedule.due``)."""
-        return self.cadence.due(self._plan(), memory=memory, durable=durable)
+        return self.schedule.due(self._plan(), memory=memory, durable=durable)
 
     def _plan(self) -> IntervalPlan:
         """The intervals to keep; told whenever they are news."""
-        plan = self.cadence.plan(self._measured.costs)
+        plan = self.schedule.plan(self._measured.costs)
         if _is_news(plan, self._told_plan):
             self._told_plan = plan
             self.attempt.say(RecordKind.SNAPSHOT_PLAN, **asdict(plan))
@@ -307,7 +307,7 @@ class RunProgress:
         )
 
 
-def cadence_of(directive: Directive, *, memory: bool) -> SnapshotSchedule:
+def schedule_of(directive: Directive, *, memory: bool) -> SnapshotSchedule:
     """The rules that a directive asks for."""
     inside = Interval(
         seconds=directive.memory_every_seconds, steps=directive.memory_every_steps

@@ -1,4 +1,4 @@
-"""When the next snapshot is due, in which tier: two rules, and what they rest on.
+"""The snapshot schedule: when the next is due, in which tier; two rules and their grounds.
 
 **Durable**: what is lost when the machine is, against what it costs to lose less. For
 failures that come every M seconds and a cost of C, the interval sqrt(2 C M) loses least

@@ -1,4 +1,4 @@
-"""Which snapshot a run goes on from."""
+"""The selection of the snapshot that a run resumes from."""
 
 from dataclasses import dataclass, field
 

@@ -1,4 +1,4 @@
-"""What is told of snapshots that were taken, tier by tier."""
+"""The reports of snapshots that were taken, tier by tier."""
 
 import threading
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""How much memory a tmpfs may still take: its own limit, the machine's, the cgroup's.
+"""The room in a tmpfs: by its own limit, the machine's memory, and the cgroup's.
 
 A tmpfs promises more than there is: half of the machine's memory by default, whoever
 else uses it, and its pages are charged to the cgroup of who touches them. Taking the

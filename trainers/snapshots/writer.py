@@ -1,4 +1,4 @@
-"""Saving beside the training: it waits for one copy at most, a thread does the rest.
+"""The snapshot writer: training waits for one copy at most, a thread does the rest.
 
 The copy is made into a slot of the memory tier, or into memory of our own where there is
 no such tier. Of a small state the training thread takes the values alone (``held``): it

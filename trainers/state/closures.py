@@ -1,4 +1,4 @@
-"""What functions of a callback keep outside of it: closures and the script's globals.
+"""The state of a callback's functions outside of it: closures and the script's globals.
 
 ``LambdaCallback(on_epoch_end=lambda epoch, logs: losses.append(logs["loss"]))`` has its
 state in the list ``losses``, not in an attribute. Saved are containers and objects of

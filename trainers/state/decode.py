@@ -1,4 +1,4 @@
-"""Back from JSON and tensors to Python values: what ``encode`` made of them."""
+"""The decoder of state: from JSON and tensors back to the values that ``encode`` had."""
 
 import base64
 import collections

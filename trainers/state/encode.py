@@ -1,5 +1,5 @@
 # ruff: noqa: EM101, EM102, TRY003  # these exceptions are their sentences
-"""Python values as JSON and tensors, exactly: no pickle anywhere. ``decode`` is back.
+"""The encoder of state: Python values as JSON and tensors, exactly; no pickle anywhere.
 
 Plain JSON stands for itself; everything else is an object ``{"!": kind, …}``. What has
 no kind here is not guessed at: ``UnencodableError`` names it.

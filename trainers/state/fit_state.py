@@ -1,4 +1,4 @@
-"""Everything that decides the rest of a run, taken and given back.
+"""The whole state of a ``fit``, all that decides the rest of a run: captured, restored.
 
 JSON and tensors: variables, callbacks, random states, what ``fit`` keeps in local
 variables (the last batch logs: without them an epoch resumed at its end has no loss).

@@ -1,4 +1,4 @@
-"""Making a model's variables without running a step, so that a restore has where to go.
+"""The build of a model's variables without a step, so that a restore has where to go.
 
 Keras' own ``fit`` never builds a model before its first step: it leaves that to the
 tracing of the train function. A model whose ``train_step`` is all there is (no ``call``:

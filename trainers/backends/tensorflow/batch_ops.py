@@ -1,4 +1,4 @@
-"""Handling a few samples of a batch: cutting, repeating, comparing; and tidying up."""
+"""Operations on a few samples of a batch: cut, repeat, compare; and state put back."""
 
 import contextlib
 import itertools

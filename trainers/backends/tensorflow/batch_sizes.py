@@ -1,4 +1,4 @@
-"""How many samples a batch of a pipeline has, and how many it has in all.
+"""The batch size of a pipeline, and the number of its samples.
 
 The plan of slices needs the size of a batch before the first step: a step that runs out
 of memory may be the first. Where shapes leave it open (``batch`` without

@@ -1,4 +1,4 @@
-"""Finds out, before training, what slices would change for a model, and how to avoid it.
+"""The check, before training, of what slices would change for a model; how to avoid it.
 
 Nothing here goes by the names of layers or losses: a few samples of the first batch
 are worked through whole and in uneven slices, and what comes out is compared. What a

@@ -1,4 +1,4 @@
-"""What decides the memory of a step beside the batch, as a digest.
+"""A digest of a model: what decides the memory of a step beside the batch.
 
 Equal digests mean that sizes measured with one model hold for the other: the same
 layers, weights, optimizer and shapes of data. Nothing of the script's own is called.

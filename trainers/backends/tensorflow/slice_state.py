@@ -1,4 +1,4 @@
-"""What a sliced train step carries from slice to slice, in the variables of its loop."""
+"""The state of a sliced train step, from slice to slice: the variables of its loop."""
 
 from typing import Any
 

@@ -84,7 +84,7 @@ class AllocatorProbe:
         self._costs: deque[float] = deque(maxlen=5)
         self._recent: deque[AllocatorReading] = deque(maxlen=RECENT)
         self._step_bytes = 0
-        self._hold = _pause_of(attempt)
+        self._oom_pause = _pause_of(attempt)
         self._largest_request = 0
         self._run: Callable[[], RunningFit | None] = lambda: None
         self._variables: list[Variable] | None = None
@@ -135,7 +135,7 @@ class AllocatorProbe:
             )
             self._attempt.set(memory_recent=pack(tuple(self._recent)))
             self._saved -= time.perf_counter() - ended
-            if self._hold.stand(self._recent, step_bytes=self._step_bytes):
+            if self._oom_pause.stand(self._recent, step_bytes=self._step_bytes):
                 self.look(step=step)  # who holds what may have been asked meanwhile
 
     def _affordable(self, now: float) -> bool:
@@ -153,7 +153,7 @@ class AllocatorProbe:
             self._publish(reading, step)
         self._costs.append(time.perf_counter() - began)
         self._due = began + self._pause()
-        self._hold.stand(self._recent, step_bytes=self._step_bytes)
+        self._oom_pause.stand(self._recent, step_bytes=self._step_bytes)
         if map_answer.wanted(self._attempt.paths):
             map_answer.give(self._attempt, self._native.ops(), self._run(), step=step)
         self._know_variables()

@@ -1,4 +1,4 @@
-"""Try a freshly built library in a process of its own: ``load_check.py LIBRARY``.
+"""The trial of a freshly built library, in a process of its own: ``load_check.py LIBRARY``.
 
 A library that was compiled against other headers than those of the running TensorFlow
 would take training down with it. Here it takes down nobody.

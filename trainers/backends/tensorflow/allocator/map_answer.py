@@ -1,4 +1,4 @@
-"""Answering who asks for the allocator's map, and leaving it behind after an OOM."""
+"""The answer to who asks for the allocator's map, and what is left behind after an OOM."""
 
 import contextlib
 import json

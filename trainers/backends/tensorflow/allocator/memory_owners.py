@@ -1,4 +1,4 @@
-"""Who holds what: the model's variables, and what the script keeps in its containers.
+"""The owners of memory: the model's variables, and the script's own containers.
 
 The allocator's map knows sizes and addresses, not names (TensorFlow's wheels are built
 without ``TENSORFLOW_MEM_DEBUG``). Variables are matched by the address of their value.

@@ -1,4 +1,4 @@
-"""Saying a thing once a run, whichever attempt meets it first."""
+"""Notices that are given once a run, whichever attempt meets their reason first."""
 
 import contextlib
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Waiting for the supervisor, where memory would run out before it has looked again.
+"""A pause for the supervisor, where memory would run out before it has looked again.
 
 It sees the page once a second; a script that keeps a tensor in each of its fast steps fills
 what is left in less. So training stands still at a step boundary, once the end is that

@@ -1,4 +1,4 @@
-"""Building the allocator's operations once for each TensorFlow and compiler.
+"""The build of the allocator's operations, once for each TensorFlow and compiler.
 
 TensorFlow's wheel brings its headers, not a stable interface: what was compiled against
 one version belongs to it alone. So the library is built where it is used, kept in a
