@@ -72,6 +72,7 @@ class Run:
         self.epoch = 0
         """The epoch that is running, from 0."""
         self._step = 0
+        self._kept: dict[str, Any] = {}
 
     @property
     def step(self) -> int:
@@ -81,8 +82,6 @@ class Run:
     @property
     def kept(self) -> dict[str, Any]:
         """Values of your own that are part of the state: JSON, arrays, containers."""
-        if not hasattr(self, "_kept"):
-            self._kept: dict[str, Any] = {}
         return self._kept
 
     def epochs(self, count: int) -> Iterator[int]:

@@ -1,6 +1,27 @@
 """The backend of this process: only on TensorFlow is ``fit`` supervised so far."""
 
-from trainers.backends.base import Backend
-from trainers.backends.tensorflow.backend import TensorFlowBackend
+from trainers.backends import base
+from trainers.backends.tensorflow import (
+    fit_compat,
+    model_digest,
+    model_variables,
+    random_state,
+    tensor_values,
+    tracing,
+)
+from trainers.backends.tensorflow.allocator.allocator_probe import AllocatorProbe
 
-backend: Backend = TensorFlowBackend()
+
+class TensorFlowBackend:
+    """Keras on TensorFlow: which module answers for which part."""
+
+    fit: base.FitSupport = fit_compat
+    variables: base.ModelVariables = model_variables
+    values: base.VariableValues = tensor_values
+    random: base.RandomStates = random_state
+    traces: base.StepTraces = tracing
+    digest = staticmethod(model_digest.of)
+    memory_probe = AllocatorProbe
+
+
+backend: base.Backend = TensorFlowBackend()

@@ -140,8 +140,8 @@ class LoopRun(FitRun):
         self._source = source_of(())  # nothing is iterated yet
         self._iterator = LoopIterator()
         self._resumed: dict[str, Any] | None = self._local
-        self._sources: dict[int, data_source.DataSource] = {}
-        self._data: dict[int, Any] = {}
+        self._sources: dict[int, tuple[Any, data_source.DataSource]] = {}
+        """Data and their source, by the data's ``id``."""
 
     def start(self) -> int:
         """Give the state back, if there is one; the epoch to begin with."""
@@ -182,13 +182,12 @@ class LoopRun(FitRun):
     def _source_for(self, dataset: Any) -> data_source.DataSource:
         known = self._sources.get(id(dataset))
         if known is None:
-            known = self._sources[id(dataset)] = source_of(dataset)
-            self._data[id(dataset)] = dataset
-            self._source = known
+            known = self._sources[id(dataset)] = dataset, source_of(dataset)
+            self._source = known[1]
             self._catch_up(dataset)
             self._began()
-        self._source = known
-        return known
+        self._source = known[1]
+        return self._source
 
     def _catch_up(self, dataset: Any) -> None:
         """Let a pipeline be where earlier loops left it, in another process."""
@@ -204,9 +203,9 @@ class LoopRun(FitRun):
     @override
     def finish(self) -> None:
         """The loop is over: count what it iterated, and keep its end state."""
-        for key, source in self._sources.items():
+        for data, source in self._sources.values():
             if source.kind == data_source.DataSource.kind:
-                name = pipelines.signature(self._data[key])
+                name = pipelines.signature(data)
                 made, used = self._kept.iterated.get(name, [0, 0])
                 total = [made + source.begun, used + source.used + (source.drawn > 0)]
                 self._kept.iterated[name], self._here[name] = total, list(total)

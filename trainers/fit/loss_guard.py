@@ -7,16 +7,16 @@ well, the run goes on, unless three epochs in a row end so.
 
 A fit that ``TerminateOnNaN`` ended is left to the script: it may load better weights,
 or train again at a lower rate. Only if it comes to its end with such a model, and has
-trained nothing since, the loss is lost (``Given``).
+trained nothing since, the loss is lost (``_lost``).
 """
 
 import contextlib
+import functools
 import math
 import sys
 import time
 import weakref
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import keras
@@ -74,15 +74,16 @@ class LossGuard:
         wanted = self._attempt.directive.watch_loss and asked
         if not wanted or loss is None or math.isfinite(loss):
             return
-        given = Given(
+        lost = functools.partial(
+            _lost,
             self._attempt,
             weakref.ref(self._model),
-            _smallest(_not_finite(self._model.weights)),
-            loss,
-            step,
-            self._last_finite,
+            variable=_smallest(_not_finite(self._model.weights)),
+            loss=loss,
+            step=step,
+            last_finite=self._last_finite,
         )
-        self._attempt.end.ask(given.lost)
+        self._attempt.end.ask(lost)
         self._attempt.notice(
             f"the loss is {loss} at step {step}, and TerminateOnNaN ended the fit"
         )
@@ -105,34 +106,31 @@ class LossGuard:
         signals.end_at_once(1)
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
-    """A model with a loss that is no number, given to the script to do with it what it
-    likes; also to forget it."""
+def _lost(
+    attempt: Attempt,
+    given: "weakref.ref[Any]",
+    *,
+    variable: Any,
+    loss: float,
+    step: int,
+    last_finite: int | None,
+) -> CrashReport | None:
+    """The script is over: why nothing became of the model that it was ``given`` with a
+    loss that is no number, to do with it what it likes; also to forget it.
 
-    attempt: Attempt
-    model: "weakref.ref[Any]"
-    variable: Any
-    """One of those that were not finite, to look at where the model is gone; or None."""
-    loss: float
-    step: int
-    last_finite: int | None
-
-    def lost(self) -> CrashReport | None:
-        """The script is over: it is told if nothing became of the model."""
-        model = self.model()
-        left = [self.variable] if self.variable is not None else []
-        bad = next(_not_finite(left if model is None else model.weights), None)
-        if bad is None:
-            return None
-        return tell(
-            self.attempt,
-            self.loss,
-            f"TerminateOnNaN ended the fit, and {bad.path} is not finite either at the"
-            " end of the script",
-            step=self.step,
-            last_finite=self.last_finite,
-        )
+    ``variable``: one of those that were not finite, to look at where the model is gone;
+    or None.
+    """
+    model = given()
+    left = [variable] if variable is not None else []
+    bad = next(_not_finite(left if model is None else model.weights), None)
+    if bad is None:
+        return None
+    because = (
+        f"TerminateOnNaN ended the fit, and {bad.path} is not finite either at the end of"
+        " the script"
+    )
+    return tell(attempt, loss, because, step=step, last_finite=last_finite)
 
 
 def tell(

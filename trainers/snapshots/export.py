@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parents[1]
-SUFFIXES = (".keras", ".weights.h5")
 
 
 class NotExportedError(Exception):

@@ -7,6 +7,7 @@ that TensorFlow takes by itself with oneDNN, on some processors, answers too, bu
 no small tensors: a small model would need 0 bytes.
 """
 
+import contextlib
 import os
 from dataclasses import dataclass
 
@@ -51,10 +52,7 @@ def counts(name: str) -> PeakReading:
     return PeakReading(current_bytes=info["current"], peak_bytes=info["peak"])
 
 
-def reset_peak() -> bool:
-    """Let the peak start again from what is in use now; whether that was possible."""
-    try:
+def reset_peak() -> None:
+    """Let the peak start again from what is in use now, where there is one."""
+    with contextlib.suppress(ValueError, RuntimeError, tf.errors.OpError):
         tf.config.experimental.reset_memory_stats(device())
-    except (ValueError, RuntimeError, tf.errors.OpError):
-        return False
-    return True
