@@ -312,10 +312,12 @@ class FitRun:
             step_in_epoch=self._position.step_in_epoch,
             samples=self._session.samples,
         )
-        self._loss_guard.look(
-            self._position.logs, step=self._session.step, epoch=self._position.epoch
-        )
+        self._watch_loss(due=False)
         self._boundary()
+
+    def _watch_loss(self, *, due: bool) -> None:
+        position, step = self._position, self._session.step
+        self._loss_guard.look(position.logs, step=step, epoch=position.epoch, due=due)
 
     def _look_into(self) -> None:
         """The first step is made, and all its functions are traced."""
@@ -376,12 +378,7 @@ class FitRun:
         Not ``patient``: if there is no memory for it yet, that is made aside, and the
         state is saved at a later boundary.
         """
-        self._loss_guard.look(
-            self._position.logs,
-            step=self._session.step,
-            epoch=self._position.epoch,
-            due=True,
-        )
+        self._watch_loss(due=True)
         began = time.perf_counter()
         before = self._attempt.enter(Phase.SNAPSHOT)
         state, tensors, told = fit_snapshot.capture(self._parts(), fit_done=fit_done)

@@ -41,7 +41,7 @@ class LossGuard:
         self._last_finite: int | None = None
         self._bad_epochs: list[int] = []
 
-    def look(self, logs: Any, *, step: int, epoch: int, due: bool = False) -> None:
+    def look(self, logs: Any, *, step: int, epoch: int, due: bool) -> None:
         """Look at the loss, now and then or if it is ``due``. It may end the process."""
         now = time.monotonic()
         wanted = self._attempt.directive.watch_loss and not self._model.stop_training

@@ -87,7 +87,6 @@ class RunProgress:
         self._news = SnapshotNews(partial(attempt.say, RecordKind.SNAPSHOT))
         self._measured = Measured(cores=len(os.sched_getaffinity(0)))
         self._told_plan: IntervalPlan | None = None
-        self._told_quota = False
         self.fit_number = 0
         """Which call of ``fit`` is running or comes next, from 0."""
         self.tries = 0
@@ -135,9 +134,8 @@ class RunProgress:
 
     def _beyond_quota(self, nbytes: int) -> None:
         """Tell it once: what is needed takes more than the quota."""
-        if self._told_quota:
+        if not self.attempt.is_news("beyond quota"):
             return
-        self._told_quota = True
         ends = len(self.saver.protected)
         self.attempt.notice(
             f"the snapshots that are needed take {nbytes / 2**20:.1f} MiB more than the"

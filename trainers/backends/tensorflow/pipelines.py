@@ -211,13 +211,7 @@ def _shuffles(
 def install(*, seed: int, notice: Callable[[str], None]) -> None:
     """From now on, pipelines that the script makes are repeatable."""
     _seed_shuffles(seed)
-    told: set[str] = set()
-
-    def once(sentence: str) -> None:
-        if sentence not in told:
-            told.add(sentence)
-            notice(sentence)
-
+    once = functools.cache(notice)
     for name in ORDERED:
         _in_order(name, once)
 
