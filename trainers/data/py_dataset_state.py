@@ -73,7 +73,7 @@ class PyDatasetState:
         )
 
 
-def take(dataset: Any, *, places: Mapping[str, Any]) -> PyDatasetState:
+def capture(dataset: Any, *, places: Mapping[str, Any]) -> PyDatasetState:
     """The state of ``dataset`` now; ``places``: as ``places_of``, when it was new."""
     saved: dict[str, Any] = {}
     tensors: list[Tensor] = []
@@ -146,13 +146,13 @@ class Followed:
         self._name = type(dataset).__name__
         self._places = places_of(dataset)
         self._hooks = has_hooks(dataset)
-        self._state = self._take()
+        self._state = self._capture()
         self._asked = False
         self._changed: list[str] = []
         self._inside = False
 
-    def _take(self) -> PyDatasetState:
-        return take(self._dataset, places=self._places)
+    def _capture(self) -> PyDatasetState:
+        return capture(self._dataset, places=self._places)
 
     def put_back(self, stored: Mapping[str, np.ndarray]) -> None:
         """The pass that is resumed began with this."""
@@ -161,7 +161,7 @@ class Followed:
 
     def pass_began(self) -> None:
         """``on_epoch_begin`` is done: this is what the pass is made of."""
-        before, self._state = self._state, self._take()
+        before, self._state = self._state, self._capture()
         self._asked = False
         for name, mark in self._state.large.items():
             if name in before.large and before.large[name] != mark:
@@ -170,10 +170,10 @@ class Followed:
     def tensors(self, *, drawn: bool, done: bool) -> list[Tensor]:
         """What to save: of the pass that runs, or of now where the fit is ``done``."""
         if done:
-            self._state = self._take()
+            self._state = self._capture()
         elif drawn and not self._asked:
             self._asked = True
-            self._inside = self._inside or not self._state.same(self._take())
+            self._inside = self._inside or not self._state.same(self._capture())
         return tensors_of(self._state)
 
     def why_not_exact(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""The climb to the largest slice that fits: its trials, in the first steps of a ``fit``.
+"""The calibration of the slice: its trials, in the first steps of a ``fit``.
 
 What to try next is decided by the rules of ``calibration``; here the pool is read.
 """

@@ -27,11 +27,11 @@ def fitting(
     """
     if limit_bytes is None or not fit_compat.has_own_train_step(model):
         return None
-    tried = list(_climb(model, batch, failed=failed, limit_bytes=limit_bytes))
+    tried = list(_trials(model, batch, failed=failed, limit_bytes=limit_bytes))
     return calibration.settled(tried, limit_bytes=limit_bytes) if tried else None
 
 
-def _climb(
+def _trials(
     model: Any, batch: Any, *, failed: int, limit_bytes: int
 ) -> Iterator[calibration.Need]:
     """What batches need, from a small one to the largest that is sure to fit."""

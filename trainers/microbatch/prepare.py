@@ -242,15 +242,15 @@ class _Installation:
 
     def _measuring(self, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
         def train_function(iterator: Any) -> Any:
-            climb = self._calibration
-            if climb is None or climb.done:
+            calibration = self._calibration
+            if calibration is None or calibration.done:
                 before = peak_readings.read()
                 logs = function(iterator)
                 self._watch_peak(before)
             else:
-                climb.before_step()
+                calibration.before_step()
                 logs = function(iterator)
-                climb.after_step(logs)
+                calibration.after_step(logs)
             return logs
 
         return train_function

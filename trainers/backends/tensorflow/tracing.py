@@ -70,13 +70,6 @@ def traced_graphs(model: Any) -> list[Any]:
     ]
 
 
-def _read_only_inputs(graph: Any) -> set[int]:
-    """The numbers of those inputs of a traced graph that are variables only read."""
-    return set(
-        auto_control_deps_utils.get_read_only_resource_input_indices_graph(graph)
-    )
-
-
 def changed_beside(model: Any, saved: Sequence[Any]) -> int:
     """Variables that the traced train function changes and that are none of ``saved``.
 
@@ -92,7 +85,10 @@ def _changed_handles(model: Any) -> set[int]:
     """``id`` of the handles of the variables that the traced train function writes to."""
     found: set[int] = set()
     for graph in traced_graphs(model):
-        read_only = {id(graph.inputs[n]) for n in _read_only_inputs(graph)}
+        only_read = auto_control_deps_utils.get_read_only_resource_input_indices_graph(
+            graph
+        )
+        read_only = {id(graph.inputs[n]) for n in only_read}
         found |= {
             id(handle)
             for handle, placeholder in graph.captures
@@ -109,15 +105,10 @@ def _is_variable(handle: Any) -> bool:
     return data is not None and data.is_set and len(data.shape_and_type) == 1
 
 
-def traced_operations(model: Any) -> set[str]:
-    """Types of all operations in the model's train function, as traced so far."""
-    graphs = [traced.as_graph_def() for traced in traced_graphs(model)]
-    return set[str]().union(*map(operation_types.in_graph, graphs))
-
-
 def draws_unseen(model: Any) -> bool:
     """Whether the traced step draws from a random state that nobody can read."""
-    return bool(traced_operations(model) & operation_types.RANDOM)
+    graphs = (traced.as_graph_def() for traced in traced_graphs(model))
+    return any(operation_types.in_graph(one) & operation_types.RANDOM for one in graphs)
 
 
 def functions_that_draw() -> list[str]:

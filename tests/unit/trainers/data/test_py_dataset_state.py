@@ -46,7 +46,7 @@ class Still(Mixing):
 
 def saved(dataset: Any, **options: Any) -> dict[str, np.ndarray]:
     """A snapshot's tensors of it."""
-    state = py_dataset_state.take(dataset, places=options.get("places", {}))
+    state = py_dataset_state.capture(dataset, places=options.get("places", {}))
     return {one.name: one.read().copy() for one in py_dataset_state.tensors_of(state)}
 
 
@@ -70,9 +70,9 @@ def test_attributes_come_back_in_place() -> None:
 def test_a_state_is_a_copy() -> None:
     """What happens to the dataset after it was taken does not reach it."""
     one = Mixing(order=np.arange(50))
-    state = py_dataset_state.take(one, places={})
+    state = py_dataset_state.capture(one, places={})
     one.order[:] = 0
-    assert not state.same(py_dataset_state.take(one, places={}))
+    assert not state.same(py_dataset_state.capture(one, places={}))
     stored = {
         tensor.name: tensor.read() for tensor in py_dataset_state.tensors_of(state)
     }
