@@ -15,7 +15,7 @@ from typing import Any
 
 from supervisor.host.exporter.exposition_cache import Form
 from tests.support.long_life import ENDLESS, LongLife, long_life
-from tests.support.metrics import rendered, series_remembered
+from tests.support.metrics import series_remembered
 
 STAGES = (100, 1_000, 2_500, 5_000, 10_000)
 MOST_GROWTH_MIB = 3.0
@@ -36,7 +36,7 @@ def measure(life: LongLife, attempts: int) -> dict[str, Any]:
     life.live(attempts)
     board = life.daemon.observer.board
     assert board is not None
-    rendered(board, Form())
+    board.read(Form())
     gc.collect()
     return {
         "attempts": attempts,

@@ -110,10 +110,8 @@ def test_every_query_has_an_answer(tool: Callable[[str], str], tmp_path: Path) -
         for path in sorted(DASHBOARDS.glob("*.json"))
         for text in queries(read(path))
     ]
-    with (
-        ExpositionCache() as board,
-        MetricsServer(Address("127.0.0.1", 0), board.read) as server,
-    ):
+    board = ExpositionCache()
+    with MetricsServer(Address("127.0.0.1", 0), board.read) as server:
         board.publish([FIRST], MACHINE)
         target = str(server.address)
         with prometheus(tool("prometheus"), target, tmp_path) as address:

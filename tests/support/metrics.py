@@ -156,15 +156,6 @@ def render(
     return ExpositionEncoder(openmetrics=openmetrics).encode(scene)
 
 
-def rendered(board: ExpositionCache, form: Form) -> bytes | None:
-    """What a scrape in that form gets now; it leaves no wish behind."""
-    wanted = board._wanted  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-    wanted.pop(form, None)
-    text = board.read(form)
-    del wanted[form]
-    return text
-
-
 def series_remembered(board: ExpositionCache, form: Form) -> int:
     """Of how many series the encoder of that form knows how they are written."""
     encoder = board._encoders[form.openmetrics]  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]

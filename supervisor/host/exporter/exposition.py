@@ -8,7 +8,6 @@ take 1.4 % of a core for 8 runs, more than all of the daemon may, and this 0.1 %
 """
 
 import platform
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -52,9 +51,6 @@ _encode_openmetrics, _ = choose_encoder("application/openmetrics-text")
 # Asked for in this way because the function itself has no types.
 _END = b"# EOF\n"
 
-SPELL_SECONDS = 0.001
-"""Work between two pauses: waking up from each costs a twentieth of that."""
-
 ABOUT_US: dict[str, tuple[str, ...]] = {
     "build": (supervisor.__version__, platform.python_version()),
 }
@@ -92,18 +88,10 @@ class ExpositionEncoder:
         self._end = _END if openmetrics else b""
         self._rows: list[_Row] = []
 
-    def encode(self, scene: MetricsSnapshot, *, pause_seconds: float = 0.0) -> bytes:
-        """The whole answer to a scrape. ``pause_seconds``: after each ``SPELL_SECONDS``
-        of work, in which other threads get the interpreter without having to wait."""
+    def encode(self, scene: MetricsSnapshot) -> bytes:
+        """The whole answer to a scrape."""
         self._rows = self._rows or [_Row(metric, self._whole) for metric in METRICS]
-        parts: list[str] = []
-        begun = time.monotonic()
-        for row in self._rows:
-            parts.append(row.written(scene))
-            if pause_seconds and time.monotonic() - begun >= SPELL_SECONDS:
-                time.sleep(pause_seconds)
-                begun = time.monotonic()
-        return "".join(parts).encode() + self._end
+        return "".join([row.written(scene) for row in self._rows]).encode() + self._end
 
     def _whole(self, metric: Metric, points: Sequence[Point]) -> str:
         """As the library writes it."""

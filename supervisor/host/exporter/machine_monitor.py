@@ -174,14 +174,12 @@ class MachineMonitor:
         self._watch.start()
         if self.board is not None:
             self._host.start()
-            self.board.start()
 
     def close(self) -> None:
         """Stop everything."""
         self._watch.close()
         if self.board is not None:
             self._host.close()
-            self.board.close()
 
     def show(
         self, statuses: Iterable[JobStatus], *, kept_out: KeptOut = _none_out

@@ -1,4 +1,4 @@
-"""A small HTTP server for ``/metrics``: it hands out bytes that are ready.
+"""A small HTTP server for ``/metrics``.
 
 Each connection has a thread of its own and time limits, so that a slow reader holds up
 nobody; it is kept between scrapes, as Prometheus does on its side: a connection costs

@@ -15,7 +15,7 @@ from pathlib import Path
 from supervisor.core.jobs.job_status import JobState
 from supervisor.host.exporter.exposition_cache import Form
 from tests.support.long_life import ENDLESS, SHORT, LongLife, long_life
-from tests.support.metrics import rendered, series_remembered
+from tests.support.metrics import series_remembered
 
 WARM, MORE = 40, 160
 NOISE = 25
@@ -27,7 +27,7 @@ def held(life: LongLife, attempts: int) -> tuple[int, int]:
     life.live(attempts)
     board = life.daemon.observer.board
     assert board is not None
-    rendered(board, Form())
+    board.read(Form())
     return tracked(), series_remembered(board, Form())
 
 

@@ -22,7 +22,7 @@ from supervisor.host.gpu.gpu_monitor import GpuView
 from supervisor.wire.page import STEP_BUCKETS_SECONDS
 from tests.support.fake_nvml import GIB, FakeNvml
 from tests.support.long_life import WoundClock
-from tests.support.metrics import rendered, series_remembered
+from tests.support.metrics import series_remembered
 
 DEADLINE_SECONDS = 60.0
 OURS = 2**22 + 7
@@ -229,17 +229,17 @@ def test_a_thousand_attempts_leave_no_series_behind(
     form, seen = Form(openmetrics=True), list[set[bytes]]()
     for attempt in range(1, 1001):
         observer.show([status(attempt)])
-        seen.append(_series(rendered(board, form)))
+        seen.append(_series(board.read(form)))
         if attempt % 100 == 0:
             nvml.set({"0.processes": f"{OURS + attempt}:{GIB}:4294967295"})
     assert seen[-1] == seen[1]
     assert series_remembered(board, form) <= len(seen[-1])
     observer.show([status(1000, JobState.GAVE_UP)])
-    ended = _series(rendered(board, form))
+    ended = _series(board.read(form))
     assert ended < seen[-1]
     assert not any(b"trainwarden_loss" in name for name in ended)
     observer.show([])
-    text = rendered(board, form)
+    text = board.read(form)
     assert b'run="' not in (text or b"")
     assert series_remembered(board, form) <= len(_series(text))
 
