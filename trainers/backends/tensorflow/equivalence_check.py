@@ -15,6 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from trainers.backends import keras_losses, slicing
+from trainers.backends.tensorflow import slice_draws
 from trainers.backends.tensorflow.batch_ops import (
     changing,
     cut,
@@ -79,10 +80,14 @@ def _examine(
     whole = predict(model, few)
     added = keras_losses.added_losses(model)
     stirred = _stirred_layers(model, before)
-    parts = [
-        (predict(model, slicing.cut(few, *span)), keras_losses.added_losses(model))
-        for span in spans
-    ]
+    drawn = _drawn_as_whole(model, few, spans, before, whole=whole, stirred=stirred)
+    if drawn is not None:
+        parts, stirred = drawn, []
+    else:
+        parts = [
+            (predict(model, slicing.cut(few, *span)), keras_losses.added_losses(model))
+            for span in spans
+        ]
     deviations = [_sentence(layer, random=random) for layer, random in stirred]
     if not deviations and _coupled(model, whole, [one for one, _ in parts]):
         deviations.append(
@@ -95,6 +100,7 @@ def _examine(
     rules = LossRules(
         loss=loss,
         added=added_rules,
+        draws=drawn is not None,
         metrics_whole=keras_losses.own_compute_metrics(model)
         or _metrics_need_whole(model, y, weight, whole),
     )
@@ -102,6 +108,32 @@ def _examine(
 
 
 # --- layers ---
+
+
+def _drawn_as_whole(
+    model: Any,
+    few: Any,
+    spans: Sequence[tuple[int, int]],
+    before: dict[int, Any],
+    *,
+    whole: Any,
+    stirred: list[tuple[Any, bool]],
+) -> list[tuple[Any, Any]] | None:
+    """Predictions and added losses of slices that draw what the whole batch drew.
+
+    None: nothing is drawn, not all of it can be cut, or layers keep statistics beside,
+    so that nobody can tell.
+    """
+    if not stirred or not all(random for _, random in stirred):
+        return None
+    if keras_losses.own_compute_loss(model):
+        return None
+    states = slice_draws.seeds(model)
+    slice_draws.rewind(states, [before[id(state)] for state in states])
+    found = slice_draws.follow(model, few, spans)
+    if found is None or _coupled(model, whole, [one for one, _ in found]):
+        return None
+    return found
 
 
 def _stirred_layers(model: Any, before: dict[int, Any]) -> list[tuple[Any, bool]]:

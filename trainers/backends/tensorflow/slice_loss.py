@@ -26,6 +26,8 @@ class LossRules:
     user's own)."""
     added: tuple[LossRule, ...] = ()
     """One a tensor of ``model.losses``: ``add_loss`` and regularisers. Never WHOLE."""
+    draws: bool = False
+    """Slices draw the random numbers of the whole batch (``slice_draws``)."""
     metrics_whole: bool = False
     """Metrics need the predictions of the whole batch at once."""
 

@@ -23,12 +23,13 @@ class Cuts:
         start = index * self._size
         return start, tf.minimum(start + self._size, self.total)
 
-    def slice(self, index: Any) -> tuple[Any, Any, Any, Any]:
-        """x, y, sample weights, and the slice's share of the batch (float32)."""
+    def slice(self, index: Any) -> tuple[Any, Any, Any, tuple[Any, Any]]:
+        """x, y, sample weights; the slice's share of the batch (float32), and its first
+        sample."""
         start, stop = self.bounds(index)
         part = tf.cast(stop - start, tf.float32) / tf.cast(self.total, tf.float32)
         x, y, weight = (slicing.cut(one, start, stop) for one in self.batch)
-        return x, y, weight, part
+        return x, y, weight, (part, start)
 
 
 class StackedOutputs:

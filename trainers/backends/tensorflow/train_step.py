@@ -13,6 +13,7 @@ Any other loss takes two passes: predictions of all slices, the loss of the whol
 and its gradient with respect to the predictions, then each slice's gradients from that.
 """
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +22,12 @@ import keras
 import tensorflow as tf
 
 from trainers.backends import keras_losses, slicing
-from trainers.backends.tensorflow import batch_ops, float32_accumulation, tracing
+from trainers.backends.tensorflow import (
+    batch_ops,
+    float32_accumulation,
+    slice_draws,
+    tracing,
+)
 from trainers.backends.tensorflow.slice_loss import (
     LossRule,
     LossRules,
@@ -73,6 +79,7 @@ class SlicedStep:
         self._size = size
         self._rules = rules
         self._own_loss = keras_losses.own_compute_loss(model)
+        self._seeds = slice_draws.seeds(model) if rules.draws else []
         self._narrow = keras_losses.narrow_variables(model)
         self._products = wide_products and float32_accumulation.products_pay_here()
         self._terms: list[tuple[int, float32_accumulation.Term]] = []
@@ -86,6 +93,7 @@ class SlicedStep:
         batch = keras.utils.unpack_x_y_sample_weight(data)
         cuts = Cuts(batch, self._size)
         self._seen.assign(tf.maximum(self._seen, cuts.total))
+        self._first_seeds = [state.value + 0 for state in self._seeds]
         step = self._two_passes if self._rules.two_pass else self._one_pass
         gradients, losses, predictions = step(cuts)
         self._log_losses(losses, batch[0], cuts.total)
@@ -98,7 +106,7 @@ class SlicedStep:
 
     def _one_pass(self, cuts: Cuts) -> tuple[Any, _Losses, Any]:
         def work(index: Any) -> Any:
-            return self._slice_gradients(*cuts.slice(index))
+            return self._slice_gradients(*self._slice(cuts, index))
 
         first = work(0)
         sums = Sums(first["gradients"], cuts.count)
@@ -132,11 +140,11 @@ class SlicedStep:
 
     def _forward(self, cuts: Cuts) -> tuple[Any, Any]:
         """Predictions of the whole batch, and its added losses."""
-        first = self._slice_predictions(*cuts.slice(0))
+        first = self._slice_predictions(*self._slice(cuts, 0))
         kept = StackedOutputs(first["predictions"], cuts.count)
 
         def body(index: Any, added: Any, arrays: Any) -> Any:
-            result = self._slice_predictions(*cuts.slice(index))
+            result = self._slice_predictions(*self._slice(cuts, index))
             arrays = kept.write(arrays, index, result["predictions"])
             return index + 1, added + result["added"], arrays
 
@@ -149,7 +157,7 @@ class SlicedStep:
         def work(index: Any) -> Any:
             start, stop = cuts.bounds(index)
             mine = [None if slope is None else slope[start:stop] for slope in slopes]
-            return self._slice_backward(*cuts.slice(index), mine)
+            return self._slice_backward(*self._slice(cuts, index), mine)
 
         first = work(0)
         sums = Sums(first, cuts.count)
@@ -159,6 +167,11 @@ class SlicedStep:
 
         (gradients,) = self._loop(body, cuts.count, sums.first())
         return sums.whole(gradients)
+
+    def _slice(self, cuts: Cuts, index: Any) -> tuple[Any, ...]:
+        """A slice, which draws with the seeds that a whole batch would draw with."""
+        slice_draws.rewind(self._seeds, self._first_seeds)
+        return cuts.slice(index)
 
     def _loop(self, body: Callable[..., Any], count: Any, *state: Any) -> Any:
         """Run ``body(index, *state)`` for the slices after the first."""
@@ -172,7 +185,18 @@ class SlicedStep:
 
     # --- one slice: these three are compiled where the model is ---
 
-    def _gradients_of_slice(self, x: Any, y: Any, weight: Any, part: Any) -> Any:
+    def _drawing(self, x: Any, start: Any) -> contextlib.AbstractContextManager[None]:
+        if not self._rules.draws:
+            return contextlib.nullcontext()
+        return slice_draws.of_samples(start, tf.shape(slicing.leaves(x)[0])[0])
+
+    def _gradients_of_slice(self, x: Any, y: Any, weight: Any, place: Any) -> Any:
+        part, start = place
+        # Its gradients, too: where activations are made again, so are the draws.
+        with self._drawing(x, start):
+            return self._gradients(x, y, weight, part)
+
+    def _gradients(self, x: Any, y: Any, weight: Any, part: Any) -> Any:
         with tf.GradientTape() as tape:
             predictions = predict(self._model, x)
             losses = self._losses(x, y, predictions, weight, part)
@@ -188,15 +212,22 @@ class SlicedStep:
             else None,
         }
 
-    def _predictions_of_slice(self, x: Any, y: Any, weight: Any, part: Any) -> Any:
+    def _predictions_of_slice(self, x: Any, y: Any, weight: Any, place: Any) -> Any:
         del y, weight
-        predictions = predict(self._model, x)
+        part, start = place
+        with self._drawing(x, start):
+            predictions = predict(self._model, x)
         return {"predictions": self._flat(predictions), "added": self._added_loss(part)}
 
     def _backward_of_slice(
-        self, x: Any, y: Any, weight: Any, part: Any, slopes: list[Any]
+        self, x: Any, y: Any, weight: Any, place: Any, slopes: list[Any]
     ) -> Any:
         del y, weight
+        part, start = place
+        with self._drawing(x, start):
+            return self._backward_gradients(x, part, slopes)
+
+    def _backward_gradients(self, x: Any, part: Any, slopes: list[Any]) -> Any:
         with tf.GradientTape() as tape:
             leaves = differentiable(self._flat(predict(self._model, x)))
             added = self._model.optimizer.scale_loss(self._added_loss(part))
