@@ -70,7 +70,7 @@ class ArraySource(DataSource):
 
     def _keras_order(self) -> np.ndarray | None:
         return sample_order.repeated_by_keras(
-            self._n, batch=self._batch, shuffle=self._shuffle, seed=self._seed
+            self._n, batch=self._batch, shuffle=self._shuffle
         )
 
     def order(self, begun: int) -> np.ndarray:

@@ -17,7 +17,6 @@ import numpy as np
 
 from trainers.backends import keras_compat
 from trainers.backends.selected import backend
-from trainers.process.framework_setup import deterministic_seed
 
 
 def permutation(n: int, *, seed: int, fit: int, begun: int) -> np.ndarray:
@@ -38,15 +37,12 @@ def within_batches(mixed: np.ndarray, *, batch: int) -> np.ndarray:
     return order
 
 
-def repeated_by_keras(
-    n: int, *, batch: int, shuffle: Any, seed: int
-) -> np.ndarray | None:
+def repeated_by_keras(n: int, *, batch: int, shuffle: Any) -> np.ndarray | None:
     """The order (n,) that Keras repeats in each epoch of a seeded script; None without.
 
-    ``shuffle`` is that of ``fit``; ``seed`` the job's: what we set from it is no seed of
-    the script's own.
+    ``shuffle`` is that of ``fit``.
     """
-    if backend.random.global_seed() in (None, deterministic_seed(seed)):
+    if backend.random.global_seed() is None:
         return None
     # A permutation of all does not depend on the batch; shuffled batches do.
     indices = keras_compat.ArrayDataAdapter(

@@ -22,6 +22,7 @@ from trainers.process import (
     import_hooks,
     isolation,
     own_steps,
+    run_entropy,
 )
 from trainers.process.attempt_reporting import Attempt
 
@@ -33,6 +34,11 @@ OTHER_BACKENDS = {
     "keras.src.backend.torch.trainer": "PyTorch",
     "keras.src.backend.openvino.trainer": "OpenVINO",
     "tf_keras.src.engine.training": "legacy Keras 2",
+}
+ENTROPY = {
+    "numpy.random.bit_generator": run_entropy.numpy_asks,
+    "numpy.random.mtrand": run_entropy.numpy_begins,
+    "torch": run_entropy.torch_begins,
 }
 ANEW = (
     "Keras was imported anew after a fit: this run is watched and restarted, but the fits"
@@ -82,11 +88,14 @@ def watch(attempt: Attempt) -> None:
         name: _once(functools.partial(_other_backend, attempt, title))
         for name, title in OTHER_BACKENDS.items()
     }
+    entropy = run_entropy.install(attempt.directive.seed)
+    for name, begins in ENTROPY.items():
+        waiting[name] = _once(functools.partial(begins, entropy))
     if attempt.directive.precision is not None:
         waiting["keras"] = functools.partial(_precision, attempt)
     # TensorFlow's native half is the same in a module that is imported anew: what it was
     # told holds, and a second seed would take the place of the script's own.
-    waiting["tensorflow"] = _once(functools.partial(_tensorflow, attempt))
+    waiting["tensorflow"] = _once(functools.partial(_tensorflow, attempt, entropy))
     waiting["keras.src.backend.tensorflow.trainer"] = functools.partial(_keras, attempt)
     waiting["keras.src.optimizers.base_optimizer"] = functools.partial(
         own_steps.hook, attempt
@@ -121,7 +130,9 @@ def _precision(attempt: Attempt, keras: ModuleType) -> None:
     applied_directive.tell(attempt, "precision", asked=asked, found=found)
 
 
-def _tensorflow(attempt: Attempt, tf: ModuleType) -> None:
+def _tensorflow(
+    attempt: Attempt, entropy: run_entropy.RunEntropy, tf: ModuleType
+) -> None:
     """Before any op runs: memory of the GPUs, and determinism where asked for."""
     directive = attempt.directive
     applied_directive.tell_environment(attempt)
@@ -141,13 +152,11 @@ def _tensorflow(attempt: Attempt, tf: ModuleType) -> None:
     if unsupported({"tensorflow": installed("tensorflow")}) is None:
         pipelines = isolation.load("trainers.backends.tensorflow.pipelines")
         pipelines.install(seed=directive.seed, notice=attempt.notice)
+        isolation.load("trainers.backends.tensorflow.unseeded_draws").install(entropy)
     if directive.memory_limit_bytes is not None and sliced(directive):
         module = isolation.load("trainers.backends.tensorflow.allocator.cpu_pool")
         module.in_one_piece(directive.memory_limit_bytes)
     if directive.deterministic:
-        # Deterministic ops refuse to draw without a seed; a script's own seed
-        # takes the place of this one.
-        tf.random.set_seed(deterministic_seed(directive.seed))
         tf.config.experimental.enable_op_determinism()
         applied_directive.tell(attempt, "deterministic", asked=True, found=True)
 
@@ -172,11 +181,6 @@ def missing(environment: Mapping[str, str]) -> str | None:
 def sliced(directive: Directive) -> bool:
     """Whether the attempt may work in slices: a plan needs a pool without pieces."""
     return directive.calibrate or directive.slice_size is not None
-
-
-def deterministic_seed(seed: int) -> int:
-    """The global seed under ``deterministic`` for a script that sets none."""
-    return seed % (2**31 - 1)
 
 
 def _keras(attempt: Attempt, trainer: ModuleType) -> None:

@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from trainers.process import run_entropy
+
 LOOKED_AT = 32
 """Batches of a pass after which it is taken for one that draws nothing: to look takes
 50 µs a batch."""
@@ -26,14 +28,15 @@ SHARED = (
 )
 
 State = dict[str, Any]
-"""Of both generators, by the names that a snapshot has for them."""
+"""Of both generators, and of what seeds others, by the names that a snapshot has."""
 
 
 def state() -> State:
-    """How both global generators stand now."""
+    """How both global generators stand now, and how often others asked for a seed."""
     return {
         "python": random.getstate(),
         "numpy": np.random.get_state(legacy=False),  # noqa: NPY002  # the global one
+        "entropy": run_entropy.counts(),
     }
 
 
@@ -41,12 +44,15 @@ def put_back(kept: State) -> None:
     """Let both global generators stand as they stood."""
     random.setstate(kept["python"])
     np.random.set_state(kept["numpy"])  # noqa: NPY002  # the global one
+    run_entropy.put_back(kept.get("entropy"))
 
 
 def same(one: State, other: State) -> bool:
     """Whether nothing was drawn between the two."""
     ours, theirs = one["numpy"], other["numpy"]
     if ours["bit_generator"] != theirs["bit_generator"]:
+        return False
+    if one["entropy"] != other["entropy"]:
         return False
     if "key" not in ours["state"]:  # another bit generator than the usual one
         return one["python"] == other["python"] and repr(ours) == repr(theirs)

@@ -31,7 +31,7 @@ from tensorflow.python.framework import (
 from tensorflow.python.framework.config import is_op_determinism_enabled
 
 from trainers.backends import epoch_iterator, keras_compat
-from trainers.backends.tensorflow import data_compat, tensor_values
+from trainers.backends.tensorflow import data_compat, tensor_values, unseeded_draws
 
 FIT_PARAMETERS = (
     "self", "x", "y", "batch_size", "epochs", "verbose", "callbacks",
@@ -53,6 +53,7 @@ NAMES: tuple[tuple[Any, str], ...] = (
     (eager_context, "global_seed"),
     (type(eager_context.context()), "_internal_operation_seed"),
     *data_compat.NAMES,
+    *unseeded_draws.NAMES,
     *keras_compat.NAMES,
 )
 

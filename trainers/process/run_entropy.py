@@ -1,0 +1,151 @@
+"""The entropy of a run: what a script draws without a seed, the same in each attempt.
+
+Wherever Python, NumPy or a framework would take a seed from the operating system, it gets
+one that is derived from the seed of the run, from what asks and where, and how often it
+has asked there: two generators differ, two runs differ, two attempts do not. Who seeds a
+generator himself is not noticed. ``os.urandom``, ``secrets``, ``uuid`` and the clock are
+left alone, and so are the names of temporary files.
+
+How often each place has asked is state of the run like that of the generators: it is
+saved and given back with theirs (``python_random``).
+"""
+
+import collections
+import hashlib
+import os
+import random
+import sys
+import threading
+from types import FrameType, ModuleType
+from typing import Any
+
+Counts = dict[str, int]
+
+PASSED_OVER = frozenset({"keras", "numpy", "random", "tensorflow", "trainers"})
+"""Packages that are asked by others: the place is that of who asks them."""
+
+FORKS = "fork"
+
+
+class RunEntropy:
+    """Seeds of one process of an attempt."""
+
+    def __init__(self, seed: int) -> None:
+        """``seed``: that of the run."""
+        self._seed = seed
+        self._lineage = ""
+        """Of a process that was forked: which fork of which."""
+        self._counts: collections.Counter[str] = collections.Counter()
+        self._lock = threading.Lock()
+
+    def derived(self, text: str, *, bits: int) -> int:
+        """A number of so many bits, always the same for ``text``."""
+        whole = f"{self._seed}{self._lineage} {text}".encode()
+        digest = hashlib.shake_256(whole).digest((bits + 7) // 8)
+        return int.from_bytes(digest, "big") >> -bits % 8
+
+    def draw(self, kind: str, *, bits: int) -> int:
+        """The next number of so many bits for whoever asks, where it asks from."""
+        # By the place, lest a thread or a library shifts what others get; by the name of
+        # the function there, not by the line: a comment more changes nothing.
+        place = f"{kind} {asking()}"
+        return self.derived(f"{place} {self._count(place)}", bits=bits)
+
+    def _count(self, place: str) -> int:
+        with self._lock:
+            self._counts[place] += 1
+            return self._counts[place]
+
+    def counts(self) -> Counts:
+        """How often each place has asked so far."""
+        with self._lock:
+            return dict(self._counts)
+
+    def put_back(self, counts: Counts) -> None:
+        """Let each place have asked so often."""
+        with self._lock:
+            self._counts = collections.Counter(counts)
+
+    def about_to_fork(self) -> None:
+        """In the parent: each child draws on its own."""
+        self._count(FORKS)
+
+    def forked(self) -> None:
+        """In the child: it begins anew, by its number among the children."""
+        self._lock = threading.Lock()  # another thread may have held it
+        self._lineage = f"{self._lineage}/{self._counts[FORKS]}"
+        self._counts.clear()
+
+
+_current: list[RunEntropy] = []
+
+
+def counts() -> Counts:
+    """Those of this process; none where it draws its entropy elsewhere."""
+    return _current[0].counts() if _current else {}
+
+
+def put_back(counts: Counts | None) -> None:
+    """Give them back; None: the snapshot is of a version that had none."""
+    if _current and counts is not None:
+        _current[0].put_back(counts)
+
+
+def asking() -> str:
+    """Module and function of the code that asks, libraries of random numbers left out."""
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  # as the standard library does
+    while frame is not None:
+        module = str(frame.f_globals.get("__name__", ""))
+        if module.partition(".")[0] not in PASSED_OVER:
+            return f"{module}:{frame.f_code.co_qualname}"
+        frame = frame.f_back
+    return ""
+
+
+def install(seed: int) -> RunEntropy:
+    """From now on this process draws from ``seed``, Python's generators first."""
+    entropy = RunEntropy(seed)
+    _current[:] = [entropy]
+    _python(entropy)
+    os.register_at_fork(
+        before=entropy.about_to_fork, after_in_child=lambda: _forked(entropy)
+    )
+    return entropy
+
+
+def _python(entropy: RunEntropy) -> None:
+    """``random.Random()``, ``random.seed()`` and the functions of the module."""
+    original = random.Random.seed
+
+    def seed(self: Any, a: Any = None, version: int = 2) -> None:
+        if a is None and asking().partition(":")[0] != "tempfile":
+            a = entropy.draw("random", bits=256)
+        original(self, a, version)
+
+    seed.__doc__, seed.__qualname__ = original.__doc__, original.__qualname__
+    random.Random.seed = seed
+    shared: Any = vars(random)["_inst"]
+    vars(random)["seed"] = shared.seed
+    shared.seed(entropy.derived("random", bits=256))
+
+
+def _forked(entropy: RunEntropy) -> None:
+    # Python seeds its own anew in each child, by a function that it remembers.
+    entropy.forked()
+    random.seed(entropy.derived("random", bits=256))
+
+
+def numpy_asks(entropy: RunEntropy, bit_generator: ModuleType) -> None:
+    """Whatever NumPy makes without a seed: it asks ``secrets.randbits`` by this name."""
+    vars(bit_generator)["randbits"] = lambda bits: entropy.draw("numpy", bits=bits)
+
+
+def numpy_begins(entropy: RunEntropy, mtrand: ModuleType) -> None:
+    """NumPy's global generator, which is made when NumPy is imported."""
+    words = [entropy.derived(f"numpy {one}", bits=32) for one in range(8)]
+    mtrand.seed(words)  # type: ignore[attr-defined]
+
+
+def torch_begins(entropy: RunEntropy, torch: ModuleType) -> None:
+    """PyTorch's default generators, on all devices; a later seed takes their place."""
+    torch.manual_seed(entropy.derived("torch", bits=63))
