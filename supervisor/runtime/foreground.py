@@ -16,6 +16,7 @@ from supervisor.core.jobs.resume_decision import (
     StartRefusedError,
     decide_modules,
     decide_start,
+    started_by_hand,
 )
 from supervisor.core.jobs.spec import Spec
 from supervisor.core.lifecycle.events import Exited
@@ -80,6 +81,8 @@ class Begun:
     greeting: str
     modules: Changed = Changed.AS_KEPT
     """What the first attempt does about those that changed."""
+    by_hand: bool = False
+    """A person let an earlier run go on."""
 
 
 def begin(
@@ -139,6 +142,7 @@ def begin(
         modules=decide_modules(
             earlier, start, person=choice.person, accept_changes=choice.accept_changes
         ),
+        by_hand=started_by_hand(earlier, start, person=choice.person),
     )
 
 
@@ -216,6 +220,7 @@ def supervisor_for(
         show=show,
         accept_changes=accept_changes,
         changed_modules=begun.modules,
+        by_hand=begun.by_hand,
         population=population,
     )
 

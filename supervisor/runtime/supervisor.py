@@ -15,6 +15,7 @@ from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.result import IncidentKind, RemedyKind
 from supervisor.core.jobs.job_status import JobState, JobStatus
 from supervisor.core.jobs.mtbf import mean_seconds_between_failures
+from supervisor.core.jobs.resume_decision import goes_on_with_other_data
 from supervisor.core.jobs.spec import Spec
 from supervisor.core.lifecycle.effects import (
     AskDrain,
@@ -85,6 +86,8 @@ class Supervisor:
     """Told how things are after each ``advance``; None: who wants to know asks."""
     accept_changes: bool = False
     """Go on although the training data changed."""
+    by_hand: bool = False
+    """A person let an earlier run go on."""
     changed_modules: Changed = Changed.AS_KEPT
     """For the next attempt alone: those after it import what it did."""
     devices: GpuAccess = NOBODY_ASKS
@@ -333,6 +336,10 @@ class Supervisor:
             quarantined=self.run.quarantined,
         )
         modules, self.changed_modules = self.changed_modules, Changed.AS_KEPT
-        return replace(
-            directive, accept_changes=self.accept_changes, changed_modules=modules
+        goes_on = goes_on_with_other_data(
+            accepted=self.accept_changes,
+            stop=self.spec.restart.data_changed == "stop",
+            by_hand=self.by_hand,
+            trained=self.run.history.trained,
         )
+        return replace(directive, accept_changes=goes_on, changed_modules=modules)

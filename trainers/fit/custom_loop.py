@@ -213,10 +213,13 @@ class LoopRun(FitRun):
 
     def _began(self) -> None:
         self._fingerprint = self.source.fingerprint()
+        changed = None
         if self._resumed is not None:
-            before = self._local.get("data") or {}
-            snapshot_match.check_data(self._attempt, before, self._fingerprint)
+            changed = snapshot_match.check_data(
+                self._attempt, self._local, self._fingerprint
+            )
         self._data_known(
+            changed,
             shared_data.loop_why_not_exact(self.source.dataset),
             backend.fit.why_device_not_exact(),
             model=None,

@@ -113,8 +113,9 @@ class FitRun:
         self._source = source_factory.source_of(iterator, seed=seed, fit=fit)
         self._iterator = iterator
         self._fingerprint = self.source.fingerprint()
-        self._check_snapshot()
+        changed = self._check_snapshot()
         self._data_known(
+            changed,
             backend.fit.why_device_not_exact(),
             shared_data.why_not_exact(self._call.data),
             shared_data.validation_why_not_exact(self._call.validation_data),
@@ -172,19 +173,20 @@ class FitRun:
         reduces = prepared is not None and prepared.mode == "reduce"
         return reduces and self._slicing()[0] > 1
 
-    def _check_snapshot(self) -> None:
-        """A snapshot of another try of this call is none to go on from."""
-        if self._taken is None or snapshot_match.belongs(
-            self._taken,
-            self._local,
-            attempt=self._attempt,
-            batch=self.source.batch,
-            fingerprint=self._fingerprint,
+    def _check_snapshot(self) -> str | None:
+        """A snapshot of another try of this call is none to go on from; one of other
+        data is, but bits cannot be promised: why, in a sentence."""
+        if self._taken is None:
+            return None
+        attempt, batch = self._attempt, self.source.batch
+        if snapshot_match.belongs(
+            self._taken, self._local, attempt=attempt, batch=batch
         ):
-            return
+            return snapshot_match.check_data(attempt, self._local, self._fingerprint)
         self._session.set_aside(self._taken)
         self._taken = None
         self._attempt.notice(snapshot_match.OTHER_TRY)
+        return None
 
     def _slicing(self) -> tuple[int, int | None]:
         """In how many slices, and of which size, a batch is worked through now."""

@@ -10,6 +10,10 @@ from trainers.snapshots.durable_store import Snapshot
 from trainers.snapshots.run_progress import script_hash
 
 OTHER_TRY = "the snapshot belongs to a later try of this fit with another batch"
+OTHER_DATA = (
+    "the training data are not those of the snapshot, so the run does not end as it"
+    " would have"
+)
 
 
 def belongs(
@@ -18,16 +22,14 @@ def belongs(
     *,
     attempt: Attempt,
     batch: int | None,
-    fingerprint: data_fingerprint.Fingerprint,
 ) -> bool:
     """Whether to go on from ``taken``, whose state of the call is ``local``.
 
     A script that tries several batches makes several calls under one number. Another
-    batch in a changed script, and other data, are refused, and end the process. A batch
-    that is not known before it is drawn is no other one.
+    batch in a changed script is refused, and ends the process. A batch that is not known
+    before it is drawn is no other one.
     """
     if batch is None or local["batch"] in (None, batch):
-        check_data(attempt, local.get("data") or {}, fingerprint)
         return True
     if taken.manifest.state["script"] != script_hash(attempt):
         framework_setup.refuse(
@@ -41,13 +43,14 @@ def belongs(
 
 def check_data(
     attempt: Attempt,
-    before: data_fingerprint.Fingerprint,
+    local: dict[str, Any],
     now: data_fingerprint.Fingerprint,
-) -> None:
-    """Other data than those of the snapshot are refused, unless that is allowed."""
-    changed = data_fingerprint.difference(before, now)
+) -> str | None:
+    """Why bits cannot be promised where other data than those of the snapshot are taken
+    up; where a person has to decide, they are refused, which ends the process."""
+    changed = data_fingerprint.difference(local.get("data") or {}, now)
     if changed is None:
-        return
+        return None
     sentence = f"the training data are not those of the snapshot: {changed}"
     if not attempt.directive.accept_changes:
         framework_setup.refuse(
@@ -55,4 +58,5 @@ def check_data(
             RefusalReason.DATA_CHANGED,
             f"{sentence}; --accept-changes goes on with them, --fresh begins anew",
         )
-    attempt.notice(sentence)
+    attempt.notice(f"{sentence}; the run goes on from there with what there is")
+    return OTHER_DATA

@@ -123,7 +123,7 @@ def _python(entropy: RunEntropy) -> None:
         original(self, a, version)
 
     seed.__doc__, seed.__qualname__ = original.__doc__, original.__qualname__
-    random.Random.seed = seed
+    random.Random.seed = seed  # type: ignore[method-assign]
     shared: Any = vars(random)["_inst"]
     vars(random)["seed"] = shared.seed
     shared.seed(entropy.derived("random", bits=256))
@@ -143,7 +143,7 @@ def numpy_asks(entropy: RunEntropy, bit_generator: ModuleType) -> None:
 def numpy_begins(entropy: RunEntropy, mtrand: ModuleType) -> None:
     """NumPy's global generator, which is made when NumPy is imported."""
     words = [entropy.derived(f"numpy {one}", bits=32) for one in range(8)]
-    mtrand.seed(words)  # type: ignore[attr-defined]
+    mtrand.seed(words)
 
 
 def torch_begins(entropy: RunEntropy, torch: ModuleType) -> None:

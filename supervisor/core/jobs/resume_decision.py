@@ -69,6 +69,27 @@ def decide_start(
     return ResumeDecision.RESUME
 
 
+def started_by_hand(
+    earlier: Earlier | None, start: ResumeDecision, *, person: bool
+) -> bool:
+    """Whether a person let an earlier run go on: what was given up nobody else starts
+    again. ``person``: somebody waits for an answer."""
+    if earlier is None or start is ResumeDecision.FRESH:
+        return False
+    return person or earlier.state is JobState.GAVE_UP
+
+
+def goes_on_with_other_data(
+    *, accepted: bool, stop: bool, by_hand: bool, trained: bool
+) -> bool:
+    """Whether the next attempt trains on where its data are not those of the snapshot.
+
+    ``stop``: the spec wants that to end the run. ``by_hand``: a person let it go on, and
+    so may have changed them; not any more once it has ``trained`` since.
+    """
+    return accepted or not (stop or (by_hand and not trained))
+
+
 def decide_modules(
     earlier: Earlier | None,
     start: ResumeDecision,
@@ -81,7 +102,7 @@ def decide_modules(
     """
     if earlier is None or start is ResumeDecision.FRESH:
         return Changed.AS_KEPT  # nothing was kept yet
-    asked = person or earlier.state is JobState.GAVE_UP
+    asked = started_by_hand(earlier, start, person=person)
     if accept_changes or (asked and not earlier.has_snapshot):
         return Changed.AS_IT_IS
     return Changed.REFUSED if person else Changed.AS_KEPT

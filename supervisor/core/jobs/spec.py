@@ -96,6 +96,9 @@ class RestartSpec(Table):
     """Restarts in a row for one cause that reached no newer snapshot."""
     back_off: Duration = 1.0
     back_off_max: Duration = 300.0
+    data_changed: Literal["go on", "stop"] = "go on"
+    """Where the training data are not those of the snapshot at a restart. Who starts a
+    run again by hand is asked in any case."""
 
 
 class RemediesSpec(Table):

@@ -9,6 +9,8 @@ from supervisor.core.jobs.resume_decision import (
     StartRefusedError,
     decide_modules,
     decide_start,
+    goes_on_with_other_data,
+    started_by_hand,
 )
 from supervisor.wire.reasons import Changed
 
@@ -109,3 +111,28 @@ def test_a_new_run_has_kept_no_modules() -> None:
     """It keeps those that it begins with."""
     assert modules(None, ResumeDecision.FRESH, accept=True) is Changed.AS_KEPT
     assert modules(earlier(), ResumeDecision.FRESH, accept=True) is Changed.AS_KEPT
+
+
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_a_restart_of_its_own_never_gives_up_for_other_data(by_hand: bool) -> None:  # noqa: FBT001  # a parameter of pytest
+    """Only who lets a run go on by hand is asked, before it trains again; and who wants
+    that says so in the spec."""
+    for stop in (False, True):
+        for trained in (False, True):
+            goes_on = goes_on_with_other_data(
+                accepted=False, stop=stop, by_hand=by_hand, trained=trained
+            )
+            assert goes_on is not (stop or (by_hand and not trained))
+            assert goes_on_with_other_data(
+                accepted=True, stop=stop, by_hand=by_hand, trained=trained
+            )
+
+
+def test_what_was_given_up_is_started_by_hand() -> None:
+    """A daemon goes on by itself with the others; a new run goes on with nothing."""
+    resumes, fresh = ResumeDecision.RESUME, ResumeDecision.FRESH
+    assert started_by_hand(earlier(), resumes, person=True)
+    assert started_by_hand(earlier(JobState.GAVE_UP), resumes, person=False)
+    assert not started_by_hand(earlier(), resumes, person=False)
+    assert not started_by_hand(earlier(JobState.GAVE_UP), fresh, person=True)
+    assert not started_by_hand(None, fresh, person=True)

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from supervisor.wire.reasons import RefusalReason
-from trainers.fit.snapshot_match import belongs
+from trainers.fit.snapshot_match import OTHER_DATA, belongs, check_data
 from trainers.snapshots.run_progress import script_hash
 
 DATA = {"kind": "arrays", "rows": "sha256:1"}
+LOCAL = {"batch": 32, "data": DATA}
 
 
 @pytest.fixture
@@ -25,23 +26,25 @@ def asked(
     script: Path,
     *,
     batch: int | None,
-    data: dict[str, str] = DATA,
-    accept: bool = False,
     changed: bool = False,
     said: list[str] | None = None,
 ) -> tuple[bool, list[str]]:
     """The answer for a snapshot of batch 32, and what was told."""
-    told = [] if said is None else said
-    attempt: Any = SimpleNamespace(
+    told: list[str] = [] if said is None else said
+    attempt = attempt_of(script, told)
+    wrote = "sha256:0" if changed else script_hash(attempt)
+    taken: Any = SimpleNamespace(manifest=SimpleNamespace(state={"script": wrote}))
+    return belongs(taken, LOCAL, attempt=attempt, batch=batch), told
+
+
+def attempt_of(script: Path, told: list[str], *, accept: bool = False) -> Any:
+    """One that tells into ``told``."""
+    return SimpleNamespace(
         directive=SimpleNamespace(script=str(script), accept_changes=accept),
         script=script.read_bytes(),
         say=lambda _kind, *, reason, sentence: told.extend([reason, sentence]),
         notice=told.append,
     )
-    wrote = "sha256:0" if changed else script_hash(attempt)
-    taken: Any = SimpleNamespace(manifest=SimpleNamespace(state={"script": wrote}))
-    local = {"batch": 32, "data": DATA}
-    return belongs(taken, local, attempt=attempt, batch=batch, fingerprint=data), told
 
 
 def test_the_same_batch_and_data_belong(script: Path) -> None:
@@ -77,11 +80,14 @@ def test_another_batch_in_a_changed_script_is_refused(
 def test_other_data_are_refused_unless_that_is_allowed(
     script: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What differs is said, and what to do."""
+    """What differs is said, and what to do; who goes on is promised nothing."""
+    told: list[str] = []
     other = {**DATA, "rows": "sha256:2"}
+    asks, accepts = attempt_of(script, []), attempt_of(script, told, accept=True)
     with pytest.raises(SystemExit):
-        asked(script, batch=32, data=other)
+        check_data(asks, LOCAL, other)
     assert "--accept-changes goes on with them" in capsys.readouterr().err
-    belonging, (told,) = asked(script, batch=32, data=other, accept=True)
-    assert belonging
-    assert "samples have other values" in told
+    assert check_data(accepts, LOCAL, other) == OTHER_DATA
+    assert "samples have other values" in told[0]
+    assert check_data(asks, LOCAL, dict(DATA)) is None
+    assert check_data(asks, {"batch": 32}, {}) is None
