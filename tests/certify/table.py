@@ -1,6 +1,7 @@
 """The table: which scripts are killed, and what must be the same afterwards."""
 
 from dataclasses import dataclass
+from typing import Any
 
 ONCE = "once"
 """Every sample of the data exactly once in each epoch."""
@@ -36,6 +37,42 @@ class Row:
     """What the script does before it imports anything of TensorFlow (``row.BEFORE``);
     each attempt is a Python of its own then. None: nothing, and it is forked."""
 
+
+def _ordinary(name: str, features: str, **more: Any) -> Row:
+    """A script without any seed; its undisturbed run is ours, of the same run seed."""
+    whole: dict[str, Any] = {"ledger": SAME, "plain": False, **more}
+    return Row(name=f"ordinary_{name}", features=f"no seed: {features}", **whole)
+
+
+ORDINARY = (
+    _ordinary("split", "np.random, train_test_split, validation data"),
+    _ordinary("permutation", "np.random.permutation, validation_split", memory=True),
+    _ordinary("folds", "StratifiedKFold, a model for each fold"),
+    _ordinary("files", "random.shuffle of a list of files"),
+    _ordinary("default_rng", "default_rng() for data and a choice of them"),
+    _ordinary("kinds_of_generators", "SeedSequence, RandomState, scipy, random.Random"),
+    _ordinary("eager_tensors", "tf.random eager, the global generator"),
+    _ordinary("seed_midway", "seeded in the middle of the script", memory=True),
+    _ordinary("set_of_words", "the order of a set of words"),
+    _ordinary("sklearn", "scaler, KMeans, randomized PCA"),
+    _ordinary("class_weights", "resampled, class weights"),
+    _ordinary("mixup", "mixed samples, noisy labels"),
+    _ordinary("search", "random search, a model for each try"),
+    _ordinary("augment_layers", "augmentation and noise in layers", memory=True),
+    _ordinary("initializers", "initializers, a seed generator in a layer"),
+    _ordinary("early_stopping", "split, EarlyStopping, ReduceLROnPlateau", rewinds=True),
+    _ordinary("drawing_callback", "a callback that draws, by six ways", memory=True),
+    _ordinary("pipeline", "tf.data shuffle, prefetch"),
+    _ordinary("py_dataset", "PyDataset that augments", memory=True),
+    _ordinary("generator", "Python generator with default_rng()",
+        told="Python generator"),
+    _ordinary("map", "tf.data map that draws", why_no_bits="without a seed"),
+    _ordinary("parallel_map", "tf.data parallel map that draws",
+        why_no_bits="draw in parallel"),
+    _ordinary("system_data", "data from os.urandom", why_no_bits="not those of the"
+        " snapshot"),
+)  # fmt: skip
+"""What people write: it survives, and ends as it would have."""
 
 SPLIT = 76
 """Training samples of 96 with ``validation_split=0.2``."""
@@ -132,6 +169,7 @@ TABLE = (
         " tf.function", why_no_bits="the tf.function noisy_step draws"),
     Row(name="stateful_random_step", features="stateful tf.random in the traced step",
         why_no_bits="TensorFlow's own random operations"),
+    *ORDINARY,
 )  # fmt: skip
 
 SHORT = ("arrays_seeded", "tf_shuffle", "own_loop")

@@ -35,9 +35,18 @@ import data_rows
 import fit_rows
 import loop_rows
 import model_rows
+import ordinary_rows
 import python_rows
 
-KINDS = (callback_rows, data_rows, fit_rows, loop_rows, model_rows, python_rows)
+KINDS = (
+    callback_rows,
+    data_rows,
+    fit_rows,
+    loop_rows,
+    model_rows,
+    ordinary_rows,
+    python_rows,
+)
 
 
 def row(name):

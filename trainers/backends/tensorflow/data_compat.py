@@ -23,7 +23,7 @@ from tensorflow.python.eager import context as eager_context
 from tensorflow.python.framework.config import is_op_determinism_enabled
 from tensorflow.python.ops import gen_dataset_ops, gen_experimental_dataset_ops
 
-from trainers.backends.tensorflow import operation_types
+from trainers.backends.tensorflow.operation_types import RANDOM
 
 IGNORE_EXTERNAL_STATE = 1
 """Of ``DatasetToGraphV2``: functions with a state of their own are copied too."""
@@ -119,12 +119,26 @@ def whole_arrays(dataset: Any) -> Any | None:
     return None
 
 
+def _nodes(stage: Any) -> Iterator[Any]:
+    """All operations in the functions that ``stage`` itself calls."""
+    for wrapper in stage._functions() if hasattr(stage, "_functions") else ():
+        graph = wrapper.function.graph.as_graph_def()
+        yield from graph.node
+        for function in graph.library.function:
+            yield from function.node_def
+
+
 def operations(stage: Any) -> set[str]:
     """Types of all operations in the functions that ``stage`` itself calls."""
-    found: set[str] = set()
-    for wrapper in stage._functions() if hasattr(stage, "_functions") else ():
-        found |= operation_types.in_graph(wrapper.function.graph.as_graph_def())
-    return found
+    return {node.op for node in _nodes(stage)}
+
+
+def draws_without_seed(stage: Any) -> bool:
+    """Whether a function that ``stage`` calls has a random operation without a seed."""
+    return any(
+        node.op in RANDOM and not node.attr["seed"].i and not node.attr["seed2"].i
+        for node in _nodes(stage)
+    )
 
 
 def seeds(stage: Any) -> tuple[int, int] | None:

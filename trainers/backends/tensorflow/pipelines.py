@@ -38,6 +38,11 @@ IN_PARALLEL = (
     " random operations: what they draw differs from run to run; samples are neither"
     " repeated nor skipped (use tf.random.stateless_*, or enable_op_determinism)"
 )
+WITHOUT_SEED = (
+    "a function of the tf.data pipeline draws from TensorFlow's stateful random"
+    " operations without a seed: what they draw differs from run to run; samples are"
+    " neither repeated nor skipped (use tf.random.stateless_*)"
+)
 CHANGES = (
     "a function of the tf.data pipeline changes a variable (a Keras random layer or seed"
     " generator, say): it runs ahead of training, so its state cannot be saved; samples"
@@ -74,6 +79,8 @@ def why_not_exact(dataset: Any) -> str | None:
         parallel = compat.calls_in_parallel(stage)
         if found & RANDOM and parallel and not compat.is_op_determinism_enabled():
             return IN_PARALLEL
+        if compat.draws_without_seed(stage):
+            return WITHOUT_SEED
     if nested & CHANGING:
         return CHANGES
     unseeded = compat.is_eager_and_unseeded()
