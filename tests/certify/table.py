@@ -66,9 +66,10 @@ ORDINARY = (
     _ordinary("py_dataset", "PyDataset that augments", memory=True),
     _ordinary("generator", "Python generator with default_rng()",
         told="Python generator"),
-    _ordinary("map", "tf.data map that draws", why_no_bits="without a seed"),
-    _ordinary("parallel_map", "tf.data parallel map that draws",
-        why_no_bits="draw in parallel"),
+    _ordinary("map", "tf.data map that draws", memory=True),
+    _ordinary("parallel_map", "tf.data parallel map that draws, repeated, with images"),
+    _ordinary("called_in_map", "tf.data map that calls a tf.function that draws",
+        why_no_bits="without a seed"),
     _ordinary("system_data", "data from os.urandom", why_no_bits="not those of the"
         " snapshot"),
 )  # fmt: skip
@@ -172,5 +173,6 @@ TABLE = (
     *ORDINARY,
 )  # fmt: skip
 
-SHORT = ("arrays_seeded", "tf_shuffle", "own_loop")
+SHORT = ("arrays_seeded", "tf_shuffle", "own_loop", "ordinary_split",
+    "ordinary_drawing_callback", "ordinary_parallel_map")  # fmt: skip
 """The rows that the tests run."""

@@ -6,8 +6,8 @@ from tests.support.zygote import Zygote
 
 
 def test_killed_runs_end_as_if_they_had_not_been(zygote: Zygote) -> None:
-    """Arrays, a pipeline and a loop of its own, through seeded kills: the same bits, and
-    each sample once."""
+    """Arrays, a pipeline, a loop of its own, and scripts without any seed, through seeded
+    kills: the same bits, and each sample once."""
     verdicts = run_rows(
         short([row for row in TABLE if row.name in SHORT]), zygote, seed=1
     )

@@ -321,20 +321,38 @@ def _jittered(x, y):
     return x + tf.concat([shift, [0.0]], 0), y
 
 
-def _augmented_pipeline(**options):
+def _mapped(function, **options):
     x, y = noise()
     data = tf.data.Dataset.from_tensor_slices((x, y)).shuffle(N)
-    model = net()
-    train(model, data.map(_jittered, **options).batch(BATCH), epochs=4)
-    finish(model)
+    return data.map(function, **options).batch(BATCH).prefetch(2)
 
 
 def ordinary_map():
-    _augmented_pipeline()
+    model = net()
+    train(model, _mapped(_jittered), epochs=4, validation_data=_mapped(_jittered))
+    finish(model)
+
+
+def _distorted(x, y):
+    """As of an image, which the features are here."""
+    image = tf.reshape(x[:WIDTH], [1, WIDTH, 1])
+    image = tf.image.random_brightness(tf.image.random_flip_left_right(image), 0.2)
+    if tf.random.uniform([]) > 0.5:
+        image += tf.random.normal([1, WIDTH, 1], stddev=0.1)
+    return tf.concat([tf.reshape(image, [WIDTH]), x[WIDTH:]], 0), y
 
 
 def ordinary_parallel_map():
-    _augmented_pipeline(num_parallel_calls=tf.data.AUTOTUNE)
+    model, data = net(), _mapped(_distorted, num_parallel_calls=tf.data.AUTOTUNE)
+    train(model, data, epochs=3)
+    train(model, data.repeat(2), epochs=2)
+    finish(model)
+
+
+def ordinary_called_in_map():
+    model = net()
+    train(model, _mapped(tf.function(_jittered)), epochs=4)
+    finish(model)
 
 
 def ordinary_system_data():

@@ -31,6 +31,7 @@ IGNORE_EXTERNAL_STATE = 1
 SHARED = {
     "ShuffleDatasetV3": (4, "DummySeedGenerator"),
     "ShuffleAndRepeatDatasetV2": (5, "DummySeedGenerator"),
+    "RandomDatasetV2": (2, "DummySeedGenerator"),
     "CacheDatasetV2": (2, "DummyMemoryCache"),
 }
 """Stage → which input is a resource that a copy would share, and what makes a new."""
@@ -145,6 +146,12 @@ def seeds(stage: Any) -> tuple[int, int] | None:
     """The seeds of a stage that has any; zeros: none were given."""
     one, two = getattr(stage, "_seed", None), getattr(stage, "_seed2", None)
     return None if one is None or two is None else (int(one), int(two))
+
+
+def is_mixed_anew(stage: Any) -> bool:
+    """Whether ``stage`` yields something else each time it is begun."""
+    shuffles = "shuffle" in type(stage).__name__.lower()
+    return shuffles or bool(getattr(stage, "_rerandomize", False))
 
 
 def calls_in_parallel(stage: Any) -> bool:

@@ -31,7 +31,12 @@ from tensorflow.python.framework import (
 from tensorflow.python.framework.config import is_op_determinism_enabled
 
 from trainers.backends import epoch_iterator, keras_compat
-from trainers.backends.tensorflow import data_compat, tensor_values, unseeded_draws
+from trainers.backends.tensorflow import (
+    data_compat,
+    pipeline_draws,
+    tensor_values,
+    unseeded_draws,
+)
 
 FIT_PARAMETERS = (
     "self", "x", "y", "batch_size", "epochs", "verbose", "callbacks",
@@ -54,6 +59,7 @@ NAMES: tuple[tuple[Any, str], ...] = (
     (type(eager_context.context()), "_internal_operation_seed"),
     *data_compat.NAMES,
     *unseeded_draws.NAMES,
+    *pipeline_draws.NAMES,
     *keras_compat.NAMES,
 )
 

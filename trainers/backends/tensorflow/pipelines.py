@@ -133,7 +133,7 @@ def endless_shuffles(dataset: Any) -> list[Any]:
         for stage in compat.stages(dataset)
         if _is_repeat(stage) and compat.repetitions(stage) < 0
         for below in compat.stages(stage)
-        if "shuffle" in type(below).__name__.lower()
+        if compat.is_mixed_anew(below)
     ]
     return list({id(one): one for one in found}.values())
 
@@ -200,7 +200,7 @@ def _shuffles(
     below = begun
     if _is_cache(stage) and filled:
         return
-    if "shuffle" in kind:
+    if compat.is_mixed_anew(stage):
         yield stage, begun
         below = begun.when_asked()
     if _is_repeat(stage):

@@ -6,8 +6,9 @@ Three ways, as TensorFlow has three:
   attribute of the stateful one a new seed would be a new kernel, kept for ever.)
 - An operation in the **graph** of a ``tf.function`` gets a seed when it is traced; its
   kernel goes on from there, and nobody can read where it is.
-- One in a function of a **tf.data** pipeline stays as it is: with a seed it would draw the
-  same in each epoch, as each begins it anew. ``pipelines.why_not_exact`` tells of it.
+- One in a function of a **tf.data** pipeline draws by the seed of the sample, if that has
+  one (``pipeline_draws``). Else it stays as it is: with a seed of its own it would draw
+  the same in each epoch, as each begins it anew.
 
 The private names that this leans on:
 
@@ -36,6 +37,7 @@ from tensorflow.python.ops import (
     stateful_random_ops,
 )
 
+from trainers.backends.tensorflow import pipeline_draws
 from trainers.process.run_entropy import RunEntropy
 
 NAMES: tuple[tuple[Any, str], ...] = (
@@ -55,6 +57,45 @@ STATELESS = {
 """Operation → the one that draws the same by a seed: its second input."""
 
 
+def _by_seed(stateless: Any) -> Any:
+    """``stateless``, whose seed comes after the shape."""
+
+    def draw(seed: Any, shape: Any, *args: Any, **kwargs: Any) -> Any:
+        return stateless(shape, seed, *args, **kwargs)
+
+    return draw
+
+
+def _gamma(seed: Any, shape: Any, alpha: Any, **kwargs: Any) -> Any:
+    # The stateful one draws ``shape`` for each of ``alpha``.
+    whole = tf.concat([shape, tf.shape(alpha)], 0)
+    draw = gen_stateless_random_ops.stateless_random_gamma_v2
+    return draw(whole, seed, alpha, **kwargs)
+
+
+def _poisson(seed: Any, shape: Any, rate: Any, **kwargs: Any) -> Any:
+    whole = tf.concat([shape, tf.shape(rate)], 0)  # as above
+    draw = gen_stateless_random_ops.stateless_random_poisson
+    return draw(whole, seed, rate, **{"dtype": tf.int64, **kwargs})
+
+
+def _multinomial(seed: Any, logits: Any, num_samples: Any, **kwargs: Any) -> Any:
+    draw = gen_stateless_random_ops.stateless_multinomial
+    return draw(logits, num_samples, seed, **kwargs)
+
+
+def _shuffle(seed: Any, value: Any, **kwargs: Any) -> Any:
+    return tf.random.experimental.stateless_shuffle(value, seed, **kwargs)
+
+
+OTHERS = {
+    "random_gamma": _gamma,
+    "random_poisson_v2": _poisson,
+    "multinomial": _multinomial,
+    "random_shuffle": _shuffle,
+}
+
+
 class _Tracing(threading.local):
     """What this thread traces."""
 
@@ -69,15 +110,12 @@ def install(entropy: RunEntropy) -> None:
     """From now on what is drawn without a seed comes from ``entropy``."""
     _watch_pipelines()
     _seed_graphs(entropy)
-    draws = _Draws(entropy)
     for name, stateless in STATELESS.items():
-        replacement = getattr(gen_stateless_random_ops, stateless)
-        _replace(name, functools.partial(draws.by_seed, replacement))
-    _replace("random_gamma", draws.gamma)
-    _replace("random_poisson_v2", draws.poisson)
-    _replace("multinomial", draws.multinomial)
-    _replace("random_shuffle", draws.shuffle)
+        _replace(name, _by_seed(getattr(gen_stateless_random_ops, stateless)), entropy)
+    for name, replacement in OTHERS.items():
+        _replace(name, replacement, entropy)
     _begin_generators(entropy)
+    pipeline_draws.install(entropy)
 
 
 def _watch_pipelines() -> None:
@@ -112,70 +150,34 @@ def _seed_graphs(entropy: RunEntropy) -> None:
         if eager_context.executing_eagerly():
             return None, None
         # Deterministic operations refuse to draw without a seed.
-        if _tracing.in_pipeline and not is_op_determinism_enabled():
+        without = not is_op_determinism_enabled() or pipeline_draws.is_trying()
+        if _tracing.in_pipeline and without:
             return None, None
         return tuple(1 + entropy.draw("tf.graph", bits=30) for _ in range(2))
 
     random_seed.get_seed = get_seed
 
 
-def _replace(name: str, replacement: Any) -> None:
-    """Let the eager, unseeded calls of an operation go to ``replacement``."""
+def _seed(entropy: RunEntropy) -> Any | None:
+    """That of the next draw where we are; None: it draws as TensorFlow has it."""
+    if eager_context.executing_eagerly():
+        return [entropy.draw("tf", bits=31) for _ in range(2)]
+    return pipeline_draws.seed_of_sample()
+
+
+def _replace(name: str, replacement: Any, entropy: RunEntropy) -> None:
+    """Let the unseeded calls of an operation go to ``replacement``, eager ones and those
+    for a sample of a pipeline."""
     original = getattr(gen_random_ops, name)
 
     @functools.wraps(original)
     def draw(*args: Any, seed: Any = 0, seed2: Any = 0, **kwargs: Any) -> Any:
-        if seed or seed2 or not eager_context.executing_eagerly():
+        own = None if seed or seed2 else _seed(entropy)
+        if own is None:
             return original(*args, seed=seed, seed2=seed2, **kwargs)
-        return replacement(*args, **kwargs)
+        return replacement(own, *args, **kwargs)
 
     setattr(gen_random_ops, name, draw)
-
-
-class _Draws:
-    """Eager draws, each by a seed of its own."""
-
-    def __init__(self, entropy: RunEntropy) -> None:
-        self._entropy = entropy
-
-    def _seed(self) -> list[int]:
-        return [self._entropy.draw("tf", bits=31) for _ in range(2)]
-
-    def by_seed(self, stateless: Any, shape: Any, *args: Any, **kwargs: Any) -> Any:
-        """The seed comes after the shape."""
-        return stateless(shape, self._seed(), *args, **kwargs)
-
-    def gamma(self, shape: Any, alpha: Any, name: Any = None) -> Any:
-        """``shape`` is drawn for each of ``alpha``."""
-        whole = tf.concat([shape, tf.shape(alpha)], 0)
-        return gen_stateless_random_ops.stateless_random_gamma_v2(
-            whole, self._seed(), alpha, name=name
-        )
-
-    def poisson(
-        self, shape: Any, rate: Any, dtype: Any = tf.int64, name: Any = None
-    ) -> Any:
-        """``shape`` is drawn for each of ``rate``."""
-        whole = tf.concat([shape, tf.shape(rate)], 0)
-        return gen_stateless_random_ops.stateless_random_poisson(
-            whole, self._seed(), rate, dtype=dtype, name=name
-        )
-
-    def multinomial(
-        self,
-        logits: Any,
-        num_samples: Any,
-        output_dtype: Any = tf.int64,
-        name: Any = None,
-    ) -> Any:
-        """Classes by the rows of ``logits``."""
-        return gen_stateless_random_ops.stateless_multinomial(
-            logits, num_samples, self._seed(), output_dtype=output_dtype, name=name
-        )
-
-    def shuffle(self, value: Any, name: Any = None) -> Any:
-        """``value`` in another order."""
-        return tf.random.experimental.stateless_shuffle(value, self._seed(), name=name)
 
 
 def _begin_generators(entropy: RunEntropy) -> None:

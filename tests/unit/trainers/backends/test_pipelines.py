@@ -103,6 +103,11 @@ def random_map(x: Any) -> Any:
     return x + tf.random.uniform([], maxval=9, dtype=tf.int64)
 
 
+def seeded_map(x: Any) -> Any:
+    """The same, with a seed."""
+    return x + tf.random.uniform([], maxval=9, dtype=tf.int64, seed=3)
+
+
 def test_what_is_not_exact_is_told() -> None:
     """Each kind has its sentence; a pipeline that is exact has none."""
     variable = tf.Variable(0, dtype=tf.int64)
@@ -119,7 +124,8 @@ def test_what_is_not_exact_is_told() -> None:
         pipelines.CHANGES: numbered.map(counts).batch(2),
         pipelines.CALLS_PYTHON: numbered.map(calls).prefetch(1),
         pipelines.UNSEEDED: numbered.shuffle(3).repeat(),
-        None: numbered.map(random_map).shuffle(3, seed=1).batch(2),
+        pipelines.WITHOUT_SEED: numbered.map(random_map).batch(2),
+        None: numbered.map(seeded_map).shuffle(3, seed=1).batch(2),
     }
     for sentence, dataset in told.items():
         assert pipelines.why_not_exact(dataset) == sentence
