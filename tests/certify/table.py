@@ -54,6 +54,7 @@ ORDINARY = (
     _ordinary("eager_tensors", "tf.random eager, the global generator"),
     _ordinary("seed_midway", "seeded in the middle of the script", memory=True),
     _ordinary("set_of_words", "the order of a set of words"),
+    _ordinary("pandas", "DataFrame.sample"),
     _ordinary("sklearn", "scaler, KMeans, randomized PCA"),
     _ordinary("class_weights", "resampled, class weights"),
     _ordinary("mixup", "mixed samples, noisy labels"),
