@@ -23,7 +23,7 @@ from tensorflow.python.eager import context as eager_context
 from tensorflow.python.framework.config import is_op_determinism_enabled
 from tensorflow.python.ops import gen_dataset_ops, gen_experimental_dataset_ops
 
-from trainers.backends.tensorflow.operation_types import RANDOM
+from trainers.backends.tensorflow.operation_types import RANDOM, nodes
 
 IGNORE_EXTERNAL_STATE = 1
 """Of ``DatasetToGraphV2``: functions with a state of their own are copied too."""
@@ -123,10 +123,7 @@ def whole_arrays(dataset: Any) -> Any | None:
 def _nodes(stage: Any) -> Iterator[Any]:
     """All operations in the functions that ``stage`` itself calls."""
     for wrapper in stage._functions() if hasattr(stage, "_functions") else ():
-        graph = wrapper.function.graph.as_graph_def()
-        yield from graph.node
-        for function in graph.library.function:
-            yield from function.node_def
+        yield from nodes(wrapper.function.graph.as_graph_def())
 
 
 def operations(stage: Any) -> set[str]:

@@ -1,5 +1,6 @@
 """Types of TensorFlow operations that decide what can be promised."""
 
+from collections.abc import Iterator
 from typing import Any
 
 RANDOM = frozenset({
@@ -20,7 +21,13 @@ PYTHON = frozenset({"PyFunc", "EagerPyFunc", "PyFuncStateless"})
 """Operations that call Python."""
 
 
+def nodes(graph: Any) -> Iterator[Any]:
+    """All operations in a ``GraphDef`` and in the functions that it calls."""
+    yield from graph.node
+    for function in graph.library.function:
+        yield from function.node_def
+
+
 def in_graph(graph: Any) -> set[str]:
-    """Those in a ``GraphDef`` and in the functions that it calls."""
-    inner = (function.node_def for function in graph.library.function)
-    return {node.op for nodes in (graph.node, *inner) for node in nodes}
+    """The types of ``nodes``."""
+    return {node.op for node in nodes(graph)}
