@@ -21,8 +21,3 @@ def map_leaves(function: Callable[[Any], Any], structure: Any) -> Any:
 def cut(structure: Any, start: Any, stop: Any) -> Any:
     """The samples ``start`` to ``stop`` (exclusive) of every tensor (n, …)."""
     return map_leaves(lambda leaf: leaf[start:stop], structure)
-
-
-def static_batch(structure: Any) -> int | None:
-    """The batch size written in the shapes; None where they leave it open."""
-    return leaves(structure)[0].shape[0]

@@ -326,7 +326,7 @@ class SlicedStep:
         )
         metrics = keras_losses.output_loss_metrics(self._model)
         # Keras weighs these by the batch size only where the shape states it.
-        weight = slicing.static_batch(x)
+        weight = slicing.leaves(x)[0].shape[0]
         for metric, value in zip(metrics, losses.outputs, strict=False):
             metric.update_state(value, sample_weight=weight)
 
