@@ -99,6 +99,8 @@ class Directive(JsonRecord):
     """End the attempt when loss and weights are no numbers any more."""
     foresee: bool = True
     """The supervisor plans restarts before memory runs out: wait for its answer."""
+    prove: bool = False
+    """Begin with an older snapshot than the newest, and compare on the way past that."""
     reduce: str | None = None
     """A model's own ``train_step`` may do several smaller batches instead of one, with
     the learning rate by this rule (``keep``, ``sqrt``, ``linear``); None: it may not."""

@@ -38,7 +38,11 @@ class RecordKind:
     tell belongs to the call that began last."""
     RESTORED = "restored"
     """``snapshot`` (its directory name), ``tier, step, fit, epoch, seconds`` and
-    ``quarantined``: [{``snapshot``, ``because``}]."""
+    ``quarantined``: [{``snapshot``, ``because``}]. During a proof: of the newer one."""
+    PROOF = "proof"
+    """``result`` (``proof.Proof``), ``because``: what differs, or why there is none;
+    ``from_step``, ``step``: from the older snapshot to the newer; at its end ``steps,
+    tensors, seconds``: what was compared, and what it took beside the first step."""
     FIRST_STEP = "first_step"
     """``step``, ``seconds``: tracing, compiling and running it."""
     PEAK = "peak"

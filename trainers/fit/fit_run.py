@@ -13,6 +13,7 @@ from trainers.backends.selected import backend
 from trainers.data import data_fingerprint, shared_data, source_factory
 from trainers.data.data_source import DataSource
 from trainers.fit import (
+    fit_proof,
     fit_slices,
     fit_snapshot,
     loss_guard,
@@ -23,12 +24,14 @@ from trainers.fit import (
 from trainers.fit.determinism import LOST_SEAM, REDUCED, SLICED, Determinism
 from trainers.fit.due import DueSnapshot, SinceSaved
 from trainers.fit.fit_position import FitCall, FitPosition
+from trainers.fit.fit_proof import FitProof
 from trainers.fit.fit_report import Report
 from trainers.fit.fit_snapshot import FitParts
 from trainers.fit.step_counter import Steps, planned
 from trainers.microbatch.prepared import Prepared
 from trainers.process import allocation_subject, applied_directive, signals
 from trainers.snapshots.durable_store import Snapshot
+from trainers.snapshots.resume_proof import Comparison
 from trainers.snapshots.run_progress import RunProgress
 
 
@@ -48,6 +51,7 @@ class FitRun:
         self._microbatch: Prepared | None = None
         self._report = Report(session.attempt)
         self._determinism = Determinism(self._report)
+        self._proof = FitProof(session)
         self._steps = Steps(call.model)
         self._since = SinceSaved(session)
         self._loss_guard = loss_guard.LossGuard(session.attempt, call.model)
@@ -123,6 +127,7 @@ class FitRun:
         )
         self._tell_applied()
         self._slice()
+        self._begin_proof()
         self._determinism.give()
         self._report.measure(
             self._slicing, jit=bool(self.model.jit_compile), reduced=self._is_reduced()
@@ -144,6 +149,16 @@ class FitRun:
 
     def _training(self, iterator: Any) -> Iterator[Any]:
         return epoch_iterator.epoch(iterator, self)
+
+    def _begin_proof(self) -> None:
+        """Go on from an older snapshot, to meet the newest on the way: where asked."""
+        if self._taken is None:
+            return
+        older = self._proof.begin(
+            self._taken, slices=self._slicing()[0], data=self._fingerprint
+        )
+        if older is not None:
+            self._taken, self._local = older, fit_snapshot.local_of(older)
 
     def _tell_applied(self) -> None:
         """What of the directive is in force for this model."""
@@ -231,7 +246,8 @@ class FitRun:
             return
         began, before = time.perf_counter(), self._attempt.enter(Phase.RESTORING)
         fit_snapshot.restore(self._parts(), taken, self._local, self._attempt)
-        self._session.restored(taken, seconds=time.perf_counter() - began)
+        seconds = time.perf_counter() - began
+        self._session.restored(taken, seconds=seconds, proves=self._proof.newer)
         self._since.restored()
         self.publish_position()
         self._attempt.enter(before)
@@ -295,6 +311,7 @@ class FitRun:
         self._session.trained(steps=ran, samples=self._steps.samples(self.source))
         self._position.ran(ran, logs=logs)
         self._attempt.training.ran(ran)
+        self._proof.stepped()
         allocation_subject.watch.forget()
 
     def after_step(self, next_step: int) -> None:
@@ -344,6 +361,8 @@ class FitRun:
 
     def _boundary(self) -> None:
         """Between two steps: save if it is due, end if that was asked for."""
+        if self._proof.under_way and not self._is_proved():
+            return
         if self._attempt.drain_requested:
             if not self._since.on_disk:
                 self.save()
@@ -353,6 +372,22 @@ class FitRun:
             wanted = DueSnapshot(durable=False, patient=True)
         if wanted is not None:
             self.save(durable=wanted.durable, patient=wanted.patient)
+
+    def _is_proved(self) -> bool:
+        """Whether the newest snapshot was met: until then nothing is saved."""
+        if self._attempt.drain_requested:
+            self.leave()
+        found = self._proof.at_boundary(self._parts())
+        if found is not None:
+            self._after_proof(found)
+        return found is not None
+
+    def _after_proof(self, found: Comparison) -> None:
+        if found.equal:
+            self._since.restored()
+            return
+        fit_proof.withdrawn(self._promise, found)
+        self.leave()
 
     def _dares(self) -> bool:
         """Whether the next step may fail for want of memory, and a snapshot is cheap."""
@@ -406,12 +441,15 @@ class FitRun:
 
     def leave(self) -> None:
         """End the process once everything is on disk."""
+        self._proof.leave()
         self._session.saver.wait()
         signals.leave(self._attempt)
 
     def finish(self) -> None:
         """``fit`` returned: keep its end state, so that it is never trained again."""
         self.restore()  # where no epoch was left to train
+        if self._proof.under_way:
+            self._after_proof(self._proof.missed())
         self.save(fit_done=True)
         self._session.saver.wait()
 

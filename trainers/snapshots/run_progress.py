@@ -9,12 +9,12 @@ from typing import Any
 
 from supervisor.wire.directive import Directive
 from supervisor.wire.event_file import NO_ROOM, RecordKind
-from supervisor.wire.manifest import DURABLE, FORMAT, MEMORY, Manifest
+from supervisor.wire.manifest import DURABLE, FORMAT, MEMORY, TENSORS, Manifest
 from supervisor.wire.seal import hash_of
 from trainers.process import applied_directive
 from trainers.process.attempt_reporting import Attempt
-from trainers.snapshots import durable_store, selection
-from trainers.snapshots.durable_store import Snapshot, Store
+from trainers.snapshots import durable_store, resume_proof, selection
+from trainers.snapshots.durable_store import Snapshot, SnapshotEntry, Store
 from trainers.snapshots.memory_store import MemoryTier, NoMemoryTierError
 from trainers.snapshots.schedule import (
     Due,
@@ -212,11 +212,34 @@ class RunProgress:
         """It raised: heard of only if the script catches that and tries again."""
         self.tries += 1
 
-    def restored(self, taken: Snapshot, *, seconds: float) -> None:
-        """Go on counting from ``taken`` and say so."""
-        manifest = taken.manifest
+    def entries(self) -> list[SnapshotEntry]:
+        """The whole snapshots of both tiers by name; of the same that in memory first."""
+        inside = [] if self.memory is None else self.memory.entries()
+        return [*inside, *self.store.entries()]
+
+    def keep_on_disk(self, taken: Snapshot) -> None:
+        """Write ``taken``, which lies in memory, to disk too."""
+        manifest, name = taken.manifest, taken.entry.name
+        if any(entry.name == name for entry in self.store.entries()):
+            return
+        try:
+            content = (taken.entry.path / TENSORS).read_bytes()
+            self.store.commit(memoryview(content), manifest)
+        except OSError as error:
+            self.attempt.notice(f"{name} stays in memory alone: {error}")
+
+    def restored(
+        self, taken: Snapshot, *, seconds: float, proves: Snapshot | None = None
+    ) -> None:
+        """Go on counting from ``taken`` and say so.
+
+        ``proves``: the newer snapshot that is met on the way. It is what the run goes on
+        from: the steps before it are none that were lost.
+        """
         self.saver.pinned.discard(taken.entry.name)
-        self.step, self.samples = manifest.step, manifest.samples
+        self.step, self.samples = taken.manifest.step, taken.manifest.samples
+        taken = proves or taken
+        manifest = taken.manifest
         self.attempt.training.is_saved(step=manifest.step, snapshot=taken.entry.name)
         self.attempt.set(
             step=self.step,
@@ -266,6 +289,7 @@ class RunProgress:
                 **state,
                 "script": script_hash(self.attempt),
                 "tries": self.tries,
+                resume_proof.COMPUTATION: resume_proof.computation_of(directive),
             },
             **position,
         )

@@ -1,0 +1,171 @@
+"""The proof of a resume, in the ``fit`` that resumes.
+
+Nothing is saved before it is done: the newer snapshot must outlive whatever ends the
+process. What differs cannot be taken back in here (a replay that went another way may
+even have ended the ``fit``), so the process ends, and the next goes on from there.
+"""
+
+import time
+from typing import Any
+
+from supervisor.wire.event_file import RecordKind
+from supervisor.wire.manifest import MEMORY
+from supervisor.wire.proof import Proof
+from trainers.data import data_fingerprint
+from trainers.fit import fit_snapshot
+from trainers.fit.determinism import Determinism
+from trainers.fit.fit_snapshot import FitParts
+from trainers.snapshots import resume_proof
+from trainers.snapshots.durable_store import Snapshot
+from trainers.snapshots.resume_proof import Comparison
+from trainers.snapshots.run_progress import RunProgress
+
+PASSED = "training did not come by the place where the newer snapshot was taken"
+
+
+class FitProof:
+    """Which snapshot is to be met, and whether it was."""
+
+    def __init__(self, session: RunProgress) -> None:
+        self._session, self._attempt = session, session.attempt
+        self.newer: Snapshot | None = None
+        """What training has to come to; None: there is no proof under way."""
+        self._from_step = 0
+        self._began = 0.0
+
+    @property
+    def under_way(self) -> bool:
+        """Whether nothing may be saved, since it is not done."""
+        return self.newer is not None
+
+    def begin(
+        self, newer: Snapshot, *, slices: int, data: data_fingerprint.Fingerprint
+    ) -> Snapshot | None:
+        """The older snapshot to begin with; None: there is no proof, which was told."""
+        if not self._attempt.directive.prove:
+            return None
+        found = self._beginning(newer, slices=slices, data=data)
+        if isinstance(found, str):
+            self._say(Proof.SKIPPED, found, step=newer.manifest.step)
+            return None
+        self.newer, self._from_step = newer, found.manifest.step
+        names = {found.entry.name, newer.entry.name}
+        self._session.saver.pinned |= names
+        self._session.saver.protected |= names
+        self._say(Proof.BEGUN, "", step=newer.manifest.step)
+        return found
+
+    def _beginning(
+        self, newer: Snapshot, *, slices: int, data: data_fingerprint.Fingerprint
+    ) -> Snapshot | str:
+        manifest, directive = newer.manifest, self._attempt.directive
+        local: dict[str, Any] = fit_snapshot.local_of(newer)
+        now = resume_proof.computation_of(directive)
+        known = manifest.state.get(resume_proof.COMPUTATION) == now
+        same_data = data_fingerprint.difference(local.get("data") or {}, data) is None
+        if not known or not same_data or manifest.slices != slices:
+            return resume_proof.OTHER_COMPUTATION
+        return resume_proof.beginning(newer, self._session.entries(), job=directive.job)
+
+    def stepped(self) -> None:
+        """A step is done: the first, with all that is traced and compiled for it, is
+        made by every resume, and is no part of what the proof takes."""
+        if self._began == 0.0:
+            self._began = time.perf_counter()
+
+    def at_boundary(self, parts: FitParts) -> Comparison | None:
+        """Compare, where this is the place; None: it is not reached.
+
+        The caller goes on if all is equal, and ends the process if not.
+        """
+        newer = self.newer
+        assert newer is not None  # noqa: S101  # it is under way
+        where, wanted = _place(parts, self._session.step), newer.manifest
+        there = (wanted.step, wanted.epoch, wanted.step_in_epoch)
+        if where < there:
+            return None
+        if where > there:
+            return self._differs(Comparison(tensors=0, others=(PASSED,)))
+        state, tensors, _ = fit_snapshot.capture(parts, fit_done=False)
+        found = resume_proof.compare(newer, state, tensors)
+        if not found.equal:
+            return self._differs(found)
+        self._done(Proof.PROVED, found)
+        return found
+
+    def missed(self) -> Comparison:
+        """``fit`` returned before the place was reached."""
+        return self._differs(Comparison(tensors=0, others=(PASSED,)))
+
+    def _differs(self, found: Comparison) -> Comparison:
+        self._done(Proof.DIFFERS, found)
+        return found
+
+    def _done(self, result: Proof, found: Comparison) -> None:
+        assert self.newer is not None  # noqa: S101  # as above
+        seconds = time.perf_counter() - self._began if self._began else 0.0
+        self._say(
+            result,
+            found.sentence,
+            step=self.newer.manifest.step,
+            steps=self.newer.manifest.step - self._from_step,
+            tensors=found.tensors,
+            seconds=seconds,
+        )
+        if result is Proof.PROVED:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        assert self.newer is not None  # noqa: S101  # as above
+        self._session.saver.pinned.discard(self.newer.entry.name)
+        self.newer = None
+
+    def leave(self) -> None:
+        """The process ends in the middle of it: what is on disk has to be the newer
+        snapshot, for memory may not outlive what comes."""
+        newer = self.newer
+        if newer is not None and newer.entry.tier == MEMORY:
+            self._session.keep_on_disk(newer)
+
+    def _say(self, result: Proof, because: str, **fields: Any) -> None:
+        self._attempt.say(
+            RecordKind.PROOF,
+            result=result,
+            because=because,
+            from_step=self._from_step,
+            **fields,
+        )
+
+
+def withdrawn(promise: Determinism, found: Comparison) -> None:
+    """Tell why bits are not promised any more."""
+    promise.tell(
+        "a resume was put to the proof, and did not continue to the bit:"
+        f" {found.sentence} differ. {likeliest(found)}"
+    )
+
+
+def likeliest(found: Comparison) -> str:
+    """Where to look for what the snapshot does not hold."""
+    if found.others == (PASSED,):
+        return (
+            "A callback or the data decide when the training ends by state that no"
+            " snapshot holds"
+        )
+    if found.variables:
+        return (
+            "Something that training depends on is in no snapshot: look for globals,"
+            " closures, generators and files that the data, the step, losses, layers or"
+            " callbacks change as they go"
+        )
+    if all(".random" in one or one.startswith("other/") for one in found.others):
+        return (
+            "The random generators stand elsewhere: something draws from them at a pace"
+            " that no snapshot holds"
+        )
+    return "The variables are the same: what differs is what callbacks or logs keep"
+
+
+def _place(parts: FitParts, step: int) -> tuple[int, int, int]:
+    position = parts.position
+    return step, position.epoch, position.step_in_epoch
