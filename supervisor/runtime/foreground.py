@@ -285,6 +285,7 @@ def policy_of(row: RunRow, spec: Spec) -> Policy:
             gpus=spec.gpus,
             patience_seconds=spec.remedies.patience,
         ),
+        proof=spec.restart.proof,
     )
 
 

@@ -28,6 +28,7 @@ from supervisor.core.remediation.overrides import (
     Overrides,
     from_json,
 )
+from supervisor.core.remediation.proofs import RESULTS
 from supervisor.host.launch.launcher import read_shimmed, same_process
 from supervisor.host.ledger.job_book import JobBook, JobRow, WantedState
 from supervisor.host.ledger.ledger import Ledger, RunRow
@@ -116,6 +117,7 @@ def job_status(
         message=facts.message,
         promise=None if facts.unpromised is None else facts.unpromised.because,
         promise_fit=None if facts.unpromised is None else facts.unpromised.fit,
+        **_proofs(facts.history),
         snapshot_plan=facts.snapshot_plan,
         overrides=_in_force(facts, page),
         asked=pending(facts.overrides, facts.history.last),
@@ -125,6 +127,15 @@ def job_status(
         restarts=by_cause(facts.incidents, restarts=True),
         **reached,
     )
+
+
+def _proofs(history: History) -> dict[str, Any]:
+    newest, counts = history.newest_proof, history.all_proofs
+    return {
+        "proof": None if newest is None else newest.sentence,
+        "proofs": {result.value: counts[result] for result in RESULTS},
+        "proof_seconds": history.proof_seconds,
+    }
 
 
 def _in_force(facts: RunFacts, page: Page | None) -> dict[str, object]:

@@ -41,7 +41,7 @@ from supervisor.core.lifecycle.events import (
 )
 from supervisor.core.lifecycle.run_state import RunPhase, RunState
 from supervisor.core.lifecycle.table import step
-from supervisor.core.remediation.overrides import Awaited, Overrides
+from supervisor.core.remediation.overrides import Awaited
 from supervisor.core.text.log_level import LogLevel, Notifier
 from supervisor.host.gpu.gpu_access import NOBODY_ASKS, GpuAccess
 from supervisor.host.launch.launcher import LaunchedAttempt, Launcher, LaunchError
@@ -280,8 +280,8 @@ class Supervisor:
 
     def _perform(self, effect: Effect) -> None:
         match effect:
-            case Launch(number=number, overrides=overrides):
-                self._launch(number, overrides)
+            case Launch():
+                self._launch(effect)
             case AskDrain() | Kill() | TakeStacks():
                 self._following.ask(effect, self.run, self.devices)
             case CheckGate(awaited=awaited):
@@ -308,10 +308,10 @@ class Supervisor:
         self.recorder.incident(effect)
         self.say(incident_sentence(effect), level=LogLevel.WARNING)
 
-    def _launch(self, number: int, overrides: Overrides) -> None:
-        paths = self.paths.attempt(number)
+    def _launch(self, effect: Launch) -> None:
+        paths = self.paths.attempt(effect.number)
         try:
-            directive = self._directive(number, overrides)
+            directive = self._directive(effect)
             attempt = self.launcher.launch(self.spec, directive, paths=paths)
         except LaunchError as error:
             self.post(SpawnFailed(str(error), lasting=error.lasting))
@@ -321,7 +321,7 @@ class Supervisor:
         else:
             self._following.start(attempt)
 
-    def _directive(self, number: int, overrides: Overrides) -> Directive:
+    def _directive(self, effect: Launch) -> Directive:
         between_failures = mean_seconds_between_failures(
             seconds=self._following.spent_seconds, failures=self.run.history.failures
         )
@@ -329,8 +329,8 @@ class Supervisor:
             self.row,
             self.spec,
             self.paths,
-            number,
-            overrides,
+            effect.number,
+            effect.overrides,
             between_failures=between_failures,
             gpus=self.devices.gpus(),
             quarantined=self.run.quarantined,
@@ -342,4 +342,9 @@ class Supervisor:
             by_hand=self.by_hand,
             trained=self.run.history.trained,
         )
-        return replace(directive, accept_changes=goes_on, changed_modules=modules)
+        return replace(
+            directive,
+            accept_changes=goes_on,
+            changed_modules=modules,
+            prove=effect.prove and modules is Changed.AS_KEPT,
+        )

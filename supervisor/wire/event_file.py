@@ -42,7 +42,8 @@ class RecordKind:
     PROOF = "proof"
     """``result`` (``proof.Proof``), ``because``: what differs, or why there is none;
     ``from_step``, ``step``: from the older snapshot to the newer; at its end ``steps,
-    tensors, seconds``: what was compared, and what it took beside the first step."""
+    tensors, seconds``: what was compared, and what it took beside the first step, and
+    ``ends``: the attempt does, for the next to go on from the newer snapshot."""
     FIRST_STEP = "first_step"
     """``step``, ``seconds``: tracing, compiling and running it."""
     PEAK = "peak"

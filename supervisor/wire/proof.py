@@ -14,5 +14,3 @@ class Proof(enum.StrEnum):
     """... or not: it ends, and the next attempt goes on from the newer one."""
     SKIPPED = "skipped"
     """There was nothing to show it with, or it would have taken too long."""
-    BROKEN_OFF = "broken_off"
-    """The attempt ended, or was asked to, in the middle of it."""

@@ -32,13 +32,18 @@ class Determinism:
 
     def __init__(self, report: Report) -> None:
         self._report = report
-        self._told: set[str] = set()
+        self._told: dict[str, None] = {}
 
     def tell(self, sentence: str | None) -> None:
         """Say once why bits are not promised."""
         if sentence is not None and sentence not in self._told:
-            self._told.add(sentence)
+            self._told[sentence] = None
             self._report.promise(sentence)
+
+    @property
+    def withdrawn(self) -> str | None:
+        """Why bits are not promised; None: nothing was said against it so far."""
+        return next(iter(self._told), None)
 
     def give(self) -> None:
         """Promise them, if nothing was said against it so far."""

@@ -17,8 +17,9 @@ from trainers.fit.determinism import Determinism
 from trainers.fit.fit_snapshot import FitParts
 from trainers.snapshots import resume_proof
 from trainers.snapshots.durable_store import Snapshot
-from trainers.snapshots.resume_proof import Comparison
 from trainers.snapshots.run_progress import RunProgress
+from trainers.state import state_comparison
+from trainers.state.state_comparison import Comparison
 
 PASSED = "training did not come by the place where the newer snapshot was taken"
 
@@ -26,8 +27,9 @@ PASSED = "training did not come by the place where the newer snapshot was taken"
 class FitProof:
     """Which snapshot is to be met, and whether it was."""
 
-    def __init__(self, session: RunProgress) -> None:
+    def __init__(self, session: RunProgress, promise: Determinism) -> None:
         self._session, self._attempt = session, session.attempt
+        self._promise = promise
         self.newer: Snapshot | None = None
         """What training has to come to; None: there is no proof under way."""
         self._from_step = 0
@@ -58,6 +60,8 @@ class FitProof:
     def _beginning(
         self, newer: Snapshot, *, slices: int, data: data_fingerprint.Fingerprint
     ) -> Snapshot | str:
+        if self._promise.withdrawn is not None:
+            return f"bits are not promised ({self._promise.withdrawn})"
         manifest, directive = newer.manifest, self._attempt.directive
         local: dict[str, Any] = fit_snapshot.local_of(newer)
         now = resume_proof.computation_of(directive)
@@ -73,36 +77,31 @@ class FitProof:
         if self._began == 0.0:
             self._began = time.perf_counter()
 
-    def at_boundary(self, parts: FitParts) -> Comparison | None:
-        """Compare, where this is the place; None: it is not reached.
+    def at_boundary(self, parts: FitParts) -> Proof:
+        """Compare, where this is the place; ``BEGUN``: it is not reached.
 
-        The caller goes on if all is equal, and ends the process if not.
+        Where it ``DIFFERS`` the caller ends the process. Where bits were not promised
+        anyway there is nothing to be gained by that: the fit goes on as it came here.
         """
         newer = self.newer
         assert newer is not None  # noqa: S101  # it is under way
         where, wanted = _place(parts, self._session.step), newer.manifest
         there = (wanted.step, wanted.epoch, wanted.step_in_epoch)
         if where < there:
-            return None
+            return Proof.BEGUN
         if where > there:
-            return self._differs(Comparison(tensors=0, others=(PASSED,)))
+            return self.missed()
         state, tensors, _ = fit_snapshot.capture(parts, fit_done=False)
-        found = resume_proof.compare(newer, state, tensors)
-        if not found.equal:
-            return self._differs(found)
-        self._done(Proof.PROVED, found)
-        return found
+        return self._done(state_comparison.compare(newer, state, tensors))
 
-    def missed(self) -> Comparison:
-        """``fit`` returned before the place was reached."""
-        return self._differs(Comparison(tensors=0, others=(PASSED,)))
+    def missed(self) -> Proof:
+        """``fit`` came past the place, or returned before it."""
+        return self._done(Comparison(tensors=0, others=(PASSED,)))
 
-    def _differs(self, found: Comparison) -> Comparison:
-        self._done(Proof.DIFFERS, found)
-        return found
-
-    def _done(self, result: Proof, found: Comparison) -> None:
+    def _done(self, found: Comparison) -> Proof:
         assert self.newer is not None  # noqa: S101  # as above
+        result = Proof.PROVED if found.equal else Proof.DIFFERS
+        ends = not found.equal and self._promise.withdrawn is None
         seconds = time.perf_counter() - self._began if self._began else 0.0
         self._say(
             result,
@@ -111,14 +110,15 @@ class FitProof:
             steps=self.newer.manifest.step - self._from_step,
             tensors=found.tensors,
             seconds=seconds,
+            ends=ends,
         )
-        if result is Proof.PROVED:
-            self._let_go()
-
-    def _let_go(self) -> None:
-        assert self.newer is not None  # noqa: S101  # as above
+        if not found.equal:
+            self._promise.tell(why_withdrawn(found))
+        if ends:
+            return Proof.DIFFERS
         self._session.saver.pinned.discard(self.newer.entry.name)
         self.newer = None
+        return Proof.PROVED if found.equal else Proof.SKIPPED
 
     def leave(self) -> None:
         """The process ends in the middle of it: what is on disk has to be the newer
@@ -137,9 +137,9 @@ class FitProof:
         )
 
 
-def withdrawn(promise: Determinism, found: Comparison) -> None:
-    """Tell why bits are not promised any more."""
-    promise.tell(
+def why_withdrawn(found: Comparison) -> str:
+    """Why bits are not promised any more."""
+    return (
         "a resume was put to the proof, and did not continue to the bit:"
         f" {found.sentence} differ. {likeliest(found)}"
     )
@@ -158,12 +158,12 @@ def likeliest(found: Comparison) -> str:
             " closures, generators and files that the data, the step, losses, layers or"
             " callbacks change as they go"
         )
-    if all(".random" in one or one.startswith("other/") for one in found.others):
+    if all(one.startswith("random") for one in found.others):
         return (
             "The random generators stand elsewhere: something draws from them at a pace"
             " that no snapshot holds"
         )
-    return "The variables are the same: what differs is what callbacks or logs keep"
+    return "The variables are the same: look at what callbacks keep, and at the logs"
 
 
 def _place(parts: FitParts, step: int) -> tuple[int, int, int]:

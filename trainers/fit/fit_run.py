@@ -7,13 +7,13 @@ from typing import Any
 
 from supervisor.wire.oom_subject import OomSubject
 from supervisor.wire.page import Phase
+from supervisor.wire.proof import Proof
 from trainers.backends import epoch_iterator, keras_compat
 from trainers.backends.epoch_iterator import FitIterator
 from trainers.backends.selected import backend
 from trainers.data import data_fingerprint, shared_data, source_factory
 from trainers.data.data_source import DataSource
 from trainers.fit import (
-    fit_proof,
     fit_slices,
     fit_snapshot,
     loss_guard,
@@ -31,7 +31,6 @@ from trainers.fit.step_counter import Steps, planned
 from trainers.microbatch.prepared import Prepared
 from trainers.process import allocation_subject, applied_directive, signals
 from trainers.snapshots.durable_store import Snapshot
-from trainers.snapshots.resume_proof import Comparison
 from trainers.snapshots.run_progress import RunProgress
 
 
@@ -51,7 +50,7 @@ class FitRun:
         self._microbatch: Prepared | None = None
         self._report = Report(session.attempt)
         self._determinism = Determinism(self._report)
-        self._proof = FitProof(session)
+        self._proof = FitProof(session, self._determinism)
         self._steps = Steps(call.model)
         self._since = SinceSaved(session)
         self._loss_guard = loss_guard.LossGuard(session.attempt, call.model)
@@ -378,16 +377,15 @@ class FitRun:
         if self._attempt.drain_requested:
             self.leave()
         found = self._proof.at_boundary(self._parts())
-        if found is not None:
-            self._after_proof(found)
-        return found is not None
+        if found is Proof.BEGUN:
+            return False
+        self._after_proof(found)
+        return True
 
-    def _after_proof(self, found: Comparison) -> None:
-        if found.equal:
-            self._since.restored()
-            return
-        fit_proof.withdrawn(self._promise, found)
-        self.leave()
+    def _after_proof(self, found: Proof) -> None:
+        if found is Proof.DIFFERS:
+            self.leave()
+        self._since.restored()
 
     def _dares(self) -> bool:
         """Whether the next step may fail for want of memory, and a snapshot is cheap."""

@@ -77,6 +77,8 @@ def _lines(item: JobStatus) -> Iterator[str]:
         if parts:
             listed = ", ".join(f"{name} {value}" for name, value in parts.items())
             yield f"  {title}: {listed}"
+    if item.proof:
+        yield f"  {item.proof}"
     if item.promise:
         yield f"  bit-identical resume is not promised{_of(item)}: {item.promise}"
 

@@ -113,6 +113,7 @@ def explain_incident(incident: Mapping[str, Any]) -> str:
         _stacks(incident),
         _remedy(incident),
         _outcome(incident),
+        _proof(incident),
         " ".join(f"Note: {text}." for text in incident.get("deviations") or ()),
         _advice(incident),
     ]
@@ -205,6 +206,11 @@ def _remedy(incident: Mapping[str, Any]) -> str:
     )
     changed = f" ({changes})" if changes else ""
     return f"What was done: {remedy['kind']}{changed}: {remedy['because']}."
+
+
+def _proof(incident: Mapping[str, Any]) -> str:
+    proof = incident.get("proof")
+    return "" if proof is None else f"The resume after it: {proof['sentence']}."
 
 
 def _outcome(incident: Mapping[str, Any]) -> str:

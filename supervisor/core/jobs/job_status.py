@@ -136,6 +136,12 @@ class JobStatus:
     """Why bits are not promised for this run, if they are not."""
     promise_fit: int | None = None
     """For which call of ``fit``, from 0: the first of them; None: not known."""
+    proof: str | None = None
+    """Whether the newest resume that was put to the proof continued to the bit."""
+    proofs: Mapping[str, int] = field(default_factory=dict[str, int])
+    """What came of all such proofs, by ``wire.proof.Proof``."""
+    proof_seconds: float = 0.0
+    """What they took: steps done again that are no lost work."""
     message: str = ""
     """What is going on, in a sentence."""
 

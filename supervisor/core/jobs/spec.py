@@ -38,6 +38,7 @@ from supervisor.core.jobs.spec_values import (
 )
 from supervisor.core.liveness.hang_detection import Deadlines
 from supervisor.core.remediation.escalation import Allow
+from supervisor.core.remediation.proofs import ProofRule
 
 
 class Table(BaseModel):
@@ -94,6 +95,9 @@ class RestartSpec(Table):
 
     without_progress: Annotated[int, Field(ge=0, le=1000)] = 3
     """Restarts in a row for one cause that reached no newer snapshot."""
+    proof: ProofRule = "first"
+    """Which of them prove themselves: they begin with the older of two snapshots, train
+    to the newer one, and compare all of it."""
     back_off: Duration = 1.0
     back_off_max: Duration = 300.0
     data_changed: Literal["go on", "stop"] = "go on"

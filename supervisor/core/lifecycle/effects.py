@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from supervisor.core.diagnosis.result import Diagnosis, IncidentKind, Remedy
 from supervisor.core.remediation.overrides import Awaited, Overrides
+from supervisor.core.remediation.proofs import ResumeProof
 from supervisor.core.text.log_level import LogLevel
 from supervisor.wire.reasons import KillReason
 
@@ -15,6 +16,8 @@ class Launch:
     number: int
     overrides: Overrides
     """What differs from what the script and its spec ask for."""
+    prove: bool = False
+    """Let it prove its resume."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,8 @@ class UpdateIncident:
     deviations: tuple[str, ...] = ()
     note: str | None = None
     """Another deviation, beside those that are known."""
+    proof: ResumeProof | None = None
+    """Of the resume after it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from supervisor.core.diagnosis.result import Diagnosis
 from supervisor.core.liveness.hang_detection import Look
 from supervisor.core.memory.forecast import MemoryLevel, Resource
 from supervisor.core.remediation.history import Unpromised
+from supervisor.core.remediation.proofs import ResumeProof
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,15 @@ class NoticeReceived:
     sentence: str
     unpromised: Unpromised | None = None
     """It withdraws the promise of bits, for this call of ``fit``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProofReported:
+    """How the proof of a resume stands."""
+
+    proof: ResumeProof
+    ends: bool
+    """The attempt ends by itself, for the next to go on from the newer snapshot."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,7 +194,8 @@ class GateUnknown:
 
 
 Event = (
-    Spawned | SpawnFailed | ProgressReported | Applied | NoticeReceived | SnapshotFailed | HealthSampled | Exited
+    Spawned | SpawnFailed | ProgressReported | Applied | NoticeReceived | ProofReported
+    | SnapshotFailed | HealthSampled | Exited
     | DrainRequested | RestartDue | MemoryHigh | StacksTaken | Unkillable | DeadlineExpired
     | GateClear | GateHeld | GateUnknown | DriverStuck
 )  # fmt: skip

@@ -31,6 +31,7 @@ from supervisor.core.lifecycle.events import (
     MemoryHigh,
     NoticeReceived,
     ProgressReported,
+    ProofReported,
     RestartDue,
     SnapshotFailed,
     Spawned,
@@ -45,6 +46,7 @@ from supervisor.core.lifecycle.live_incidents import (
     unsaved,
 )
 from supervisor.core.lifecycle.progress_handling import applied, learned, told
+from supervisor.core.lifecycle.proof_handling import proof_told
 from supervisor.core.lifecycle.run_state import RunPhase, RunState, Step, Transition
 from supervisor.core.remediation.overrides import NOTHING
 from supervisor.core.remediation.slice_growth import regrown
@@ -113,7 +115,8 @@ def _launch(run: RunState, event: GateClear, _now: float) -> Step:
         gate_holds=0,
         message=f"starting attempt {number}",
     )
-    return launched, (Launch(number=number, overrides=overrides),)
+    prove = run.policy.proves(run.history, stored)
+    return launched, (Launch(number=number, overrides=overrides, prove=prove),)
 
 
 def _hangs(run: RunState) -> int:
@@ -173,6 +176,7 @@ def _rows() -> tuple[Transition, ...]:
         (s.RUNNING, ProgressReported, (s.RUNNING,), learned, "news"),
         (s.RUNNING, Applied, (s.RUNNING,), applied, "in force or not"),
         (s.RUNNING, NoticeReceived, (s.RUNNING,), told, "a sentence"),
+        (s.RUNNING, ProofReported, (s.RUNNING,), proof_told, "a proof"),
         (s.RUNNING, SnapshotFailed, (s.RUNNING,), unsaved, "not saved"),
         (s.RUNNING, HealthSampled, look_at, end.looked, "it hangs, or grew too large"),
         (s.RUNNING, MemoryHigh, (s.RUNNING,), memory_high, "memory nearly full"),
@@ -183,12 +187,14 @@ def _rows() -> tuple[Transition, ...]:
         (s.DRAINING, ProgressReported, (s.DRAINING,), learned, "news"),
         (s.DRAINING, Applied, (s.DRAINING,), applied, "in force or not"),
         (s.DRAINING, NoticeReceived, (s.DRAINING,), told, "a sentence"),
+        (s.DRAINING, ProofReported, (s.DRAINING,), proof_told, "a proof"),
         (s.DRAINING, SnapshotFailed, (s.DRAINING,), unsaved, "not saved"),
         (s.DRAINING, DrainRequested, (s.KILLING,), end.drain_again, "asked again"),
         (s.DRAINING, DeadlineExpired, (s.KILLING,), end.grace_over, "grace over"),
         (s.DRAINING, Exited, over, exited, ended),
         (s.RESTARTING, ProgressReported, (s.RESTARTING,), learned, "news"),
         (s.RESTARTING, NoticeReceived, (s.RESTARTING,), told, "a sentence"),
+        (s.RESTARTING, ProofReported, (s.RESTARTING,), proof_told, "a proof"),
         (s.RESTARTING, SnapshotFailed, (s.RESTARTING,), unsaved, "not saved"),
         (s.RESTARTING, DrainRequested, (s.DRAINING, s.KILLING), end.drain_instead, "asked to end"),
         (s.RESTARTING, DeadlineExpired, (s.KILLING,), end.grace_over, "grace over"),

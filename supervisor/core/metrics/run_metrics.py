@@ -12,6 +12,7 @@ from supervisor.core.metrics.metric import (
     Points,
     Value,
 )
+from supervisor.core.remediation.proofs import RESULTS
 
 PHASES = (
     "starting", "restoring", "compiling", "training", "validating", "snapshot",
@@ -101,6 +102,24 @@ RUN_METRICS: tuple[Metric, ...] = (
         help="Attempts that ended badly, by diagnosed cause.",
         source="history",
         read=_incidents,
+    ),
+    Metric(
+        name="resume_proofs",
+        kind=MetricKind.COUNTER,
+        labels=("run", "result"),
+        help="Resumes that were put to the proof of continuing to the bit, by result.",
+        source="history",
+        read=lambda status: tuple(
+            ((r.value,), status.proofs.get(r, 0)) for r in RESULTS
+        ),
+    ),
+    Metric(
+        name="resume_proof",
+        kind=MetricKind.COUNTER,
+        unit="seconds",
+        help="Time that proofs of resumes took: steps done again that were not lost.",
+        source="history",
+        value=lambda status: status.proof_seconds,
     ),
     Metric(
         name="phase",

@@ -13,7 +13,9 @@ from supervisor.core.diagnosis.result import RemedyKind
 from supervisor.core.liveness.progress_intervals import ProgressIntervals, together
 from supervisor.core.memory.fit_memory import FitMemory
 from supervisor.core.remediation.overrides import Overrides
+from supervisor.core.remediation.proofs import ResumeProof
 from supervisor.wire.oom_subject import OomSubject
+from supervisor.wire.proof import Proof
 
 KEPT = 256
 """Attempts kept whole, at least; thinned when there are twice as many."""
@@ -68,6 +70,8 @@ class AttemptHistory(FitMemory):
     """What memory was asked for when it ran out; None: it did not, or not known."""
     unpromised: Unpromised | None = None
     """The first call of which bits are not promised; None: there was none."""
+    proof: ResumeProof | None = None
+    """Of its resume."""
     rss_bytes: int | None = None
     """Host memory of the training process at its end."""
     intervals: tuple[ProgressIntervals, ...] = ()
@@ -79,6 +83,11 @@ class AttemptHistory(FitMemory):
         return FitMemory(
             **{one.name: getattr(self, one.name) for one in fields(FitMemory)}
         )
+
+    @property
+    def disproved(self) -> bool:
+        """Whether its resume did not continue to the bit."""
+        return self.proof is not None and self.proof.result is Proof.DIFFERS
 
     def only_saved_since(self, before: "AttemptHistory") -> bool:
         """Whether it is as it was ``before``, but for a newer snapshot than it had."""
@@ -101,6 +110,8 @@ class Past:
     """Those of attempts that count."""
     intervals: tuple[ProgressIntervals, ...] = ()
     unpromised: Unpromised | None = None
+    proofs: Counter[Proof] = field(default_factory=Counter[Proof])
+    proof_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,6 +173,27 @@ class History:
     def unpromised(self) -> Unpromised | None:
         """The weakest promise of all calls of ``fit``; None: bits are promised."""
         return weakest((self.past.unpromised, *(a.unpromised for a in self.attempts)))
+
+    def proofs(self, *, overrides: Overrides | None) -> Counter[Proof]:
+        """What came of the proofs with these in force."""
+        return _proofs(a for a in self.attempts if a.overrides == overrides)
+
+    @property
+    def all_proofs(self) -> Counter[Proof]:
+        """What came of the proofs of all resumes."""
+        return self.past.proofs + _proofs(self.attempts)
+
+    @property
+    def proof_seconds(self) -> float:
+        """What they took together."""
+        known = (a.proof.seconds or 0.0 for a in self.attempts if a.proof is not None)
+        return self.past.proof_seconds + sum(known)
+
+    @property
+    def newest_proof(self) -> ResumeProof | None:
+        """Of the newest attempt that said how it came out."""
+        told = (a.proof for a in reversed(self.attempts) if a.proof is not None)
+        return next((one for one in told if one.result is not Proof.BEGUN), None)
 
     @property
     def intervals(self) -> dict[str, ProgressIntervals]:
@@ -247,6 +279,8 @@ class History:
             trained=self.past.trained or gone.trained,
             remedy_steps=self.past.remedy_steps + remedy_steps,
             intervals=tuple(together((*self.past.intervals, *known)).values()),
+            proofs=self.past.proofs + gone.all_proofs,
+            proof_seconds=self.past.proof_seconds + gone.proof_seconds,
             unpromised=weakest(
                 (self.past.unpromised, *(attempt.unpromised for attempt in dropped))
             ),
@@ -265,6 +299,8 @@ class History:
                 break
             if newer is not None and _progress(attempt, newer):
                 break
+            if attempt.disproved:
+                continue  # it ended for that alone: no restart that brought nothing
             row.append(attempt)
             newer = newer if attempt.snapshot_step is None else attempt
         return row
@@ -286,6 +322,10 @@ def _remedy_steps(attempts: Iterable[AttemptHistory], cause: Cause) -> Counter[s
         for a in attempts
         if a.cause is cause and a.remedy_step is not None
     )
+
+
+def _proofs(attempts: Iterable[AttemptHistory]) -> Counter[Proof]:
+    return Counter(a.proof.result for a in attempts if a.proof is not None)
 
 
 def _landmarks(older: Sequence[AttemptHistory]) -> tuple[AttemptHistory, ...]:
@@ -316,6 +356,8 @@ def _of_memory(attempt: AttemptHistory) -> Iterator[tuple[object, ...]]:
 def _newest(attempt: AttemptHistory) -> Iterator[tuple[object, ...]]:
     """What the newest of a kind is asked for."""
     yield "cause", attempt.cause, attempt.slice_size
+    if attempt.proof is not None:
+        yield "proof", attempt.proof.result
     if attempt.batch is not None:
         yield "batch", None
     if attempt.remedy is RemedyKind.MICROBATCH:

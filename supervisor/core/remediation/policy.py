@@ -24,6 +24,7 @@ from supervisor.core.remediation.escalation import (
 from supervisor.core.remediation.history import History
 from supervisor.core.remediation.observations import FOR_MEMORY
 from supervisor.core.remediation.overrides import Overrides, changes
+from supervisor.core.remediation.proofs import ProofRule, to_prove
 from supervisor.core.remediation.remedy_table import escalation_for
 from supervisor.core.remediation.subject_remedies import STOPS
 from supervisor.core.text.units import shortened
@@ -68,6 +69,20 @@ class Policy:
     back_off: BackOff
     allow_inexact: bool
     terms: RemedyPermissions = field(default_factory=RemedyPermissions)
+    proof: ProofRule = "off"
+    """Which restarts prove themselves."""
+
+    def proves(self, history: History, overrides: Overrides | None) -> bool:
+        """Whether the attempt after ``history`` does; ``overrides``: what it will have
+        in force, as a history keeps it."""
+        if history.last is None:
+            return False
+        last = history.last.proof
+        return to_prove(
+            self.proof,
+            history.proofs(overrides=overrides),
+            last=None if last is None else last.result,
+        )
 
     def decide(
         self,

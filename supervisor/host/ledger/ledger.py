@@ -144,6 +144,12 @@ class Ledger(LedgerFile):
                     " WHERE run = ? AND attempt = ? AND happened = 'ended'",
                     (effect.note, run, effect.attempt),
                 )
+            if effect.proof is not None:
+                connection.execute(
+                    "UPDATE incidents SET proof = ? WHERE run = ? AND attempt = ?"
+                    " AND happened IN ('ended', 'planned')",
+                    (json.dumps(effect.proof.to_json()), run, effect.attempt),
+                )
             connection.execute(
                 "UPDATE incidents SET restored_step = coalesce(?, restored_step),"
                 " lost_steps = coalesce(?, lost_steps),"

@@ -13,7 +13,9 @@ from supervisor.core.liveness.progress_intervals import ProgressIntervals
 from supervisor.core.memory.fit_memory import FitMemory, SizePeaks
 from supervisor.core.remediation.history import AttemptHistory, Unpromised
 from supervisor.core.remediation.overrides import from_json
+from supervisor.core.remediation.proofs import ResumeProof
 from supervisor.wire.oom_subject import OomSubject
+from supervisor.wire.proof import Proof
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +71,8 @@ class IncidentRow:
     """Of all threads, where it was killed for a hang; else empty."""
     autopsy: dict[str, Any] | None
     """Which kind of shortage of memory, and who held what (``core.memory.oom_analysis``)."""
+    proof: dict[str, Any] | None
+    """Whether the resume after it continued to the bit (``core.remediation.proofs``)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +136,14 @@ def attempt_of(row: sqlite3.Row) -> AttemptHistory:
     subject, unpromised = stored.get("subject"), stored.get("unpromised")
     stored["subject"] = None if subject is None else OomSubject(subject)
     stored["unpromised"] = None if unpromised is None else Unpromised(**unpromised)
+    stored["proof"] = _proof_of(stored.get("proof"))
     return AttemptHistory(**stored)
+
+
+def _proof_of(stored: dict[str, Any] | None) -> ResumeProof | None:
+    if stored is None:
+        return None
+    return ResumeProof(**{**stored, "result": Proof(stored["result"])})
 
 
 def _with_names_of_today(stored: dict[str, Any]) -> dict[str, Any]:
@@ -169,6 +180,7 @@ def incident_of(row: sqlite3.Row) -> IncidentRow:
         at=utc(row["at"]),
         happened=row["happened"],
         autopsy=None if row["autopsy"] is None else json.loads(row["autopsy"]),
+        proof=None if row["proof"] is None else json.loads(row["proof"]),
         cause=row["cause"],
         because=json.loads(row["because"]),
         remedy=json.loads(row["remedy"]),

@@ -120,5 +120,7 @@ MIGRATIONS = (
     "ALTER TABLE runs ADD COLUMN forgotten_at REAL",
     # Histories of attempts say more than versions before this one can read: they refuse.
     "SELECT 1",
+    # What came of the proof of the resume after it.
+    "ALTER TABLE incidents ADD COLUMN proof TEXT",
 )
 """What leads from one schema version to the next; ``user_version`` counts them."""

@@ -13,14 +13,17 @@ from supervisor.core.lifecycle.events import (
     Event,
     NoticeReceived,
     ProgressReported,
+    ProofReported,
     SnapshotFailed,
 )
 from supervisor.core.remediation.history import Unpromised
+from supervisor.core.remediation.proofs import ResumeProof
 from supervisor.wire.event_file import NO_ROOM, EventReader, Record, RecordKind
 from supervisor.wire.legacy_reasons import refusal_reason, size_source
 from supervisor.wire.manifest import DURABLE, MEMORY
 from supervisor.wire.page import Page, PageReader
 from supervisor.wire.paths import AttemptPaths
+from supervisor.wire.proof import Proof
 from supervisor.wire.reasons import SizeSource
 
 
@@ -169,26 +172,41 @@ def heard(record: Record) -> list[Event]:
     lesson = learned(record)
     if lesson is not None:
         return [lesson]
-    match record.kind:
-        case RecordKind.APPLIED:
-            asked, found = (record.fields.get(name) for name in ("asked", "found"))
-            return [
-                Applied(_text(record, "name"), asked is not None and asked == found)
-            ]
-        case RecordKind.NOTICE:
-            return [NoticeReceived(_text(record, "sentence"))]
-        case RecordKind.PROMISE if record.fields.get("bits") is False:
-            return [_withdrawn(record)]
-        case RecordKind.SNAPSHOT_FAILED:
-            return [_failed(record)]
-        case _:
-            return []
+    read = _READERS.get(record.kind)
+    event = None if read is None else read(record)
+    return [] if event is None else [event]
 
 
-def _withdrawn(record: Record) -> NoticeReceived:
+def _applied(record: Record) -> Applied:
+    asked, found = (record.fields.get(name) for name in ("asked", "found"))
+    return Applied(_text(record, "name"), asked is not None and asked == found)
+
+
+def _notice(record: Record) -> NoticeReceived:
+    return NoticeReceived(_text(record, "sentence"))
+
+
+def _withdrawn(record: Record) -> NoticeReceived | None:
+    if record.fields.get("bits") is not False:
+        return None
     because = _text(record, "sentence")
     unpromised = Unpromised(fit=_integer(record, "fit"), because=because)
     return NoticeReceived(f"{UNPROMISED}: {because}", unpromised)
+
+
+def _proof(record: Record) -> ProofReported | None:
+    try:
+        result = Proof(_text(record, "result"))
+    except ValueError:
+        return None  # the file may hold anything
+    proof = ResumeProof(
+        result=result,
+        because=_text(record, "because"),
+        steps=_integer(record, "steps"),
+        tensors=_integer(record, "tensors"),
+        seconds=_seconds(record, "seconds"),
+    )
+    return ProofReported(proof=proof, ends=record.fields.get("ends") is True)
 
 
 def _failed(record: Record) -> SnapshotFailed:
@@ -198,6 +216,16 @@ def _failed(record: Record) -> SnapshotFailed:
         because=_text(record, "because"),
         no_room=_integer(record, "errno") in NO_ROOM,
     )
+
+
+_READERS: Mapping[str, Callable[[Record], Event | None]] = {
+    RecordKind.APPLIED: _applied,
+    RecordKind.NOTICE: _notice,
+    RecordKind.PROMISE: _withdrawn,
+    RecordKind.SNAPSHOT_FAILED: _failed,
+    RecordKind.PROOF: _proof,
+}
+"""What a record of each kind is to the core; the others are nothing."""
 
 
 def _sentences(value: Any) -> tuple[str, ...]:

@@ -1,0 +1,151 @@
+"""Two states of a ``fit`` side by side: every tensor, and all that is JSON."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from supervisor.wire.seal import KEY
+from trainers.snapshots import model_description
+from trainers.snapshots.durable_store import Snapshot
+from trainers.snapshots.resume_proof import COMPUTATION
+from trainers.snapshots.tensor_image import Tensor
+from trainers.state import encode
+
+NAMED = 4
+"""Of what differs, so many are named."""
+LOOKED_AT = "last_finite"
+"""Key of ``local``: when somebody last looked at the loss; it depends on time."""
+_NOT_STATE = frozenset({"script", "tries", KEY, COMPUTATION})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """What came of a proof."""
+
+    tensors: int
+    """So many were compared."""
+    variables: tuple[str, ...] = ()
+    """Names of the variables that differ."""
+    others: tuple[str, ...] = ()
+    """Where else the state differs, by path."""
+    of: int = 0
+    """Variables that were compared."""
+
+    @property
+    def equal(self) -> bool:
+        """Whether nothing differs."""
+        return not self.variables and not self.others
+
+    @property
+    def sentence(self) -> str:
+        """What differs, in half a sentence; nothing does: empty."""
+        parts = []
+        if self.variables:
+            many = f"{len(self.variables)} of {self.of} variables"
+            parts.append(f"{many} ({_listed(self.variables)})")
+        if self.others:
+            parts.append(_listed(self.others))
+        return " and ".join(parts)
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more
+
+
+def compare(
+    newer: Snapshot, state: Mapping[str, Any], tensors: Sequence[Tensor]
+) -> Comparison:
+    """``state`` and ``tensors``, as they would be saved now, beside those of ``newer``."""
+    kept = {name: one for name, one in newer.tensors.items() if _is_state(name)}
+    now = {one.name: one for one in tensors if _is_state(one.name)}
+    names: list[str] = newer.manifest.state["variables"]
+    differing = [
+        name
+        for name in sorted({*kept, *now})
+        if name not in kept or name not in now or not _same(kept[name], now[name])
+    ]
+    before, after = _plain(newer.manifest.state), _plain(state)
+    places = {value: path for path, value in _leaves(before, "")}
+    elsewhere = [places.get(one, one) for one in differing if not _is_of(one)]
+    return Comparison(
+        tensors=len(now),
+        variables=tuple(_variable(names, one) for one in differing if _is_of(one)),
+        others=tuple(sorted({*elsewhere, *differences(before, after)})),
+        of=len(names),
+    )
+
+
+def _is_state(tensor: str) -> bool:
+    """Not the model's description, which is written once for many snapshots."""
+    return tensor != model_description.NAME
+
+
+def _is_of(tensor: str) -> bool:
+    """Whether ``tensor`` is that of a variable."""
+    return tensor.startswith("variable/")
+
+
+def _variable(names: Sequence[str], tensor: str) -> str:
+    index = int(tensor.removeprefix("variable/"))
+    return names[index] if index < len(names) else tensor
+
+
+def _same(kept: np.ndarray, tensor: Tensor) -> bool:
+    now = np.asarray(tensor.read())
+    same_kind = now.dtype == kept.dtype and now.shape == kept.shape
+    return same_kind and now.tobytes() == kept.tobytes()
+
+
+def _plain(state: Mapping[str, Any]) -> Any:
+    """As JSON gives it back, dictionaries by their keys."""
+    left = {key: value for key, value in state.items() if key not in _NOT_STATE}
+    found = _by_key(json.loads(json.dumps(left)))
+    found["local"].pop(LOOKED_AT, None)
+    return found
+
+
+def _by_key(value: Any) -> Any:
+    """``value`` with the dictionaries that were encoded as pairs as such again."""
+    if isinstance(value, list):
+        return [_by_key(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    pairs = value.get("v") if value.get(encode.KIND) == "dict" else None
+    if pairs is None:
+        return {key: _by_key(one) for key, one in value.items()}
+    return {_text(key): _by_key(one) for key, one in pairs}
+
+
+def _text(key: Any) -> str:
+    return key if isinstance(key, str) else json.dumps(key)
+
+
+def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """Each text in ``value``, with the path to it."""
+    if isinstance(value, str):
+        yield path, value
+    for inner, one in _parts(value, path):
+        yield from _leaves(one, inner)
+
+
+def _parts(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict):
+        for key, one in value.items():
+            yield (f"{path}.{key}" if path else key), one
+    elif isinstance(value, list):
+        for index, one in enumerate(value):
+            yield f"{path}[{index}]", one
+
+
+def differences(before: Any, now: Any, path: str = "") -> Iterator[str]:
+    """The paths at which two values of JSON differ."""
+    ours, theirs = dict(_parts(before, path)), dict(_parts(now, path))
+    if type(before) is type(now) and ours and ours.keys() == theirs.keys():
+        for inner, one in ours.items():
+            yield from differences(one, theirs[inner], inner)
+    elif json.dumps(before) != json.dumps(now):  # NaN is itself
+        yield path
