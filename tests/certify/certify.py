@@ -17,8 +17,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from supervisor.wire.directive import EXIT_DRAINED
 from supervisor.wire.event_file import EventReader, RecordKind
 from supervisor.wire.files import write_json
+from supervisor.wire.proof import Proof
 from tests.certify import ledger
 from tests.certify.places import MOMENTS, Death, deaths, moment, reachable
 from tests.certify.table import SHORT, TABLE, Row
@@ -48,6 +50,9 @@ class Verdict:
     told: str = ""
     replayed: int = 0
     seconds: float = 0.0
+    proofs: Counter[str] = field(default_factory=Counter[str])
+    """What the resumes said of themselves."""
+    proof_seconds: float = 0.0
 
 
 @dataclass
@@ -61,6 +66,7 @@ class Trial:
     """Where the memory tier lies, for a row that has one."""
     attempts: Attempts = field(init=False)
     told: list[str] = field(default_factory=list[str])
+    proofs: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
 
     def __post_init__(self) -> None:
         self.directory.mkdir(parents=True)
@@ -75,7 +81,17 @@ class Trial:
     def run(
         self, *, plain: bool = False, death: Death | None = None, **more: str
     ) -> int:
-        """The next attempt."""
+        """The next attempt; where its resume is disproved, the one after it, too."""
+        before = len(self.proofs)
+        code = self._run(plain=plain, death=death, prove=True, **more)
+        if any(proof.get("ends") for proof in self.proofs[before:]):
+            assert code == EXIT_DRAINED, self.output()
+            code = self._run(plain=plain, death=death, prove=False, **more)
+        return code
+
+    def _run(
+        self, *, plain: bool, death: Death | None, prove: bool, **more: str
+    ) -> int:
         self.attempts.count += 1
         number = self.attempts.count
         environment = {
@@ -99,12 +115,14 @@ class Trial:
             parent, environment["BEFORE"] = Fresh(), self.row.before
         if plain:
             return parent.run(script=str(script), args=[self.row.name], **order)
-        directive = self.attempts.directive(script, self.row.name)
+        directive = self.attempts.directive(script, self.row.name, prove=prove)
         root = Path(directive.attempt_directory)
         root.mkdir()
         write_json(root / "directive.json", directive.to_json())
         code = parent.run(launch=str(root / "directive.json"), **order)
         for record in EventReader(root / "events.jsonl").poll():
+            if record.kind == RecordKind.PROOF:
+                self.proofs.append(record.fields)
             sentence = record.fields.get("sentence")
             if sentence is not None and record.fields.get("bits") is not True:
                 self.told.append(sentence)
@@ -194,6 +212,9 @@ def _compare(verdict: Verdict, whole: Trial, torn: Trial) -> None:
     different = [key for key in expected if expected[key] != result.get(key)]
     verdict.bits = not different
     verdict.replayed = ledger.replayed(lines)
+    verdict.proofs = Counter(str(proof["result"]) for proof in torn.proofs)
+    verdict.proof_seconds = sum(p.get("seconds") or 0.0 for p in torn.proofs)
+    verdict.problems += _of_proofs(torn, bits=verdict.bits)
     verdict.problems += ledger.problems(
         row, lines, whole=whole.lines(), seen=result["seen"]
     )
@@ -210,6 +231,16 @@ def _compare(verdict: Verdict, whole: Trial, torn: Trial) -> None:
         verdict.problems += unexpected
 
 
+def _of_proofs(torn: Trial, *, bits: bool) -> list[str]:
+    """What a proof said that is not so."""
+    wrong = [proof for proof in torn.proofs if proof["result"] == Proof.DIFFERS]
+    found = [f"exact, and disproved: {proof['because']}" for proof in wrong if bits]
+    proved = any(proof["result"] == Proof.PROVED for proof in torn.proofs)
+    if proved and not bits:
+        found.append("proved, and not the same bits")
+    return found
+
+
 def show(verdict: Verdict) -> None:
     """One row of the table."""
     row = verdict.row
@@ -223,6 +254,8 @@ def show(verdict: Verdict) -> None:
     print(
         f"       {len(verdict.deaths)} deaths: {', '.join(d.text for d in verdict.deaths)}"
     )
+    if verdict.proofs:
+        print(f"       proofs: {dict(verdict.proofs)}, {verdict.proof_seconds:.2f} s")
     if verdict.told:
         print(f"       told: {verdict.told}")
     for problem in verdict.problems:
