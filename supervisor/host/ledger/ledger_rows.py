@@ -143,7 +143,8 @@ def attempt_of(row: sqlite3.Row) -> AttemptHistory:
 def _proof_of(stored: dict[str, Any] | None) -> ResumeProof | None:
     if stored is None:
         return None
-    return ResumeProof(**{**stored, "result": Proof(stored["result"])})
+    known: dict[str, Any] = {**stored, "result": Proof(stored["result"])}
+    return ResumeProof(**known)
 
 
 def _with_names_of_today(stored: dict[str, Any]) -> dict[str, Any]:
