@@ -18,8 +18,10 @@ The private names that this leans on:
 """
 
 import functools
+import sys
 import threading
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 import tensorflow as tf
@@ -82,7 +84,7 @@ def install(entropy: RunEntropy) -> None:
 
     @functools.wraps(original)
     def seeded(self: Any, map_func: Any, *args: Any, **kwargs: Any) -> Any:
-        if not compat.is_eager_and_unseeded():
+        if not compat.is_eager_and_unseeded() or _is_inside_keras():
             return original(self, map_func, *args, **kwargs)
         # Whatever comes of it, the next ``map`` gets the same.
         seed, stream = (entropy.draw("tf.data", bits=31) for _ in range(2))
@@ -101,6 +103,18 @@ def install(entropy: RunEntropy) -> None:
         return original(self, map_func, *args, **kwargs) if fixed else mapped
 
     owner.map = seeded
+
+
+def _is_inside_keras() -> bool:
+    """Whether Keras, or we, make this pipeline: how many of those a process makes depends
+    on where it resumed, and a script's own must not get other seeds for that."""
+    frame: FrameType | None = sys._getframe(2)  # as the standard library does
+    while frame is not None:
+        package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        if package != "tensorflow":
+            return package in {"keras", "trainers"}
+        frame = frame.f_back
+    return False
 
 
 def _with_seeds(dataset: Any, seed: int) -> Any:

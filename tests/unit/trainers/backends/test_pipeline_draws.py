@@ -124,3 +124,28 @@ def test_a_plain_run_is_left_alone(tmp_path: Path, zygote: Zygote) -> None:
         assert ended.code == 0, ended.err
         values.append((tmp_path / name / "out.json").read_text())
     assert values[0] == values[1]
+
+
+FITTED = """
+import json, sys
+import keras, numpy as np, tensorflow as tf
+
+model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+model.compile("sgd", "mse", jit_compile=False)
+x, y = np.ones((8, 2), "float32"), np.ones((8, 1), "float32")
+for _ in range(int(sys.argv[1])):
+    model.evaluate(x, y, verbose=0)
+    model.predict(x, verbose=0)
+drawn = tf.data.Dataset.range(4).map(lambda number: tf.random.uniform([]))
+print(json.dumps([float(one) for one in drawn]))
+"""
+
+
+def test_pipelines_of_keras_count_nowhere(tmp_path: Path, zygote: Zygote) -> None:
+    """How many of them a process makes depends on where it resumed: the script's own
+    draw the same all the same."""
+    attempts = Attempts(tmp_path, zygote=zygote)
+    script = attempts.script(FITTED)
+    once, often = (attempts.run(script, times) for times in ("1", "3"))
+    assert once.out, once.err
+    assert once.out.splitlines()[-1] == often.out.splitlines()[-1]
