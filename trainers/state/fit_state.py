@@ -30,8 +30,9 @@ def _random_state(of_data: python_random.State | None) -> dict[str, Any]:
 
 
 def _set_random_state(state: dict[str, Any]) -> list[str]:
-    python_random.put_back(state)
+    # Keras' global generator, where it is made for this, draws its seed from Python's.
     told = backend.random.put_back(state)
+    python_random.put_back(state)
     if not told and state["hash_seed"] != os.environ.get("PYTHONHASHSEED"):
         return ["PYTHONHASHSEED is another: sets of strings may come in another order"]
     return told

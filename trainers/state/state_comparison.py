@@ -18,6 +18,8 @@ NAMED = 4
 """Of what differs, so many are named."""
 LOOKED_AT = "last_finite"
 """Key of ``local``: when somebody last looked at the loss; it depends on time."""
+HEADER = "append_header"
+"""Attribute of CSVLogger: a file that goes on has its header."""
 _NOT_STATE = frozenset({"script", "tries", KEY, COMPUTATION})
 
 
@@ -105,6 +107,8 @@ def _plain(state: Mapping[str, Any]) -> Any:
     left = {key: value for key, value in state.items() if key not in _NOT_STATE}
     found = _by_key(json.loads(json.dumps(left)))
     found["local"].pop(LOOKED_AT, None)
+    for callback in found["callbacks"]:
+        callback["attributes"].pop(HEADER, None)
     return found
 
 
