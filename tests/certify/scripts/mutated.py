@@ -4,6 +4,7 @@
 is named stays as the script made it, as if no snapshot had it.
 """
 
+import copy
 import json
 import os
 import random
@@ -35,6 +36,13 @@ def found_in(model, callbacks, state):
     yield from (["position", name] for name in POSITION)
 
 
+def copied(value):
+    try:
+        return copy.deepcopy(value)
+    except Exception:  # models and functions: they are the script's
+        return value
+
+
 def restore_but_one(model, callbacks, state, stored):
     if MUTATE == "list":
         with open("mutations.json", "w") as file:
@@ -42,7 +50,9 @@ def restore_but_one(model, callbacks, state, stored):
     kind, *where = MUTATE if isinstance(MUTATE, list) else [None]
     variables = [variable for _, variable in variable_state.storable(model)[0]]
     before = [np.asarray(one).copy() for one in variables]
-    attributes = [dict(vars(one)) for one in callbacks]
+    attributes = [  # copies: they are given back in place
+        {name: copied(value) for name, value in vars(one).items()} for one in callbacks
+    ]
     python, framework = python_random.state(), backend.random.state()
     told = restore(model, callbacks, state, stored)
     if kind == "variable":
