@@ -42,7 +42,7 @@ history = model.fit(
 np.savez(sys.argv[1], *[np.asarray(one) for one in model.variables],
     loss=history.history["loss"])
 """
-SPEC = '[snapshots]\nmemory_every = "4 steps"\nevery = "20 steps"\n'
+SPEC = '[snapshots]\nmemory_every = "4 steps"\nevery = "20 steps"\n[restart]\nproof = "first"\n'
 
 
 def weights(trainwarden: Trainwarden, name: str) -> dict[str, bytes]:
