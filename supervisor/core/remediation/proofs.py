@@ -47,7 +47,7 @@ class ResumeProof:
                 )
             case Proof.SKIPPED:
                 return f"not proved: {self.because}"
-            case Proof.BEGUN:
+            case _:
                 return "its proof was not finished"
 
 

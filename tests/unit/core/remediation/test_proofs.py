@@ -1,6 +1,7 @@
 """Which restarts prove themselves, and what is said of it."""
 
 from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -48,8 +49,10 @@ def test_when_a_resume_is_put_to_the_proof(
         ),
         (
             DIFFERS,
-            "disproved: this resume did not continue to the bit:"
-            " 2 of 9 variables (a, b) differ (4 steps, 60 tensors)",
+            (
+                "disproved: this resume did not continue to the bit:"
+                " 2 of 9 variables (a, b) differ (4 steps, 60 tensors)"
+            ),
         ),
         (SKIPPED, "not proved: there is no older snapshot"),
         (BEGUN, "its proof was not finished"),
@@ -105,7 +108,7 @@ def test_an_attempt_that_was_disproved_spends_no_budget() -> None:
 
 def test_an_incident_explains_the_resume_after_it() -> None:
     """In a paragraph of its own."""
-    incident = {
+    incident: dict[str, Any] = {
         "job": "digits",
         "attempt": 1,
         "cause": "preempted",
