@@ -28,8 +28,6 @@ EXIT_REFUSED = 78
 class Directive(JsonRecord):
     """What one attempt shall do."""
 
-    _may_lack = False
-
     run_id: str
     job: str
     attempt: int

@@ -2,14 +2,14 @@
 
 from dataclasses import MISSING, Field, fields
 from types import UnionType
-from typing import Any, ClassVar, Self, cast, get_args, get_origin
+from typing import Any, Self, cast, get_args, get_origin
 
 
 class JsonRecord:
-    """The base of dataclasses that are written to files as JSON."""
+    """The base of dataclasses that are written to files as JSON.
 
-    _may_lack: ClassVar[bool] = True
-    """Whether what has a default may be missing: an older version has written it."""
+    What has a default may be missing: an older version has written it.
+    """
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object with the fields by name."""
@@ -20,7 +20,7 @@ class JsonRecord:
         """The record in ``value``; None where a field is missing or of another kind."""
         known: dict[str, Any] = {}
         for item in _fields(cls):
-            if item.name not in value and item.default is not MISSING and cls._may_lack:
+            if item.name not in value and item.default is not MISSING:
                 continue
             given = _plain(value.get(item.name))
             if item.name not in value or not isinstance(given, _kinds(item.type)):

@@ -60,18 +60,23 @@ class OwnSteps:
             if self._attempt.training.running is None:
                 self._publish()
 
+    def _counters(self) -> list[Any]:
+        """The optimizers themselves are let go of at once: a model that the script drops
+        while its counter is read, which may take a moment, must be gone."""
+        return [getattr(one, "iterations", None) for one in list(self._optimizers)]
+
     def _publish(self) -> None:
-        done = max(map(counted, list(self._optimizers)), default=0)
+        done = max(map(counted, self._counters()), default=0)
         if done:
             if self._attempt.phase is Phase.STARTING:
                 self._attempt.enter(Phase.BETWEEN)
             self._attempt.set(step=done)
 
 
-def counted(optimizer: Any) -> int:
-    """Steps by the counter of ``optimizer``; 0 where it cannot be read (now)."""
+def counted(counter: Any) -> int:
+    """Steps by an optimizer's ``counter``; 0 where it cannot be read (now)."""
     try:
-        return int(optimizer.iterations.numpy())
+        return int(counter.numpy())
     except Exception:  # noqa: BLE001  # a counter of somebody's own, or one in the making
         return 0
 

@@ -3,8 +3,10 @@
 import os
 import struct
 import threading
+from dataclasses import MISSING, fields
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -199,8 +201,21 @@ def test_records_of_another_shape_are_none() -> None:
     assert ExitRecord.from_json({"pid": 1}) is None
 
 
+def test_what_a_version_before_did_not_know_is_as_usual() -> None:
+    """Its supervisor goes on beside newer modules, where it is upgraded under a run."""
+    of_kind: dict[str, Any] = {"str": "x", "int": 1, "float": 1.0, "bool": True}
+    value = {
+        one.name: of_kind.get(getattr(one.type, "__name__", ""))
+        for one in fields(Directive)
+        if one.default is MISSING
+    }
+    found = Directive.from_json({**value, "args": ["a"], "variables": {}})
+    assert found is not None
+    assert (found.args, found.prove) == (("a",), False)
+
+
 def test_directive_and_manifest_need_every_field() -> None:
-    """A file of another version is refused, not guessed at."""
+    """What has no default cannot be guessed at."""
     assert Directive.from_json({}) is None
     assert Manifest.from_json({}) is None
     assert Directive.read(Path("/nowhere")) is None
