@@ -79,7 +79,7 @@ def test_everything_reaches_the_directive_and_survives_its_file(
     value = directive.to_json()
     assert Directive.from_json({**value, "snapshot_budget": 1}) is not None
     assert Directive.from_json({**value, "restore": "yes"}) is None
-    del value["foresee"]
+    del value["restore"]
     assert Directive.from_json(value) is None
     assert directive.slice_size == 8
     assert directive.restore_before_step == 7
