@@ -6,6 +6,7 @@ probe writes.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 THROTTLES: tuple[tuple[int, str], ...] = (
     (0x002, "applications_clocks"),
@@ -139,11 +140,22 @@ class Hanging:
     """Whoever keeps the probe tells that it hangs, and that SIGKILL does not end it."""
 
 
+class KernelLine(NamedTuple):
+    """One line of the kernel log, and when it was written in monotonic seconds.
+
+    The kernel's own clock for its log is not adjusted as the monotonic clock is: after
+    days of uptime the two may be some seconds apart.
+    """
+
+    at: float
+    text: str
+
+
 @dataclass(frozen=True, slots=True)
 class Logged:
-    """Lines of the kernel log that somebody else reads: (monotonic seconds, text)."""
+    """Lines of the kernel log that somebody else reads."""
 
-    lines: tuple[tuple[float, str], ...]
+    lines: tuple[KernelLine, ...]
 
 
 Said = GpuSample | Absent | Hanging | Logged

@@ -20,6 +20,7 @@ from supervisor.core.gpu.gpu_readings import (
     GpuProcess,
     GpuSample,
     Hanging,
+    KernelLine,
     Logged,
     MigDevice,
     RemappedRows,
@@ -190,11 +191,11 @@ def _xid(value: Mapping[str, Any]) -> Xid | None:
     return Xid(code=code, at=at, gpu=_text(value, "gpu") or None)
 
 
-def _logged(value: Mapping[str, Any]) -> tuple[float, str] | None:
+def _logged(value: Mapping[str, Any]) -> KernelLine | None:
     at, text = _number(value, "at"), value.get("text")
     if at is None or not isinstance(text, str):
         return None
-    return at, text[:MOST_LINE]
+    return KernelLine(at, text[:MOST_LINE])
 
 
 def _problems(value: object) -> dict[str, str]:
@@ -219,9 +220,12 @@ def _all(
 
 def _number(value: Mapping[str, Any], name: str) -> float | None:
     found = value.get(name)
-    if type(found) is float or type(found) is int:
+    if type(found) is not float and type(found) is not int:
+        return None
+    try:
         return float(found) if math.isfinite(found) else None
-    return None
+    except OverflowError:  # of an int that no float can hold
+        return None
 
 
 def _between(

@@ -13,11 +13,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from supervisor.core.gpu.gpu_readings import Gpu, GpuSample, Logged, with_lost
+from supervisor.core.gpu.gpu_readings import (
+    Gpu,
+    GpuSample,
+    KernelLine,
+    Logged,
+    with_lost,
+)
 from supervisor.core.gpu.probe_supervision import Limits, Mode, ProbeSupervision
 from supervisor.core.gpu.xids import XidLog, heard, parse_xid
 from supervisor.host.gpu import gpu_client
-from supervisor.host.gpu.kernel_log import JournalQuestion, KernelLine, KernelLog
+from supervisor.host.gpu.kernel_log import JournalQuestion, KernelLog
 from supervisor.host.gpu.probe_runner import (
     ChildSource,
     ProbeRunner,
@@ -185,8 +191,7 @@ class GpuMonitor:
             return
         with self._changing:
             self._relayed = True
-            new = [KernelLine(at, text) for at, text in said.lines
-                   if at > self._heard_to.kernel]  # fmt: skip
+            new = [line for line in said.lines if line.at > self._heard_to.kernel]
             if new:
                 self._heard_to.kernel = max(line.at for line in new)
                 self._note(new)

@@ -9,10 +9,10 @@ import contextlib
 import json
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from supervisor.core.gpu.gpu_readings import KernelLine
 from supervisor.host.process.piped_child import Piped
 from supervisor.host.service.clock import Clock
 
@@ -25,18 +25,6 @@ MOST_BYTES = 4 * 1024 * 1024
 SLACK_SECONDS = 60.0
 """Asked for of the journal before what is wanted: a wall clock may have been set."""
 _RECORD = re.compile(r"\d+,\d+,(?P<at>\d+),[^;]*;(?P<text>[^\n]*)")
-
-
-@dataclass(frozen=True, slots=True)
-class KernelLine:
-    """One line, and when it was written in monotonic seconds.
-
-    The kernel's own clock for its log is not adjusted as the monotonic clock is: after
-    days of uptime the two may be some seconds apart.
-    """
-
-    at: float
-    text: str
 
 
 def parse_record(record: bytes) -> KernelLine | None:

@@ -24,11 +24,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from supervisor.core.gpu.gpu_readings import GpuSample, Logged, Xid
+from supervisor.core.gpu.gpu_readings import GpuSample, KernelLine, Logged, Xid
 from supervisor.core.gpu.probe_supervision import Limits, Mode, ProbeSupervision
 from supervisor.core.text.log_level import LogLevel
 from supervisor.host.gpu.gpu_client import DRIVER
-from supervisor.host.gpu.kernel_log import KernelLine, KernelLog
+from supervisor.host.gpu.kernel_log import KernelLog
 from supervisor.host.gpu.probe_runner import ChildSource, ProbeRunner, probe_command
 from supervisor.host.gpu.subscribers import Subscribers, Welcome
 from supervisor.host.process.piped_child import wait_for
@@ -160,7 +160,7 @@ def _line(value: dict[str, Any]) -> bytes:
 
 
 def _kernel(lines: "deque[KernelLine] | list[KernelLine]") -> bytes:
-    return _line({"kernel": [{"at": line.at, "text": line.text} for line in lines]})
+    return _line({"kernel": [line._asdict() for line in lines]})
 
 
 def _is_about_faults(line: KernelLine) -> bool:

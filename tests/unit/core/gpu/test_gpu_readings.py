@@ -14,6 +14,7 @@ from supervisor.core.gpu.gpu_readings import (
     GpuProcess,
     GpuSample,
     Hanging,
+    KernelLine,
     Logged,
     MigDevice,
     RemappedRows,
@@ -149,6 +150,7 @@ def test_no_nvml() -> None:
         b'{"taken":1}',
         b'{"taken":1,"seconds":1}',
         b'{"taken":"now","seconds":1,"gpus":[]}',
+        b'{"taken":1' + b"0" * 400 + b',"seconds":1,"gpus":[]}',
         b"[" * 100_000,
     ],
 )
@@ -207,5 +209,5 @@ def test_what_a_service_adds() -> None:
         {"at": None, "text": "a"}, {"at": 7.0}, 7,
     ]  # fmt: skip
     said = parse_line(json.dumps({"kernel": lines}).encode())
-    assert said == Logged(((5.5, "NVRM: Xid"), (6.0, "x" * 1024)))
+    assert said == Logged((KernelLine(5.5, "NVRM: Xid"), KernelLine(6.0, "x" * 1024)))
     assert parse_line(b'{"kernel": "none"}') == Logged(())

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from supervisor.core.gpu.gpu_readings import KernelLine
 from supervisor.host.gpu.kernel_log import (
     KMSG,
     JournalQuestion,
-    KernelLine,
     KernelLog,
     parse_journal,
     parse_record,
