@@ -11,6 +11,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from typing_extensions import override
+
 from supervisor.core.diagnosis.driver_errors import DriverErrors, faults_of
 from supervisor.core.diagnosis.driver_wait import DriverWait
 from supervisor.core.gpu.assignment import boards, named
@@ -21,9 +23,9 @@ from supervisor.core.metrics.machine_state import KEPT_OUT, Collector, Machine
 from supervisor.core.metrics.run_counters import RunCounters, metered
 from supervisor.host.exporter.exposition_cache import ExpositionCache
 from supervisor.host.exporter.host_collector import HostCollector, HostView
-from supervisor.host.gpu.gpu_access import GpuAccess
-from supervisor.host.gpu.gpu_client import DRIVER
+from supervisor.host.gpu.gpu_access import DriverReporter, GpuAccess
 from supervisor.host.gpu.gpu_monitor import GpuMonitor, GpuView
+from supervisor.host.gpu.probe_sources import DRIVER
 from supervisor.host.process.proc_files import name_of
 from supervisor.host.process.process_tree import ProcessTree
 from supervisor.host.service.clock import Clock
@@ -114,7 +116,7 @@ def used_by(
 
 
 @dataclass(slots=True)
-class FaultsOf:
+class FaultsOf(DriverReporter):
     """What befell one run since it was last asked for: of one attempt after another."""
 
     observer: "MachineMonitor"
@@ -124,12 +126,12 @@ class FaultsOf:
     lost: frozenset[str] = frozenset()
     """GPUs that were lost before: no news of this attempt."""
 
+    @override
     def word(self, pids: Collection[int]) -> DriverWait:
-        """What is to be expected of the driver about the attempt that had ``pids``."""
         return self.observer.word(self.gpus, pids=pids)
 
+    @override
     def __call__(self, pids: Collection[int]) -> DriverErrors:
-        """The faults of the attempt that had ``pids``, and has ended."""
         since, self.since = self.since, self.observer.clock.now()
         before, self.lost = self.lost, self.observer.lost()
         return self.observer.faults(self.gpus, pids=pids, since=since, lost=before)

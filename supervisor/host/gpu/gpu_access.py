@@ -2,35 +2,23 @@
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from supervisor.core.diagnosis.driver_errors import DriverErrors
 from supervisor.core.diagnosis.driver_wait import NO_WORD, DriverWait
 from supervisor.core.gpu.gpu_readings import Gpu
 
 
-class DriverReporter(Protocol):
-    """Who listens to the GPU driver and the kernel; it never waits for them."""
+class DriverReporter:
+    """Who listens to the GPU driver and the kernel, and never waits for them; here
+    nobody listens."""
 
     def word(self, pids: Collection[int]) -> DriverWait:
         """What is to be expected about the attempt that had these processes."""
-        ...
-
-    def __call__(self, pids: Collection[int]) -> DriverErrors:
-        """What befell these processes and their GPUs since the last attempt ended."""
-        ...
-
-
-class NoDriverReporter:
-    """Nobody listens."""
-
-    def word(self, pids: Collection[int]) -> DriverWait:
-        """Nothing is to be expected."""
         del pids
         return NO_WORD
 
     def __call__(self, pids: Collection[int]) -> DriverErrors:
-        """Nothing was heard."""
+        """What befell these processes and their GPUs since the last attempt ended."""
         del pids
         return DriverErrors()
 
@@ -45,7 +33,7 @@ class GpuAccess:
 
     gpus: Callable[[], tuple[Gpu, ...]] = tuple[Gpu, ...]
     """The GPUs of the box; empty: nothing is known of them."""
-    faults: DriverReporter = field(default_factory=NoDriverReporter)
+    faults: DriverReporter = field(default_factory=DriverReporter)
     """What befell an attempt and its GPUs."""
     stuck: Callable[[], str | None] = _unasked
     """Why the GPU driver will not answer before a reboot; None: it does, or might."""

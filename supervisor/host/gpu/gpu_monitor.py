@@ -22,12 +22,13 @@ from supervisor.core.gpu.gpu_readings import (
 )
 from supervisor.core.gpu.probe_supervision import Limits, Mode, ProbeSupervision
 from supervisor.core.gpu.xids import XidLog, heard, parse_xid
-from supervisor.host.gpu import gpu_client
 from supervisor.host.gpu.kernel_log import JournalQuestion, KernelLog
-from supervisor.host.gpu.probe_runner import (
+from supervisor.host.gpu.probe_runner import ProbeRunner
+from supervisor.host.gpu.probe_sources import (
+    LINK_LIMITS,
     ChildSource,
-    ProbeRunner,
     ProbeSource,
+    linked,
     probe_command,
 )
 from supervisor.host.process.piped_child import wait_for
@@ -81,14 +82,6 @@ class GpuView:
         return sample
 
 
-@dataclass(slots=True)
-class _Marks:
-    """Up to when everything was heard of, in monotonic seconds."""
-
-    xids: float = -math.inf
-    kernel: float = -math.inf
-
-
 class GpuMonitor:
     """Watches from ``start`` to ``close``."""
 
@@ -109,10 +102,10 @@ class GpuMonitor:
 
         def begin() -> ProbeSource:
             if link is not None:
-                return gpu_client.linked(link)
+                return linked(link)
             return ChildSource(command, environment)
 
-        usual = Limits() if link is None else gpu_client.LIMITS
+        usual = Limits() if link is None else LINK_LIMITS
         self._clock = clock or Clock()
         self._running = ProbeRunner(
             begin=begin,
@@ -124,7 +117,8 @@ class GpuMonitor:
         )
         self._kernel = kernel or KernelLog()
         self._relayed = False
-        self._heard_to = _Marks()
+        # Up to when everything was heard of, in monotonic seconds.
+        self._xids_to = self._kernel_to = -math.inf
         self._question: JournalQuestion | None = None
         self._known: dict[str, Gpu] = {}
         self._users: dict[str, dict[int, None]] = {}
@@ -191,15 +185,15 @@ class GpuMonitor:
             return
         with self._changing:
             self._relayed = True
-            new = [line for line in said.lines if line.at > self._heard_to.kernel]
+            new = [line for line in said.lines if line.at > self._kernel_to]
             if new:
-                self._heard_to.kernel = max(line.at for line in new)
+                self._kernel_to = max(line.at for line in new)
                 self._note(new)
 
     def _show(self, said: GpuSample) -> None:
         """A service tells whoever connects of the last Xids again."""
-        new = [xid for xid in said.xids if xid.at > self._heard_to.xids]
-        self._heard_to.xids = max([self._heard_to.xids, *(xid.at for xid in new)])
+        new = [xid for xid in said.xids if xid.at > self._xids_to]
+        self._xids_to = max([self._xids_to, *(xid.at for xid in new)])
         sample, self._known = with_lost(replace(said, xids=tuple(new)), self._known)
         with self._changing:
             xids = heard(

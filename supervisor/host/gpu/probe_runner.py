@@ -4,11 +4,9 @@ The watch of a supervisor has one, and the service that keeps the probe for a da
 Nothing here waits for a driver.
 """
 
-import sys
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from supervisor.core.gpu.gpu_readings import Absent, GpuSample, Hanging, Logged
 from supervisor.core.gpu.probe_protocol import parse_line
@@ -25,77 +23,11 @@ from supervisor.core.gpu.probe_supervision import (
     Tick,
     step,
 )
-from supervisor.host.process.piped_child import Piped
+from supervisor.host.gpu.probe_sources import NoSourceError, ProbeSource
 from supervisor.host.service.clock import Clock
 
 LINE_BYTES = 1024 * 1024
 """Longer lines are nothing that a probe writes."""
-
-
-def probe_command(*, interval_seconds: float) -> list[str]:
-    """How the probe is started."""
-    return [
-        sys.executable,
-        "-m",
-        "supervisor.host.gpu.probe_main",
-        str(interval_seconds),
-    ]
-
-
-class ProbeSource(Protocol):
-    """Where a probe's lines come from: a child, or a service."""
-
-    @property
-    def descriptors(self) -> tuple[int, ...]:
-        """What becomes readable when ``read`` has something to do."""
-        ...
-
-    def read(self) -> tuple[bytes, Ended | None]:
-        """What is there to read, and how it ended, if it has."""
-        ...
-
-    def kill(self) -> None:
-        """End it at once, as far as that is possible."""
-        ...
-
-    def close(self, *, wait_seconds: float) -> None:
-        """End it and give everything back; waits so long at most."""
-        ...
-
-
-class NoSourceError(Exception):
-    """There is nothing to ask on this machine; the message says why."""
-
-
-class ChildSource:
-    """A probe that is a child of ours."""
-
-    def __init__(
-        self, command: list[str], environment: Mapping[str, str] | None
-    ) -> None:
-        """Start it. Raises OSError."""
-        self._child = Piped(command, environment=environment)
-
-    @property
-    def descriptors(self) -> tuple[int, ...]:
-        """Its output, and its end."""
-        return self._child.output, self._child.exit
-
-    def read(self) -> tuple[bytes, Ended | None]:
-        """What is there to read, and how it ended, if it has."""
-        status = self._child.status()  # asked first: all it wrote is read below
-        chunk, _ = self._child.read()
-        if status is None:
-            return chunk, None
-        return chunk, Ended(f"its exit status was {status}.")
-
-    def kill(self) -> None:
-        """SIGKILL; in D state that ends nothing."""
-        self._child.kill()
-
-    def close(self, *, wait_seconds: float) -> None:
-        """Kill it; one that will not end is left behind."""
-        self._child.close(wait_seconds=wait_seconds)
 
 
 Heed = Callable[[bytes, GpuSample | Logged], None]

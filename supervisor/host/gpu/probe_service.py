@@ -27,10 +27,10 @@ from typing import Any
 from supervisor.core.gpu.gpu_readings import GpuSample, KernelLine, Logged, Xid
 from supervisor.core.gpu.probe_supervision import Limits, Mode, ProbeSupervision
 from supervisor.core.text.log_level import LogLevel
-from supervisor.host.gpu.gpu_client import DRIVER
 from supervisor.host.gpu.kernel_log import KernelLog
-from supervisor.host.gpu.probe_runner import ChildSource, ProbeRunner, probe_command
-from supervisor.host.gpu.subscribers import Subscribers, Welcome
+from supervisor.host.gpu.probe_runner import ProbeRunner
+from supervisor.host.gpu.probe_sources import DRIVER, ChildSource, probe_command
+from supervisor.host.gpu.subscribers import Subscribers
 from supervisor.host.process.piped_child import wait_for
 from supervisor.host.service.clock import Clock
 from supervisor.host.service.journal import marked
@@ -106,9 +106,9 @@ class GpuService:
     def _heed(self, line: bytes, said: GpuSample | Logged) -> None:
         if isinstance(said, Logged):  # a probe says no such thing
             return
-        self._last = (line, said)
+        first, self._last = self._last is None, (line, said)
         self._xids.extend(said.xids)
-        self.readers.tell(line + b"\n", first=self._whole)
+        self.readers.tell(self._whole() if first else line + b"\n")
 
     def _heed_mode(self) -> None:
         """Tell what is new about the probe itself."""
@@ -132,11 +132,10 @@ class GpuService:
             self._logged.extend(lines)
             self.readers.tell(_kernel(lines))
 
-    def _welcome(self) -> Welcome:
+    def _welcome(self) -> bytes:
         """For one who has just come."""
         kernel = _kernel(self._logged) if self._kernel.readable else b""
-        text = kernel + self._state() + self._whole()
-        return Welcome(text, whole=self._last is not None)
+        return kernel + self._state() + self._whole()
 
     def _state(self) -> bytes:
         """What there is to say while there are no samples."""

@@ -14,19 +14,10 @@ OWNER_AND_GROUP = 0o117
 """The umask under which a socket becomes 0660."""
 
 
-@dataclass(frozen=True, slots=True)
-class Welcome:
-    """What somebody who comes is told. ``whole``: all that there is to tell."""
-
-    text: bytes
-    whole: bool
-
-
 @dataclass(slots=True)
 class _Reader:
     channel: socket.socket
     behind: bytearray = field(default_factory=bytearray)
-    greeted: bool = False
 
     def flush(self) -> bool:
         """Hand over what it takes now; False: it is gone, or too far behind."""
@@ -68,27 +59,22 @@ class Subscribers:
     def __len__(self) -> int:
         return len(self._readers)
 
-    def meet(self, welcome: Callable[[], Welcome]) -> None:
+    def meet(self, welcome: Callable[[], bytes]) -> None:
         """Let in who has come, with ``welcome``; let go who has gone."""
         for reader in list(self._readers):
             if _has_gone(reader):
                 self._cut(reader)
         while (channel := self._next()) is not None:
-            greeting = welcome()
-            reader = _Reader(channel, greeted=greeting.whole)
+            reader = _Reader(channel)
             self._readers.append(reader)
-            self._tell(reader, greeting.text)
+            self._tell(reader, welcome())
             if len(self._readers) > MOST_READERS:
                 self._cut(reader)
 
-    def tell(self, line: bytes, *, first: Callable[[], bytes] | None = None) -> None:
-        """``line`` to everybody; ``first`` instead to those who were not told all yet."""
+    def tell(self, line: bytes) -> None:
+        """``line`` to everybody."""
         for reader in list(self._readers):
-            if first is None or reader.greeted:
-                self._tell(reader, line)
-            else:
-                reader.greeted = True
-                self._tell(reader, first())
+            self._tell(reader, line)
 
     def cut(self) -> None:
         """Let everybody go: what they were told last holds no more."""

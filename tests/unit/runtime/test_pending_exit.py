@@ -13,7 +13,7 @@ from supervisor.core.diagnosis.evidence import Evidence
 from supervisor.core.diagnosis.exit_status import record_of
 from supervisor.core.lifecycle.events import Exited
 from supervisor.host.exporter.machine_monitor import MachineMonitor, default_places
-from supervisor.host.gpu.gpu_access import NoDriverReporter
+from supervisor.host.gpu.gpu_access import DriverReporter
 from supervisor.runtime.pending_exit import PendingExit
 from tests.support.fake_nvml import GIB, FakeNvml
 
@@ -104,7 +104,7 @@ def test_nothing_to_wait_for(observer: MachineMonitor) -> None:
     well = Exited(evidence=evidence, last_step=9, snapshot_step=9)
     finished = ending(observer, OURS, exited=well)
     assert finished.known(now=finished.at) is not None
-    alone = PendingExit(exited=ABORTED, at=0.0, driver=NoDriverReporter(), gpus=tuple)
+    alone = PendingExit(exited=ABORTED, at=0.0, driver=DriverReporter(), gpus=tuple)
     assert alone.known(now=0.0) == ABORTED
 
 

@@ -20,14 +20,12 @@ import pytest
 
 from supervisor.host.exporter.host_collector import HostView
 from supervisor.host.exporter.machine_monitor import machine_of
-from supervisor.host.gpu.gpu_client import linked
 from supervisor.host.gpu.gpu_monitor import GpuView
-from supervisor.host.gpu.probe_runner import NoSourceError
+from supervisor.host.gpu.probe_sources import NoSourceError, linked
 from supervisor.host.gpu.subscribers import (
     MOST_BEHIND,
     MOST_READERS,
     Subscribers,
-    Welcome,
 )
 from tests.support.fake_nvml import FakeNvml
 from tests.support.kept import Kept
@@ -246,8 +244,8 @@ def test_readers_that_do_not_behave(path: Path) -> None:
     """One that reads nothing, one that speaks, and more than there may be are cut off;
     another one hears everything."""
 
-    def welcome() -> Welcome:
-        return Welcome(b"hello\n", whole=True)
+    def welcome() -> bytes:
+        return b"hello\n"
 
     with closing(Subscribers(path)) as readers:
         good, deaf, talker = (_connected(path) for _ in range(3))

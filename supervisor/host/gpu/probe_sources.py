@@ -1,28 +1,75 @@
-"""The line to the service that keeps the GPU probe (``host.gpu.probe_service``).
-
-A Unix socket: who may connect is decided by the permissions of its directory. What
-comes over it is the probe's own lines, and they are trusted no more than those.
-"""
+"""Where the lines of a GPU probe come from: a child, or the service that keeps one."""
 
 import contextlib
 import socket
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from supervisor.core.gpu.probe_supervision import Ended, Limits
-from supervisor.host.gpu.probe_runner import NoSourceError
+from supervisor.host.process.piped_child import Piped
 
 READ_BYTES = 65536
 READS = 64
 """At a time: whoever writes without an end must not keep us busy."""
 DRIVER = Path("/sys/module/nvidia")
 """Is there while NVIDIA's kernel module is loaded (sysfs, Documentation/ABI)."""
-LIMITS = Limits(first_seconds=45.0, wait_most_seconds=2.0, absent_seconds=2.0)
+LINK_LIMITS = Limits(first_seconds=45.0, wait_most_seconds=2.0, absent_seconds=2.0)
 """Asking a socket costs nothing, so it is asked often. The service itself has 30 s for
 its first sample, and 5 s to kill."""
 
 
+class NoSourceError(Exception):
+    """There is nothing to ask on this machine; the message says why."""
+
+
+def probe_command(*, interval_seconds: float) -> list[str]:
+    """How the probe is started."""
+    return [
+        sys.executable,
+        "-m",
+        "supervisor.host.gpu.probe_main",
+        str(interval_seconds),
+    ]
+
+
+class ChildSource:
+    """A probe that is a child of ours."""
+
+    def __init__(
+        self, command: list[str], environment: Mapping[str, str] | None
+    ) -> None:
+        """Start it. Raises OSError."""
+        self._child = Piped(command, environment=environment)
+
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        """Its output, and its end."""
+        return self._child.output, self._child.exit
+
+    def read(self) -> tuple[bytes, Ended | None]:
+        """What is there to read, and how it ended, if it has."""
+        status = self._child.status()  # asked first: all it wrote is read below
+        chunk, _ = self._child.read()
+        if status is None:
+            return chunk, None
+        return chunk, Ended(f"its exit status was {status}.")
+
+    def kill(self) -> None:
+        """SIGKILL; in D state that ends nothing."""
+        self._child.kill()
+
+    def close(self, *, wait_seconds: float) -> None:
+        """Kill it; one that will not end is left behind."""
+        self._child.close(wait_seconds=wait_seconds)
+
+
 class GpuClient:
-    """A connection, from its making to ``close``."""
+    """A connection to ``host.gpu.probe_service``, from its making to ``close``.
+
+    A Unix socket: who may connect is decided by the permissions of its directory. What
+    comes over it is the probe's own lines, and they are trusted no more than those.
+    """
 
     def __init__(self, path: Path) -> None:
         """Connect; never waits. Raises OSError."""
@@ -66,6 +113,9 @@ class GpuClient:
         """Give the socket back."""
         del wait_seconds
         self._socket.close()
+
+
+ProbeSource = ChildSource | GpuClient
 
 
 def linked(path: Path, *, driver: Path = DRIVER) -> GpuClient:
