@@ -9,7 +9,7 @@ import signal
 from collections.abc import Callable, Collection, Generator, Mapping
 from typing import Protocol
 
-from supervisor.host.process.piped_child import wait_for
+from supervisor.host.process.child_process import wait_for
 
 
 class LoopWork(Protocol):

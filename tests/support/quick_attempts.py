@@ -53,7 +53,6 @@ class Fate:
 class QuickAttempt(LaunchedAttempt):
     """One attempt. Its files are whole as soon as it ends."""
 
-    files: AttemptPaths
     snapshots: Path
     fate: Fate
     clock: Clock
@@ -61,16 +60,6 @@ class QuickAttempt(LaunchedAttempt):
     looked: int = 0
     asked: bool = False
     over: bool = False
-
-    @property
-    @override
-    def paths(self) -> AttemptPaths:
-        return self.files
-
-    @property
-    @override
-    def pid(self) -> int | None:
-        return None
 
     @property
     @override
@@ -90,7 +79,7 @@ class QuickAttempt(LaunchedAttempt):
 
     def begin(self, *, restored: int) -> None:
         """What it leaves at its start."""
-        self.files.root.mkdir(parents=True)
+        self.paths.root.mkdir(parents=True)
         self._tell(RecordKind.FIT_BEGAN, fit=0, batch=32)
         self._tell(RecordKind.RESTORED, step=restored, fit=0, epoch=0)
         self._tell(RecordKind.FIRST_STEP, step=restored + 1, seconds=0.1)
@@ -117,11 +106,11 @@ class QuickAttempt(LaunchedAttempt):
 
     def _tell(self, kind: str, **fields: Any) -> None:
         line = event_file.encode(event_file.Record(kind, self._ns(), fields))
-        with self.files.events.open("ab") as file:
+        with self.paths.events.open("ab") as file:
             file.write(line)
 
     def _show(self) -> None:
-        PageWriter(self.files.page).set(
+        PageWriter(self.paths.page).set(
             phase=Phase.TRAINING,
             step=self.step,
             heartbeat_ns=self._ns(),
@@ -147,7 +136,7 @@ class QuickAttempt(LaunchedAttempt):
             swept=0,
             unkillable=(),
         )
-        self.files.exit.write_text(json.dumps(record.to_json()))
+        self.paths.exit.write_text(json.dumps(record.to_json()))
         self.over = True
 
     @override
@@ -188,7 +177,7 @@ class QuickLauncher(Launcher):
         snapshots = Path(directive.snapshot_directory)
         before = newest_step(snapshots) or 0
         attempt = QuickAttempt(
-            files=paths,
+            paths=paths,
             snapshots=snapshots,
             fate=self.fate(directive),
             clock=self.clock,

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from supervisor.host.doctor.finding import Finding, fine, problem, warning
-from supervisor.host.process.piped_child import Piped, wait_for
+from supervisor.host.process.child_process import Piped, wait_for
 
 PROBE_SECONDS = 15.0
 """A child that has not answered by then is given up."""

@@ -31,7 +31,7 @@ from supervisor.host.gpu.probe_sources import (
     linked,
     probe_command,
 )
-from supervisor.host.process.piped_child import wait_for
+from supervisor.host.process.child_process import wait_for
 from supervisor.host.service.clock import Clock
 
 LISTEN_SECONDS = 1.5

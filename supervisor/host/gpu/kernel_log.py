@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from supervisor.core.gpu.gpu_readings import KernelLine
-from supervisor.host.process.piped_child import Piped
+from supervisor.host.process.child_process import Piped
 from supervisor.host.service.clock import Clock
 
 KMSG = Path("/dev/kmsg")

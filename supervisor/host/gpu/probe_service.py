@@ -31,7 +31,7 @@ from supervisor.host.gpu.kernel_log import KernelLog
 from supervisor.host.gpu.probe_runner import ProbeRunner
 from supervisor.host.gpu.probe_sources import DRIVER, ChildSource, probe_command
 from supervisor.host.gpu.subscribers import Subscribers
-from supervisor.host.process.piped_child import wait_for
+from supervisor.host.process.child_process import wait_for
 from supervisor.host.service.clock import Clock
 from supervisor.host.service.journal import marked
 from supervisor.host.service.nonblocking_writer import NonblockingWriter

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from supervisor.core.gpu.probe_supervision import Ended, Limits
-from supervisor.host.process.piped_child import Piped
+from supervisor.host.process.child_process import Piped
 
 READ_BYTES = 65536
 READS = 64

@@ -18,7 +18,7 @@ from supervisor.core.jobs.spec import Spec
 from supervisor.host.launch.launcher import (
     NOT_STARTED,
     SHIM,
-    Filed,
+    LaunchedAttempt,
     Launcher,
     LaunchError,
     Name,
@@ -30,7 +30,7 @@ from supervisor.host.launch.launcher import (
     training_command,
 )
 from supervisor.host.process.cgroup import counted_since, oom_kills
-from supervisor.host.process.child_process import Neighbour, Process, start
+from supervisor.host.process.child_process import Process, start
 from supervisor.host.process.marker_scan import MarkerScan, marker_of
 from supervisor.host.process.proc_files import doomed
 from supervisor.host.snapshots.memory_tier import discard, release
@@ -43,7 +43,7 @@ _MISSING = (FileNotFoundError, NotADirectoryError, PermissionError)
 
 
 @dataclass(kw_only=True)
-class DirectAttempt(Filed):
+class DirectAttempt(LaunchedAttempt):
     """An attempt whose shim is our child, or was the child of a supervisor before us."""
 
     shim: Process
@@ -58,7 +58,7 @@ class DirectAttempt(Filed):
     @override
     def started(self) -> bool:
         over = self.shim.ended()  # asked first: what it wrote before is there then
-        self.training = self.training or read_shimmed(self.files)
+        self.training = self.training or read_shimmed(self.paths)
         if self.training is not None:
             return True
         late = time.monotonic() > self.give_up_at
@@ -129,7 +129,7 @@ class DirectLauncher(Launcher):
         except OSError as error:
             message = f"cannot start the attempt: {error.strerror}: {error.filename}"
             raise LaunchError(message, lasting=isinstance(error, _MISSING)) from error
-        return DirectAttempt(files=paths, shim=shim)
+        return DirectAttempt(paths=paths, shim=shim)
 
     def command(self, spec: Spec, paths: AttemptPaths) -> list[str]:
         """The command that starts the shim, which starts the training."""
@@ -148,7 +148,7 @@ class DirectLauncher(Launcher):
         shimmed = read_shimmed(paths)
         pid = self._newborn(name) if shimmed is None else shimmed.shim_pid
         try:
-            shim = None if pid is None else Neighbour.of(pid)
+            shim = None if pid is None else Process.of(pid)
         except ProcessLookupError:
             return None
         if shim is None:
@@ -156,7 +156,7 @@ class DirectLauncher(Launcher):
         if shimmed is not None and not same_shim(shimmed):  # its pid is another's now
             shim.close()
             return None
-        return DirectAttempt(files=paths, shim=shim, training=shimmed)
+        return DirectAttempt(paths=paths, shim=shim, training=shimmed)
 
     @override
     def told(self, name: Name, *, paths: AttemptPaths) -> UnitEnd | None:

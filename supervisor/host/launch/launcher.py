@@ -7,12 +7,11 @@ again and again by the loop.
 
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
-
-from typing_extensions import override
 
 from supervisor.core.diagnosis.systemd_result import UnitEnd
 from supervisor.core.jobs.spec import Spec
@@ -56,75 +55,57 @@ class Name:
     number: int
 
 
-class LaunchedAttempt(Protocol):
+@dataclass(kw_only=True)
+class LaunchedAttempt(ABC):
     """An attempt that was launched."""
 
-    @property
-    def paths(self) -> AttemptPaths:
-        """Its files."""
-        ...
+    paths: AttemptPaths
+    """Its files."""
+    training: Shimmed | None = None
+    """Who watches whom; None before ``started``."""
+    give_up_at: float = field(default_factory=lambda: time.monotonic() + START_SECONDS)
 
     @property
     def pid(self) -> int | None:
         """The training process; None before ``started``."""
-        ...
+        return None if self.training is None else self.training.pid
 
     @property
+    @abstractmethod
     def descriptor(self) -> int | None:
         """Becomes readable when the shim has ended; None: look now and then."""
-        ...
 
+    @abstractmethod
     def started(self) -> bool:
         """Whether training exists by now.
 
         Raises:
             LaunchError: it never will; nothing of it is left.
         """
-        ...
 
+    @abstractmethod
     def ended(self) -> bool:
         """Whether training and its shim are gone."""
-        ...
 
+    @abstractmethod
     def ask_drain(self) -> None:
         """Ask training, through the shim, to save its state and end."""
-        ...
 
+    @abstractmethod
     def ask_stacks(self) -> bool:
         """Ask training to write down the stacks of its threads; False: it is gone."""
-        ...
 
+    @abstractmethod
     def kill(self) -> None:
         """End training at once; the shim sweeps up what it leaves."""
-        ...
 
+    @abstractmethod
     def oom_kills(self) -> int | None:
         """OOM kills that the kernel counted in its cgroup; None: not known."""
-        ...
 
+    @abstractmethod
     def close(self) -> None:
         """Give back what was held to watch it."""
-        ...
-
-
-@dataclass(kw_only=True)
-class Filed(LaunchedAttempt):
-    """What an attempt knows by its files, whoever started it."""
-
-    files: AttemptPaths
-    training: Shimmed | None = None
-    """Who watches whom; None before ``started``."""
-    give_up_at: float = field(default_factory=lambda: time.monotonic() + START_SECONDS)
-
-    @property
-    @override
-    def paths(self) -> AttemptPaths:
-        return self.files
-
-    @property
-    @override
-    def pid(self) -> int | None:
-        return None if self.training is None else self.training.pid
 
 
 class Launcher(Protocol):

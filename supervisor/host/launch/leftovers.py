@@ -25,7 +25,7 @@ from supervisor.core.lifecycle.events import (
 from supervisor.core.remediation.overrides import Awaited
 from supervisor.core.text.units import format_size
 from supervisor.host.launch.attempt_shim import boot_id
-from supervisor.host.process.child_process import Neighbour
+from supervisor.host.process.child_process import Process
 from supervisor.host.process.marker_scan import marker_of
 from supervisor.host.process.proc_files import doomed, name_of, stat
 from supervisor.host.process.process_tree import ProcessTree
@@ -210,7 +210,7 @@ def _is(pid: int, ticks: int) -> bool:
 def _send(pid: int, number: signal.Signals) -> None:
     """Signal it, and wake it if it is stopped; the pid cannot become another's."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
-        process = Neighbour.of(pid)
+        process = Process.of(pid)
         try:
             process.send(number)
             process.send(signal.SIGCONT)

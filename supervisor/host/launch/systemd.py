@@ -23,7 +23,7 @@ from supervisor.core.text.units import format_duration, parse_timespan
 from supervisor.host.launch import systemctl
 from supervisor.host.launch.launcher import (
     NOT_STARTED,
-    Filed,
+    LaunchedAttempt,
     Launcher,
     LaunchError,
     Name,
@@ -35,7 +35,7 @@ from supervisor.host.launch.launcher import (
 )
 from supervisor.host.launch.systemctl import NoAnswerError, SystemdError
 from supervisor.host.process.cgroup import oom_kills
-from supervisor.host.process.child_process import Neighbour
+from supervisor.host.process.child_process import Process
 from supervisor.wire.directive import Directive
 from supervisor.wire.files import read_json, write_json
 from supervisor.wire.paths import AttemptPaths
@@ -50,11 +50,11 @@ befell it a moment after we see that it is gone."""
 
 
 @dataclass(kw_only=True)
-class SystemdAttempt(Filed):
+class SystemdAttempt(LaunchedAttempt):
     """An attempt in a unit of its own."""
 
     unit: str
-    shim: Neighbour | None = None
+    shim: Process | None = None
     oom_kills_before: int | None = None
     oom_kills_seen: int | None = None
     look_at: float = 0.0
@@ -73,10 +73,10 @@ class SystemdAttempt(Filed):
     def started(self) -> bool:
         if self.training is None and self._over():
             problem = self._why_not()
-            if read_shimmed(self.files) is None:  # it may have come and gone meanwhile
+            if read_shimmed(self.paths) is None:  # it may have come and gone meanwhile
                 raise problem
         if self.training is None:
-            self._meet(read_shimmed(self.files))
+            self._meet(read_shimmed(self.paths))
         return self.training is not None
 
     def _meet(self, shimmed: Shimmed | None) -> None:
@@ -85,7 +85,7 @@ class SystemdAttempt(Filed):
         self.training = shimmed
         self.oom_kills_before = oom_kills(shimmed.shim_pid)
         try:
-            shim = Neighbour.of(shimmed.shim_pid)
+            shim = Process.of(shimmed.shim_pid)
         except ProcessLookupError:
             return
         if same_shim(shimmed):
@@ -96,7 +96,7 @@ class SystemdAttempt(Filed):
     def _over(self) -> bool:
         """Whether the unit has ended, or will never begin; asked now and then."""
         now = time.monotonic()
-        if now < self.look_at or read_shimmed(self.files) is not None:
+        if now < self.look_at or read_shimmed(self.paths) is not None:
             return False
         self.look_at = now + LOOK_SECONDS
         try:
@@ -135,7 +135,7 @@ class SystemdAttempt(Filed):
         if self.gone_since is None:
             self.gone_since = now
         late = now > self.gone_since + TOLD_SECONDS
-        if late or read_json(self.files.exit) is not None:
+        if late or read_json(self.paths.exit) is not None:
             return True
         if now < self.look_at:
             return False
@@ -201,7 +201,7 @@ class SystemdLauncher(Launcher):
         except SystemdError as error:
             message = f"systemd did not start {unit}: {error}"
             raise LaunchError(message) from error
-        return SystemdAttempt(unit=unit, files=paths)
+        return SystemdAttempt(unit=unit, paths=paths)
 
     def request(self, directive: Directive) -> Path:
         """The file that tells the unit of an attempt what to do."""
@@ -247,7 +247,7 @@ class SystemdLauncher(Launcher):
     @override
     def adopt(self, name: Name, *, paths: AttemptPaths) -> SystemdAttempt | None:
         unit = attempt_unit(self.user, name.job, name.number)
-        attempt = SystemdAttempt(unit=unit, files=paths)
+        attempt = SystemdAttempt(unit=unit, paths=paths)
         try:
             rests: bool | None = _rests(unit)
         except SystemdError:

@@ -6,17 +6,26 @@ sends after that.
 
 import contextlib
 import os
+import select
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from subprocess import Popen  # noqa: TID251  # this is the one module
-from typing import Self
 
 from typing_extensions import override
 
-from supervisor.host.process.piped_child import wait_for
+READ_BYTES = 65536
+"""At a time."""
+
+
+def wait_for(descriptors: Sequence[int], *, seconds: float) -> set[int]:
+    """Those of ``descriptors`` that have something to read, after so long at most."""
+    poll = select.poll()  # ``select`` knows none above 1,023; a daemon may have more
+    for descriptor in descriptors:
+        poll.register(descriptor, select.POLLIN)
+    return {descriptor for descriptor, _ in poll.poll(1000 * seconds)}
 
 
 @dataclass(slots=True)
@@ -25,6 +34,11 @@ class Process:
 
     pid: int
     descriptor: int
+
+    @classmethod
+    def of(cls, pid: int) -> "Process":
+        """The process that has ``pid`` now. Raises ProcessLookupError."""
+        return Process(pid, os.pidfd_open(pid))
 
     def send(self, number: signal.Signals) -> bool:
         """Signal exactly this process; False: it is gone. Never another one's pid.
@@ -47,16 +61,6 @@ class Process:
         if self.descriptor >= 0:
             os.close(self.descriptor)
             self.descriptor = -1
-
-
-@dataclass(slots=True)
-class Neighbour(Process):
-    """A process that somebody else started."""
-
-    @classmethod
-    def of(cls, pid: int) -> Self:
-        """The process that has ``pid`` now. Raises ProcessLookupError."""
-        return cls(pid, os.pidfd_open(pid))
 
 
 @dataclass(slots=True)
@@ -133,3 +137,54 @@ def start(
             start_new_session=True,
         )
     return Child(process.pid, os.pidfd_open(process.pid), process)
+
+
+class Piped:
+    """A process in a session of its own, from its start to ``close``."""
+
+    def __init__(
+        self, command: Sequence[str], *, environment: Mapping[str, str] | None = None
+    ) -> None:
+        """Start it; its complaints go nowhere. Raises OSError."""
+        self._process = Popen(  # noqa: S603  # the command is ours, no shell
+            command,
+            env=None if environment is None else dict(environment),
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        assert self._process.stdout is not None  # noqa: S101  # it is a pipe
+        self._stdout = self._process.stdout
+        self.output = self._stdout.fileno()
+        os.set_blocking(self.output, False)
+        self.exit = os.pidfd_open(self._process.pid)
+
+    def read(self) -> tuple[bytes, bool]:
+        """What is there to read, and whether that was the last of it."""
+        parts: list[bytes] = []
+        try:
+            while chunk := os.read(self.output, READ_BYTES):
+                parts.append(chunk)
+        except BlockingIOError:
+            return b"".join(parts), False
+        return b"".join(parts), True
+
+    def kill(self) -> None:
+        """SIGKILL to exactly this process."""
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self.exit, signal.SIGKILL)
+
+    def status(self) -> int | None:
+        """Its exit code, or minus the signal that ended it; None: it is still there."""
+        return self._process.poll()
+
+    def close(self, *, wait_seconds: float) -> bool:
+        """Kill it and give everything back; False: it would not end in time."""
+        self.kill()
+        wait_for([self.exit], seconds=wait_seconds)
+        ended = self.status() is not None
+        self._stdout.close()
+        os.close(self.exit)
+        return ended

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from supervisor.host.process.piped_child import Piped
+from supervisor.host.process.child_process import Piped
 from supervisor.wire.files import open_regular
 from supervisor.wire.paths import AttemptPaths
 

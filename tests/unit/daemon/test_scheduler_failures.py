@@ -200,7 +200,7 @@ def test_a_log_that_grows_fast_is_read_again_soon(tmp_path: Path) -> None:
     with life.daemon() as daemon:
         entry = submit(daemon)
         life.until(daemon, lambda: life.launchers[0].made)
-        log = life.launchers[0].made[0].files.output
+        log = life.launchers[0].made[0].paths.output
 
         def waits(grown: int) -> float:
             with log.open("ab") as file:

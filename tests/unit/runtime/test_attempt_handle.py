@@ -15,7 +15,7 @@ from supervisor.host.launch.attempt_shim import boot_id
 from supervisor.host.launch.direct import DirectAttempt, DirectLauncher
 from supervisor.host.launch.leftovers import Leftovers
 from supervisor.host.ledger.ledger import Ledger
-from supervisor.host.process.child_process import Neighbour
+from supervisor.host.process.child_process import Process
 from supervisor.host.process.process_tree import ProcessTree
 from supervisor.host.service.clock import Clock
 from supervisor.host.telemetry.log_retention import LogRetention
@@ -38,7 +38,7 @@ from tests.support.lives import fresh
 
 def attempt_in(paths: AttemptPaths) -> DirectAttempt:
     """One whose shim is this process."""
-    return DirectAttempt(files=paths, shim=Neighbour.of(os.getpid()))
+    return DirectAttempt(paths=paths, shim=Process.of(os.getpid()))
 
 
 def watch_in(directory: Path) -> AttemptHandle:
