@@ -6,17 +6,15 @@ the kernel can take back before it kills.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
 import psutil
 
 from supervisor.host.process.cgroup import (
-    NO_LIMIT_BYTES,
     ROOT,
     event_files,
     parse_field,
+    used_and_limit,
 )
 from supervisor.host.process.kernel_files import read_kernel
 
@@ -58,37 +56,12 @@ def _in_cgroup(pid: int, *, rss: int, root: Path) -> int | None:
     That may be above the limit: pages of libraries are resident, and the kernel can take
     them back, or has charged them to whoever read them first.
     """
-    for group in _groups(read_kernel(f"/proc/{pid}/cgroup"), root):
-        limit = _number(read_kernel(group.limit))
-        if limit is None or limit >= NO_LIMIT_BYTES:
-            continue
-        used = _number(read_kernel(group.used))
-        if used is not None:
-            left = limit - used + _reclaimable(read_kernel(group.stat))
-            return max(rss + left, 0)
+    for events in event_files(read_kernel(f"/proc/{pid}/cgroup"), root=root):
+        used, limit = used_and_limit(events)
+        if used is not None and limit is not None:
+            cached = _reclaimable(read_kernel(events.with_name("memory.stat")))
+            return max(rss + limit - used + cached, 0)
     return None
-
-
-@dataclass(frozen=True, slots=True)
-class _Group:
-    """The files of a cgroup."""
-
-    limit: str
-    used: str
-    stat: str
-
-
-@lru_cache(maxsize=64)
-def _groups(membership: str, root: Path) -> tuple[_Group, ...]:
-    """Those that ``membership`` (``/proc/PID/cgroup``) names."""
-    found: list[_Group] = []
-    for events in event_files(membership, root=root):
-        second = events.name == "memory.events"
-        limit = "memory.max" if second else "memory.limit_in_bytes"
-        used = "memory.current" if second else "memory.usage_in_bytes"
-        names = (limit, used, "memory.stat")
-        found.append(_Group(*(str(events.with_name(name)) for name in names)))
-    return tuple(found)
 
 
 def _reclaimable(stat: str) -> int:
@@ -101,8 +74,3 @@ def _reclaimable(stat: str) -> int:
         if found is not None:
             return max(found - (parse_field(stat, in_tmpfs) or 0), 0)
     return 0
-
-
-def _number(text: str) -> int | None:
-    """None for "max", too: that is no limit."""
-    return int(text) if text.strip().isdigit() else None

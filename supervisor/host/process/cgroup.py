@@ -70,39 +70,40 @@ NO_LIMIT_BYTES = 2**62
 """Version 1 writes the largest multiple of a page where there is no limit."""
 
 
+_FIGURES = {
+    "memory.events": ("memory.current", "memory.max"),
+    "memory.oom_control": ("memory.usage_in_bytes", "memory.limit_in_bytes"),
+}
+"""Where the use and the limit of a group stand, beside its ``event_files``."""
+
+
+def used_and_limit(events: Path) -> tuple[int | None, int | None]:
+    """Of the group that counts its events there, in bytes. None: not told, no limit."""
+    used, limit = (
+        _number(read_kernel(events.with_name(name))) for name in _FIGURES[events.name]
+    )
+    return used, None if limit is None or limit >= NO_LIMIT_BYTES else limit
+
+
 def read_memory(pid: int, *, root: Path = ROOT) -> CgroupMemory | None:
     """The memory cgroup of ``pid``; None: there is none that can be read."""
     for events in event_files(read_kernel(f"/proc/{pid}/cgroup"), root=root):
-        found = _memory(
-            events.parent, version=2 if events.name == "memory.events" else 1
+        used, limit = used_and_limit(events)
+        if used is None:
+            continue
+        text, failures = read_kernel(events), events.with_name("memory.failcnt")
+        second = events.name == "memory.events"
+        return CgroupMemory(
+            used_bytes=used,
+            limit_bytes=limit,
+            oom_kills=parse_oom_kills(text),
+            refusals=parse_field(text, "max")
+            if second
+            else _number(read_kernel(failures)),
         )
-        if found.used_bytes is not None:
-            return found
     return None
 
 
-def _memory(group: Path, *, version: int) -> CgroupMemory:
-    if version == 2:
-        events = read_kernel(group / "memory.events")
-        return CgroupMemory(
-            used_bytes=_number(read_kernel(group / "memory.current")),
-            limit_bytes=_limit(read_kernel(group / "memory.max")),
-            oom_kills=parse_oom_kills(events),
-            refusals=parse_field(events, "max"),
-        )
-    return CgroupMemory(
-        used_bytes=_number(read_kernel(group / "memory.usage_in_bytes")),
-        limit_bytes=_limit(read_kernel(group / "memory.limit_in_bytes")),
-        oom_kills=parse_oom_kills(read_kernel(group / "memory.oom_control")),
-        refusals=_number(read_kernel(group / "memory.failcnt")),
-    )
-
-
 def _number(text: str) -> int | None:
+    """None for "max", too: that is no limit."""
     return int(text) if text.strip().isdigit() else None
-
-
-def _limit(text: str) -> int | None:
-    """None: no limit, or none that is told."""
-    found = _number(text)
-    return None if found is None or found >= NO_LIMIT_BYTES else found
