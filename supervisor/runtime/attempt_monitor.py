@@ -5,8 +5,9 @@ decided elsewhere. Nobody waits here.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from supervisor.core.jobs.job_status import JobStatus
 from supervisor.core.jobs.spec import Spec
 from supervisor.core.lifecycle.effects import AskDrain, Kill, TakeStacks
 from supervisor.core.lifecycle.events import (
@@ -31,12 +32,19 @@ from supervisor.host.ledger.ledger import RunRow
 from supervisor.host.memory.memory_monitor import MemoryMonitor, ask_who_holds
 from supervisor.host.process.process_tree import ProcessTree
 from supervisor.host.service.clock import Clock
+from supervisor.host.telemetry.attempt_telemetry import AttemptView
 from supervisor.runtime.attempt_handle import AttemptHandle
 from supervisor.runtime.directive_builder import log_cap_of, tiers_of
 from supervisor.runtime.evidence_collector import gather
 from supervisor.runtime.pending_exit import PendingExit
-from supervisor.runtime.status_builder import earlier_page, summed
-from supervisor.wire.page import Page
+from supervisor.runtime.status_builder import (
+    Incidents,
+    RunFacts,
+    earlier_page,
+    job_status,
+    summed,
+)
+from supervisor.wire.page import Page, Phase
 from supervisor.wire.paths import RunPaths
 
 TICK_SECONDS = 1.0
@@ -184,6 +192,36 @@ class AttemptMonitor:
                 tree=handle.of_training(self.remains),
             )
             self._post_all(seen)
+
+    def status(
+        self, run: RunState, devices: GpuAccess, *, incidents: Incidents
+    ) -> JobStatus:
+        """What the run, its attempt and the pages of those before tell together."""
+        self.see(run, devices)
+        handle, page, earlier = self.handle, None, self.earlier
+        if handle is not None:
+            page = self.beside_driver(handle.page, run, devices)
+        if page is None:
+            page, earlier = earlier, None
+            if page is not None and handle is not None:
+                page = replace(page, phase=Phase.STARTING)  # it has none of its own yet
+        view = AttemptView() if handle is None else handle.telemetry.view
+        facts = RunFacts(
+            job=self.row.job,
+            state=run.state,
+            attempt=run.attempt,
+            message=run.message,
+            incidents=incidents,
+            batch=run.history.batch,
+            overrides=run.overrides,
+            history=run.history,
+            unpromised=run.history.unpromised,
+            snapshot_plan=view.snapshot_plan,
+            tiers=view.tiers,
+            forecast_seconds=self.memory.seconds_left(),
+        )
+        pid = None if handle is None else handle.attempt.pid
+        return job_status(facts, page, pid=pid, now=self.clock.now(), earlier=earlier)
 
     def see(self, run: RunState, devices: GpuAccess) -> None:
         """Read the page of the attempt, unless that was done just now: who trains may

@@ -62,7 +62,6 @@ from supervisor.runtime.directive_builder import (
 from supervisor.runtime.event_loop import loop, wakeups
 from supervisor.runtime.launch_gate import gate
 from supervisor.runtime.run_recorder import RunRecorder
-from supervisor.runtime.status_facts import status_of
 from supervisor.wire.directive import Directive
 from supervisor.wire.paths import RunPaths
 from supervisor.wire.reasons import Changed
@@ -242,10 +241,7 @@ class Supervisor:
 
     def status(self) -> JobStatus:
         """What to show right now."""
-        self._following.see(self.run, self.devices)
-        return status_of(
-            self.run, self._following, self.devices, incidents=self._incidents
-        )
+        return self._following.status(self.run, self.devices, incidents=self._incidents)
 
     def _listen(self) -> None:
         """News of the attempt, its end, and the deadline."""
