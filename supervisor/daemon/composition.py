@@ -28,7 +28,7 @@ from supervisor.host.service.clock import Clock
 from supervisor.host.service.journal import Journal
 from supervisor.host.service.lock import acquire
 from supervisor.host.service.sd_notify import SdNotifier
-from supervisor.runtime.exporter_setup import observing_box
+from supervisor.runtime.exporter_setup import observing
 from supervisor.wire.paths import StatePaths
 
 CLOCK = Clock()
@@ -70,9 +70,10 @@ def composed(
         )
         journal.say(f"state in {paths.root}; {launcher_factory.about}")
         observer = held.enter_context(
-            observing_box(
+            observing(
                 config.metrics,
                 paths.root,
+                memory="/dev/shm",  # noqa: S108  # the memory tier's
                 gpus=config.gpus.use,
                 link=_probe_of(config, launcher_factory),
                 population=population,

@@ -4,7 +4,7 @@ from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from supervisor.core.jobs.spec import MetricsSpec, Spec
+from supervisor.core.jobs.spec import MetricsSpec
 from supervisor.host.exporter.exposition_cache import ExpositionCache
 from supervisor.host.exporter.machine_monitor import MachineMonitor, default_places
 from supervisor.host.exporter.metrics_server import MetricsServer, Tls
@@ -24,47 +24,25 @@ def tls_of(metrics: MetricsSpec) -> Tls | None:
 
 
 @contextmanager
-def observing(spec: Spec, state: Path) -> Generator[MachineMonitor]:
-    """Watch the machine while a run of ``spec`` goes on; serve what is seen if asked.
-
-    Raises:
-        ServeError: the address or the certificate cannot be used.
-    """
-    memory = spec.snapshots.memory
-    tier = None if memory is None else Path(memory)
-    with _observing(spec.metrics, default_places(state, tier), spec.gpus) as observer:
-        yield observer
-
-
-@contextmanager
-def observing_box(
+def observing(
     metrics: MetricsSpec,
     state: Path,
     *,
+    memory: str | None,
     gpus: Sequence[int | str] | None,
     link: Path | None = None,
     population: ProcessTree | None = None,
 ) -> Generator[MachineMonitor]:
-    """The same for a box with many runs, and ``gpus`` of them handed out. ``link``: the
+    """Watch the machine while runs go on in ``state``; serve what is seen if asked.
+
+    ``memory``: where memory tiers lie. ``gpus``: those that are handed out. ``link``: the
     socket of the service that keeps the GPU probe; None: it is a child of ours.
     ``population``: of the machine, where others ask for it, too.
 
     Raises:
         ServeError: the address or the certificate cannot be used.
     """
-    places = default_places(state, Path("/dev/shm"))  # noqa: S108  # the memory tier's
-    with _observing(metrics, places, gpus, link, population) as observer:
-        yield observer
-
-
-@contextmanager
-def _observing(
-    metrics: MetricsSpec,
-    places: dict[str, Path],
-    gpus: Sequence[int | str] | None,
-    link: Path | None = None,
-    population: ProcessTree | None = None,
-) -> Generator[MachineMonitor]:
+    places = default_places(state, None if memory is None else Path(memory))
     with ExitStack() as stack:
         board = None if metrics.listen is None else ExpositionCache()
         if board is not None and metrics.listen is not None:

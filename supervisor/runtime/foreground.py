@@ -1,7 +1,6 @@
 """Composition of a foreground run: a job, its ledger row, and the loop over it."""
 
 import secrets
-import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,6 +27,7 @@ from supervisor.core.remediation.overrides import NOTHING, from_json
 from supervisor.core.remediation.policy import Policy
 from supervisor.core.text.log_level import Notifier
 from supervisor.host.launch.launcher import Launcher, Name
+from supervisor.host.launch.unit_main import forget_earlier_runs
 from supervisor.host.ledger.job_book import JobBook
 from supervisor.host.ledger.ledger import Ledger, RunRow
 from supervisor.host.process.marker_scan import MarkerScan, marker_of
@@ -130,7 +130,7 @@ def begin(
         )
     run_paths = paths_of(row, paths)
     if row.place is None:
-        _make_room(job, row, paths)
+        _make_room(job, row, run_paths)
     return Begun(
         job=job,
         row=row,
@@ -156,23 +156,13 @@ def _earlier(latest: RunRow, paths: StatePaths, spec: Spec) -> Earlier:
     )
 
 
-def _make_room(job: Job, row: RunRow, paths: StatePaths) -> None:
-    _forget_snapshots(paths, job.name, row.number)
-    snapshots = paths_of(row, paths).snapshots
-    snapshots.mkdir(parents=True, exist_ok=True, mode=0o700)
-    _sweep_memory(job.spec, row)
-
-
-def _forget_snapshots(paths: StatePaths, job: str, number: int) -> None:
-    """A new run has begun: the snapshots of the ones before are of no more use."""
-    for earlier in range(1, number):
-        shutil.rmtree(paths.run(job, earlier).snapshots, ignore_errors=True)
-
-
-def _sweep_memory(spec: Spec, row: RunRow) -> None:
-    """Give back what dead runs hold in memory; what cannot be is tried again later."""
-    memory = memory_of(row, spec)
-    if memory is not None:
+def _make_room(job: Job, row: RunRow, paths: RunPaths) -> None:
+    forget_earlier_runs(paths.root)
+    paths.snapshots.mkdir(parents=True, exist_ok=True, mode=0o700)
+    memory = memory_of(row, job.spec)
+    if (
+        memory is not None
+    ):  # what cannot be given back of dead runs is tried again later
         sweep(memory.parent, but=memory)
 
 

@@ -180,7 +180,9 @@ def _state_sentence(paths: StatePaths, error: OSError) -> str:
 @contextlib.contextmanager
 def _observing(spec: Spec, paths: StatePaths) -> Generator[MachineMonitor]:
     try:
-        with observing(spec, paths.root) as observer:
+        memory, gpus = spec.snapshots.memory, spec.gpus
+        observed = observing(spec.metrics, paths.root, memory=memory, gpus=gpus)
+        with observed as observer:
             yield observer
     except ServeError as error:
         fail(str(error))

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
-from supervisor.core.memory.bfc_map import MemoryMap, decode_dump, figures_of
+from supervisor.core.memory.bfc_map import MemoryMap, figures_of
 from supervisor.core.memory.figures import MemoryFigures, complete
-from supervisor.host.telemetry.allocator_dump import MAX_DUMP_BYTES, read_first_map
+from supervisor.host.telemetry.allocator_dump import read_first_map, read_map
 from supervisor.wire.files import read_json
 from supervisor.wire.memory_answer import MemoryAnswer
 from supervisor.wire.page import MemorySource, Page, read_page
@@ -75,49 +75,43 @@ def _answer(files: AttemptPaths) -> MemoryAnswer | None:
     return None if value is None else MemoryAnswer.from_json(value)
 
 
-def _as_it_is(page: Page | None) -> Page | None:
-    return page
-
-
 def live_report(
     files: AttemptPaths,
     number: int,
     answer: MemoryAnswer,
     *,
-    beside: Callable[[Page | None], Page | None] = _as_it_is,
+    beside: Callable[[Page | None], Page | None] = lambda page: page,
 ) -> MemoryReport:
     """What a living attempt answered; ``beside``: adds what others know to its page."""
-    memory_map = _map(files.memory_map)
-    page = beside(read_page(files.page))
-    figures = _of_page(page)
-    if memory_map is not None:
-        limit = None if page is None else page.memory_limit_bytes
-        figures = figures_of(memory_map, limit_bytes=limit)
-    return MemoryReport(
-        attempt=number,
-        live=True,
-        step=answer.step,
-        source=_source(page),
-        figures=figures,
-        largest_allocatable_bytes=_allocatable(figures, page),
-        memory_map=memory_map,
-        answer=answer,
-    )
+    page, memory_map = beside(read_page(files.page)), read_map(files.memory_map)
+    return _report(number, page, memory_map, answer, step=answer.step, live=True)
 
 
 def kept_report(files: AttemptPaths, number: int) -> MemoryReport:
     """What an attempt left behind: the map of its OOM, else its last figures."""
-    page, answer = read_page(files.page), _answer(files)
-    memory_map = read_first_map(files.dumps)
-    figures, source = _of_page(page), _source(page)
+    page, memory_map = read_page(files.page), read_first_map(files.dumps)
+    step = None if page is None else page.step
+    return _report(number, page, memory_map, _answer(files), step=step, live=False)
+
+
+def _report(
+    number: int,
+    page: Page | None,
+    memory_map: MemoryMap | None,
+    answer: MemoryAnswer | None,
+    *,
+    step: int | None,
+    live: bool,
+) -> MemoryReport:
+    figures = _of_page(page)
     if memory_map is not None:
-        limit = None if page is None else page.memory_limit_bytes
-        figures, source = figures_of(memory_map, limit_bytes=limit), "oom"
+        figures = figures_of(memory_map, limit_bytes=figures.limit_bytes)
+    of_oom = memory_map is not None and not live
     return MemoryReport(
         attempt=number,
-        live=False,
-        step=None if page is None else page.step,
-        source=source,
+        live=live,
+        step=step,
+        source="oom" if of_oom else _source(page),
         figures=figures,
         largest_allocatable_bytes=_allocatable(figures, page),
         memory_map=memory_map,
@@ -149,12 +143,3 @@ def _of_page(page: Page | None) -> MemoryFigures:
         largest_free_bytes=page.memory_largest_free_bytes,
     )
     return replace(complete(figures), fragmentation=page.memory_fragmentation)
-
-
-def _map(path: Path) -> MemoryMap | None:
-    try:
-        with path.open("rb") as file:
-            content = file.read(MAX_DUMP_BYTES)
-    except OSError:
-        return None
-    return decode_dump(content) if content else None

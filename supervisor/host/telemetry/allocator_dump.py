@@ -25,8 +25,7 @@ def read_first_map(directory: Path) -> MemoryMap | None:
     files = dump_files(directory)
     last = [path for path in files if _is_of(path, files[-1])]
     for path in (*last, *(path for path in files if path not in last)):
-        content = _content(path)
-        decoded = None if content is None else decode_dump(content)
+        decoded = read_map(path)
         if decoded is not None:
             return decoded
     return None
@@ -54,12 +53,12 @@ def _microseconds(path: Path) -> int:
     return int(match[1]) if match else 0
 
 
-def _content(path: Path) -> bytes | None:
-    """The bytes of a regular file of a sane size."""
+def read_map(path: Path) -> MemoryMap | None:
+    """The map in a regular file of a sane size; None: there is none."""
     try:
         with open_regular(path) as file:
             if os.fstat(file.fileno()).st_size > MAX_DUMP_BYTES:
                 return None
-            return file.read(MAX_DUMP_BYTES)
+            return decode_dump(file.read(MAX_DUMP_BYTES))
     except OSError:
         return None
