@@ -17,7 +17,7 @@ from contextlib import contextmanager
 import psutil
 
 from supervisor.host.process import proc_files
-from supervisor.host.process.kernel_files import read_kernel
+from supervisor.host.process.proc_files import read_kernel
 from supervisor.host.process.process_tree import FRESH_SECONDS, ProcessTree
 
 CHILDREN, ASKED, PAIRS = 8, 20, 31

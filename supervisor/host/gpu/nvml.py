@@ -249,12 +249,8 @@ def _memory(device: Device, handle: Any) -> Value | None:
         info = part.ask(pynvml.nvmlDeviceGetMemoryInfo)
     if info is None:
         return None
-    return {
-        "total": info.total,
-        "used": info.used,
-        "free": info.free,
-        "reserved": getattr(info, "reserved", None),
-    }
+    names = ("total", "used", "free", "reserved")
+    return {name: getattr(info, name, None) for name in names}
 
 
 def _processes(device: Device) -> list[Value] | None:

@@ -6,7 +6,6 @@ under a daemon: training does not notice.
 
 import os
 import signal
-import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,17 +16,15 @@ from supervisor.core.diagnosis.systemd_result import UnitEnd
 from supervisor.core.jobs.spec import Spec
 from supervisor.host.launch.launcher import (
     NOT_STARTED,
-    SHIM,
     LaunchedAttempt,
     Launcher,
     LaunchError,
     Name,
-    detached_shim,
     environment,
     read_shimmed,
     same_process,
-    same_shim,
-    training_command,
+    shim_command,
+    shim_of,
 )
 from supervisor.host.process.cgroup import counted_since, oom_kills
 from supervisor.host.process.child_process import Process, start
@@ -121,7 +118,7 @@ class DirectLauncher(Launcher):
             paths.dumps.mkdir(parents=True, mode=0o700)
             write_json(paths.directive, directive.to_json())
             shim = start(
-                self.command(spec, paths),
+                shim_command(spec, paths, detached=self.detached),
                 environment=environment(spec, directive, paths, os.environ),
                 directory=Path(spec.working_directory or Path.cwd()),
                 complaints=paths.root / "shim.log" if self.detached else None,
@@ -131,14 +128,6 @@ class DirectLauncher(Launcher):
             raise LaunchError(message, lasting=isinstance(error, _MISSING)) from error
         return DirectAttempt(paths=paths, shim=shim)
 
-    def command(self, spec: Spec, paths: AttemptPaths) -> list[str]:
-        """The command that starts the shim, which starts the training."""
-        training = training_command(spec, paths, python=sys.executable)
-        if self.detached:
-            return [*detached_shim(spec, paths), *training]
-        shim = [sys.executable, "-I", "-S", str(SHIM)]
-        return [*shim, str(paths.root), "--", *training]
-
     @override
     def objection(self, spec: Spec) -> str | None:
         return None
@@ -146,15 +135,8 @@ class DirectLauncher(Launcher):
     @override
     def adopt(self, name: Name, *, paths: AttemptPaths) -> DirectAttempt | None:
         shimmed = read_shimmed(paths)
-        pid = self._newborn(name) if shimmed is None else shimmed.shim_pid
-        try:
-            shim = None if pid is None else Process.of(pid)
-        except ProcessLookupError:
-            return None
+        shim = self._newborn(name) if shimmed is None else shim_of(shimmed)
         if shim is None:
-            return None
-        if shimmed is not None and not same_shim(shimmed):  # its pid is another's now
-            shim.close()
             return None
         return DirectAttempt(paths=paths, shim=shim, training=shimmed)
 
@@ -184,7 +166,10 @@ class DirectLauncher(Launcher):
             return None
         return release(memory, snapshots)
 
-    def _newborn(self, name: Name) -> int | None:
+    def _newborn(self, name: Name) -> Process | None:
         """A shim that was started a moment ago and has written nothing yet."""
         found = self.environments.wait_for(marker_of(name.run_id, name.number))
-        return min(found, default=None)
+        try:
+            return Process.of(min(found)) if found else None
+        except ProcessLookupError:
+            return None

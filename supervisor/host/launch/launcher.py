@@ -16,6 +16,7 @@ from typing import Protocol
 from supervisor.core.diagnosis.systemd_result import UnitEnd
 from supervisor.core.jobs.spec import Spec
 from supervisor.host.launch.attempt_shim import boot_id
+from supervisor.host.process.child_process import Process
 from supervisor.host.process.proc_files import stat
 from supervisor.host.telemetry.log_retention import LogRetention
 from supervisor.wire.directive import BATCH_ENVIRONMENT, ENVIRONMENT, MARKER, Directive
@@ -147,19 +148,16 @@ class Launcher(Protocol):
         ...
 
 
-def training_command(spec: Spec, paths: AttemptPaths, *, python: str) -> list[str]:
-    """The command that trains; ``python`` where the spec names no interpreter."""
+def shim_command(spec: Spec, paths: AttemptPaths, *, detached: bool) -> list[str]:
+    """The command that starts the shim, which starts the training; ``detached``: it may
+    be without a supervisor for a while."""
+    options: list[str] = []
+    if detached:
+        cap = LogRetention.of(head=spec.logs.head, tail=spec.logs.tail)
+        options = ["--detached", f"--log={cap.head},{cap.tail},{cap.slack}"]
+    shim = [sys.executable, "-I", "-S", str(SHIM), *options, str(paths.root), "--"]
     launch_file = str(ROOT / "trainers" / "launch.py")
-    return [spec.python or python, launch_file, str(paths.directive)]
-
-
-def detached_shim(spec: Spec, paths: AttemptPaths) -> list[str]:
-    """The shim of an attempt that may be without a supervisor for a while, up to the
-    command that it watches over."""
-    cap = LogRetention.of(head=spec.logs.head, tail=spec.logs.tail)
-    log = f"--log={cap.head},{cap.tail},{cap.slack}"
-    python = [sys.executable, "-I", "-S"]
-    return [*python, str(SHIM), "--detached", log, str(paths.root), "--"]
+    return [*shim, spec.python or sys.executable, launch_file, str(paths.directive)]
 
 
 def environment(
@@ -206,9 +204,16 @@ def same_process(shimmed: Shimmed) -> bool:
     return _is(shimmed.pid, shimmed.started_ticks, shimmed.boot_id)
 
 
-def same_shim(shimmed: Shimmed) -> bool:
-    """Whether the shim's pid still belongs to the shim."""
-    return _is(shimmed.shim_pid, shimmed.shim_started_ticks, shimmed.boot_id)
+def shim_of(shimmed: Shimmed) -> Process | None:
+    """The shim; None: it has ended, and its pid may be another's now."""
+    try:
+        shim = Process.of(shimmed.shim_pid)
+    except ProcessLookupError:
+        return None
+    if _is(shimmed.shim_pid, shimmed.shim_started_ticks, shimmed.boot_id):
+        return shim
+    shim.close()
+    return None
 
 
 def _is(pid: int, started_ticks: int, boot: str) -> bool:

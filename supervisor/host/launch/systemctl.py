@@ -6,7 +6,6 @@ PID 1 that does not answer holds nobody for long.
 
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from supervisor.host.process.child_process import TimeUpError, run_to_end
@@ -20,15 +19,6 @@ class SystemdError(Exception):
 
 class NoAnswerError(SystemdError):
     """systemd did not answer in time; it may do what was asked all the same."""
-
-
-@dataclass(frozen=True, slots=True)
-class Unit:
-    """A unit that exists now."""
-
-    name: str
-    active: str
-    """``active``, ``activating``, ``deactivating``, ``failed``, ``inactive``…"""
 
 
 def booted() -> bool:
@@ -64,8 +54,9 @@ def show(unit: str, *properties: str) -> dict[str, str]:
     return parse_show(_call("show", f"--property={','.join(properties)}", "--", unit))
 
 
-def units(pattern: str) -> list[Unit]:
-    """Units that are loaded and match ``pattern``. Raises SystemdError."""
+def units(pattern: str) -> dict[str, str]:
+    """How each unit is that is loaded and matches ``pattern``, by its name: ``active``,
+    ``activating``, ``deactivating``, ``failed``, ``inactive``… Raises SystemdError."""
     return parse_units(
         _call("list-units", "--all", "--plain", "--no-legend", "--", pattern)
     )
@@ -77,10 +68,10 @@ def parse_show(text: str) -> dict[str, str]:
     return {name: value for name, equals, value in pairs if equals}
 
 
-def parse_units(text: str) -> list[Unit]:
+def parse_units(text: str) -> dict[str, str]:
     """What ``systemctl list-units --plain`` prints: name, load, active, sub, text."""
     rows = (line.split() for line in text.splitlines())
-    return [Unit(row[0], row[2]) for row in rows if len(row) >= 4]
+    return {row[0]: row[2] for row in rows if len(row) >= 4}
 
 
 def _call(*arguments: str) -> str:

@@ -27,11 +27,10 @@ from supervisor.host.launch.launcher import (
     Launcher,
     LaunchError,
     Name,
-    detached_shim,
     environment,
     read_shimmed,
-    same_shim,
-    training_command,
+    shim_command,
+    shim_of,
 )
 from supervisor.host.launch.systemctl import NoAnswerError, SystemdError
 from supervisor.host.process.cgroup import oom_kills
@@ -84,14 +83,7 @@ class SystemdAttempt(LaunchedAttempt):
             return
         self.training = shimmed
         self.oom_kills_before = oom_kills(shimmed.shim_pid)
-        try:
-            shim = Process.of(shimmed.shim_pid)
-        except ProcessLookupError:
-            return
-        if same_shim(shimmed):
-            self.shim = shim
-        else:
-            shim.close()
+        self.shim = shim_of(shimmed)
 
     def _over(self) -> bool:
         """Whether the unit has ended, or will never begin; asked now and then."""
@@ -216,10 +208,9 @@ class SystemdLauncher(Launcher):
     def _request(
         self, spec: Spec, directive: Directive, paths: AttemptPaths
     ) -> dict[str, object]:
-        training = training_command(spec, paths, python=sys.executable)
         return {
             "directory": spec.working_directory or "/",
-            "command": [*detached_shim(spec, paths), *training],
+            "command": shim_command(spec, paths, detached=True),
             "environment": environment(spec, directive, paths, {}),
             "directive": directive.to_json(),
         }
@@ -276,11 +267,11 @@ class SystemdLauncher(Launcher):
             found = systemctl.units(attempt_units(self.user, job))
         except SystemdError as error:
             return f"what systemd keeps to itself ({error})"
-        for unit in found:
-            if is_attempt_of(unit.name, self.user, job):
-                if unit.active not in OVER:
-                    return f"{unit.name} ({unit.active})"
-                self._forget(unit.name)
+        for unit, active in found.items():
+            if is_attempt_of(unit, self.user, job):
+                if active not in OVER:
+                    return f"{unit} ({active})"
+                self._forget(unit)
         return None
 
     @override

@@ -16,7 +16,7 @@ from supervisor.host.process.cgroup import (
     parse_field,
     used_and_limit,
 )
-from supervisor.host.process.kernel_files import read_kernel
+from supervisor.host.process.proc_files import read_kernel
 
 
 def capacity(pid: int, *, rss: int, limit: int | None, root: Path = ROOT) -> int:

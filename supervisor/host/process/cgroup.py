@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from supervisor.core.metrics.machine_state import CgroupMemory
-from supervisor.host.process.kernel_files import read_kernel
+from supervisor.host.process.proc_files import read_kernel
 
 ROOT = Path("/sys/fs/cgroup")
 

@@ -11,13 +11,31 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from supervisor.core.liveness.hang_detection import Look
-from supervisor.host.process.kernel_files import read_kernel
 from supervisor.wire.page import Page, Phase
 
 PROC = Path("/proc")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _TICKS = os.sysconf("SC_CLK_TCK")
+READ_BYTES = 65536
 _PHASES = {int(phase): phase.name.lower() for phase in Phase}
+
+
+def read_kernel(path: str | Path) -> str:
+    """What a small file in ``/proc`` or ``/sys`` says (65,536 bytes at most); empty where
+    it is not there or not ours to read. What is no text, such as a name, is replaced.
+
+    By system calls alone: a third of what ``Path.read_text`` costs.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return ""
+    try:
+        return os.read(descriptor, READ_BYTES).decode(errors="replace")
+    except OSError:
+        return ""
+    finally:
+        os.close(descriptor)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
