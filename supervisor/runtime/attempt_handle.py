@@ -1,4 +1,4 @@
-"""One attempt, watched: what it tells, how it looks, and how it is made to end."""
+"""The handle of one attempt: what it tells, how it looks, and how it is made to end."""
 
 import math
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""The attempt of a run, followed: from its start until all is known of its end.
+"""The monitor of the attempts of a run: each from its start until all is known of its end.
 
 What is new becomes events, in the order in which it is seen; what follows from them is
 decided elsewhere. Nobody waits here.

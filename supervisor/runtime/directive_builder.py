@@ -1,4 +1,4 @@
-"""What an attempt is told, and what is told of it: pure translations."""
+"""The directive of an attempt, and the sentences about it: pure translations."""
 
 import os
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Gathering the evidence about an attempt that ended."""
+"""The evidence about an attempt that ended, gathered from its files."""
 
 from collections.abc import Sequence
 from pathlib import Path

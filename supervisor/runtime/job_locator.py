@@ -1,4 +1,4 @@
-"""Where a job keeps its files: for who reads them with rights of their own."""
+"""The place of a job's files, for who reads them with rights of their own."""
 
 from dataclasses import dataclass
 from pathlib import Path

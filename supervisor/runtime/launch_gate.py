@@ -1,4 +1,4 @@
-"""Whether the next attempt of a run may start, and who or what holds it."""
+"""The launch gate: whether the next attempt of a run may start, and who or what holds it."""
 
 from supervisor.core.gpu.assignment import by_uuid, named
 from supervisor.core.gpu.gpu_readings import Gpu

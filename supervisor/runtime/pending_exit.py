@@ -1,4 +1,4 @@
-"""An attempt that is over, until all is known of its end.
+"""The pending exit of an attempt: it is over, and not all is known of its end.
 
 Its processes are gone and its files are read; only the GPU driver may still have
 something to say (``core.diagnosis.driver_wait``). Nobody waits here: ``known`` is asked again.

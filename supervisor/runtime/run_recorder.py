@@ -1,4 +1,4 @@
-"""Writing a run down: in order, once, and later where the disk is full now."""
+"""The recorder of a run: in order, once, and later where the disk is full now."""
 
 import contextlib
 from collections.abc import Callable, Generator

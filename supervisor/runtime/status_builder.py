@@ -1,4 +1,4 @@
-"""One status from three sources: the run, its page, and the ledger's counts."""
+"""The status of a job, from three sources: the run, its page, and the ledger's counts."""
 
 from collections import Counter
 from collections.abc import Mapping

@@ -1,1 +1,1 @@
-"""GPUs as values: readings, Xids, assignment, and the probe's protocol."""
+"""GPUs as values: readings, Xids, assignment, and the supervision of the probe."""

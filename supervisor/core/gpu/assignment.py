@@ -1,4 +1,4 @@
-"""Which GPUs of a box a run may use, and who else is on them."""
+"""GPU assignment: which GPUs of a box a run may use, and who else is on them."""
 
 from collections.abc import Collection, Sequence
 

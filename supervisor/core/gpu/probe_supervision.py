@@ -1,4 +1,4 @@
-"""Keeping a probe alive that may hang, die, or be beyond killing: one pure function.
+"""Supervision of a probe that may hang, die, or be beyond killing: one pure function.
 
 The rules:
 

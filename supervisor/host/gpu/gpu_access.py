@@ -1,4 +1,4 @@
-"""What a run asks about the GPUs of the box and their driver; nobody waits for it."""
+"""The access of a run to the GPUs of the box and their driver; nobody waits for it."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field

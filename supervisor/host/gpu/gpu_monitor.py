@@ -1,4 +1,4 @@
-"""Watching the GPUs: the probe, the kernel log, and what they said last.
+"""The GPU monitor: the probe, the kernel log, and what they said last.
 
 A thread of its own listens to the probe, which is a child of ours or kept by a service
 (``host.gpu.probe_runner``). Nobody else ever waits for the driver: ``latest`` hands out a

@@ -1,4 +1,4 @@
-"""Reading NVML through NVIDIA's own binding: one round of questions, as plain values.
+"""NVML, through NVIDIA's own binding: one round of questions, as plain values.
 
 Runs in the probe process only: any call here may take for ever. What a device does not
 support is left out; what it refuses is named under ``problems``; a device that has

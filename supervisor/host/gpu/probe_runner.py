@@ -1,4 +1,4 @@
-"""One probe, kept alive by the rules of ``core.gpu.probe_supervision``, wherever its lines come from.
+"""The runner of one probe, wherever its lines come from.
 
 The watch of a supervisor has one, and the service that keeps the probe for a daemon.
 Nothing here waits for a driver.

@@ -1,4 +1,4 @@
-"""Where the lines of a GPU probe come from: a child, or the service that keeps one."""
+"""Sources of a GPU probe's lines: a child, or the service that keeps one."""
 
 import contextlib
 import socket

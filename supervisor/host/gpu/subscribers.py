@@ -1,4 +1,4 @@
-"""Those who listen to the service that keeps the GPU probe: any number, none awaited."""
+"""Subscribers of the service that keeps the GPU probe: any number, none awaited."""
 
 import os
 import socket

@@ -1,4 +1,4 @@
-"""What every launcher can do, and what all of them share.
+"""The interface of launchers, and what all of them share.
 
 A launcher starts attempts, finds those again that outlived their supervisor, and says
 what is left of dead ones. None of its calls waits: ``started`` and ``ended`` are asked

@@ -1,4 +1,4 @@
-"""What is left of dead attempts, and what else the next one has to wait for.
+"""Leftovers of dead attempts, and what else the next one has to wait for.
 
 The shim ends what it can see. This is the second opinion, for what outlived the shim
 itself: processes that carry the run's marker in their environment, and those that were

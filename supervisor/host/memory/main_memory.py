@@ -1,4 +1,4 @@
-"""How far training may grow in main memory: its cgroup, its spec, the machine.
+"""Main memory that training may grow to: by its cgroup, its spec, the machine.
 
 Documentation: Linux ``admin-guide/cgroup-v2.rst`` (``memory.stat``: ``file``, which
 includes ``shmem``) and ``admin-guide/cgroup-v1/memory.rst`` (``cache``, ``shmem``) for what

@@ -1,4 +1,4 @@
-"""The memory of a job, on request: its live map, or the one that an OOM left behind."""
+"""The memory report of a job, on request: its live map, or the one that an OOM left behind."""
 
 import os
 from collections.abc import Callable

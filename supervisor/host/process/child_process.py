@@ -1,4 +1,4 @@
-"""Starting and watching processes. The only module that starts any.
+"""Child processes, started and watched. The only module that starts any.
 
 By pidfd (pidfd_open(2)), where psutil's ``send_signal`` looks first who has the pid, and
 sends after that.

@@ -1,4 +1,4 @@
-"""Who came of whom, on the whole machine.
+"""The process tree of the machine: who came of whom.
 
 The kernel lists the children of each thread (proc(5)), and on a large machine a framework
 has hundreds of threads: to ask all of them, for every run, held up the loop for

@@ -1,4 +1,4 @@
-"""What the processes of an attempt use together.
+"""The resource use of the process tree of an attempt.
 
 What belongs to an attempt stays in it, also when its parent has ended.
 """

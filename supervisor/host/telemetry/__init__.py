@@ -1,1 +1,1 @@
-"""What an attempt leaves while it runs: page, events, log, allocator readings."""
+"""Telemetry of an attempt while it runs: page, events, log, allocator readings."""

@@ -1,4 +1,4 @@
-"""What a training process tells: its events folded into one view, beside its page."""
+"""Telemetry of a training process: its events folded into one view, beside its page."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Following a log while it grows, so that its end is read before it is needed."""
+"""A log, followed while it grows, so that its end is read before it is needed."""
 
 import os
 from pathlib import Path

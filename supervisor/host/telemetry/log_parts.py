@@ -1,4 +1,4 @@
-"""Reading a part of a log that belongs to somebody else."""
+"""Parts of a log that belongs to somebody else."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A log that grows without end keeps its head and its tail, and gives up its middle.
+"""Log retention: what grows without end keeps its head and tail, not its middle.
 
 The program holds the file open and appends to it, so the file can neither be replaced
 nor shortened: copying it and cutting it off loses what is written meanwhile. A hole in

@@ -1,4 +1,4 @@
-"""Whether some text stands in a block of a log, asked of the C library.
+"""Text search in a block of a log, by the C library.
 
 ``bytes.find`` looks at one byte to know how far it may skip ahead, ``memmem`` of glibc
 at two (string/memmem.c): where letters are frequent that is twice as fast.
