@@ -15,7 +15,6 @@ from supervisor.core.lifecycle.events import Exited
 from supervisor.core.memory.bfc_map import MemoryMap, figures_of
 from supervisor.core.memory.oom_analysis import OomFindings
 from supervisor.host.snapshots.snapshot_catalog import (
-    age,
     newest_step,
     read_manifest,
     snapshot_directories,
@@ -125,9 +124,8 @@ def _findings(
 def _newest_bytes(durable: Path | None) -> int | None:
     """What the newest snapshot on disk takes."""
     found = None if durable is None else snapshot_directories(durable)
-    manifests = [read_manifest(path) for path in sorted(found or (), key=age)[-1:]]
-    sizes = [one.tensors_bytes for one in manifests if one is not None]
-    return sizes[0] if sizes else None
+    manifest = read_manifest(found[0]) if found else None
+    return None if manifest is None else manifest.tensors_bytes
 
 
 Record = TypeVar("Record", CrashReport, ExitRecord, MemoryAnswer)

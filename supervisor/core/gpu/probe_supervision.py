@@ -91,10 +91,9 @@ class KillProbe:
 
 @dataclass(frozen=True, slots=True)
 class ProbeMessage:
-    """For a person. ``reboot``: nothing less will help."""
+    """For a person."""
 
     text: str
-    reboot: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +165,7 @@ def _tick(probe: ProbeSupervision, now: float) -> Step:
 def _stuck(probe: ProbeSupervision) -> Step:
     """Said once, however often it is told."""
     stuck = replace(probe, mode=Mode.STUCK, problem=REBOOT, hangs=True)
-    return stuck, () if probe.hangs else (ProbeMessage(REBOOT, reboot=True),)
+    return stuck, () if probe.hangs else (ProbeMessage(REBOOT),)
 
 
 def _heard(probe: ProbeSupervision, now: float) -> Step:

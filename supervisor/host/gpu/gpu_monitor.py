@@ -242,13 +242,9 @@ class GpuMonitor:
         if probe.mode in {Mode.RESTING, Mode.ABSENT}:
             self._relayed = False
         readable = self._kernel.readable or self._relayed
-        now = (readable, probe.mode, probe.problem, probe.hangs)
         with self._changing:
-            view = self._view
-            if now == (view.kernel_readable, view.mode, view.problem, view.reboot):
-                return
             self._view = replace(
-                view,
+                self._view,
                 kernel_readable=readable,
                 mode=probe.mode,
                 problem=probe.problem,

@@ -10,7 +10,7 @@ import json
 import os
 import re
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from supervisor.core.gpu.gpu_readings import KernelLine
 from supervisor.host.process.child_process import Piped
@@ -74,12 +74,6 @@ class KernelLog:
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 class JournalQuestion:

@@ -26,7 +26,7 @@ from supervisor.host.launch.launcher import (
     shim_command,
     shim_of,
 )
-from supervisor.host.process.cgroup import counted_since, oom_kills
+from supervisor.host.process.cgroup import kills_between, oom_kills
 from supervisor.host.process.child_process import Process, start
 from supervisor.host.process.marker_scan import MarkerScan, marker_of
 from supervisor.host.process.proc_files import doomed
@@ -94,7 +94,7 @@ class DirectAttempt(LaunchedAttempt):
 
     @override
     def oom_kills(self) -> int | None:
-        return counted_since(self.oom_kills_before)
+        return kills_between(self.oom_kills_before, oom_kills())
 
     @override
     def close(self) -> None:

@@ -84,7 +84,7 @@ def _call(*arguments: str) -> str:
     except TimeUpError:
         message = f"systemd did not answer within {CALL_SECONDS:.0f} s"
         raise NoAnswerError(message) from None
-    if done.code:
-        said = done.errors.strip().splitlines()
-        raise SystemdError(said[0] if said else f"systemctl ended with {done.code}")
-    return done.output
+    if done.returncode:
+        ended = f"systemctl ended with {done.returncode}"
+        raise SystemdError((done.stderr.strip() or ended).splitlines()[0])
+    return done.stdout

@@ -33,7 +33,7 @@ from supervisor.host.launch.launcher import (
     shim_of,
 )
 from supervisor.host.launch.systemctl import NoAnswerError, SystemdError
-from supervisor.host.process.cgroup import oom_kills
+from supervisor.host.process.cgroup import kills_between, oom_kills
 from supervisor.host.process.child_process import Process
 from supervisor.wire.directive import Directive
 from supervisor.wire.files import read_json, write_json
@@ -156,9 +156,7 @@ class SystemdAttempt(LaunchedAttempt):
 
     @override
     def oom_kills(self) -> int | None:
-        if self.oom_kills_before is None or self.oom_kills_seen is None:
-            return None
-        return max(self.oom_kills_seen - self.oom_kills_before, 0)
+        return kills_between(self.oom_kills_before, self.oom_kills_seen)
 
     @override
     def close(self) -> None:

@@ -60,9 +60,8 @@ def parse_field(text: str, field: str) -> int | None:
     return None
 
 
-def counted_since(before: int | None) -> int | None:
-    """OOM kills in our own cgroup since it counted ``before``; None: not known."""
-    now = oom_kills()
+def kills_between(before: int | None, now: int | None) -> int | None:
+    """OOM kills between two counts; None: not known."""
     return None if before is None or now is None else max(now - before, 0)
 
 

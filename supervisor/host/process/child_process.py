@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from subprocess import Popen  # noqa: TID251  # this is the one module
+from subprocess import CompletedProcess, Popen  # noqa: TID251  # this is the one module
 
 from typing_extensions import override
 
@@ -79,16 +79,9 @@ class TimeUpError(Exception):
     """A command took longer than it may, and was ended."""
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
-    """How a command ended, and what it said."""
-
-    code: int
-    output: str
-    errors: str
-
-
-def run_to_end(command: Sequence[str], *, seconds: float | None = None) -> Done:
+def run_to_end(
+    command: Sequence[str], *, seconds: float | None = None
+) -> CompletedProcess[str]:
     """Run ``command`` and wait for its end, ``seconds`` at most.
 
     Raises:
@@ -96,19 +89,17 @@ def run_to_end(command: Sequence[str], *, seconds: float | None = None) -> Done:
         TimeUpError: it did not end in time, and was killed.
     """
     try:
-        done = subprocess.run(  # noqa: S603  # the command is ours, no shell
+        return subprocess.run(  # noqa: S603  # the command is ours, no shell
             command,
             stdin=subprocess.DEVNULL,
             capture_output=True,
+            encoding="utf-8",
+            errors="replace",
             check=False,
             timeout=seconds,
         )
     except subprocess.TimeoutExpired as error:
         raise TimeUpError from error
-    output, errors = (
-        part.decode(errors="replace") for part in (done.stdout, done.stderr)
-    )
-    return Done(done.returncode, output, errors)
 
 
 def start(

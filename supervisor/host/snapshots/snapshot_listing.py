@@ -101,7 +101,7 @@ def export(snapshot: Path, out: Path, *, python: str | None) -> str | None:
         done = run_to_end(command)
     except OSError as error:
         return f"cannot run {command[0]}: {error.strerror}"
-    if done.code == 0:
+    if done.returncode == 0:
         return None
-    lines = done.errors.strip().splitlines() or [f"{command[0]} ended with {done.code}"]
-    return lines[-1]
+    ended = f"{command[0]} ended with {done.returncode}"
+    return (done.stderr.strip() or ended).splitlines()[-1]

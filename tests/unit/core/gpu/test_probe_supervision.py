@@ -75,7 +75,7 @@ def test_a_late_sample_costs_the_probe_its_life(told: Told) -> None:
     late = 1 + LIMITS.sample_seconds
     say, kill = told.at(late, Tick())
     assert isinstance(say, ProbeMessage)
-    assert not say.reboot
+    assert say.text != REBOOT
     assert kill == KillProbe()
     assert told.probe.mode is Mode.ENDING
     assert told.at(late + 0.1, Tick(), Ended("it was killed")) == []
@@ -89,9 +89,7 @@ def test_what_cannot_be_killed_is_not_replaced(told: Told) -> None:
     """In D state nothing is started, however long; a reboot is asked for once."""
     late = 1 + LIMITS.sample_seconds
     told.at(late, Tick())
-    assert told.at(late + LIMITS.kill_seconds, Tick()) == [
-        ProbeMessage(REBOOT, reboot=True)
-    ]
+    assert told.at(late + LIMITS.kill_seconds, Tick()) == [ProbeMessage(REBOOT)]
     for hours in range(1, 100):
         assert told.at(late + 3600 * hours, Tick()) == []
     assert told.probe.mode is Mode.STUCK
@@ -111,7 +109,7 @@ def test_it_may_end_after_all(told: Told) -> None:
 def test_whoever_keeps_it_tells_that_it_hangs(told: Told) -> None:
     """Said once, also when it is told again; a broken line to them proves nothing, and
     a sample does."""
-    assert told.at(5.0, Hanging()) == [ProbeMessage(REBOOT, reboot=True)]
+    assert told.at(5.0, Hanging()) == [ProbeMessage(REBOOT)]
     assert told.at(3600.0, Hanging(), Tick()) == []
     assert told.at(3601.0, Ended("its service has ended.", seen=False)) == []
     assert told.probe.hangs

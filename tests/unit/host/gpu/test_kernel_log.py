@@ -3,6 +3,7 @@
 import json
 import os
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,7 @@ def test_only_what_is_new(tmp_path: Path) -> None:
     """What was logged before is not told, what comes is told once."""
     path = tmp_path / "kmsg"
     path.write_text("6,1,1000000,-;before\n")
-    with KernelLog(path) as log:
+    with closing(KernelLog(path)) as log:
         assert log.readable
         assert log.poll() == []
         with path.open("a") as file:
@@ -40,7 +41,7 @@ def test_only_what_is_new(tmp_path: Path) -> None:
 
 def test_what_may_not_be_read(tmp_path: Path) -> None:
     """Without permission (or a log) there is nothing, and no error."""
-    with KernelLog(tmp_path / "none") as log:
+    with closing(KernelLog(tmp_path / "none")) as log:
         assert not log.readable
         assert log.poll() == []
 
@@ -49,7 +50,7 @@ def test_the_real_one() -> None:
     """What is written into this machine's kernel log comes out of it."""
     if not os.environ.get("CI") or not os.access(KMSG, os.W_OK):
         pytest.skip("only CI's own machine may be written to")
-    with KernelLog() as log:
+    with closing(KernelLog()) as log:
         if not log.readable:
             pytest.skip("the kernel log may not be read here")
         KMSG.write_text(f"trainwarden test {os.getpid()}\n")
