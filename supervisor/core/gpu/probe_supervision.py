@@ -171,10 +171,9 @@ def _stuck(probe: ProbeSupervision) -> Step:
 def _heard(probe: ProbeSupervision, now: float) -> Step:
     """A sample may still be in the pipe of a probe that was killed: it counts too."""
     before, limits = probe.heard, probe.limits
-    gap = before is not None and now - before > limits.gap_seconds
-    effects: tuple[Effect, ...] = (
-        (Backfill(before),) if gap and before is not None else ()
-    )
+    effects: tuple[Effect, ...] = ()
+    if before is not None and now - before > limits.gap_seconds:
+        effects = (Backfill(before),)
     heard = replace(probe, heard=now)
     if probe.mode is not Mode.ASKED:
         return heard, effects

@@ -29,7 +29,6 @@ from supervisor.host.gpu.probe_sources import (
     ChildSource,
     ProbeSource,
     linked,
-    probe_command,
 )
 from supervisor.host.process.child_process import wait_for
 from supervisor.host.service.clock import Clock
@@ -98,12 +97,13 @@ class GpuMonitor:
     ) -> None:
         """``say`` is called from another thread. ``link``: the socket of the service
         that keeps the probe; None: it is a child of ours, in ``environment``."""
-        command = probe_command(interval_seconds=interval_seconds)
 
         def begin() -> ProbeSource:
             if link is not None:
                 return linked(link)
-            return ChildSource(command, environment)
+            return ChildSource(
+                interval_seconds=interval_seconds, environment=environment
+            )
 
         usual = Limits() if link is None else LINK_LIMITS
         self._clock = clock or Clock()

@@ -21,6 +21,7 @@ import os
 import sys
 from collections import deque
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from supervisor.core.gpu.probe_supervision import Limits, Mode, ProbeSupervision
 from supervisor.core.text.log_level import LogLevel
 from supervisor.host.gpu.kernel_log import KernelLog
 from supervisor.host.gpu.probe_runner import ProbeRunner
-from supervisor.host.gpu.probe_sources import DRIVER, ChildSource, probe_command
+from supervisor.host.gpu.probe_sources import DRIVER, ChildSource
 from supervisor.host.gpu.subscribers import Subscribers
 from supervisor.host.process.child_process import wait_for
 from supervisor.host.service.clock import Clock
@@ -59,9 +60,12 @@ class GpuService:
         driver: Path = DRIVER,
     ) -> None:
         """Listen at ``path``. ``environment``: of the probe. Raises OSError."""
-        command = probe_command(interval_seconds=interval_seconds)
         self._running = ProbeRunner(
-            begin=lambda: ChildSource(command, environment),
+            begin=partial(
+                ChildSource,
+                interval_seconds=interval_seconds,
+                environment=environment,
+            ),
             heed=self._heed,
             say=_say,
             clock=Clock(),

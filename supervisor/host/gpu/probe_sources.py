@@ -9,6 +9,7 @@ from pathlib import Path
 from supervisor.core.gpu.probe_supervision import Ended, Limits
 from supervisor.host.process.child_process import Piped
 
+PROBE = "supervisor.host.gpu.probe_main"
 READ_BYTES = 65536
 READS = 64
 """At a time: whoever writes without an end must not keep us busy."""
@@ -23,23 +24,14 @@ class NoSourceError(Exception):
     """There is nothing to ask on this machine; the message says why."""
 
 
-def probe_command(*, interval_seconds: float) -> list[str]:
-    """How the probe is started."""
-    return [
-        sys.executable,
-        "-m",
-        "supervisor.host.gpu.probe_main",
-        str(interval_seconds),
-    ]
-
-
 class ChildSource:
     """A probe that is a child of ours."""
 
     def __init__(
-        self, command: list[str], environment: Mapping[str, str] | None
+        self, *, interval_seconds: float, environment: Mapping[str, str] | None
     ) -> None:
-        """Start it. Raises OSError."""
+        """Start it, in ``environment``. Raises OSError."""
+        command = [sys.executable, "-m", PROBE, str(interval_seconds)]
         self._child = Piped(command, environment=environment)
 
     @property
