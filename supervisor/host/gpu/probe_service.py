@@ -163,7 +163,7 @@ def _line(value: dict[str, Any]) -> bytes:
 
 
 def _kernel(lines: "deque[KernelLine] | list[KernelLine]") -> bytes:
-    return _line({"kernel": [line._asdict() for line in lines]})
+    return _line({"kernel": [{"at": at, "text": text} for at, text in lines]})
 
 
 def _is_about_faults(line: KernelLine) -> bool:
