@@ -46,6 +46,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "forget": ("forget_command", "Take a job that has ended off the list."),
     "pause": ("job_commands", "Start nothing more on this box."),
     "resume": ("job_commands", "Start jobs again."),
+    "certify": (
+        "certify_command",
+        "Try whether a script ends as if it had never been killed.",
+    ),
     "top": ("top_command", "Watch all jobs live."),
     "check": ("check_command", "Is this machine fit for training?"),
     "ledger": ("ledger_commands", "Copy the ledger while it is in use."),

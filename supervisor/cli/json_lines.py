@@ -26,7 +26,7 @@ class JsonView(PlainView):
     @override
     def say(self, text: str, /, *, level: LogLevel = LogLevel.INFO) -> None:
         """``said``: what a person would read."""
-        self._put("said", priority=int(level), text=text)
+        self.put("said", priority=int(level), text=text)
 
     @override
     def show(self, status: JobStatus) -> None:
@@ -35,16 +35,17 @@ class JsonView(PlainView):
         due = (now - self._told_at).total_seconds() >= PLAIN_SECONDS
         if due or stage != self._stage:
             self._stage, self._told_at = stage, now
-            self._put("status", job=status_json(status))
+            self.put("status", job=status_json(status))
 
     def end(
         self, status: JobStatus, incidents: Sequence[IncidentRow], *, code: int
     ) -> None:
         """``ended``: the last line. ``code``: what the command ends with."""
         listed = [asdict(incident) for incident in incidents]
-        self._put("ended", code=code, job=status_json(status), incidents=listed)
+        self.put("ended", code=code, job=status_json(status), incidents=listed)
 
-    def _put(self, event: str, **more: Any) -> None:
+    def put(self, event: str, **more: Any) -> None:
+        """A line."""
         self._console.put(_line(event, **more))
 
 

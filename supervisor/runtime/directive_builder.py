@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from supervisor.core.diagnosis.explain import UNSAVED
@@ -16,6 +17,27 @@ from supervisor.host.ledger.ledger import RunRow
 from supervisor.host.telemetry.log_retention import LogRetention
 from supervisor.wire.directive import Directive
 from supervisor.wire.paths import RunPaths, memory_directory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedEnds:
+    """Where attempts of a run are to end that is only tried (``certify``)."""
+
+    stop_at_step: int | None = None
+    """The run ends there, with its state saved."""
+    kills: tuple[tuple[int, float], ...] = ()
+    """Of each attempt in turn: the step after which it is killed, and how many seconds
+    later."""
+
+    def of(self, directive: Directive) -> Directive:
+        """``directive`` with what is planned for its attempt."""
+        kill = self.kills[directive.attempt - 1 : directive.attempt]
+        for step, seconds in kill:
+            directive = replace(directive, die_at_step=step, die_after_seconds=seconds)
+        return replace(directive, stop_at_step=self.stop_at_step)
+
+
+NOTHING_PLANNED = PlannedEnds()
 
 
 def memory_of(row: RunRow, spec: Spec) -> Path | None:

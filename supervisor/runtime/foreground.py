@@ -93,11 +93,12 @@ def begin(
     choice: ResumeOptions,
     *,
     place: str | None = None,
+    seed: int | None = None,
 ) -> Begun:
     """Write the run down: a new one, or the newest one again.
 
     ``place``: the state directory of another user, which holds the run's files: there
-    nothing is made or removed from here.
+    nothing is made or removed from here. ``seed``: of a new run; None: drawn.
 
     Raises:
         StartRefusedError: a person has to decide first.
@@ -123,7 +124,7 @@ def begin(
             job=job.name,
             script=str(job.script),
             script_hash=job.script_hash,
-            seed=secrets.randbits(63),
+            seed=secrets.randbits(63) if seed is None else seed,
             spec=spec,
             now=clock.wall(),
             place=place,

@@ -55,6 +55,8 @@ from supervisor.runtime.attempt_monitor import (
     AttemptMonitor,
 )
 from supervisor.runtime.directive_builder import (
+    NOTHING_PLANNED,
+    PlannedEnds,
     incident_sentence,
     make_directive,
     memory_of,
@@ -89,6 +91,7 @@ class Supervisor:
     """A person let an earlier run go on."""
     changed_modules: Changed = Changed.AS_KEPT
     """For the next attempt alone: those after it import what it did."""
+    planned: PlannedEnds = NOTHING_PLANNED
     devices: GpuAccess = NOBODY_ASKS
     exit_code: int | None = None
     """What the command ends with; None while the run goes on."""
@@ -339,7 +342,7 @@ class Supervisor:
             trained=self.run.history.trained,
         )
         return replace(
-            directive,
+            self.planned.of(directive),
             accept_changes=goes_on,
             changed_modules=modules,
             prove=effect.prove and modules is Changed.AS_KEPT,

@@ -99,6 +99,12 @@ class Directive(JsonRecord):
     """The supervisor plans restarts before memory runs out: wait for its answer."""
     prove: bool = False
     """Begin with an older snapshot than the newest, and compare on the way past that."""
+    stop_at_step: int | None = None
+    """Save and end when so many steps are done, as if asked to: a run that is only tried."""
+    die_at_step: int | None = None
+    """SIGKILL itself when so many steps are done: what ``certify`` asks for."""
+    die_after_seconds: float = 0.0
+    """... and so much later, wherever training is then."""
     reduce: str | None = None
     """A model's own ``train_step`` may do several smaller batches instead of one, with
     the learning rate by this rule (``keep``, ``sqrt``, ``linear``); None: it may not."""

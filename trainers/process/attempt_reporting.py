@@ -16,6 +16,7 @@ from supervisor.wire.event_file import EventWriter, RecordKind
 from supervisor.wire.page import STEP_BUCKETS_SECONDS, PageWriter, Phase, read_page
 from supervisor.wire.paths import AttemptPaths
 from trainers.process.end_of_script import EndOfScript
+from trainers.process.planned_end import PlannedEnd
 from trainers.process.training_progress import TrainingProgress
 
 HEARTBEAT_SECONDS = 1.0
@@ -137,6 +138,7 @@ class Attempt(PageReporter):
         at by each step boundary."""
         self.training = TrainingProgress()
         self.end = EndOfScript()
+        self._planned_end = PlannedEnd(directive)
         self._events = EventWriter(self.paths.events)
         self.script: bytes | None = None
         """What is run, which may not be what the file holds now; None: not yet read."""
@@ -154,8 +156,13 @@ class Attempt(PageReporter):
         """What a step after ``step`` is: done again after a crash, or new."""
         return Phase.REPLAYING if step < self._done_before else Phase.TRAINING
 
+    def done(self, step: int) -> None:
+        """``step`` steps of the run are done."""
+        if self._planned_end.reached(step):
+            self.drain()
+
     def drain(self) -> None:
-        """From the signal handler."""
+        """From the signal handler, or where the end was planned."""
         self.drain_requested = True
 
     def runs(self, script: bytes) -> None:

@@ -194,6 +194,7 @@ class RunProgress:
         """So many more are done, or passed over."""
         self.step += steps
         self.samples += samples
+        self.attempt.done(self.step)
 
     def next_fit(self) -> None:
         """A call is over: the next one has the next number.

@@ -109,20 +109,21 @@ def run(
         "metrics": {"listen": metrics},
     }
     _, spec = read_spec(spec_file, given)
-    job = _job(spec)
+    job = job_of(spec)
     choice = ResumeOptions(fresh=fresh, accept_changes=accept_changes, person=True)
     paths = StatePaths(state_dir.absolute())
     with (
         lasting(gap=json_lines.left_out if as_json else left_out) as console,
         _state(paths, job.name),
-        _observing(job.spec, paths) as observer,
+        observing_machine(job.spec, paths) as observer,
     ):
         shown = JsonView(console) if as_json else view(console)
         code = _foreground(job, paths, observer, choice, console=console, shown=shown)
         raise SystemExit(code)
 
 
-def _job(spec: Spec) -> Job:
+def job_of(spec: Spec) -> Job:
+    """The spec with its names resolved; ends the command if there is no such script."""
     base = Path(spec.working_directory or Path.cwd())
     script = (base / spec.script).resolve()
     try:
@@ -178,7 +179,8 @@ def _state_sentence(paths: StatePaths, error: OSError) -> str:
 
 
 @contextlib.contextmanager
-def _observing(spec: Spec, paths: StatePaths) -> Generator[MachineMonitor]:
+def observing_machine(spec: Spec, paths: StatePaths) -> Generator[MachineMonitor]:
+    """Watch the machine around a run; ends the command if metrics cannot be served."""
     try:
         memory, gpus = spec.snapshots.memory, spec.gpus
         observed = observing(spec.metrics, paths.root, memory=memory, gpus=gpus)

@@ -1,0 +1,177 @@
+"""The certificate of a script: whether runs of it that were killed end as one that was not."""
+
+import enum
+import random
+from dataclasses import dataclass, field
+
+NAMED = 8
+"""Of what differs, so many are named."""
+
+
+class Outcome(enum.StrEnum):
+    """What came of it."""
+
+    CERTIFIED = "certified"
+    DIFFERS = "differs"
+    """The run that was killed left something else."""
+    NOT_REPRODUCIBLE = "not_reproducible"
+    """So do two runs that nobody disturbs: nothing can be said about the killed one."""
+    NOT_TRIED = "not_tried"
+    """It was never killed, or left nothing to compare."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """What two runs left, side by side."""
+
+    tensors: int
+    files: int
+    """So many of each were compared."""
+    differ: tuple[str, ...] = ()
+    """Tensors, values and files that are not the same, by name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Certificate:
+    """A run that was left alone beside one that was killed."""
+
+    steps: int
+    killed_at: tuple[int, ...]
+    """The steps after which it was killed."""
+    seconds: float
+    comparison: Comparison
+    undisturbed: Comparison | None = None
+    """Of two runs that were left alone; None: there was no need to look."""
+    promise: str | None = None
+    """Why the run had said that bits are not promised; None: it had promised them."""
+    failures: tuple[str, ...] = field(default=())
+    """Ends of attempts that nobody planned: their causes."""
+
+    @property
+    def by_itself(self) -> frozenset[str]:
+        """What differs whether a run is killed or not."""
+        return frozenset(self.undisturbed.differ if self.undisturbed else ())
+
+    @property
+    def by_kill(self) -> tuple[str, ...]:
+        """What differs only where a run is killed."""
+        mine = self.comparison.differ
+        return tuple(name for name in mine if name not in self.by_itself)
+
+    @property
+    def outcome(self) -> Outcome:
+        """In one word."""
+        compared = self.comparison.tensors + self.comparison.files
+        if not self.killed_at or not compared:
+            return Outcome.NOT_TRIED
+        if self.by_kill:
+            return Outcome.DIFFERS
+        if self.by_itself:
+            return Outcome.NOT_REPRODUCIBLE
+        return Outcome.CERTIFIED
+
+    @property
+    def lines(self) -> list[str]:
+        """For people: the verdict first."""
+        return [*self._verdict(), *self._failures()]
+
+    def _verdict(self) -> list[str]:
+        found = self.comparison
+        places = ", ".join(map(str, self.killed_at))
+        killed = f"{self.steps} steps, killed after {places}"
+        what = f"{_many(found.tensors, 'tensor')} and {_many(found.files, 'file')}"
+        match self.outcome:
+            case Outcome.NOT_TRIED:
+                return [f"not certified: {self._why_not_tried()}"]
+            case Outcome.CERTIFIED:
+                return [
+                    (
+                        f"certified ({killed}): {what} are the same to the bit as in a run"
+                        " that nobody disturbed"
+                    ),
+                    *self._despite(),
+                ]
+            case Outcome.NOT_REPRODUCIBLE:
+                return [
+                    (
+                        f"no verdict ({killed}): two runs that nobody disturbs differ, too,"
+                        f" in {_listed(tuple(sorted(self.by_itself)))}"
+                    ),
+                    NOT_REPRODUCIBLE,
+                ]
+            case _:
+                return [
+                    (
+                        f"not certified ({killed}): of {what} these differ from a run that"
+                        f" nobody disturbed: {_listed(self.by_kill)}"
+                    ),
+                    self._because(),
+                    *self._also_by_itself(),
+                ]
+
+    def _why_not_tried(self) -> str:
+        if not self.killed_at:
+            return (
+                "no step of a fit was made after which it could be killed (a loop of"
+                " its own is not resumed: the script does it again from its top)"
+            )
+        return "it left no snapshot and no file that could be compared"
+
+    def _despite(self) -> list[str]:
+        if self.promise is None:
+            return []
+        return [f"the run itself did not promise that: {self.promise}"]
+
+    def _because(self) -> str:
+        if self.promise is not None:
+            return f"the run had said so: {self.promise}"
+        if all(name.startswith(FILE) for name in self.by_kill):
+            return FILES_ALONE
+        return HIDDEN
+
+    def _also_by_itself(self) -> list[str]:
+        if not self.by_itself:
+            return []
+        named = _listed(tuple(sorted(self.by_itself)))
+        return [f"these differ between runs that nobody disturbs, too: {named}"]
+
+    def _failures(self) -> list[str]:
+        return [
+            f"on the way an attempt failed by itself: {one}" for one in self.failures
+        ]
+
+
+FILE = "file "
+"""How the name of a file begins among what differs."""
+NOT_REPRODUCIBLE = (
+    "something decides about them that is drawn anew in each run: the time, os.urandom,"
+    " the order in which threads come, or operations that are not deterministic"
+    " (tf.config.experimental.enable_op_determinism)"
+)
+FILES_ALONE = (
+    "training itself is the same: the script writes these files so that a restart shows"
+    " in them; write them after fit, or from what fit returns"
+)
+HIDDEN = (
+    "the run had promised bits: training depends on something that is in no snapshot."
+    " Look for globals, closures, generators and files that the data, losses, layers or"
+    " callbacks change as they go, and keep them in attributes of a callback"
+)
+
+
+def kills_among(steps: int, *, kills: int, seed: int) -> tuple[int, ...]:
+    """After which steps of ``steps`` a run is killed: one in each of ``kills`` parts of it
+    (fewer where there are fewer steps), in order."""
+    draw = random.Random(seed)  # noqa: S311  # nobody has to be surprised
+    parts = max(min(kills, steps - 1), 0)
+    bounds = [1 + (steps - 1) * part // parts for part in range(parts)] + [steps]
+    return tuple(draw.randrange(*bounds[part : part + 2]) for part in range(parts))
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more

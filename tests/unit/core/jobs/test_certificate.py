@@ -1,0 +1,136 @@
+"""The certificate of a script: its verdict, in words."""
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from supervisor.core.jobs.certificate import (
+    FILES_ALONE,
+    HIDDEN,
+    NOT_REPRODUCIBLE,
+    Certificate,
+    Comparison,
+    Outcome,
+    kills_among,
+)
+
+
+def certificate(
+    *differ: str,
+    again: Sequence[str] | None = None,
+    killed_at: tuple[int, ...] = (3, 8),
+    tensors: int = 9,
+    files: int = 1,
+    promise: str | None = None,
+    failures: tuple[str, ...] = (),
+) -> Certificate:
+    """One of ten steps."""
+    undisturbed = (
+        None
+        if again is None
+        else Comparison(tensors=tensors, files=files, differ=tuple(again))
+    )
+    return Certificate(
+        steps=10,
+        killed_at=killed_at,
+        seconds=1.0,
+        comparison=Comparison(tensors=tensors, files=files, differ=differ),
+        undisturbed=undisturbed,
+        promise=promise,
+        failures=failures,
+    )
+
+
+def test_all_the_same() -> None:
+    """Certified, with what was compared."""
+    found = certificate()
+    assert found.outcome is Outcome.CERTIFIED
+    assert found.lines == [
+        "certified (10 steps, killed after 3, 8): 9 tensors and 1 file are the same to"
+        " the bit as in a run that nobody disturbed"
+    ]
+
+
+def test_all_the_same_though_that_was_not_promised() -> None:
+    """Both are told."""
+    found = certificate(promise="a thread trains")
+    assert found.outcome is Outcome.CERTIFIED
+    assert found.lines[1:] == ["the run itself did not promise that: a thread trains"]
+
+
+@pytest.mark.parametrize(
+    ("differ", "promise", "because"),
+    [
+        (("dense/kernel",), None, HIDDEN),
+        (("dense/kernel", "file a.csv"), None, HIDDEN),
+        (("file a.csv",), None, FILES_ALONE),
+        (("dense/kernel",), "a thread trains", "the run had said so: a thread trains"),
+    ],
+)
+def test_what_differs_only_where_it_is_killed(
+    differ: tuple[str, ...], promise: str | None, because: str
+) -> None:
+    """Not certified, with what is most likely the reason."""
+    found = certificate(*differ, again=(), promise=promise)
+    assert found.outcome is Outcome.DIFFERS
+    verdict, told = found.lines
+    assert verdict.startswith(
+        "not certified (10 steps, killed after 3, 8): of 9 tensors"
+    )
+    assert verdict.endswith(", ".join(differ))
+    assert told == because
+
+
+def test_what_differs_by_itself() -> None:
+    """Nothing can be said about the kills."""
+    found = certificate("b", "a", again=["a", "b", "c"])
+    assert found.outcome is Outcome.NOT_REPRODUCIBLE
+    verdict, because = found.lines
+    assert verdict.endswith("two runs that nobody disturbs differ, too, in a, b, c")
+    assert because == NOT_REPRODUCIBLE
+
+
+def test_some_differs_by_itself() -> None:
+    """What does not is told first."""
+    found = certificate("a", "b", again=["a"])
+    assert (found.outcome, found.by_kill) == (Outcome.DIFFERS, ("b",))
+    assert found.lines[-1] == "these differ between runs that nobody disturbs, too: a"
+
+
+@pytest.mark.parametrize(
+    ("found", "because"),
+    [
+        (certificate(killed_at=()), "no step of a fit was made"),
+        (certificate(tensors=0, files=0), "it left no snapshot and no file"),
+    ],
+)
+def test_what_was_not_tried_is_not_certified(found: Certificate, because: str) -> None:
+    """And says why."""
+    assert found.outcome is Outcome.NOT_TRIED
+    assert because in found.lines[0]
+
+
+def test_many_names_are_counted() -> None:
+    """Eight are enough."""
+    found = certificate(*(f"t{number}" for number in range(10)), again=())
+    assert found.lines[0].endswith("t6, t7 and 2 more")
+
+
+def test_failures_on_the_way_are_told() -> None:
+    """They were not planned."""
+    found = certificate(failures=("device_oom",))
+    assert found.lines[-1] == "on the way an attempt failed by itself: device_oom"
+
+
+@given(st.integers(0, 200), st.integers(1, 20), st.integers(0, 2**63 - 1))
+def test_kills_come_in_order_and_before_the_end(
+    steps: int, kills: int, seed: int
+) -> None:
+    """As many as asked for, where there are steps enough; the same by the same seed."""
+    found = kills_among(steps, kills=kills, seed=seed)
+    assert len(found) == max(min(kills, steps - 1), 0)
+    assert list(found) == sorted(set(found))
+    assert all(1 <= step < steps for step in found)
+    assert found == kills_among(steps, kills=kills, seed=seed)

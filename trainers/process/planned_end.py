@@ -1,0 +1,29 @@
+"""The end of an attempt that was planned before it began: what ``certify`` asks for."""
+
+import os
+import signal
+import threading
+import time
+
+from supervisor.wire.directive import Directive
+
+
+class PlannedEnd:
+    """Where this attempt is to be killed, or to stop."""
+
+    def __init__(self, directive: Directive) -> None:
+        self._die_at, self._stop_at = directive.die_at_step, directive.stop_at_step
+        self._delay_seconds = directive.die_after_seconds
+
+    def reached(self, step: int) -> bool:
+        """``step`` steps are done; whether the attempt is to save its state and end."""
+        if self._die_at is not None and step >= self._die_at:
+            self._die_at = None
+            threading.Thread(
+                target=self._die, name="trainwarden-planned-end", daemon=True
+            ).start()
+        return self._stop_at is not None and step >= self._stop_at
+
+    def _die(self) -> None:
+        time.sleep(self._delay_seconds)
+        os.kill(os.getpid(), signal.SIGKILL)
