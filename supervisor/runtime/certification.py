@@ -35,7 +35,7 @@ from supervisor.host.snapshots.working_copy import WorkingCopy, copy_of, differi
 from supervisor.runtime.directive_builder import PlannedEnds
 from supervisor.runtime.foreground import Job, ResumeOptions, begin, supervisor_for
 from supervisor.runtime.supervisor import Supervisor
-from supervisor.wire.paths import RunPaths, StatePaths
+from supervisor.wire.paths import AttemptPaths, RunPaths, StatePaths
 
 COMPARISON = "trainers.state.run_comparison"
 SNAPSHOTS_A_KILL = 3
@@ -46,8 +46,16 @@ BACK_OFF_SECONDS = 0.1
 class CertifyError(Exception):
     """No certificate: the sentence says why."""
 
-    def __init__(self, sentence: str, *, interrupted: bool = False) -> None:
+    def __init__(
+        self,
+        sentence: str,
+        *,
+        interrupted: bool = False,
+        failed: AttemptPaths | None = None,
+    ) -> None:
         self.interrupted = interrupted
+        self.failed = failed
+        """The attempt that failed by itself, if that is why."""
         super().__init__(sentence)
 
 
@@ -94,6 +102,7 @@ class Certification:
         self._job, self._plan, self._root = job, plan, root
         self._observer, self._say, self._show = observer, say, show
         self._seed = secrets.randbits(63) if plan.seed is None else plan.seed
+        self._draw = random.Random(self._seed)  # noqa: S311  # nobody is to be surprised
         self._base = Path(job.spec.working_directory or Path.cwd()).resolve()
 
     def certificate(self) -> Certificate:
@@ -106,7 +115,8 @@ class Certification:
         """
         whole = self._run("undisturbed", PlannedEnds(stop_at_step=self._plan.steps))
         self._say_of(whole)
-        kills = kills_among(whole.steps, kills=self._plan.kills, seed=self._seed)
+        draws = [self._draw.random() for _ in range(self._plan.kills)]
+        kills = kills_among(whole.steps, draws)
         torn = self._torn(whole, kills)
         found, again = self._compared(whole, torn), None
         if found.differ:
@@ -131,11 +141,10 @@ class Certification:
             self._say(f"{name} is large: it was linked, not copied, for these runs")
 
     def _torn(self, whole: Trial, kills: tuple[int, ...]) -> Trial:
-        draw = random.Random(self._seed)  # noqa: S311  # nobody has to be surprised
         latest = 2 * (whole.status.step_seconds or 0.0)
         ends = PlannedEnds(
             stop_at_step=self._plan.steps,
-            kills=tuple((step, draw.uniform(0.0, latest)) for step in kills),
+            kills=tuple((step, self._draw.uniform(0.0, latest)) for step in kills),
         )
         every = whole.steps // (SNAPSHOTS_A_KILL * (len(kills) + 1))
         return self._run("killed", ends, every=max(every, 1))
@@ -216,7 +225,7 @@ class Certification:
         stopped = ends.stop_at_step is not None and trial.steps >= ends.stop_at_step
         if status.state is JobState.GAVE_UP:
             message = f"it did not come to its end: {status.message}"
-            raise CertifyError(message)
+            raise CertifyError(message, failed=trial.paths.attempt(status.attempt))
         if status.state is JobState.DRAINED and not stopped:
             message = "interrupted before it was done"
             raise CertifyError(message, interrupted=True)

@@ -21,6 +21,7 @@ from supervisor.cli.spec_options import (
     script_argument,
     spec_option,
 )
+from supervisor.cli.summary import last_words
 from supervisor.core.jobs.certificate import Certificate, Outcome
 from supervisor.host.ledger.ledger import LedgerError
 from supervisor.host.service.nonblocking_writer import left_out
@@ -121,7 +122,10 @@ def _certificate(trials: Certification) -> Certificate:
     try:
         return trials.certificate()
     except CertifyError as error:
-        fail(str(error), exit_code=EXIT_INTERRUPTED if error.interrupted else 1)
+        said = [str(error)]
+        if error.failed is not None:
+            said.append(last_words(error.failed.crash, error.failed.output))
+        fail("\n".join(said), exit_code=EXIT_INTERRUPTED if error.interrupted else 1)
     except LedgerError as error:
         fail(str(error), exit_code=1)
     except OSError as error:

@@ -1,7 +1,7 @@
 """The certificate of a script: whether runs of it that were killed end as one that was not."""
 
 import enum
-import random
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 NAMED = 8
@@ -159,13 +159,15 @@ HIDDEN = (
 )
 
 
-def kills_among(steps: int, *, kills: int, seed: int) -> tuple[int, ...]:
-    """After which steps of ``steps`` a run is killed: one in each of ``kills`` parts of it
-    (fewer where there are fewer steps), in order."""
-    draw = random.Random(seed)  # noqa: S311  # nobody has to be surprised
-    parts = max(min(kills, steps - 1), 0)
-    bounds = [1 + (steps - 1) * part // parts for part in range(parts)] + [steps]
-    return tuple(draw.randrange(*bounds[part : part + 2]) for part in range(parts))
+def kills_among(steps: int, draws: Sequence[float]) -> tuple[int, ...]:
+    """After which steps of ``steps`` a run is killed, in order: one in each of as many
+    parts of it as there are ``draws`` (0 to below 1), fewer where there are fewer steps."""
+    parts = max(min(len(draws), steps - 1), 0)
+    bounds = [1 + (steps - 1) * part // max(parts, 1) for part in range(parts + 1)]
+    return tuple(
+        low + int(draw * (high - low))
+        for low, high, draw in zip(bounds, bounds[1:], draws, strict=False)
+    )
 
 
 def _many(count: int, what: str) -> str:
