@@ -15,23 +15,26 @@ SAME_STEP = 1
 
 
 def culprits(case: FailureContext) -> tuple[str, ...]:
-    """The GPU that failed: as the driver names it, else the first one in use. With a GPU
-    all MIG devices fail that are part of it.
+    """The GPU that this run should leave: as the driver names it, else the first in use.
+    None where the attempt is not known to have been on any."""
+    told = named_by_driver(case)
+    if told or not case.evidence.uses_gpu:
+        return told
+    return visible_gpus(case)[:1]
 
-    None where the attempt is not known to have been on any: GPUs of a box that it did
-    not touch must not be kept from everybody for what it printed.
-    """
+
+def named_by_driver(case: FailureContext) -> tuple[str, ...]:
+    """The GPUs of the run that driver or kernel say have failed: with each all MIG devices
+    that are part of it. Nobody else's word keeps a GPU from everybody: a run may print
+    what it likes."""
     allowed = every_gpu(case)
     failed = (with_parts(gpu, case.gpus) for gpu in case.evidence.faulty_gpus)
-    named_by_driver = tuple(
+    return tuple(
         name
         for names in failed
         if any(one in allowed for one in names)
         for name in names
     )
-    if named_by_driver or not case.evidence.uses_gpu:
-        return named_by_driver
-    return visible_gpus(case)[:1]
 
 
 def every_gpu(case: FailureContext) -> tuple[str, ...]:

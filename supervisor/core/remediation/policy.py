@@ -12,7 +12,7 @@ from supervisor.core.backoff import BackOff
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.evidence import Evidence
 from supervisor.core.diagnosis.result import Diagnosis, Remedy, RemedyKind
-from supervisor.core.remediation.conditions import culprits
+from supervisor.core.remediation.conditions import named_by_driver
 from supervisor.core.remediation.confirmation import in_vain, sentence
 from supervisor.core.remediation.escalation import (
     Change,
@@ -109,7 +109,7 @@ class Policy:
         escalation = escalation_for(case)
         if _unsliceable(evidence):
             escalation = _without_slices(escalation)
-        bad = culprits(case) if escalation.quarantines else ()
+        bad = named_by_driver(case) if escalation.quarantines else ()
         stop = self._reason_to_stop(case, escalation)
         chosen = None if stop else _choose(case, escalation)
         if chosen is None:

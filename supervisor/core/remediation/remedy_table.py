@@ -115,8 +115,8 @@ FAULT = EscalationPlan(
 BAD_GPU = EscalationPlan(
     title="a GPU that failed",
     remedy_steps=(ANOTHER_GPU,),
-    stop="a GPU failed, is quarantined, and no other one is known: have it checked, "
-    "then `trainwarden quarantine --return` it",
+    stop="a GPU failed, and no other one is known: have it checked; if it is kept out of "
+    "use, `trainwarden quarantine --return` it then",
     quarantines=True,
 )
 SCRIPT = EscalationPlan(
@@ -240,8 +240,8 @@ ESCALATIONS: Mapping[Cause, EscalationPlan] = {
             ANOTHER_GPU,
             replace(AGAIN, when="no GPU is in use", holds=no_gpu),
         ),
-        stop="a process hangs in the kernel, which only a reboot ends; its GPU is "
-        "quarantined, and no other one is known",
+        stop="a process hangs in the kernel, which only a reboot ends, and no other GPU "
+        "is known",
         quarantines=True,
     ),
     Cause.VERSION_MISMATCH: SCRIPT,

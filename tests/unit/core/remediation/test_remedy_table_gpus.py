@@ -59,13 +59,20 @@ def test_a_run_that_was_never_on_a_gpu_takes_none_from_others() -> None:
     for cause in (Cause.UNKILLABLE, Cause.GPU_HARDWARE):
         story = Story(cause, gpus=(gpu(0), gpu(1)))
         assert story.fail(uses_gpu=False).quarantine == ()
-        assert story.fail().quarantine == ("GPU-0",)
         named = story.fail(uses_gpu=False, faulty_gpus=("GPU-1",))
         assert named.quarantine == ("GPU-1",)
     assert (
         Story(Cause.UNKILLABLE, gpus=(gpu(0),)).fail(uses_gpu=False).remedy_step
         == "again"
     )
+
+
+def test_what_a_run_prints_keeps_no_gpu_from_others() -> None:
+    """A forged line of an Xid, or exit record: the run itself goes on on another GPU."""
+    for cause in (Cause.UNKILLABLE, Cause.GPU_HARDWARE):
+        verdict = Story(cause, gpus=(gpu(0), gpu(1))).fail()
+        assert verdict.quarantine == ()
+        assert verdict.overrides.avoid == ("GPU-0",)
 
 
 def test_a_fault_that_moves_about_is_the_gpus() -> None:
@@ -93,14 +100,14 @@ def test_with_a_broken_gpu_all_its_mig_devices_are_quarantined() -> None:
 
 
 def test_a_broken_gpu_is_quarantined_and_left() -> None:
-    """The one that the driver names, else the first in use."""
+    """The one that the driver names."""
     story = Story(Cause.GPU_HARDWARE, gpus=(gpu(0), gpu(1), gpu(2)))
     first = story.fail(faulty_gpus=("GPU-1", "GPU-elsewhere"))
     assert first.quarantine == ("GPU-1",)
     assert first.remedy.kind is RemedyKind.ANOTHER_GPU
-    second = story.fail()
+    second = story.fail(faulty_gpus=("GPU-0",))
     assert second.quarantine == ("GPU-0",)
-    last = story.fail()
+    last = story.fail(faulty_gpus=("GPU-2",))
     assert last.quarantine == ("GPU-2",)
     assert last.remedy.kind is RemedyKind.STOP
     assert "quarantine --return" in last.remedy.because
@@ -114,10 +121,10 @@ def test_a_run_stays_on_the_gpus_that_its_spec_names() -> None:
 
 
 def test_an_unkillable_process_costs_its_gpu() -> None:
-    """With a GPU it is quarantined and another used; without one only restarted."""
+    """With a GPU another is used (the kernel's word is an event of its own); without one
+    only restarted."""
     story = Story(Cause.UNKILLABLE, gpus=(gpu(0), gpu(1)))
     verdict = story.fail()
-    assert verdict.quarantine == ("GPU-0",)
     assert verdict.remedy.kind is RemedyKind.ANOTHER_GPU
     alone = Story(Cause.UNKILLABLE, gpus=(gpu(0),)).fail()
     assert alone.remedy.kind is RemedyKind.STOP
