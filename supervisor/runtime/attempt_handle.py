@@ -11,7 +11,7 @@ from supervisor.core.lifecycle.events import (
     StacksTaken,
     Unkillable,
 )
-from supervisor.host.launch.launcher import LaunchedAttempt, read_shimmed
+from supervisor.host.launch.launcher import LaunchedAttempt
 from supervisor.host.launch.leftovers import Leftovers, gpus_of
 from supervisor.host.process.proc_files import doomed, look_at
 from supervisor.host.process.stack_dump import Stacks
@@ -19,7 +19,6 @@ from supervisor.host.telemetry.attempt_telemetry import Telemetry
 from supervisor.host.telemetry.log_follower import POLL_BYTES, LogFollower
 from supervisor.host.telemetry.log_retention import LogRetention
 from supervisor.wire.page import Page
-from supervisor.wire.records import Shimmed
 
 UNREAD_BYTES = 4 * 2**20
 """So much of a log may be unread when its attempt ends: the decision waits for 20 ms of
@@ -52,7 +51,6 @@ class AttemptHandle:
     """The stacks of its threads, where they were taken."""
     _stacks: Stacks | None = None
     _killed_at: float | None = None
-    _shimmed: Shimmed | None = None
     _log_read_at: float = 0.0
 
     @classmethod
@@ -79,7 +77,8 @@ class AttemptHandle:
 
     @property
     def _shim_pid(self) -> int | None:
-        return None if self._shimmed is None else self._shimmed.shim_pid
+        training = self.attempt.training
+        return None if training is None else training.shim_pid
 
     def of_training(self, remains: Leftovers) -> frozenset[int]:
         """The processes that ``remains`` knows, without the shim: what that needs of
@@ -93,7 +92,6 @@ class AttemptHandle:
 
         ``host_seconds``: until main memory runs out, by the forecast.
         """
-        self._shimmed = self._shimmed or read_shimmed(self.attempt.paths)
         remains.follow(self._shim_pid, now=now)
         self.read_page(now=now)
         rss = None if self.page is None else self.page.host_rss_bytes

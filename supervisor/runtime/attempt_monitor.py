@@ -94,7 +94,11 @@ class AttemptMonitor:
     """Of an attempt whose processes are gone, until all is known of it."""
 
     def __post_init__(self) -> None:
-        self.remains = Leftovers(run_id=self.row.run_id, population=self.population)
+        self.remains = Leftovers(
+            run_id=self.row.run_id,
+            user_id=self.launcher.user_id,
+            population=self.population,
+        )
         self.memory = MemoryMonitor.of(self.spec)
 
     def begin(self, run: RunState) -> None:

@@ -112,6 +112,11 @@ class LaunchedAttempt(ABC):
 class Launcher(Protocol):
     """One way to start attempts."""
 
+    @property
+    def user_id(self) -> int | None:
+        """The user as whom its attempts run; None: as we do, or become themselves."""
+        return None
+
     def launch(
         self, spec: Spec, directive: Directive, *, paths: AttemptPaths
     ) -> LaunchedAttempt:

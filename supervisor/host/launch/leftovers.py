@@ -8,6 +8,7 @@ that was killed but cannot die (D state) never runs again.
 """
 
 import contextlib
+import os
 import shutil
 import signal
 from collections.abc import Sequence
@@ -27,7 +28,7 @@ from supervisor.core.text.units import format_size
 from supervisor.host.launch.attempt_shim import boot_id
 from supervisor.host.process.child_process import Process
 from supervisor.host.process.marker_scan import marker_of
-from supervisor.host.process.proc_files import doomed, name_of, stat
+from supervisor.host.process.proc_files import doomed, name_of, stat, user_of
 from supervisor.host.process.process_tree import ProcessTree
 from supervisor.wire.records import Shimmed
 
@@ -46,6 +47,9 @@ class Leftovers:
     """The processes of one run."""
 
     run_id: str
+    user_id: int | None = None
+    """Whose processes they are; None: of whomever we may look into. A user may write what
+    they like into a file, or into the environment of a process: others are not theirs."""
     population: ProcessTree = field(default_factory=ProcessTree)
     known: dict[int, int] = field(default_factory=dict[int, int])
     """The processes that were seen: {pid: start in clock ticks}. Those of this attempt
@@ -95,9 +99,15 @@ class Leftovers:
         alive: dict[int, str] = {}
         for pid, ticks in found.items():
             seen = stat(pid)
-            if seen is not None and seen.state not in "ZX" and _is(pid, ticks):
+            runs = seen is not None and seen.state not in "ZX" and _is(pid, ticks)
+            if runs and self._is_of_the_run(pid):
                 alive[pid] = name_of(pid)
         return alive
+
+    def _is_of_the_run(self, pid: int) -> bool:
+        """Whether it may be one of its processes at all: it is never ourselves."""
+        whose = None if self.user_id is None else user_of(pid)
+        return pid != os.getpid() and whose == self.user_id
 
     def end(self, left: dict[int, str], *, now: float) -> Unkillable | None:
         """SIGTERM, then SIGKILL; at the first that cannot die: who they are."""

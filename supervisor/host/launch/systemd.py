@@ -4,8 +4,10 @@ The unit's template belongs to root and names the user (``trainwarden enable-use
 polkit rule lets the daemon start, limit, signal and forget such units, and nothing else.
 """
 
+import pwd
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,11 +31,12 @@ from supervisor.host.launch.launcher import (
     Name,
     environment,
     read_shimmed,
+    same_process,
     shim_command,
     shim_of,
 )
 from supervisor.host.launch.systemctl import NoAnswerError, SystemdError
-from supervisor.host.process.cgroup import kills_between, oom_kills
+from supervisor.host.process.cgroup import is_in_group, kills_between, oom_kills
 from supervisor.host.process.child_process import Process
 from supervisor.wire.directive import Directive
 from supervisor.wire.files import read_json, write_json
@@ -41,8 +44,12 @@ from supervisor.wire.paths import AttemptPaths
 from supervisor.wire.records import Shimmed
 
 OVER = frozenset({"inactive", "failed"})
+IDENTITY = ("ActiveState", "Job", "MainPID", "ExecMainPID", "ControlGroup")
+"""Properties that tell who belongs to a unit, and whether it runs."""
 LOOK_SECONDS = 0.25
 """How often systemd is asked about a unit that has not told anything yet."""
+NOBODY = -1
+"""The id of no user: where a name is not known (any more)."""
 TOLD_SECONDS = 10.0
 """Where the shim died without a record systemd is awaited, at most so long: it says what
 befell it a moment after we see that it is gone."""
@@ -59,6 +66,9 @@ class SystemdAttempt(LaunchedAttempt):
     look_at: float = 0.0
     gone_since: float | None = None
     """When the shim was first seen to be gone, in monotonic seconds."""
+    refused: Shimmed | None = None
+    """What the files last said of who watches whom, where it is not what systemd says:
+    the user may write there."""
     told: bool = False
     """Whether somebody has said then how it ended, or nobody ever will."""
 
@@ -70,31 +80,31 @@ class SystemdAttempt(LaunchedAttempt):
 
     @override
     def started(self) -> bool:
-        if self.training is None and self._over():
-            problem = self._why_not()
-            if read_shimmed(self.paths) is None:  # it may have come and gone meanwhile
-                raise problem
-        if self.training is None:
-            self._meet(read_shimmed(self.paths))
-        return self.training is not None
-
-    def _meet(self, shimmed: Shimmed | None) -> None:
-        if shimmed is None:
-            return
-        self.training = shimmed
-        self.oom_kills_before = oom_kills(shimmed.shim_pid)
-        self.shim = shim_of(shimmed)
-
-    def _over(self) -> bool:
-        """Whether the unit has ended, or will never begin; asked now and then."""
+        if self.training is not None:
+            return True
         now = time.monotonic()
-        if now < self.look_at or read_shimmed(self.paths) is not None:
+        shimmed = read_shimmed(self.paths)
+        if now < self.look_at and (shimmed is None or shimmed == self.refused):
             return False
         self.look_at = now + LOOK_SECONDS
         try:
-            return _rests(self.unit)
-        except SystemdError:
-            return now > self.give_up_at
+            found = systemctl.show(self.unit, *IDENTITY)
+        except SystemdError as error:
+            if now > self.give_up_at:
+                message = f"{NOT_STARTED}: {error}"
+                raise LaunchError(message) from error
+            return False
+        if shimmed is not None and is_of_unit(shimmed, found):
+            self._meet(shimmed)
+        elif _is_at_rest(found) and shimmed == read_shimmed(self.paths):
+            raise self._why_not()
+        self.refused = shimmed
+        return self.training is not None
+
+    def _meet(self, shimmed: Shimmed) -> None:
+        self.training = shimmed
+        self.oom_kills_before = oom_kills(shimmed.shim_pid)
+        self.shim = shim_of(shimmed)
 
     def _why_not(self) -> LaunchError:
         try:
@@ -172,6 +182,14 @@ class SystemdLauncher(Launcher):
     user: str
     requests: Path
     """Where that user's units look for what to do; only we write there."""
+
+    @property
+    @override
+    def user_id(self) -> int | None:
+        try:
+            return pwd.getpwnam(self.user).pw_uid
+        except KeyError:
+            return NOBODY
 
     @override
     def launch(
@@ -302,14 +320,25 @@ class SystemdLauncher(Launcher):
 
 
 def _rests(unit: str) -> bool:
-    """Whether ``unit`` has ended, or was never begun, and nothing waits to begin it.
+    """``_is_at_rest``, asked now. Raises SystemdError: systemd does not say."""
+    return _is_at_rest(systemctl.show(unit, *IDENTITY))
 
-    Raises:
-        SystemdError: systemd does not say.
-    """
-    found = systemctl.show(unit, "ActiveState", "Job")
+
+def _is_at_rest(found: Mapping[str, str]) -> bool:
+    """Whether a unit has ended, or was never begun, and nothing waits to begin it."""
     queued = found.get("Job", "0") not in {"", "0"}
     return found.get("ActiveState") in OVER and not queued
+
+
+def is_of_unit(shimmed: Shimmed, found: Mapping[str, str]) -> bool:
+    """Whether the shim is the main process of the unit, as systemd says, and training one
+    of its processes, as the kernel does (it may have ended by now)."""
+    if str(shimmed.shim_pid) not in {found.get("MainPID"), found.get("ExecMainPID")}:
+        return False
+    if not same_process(shimmed):
+        return True
+    group = found.get("ControlGroup", "")
+    return bool(group) and is_in_group(shimmed.pid, group)
 
 
 def _end_of(unit: str, shimmed: Shimmed) -> UnitEnd | None:

@@ -46,6 +46,16 @@ def event_files(membership: str, *, root: Path) -> tuple[Path, ...]:
     return tuple(files)
 
 
+def is_in_group(pid: int, group: str) -> bool:
+    """Whether ``pid`` is in ``group``, a path as systemd writes it, or below it. (A
+    container sees its own as the root, or with its host's path before it.)"""
+    for line in read_kernel(f"/proc/{pid}/cgroup").splitlines():
+        path = line.split(":", 2)[-1]
+        if f"{group}/" in f"{path}/":
+            return True
+    return False
+
+
 def parse_oom_kills(text: str) -> int | None:
     """The count after ``oom_kill``; None where there is no such line."""
     return parse_field(text, "oom_kill")

@@ -77,6 +77,15 @@ def parse_stat(text: str) -> Stat | None:
         return None
 
 
+def user_of(pid: int) -> int | None:
+    """The user id as whom it acts. (Not the owner of its directory: that is root for who
+    may not be looked into.)"""
+    for line in read_kernel(f"{PROC}/{pid}/status").splitlines():
+        if line.startswith("Uid:"):
+            return int(line.split()[2])
+    return None
+
+
 def name_of(pid: int) -> str:
     """Its command name; ``?`` where it may not be read."""
     return read_kernel(f"{PROC}/{pid}/comm").strip() or "?"

@@ -29,9 +29,9 @@ from supervisor.runtime.attempt_monitor import (
     AttemptMonitor,
     shared,
 )
-from supervisor.wire.files import write_json
 from supervisor.wire.page import Page, PageWriter
 from supervisor.wire.paths import AttemptPaths, RunPaths
+from supervisor.wire.records import Shimmed
 from tests.support.holding import holding
 from tests.support.lives import fresh
 
@@ -142,12 +142,11 @@ def test_the_shim_is_no_process_of_training(tmp_path: Path) -> None:
     """Of the tree below the shim all but the shim itself are training's."""
     shim = os.getpid()
     with holding(1) as training:
-        record = {
-            "shim_pid": shim, "shim_started_ticks": 1, "pid": training.pid,
-            "started_ticks": 1, "boot_id": boot_id(),
-        }  # fmt: skip
-        write_json(tmp_path / "shimmed.json", record)
         remains, handle = Leftovers(run_id="test-watching"), watch_in(tmp_path)
+        handle.attempt.training = Shimmed(
+            shim_pid=shim, shim_started_ticks=1, pid=training.pid, started_ticks=1,
+            boot_id=boot_id(),
+        )  # fmt: skip
         handle.look(now=1.0, remains=remains)
         handle.attempt.close()
     assert remains.pids >= {shim, training.pid}

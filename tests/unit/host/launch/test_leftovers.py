@@ -199,6 +199,23 @@ def test_training_of_an_earlier_supervisor_is_known_without_its_environment(
     until(lambda: gone(training.pid))
 
 
+def test_who_is_not_of_the_run_is_left_alone(
+    started: list[subprocess.Popen[str]],
+) -> None:
+    """A user may write the pid of anybody into the files of an attempt, and the marker of
+    another's run into the environment of a process: neither ourselves nor a process of
+    another user is signalled, or holds the gate."""
+    other = python(started, SLEEP, **{MARKER: "test-remains-14/1"})
+    known = {pid: there.started_ticks for pid in (os.getpid(), other.pid)
+             if (there := stat(pid)) is not None}  # fmt: skip
+    of_nobody = Leftovers(run_id="test-remains-14", user_id=-1, known=known)
+    until(lambda: of_nobody.left() == {})
+    assert isinstance(gate(of_nobody), GateClear)
+    assert other.poll() is None
+    own = Leftovers(run_id="test-remains-14", user_id=os.geteuid(), known=known)
+    until(lambda: (own.left() or {}).keys() == {other.pid})
+
+
 def test_a_pid_that_is_another_process_now_is_left_alone(
     started: list[subprocess.Popen[str]],
 ) -> None:

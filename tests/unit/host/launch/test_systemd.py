@@ -3,6 +3,7 @@
 With a real systemd the same is asked in ``tests/operations``.
 """
 
+import os
 import subprocess
 import time
 from collections.abc import Callable
@@ -12,8 +13,10 @@ import pytest
 
 from supervisor.core.diagnosis.systemd_result import UnitEnd
 from supervisor.core.jobs.spec import Spec, build_spec
-from supervisor.host.launch.launcher import Name
-from supervisor.host.launch.systemd import SystemdLauncher
+from supervisor.host.launch.attempt_shim import boot_id
+from supervisor.host.launch.launcher import LaunchError, Name
+from supervisor.host.launch.systemd import SystemdAttempt, SystemdLauncher
+from supervisor.host.process.proc_files import read_kernel, stat
 from supervisor.wire.files import write_json
 from supervisor.wire.paths import AttemptPaths
 
@@ -130,6 +133,35 @@ def test_what_waits_to_begin_is_taken_over(
     answers(ActiveState=active, Job=job)
     found = launcher.adopt(NAME, paths=AttemptPaths(tmp_path / "attempt"))
     assert (found is not None) is there
+
+
+def test_what_a_user_writes_is_believed_as_far_as_systemd_says_the_same(
+    answers: Answers, tmp_path: Path
+) -> None:
+    """A shim that is not the unit's main process, or training outside of its cgroup, is
+    somebody else: the daemon itself, or PID 1. Where the unit rests it has ended."""
+    group = read_kernel("/proc/self/cgroup").splitlines()[-1].split(":", 2)[-1]
+    ours = stat(os.getpid())
+    assert ours is not None
+    paths = AttemptPaths(tmp_path)
+    claim = {
+        "shim_pid": os.getpid(), "shim_started_ticks": ours.started_ticks,
+        "pid": os.getpid(), "boot_id": boot_id(), "started_ticks": ours.started_ticks,
+    }  # fmt: skip
+    write_json(tmp_path / "shimmed.json", claim)
+    for unit, believed in (
+        ({"MainPID": 4194300, "ControlGroup": group}, False),
+        ({"MainPID": os.getpid(), "ControlGroup": "/elsewhere.service"}, False),
+        ({"MainPID": os.getpid(), "ControlGroup": ""}, False),
+        ({"MainPID": os.getpid(), "ControlGroup": group}, True),
+    ):
+        answers(ActiveState="active", **unit)
+        attempt = SystemdAttempt(unit="x.service", paths=paths)
+        assert attempt.started() is believed
+        attempt.close()
+    answers(ActiveState="inactive", MainPID=0, ExecMainPID=4194300, ControlGroup="")
+    with pytest.raises(LaunchError):
+        SystemdAttempt(unit="x.service", paths=paths).started()
 
 
 def test_where_the_shim_has_spoken_systemd_is_not_asked(
