@@ -56,3 +56,8 @@ def test_what_is_none_here_and_could_not_be_saved_there_is_the_same() -> None:
     assert compared(state(keys=["loss"], writer=None), state(keys=["loss"])).equal
     assert not compared(state(writer=1), state()).equal
     assert not compared(state(writer=1), state(writer=None)).equal
+
+
+def test_names_of_variables_are_no_state() -> None:
+    """An optimizer that is built while it is restored has others."""
+    assert compared(state(), {**state(), "variables": ["adam/dense/kernel"]}).equal
