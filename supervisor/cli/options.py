@@ -39,7 +39,7 @@ def default_state_directory() -> Path:
 
 state_option = click.option(
     "--state-dir",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=click.Path(path_type=Path, file_okay=False, resolve_path=True),
     default=default_state_directory,
     show_default="~/.local/state/trainwarden",
     envvar="TRAINWARDEN_STATE_DIR",

@@ -54,8 +54,8 @@ def composed(
     Raises:
         DaemonError, LedgerError, ServeError, OSError: it cannot start.
     """
-    paths = StatePaths(Path(config.state_dir))
-    _private(paths.root)
+    _private(Path(config.state_dir))
+    paths = StatePaths(Path(config.state_dir).resolve())
     journal, notifier = Journal(), SdNotifier.of(os.environ)
     with contextlib.ExitStack() as held:
         held.enter_context(_alone(paths.root))

@@ -66,7 +66,7 @@ def _fail(path: Path, because: str) -> NoReturn:
 
 def _content(path: Path) -> bytes:
     """Raises OSError, also for what anybody could have written."""
-    with open_regular(path) as file:
+    with open_regular(path, links=True) as file:
         if os.fstat(file.fileno()).st_mode & WORLD:
             raise OSError(0, "everybody may write to it")
         content = file.read(MAX_BYTES + 1)

@@ -164,7 +164,7 @@ def read_script(path: Path) -> bytes | None:
     """The script, for its hash; None: it is not ours to read, and the training side
     alone can tell whether it changed."""
     try:
-        with open_regular(path) as file:
+        with open_regular(path, links=True) as file:
             content = file.read(MAX_SCRIPT_BYTES + 1)
     except OSError:
         return None

@@ -266,7 +266,7 @@ def stored_status(
 
 def paths_of(run: RunRow, paths: StatePaths) -> RunPaths:
     """Where the files of ``run`` lie; ``paths``: the ledger's own state directory."""
-    owner = paths if run.place is None else StatePaths(Path(run.place))
+    owner = paths if run.place is None else StatePaths(Path(run.place).resolve())
     return owner.run(run.job, run.number)
 
 

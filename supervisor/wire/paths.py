@@ -73,8 +73,8 @@ class RunPaths:
 
 
 def memory_directory(parent: Path, run_id: str) -> Path:
-    """The memory tier of a run, in the tmpfs ``parent``."""
-    return parent / f"{MEMORY_PREFIX}{run_id}"
+    """The memory tier of a run, in the tmpfs ``parent``, which may be a link."""
+    return parent.resolve() / f"{MEMORY_PREFIX}{run_id}"
 
 
 @dataclass(frozen=True, slots=True)
