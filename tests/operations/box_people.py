@@ -1,7 +1,7 @@
 """Who may do what on a box with systemd."""
 
 from tests.support.machine import OPT, Machine
-from tests.support.machine_jobs import finish, job, running, submit
+from tests.support.machine_jobs import finish, job, main_pid, running, submit
 
 
 def check_each_user_runs_as_themselves(box: Machine) -> None:
@@ -41,6 +41,72 @@ def check_nobody_touches_what_belongs_to_others(box: Machine) -> None:
         assert box.run(*command, user="bob", check=False).returncode != 0
     assert job(box, "private")["state"] == "running"
     finish(box, "private")
+
+
+FORGE = """
+import json, pathlib, sys
+target = pathlib.Path(sys.argv[1])
+pid = int(sys.argv[2])
+ticks = int(open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[19])
+first = int(open("/proc/1/stat").read().rpartition(")")[2].split()[19])
+boot = open("/proc/sys/kernel/random/boot_id").read().strip()
+target.parent.mkdir(parents=True, exist_ok=True)
+claim = {"shim_pid": pid, "shim_started_ticks": ticks, "pid": pid,
+         "boot_id": f"{boot}/{first}", "started_ticks": ticks}
+target.write_text(json.dumps(claim))
+"""
+
+
+def check_a_forged_file_harms_nobody(box: Machine) -> None:
+    """A job's owner writes into its files that the daemon, or PID 1, is what trains: the
+    daemon signals neither, the job starts, is stopped and starts again."""
+    (box.shared / "forge.py").write_text(FORGE)
+    daemon = main_pid(box)
+    place = "/var/lib/trainwarden/users/alice/jobs/forged/run-1/attempts"
+    python = f"{OPT}/bin/python"
+    for pid, number in ((1, 1), (daemon, 2)):
+        forged = f"{place}/{number:04d}/shimmed.json"
+        if number == 1:
+            box.run(python, "/shared/forge.py", forged, str(pid), user="alice")
+            submit(box, "forged")
+        else:
+            box.trainwarden("start", "forged", user="alice")
+        found = running(box, "forged")
+        assert found["pid"] not in {1, daemon}
+        unit = f"trainwarden-attempt-alice@forged-{number}.service"
+        group = box.property(unit, "ControlGroup")
+        assert group in box.says("cat", f"/proc/{found['pid']}/cgroup")
+        finish(box, "forged")
+        forged = f"{place}/{number:04d}/shimmed.json"
+        box.run(python, "/shared/forge.py", forged, str(daemon), user="alice")
+    box.trainwarden("start", "forged", user="alice")
+    running(box, "forged")
+    finish(box, "forged")
+    assert main_pid(box) == daemon
+
+
+def check_a_linked_attempt_shows_nothing_of_others(box: Machine) -> None:
+    """Where an attempt's directory leads to another user's, nothing of it is quoted."""
+    submit(box, "secret", user="bob", steps=1)
+    box.until(lambda: job(box, "secret").get("state") == "finished")
+    users = "/var/lib/trainwarden/users"
+    mine = f"{users}/alice/jobs/spy/run-1/attempts"
+    theirs = f"{users}/bob/jobs/secret/run-1/attempts/0001"
+    (box.shared / "lose.py").write_text(LOSE.format(mine=mine, theirs=theirs))
+    box.trainwarden("submit", "--name", "spy", "/shared/lose.py", user="alice")
+    box.until(lambda: job(box, "spy").get("state") in {"gave_up", "waiting"})
+    said = box.trainwarden("incidents", "spy", "--json").stdout
+    assert "step 1" not in said
+    assert "step 1" not in box.trainwarden("logs", "spy", check=False).stdout
+    box.trainwarden("stop", "spy", check=False)
+
+
+LOSE = """
+import os, shutil
+os.rename("{mine}/0001", "{mine}/aside")
+os.symlink("{theirs}", "{mine}/0001")
+os._exit(3)
+"""
 
 
 def check_an_upgrade_renews_the_templates(box: Machine) -> None:

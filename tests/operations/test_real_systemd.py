@@ -26,6 +26,8 @@ from tests.operations.box_kills import (
     check_training_does_not_notice_the_daemon,
 )
 from tests.operations.box_people import (
+    check_a_forged_file_harms_nobody,
+    check_a_linked_attempt_shows_nothing_of_others,
     check_an_upgrade_renews_the_templates,
     check_each_user_runs_as_themselves,
     check_nobody_touches_what_belongs_to_others,
@@ -130,6 +132,8 @@ CHECKS: tuple[Callable[[Machine], None], ...] = (
     check_the_service_tells_how_it_is,
     check_each_user_runs_as_themselves,
     check_nobody_touches_what_belongs_to_others,
+    check_a_forged_file_harms_nobody,
+    check_a_linked_attempt_shows_nothing_of_others,
     check_the_daemon_may_start_nothing_else,
     check_no_command_needs_a_directory,
     check_an_upgrade_renews_the_templates,
