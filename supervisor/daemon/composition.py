@@ -96,7 +96,9 @@ def composed(
             ballast=Ballast(paths.root / "ballast"),
         )
         api = ApiService(
-            scheduler=scheduler, rules=_rules(config), jobs=Path(config.jobs)
+            scheduler=scheduler,
+            rules=_rules(config, launcher_factory),
+            jobs=Path(config.jobs),
         )
         mailbox = held.enter_context(contextlib.closing(Mailbox()))
         scheduler.load()
@@ -147,9 +149,12 @@ def _probe_of(config: Config, launcher_factory: LauncherFactory) -> Path | None:
     return PROBE if isinstance(launcher_factory, MultiUserFactory) else None
 
 
-def _rules(config: Config) -> AccessRules:
+def _rules(config: Config, launcher_factory: LauncherFactory) -> AccessRules:
     return AccessRules(
-        members=config.group, admins=config.admin_group, own_uid=os.geteuid()
+        members=config.group,
+        admins=config.admin_group,
+        own_uid=os.geteuid(),
+        trusts_itself=not isinstance(launcher_factory, MultiUserFactory),
     )
 
 

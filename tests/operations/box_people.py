@@ -109,6 +109,21 @@ os._exit(3)
 """
 
 
+def check_whoever_runs_as_the_daemon_is_not_the_daemon(box: Machine) -> None:
+    """A program that got hold of its user is nobody on its socket."""
+    submit(box, "guarded")
+    running(box, "guarded")
+    for words in (
+        ["stop", "guarded"],
+        ["pause"],
+        ["submit", "--user", "bob", "/shared/guarded.py"],
+    ):
+        done = box.trainwarden(*words, user="trainwarden", check=False)
+        assert done.returncode == 1
+        assert "the daemon's own user" in done.stderr, done.stderr
+    finish(box, "guarded")
+
+
 def check_an_upgrade_renews_the_templates(box: Machine) -> None:
     """Installing again makes them what they are for a user who is enabled now, and
     leaves alone what root changed beside them; jobs start after it as before it."""

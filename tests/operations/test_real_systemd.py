@@ -32,6 +32,7 @@ from tests.operations.box_people import (
     check_each_user_runs_as_themselves,
     check_nobody_touches_what_belongs_to_others,
     check_the_daemon_may_start_nothing_else,
+    check_whoever_runs_as_the_daemon_is_not_the_daemon,
 )
 from tests.operations.box_power import check_a_shutdown_drains_and_the_next_boot_resumes
 from tests.support.machine import OPT, Machine, machine_in
@@ -135,6 +136,7 @@ CHECKS: tuple[Callable[[Machine], None], ...] = (
     check_a_forged_file_harms_nobody,
     check_a_linked_attempt_shows_nothing_of_others,
     check_the_daemon_may_start_nothing_else,
+    check_whoever_runs_as_the_daemon_is_not_the_daemon,
     check_no_command_needs_a_directory,
     check_an_upgrade_renews_the_templates,
     check_the_launcher_keeps_the_contract,

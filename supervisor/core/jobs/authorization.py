@@ -33,11 +33,19 @@ class AccessRules:
     admins: str
     """The group whose members may do everything, like root."""
     own_uid: int
-    """The daemon's own user may do everything too."""
+    """The daemon's own user."""
+    trusts_itself: bool
+    """Whether that user may do everything: it is the person who has started the daemon.
+    Where it is a user of the daemon's alone nobody asks as that user, unless a program
+    has broken in."""
 
     def rules(self, caller: Caller) -> bool:
         """Whether ``caller`` may do everything."""
-        return caller.uid in {0, self.own_uid} or self.admins in caller.groups
+        if caller.uid == 0:
+            return True
+        if caller.uid == self.own_uid:
+            return self.trusts_itself
+        return self.admins in caller.groups
 
     def why_not(
         self, caller: Caller, deed: Permission, *, owner: str | None = None
@@ -48,6 +56,8 @@ class AccessRules:
         """
         if self.rules(caller):
             return None
+        if caller.uid == self.own_uid:
+            return f"{caller.name} is the daemon's own user, and nobody's"
         if self.members not in caller.groups:
             return f"{caller.name} is not in the group {self.members}"
         if deed is Permission.RULE:

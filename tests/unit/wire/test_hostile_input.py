@@ -209,7 +209,8 @@ def api(tmp_path: Path) -> Iterator[ApiService]:
             book=JobBook(ledger), starter=starter, gpus=tuple, say=Journal().say
         )
         yield ApiService(
-            scheduler=box, rules=AccessRules(members="m", admins="a", own_uid=1)
+            scheduler=box,
+            rules=AccessRules(members="m", admins="a", own_uid=1, trusts_itself=True),
         )
 
 

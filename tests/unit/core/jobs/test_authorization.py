@@ -1,10 +1,15 @@
 """Who may do what."""
 
+from dataclasses import replace
+
 import pytest
 
 from supervisor.core.jobs.authorization import AccessRules, Caller, Permission
 
-RULES = AccessRules(members="trainwarden", admins="trainwarden-admin", own_uid=990)
+RULES = AccessRules(
+    members="trainwarden", admins="trainwarden-admin", own_uid=990, trusts_itself=True
+)
+OF_A_BOX = replace(RULES, trusts_itself=False)
 ALICE = Caller(uid=1000, name="alice", groups=frozenset({"alice", "trainwarden"}))
 BOSS = Caller(uid=1001, name="boss", groups=frozenset({"trainwarden-admin"}))
 ROOT = Caller(uid=0, name="root")
@@ -17,6 +22,17 @@ STRANGER = Caller(uid=1002, name="eve", groups=frozenset({"eve"}))
 def test_some_may_do_everything(caller: Caller, deed: Permission) -> None:
     """Root, the admin group, and the user that the daemon runs as."""
     assert RULES.why_not(caller, deed, owner="alice") is None
+
+
+@pytest.mark.parametrize("deed", Permission)
+def test_the_user_of_the_daemon_alone_is_nobody(deed: Permission) -> None:
+    """On a box with users of its own nobody has to ask as that one, whatever its groups."""
+    grouped = replace(OURSELVES, groups=frozenset({"trainwarden", "trainwarden-admin"}))
+    for caller in (OURSELVES, grouped):
+        told = OF_A_BOX.why_not(caller, deed)
+        assert told == "trainwarden is the daemon's own user, and nobody's"
+    assert OF_A_BOX.why_not(ROOT, deed) is None
+    assert OF_A_BOX.why_not(BOSS, deed) is None
 
 
 @pytest.mark.parametrize("deed", Permission)
