@@ -14,6 +14,7 @@ from typing_extensions import override
 from supervisor.cli.progress import progress_line
 from supervisor.core.jobs.job_status import JobStatus
 from supervisor.core.text.log_level import LogLevel
+from supervisor.core.text.visible import visible
 from supervisor.host.service.journal import marked
 from supervisor.host.service.nonblocking_writer import NonblockingWriter, left_out
 
@@ -35,9 +36,15 @@ class LastingConsole(Console):
         os.close(nowhere)
 
     def put(self, text: str) -> None:
-        """Print ``text`` as it is."""
+        """Print ``text`` as it is, what a terminal would obey made visible."""
         with contextlib.suppress(OSError):
-            self.print(text, markup=False, emoji=False, highlight=False, soft_wrap=True)
+            self.print(
+                visible(text),
+                markup=False,
+                emoji=False,
+                highlight=False,
+                soft_wrap=True,
+            )
 
 
 @contextlib.contextmanager
@@ -122,7 +129,7 @@ class LiveView(PlainView):
     @override
     def show(self, status: JobStatus) -> None:
         """Replace the line."""
-        line = Text(progress_line(status), overflow="fold")
+        line = Text(visible(progress_line(status)), overflow="fold")
         with contextlib.suppress(OSError):
             self._live.update(line)
 

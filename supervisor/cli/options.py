@@ -9,6 +9,7 @@ from typing import NoReturn
 import click
 
 from supervisor.core.text.log_level import LogLevel
+from supervisor.core.text.visible import visible
 from supervisor.host.service.journal import marked
 
 EXIT_USAGE = 2
@@ -18,7 +19,7 @@ EXIT_INTERRUPTED = 130
 
 def fail(message: str, *, exit_code: int = EXIT_USAGE) -> NoReturn:
     """End the command with one sentence and no traceback."""
-    click.echo(marked(f"trainwarden: {message}", LogLevel.ERROR), err=True)
+    click.echo(marked(f"trainwarden: {visible(message)}", LogLevel.ERROR), err=True)
     raise SystemExit(exit_code)
 
 
@@ -28,7 +29,7 @@ def show(value: object, lines: Iterable[str], *, as_json: bool) -> None:
         click.echo(json.dumps(value, indent=2))
         return
     for line in lines:
-        click.echo(line)
+        click.echo(visible(line))
 
 
 def default_state_directory() -> Path:

@@ -15,6 +15,7 @@ from supervisor.core.diagnosis.exit_status import parse_status, record_of
 from supervisor.core.diagnosis.log_scanner import LogFindings
 from supervisor.core.diagnosis.result import Diagnosis
 from supervisor.core.memory.figures import MemoryFigures
+from supervisor.core.text.visible import visible
 from supervisor.host.telemetry.log_follower import scan_stream
 from supervisor.wire.records import ExitRecord
 
@@ -88,7 +89,8 @@ def diagnose(file: str, *, as_json: bool, status: str | None) -> None:
     ended_well = record is not None and record.exit_code == 0
     evidence = Evidence(exit=record, finished=ended_well)
     diagnosis = diagnose_log(_findings(file), evidence=evidence)
-    click.echo(json.dumps(to_json(diagnosis)) if as_json else to_text(diagnosis))
+    text = visible(to_text(diagnosis))
+    click.echo(json.dumps(to_json(diagnosis)) if as_json else text)
 
 
 def _findings(file: str) -> LogFindings:

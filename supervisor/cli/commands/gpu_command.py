@@ -13,6 +13,7 @@ from supervisor.cli.daemon_client import answering, asking, box_option
 from supervisor.cli.options import json_option
 from supervisor.core.gpu.gpu_view import Tenancy, picture
 from supervisor.core.text.units import format_size
+from supervisor.core.text.visible import visible
 from supervisor.host.exporter.gpu_query import first_view
 
 PATIENCE_SECONDS = 35.0
@@ -93,7 +94,7 @@ def row_of(one: dict[str, Any]) -> list[str]:
         "" if busy is None else f"{busy:.0%}",
         "" if celsius is None else f"{celsius:.0f} °C",
         "" if watts is None else f"{watts:.0f} W",
-        "; ".join(remarks(one)),
+        visible("; ".join(remarks(one))),
     ]
 
 

@@ -1,5 +1,6 @@
 """``trainwarden logs``: what a job printed, from the daemon or from the files."""
 
+import codecs
 import json
 import sys
 import time
@@ -20,6 +21,7 @@ from supervisor.cli.daemon_client import (
 )
 from supervisor.cli.ledger_reader import reading
 from supervisor.cli.options import fail, json_option
+from supervisor.core.text.visible import visible
 from supervisor.host.control.control_client import Client, RefusedError
 from supervisor.host.telemetry.log_parts import PART_BYTES, read_part
 from supervisor.runtime.status_builder import paths_of
@@ -51,6 +53,18 @@ class Raw(Out):
     @override
     def close(self) -> None:
         return None
+
+
+class Visible(Raw):
+    """For a terminal: what it would obey is shown, not done."""
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+
+    @override
+    def put(self, attempt: int, content: bytes) -> None:
+        shown = visible(self._decoder.decode(content), log=True)
+        super().put(attempt, shown.encode())
 
 
 class Lines(Out):
@@ -85,6 +99,9 @@ class Lines(Out):
 @click.command()
 @box_option
 @json_option
+@click.option(
+    "--raw", is_flag=True, help="On a terminal, too, byte for byte: it obeys the job."
+)
 @click.option("-f", "--follow", is_flag=True, help="Go on as it prints, to its end.")
 @click.option("--attempt", type=int, help="Of this attempt. Default: the newest.")
 @click.argument("job")
@@ -92,21 +109,31 @@ def logs(
     *,
     state_dir: Path | None,
     as_json: bool,
+    raw: bool,
     follow: bool,
     attempt: int | None,
     job: str,
 ) -> None:
     """Print what JOB printed: the end of its log, or with -f all that comes.
 
+    On a terminal control characters of its output are shown as text.
+
     Example: trainwarden logs -f digits
     """
     client = answering(state_dir)
-    with closing(Lines() if as_json else Raw()) as out:
+    out = _out(as_json=as_json, raw=raw or not sys.stdout.isatty())
+    with closing(out):
         if client is None:
             tell_gone(state_dir)
             _from_files(directory_of(state_dir), job, attempt, out)
         else:
             _from_daemon(client, job, attempt, out, follow=follow)
+
+
+def _out(*, as_json: bool, raw: bool) -> Out:
+    if as_json:
+        return Lines()
+    return Raw() if raw else Visible()
 
 
 def _from_daemon(

@@ -16,6 +16,7 @@ from supervisor.cli.options import fail, json_option
 from supervisor.core.memory.chart import Fill, cells, fill_of
 from supervisor.core.memory.oom_analysis import Holder, OomFindings, holders_of, labels
 from supervisor.core.text.units import format_size
+from supervisor.core.text.visible import visible
 from supervisor.host.exporter.allocator_status import completed
 from supervisor.host.exporter.gpu_query import gpus_once
 from supervisor.host.launch.launcher import read_shimmed, same_process
@@ -213,4 +214,4 @@ def _list(console: Console, title: str, holders: Sequence[Holder]) -> None:
     console.print(Text(title, style="bold"))
     for one in holders[:LISTED]:
         count = "" if one.count is None else f" ({one.count})"
-        console.print(Text(f"{format_size(one.bytes):>12}  {one.what}{count}"))
+        console.print(Text(f"{format_size(one.bytes):>12}  {visible(one.what)}{count}"))
