@@ -263,7 +263,8 @@ class AttemptMonitor:
             limited=self.spec.memory.cpu is not None,
             snapshots=tiers_of(self.row, self.spec, self.paths),
             oom_kills=handle.attempt.oom_kills(),
-            unit=self.launcher.told(name, paths=handle.attempt.paths),
+            unit=handle.attempt.shim_end()
+            or self.launcher.told(name, paths=handle.attempt.paths),
         )
         page = handle.telemetry.page()
         if page is not None:

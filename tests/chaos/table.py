@@ -80,7 +80,7 @@ PROCESS = (
     Row(name="kill-last", what="SIGKILL after the last step", fault="kill",
         options=("--at", "60"), crashes=(Crash("preempted", "restart"),)),
     Row(name="kill-shim", what="SIGKILL to the parent of training", fault="kill-shim",
-        crashes=(Crash("unknown", "restart"),)),
+        crashes=(Crash("preempted", "restart"),)),
     Row(name="kill-supervisor", what="SIGKILL to the supervisor, the command again",
         fault="kill-supervisor", options=("--pause", "0.1"), again=1),
     Row(name="term-supervisor", what="SIGTERM to the supervisor, the command again",

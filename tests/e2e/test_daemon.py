@@ -91,7 +91,7 @@ def test_a_crash_that_no_daemon_saw(box: BoxUnderTest) -> None:
 
 
 def test_shim_and_daemon_killed_at_once(box: BoxUnderTest) -> None:
-    """Nobody recorded the end: it is an incident of unknown cause, and the job goes on."""
+    """Nobody recorded the end: it was ended from outside, and the job goes on."""
     daemon = box.begin()
     box.do("submit", box.script(WAITS))
     pid = box.until(lambda job: job["pid"])["pid"]
@@ -100,7 +100,9 @@ def test_shim_and_daemon_killed_at_once(box: BoxUnderTest) -> None:
     box.end(daemon, signal.SIGKILL)
     box.begin()
     box.until(lambda job: job["attempt"] == 2 and job["pid"])
-    assert len(box.json("incidents")) == 1
+    (incident,) = box.json("incidents")
+    assert incident["cause"] == "preempted"
+    assert "gone without a word" in incident["because"][0]["text"]
 
 
 def test_stop_drain_and_start(box: BoxUnderTest) -> None:

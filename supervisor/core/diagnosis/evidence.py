@@ -52,7 +52,7 @@ class Evidence:
     exit: ExitRecord | None
     """None: no exit record was found (the shim died too)."""
     unit: UnitEnd | None = None
-    """What systemd says of its unit, where there is no exit record and it does."""
+    """How the shim ended, where there is no exit record and somebody knows."""
     crash: CrashReport | None = None
     log: LogFindings = NO_FINDINGS
     fault: LogFindings = NO_FINDINGS

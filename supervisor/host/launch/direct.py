@@ -12,8 +12,9 @@ from pathlib import Path
 
 from typing_extensions import override
 
-from supervisor.core.diagnosis.systemd_result import UnitEnd
+from supervisor.core.diagnosis.systemd_result import REBOOTED, VANISHED, UnitEnd
 from supervisor.core.jobs.spec import Spec
+from supervisor.host.launch.attempt_shim import boot_id
 from supervisor.host.launch.launcher import (
     NOT_STARTED,
     LaunchedAttempt,
@@ -27,12 +28,12 @@ from supervisor.host.launch.launcher import (
     shim_of,
 )
 from supervisor.host.process.cgroup import kills_between, oom_kills
-from supervisor.host.process.child_process import Process, start
+from supervisor.host.process.child_process import Child, Process, start
 from supervisor.host.process.marker_scan import MarkerScan, marker_of
 from supervisor.host.process.proc_files import doomed
 from supervisor.host.snapshots.memory_tier import discard, release
 from supervisor.wire.directive import Directive
-from supervisor.wire.files import write_json
+from supervisor.wire.files import read_json, write_json
 from supervisor.wire.paths import AttemptPaths
 
 _MISSING = (FileNotFoundError, NotADirectoryError, PermissionError)
@@ -97,6 +98,18 @@ class DirectAttempt(LaunchedAttempt):
         return kills_between(self.oom_kills_before, oom_kills())
 
     @override
+    def shim_end(self) -> UnitEnd | None:
+        status = self.shim.status if isinstance(self.shim, Child) else None
+        if status is None:
+            return None
+        return UnitEnd(
+            result="signal" if status < 0 else "exit-code",
+            signal=-status if status < 0 else None,
+            exit_code=status if status >= 0 else None,
+            of_unit=False,
+        )
+
+    @override
     def close(self) -> None:
         self.shim.close()
 
@@ -142,7 +155,11 @@ class DirectLauncher(Launcher):
 
     @override
     def told(self, name: Name, *, paths: AttemptPaths) -> UnitEnd | None:
-        return None  # its parent, the shim, was the only witness
+        shimmed = read_shimmed(paths)
+        if shimmed is None or read_json(paths.exit) is not None:
+            return None
+        same_boot = shimmed.boot_id == boot_id()
+        return UnitEnd(result=VANISHED if same_boot else REBOOTED, of_unit=False)
 
     @override
     def left(self, run_id: str, *, job: str) -> str | None:

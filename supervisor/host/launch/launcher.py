@@ -104,6 +104,10 @@ class LaunchedAttempt(ABC):
     def oom_kills(self) -> int | None:
         """OOM kills that the kernel counted in its cgroup; None: not known."""
 
+    def shim_end(self) -> UnitEnd | None:
+        """How the shim itself ended, if we saw that; None: we did not."""
+        return None
+
     @abstractmethod
     def close(self) -> None:
         """Give back what was held to watch it."""

@@ -69,6 +69,11 @@ class Child(Process):
 
     _process: Popen[bytes]
 
+    @property
+    def status(self) -> int | None:
+        """Its exit code, or minus the signal that ended it; None: not yet reaped."""
+        return self._process.returncode
+
     @override
     def ended(self) -> bool:
         """Whether it has ended; if so, it is reaped."""

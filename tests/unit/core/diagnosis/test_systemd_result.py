@@ -7,7 +7,12 @@ from supervisor.core.diagnosis.diagnose import diagnose
 from supervisor.core.diagnosis.evidence import Evidence
 from supervisor.core.diagnosis.exit_status import record_of
 from supervisor.core.diagnosis.log_scanner import scan
-from supervisor.core.diagnosis.systemd_result import UnitEnd, unit_end
+from supervisor.core.diagnosis.systemd_result import (
+    REBOOTED,
+    VANISHED,
+    UnitEnd,
+    unit_end,
+)
 
 FAULT = b"RuntimeError: CUDA error: an illegal memory access was encountered\n"
 
@@ -45,6 +50,28 @@ def test_results(result: str, code: int, status: int, cause: Cause, words: str) 
     assert found is cause
     assert words in said
     assert "systemd says" in said
+
+
+@pytest.mark.parametrize(
+    ("end", "cause", "words"),
+    [
+        (UnitEnd(result="signal", signal=9, of_unit=False), Cause.PREEMPTED, "SIGKILL"),
+        (UnitEnd(result=VANISHED, of_unit=False), Cause.PREEMPTED, "without a word"),
+        (UnitEnd(result=REBOOTED, of_unit=False), Cause.PREEMPTED, "started anew"),
+        (
+            UnitEnd(result="exit-code", exit_code=1, of_unit=False),
+            Cause.UNKNOWN,
+            "ended with 1",
+        ),
+    ],
+)
+def test_without_a_unit(end: UnitEnd, cause: Cause, words: str) -> None:
+    """The shim's parent saw it end, or came later: systemd is not said to have."""
+    diagnosis = diagnose(Evidence(exit=None, unit=end))
+    said = " ".join(reason.text for reason in diagnosis.because)
+    assert diagnosis.cause is cause
+    assert words in said
+    assert "systemd" not in said
 
 
 def test_what_training_left_behind_weighs_more() -> None:
