@@ -170,6 +170,14 @@ ROWS = (
         "ZeroDivisionError",
         src=_PYTHON,
     ),
+    raised(
+        "script.standard_input",
+        Cause.USER_ERROR,
+        EXCEPTION + 2,
+        "EOFError",
+        rx=r": EOF when reading a line",
+        src="cpython: builtin_input; a supervised script has no standard input",
+    ),
     row(
         "python.any_exception",
         Cause.USER_ERROR,
