@@ -28,7 +28,7 @@ from supervisor.daemon.managed_job import (
 )
 from supervisor.daemon.scheduler import Scheduler
 from supervisor.host.ledger.job_book import AuditRow, JobBook, JobRow, WantedState
-from supervisor.host.ledger.ledger import Ledger, QuarantineRow
+from supervisor.host.ledger.ledger import Ledger, LedgerError, QuarantineRow
 from supervisor.host.service.clock import Clock
 from supervisor.runtime.foreground import ResumeOptions
 from supervisor.runtime.job_locator import JobFiles, job_files
@@ -87,13 +87,15 @@ class ApiService:
             )
 
         if known is None:
-            put()
+            self.scheduler.write(put)
             life = JobLifecycle(job=name)
             known = ManagedJob(row=self._row(name), spec=spec, life=life)
             self.scheduler.entries[name] = known
         else:
             self._allow(caller, Permission.OWN, owner=known.row.owner)
-            self.scheduler.happen(known, SubmitRequested(), first=put)
+            self.scheduler.happen(
+                known, SubmitRequested(), first=lambda: self.scheduler.write(put)
+            )
             known.row, known.spec = self._row(name), spec
         return known
 
@@ -131,12 +133,18 @@ class ApiService:
         """Another spec for a job; what runs now goes on with the old one."""
         self._allow(caller, Permission.OWN, owner=entry.row.owner)
         self._accommodate(entry.row.owner, spec)
-        with self._noted(caller, "respec", job=entry.name):
-            self.book.respec(entry.name, tables)
+
+        def put() -> None:
+            with self._noted(caller, "respec", job=entry.name):
+                self.book.respec(entry.name, tables)
+
+        self.scheduler.write(put)
         entry.row, entry.spec = self._row(entry.name), spec
 
     def _row(self, name: str) -> JobRow:
-        return next(row for row in self.book.jobs() if row.name == name)
+        row = self.book.job(name)
+        assert row is not None  # noqa: S101  # it was put there
+        return row
 
     def entry(self, caller: Caller, name: str, deed: Permission) -> ManagedJob:
         """A job, if ``caller`` may do that to it. Raises SchedulerError."""
@@ -149,7 +157,8 @@ class ApiService:
         return found
 
     def stop(self, caller: Caller, name: str, *, drain: bool) -> ManagedJob:
-        """End a job: with its state saved, or at once, at its newest snapshot."""
+        """End a job: with its state saved, or at once, at its newest snapshot. Where that
+        cannot be written down it is done all the same, and written down later."""
         asked = StopRequested(_request_of(caller), at_once=not drain)
         did = "drain" if drain else "stop"
         return self._ask(caller, name, asked, did=did)
@@ -186,7 +195,17 @@ class ApiService:
                 )
             entry.row = self._row(name)
 
-        self.scheduler.happen(entry, asked, first=write_down)
+        def first() -> None:
+            try:
+                self.scheduler.write(write_down)
+            except LedgerError:
+                if not stop:
+                    raise
+                self.scheduler.unwritten[name] = write_down
+            else:
+                self.scheduler.unwritten.pop(name, None)
+
+        self.scheduler.happen(entry, asked, first=first)
         return entry
 
     def forget(self, caller: Caller, name: str) -> None:
@@ -199,7 +218,10 @@ class ApiService:
                 self.ledger.forget(name, now=now)
                 self.book.forget(name)
 
-        self.scheduler.happen(entry, ForgetRequested(), first=write_down)
+        self.scheduler.happen(
+            entry, ForgetRequested(), first=lambda: self.scheduler.write(write_down)
+        )
+        self.scheduler.unwritten.pop(name, None)
         del self.scheduler.entries[name]
 
     def _refuse_if_in_file(self, entry: ManagedJob) -> None:
@@ -219,13 +241,9 @@ class ApiService:
     def pause(self, caller: Caller, *, paused: bool) -> None:
         """Start nothing more until ``resume``; what runs goes on."""
         self._allow(caller, Permission.RULE)
-        self.scheduler.paused_by = caller.name if paused else None
-        self._set(
-            caller,
-            "paused_by",
-            self.scheduler.paused_by,
-            "pause" if paused else "resume",
-        )
+        by = caller.name if paused else None
+        self._set(caller, "paused_by", by, "pause" if paused else "resume")
+        self.scheduler.paused_by = by
 
     def serve(self, caller: Caller, gpu: str, *, in_service: bool) -> None:
         """Take a GPU out of service, or back; who holds it keeps it to its end."""
@@ -236,9 +254,10 @@ class ApiService:
             )
             raise UnknownJobError(message)
         without = self.scheduler.out_of_service - {gpu}
-        self.scheduler.out_of_service = without if in_service else without | {gpu}
+        left_out = without if in_service else without | {gpu}
         did = f"{gpu} {'into' if in_service else 'out of'} service"
-        self._set(caller, "out_of_service", sorted(self.scheduler.out_of_service), did)
+        self._set(caller, "out_of_service", sorted(left_out), did)
+        self.scheduler.out_of_service = left_out
 
     def acknowledge(self, caller: Caller, incident: int) -> None:
         """Somebody has seen an incident."""
@@ -297,8 +316,11 @@ class ApiService:
             raise ForbiddenError(problem)
 
     def _set(self, caller: Caller, name: str, value: Any, did: str) -> None:
-        with self._noted(caller, did):
-            self.book.set(name, value)
+        def put() -> None:
+            with self._noted(caller, did):
+                self.book.set(name, value)
+
+        self.scheduler.write(put)
 
     @contextmanager
     def _noted(

@@ -69,6 +69,20 @@ class Scheduler:
     """Of job files, as they were when they were last read."""
     ballast: Ballast | None = None
     ballast_at: float = 0.0
+    unwritten: dict[str, Callable[[], None]] = field(
+        default_factory=dict[str, Callable[[], None]]
+    )
+    """What was done to a job and could not be written down: done again until it can."""
+
+    def write(self, down: Callable[[], None]) -> None:
+        """Write something down, if need be into the room of the ballast: what people ask
+        for goes before what may be wanted later. Raises LedgerError: there is none."""
+        try:
+            down()
+        except LedgerError as error:
+            if error.busy or not self._give_room():
+                raise
+            down()
 
     def holders(self) -> dict[str, str]:
         """The job that each GPU is given to, by the GPU's UUID."""
@@ -161,6 +175,7 @@ class Scheduler:
                 if _is_over(entry.supervisor):
                     self._end(entry, entry.supervisor)
         self._start_some()
+        self._write_late()
         self._keep_room()
         return advanced
 
@@ -219,15 +234,29 @@ class Scheduler:
         if self.ballast is None:
             return
         if self._is_late():
-            if self.ballast.drop():
-                text = "the disk is full: its ballast is given up, training goes on"
-                self.say(text, level=LogLevel.WARNING)
+            self._give_room()
         elif now >= self.ballast_at:
             self.ballast_at = now + BALLAST_SECONDS
             self.ballast.hold()
 
+    def _give_room(self) -> bool:
+        """Give the ballast up; False: there is none (any more)."""
+        if self.ballast is None or not self.ballast.drop():
+            return False
+        text = "the disk is full: its ballast is given up, training goes on"
+        self.say(text, level=LogLevel.WARNING)
+        return True
+
+    def _write_late(self) -> None:
+        with contextlib.suppress(LedgerError):
+            for name in list(self.unwritten):
+                self.unwritten[name]()
+                del self.unwritten[name]
+
     def _is_late(self) -> bool:
         """Whether something waits to be written down."""
+        if self.unwritten:
+            return True
         supervisors = (entry.supervisor for entry in self.entries.values())
         return any(one is not None and one.recorder.late for one in supervisors)
 

@@ -125,6 +125,11 @@ class JobBook:
         query = "SELECT name FROM jobs WHERE name = ?"
         return bool(self._ledger.rows(lambda row: row, query, name))
 
+    def job(self, name: str) -> JobRow | None:
+        """One job, by the name; None: there is no such job."""
+        found = self._ledger.rows(_job, "SELECT * FROM jobs WHERE name = ?", name)
+        return found[0] if found else None
+
     def jobs(self) -> list[JobRow]:
         """All jobs, in the order of their turns."""
         return self._ledger.rows(_job, "SELECT * FROM jobs ORDER BY turn")

@@ -31,6 +31,11 @@ T = TypeVar("T")
 class LedgerError(Exception):
     """The ledger cannot be used; the message is for a person."""
 
+    def __init__(self, message: str, *, busy: bool = False) -> None:
+        """``busy``: another process writes to it, for longer than is waited for."""
+        super().__init__(message)
+        self.busy = busy
+
 
 class LedgerFile:
     """One connection to the ledger of a state directory."""
@@ -68,7 +73,8 @@ class LedgerFile:
             yield
         except sqlite3.Error as error:
             message = f"the ledger {self.path} cannot be used: {error}"
-            raise LedgerError(message) from error
+            code = getattr(error, "sqlite_errorcode", None)
+            raise LedgerError(message, busy=code == sqlite3.SQLITE_BUSY) from error
 
     def _in_transaction(self) -> bool:
         return self._connection.in_transaction

@@ -24,6 +24,7 @@ from supervisor.daemon.managed_job import ManagedJob, SchedulerError
 from supervisor.host.control.peer_credentials import user_name
 from supervisor.host.exporter.machine_monitor import MachineMonitor
 from supervisor.host.launch.launcher import LaunchError
+from supervisor.host.ledger.job_book import WantedState
 from supervisor.host.ledger.ledger import LedgerError
 from supervisor.runtime.attempt_monitor import CALM_SECONDS, TICK_SECONDS
 from supervisor.runtime.foreground import ResumeOptions
@@ -370,6 +371,81 @@ def test_the_end_of_a_run_is_written_down_late(tmp_path: Path) -> None:
         run = daemon.api.ledger.latest_run("job")
         assert run is not None
         assert run.state is JobState.FINISHED
+
+
+def test_a_job_is_stopped_though_the_disk_is_full(tmp_path: Path) -> None:
+    """It ends, and that it was wanted is written down as soon as that can be: the next
+    daemon does not begin it again."""
+    life = Life(directory=tmp_path, fate=Fate(looks=10**9))
+    with life.daemon() as daemon:
+        entry = submit(daemon)
+        life.until(daemon, lambda: entry.status().state is JobState.RUNNING)
+        with full_disk(daemon):
+            daemon.api.stop(me(), "job", drain=True)
+            life.until(daemon, lambda: entry.status().state is JobState.DRAINED)
+            row = daemon.api.book.job("job")
+            assert row is not None
+            assert row.wanted is WantedState.RUN
+        life.until(daemon, lambda: not daemon.scheduler.unwritten)
+        row = daemon.api.book.job("job")
+        assert row is not None
+        assert row.wanted is WantedState.STOP
+        assert daemon.api.audit(me())[-1].did == "drain"
+    with life.daemon() as daemon:
+        entry = daemon.scheduler.entries["job"]
+        daemon.turn()
+        assert entry.status().state is JobState.DRAINED
+
+
+def test_what_cannot_be_written_down_changes_nothing(tmp_path: Path) -> None:
+    """A box is not paused, nor a job handed in, that the next daemon would not know of; a
+    start takes the place of a stop that was not written down yet."""
+    life = Life(directory=tmp_path, fate=Fate(looks=10**9))
+    with life.daemon() as daemon:
+        entry = submit(daemon)
+        life.until(daemon, lambda: entry.status().state is JobState.RUNNING)
+        with full_disk(daemon):
+            for refused in (
+                lambda: daemon.api.pause(me(), paused=True),
+                lambda: submit(daemon, "another"),
+                lambda: daemon.api.restart(me(), "job"),
+            ):
+                with pytest.raises(LedgerError):
+                    refused()
+            assert daemon.scheduler.paused_by is None
+            assert list(daemon.scheduler.entries) == ["job"]
+            daemon.api.stop(me(), "job", drain=True)
+            life.until(daemon, lambda: entry.status().state is JobState.DRAINED)
+        daemon.api.start(me(), "job", ResumeOptions())
+        assert not daemon.scheduler.unwritten
+        row = daemon.api.book.job("job")
+        assert row is not None
+        assert row.wanted is WantedState.RUN
+
+
+def test_a_full_disk_gets_the_ballast_for_what_people_ask(tmp_path: Path) -> None:
+    """A database that may not grow stands for the disk; it may where the ballast is gone."""
+    life = Life(directory=tmp_path)
+    with life.daemon() as daemon:
+        daemon.turn()
+        ballast = daemon.scheduler.ballast
+        assert ballast is not None
+        assert ballast.path.exists()
+        ledger, room = daemon.api.ledger, list[bool]()
+
+        def refused() -> None:
+            """Once, as a disk is full."""
+            if not room:
+                room.append(ballast.path.exists())
+                ledger.rows(tuple, "PRAGMA query_only=ON")
+            else:
+                ledger.rows(tuple, "PRAGMA query_only=OFF")
+            daemon.api.book.set("paused_by", "me")
+
+        daemon.scheduler.write(refused)
+        assert room == [True]
+        assert not ballast.path.exists()
+        assert daemon.api.book.setting("paused_by") == "me"
 
 
 def test_a_restart_is_not_forgotten_with_the_daemon(tmp_path: Path) -> None:
