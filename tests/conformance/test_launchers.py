@@ -281,17 +281,21 @@ def test_a_shim_that_is_killed_takes_training_along(bench: Bench) -> None:
 
 
 def test_who_else_tells_how_it_ended(bench: Bench) -> None:
-    """Of a shim that was killed systemd does, to whoever comes later, too; where the
-    shim has told it itself, nobody else is asked."""
+    """Of a shim that was killed systemd does, to whoever comes later, too; without it
+    its parent does, and who comes later knows that it is gone. Where the shim has told it
+    itself, nobody else is asked."""
     systemd = isinstance(bench.launcher, SystemdLauncher)
     hurt = bench.up(SLEEP)
     assert _told(bench, hurt) is None
     os.kill(hurt.shim_pid, signal.SIGKILL)
     has_ended(hurt)
     found = _told(bench, hurt)
-    assert (found is not None) == systemd
-    if found is not None:
-        assert (found.result, found.signal) == ("signal", signal.SIGKILL)
+    assert found is not None
+    if not systemd:
+        assert found.result == "vanished"
+        found = hurt.attempt.shim_end()
+        assert found is not None
+    assert (found.result, found.signal) == ("signal", signal.SIGKILL)
     bench.until_nothing_is_left(hurt)
     well = bench.start("raise SystemExit(3)")
     has_ended(well)

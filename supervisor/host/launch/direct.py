@@ -158,6 +158,10 @@ class DirectLauncher(Launcher):
         shimmed = read_shimmed(paths)
         if shimmed is None or read_json(paths.exit) is not None:
             return None
+        shim = shim_of(shimmed)
+        if shim is not None:
+            shim.close()
+            return None
         same_boot = shimmed.boot_id == boot_id()
         return UnitEnd(result=VANISHED if same_boot else REBOOTED, of_unit=False)
 
