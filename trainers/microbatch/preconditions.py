@@ -7,7 +7,8 @@ import keras
 import tensorflow as tf
 
 from trainers.backends import slicing
-from trainers.backends.tensorflow import batch_ops, fit_compat
+from trainers.backends.tensorflow import fit_compat
+from trainers.backends.tensorflow.slices import batch_ops
 
 _WRAPPED = "Exception encountered when calling"
 """How Keras begins, before the text of the exception itself."""

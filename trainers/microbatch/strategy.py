@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from trainers.backends.tensorflow import equivalence_check
-from trainers.backends.tensorflow.train_step import SlicedStep
+from trainers.backends.tensorflow.slices import equivalence_check
+from trainers.backends.tensorflow.slices.train_step import SlicedStep
 from trainers.microbatch import rebatch_step
 
 

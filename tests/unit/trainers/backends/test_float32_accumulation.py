@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from trainers.backends.tensorflow import float32_accumulation
+from trainers.backends.tensorflow.slices import float32_accumulation
 
 draw = np.random.default_rng(0)
 

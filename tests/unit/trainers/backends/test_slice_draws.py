@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 from keras import layers
 
-from trainers.backends.tensorflow import slice_draws
+from trainers.backends.tensorflow.slices import slice_draws
 from trainers.microbatch import prepare as microbatch
 
 BATCH, SIZE = 32, 7

@@ -1,7 +1,7 @@
 """k slices against one in half precision: the same updates, and the same sums.
 
 The gradient of a whole batch is a sum over samples that is rounded once. Slices add up
-what was not rounded yet (``trainers.backends.tensorflow.float32_accumulation``), so they differ from whole batches as
+what was not rounded yet (``trainers.backends.tensorflow.slices.float32_accumulation``), so they differ from whole batches as
 little as in float32: measured after an epoch by up to 3e-5 in a weight, where each slice
 rounded for itself it was 5e-4 (biases) and 1e-3 (Adam, which magnifies gradients near
 zero). Without XLA TensorFlow's CPU makes the sums of convolutions, of Einsum and of Sum

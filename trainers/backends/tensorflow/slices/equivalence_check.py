@@ -15,8 +15,8 @@ import numpy as np
 import tensorflow as tf
 
 from trainers.backends import keras_losses, slicing
-from trainers.backends.tensorflow import slice_draws
-from trainers.backends.tensorflow.batch_ops import (
+from trainers.backends.tensorflow.slices import slice_draws
+from trainers.backends.tensorflow.slices.batch_ops import (
     changing,
     cut,
     length,
@@ -28,7 +28,7 @@ from trainers.backends.tensorflow.batch_ops import (
     uneven,
     values_of,
 )
-from trainers.backends.tensorflow.slice_loss import (
+from trainers.backends.tensorflow.slices.slice_loss import (
     LossRule,
     LossRules,
     compare,

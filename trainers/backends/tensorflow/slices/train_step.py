@@ -22,19 +22,19 @@ import keras
 import tensorflow as tf
 
 from trainers.backends import keras_losses, slicing
-from trainers.backends.tensorflow import (
+from trainers.backends.tensorflow import tracing
+from trainers.backends.tensorflow.slices import (
     batch_ops,
     float32_accumulation,
     slice_draws,
-    tracing,
 )
-from trainers.backends.tensorflow.slice_loss import (
+from trainers.backends.tensorflow.slices.slice_loss import (
     LossRule,
     LossRules,
     compare,
     predict,
 )
-from trainers.backends.tensorflow.slice_state import (
+from trainers.backends.tensorflow.slices.slice_state import (
     Cuts,
     StackedOutputs,
     Sums,
