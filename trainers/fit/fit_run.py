@@ -1,5 +1,6 @@
 """One supervised call of ``fit``: it follows the loop of Keras and keeps its state."""
 
+import itertools
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -17,7 +18,6 @@ from trainers.fit import (
     fit_slices,
     fit_snapshot,
     loss_guard,
-    loss_recovery,
     snapshot_match,
     validation,
 )
@@ -283,21 +283,21 @@ class FitRun:
         if skip is None or not skip[0] <= self._session.step < skip[1]:
             return False
         count = planned(self.iterator, self.source)
-        drawn = loss_recovery.draw(batches, count)
+        drawn = sum(1 for _ in itertools.islice(batches, count))
         if drawn < count:
             return False  # the data end here: Keras finds that out by itself
         self.source.took(count)
         self._session.trained(steps=count)
         self._position.passed_over(count)
         self._position.comes_to(step + self.iterator.steps_per_execution)
-        loss_recovery.passed_over(self._attempt, until=skip[1])
+        self._loss_guard.passed_over(until=skip[1])
         self.publish_position()
         return True
 
     def before_step(self) -> None:
         """The iterator is about to hand out a step."""
         self._follow()
-        loss_recovery.lower_rate(self._attempt, self.model)
+        self._loss_guard.lower_rate()
         self._steps.begin(self.iterator)
 
     def _executed(self, logs: Any) -> None:

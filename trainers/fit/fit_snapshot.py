@@ -97,7 +97,7 @@ def restore(
         element_spec=parts.source.element_spec,
     )
     parts.position.resume(local)
-    parts.loss_guard.resume(local.get("last_finite"))
+    parts.loss_guard.last_finite = local.get("last_finite")
     keras_compat.remember_last_logs(model, parts.position.logs)
 
 

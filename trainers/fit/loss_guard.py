@@ -8,6 +8,8 @@ well, the run goes on, unless three epochs in a row end so.
 A fit that ``TerminateOnNaN`` ended is left to the script: it may load better weights,
 or train again at a lower rate. Only if it comes to its end with such a model, and has
 trained nothing since, the loss is lost (``_lost``).
+
+The attempt after a lost loss passes steps over, or lowers the learning rate, as allowed.
 """
 
 import contextlib
@@ -24,8 +26,9 @@ import numpy as np
 
 from supervisor.wire.event_file import RecordKind
 from supervisor.wire.records import CrashReport
+from trainers.backends import keras_compat
 from trainers.fit.fit_report import SELDOM_SECONDS, loss_of
-from trainers.process import crash_report, signals
+from trainers.process import applied_directive, crash_report, signals
 from trainers.process.attempt_reporting import Attempt
 
 EPOCHS = 3
@@ -38,7 +41,8 @@ class LossGuard:
     def __init__(self, attempt: Attempt, model: Any) -> None:
         self._attempt, self._model = attempt, model
         self._looked_at = 0.0
-        self._last_finite: int | None = None
+        self.last_finite: int | None = None
+        """The newest step whose loss was seen to be finite, by any attempt."""
         self._bad_epochs: list[int] = []
 
     def look(self, logs: Any, *, step: int, epoch: int, due: bool) -> None:
@@ -52,7 +56,7 @@ class LossGuard:
         if loss is None:
             return
         if math.isfinite(loss):
-            self._last_finite, self._bad_epochs = step, []
+            self.last_finite, self._bad_epochs = step, []
             return
         bad = next(_not_finite(self._model.weights), None)
         if bad is not None:
@@ -81,26 +85,42 @@ class LossGuard:
             variable=_smallest(_not_finite(self._model.weights)),
             loss=loss,
             step=step,
-            last_finite=self._last_finite,
+            last_finite=self.last_finite,
         )
         self._attempt.end.ask(lost)
         self._attempt.notice(
             f"the loss is {loss} at step {step}, and TerminateOnNaN ended the fit"
         )
 
-    @property
-    def last_finite(self) -> int | None:
-        """The newest step whose loss was seen to be finite."""
-        return self._last_finite
+    def passed_over(self, *, until: int) -> None:
+        """Tell of steps that are left out, at the first."""
+        if self._attempt.is_news("passed over"):
+            self._attempt.notice(
+                f"steps up to {until} are passed over: the loss was lost there"
+            )
 
-    def resume(self, last_finite: int | None) -> None:
-        """Go on with what an earlier attempt has seen."""
-        self._last_finite = last_finite
+    def lower_rate(self) -> None:
+        """Multiply the learning rate, once in an attempt; snapshots keep what it is then."""
+        attempt = self._attempt
+        factor = attempt.directive.rate_factor
+        if factor == 1.0 or not attempt.is_news("rate lowered"):
+            return
+        rate = keras_compat.learning_rate(self._model.optimizer)
+        if rate is None:
+            applied_directive.tell(attempt, "rate_factor", asked=factor, found=1.0)
+            attempt.notice("the learning rate follows a schedule: it was not lowered")
+            return
+        before = float(rate)
+        rate.assign(before * factor)
+        applied_directive.tell(attempt, "rate_factor", asked=factor, found=factor)
+        attempt.notice(
+            f"the learning rate was lowered from {before:g} to {float(rate):g}"
+        )
 
     def _leave(self, step: int, loss: float, because: str) -> NoReturn:
         """End the process, at once: a script's ``except:`` must not call it finished."""
         attempt = self._attempt
-        crash = tell(attempt, loss, because, step=step, last_finite=self._last_finite)
+        crash = tell(attempt, loss, because, step=step, last_finite=self.last_finite)
         crash_report.write(attempt.paths.crash, crash)
         attempt.wait_for_saver()
         signals.end_at_once(1)

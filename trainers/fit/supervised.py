@@ -202,7 +202,7 @@ def restore_finished(
     callbacks = callback_state.of_fit(given, model)
     fit_snapshot.restore_or_refuse(attempt, end, model, callbacks, element_spec=spec)
     watch = loss_guard.LossGuard(attempt, model)
-    watch.resume(local.get("last_finite"))
+    watch.last_finite = local.get("last_finite")
     watch.notice_stop(given, local["logs"], step=end.manifest.step)
     attempt.training.called()
     attempt.set(fit=session.fit_number, epoch=local["epoch"])
