@@ -116,6 +116,7 @@ def make_directive(
         rate_factor=1.0 if detour is None else detour.rate_factor,
         watch_loss=spec.remedies.watch_loss,
         foresee=spec.forecast.restart_below is not None,
+        rewind=spec.files.rewind,
         reduce=None if spec.microbatch.reduce == "off" else spec.microbatch.reduce,
     )
 

@@ -105,6 +105,9 @@ class Directive(JsonRecord):
     """SIGKILL itself when so many steps are done: what ``certify`` asks for."""
     die_after_seconds: float = 0.0
     """... and so much later, wherever training is then."""
+    rewind: tuple[str, ...] = ()
+    """Directories, from the working directory: files below them that the script appends
+    to are put back to where they were at a snapshot."""
     reduce: str | None = None
     """A model's own ``train_step`` may do several smaller batches instead of one, with
     the learning rate by this rule (``keep``, ``sqrt``, ``linear``); None: it may not."""

@@ -40,6 +40,7 @@ class FitRun:
     def __init__(self, session: RunProgress, call: FitCall) -> None:
         self._session, self._call = session, call
         self._attempt = session.attempt
+        self._attempt.files.followed()
         self._taken: Snapshot | None = session.middle_of(session.fit_number)
         self._local: Any = fit_snapshot.local_of(self._taken)
         self._source: DataSource | None = None

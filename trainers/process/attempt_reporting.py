@@ -17,6 +17,7 @@ from supervisor.wire.page import STEP_BUCKETS_SECONDS, PageWriter, Phase, read_p
 from supervisor.wire.paths import AttemptPaths
 from trainers.process.end_of_script import EndOfScript
 from trainers.process.planned_end import PlannedEnd
+from trainers.process.file_rewind import FileRewind
 from trainers.process.training_progress import TrainingProgress
 
 HEARTBEAT_SECONDS = 1.0
@@ -139,6 +140,7 @@ class Attempt(PageReporter):
         self.training = TrainingProgress()
         self.end = EndOfScript()
         self._planned_end = PlannedEnd(directive)
+        self.files = FileRewind(directive, self.notice)
         self._events = EventWriter(self.paths.events)
         self.script: bytes | None = None
         """What is run, which may not be what the file holds now; None: not yet read."""

@@ -213,6 +213,12 @@ class RunProgress:
         """It raised: heard of only if the script catches that and tries again."""
         self.tries += 1
 
+    def put_files_back(self, taken: Snapshot) -> None:
+        """The script's files are as they were at ``taken``, before its state is."""
+        later = any(fit > self.fit_number for fit in self.plan.finished)
+        last = self.plan.newest is None and not later
+        self.attempt.files.put_back(taken.manifest.state.get("files"), last=last)
+
     def entries(self) -> list[SnapshotEntry]:
         """The whole snapshots of both tiers by name; of the same that in memory first."""
         inside = [] if self.memory is None else self.memory.entries()
@@ -291,6 +297,7 @@ class RunProgress:
                 "script": script_hash(self.attempt),
                 "tries": self.tries,
                 resume_proof.COMPUTATION: resume_proof.computation_of(directive),
+                "files": self.attempt.files.ends(),
             },
             **position,
         )

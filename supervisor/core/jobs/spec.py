@@ -23,6 +23,7 @@ from supervisor.core.jobs.spec_values import (
     WITHOUT_TLS,
     Budget,
     Deadline,
+    Directories,
     Duration,
     Gpu,
     Interval,
@@ -76,6 +77,15 @@ class SnapshotsSpec(Table):
     """Interval of those in memory. None: planned from cost and budget."""
     budget: Budget = 0.01
     """Share of the training time that planned snapshots may take."""
+
+
+class FilesSpec(Table):
+    """What is done about files that the script itself appends to."""
+
+    rewind: Directories = (".",)
+    """Below which of them a restart puts files back to where they were at the snapshot
+    that it goes on from; from the working directory. In the file also ``true`` (the
+    working directory) and ``false`` (none)."""
 
 
 class MicrobatchSpec(Table):
@@ -223,6 +233,7 @@ class Spec(Table):
     """Whose turn it is on a box with a daemon: the highest first."""
     memory: MemorySpec = MemorySpec()
     snapshots: SnapshotsSpec = SnapshotsSpec()
+    files: FilesSpec = FilesSpec()
     microbatch: MicrobatchSpec = MicrobatchSpec()
     restart: RestartSpec = RestartSpec()
     remedies: RemediesSpec = RemediesSpec()

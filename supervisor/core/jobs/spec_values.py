@@ -7,7 +7,7 @@ what it takes, for whoever builds specs by machine.
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from pydantic import AfterValidator, BeforeValidator, WithJsonSchema
 
@@ -58,6 +58,25 @@ Text = Annotated[str, AfterValidator(_plain), WithJsonSchema(_text(r"^[^\u0000]*
 Path = Annotated[Text, AfterValidator(_path), WithJsonSchema(_text(r"^[^\u0000]+$"))]
 VariableName = Annotated[
     Text, AfterValidator(_variable), WithJsonSchema(_text(r"^[^=\u0000]+$"))
+]
+
+
+def _directories(value: object) -> object:
+    if isinstance(value, bool):
+        return (".",) if value else ()
+    if isinstance(value, (list, tuple)):
+        return tuple(cast("list[object]", value))
+    message = f"expected true, false or a list of paths, got {value!r}"
+    raise ValueError(message)
+
+
+DIRECTORIES = (
+    {"type": "boolean"},
+    {"type": "array", "items": _text(r"^[^\u0000]+$")},
+)
+Directories = Annotated[
+    tuple[Path, ...],
+    BeforeValidator(_directories, json_schema_input_type=_takes(*DIRECTORIES)),
 ]
 
 

@@ -1,0 +1,189 @@
+"""Files that a script writes end as in a run that was never killed, byte for byte."""
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from supervisor.wire.event_file import RecordKind
+from tests.support.attempts import Attempts, Outcome
+from tests.support.zygote import Zygote
+
+COMMON = """
+import csv, io, json, logging, os, pathlib, shutil, signal
+import numpy as np
+import keras
+
+def place(name):
+    if os.environ.get("DIE") == name:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+x = np.random.default_rng(0).normal(size=(32, 3)).astype("float32")
+y = (x.sum(1) > 0).astype("float32")
+
+def make():
+    keras.utils.set_random_seed(1)
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(4, "relu"),
+        keras.layers.Dense(1)])
+    model.compile("adam", "mse")
+    return model
+
+class Rows(keras.callbacks.Callback):
+    def __init__(self, fit, write):
+        super().__init__()
+        self.fit, self.write = fit, write
+    def on_train_batch_end(self, batch, logs=None):
+        place(f"step:{self.fit}:{self.params['epochs']}:{batch}")
+    def on_epoch_end(self, epoch, logs=None):
+        self.write(epoch, logs["loss"])
+        place(f"epoch:{self.fit}:{epoch}")
+
+def train(model, fit, write, epochs=4, callbacks=()):
+    return model.fit(x, y, batch_size=8, epochs=epochs, verbose=0,
+        callbacks=[*callbacks, Rows(fit, write)])
+os.makedirs("out", exist_ok=True)
+"""
+
+KEPT_OPEN = (
+    COMMON
+    + """
+log = open("out/log.txt", "a")
+log.write("begun\\n")
+fresh = open("out/fresh.txt", "w", encoding="utf-8")
+fresh.write("begun \u00e4\\n")
+raw = os.open("out/raw.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+os.write(raw, b"begun\\n")
+table = open("out/table.txt", "ab")
+logger = logging.getLogger("own")
+logger.addHandler(logging.FileHandler("out/handler.log"))
+logger.setLevel("INFO")
+logger.info("begun")
+
+def write(epoch, loss):
+    log.write(f"{epoch} {loss}\\n")  # in Python's buffer, for a long while
+    fresh.write(f"{epoch} \u00e4 {loss}\\n")
+    os.write(raw, f"{epoch} {loss}\\n".encode())
+    np.savetxt(table, np.array([[epoch, loss]]))
+    logger.info("epoch %d: %r", epoch, loss)
+
+train(make(), 0, write)
+for file in (log, fresh, table):
+    file.write(b"done" if "b" in file.mode else "done")
+    file.close()
+"""
+)
+
+OPENED_EACH_TIME = (
+    COMMON
+    + """
+if not os.path.exists("out/rows.csv"):
+    with open("out/rows.csv", "w", newline="") as file:
+        csv.writer(file).writerow(["epoch", "loss"])
+with io.open("out/header.txt", "a") as file:
+    file.write("begun\\n")
+pathlib.Path("out/status.json").write_text("none")
+with open("out/older.txt", "a") as file:
+    file.write("begun\\n")
+
+def write(epoch, loss):
+    with open("out/rows.csv", "a", newline="") as file:
+        csv.writer(file).writerow([epoch, loss])
+    with pathlib.Path("out/header.txt").open("a") as file:
+        file.write(f"{epoch} {loss}\\n")
+    if epoch < 2:
+        pathlib.Path("out/status.json").write_text(json.dumps([epoch, loss]))
+    with open("out/older.txt", "a") as file:
+        file.write(f"{epoch} {loss}\\n")
+    with open("out/replaced.new", "w") as file:
+        file.write(f"{epoch} {loss}\\n")
+    os.replace("out/replaced.new", "out/replaced.txt")
+    if epoch == 3:
+        with open("out/late.txt", "a") as file:
+            file.write(f"{epoch} {loss}\\n")
+
+rows = keras.callbacks.CSVLogger("out/logger.csv", append=True)
+anew = keras.callbacks.CSVLogger("out/anew.csv")
+train(make(), 0, write, callbacks=[rows, anew])
+"""
+)
+
+FOLDS = (
+    COMMON
+    + """
+def done():
+    try:
+        return [int(line.split()[0]) for line in open("out/results.txt")]
+    except FileNotFoundError:
+        return []
+shutil.rmtree("out/runs", ignore_errors=True)
+os.makedirs("out/runs")
+results = done()
+for fold in range(3):
+    if fold in results:
+        continue
+    model = make()
+    rows = keras.callbacks.CSVLogger("out/runs/all.csv", append=True)
+    with open(f"out/runs/{fold}.txt", "a") as file:
+        file.write("begun\\n")
+        history = train(model, fold, lambda epoch, loss: file.write(f"{epoch} {loss}\\n"),
+            epochs=3, callbacks=[rows])
+    place(f"between:{fold}")
+    with open("out/results.txt", "a") as file:
+        file.write(f"{fold} {history.history['loss']} {fold * model.get_weights()[0].sum()}\\n")
+    place(f"after:{fold}")
+assert done() == [0, 1, 2], done()
+"""
+)
+
+SCENARIOS = {
+    "kept open": (KEPT_OPEN, ["step:0:4:1", "epoch:0:0", "epoch:0:2", "epoch:0:3"]),
+    "opened each time": (
+        OPENED_EACH_TIME,
+        ["step:0:4:0", "epoch:0:1", "epoch:0:2", "epoch:0:3"],
+    ),
+    "folds": (
+        FOLDS,
+        ["epoch:0:1", "after:0", "epoch:1:2", "between:1", "after:1", "epoch:2:1"],
+    ),
+}
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    """What the files below ``out`` hold, but for what was cut off."""
+    found = sorted((directory / "out").rglob("*"))
+    files = [path for path in found if path.is_file() and ".cut-" not in path.name]
+    return {str(path.relative_to(directory)): path.read_bytes() for path in files}
+
+
+def attempts_in(directory: Path, zygote: Zygote, **options: object) -> Attempts:
+    """A run whose files are put back."""
+    chosen: dict[str, object] = {"rewind": (".",), "snapshot_every_steps": 3, **options}
+    return Attempts(directory, chosen, zygote=zygote)
+
+
+def notices(outcome: Outcome) -> str:
+    """What the person was told."""
+    return "\n".join(notice["sentence"] for notice in outcome.of(RecordKind.NOTICE))
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_files_end_as_in_a_run_that_was_never_killed(
+    name: str, tmp_path: Path, zygote: Zygote
+) -> None:
+    """Appended, kept open, rewritten, replaced, by Keras; and existing ones."""
+    text, deaths = SCENARIOS[name]
+    whole, torn = (attempts_in(tmp_path / part, zygote) for part in ("whole", "torn"))
+    for run in (whole, torn):
+        run.script(text)
+        (run.directory / "out").mkdir()
+        (run.directory / "out" / "older.txt").write_text("of another run\n")
+    expected = whole.run(whole.directory / "train.py", plain=True)
+    assert expected.code == 0, expected.err
+    for death in deaths:
+        killed = torn.run(torn.directory / "train.py", environment={"DIE": death})
+        assert killed.code == -signal.SIGKILL, (death, killed.err)
+    last = torn.run(torn.directory / "train.py")
+    assert last.code == 0, last.err
+    assert contents(torn.directory) == contents(whole.directory)
+    assert not list(torn.directory.rglob(".trainwarden-*"))
+    assert "cannot be put back" not in notices(last)

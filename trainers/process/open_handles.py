@@ -1,0 +1,117 @@
+"""The script's own open handles of files: found by descriptor, whoever opened them.
+
+What Python has buffered for one is found by looking through all objects, once for each
+time that a file is opened: functions of the script are not stood around for it.
+"""
+
+import gc
+import io
+import os
+import weakref
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+BUFFERED = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)
+_SELF = Path("/proc/self")
+
+
+@dataclass(frozen=True, slots=True)
+class Handle:
+    """A descriptor that may write."""
+
+    descriptor: int
+    path: str
+    appends: bool
+    position: int
+
+
+def of(paths: Collection[str], *, process: Path = _SELF) -> list[Handle]:
+    """Those on ``paths`` (real ones), of this process or another's directory in /proc."""
+    found: list[Handle] = []
+    try:
+        descriptors = list((process / "fd").iterdir()) if paths else []
+    except OSError:
+        return found  # it is over, or not ours
+    for descriptor in descriptors:
+        try:
+            path = str(descriptor.readlink())
+            handle = _handle(descriptor, path) if path in paths else None
+        except OSError:
+            continue  # closed meanwhile
+        if handle is not None:
+            found.append(handle)
+    return found
+
+
+def _handle(descriptor: Path, path: str) -> Handle | None:
+    info = descriptor.parent.with_name("fdinfo") / descriptor.name
+    lines = info.read_text().splitlines()
+    told = dict(line.split(":", 1) for line in lines if ":" in line)
+    flags = int(told["flags"], 8)
+    if flags & os.O_ACCMODE == os.O_RDONLY:
+        return None
+    number = int(descriptor.name)
+    return Handle(number, path, bool(flags & os.O_APPEND), int(told["pos"]))
+
+
+class Buffers:
+    """Python's file objects over descriptors, by path."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[int, list[weakref.ref[Any]]]] = {}
+
+    def flush(self, handles: Collection[Handle], opened: dict[str, int]) -> None:
+        """Write out what they hold. ``opened``: how often each path was, as yet."""
+        for file in self._files(handles, opened):
+            try:
+                file.flush()
+            except (OSError, ValueError):
+                continue  # the script's own next write meets it as well
+
+    def to_end(self, handles: Collection[Handle], opened: dict[str, int]) -> None:
+        """The next write comes at the end."""
+        for handle in handles:
+            os.lseek(handle.descriptor, 0, os.SEEK_END)
+        for file in self._files(handles, opened):
+            if file.seekable():
+                file.seek(0, os.SEEK_END)
+
+    def _files(
+        self, handles: Collection[Handle], opened: dict[str, int]
+    ) -> Iterator[Any]:
+        stale = {
+            handle.path
+            for handle in handles
+            if self._known.get(handle.path, (-1, []))[0] != opened.get(handle.path, 0)
+        }
+        if stale:
+            self._look(handles, opened, stale)
+        wanted = {handle.path: handle.descriptor for handle in handles}
+        for path in wanted:
+            for reference in self._known[path][1]:
+                file = reference()
+                if file is not None and not file.closed:
+                    yield file
+
+    def _look(
+        self, handles: Collection[Handle], opened: dict[str, int], stale: set[str]
+    ) -> None:
+        for path in stale:
+            self._known[path] = (opened.get(path, 0), [])
+        path_of = {handle.descriptor: handle.path for handle in handles}
+        for one in gc.get_objects():
+            if type(one) not in BUFFERED:
+                continue
+            of = path_of.get(_descriptor(one))
+            if of in stale:
+                self._known[of][1].append(weakref.ref(one))
+
+
+def _descriptor(file: Any) -> int:
+    """-1: it has none."""
+    try:
+        return int(file.fileno())
+    except (OSError, ValueError):
+        return -1
