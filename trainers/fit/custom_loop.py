@@ -256,6 +256,7 @@ def restore_finished(
         element_spec=None,
         reason=RefusalReason.STATE_CHANGED,
     )
+    session.put_files_back(end)
     session.attempt.training.called()
     session.restored(end, seconds=0.0)
     session.next_fit()

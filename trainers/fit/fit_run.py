@@ -246,6 +246,8 @@ class FitRun:
             return
         began, before = time.perf_counter(), self._attempt.enter(Phase.RESTORING)
         fit_snapshot.restore(self._parts(), taken, self._local, self._attempt)
+        if not self._proof.under_way:
+            self._session.put_files_back(taken)
         seconds = time.perf_counter() - began
         self._session.restored(taken, seconds=seconds, proves=self._proof.newer)
         self._since.restored()
@@ -377,15 +379,16 @@ class FitRun:
         """Whether the newest snapshot was met: until then nothing is saved."""
         if self._attempt.drain_requested:
             self.leave()
-        found = self._proof.at_boundary(self._parts())
+        newer, found = self._proof.newer, self._proof.at_boundary(self._parts())
         if found is Proof.BEGUN:
             return False
-        self._after_proof(found)
+        self._after_proof(found, newer)
         return True
 
-    def _after_proof(self, found: Proof) -> None:
+    def _after_proof(self, found: Proof, newer: Snapshot | None) -> None:
         if found is Proof.DIFFERS:
             self.leave()
+        self._session.put_files_back(newer)
         self._since.restored()
 
     def _dares(self) -> bool:
@@ -448,7 +451,8 @@ class FitRun:
         """``fit`` returned: keep its end state, so that it is never trained again."""
         self.restore()  # where no epoch was left to train
         if self._proof.under_way:
-            self._after_proof(self._proof.missed())
+            newer = self._proof.newer
+            self._after_proof(self._proof.missed(), newer)
         self.save(fit_done=True)
         self._session.saver.wait()
 

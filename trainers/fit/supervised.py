@@ -201,6 +201,7 @@ def restore_finished(
     Validation().resume(local["validation"], arguments["validation_data"])
     callbacks = callback_state.of_fit(given, model)
     fit_snapshot.restore_or_refuse(attempt, end, model, callbacks, element_spec=spec)
+    session.put_files_back(end)
     watch = loss_guard.LossGuard(attempt, model)
     watch.last_finite = local.get("last_finite")
     watch.notice_stop(given, local["logs"], step=end.manifest.step)

@@ -15,6 +15,7 @@ from supervisor.wire.directive import Directive
 from supervisor.wire.event_file import EventWriter, RecordKind
 from supervisor.wire.page import STEP_BUCKETS_SECONDS, PageWriter, Phase, read_page
 from supervisor.wire.paths import AttemptPaths
+from trainers.files.file_rewind import FileRewind
 from trainers.process.end_of_script import EndOfScript
 from trainers.process.planned_end import PlannedEnd
 from trainers.process.file_rewind import FileRewind

@@ -40,7 +40,6 @@ def leave(attempt: Attempt) -> NoReturn:
     Not by an exception: a script's ``except:`` would swallow it and call the run
     finished, and its ``finally:`` would publish a half-trained model.
     """
-    attempt.files.over(well=False)
     step, snapshot = attempt.training.saved
     attempt.say(RecordKind.DRAINED, step=step, snapshot=snapshot)
     end_at_once(EXIT_DRAINED)

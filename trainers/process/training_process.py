@@ -82,7 +82,6 @@ def run(attempt: Attempt) -> int:
         return failed(attempt, error)
     else:
         code = 0
-    attempt.files.over(well=code != EXIT_REFUSED)
     crash = attempt.end.lost()
     if crash is not None:
         crash_report.write(attempt.paths.crash, crash)
@@ -106,7 +105,6 @@ def exit_code(stop: SystemExit) -> int:
 def failed(attempt: Attempt, error: BaseException) -> int:
     """Report ``error``, print it as Python would, and return the exit code."""
     attempt.end.lost()
-    attempt.files.over(well=False)
     crash = crash_report.report(
         error,
         steps_done=attempt.training.steps,

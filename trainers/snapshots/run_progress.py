@@ -213,11 +213,12 @@ class RunProgress:
         """It raised: heard of only if the script catches that and tries again."""
         self.tries += 1
 
-    def put_files_back(self, taken: Snapshot) -> None:
-        """The script's files are as they were at ``taken``, before its state is."""
+    def put_files_back(self, taken: Snapshot | None) -> None:
+        """The script's files are as they were at ``taken``, where nothing later is given
+        back after it."""
         later = any(fit > self.fit_number for fit in self.plan.finished)
-        last = self.plan.newest is None and not later
-        self.attempt.files.put_back(taken.manifest.state.get("files"), last=last)
+        if taken is not None and self.plan.newest is None and not later:
+            self.attempt.files.put_back(taken.manifest.state.get("files"))
 
     def entries(self) -> list[SnapshotEntry]:
         """The whole snapshots of both tiers by name; of the same that in memory first."""

@@ -17,6 +17,7 @@ import keras
 from trainers.backends import keras_compat
 from trainers.backends.selected import backend
 from trainers.backends.tensorflow import pipelines
+from trainers.process.attempt_reporting import current
 from trainers.state import closures, decode, encode
 from trainers.state.variable_state import Places
 
@@ -69,6 +70,8 @@ def encode_all(
         }
         if isinstance(callback, keras.callbacks.CSVLogger):
             state["file_bytes"] = _size(callback.filename)
+            if _is_put_back(callback.filename):
+                state["file_bytes"] = None  # with all files of the script
         if isinstance(callback, keras.callbacks.TensorBoard):
             keras_compat.flush_summaries(
                 callback
@@ -176,12 +179,17 @@ def keep_csv_rows(callbacks: Iterable[Any]) -> list[tuple[Any, bool]]:
 def _cut_csv(logger: Any, size: int | None) -> list[str]:
     """Let the file end where it ended at the snapshot: replayed rows come again."""
     present = _size(logger.filename)
+    logger.writer = None  # made again at the next row, with the same columns
+    logger.append_header = logger.append_header and logger.keys is None
     if size is None or present is None or logger.csv_file is None:
         return []
     if present < size:
         return [f"{logger.filename} is shorter than it was: rows are missing"]
     logger.csv_file.flush()
     os.truncate(logger.filename, size)
-    logger.append_header = logger.keys is None and size == 0
-    logger.writer = None  # made again at the next row, with the same columns
     return []
+
+
+def _is_put_back(path: str) -> bool:
+    attempt = current()
+    return attempt is not None and attempt.files.looks_after(path)

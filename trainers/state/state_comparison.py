@@ -23,6 +23,7 @@ HEADER = "append_header"
 _NOT_STATE = frozenset({"script", "tries", "variables", KEY, COMPUTATION})
 """What is not compared: ``variables``, say, are names, and one that is made when it is
 restored may be made in another scope."""
+_NOT_STATE = frozenset({"script", "tries", "files", KEY, COMPUTATION})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """The script's own open handles of files: found by descriptor, whoever opened them.
 
 What Python has buffered for one is found by looking through all objects, once for each
-time that a file is opened: functions of the script are not stood around for it.
+time that a file is opened and stays open: functions of the script are not stood around.
 """
 
 import gc
@@ -12,6 +12,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from supervisor.wire.directive import MARKER
 
 BUFFERED = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)
 _SELF = Path("/proc/self")
@@ -31,13 +33,13 @@ def of(paths: Collection[str], *, process: Path = _SELF) -> list[Handle]:
     """Those on ``paths`` (real ones), of this process or another's directory in /proc."""
     found: list[Handle] = []
     try:
-        descriptors = list((process / "fd").iterdir()) if paths else []
+        names = os.listdir(process / "fd") if paths else []  # noqa: PTH208  # in snapshots
     except OSError:
         return found  # it is over, or not ours
-    for descriptor in descriptors:
+    for name in names:
         try:
-            path = str(descriptor.readlink())
-            handle = _handle(descriptor, path) if path in paths else None
+            path = os.readlink(f"{process}/fd/{name}")  # noqa: PTH115  # as above
+            handle = _handle(process, name, path) if path in paths else None
         except OSError:
             continue  # closed meanwhile
         if handle is not None:
@@ -45,15 +47,38 @@ def of(paths: Collection[str], *, process: Path = _SELF) -> list[Handle]:
     return found
 
 
-def _handle(descriptor: Path, path: str) -> Handle | None:
-    info = descriptor.parent.with_name("fdinfo") / descriptor.name
-    lines = info.read_text().splitlines()
+def _handle(process: Path, name: str, path: str) -> Handle | None:
+    lines = (process / "fdinfo" / name).read_text().splitlines()
     told = dict(line.split(":", 1) for line in lines if ":" in line)
     flags = int(told["flags"], 8)
     if flags & os.O_ACCMODE == os.O_RDONLY:
         return None
-    number = int(descriptor.name)
-    return Handle(number, path, bool(flags & os.O_APPEND), int(told["pos"]))
+    return Handle(int(name), path, bool(flags & os.O_APPEND), int(told["pos"]))
+
+
+def held_by_others(paths: set[str]) -> dict[str, str]:
+    """Which of ``paths`` a process that is none of this attempt's has open to write, in
+    words. Those of other users cannot be seen."""
+    found: dict[str, str] = {}
+    for process in Path("/proc").iterdir() if paths else ():
+        if process.name.isdecimal() and not _is_ours(process):
+            for handle in of(paths, process=process):
+                found[handle.path] = f"process {process.name} has it open to write"
+    return found
+
+
+def _is_ours(process: Path) -> bool:
+    """Workers that were forked have what was open then."""
+    if process.name == str(os.getpid()):
+        return True
+    marker = os.environ.get(MARKER)
+    if marker is None:
+        return False
+    try:
+        environment = (process / "environ").read_bytes().split(b"\0")
+    except OSError:
+        return False
+    return f"{MARKER}={marker}".encode() in environment
 
 
 class Buffers:
@@ -81,14 +106,14 @@ class Buffers:
     def _files(
         self, handles: Collection[Handle], opened: dict[str, int]
     ) -> Iterator[Any]:
+        wanted = {handle.path for handle in handles}
         stale = {
-            handle.path
-            for handle in handles
-            if self._known.get(handle.path, (-1, []))[0] != opened.get(handle.path, 0)
+            path
+            for path in wanted
+            if self._known.get(path, (-1, []))[0] != opened.get(path, 0)
         }
         if stale:
             self._look(handles, opened, stale)
-        wanted = {handle.path: handle.descriptor for handle in handles}
         for path in wanted:
             for reference in self._known[path][1]:
                 file = reference()

@@ -1,0 +1,297 @@
+"""The script's files, put back to where they were at the snapshot that is given back.
+
+A restart runs the script from its top, and the state is given back in the middle. Until
+then the script may write what it likes; right then each file is cut back to where it
+ended at the snapshot. So nothing is touched in an attempt that does not come so far, and
+what is cut off is on disk beside the file before it is cut (``kept_bytes``).
+"""
+
+import contextlib
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from supervisor.wire.directive import Directive
+from supervisor.wire.paths import AttemptPaths
+from trainers.files import kept_bytes, open_handles
+from trainers.files.file_end import FileEnd
+from trainers.files.file_journal import Entry, KnownFile
+from trainers.files.kept_bytes import LeftError
+from trainers.files.open_handles import Handle
+from trainers.files.rewind_report import RewindReport
+from trainers.files.written_files import SHARED, WrittenFiles
+
+MOST_ASIDE_BYTES = 256 * 2**20
+OPEN_ALREADY = "the script, running again, has it open already"
+UNKNOWN = "the run's record of it is lost"
+SLACK_SECONDS = 2.0
+"""Between the clock of a file system and ours."""
+_SNAPSHOT = re.compile(r"\d+-\d+")
+
+
+class FileRewind:
+    """What the attempt does about them."""
+
+    def __init__(self, directive: Directive, tell: Callable[[str], None]) -> None:
+        self._written = WrittenFiles(directive)
+        self._report = RewindReport(tell)
+        self._directive = directive
+        self._suffix = f"cut-attempt-{directive.attempt - 1}"
+        self._begun = self._trained = self._put = False
+        self._at_begin: dict[str, int] = {}
+        self._others: dict[str, str] = {}
+
+    # --- before the script -----------------------------------------------------------
+
+    def begin(self) -> None:
+        """The script begins: what it writes is noticed from here on."""
+        if not self._written.roots:
+            return
+        before = self._written.before
+        with self._written.unheard():
+            self._see_what_others_did()
+            if before.trained and not self._has_snapshot():
+                self._put_to_beginning(list(before.files.values()))
+        if before.trained:
+            self._written.before_losing = self._set_aside
+        self._written.listen()
+        self._begun = True
+
+    def _see_what_others_did(self) -> None:
+        """Since the last attempt ended."""
+        ended = self._last_end()
+        for path, file in self._written.files.items():
+            with contextlib.suppress(OSError):
+                found = os.lstat(path)
+                file.calm = self._at_begin[path] = found.st_size
+                if ended is not None and found.st_mtime > ended + SLACK_SECONDS:
+                    self._written.is_shared(path)
+
+    def _last_end(self) -> float | None:
+        """When all of the last attempt's processes were gone; None: not known."""
+        root = Path(self._directive.attempt_directory)
+        ends = [path for path in root.parent.glob("*") if path != root]
+        last = max(ends, default=None, key=lambda path: path.name)
+        try:
+            return None if last is None else AttemptPaths(last).exit.stat().st_mtime
+        except OSError:
+            return None
+
+    def _has_snapshot(self) -> bool:
+        """Whether something will be given back, as far as names tell."""
+        directive = self._directive
+        tiers = directive.snapshot_directory, directive.memory_directory
+        for tier in tiers if directive.restore else ():
+            with contextlib.suppress(OSError):
+                if any(map(_SNAPSHOT.fullmatch, os.listdir(tier) if tier else ())):  # noqa: PTH208
+                    return True
+        return False
+
+    def _put_to_beginning(self, files: list[KnownFile]) -> None:
+        """Training begins anew: what was appended since the run began is cut off."""
+        self._others = open_handles.held_by_others({file.path for file in files})
+        for file in files:
+            self._try(file.path, self._cut_to_beginning, file)
+        self._report.over(self._suffix)
+
+    def _cut_to_beginning(self, file: KnownFile) -> None:
+        path = Path(file.path)
+        if not file.first_appends or not file.opened[0] or not path.exists():
+            return
+        if path.stat().st_size == (file.size or 0) and file.size is not None:
+            return
+        self._check(file)
+        kept = self._beside(path)
+        if file.size is None:
+            path.rename(kept)
+        elif path.stat().st_size > file.size:
+            kept_bytes.cut(path, file.size, kept)
+        self._written.files[file.path].calm = file.size
+        self._report.cut.append(path)
+
+    # --- while it runs up to where the state is given back ---------------------------
+
+    def _set_aside(self, file: KnownFile, directory: Path) -> None:
+        """The script is about to empty, replace or remove it. Raises OSError."""
+        path = Path(file.path)
+        wanted = file.opened[0] and (file.appends or file.held) and not file.shared
+        if not wanted or file.side is not None or not path.is_file():
+            return
+        if path.stat().st_size > MOST_ASIDE_BYTES:
+            return
+        kept = self._beside(directory / path.name)
+        kept_bytes.copy_of(path, kept)
+        file.side = str(kept)
+        self._written.journal.add(
+            Entry.ASIDE, path=file.path, side=file.side, durable=True
+        )
+
+    # --- at the boundaries of training -----------------------------------------------
+
+    def followed(self) -> None:
+        """A fit is followed: a restart does it again from a snapshot."""
+        if self._begun and not self._trained:
+            self._trained = True
+            with contextlib.suppress(OSError):
+                self._written.journal.add(Entry.TRAINED)
+
+    def ends(self) -> dict[str, Any] | None:
+        """For a snapshot: where each file ends now."""
+        if not self._begun:
+            return None
+        if not self._put:
+            self._nothing_put_back()
+        never, self._written.never = self._written.never, set()
+        self._report.never(never, too_many=self._written.too_many)
+        return self._written.ends()
+
+    def _nothing_put_back(self) -> None:
+        """Training goes on from no snapshot: it is too late for one to be given back."""
+        self._put = True
+        self._written.before_losing = lambda _file, _where: None
+        if self._written.before.trained and self._has_snapshot():
+            for path, file in self._written.before.files.items():
+                if file.appends and file.opened[0]:
+                    self._report.left[path] = "training did not go on from a snapshot"
+            self._report.over(self._suffix)
+
+    def looks_after(self, path: str) -> bool:
+        """Whether ``path`` is put back, or left for a reason that is told."""
+        return self._begun and os.path.realpath(path) in self._written.files
+
+    def put_back(self, taken: dict[str, Any] | None) -> None:
+        """Each file as it was at the snapshot that is given back; once an attempt."""
+        if not self._begun or self._put or taken is None:
+            return
+        self._put = True
+        with self._written.unheard():
+            self._put_all(taken)
+        self._written.before_losing = lambda _file, _where: None
+
+    def _put_all(self, taken: dict[str, Any]) -> None:
+        ends = {path: FileEnd.from_json(end) for path, end in taken["ends"].items()}
+        at = taken["attempt"], taken["serial"]
+        handles = self._written.flushed()
+        later = [f for f in self._written.before.files.values() if f.path not in ends]
+        self._others = open_handles.held_by_others({*ends, *(f.path for f in later)})
+        for path, end in ends.items():
+            if end is not None:
+                self._try(path, self._put_one, end, at, handles.get(path, []))
+        for file in later:
+            self._try(file.path, self._begun_later, file, handles.get(file.path, []))
+        for one in self._written.files.values():
+            one.calm = None  # what changed was our own doing
+        with contextlib.suppress(OSError):
+            self._written.journal.add(Entry.PUT_BACK, durable=True)
+        self._report.over(self._suffix)
+
+    def _try(self, path: str, put: Callable[..., None], *arguments: Any) -> None:
+        first = () if put in (self._cut_to_beginning, self._begun_later) else (path,)
+        try:
+            put(*first, *arguments)
+        except FileNotFoundError:
+            self._report.left[path] = "it is gone"
+        except (OSError, LeftError) as error:
+            self._report.left[path] = str(error)
+
+    def _begun_later(self, file: KnownFile, handles: list[Handle]) -> None:
+        """It was first appended to after the snapshot."""
+        if handles and file.size is None:
+            raise LeftError(OPEN_ALREADY)
+        self._cut_to_beginning(file)
+        self._to_end(handles)
+
+    def _put_one(
+        self, name: str, end: FileEnd, at: tuple[int, int], handles: list[Handle]
+    ) -> None:
+        path, known = Path(name), self._written.before.files.get(name)
+        side = None if known is None or known.side is None else Path(known.side)
+        if side is not None and not side.exists():
+            side = None
+        if side is None and not path.exists():
+            return self._report.gone(path, end)
+        if side is None and self._is_as_then(path, end):
+            return None
+        if known is None:
+            raise LeftError(UNKNOWN)
+        if end.why_not is not None:
+            raise LeftError(end.why_not)
+        if path.exists():
+            self._check(known)
+        self._check_written(known, end, at)
+        self._put_known(path, end, side, handles)
+        return None
+
+    def _put_known(
+        self, path: Path, end: FileEnd, side: Path | None, handles: list[Handle]
+    ) -> None:
+        if not end.grows:
+            self._rewrite(path, end, handles)
+        elif side is not None:
+            self._restore(path, end, side)
+            self._to_end(handles)
+        else:
+            because = end.difference(path)
+            if because is not None:
+                raise LeftError(because)
+            kept_bytes.cut(path, end.size, self._beside(path))
+            self._report.cut.append(path)
+            self._to_end(handles)
+
+    def _is_as_then(self, path: Path, end: FileEnd) -> bool:
+        return path.stat().st_size == end.size and end.difference(path) is None
+
+    def _rewrite(self, path: Path, end: FileEnd, handles: list[Handle]) -> None:
+        """It was written as a whole, and is written again when the script comes to it."""
+        if end.text is None or handles:
+            self._report.ahead.append(path)
+            return
+        if path.exists():
+            kept_bytes.copy_of(path, self._beside(path))
+            self._report.cut.append(path)
+        content = end.text.encode("latin-1")
+        kept_bytes.replace(path, content, len(content))
+
+    def _restore(self, path: Path, end: FileEnd, side: Path) -> None:
+        """The script, running again, emptied or removed it: what it held is aside."""
+        because = end.difference(side)
+        if because is not None:
+            raise LeftError(because)
+        if path.exists() and not kept_bytes.begins_with(side, path):
+            kept_bytes.copy_of(path, self._beside(path))
+        kept_bytes.replace(path, side, end.size)
+        if side.stat().st_size > end.size:
+            self._report.cut.append(path)
+        else:
+            self._report.redundant.append(side)
+
+    # --- whether it may be touched ---------------------------------------------------
+
+    def _check(self, file: KnownFile) -> None:
+        """Raises LeftError: it may not; OSError."""
+        because = self._others.get(file.path) or kept_bytes.why_not_ours(
+            Path(file.path)
+        )
+        if file.shared:
+            because = SHARED
+        if because is not None:
+            raise LeftError(because)
+
+    def _check_written(
+        self, file: KnownFile, end: FileEnd, at: tuple[int, int]
+    ) -> None:
+        """That this run wrote what came after the snapshot. Raises LeftError."""
+        if file.opened >= at or end.open:
+            return
+        if self._at_begin.get(file.path, end.size) != end.size:
+            self._written.is_shared(file.path)
+            raise LeftError(SHARED)
+
+    def _beside(self, path: Path) -> Path:
+        return kept_bytes.free(path.with_name(f"{path.name}.{self._suffix}"))
+
+    def _to_end(self, handles: list[Handle]) -> None:
+        opened = {path: file.opened for path, file in self._written.files.items()}
+        self._written.buffers.to_end(handles, opened)

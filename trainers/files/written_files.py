@@ -1,0 +1,324 @@
+"""Files that the script writes itself: noticed when it opens them, and where they end
+noted in each snapshot.
+
+They are noticed by Python's audit event ``open``, right before anything is opened: names
+and flags, no function of the script's is another. What is opened past Python (HDF5, event
+files of TensorBoard, native writers) is not noticed.
+"""
+
+import contextlib
+import os
+import re
+import stat
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from supervisor.wire.directive import Directive
+from trainers.files import file_end, file_journal, open_handles
+from trainers.files.file_end import SMALL_BYTES, FileEnd, tail_of
+from trainers.files.file_journal import Entry, FileJournal, KnownFile
+from trainers.files.open_handles import Buffers, Handle
+
+MOST_FILES = 1000
+MOST_REWRITTEN = 300
+"""Of files that are not appended to; a data set of many files is none to look after."""
+MOST_TEXT_BYTES = 256 * 1024
+"""All small files in one snapshot together."""
+STREAMS = (".gz", ".bz2", ".xz", ".zst", ".zip", ".h5", ".hdf5")
+"""What is open and of these kinds goes on from a state that nobody can read."""
+OF_A_STREAM = "it was open, and what it holds cannot be written on from the middle"
+IN_PLACE = "it is changed in place"
+SHARED = "something else writes to it too"
+WRITES = os.O_WRONLY | os.O_RDWR
+_HIDDEN = re.compile(r"/(\.|__pycache__/)|\.lock$")
+_SYSTEM = ("/dev/", "/proc/", "/sys/", "/run/")
+
+
+@dataclass(slots=True)
+class Written:
+    """A file, as far as this attempt is concerned."""
+
+    path: str
+    appends: bool = False
+    in_place: bool = False
+    opened: int = 0
+    """How often this attempt did."""
+    told: int = -1
+    """After which snapshot the journal had last a line of it."""
+    calm: int | None = None
+    """Its size since nobody here has it open: another one is another's doing."""
+    end: FileEnd | None = None
+    as_of: tuple[int, int, int] | None = None
+    """Size, time and count of openings that ``end`` is about."""
+
+
+class WrittenFiles:
+    """Those of this attempt and of earlier ones."""
+
+    def __init__(self, directive: Directive) -> None:
+        attempt = Path(directive.attempt_directory)
+        self.roots = [os.path.realpath(root) for root in directive.rewind]
+        self.attempt = directive.attempt
+        self.before = file_journal.read(attempt.parent, before=directive.attempt)
+        self.files = {path: Written(path) for path in self.before.files}
+        """By their real path."""
+        self.journal = FileJournal(attempt, directive.attempt)
+        self.buffers = Buffers()
+        self.never: set[str] = set()
+        """What the script writes and nobody puts back, not yet told."""
+        self.before_losing: Callable[[KnownFile, Path], None] = _let_it
+        """Called before the script does away with what a file of an earlier attempt
+        holds; with a directory that stays."""
+        self.too_many = False
+        self.snapshots = 0
+        self._ours = _directories(directive)
+        self._process = os.getpid()
+        self._busy = threading.local()
+
+    # --- noticing --------------------------------------------------------------------
+
+    def listen(self) -> None:
+        """From here on, until the process ends: a hook cannot be taken back."""
+        sys.addaudithook(self._audit)
+
+    @contextlib.contextmanager
+    def unheard(self) -> Iterator[None]:
+        """What this thread opens in here is none of the script's."""
+        self._busy.on = True
+        try:
+            yield
+        finally:
+            self._busy.on = False
+
+    def _audit(self, event: str, details: tuple[Any, ...]) -> None:
+        hear = _EVENTS.get(event)
+        if hear is None:
+            return
+        if getattr(self._busy, "on", False) or os.getpid() != self._process:
+            return
+        with self.unheard(), contextlib.suppress(OSError, ValueError, TypeError):
+            hear(self, *details)
+
+    def opens(self, name: Any, _mode: object, flags: int) -> None:
+        """Something is about to be opened."""
+        if not flags & WRITES or isinstance(name, int):
+            return
+        path = self._real(name)
+        if self._is_watched(path):
+            self._opens(path, flags)
+        elif flags & os.O_APPEND:
+            self._outside(path)
+
+    def _opens(self, path: str, flags: int) -> None:
+        size = _size(path)
+        appends = bool(flags & os.O_APPEND)
+        if flags & os.O_TRUNC and size and path in self.before.files:
+            self.before_losing(self.before.files[path], Path(path).parent)
+        file = self._notice(path, size, appends=appends)
+        if file is not None and size:
+            file.in_place |= not flags & (os.O_TRUNC | os.O_APPEND | os.O_EXCL)
+
+    def removes(self, path: Any, *directory: int) -> None:
+        """``path``, with all below it, is about to go."""
+        if all(one == -1 for one in directory):
+            self._lose(self._real(path))
+
+    def _lose(self, path: str) -> None:
+        for file in self.before.files.values():
+            if file.path == path or file.path.startswith(f"{path}/"):
+                self.before_losing(file, Path(path).parent)
+
+    def renames(self, path: Any, onto: Any, *directories: int) -> None:
+        """``path`` is about to take the place of ``onto``."""
+        if any(one != -1 for one in directories):
+            return
+        source, target = self._real(path), self._real(onto)
+        self._lose(target)
+        if source in self.files and self._is_watched(target):
+            self._notice(target, _size(target), appends=False)
+
+    def connects(self, database: Any) -> None:
+        """SQLite writes past Python."""
+        path = self._real(database)
+        if os.path.basename(path) != ":memory:":  # noqa: PTH119  # of any kind
+            self._outside(path)
+
+    def _outside(self, path: str) -> None:
+        temporary = f"{os.path.realpath(tempfile.gettempdir())}/"
+        below = any(path.startswith(f"{root}/") for root in self.roots)
+        passing = path.startswith((*_SYSTEM, *self._ours))
+        if (
+            passing
+            or _HIDDEN.search(path)
+            or (path.startswith(temporary) and not below)
+        ):
+            return
+        if path not in self.before.named:
+            self.before.named.add(path)
+            self.never.add(path)
+            self.journal.add(Entry.NAMED, path=path)
+
+    def _notice(self, path: str, size: int | None, *, appends: bool) -> Written | None:
+        most = MOST_FILES if appends else MOST_REWRITTEN
+        if path not in self.files and len(self.files) >= most:
+            self.too_many = True
+            return None
+        file = self.files.setdefault(path, Written(path))
+        if file.calm not in (None, size):
+            self.is_shared(path)
+        if file.told < self.snapshots or appends > file.appends:
+            told = {"path": path, "size": size, "appends": appends}
+            self.journal.add(Entry.OPENED, serial=self.snapshots, **told)
+            known = KnownFile(path=path, size=size, first_appends=appends)
+            self.before.files.setdefault(path, known)
+        file.told, file.calm = self.snapshots, None
+        file.opened += 1
+        file.appends |= appends
+        return file
+
+    def is_shared(self, path: str) -> None:
+        """Others write to it as well: it is left to them, for the rest of the run."""
+        known = self.before.files.get(path)
+        if known is not None and not known.shared:
+            known.shared = True
+            self.journal.add(Entry.SHARED, path=path)
+
+    def _real(self, name: Any) -> str:
+        return os.path.realpath(os.fsdecode(name))
+
+    def _is_watched(self, path: str) -> bool:
+        """Below the roots, not hidden, not ours, and a regular file if it is there."""
+        root = next((one for one in self.roots if path.startswith(f"{one}/")), None)
+        if root is None or path.startswith(self._ours):
+            return False
+        if _HIDDEN.search(path[len(root) :]):
+            return False
+        try:
+            return stat.S_ISREG(os.lstat(path).st_mode)
+        except OSError:
+            return True
+
+    # --- at a snapshot -----------------------------------------------------------------
+
+    def ends(self) -> dict[str, Any]:
+        """Where each file ends now, buffers written out: JSON by path."""
+        with self.unheard():
+            handles = self.flushed()
+            ends = {path: self._end(file, handles) for path, file in self._all()}
+            self.snapshots += 1
+        return self._json({path: end for path, end in ends.items() if end is not None})
+
+    def _all(self) -> list[tuple[str, Written]]:
+        return list(self.files.items())
+
+    def flushed(self) -> dict[str, list[Handle]]:
+        """The script's handles that write, by path, with nothing in their buffers."""
+        opened = {path: file.opened for path, file in self._all()}
+        handles = open_handles.of(opened)
+        self.buffers.flush(handles, opened)
+        found: dict[str, list[Handle]] = {}
+        for handle in open_handles.of(opened) if handles else ():
+            found.setdefault(handle.path, []).append(handle)
+        return found
+
+    def _json(self, ends: dict[str, FileEnd]) -> dict[str, Any]:
+        room, files = MOST_TEXT_BYTES, dict[str, Any]()
+        for path, end in ends.items():
+            files[path] = end.to_json()
+            room -= len(end.text or "")
+            if room < 0:
+                files[path]["text"] = None
+        return {"attempt": self.attempt, "serial": self.snapshots, "ends": files}
+
+    def _end(self, file: Written, of: dict[str, list[Handle]]) -> FileEnd | None:
+        """None: it is not there."""
+        handles = of.get(file.path, [])
+        try:
+            found = os.lstat(file.path)
+            if not stat.S_ISREG(found.st_mode):
+                return None
+            self._is_anothers_doing(file, handles, found.st_size)
+            as_of = found.st_size, found.st_mtime_ns, file.opened
+            if file.as_of != as_of or file.end is None or file.end.open or handles:
+                file.end = self._look(file, handles, found.st_size)
+                file.as_of = as_of
+        except OSError:
+            file.end, file.calm = None, None
+            return None
+        file.calm = None if handles else found.st_size
+        return file.end
+
+    def _is_anothers_doing(
+        self, file: Written, handles: list[Handle], size: int
+    ) -> None:
+        """Whether it grew since the snapshot before, and nobody here did that."""
+        if file.calm not in (None, size):
+            self.is_shared(file.path)
+        if file.end is None or file.as_of is None or file.as_of[2] != file.opened:
+            return  # it was opened here since
+        reached = max((one.position for one in handles if one.appends), default=size)
+        if file.end.size < size != reached:
+            self.is_shared(file.path)
+
+    def _look(self, file: Written, handles: list[Handle], size: int) -> FileEnd:
+        path = Path(file.path)
+        known = self.before.files[file.path]
+        appends = file.appends or known.appends
+        whole = not handles and not appends and not file.in_place
+        if handles and not appends and not known.held:
+            known.held = True
+            self.journal.add(Entry.HELD, path=file.path)
+        small = whole and size <= SMALL_BYTES
+        return FileEnd(
+            size=size,
+            tail=tail_of(path, size),
+            open=bool(handles),
+            appends=appends,
+            text=file_end.read(path, size, size).decode("latin-1") if small else None,
+            why_not=_why_not(file, handles, size),
+        )
+
+
+def _why_not(file: Written, handles: list[Handle], size: int) -> str | None:
+    if handles and file.path.endswith(STREAMS):
+        return OF_A_STREAM
+    moved = any(not one.appends and one.position != size for one in handles)
+    return IN_PLACE if moved or file.in_place else None
+
+
+_EVENTS: dict[str, Callable[..., None]] = {
+    "open": WrittenFiles.opens,
+    "os.remove": WrittenFiles.removes,
+    "shutil.rmtree": WrittenFiles.removes,
+    "os.rename": WrittenFiles.renames,
+    "sqlite3.connect": WrittenFiles.connects,
+}
+
+
+def _let_it(_file: KnownFile, _where: Path) -> None:
+    """Nobody minds."""
+
+
+def _size(path: str) -> int | None:
+    """None: it is not there."""
+    try:
+        return os.stat(path).st_size  # noqa: PTH116  # in each open
+    except OSError:
+        return None
+
+
+def _directories(directive: Directive) -> tuple[str, ...]:
+    """Beginnings of the paths of our own files."""
+    kept = directive.kept_script and str(Path(directive.kept_script).parent)
+    places = (
+        directive.attempt_directory,
+        directive.snapshot_directory,
+        directive.memory_directory,
+        kept,
+    )
+    return tuple(f"{os.path.realpath(place)}/" for place in places if place)
