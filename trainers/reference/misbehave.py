@@ -26,7 +26,7 @@ GIB = 1024**3
 
 def begins() -> int:
     """How often this script was started here, this time included."""
-    starts = Path("starts")
+    starts = Path(".starts")  # hidden: a restart does not put it back
     with starts.open("ab") as file:
         file.write(b".")
     return starts.stat().st_size
