@@ -72,10 +72,9 @@ class FileRewind:
     def _last_end(self) -> float | None:
         """When all of the last attempt's processes were gone; None: not known."""
         root = Path(self._directive.attempt_directory)
-        ends = [path for path in root.parent.glob("*") if path != root]
-        last = max(ends, default=None, key=lambda path: path.name)
+        ends = root.parent.glob(f"*/{AttemptPaths(root).exit.name}")
         try:
-            return None if last is None else AttemptPaths(last).exit.stat().st_mtime
+            return max((path.stat().st_mtime for path in ends), default=None)
         except OSError:
             return None
 

@@ -36,6 +36,8 @@ IN_PLACE = "it is changed in place"
 SHARED = "something else writes to it too"
 WRITES = os.O_WRONLY | os.O_RDWR
 _HIDDEN = re.compile(r"/(\.|__pycache__/)|\.lock$")
+_HERE = None, -1
+"""What a path is from, where it is from the working directory."""
 _SYSTEM = ("/dev/", "/proc/", "/sys/", "/run/")
 
 
@@ -123,9 +125,9 @@ class WrittenFiles:
         if file is not None and size:
             file.in_place |= not flags & (os.O_TRUNC | os.O_APPEND | os.O_EXCL)
 
-    def removes(self, path: Any, *directory: int) -> None:
+    def removes(self, path: Any, *directory: int | None) -> None:
         """``path``, with all below it, is about to go."""
-        if all(one == -1 for one in directory):
+        if all(one in _HERE for one in directory):
             self._lose(self._real(path))
 
     def _lose(self, path: str) -> None:
@@ -135,7 +137,7 @@ class WrittenFiles:
 
     def renames(self, path: Any, onto: Any, *directories: int) -> None:
         """``path`` is about to take the place of ``onto``."""
-        if any(one != -1 for one in directories):
+        if any(one not in _HERE for one in directories):
             return
         source, target = self._real(path), self._real(onto)
         self._lose(target)

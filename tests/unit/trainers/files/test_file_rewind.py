@@ -1,0 +1,378 @@
+"""Each rule of what is put back, what is left, and what is told; attempts are plain Python."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from supervisor.wire.files import write_json
+from tests.support.attempts import Attempts
+
+CHILD = """
+import json, os, pathlib, shutil, signal, sqlite3, subprocess, sys
+from supervisor.wire.directive import Directive
+from trainers.files.file_rewind import FileRewind
+
+directive = Directive.read(pathlib.Path(sys.argv[1]))
+kept = pathlib.Path(directive.snapshot_directory) / "000000000001-000001"
+told = pathlib.Path(directive.attempt_directory) / "told"
+files = FileRewind(directive, lambda text: told.open("a").write(text + "\\n"))
+files.begin()
+
+def fit(): files.followed()
+def snapshot(): kept.write_text(json.dumps(files.ends()))
+def give_back(): files.put_back(json.loads(kept.read_text()))
+def die(): os.kill(os.getpid(), signal.SIGKILL)
+def add(text, path="log.txt", mode="a"):
+    with open(path, mode) as file:
+        file.write(text)
+
+exec(sys.argv[2])
+"""
+
+
+@dataclass
+class Run:
+    """A run's attempts, in a directory."""
+
+    directory: Path
+    rewind: tuple[str, ...] = (".",)
+    attempts: Attempts = field(init=False)
+    told: str = ""
+    """In the last attempt."""
+
+    def __post_init__(self) -> None:
+        place = self.directory / "state" / "attempts"
+        self.attempts = Attempts(place, {"rewind": self.rewind})
+        self.attempts.snapshots.mkdir(parents=True)
+        self.work = self.directory / "work"
+        self.work.mkdir()
+
+    def __call__(self, code: str) -> int:
+        """The next attempt runs ``code``."""
+        self.attempts.count += 1
+        directive = self.attempts.directive(self.work / "train.py")
+        root = Path(directive.attempt_directory)
+        root.mkdir(parents=True)
+        write_json(root / "directive.json", directive.to_json())
+        command = [sys.executable, "-c", CHILD, str(root / "directive.json"), code]
+        done = subprocess.run(
+            command, cwd=self.work, capture_output=True, text=True, check=False
+        )
+        assert done.returncode in (0, -9), done.stderr
+        path = root / "told"
+        self.told = path.read_text() if path.exists() else ""
+        return done.returncode
+
+    def files(self) -> dict[str, str]:
+        """What there is, by name."""
+        found = sorted(path for path in self.work.rglob("*") if path.is_file())
+        return {path.name: path.read_text() for path in found}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """A run whose files are put back."""
+    return Run(tmp_path)
+
+
+FIRST = "fit(); add('1\\n'); snapshot(); add('2\\n')"
+
+
+def test_what_came_after_the_snapshot_is_cut_off_and_kept(run: Run) -> None:
+    """What the restarted script wrote on its way there as well; and that is told."""
+    (run.work / "log.txt").write_text("of another run\n")
+    run(f"add('begun\\n'); {FIRST}")
+    run("add('begun\\n'); give_back(); add('2\\n'); add('3\\n')")
+    assert run.files() == {
+        "log.txt": "of another run\nbegun\n1\n2\n3\n",
+        "log.txt.cut-attempt-1": "2\nbegun\n",
+    }
+    assert "put back to where the run goes on from: log.txt" in run.told
+
+
+def test_an_attempt_that_comes_to_no_state_touches_nothing(run: Run) -> None:
+    """However often: what was cut off or not is the same at the end."""
+    run(f"add('begun\\n'); {FIRST}")
+    run("add('begun\\n')")
+    assert run.files() == {"log.txt": "begun\n1\n2\nbegun\n"}
+    run("add('begun\\n'); give_back(); add('2\\n')")
+    assert run.files()["log.txt"] == "begun\n1\n2\n"
+
+
+HELD = "log = open('log.txt', '{}'); log.write('begun\\n');"
+
+
+@pytest.mark.parametrize("mode", ["a", "w"])
+def test_a_file_that_is_open_all_the_time(run: Run, mode: str) -> None:
+    """What is in Python's buffer belongs to the snapshot; and one that begins anew with
+    each start has again what it had, and goes on at its end."""
+    held = HELD.format(mode)
+    run(f"fit(); {held} log.write('1\\n'); snapshot(); log.write('2\\n'); log.flush()")
+    run(f"{held} give_back(); log.write('2\\n'); log.close()")
+    found = run.files()
+    assert found.pop("log.txt") == "begun\n1\n2\n"
+    (kept,) = found.values()
+    assert kept == ("begun\n1\n2\n" if mode == "w" else "2\nbegun\n")
+
+
+def test_a_copy_that_holds_nothing_more_is_removed(run: Run) -> None:
+    """The file was emptied by the script, and had nothing after the snapshot."""
+    held = HELD.format("w")
+    run(f"fit(); {held} snapshot()")
+    run(f"{held} give_back(); log.write('2\\n')")
+    assert run.files() == {"log.txt": "begun\n2\n"}
+
+
+def test_a_kill_after_the_script_emptied_its_file(run: Run) -> None:
+    """What it held lies beside it from before it was emptied, until it is back."""
+    held = HELD.format("w")
+    run(f"fit(); {held} snapshot(); log.write('2\\n'); log.flush(); die()")
+    run(f"{held} log.flush(); die()")
+    assert run.files() == {
+        "log.txt": "begun\n",
+        "log.txt.cut-attempt-1": "begun\n2\n",
+    }
+    run(f"{held} log.flush(); die()")
+    run(f"{held} give_back(); log.write('2\\n')")
+    assert run.files()["log.txt"] == "begun\n2\n"
+
+
+def test_a_directory_that_the_script_clears_as_it_begins(run: Run) -> None:
+    """The log in it is what it was; what it held is kept outside of it."""
+    clears = "shutil.rmtree('out', ignore_errors=True); os.mkdir('out');"
+    one, two = "add('1\\n', 'out/log.txt');", "add('2\\n', 'out/log.txt')"
+    run(f"{clears} fit(); {one} snapshot(); {two}")
+    run(f"{clears} give_back(); {two}")
+    assert run.files() == {"log.txt": "1\n2\n", "log.txt.cut-attempt-1": "1\n2\n"}
+
+
+@pytest.mark.parametrize("replaces", [True, False])
+def test_a_small_file_that_is_rewritten(run: Run, replaces: bool) -> None:  # noqa: FBT001
+    """It is what it was at the snapshot; what it held is beside it."""
+    new = "status.json.new" if replaces else "status.json"
+    after = "os.replace('status.json.new', 'status.json');" if replaces else ""
+    write = f"add('{{}}', '{new}', 'w'); {after}"
+    run(f"fit(); {write.format(1)} snapshot(); {write.format(22)}")
+    run("give_back()")
+    assert run.files() == {"status.json": "1", "status.json.cut-attempt-1": "22"}
+
+
+def test_a_large_file_that_is_rewritten_is_named(run: Run) -> None:
+    """It is written again when the script comes to it."""
+    run(
+        "fit(); add('1' * 10**5, 'best', 'w'); snapshot(); add('2' * 10**5, 'best', 'w')"
+    )
+    run("give_back()")
+    assert run.files() == {"best": "2" * 10**5}
+    assert "left as they are until it writes them again: best" in run.told
+
+
+def test_a_file_that_was_begun_after_the_snapshot(run: Run) -> None:
+    """It is begun again; one that was there before the run has what it had then."""
+    (run.work / "older.txt").write_text("old\n")
+    later = "add('2\\n', 'late.txt'); add('2\\n', 'older.txt')"
+    run(f"fit(); snapshot(); {later}")
+    run(f"give_back(); {later}")
+    assert run.files() == {
+        "late.txt": "2\n",
+        "late.txt.cut-attempt-1": "2\n",
+        "older.txt": "old\n2\n",
+        "older.txt.cut-attempt-1": "2\n",
+    }
+
+
+def test_a_kill_before_the_first_snapshot(run: Run) -> None:
+    """Training begins anew, and so do files; what was there before stays."""
+    (run.work / "log.txt").write_text("old\n")
+    run("fit(); add('1\\n'); add('1\\n', 'new.txt'); die()")
+    run("assert not os.path.exists('new.txt'); add('1\\n')")
+    found = run.files()
+    assert found["log.txt"] == "old\n1\n"
+    assert found["new.txt.cut-attempt-1"] == "1\n"
+
+
+def test_a_script_that_trains_with_nobodys_help(run: Run) -> None:
+    """It may go on from what it has written itself: that is its own."""
+    run("add('1\\n'); die()")
+    run("add('2\\n')")
+    assert run.files() == {"log.txt": "1\n2\n"}
+
+
+OTHERS = "subprocess.run(['sh', '-c', 'echo other >> log.txt'], check=True);"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        f"fit(); add('1\\n'); snapshot(); {OTHERS} snapshot(); add('2\\n')",
+        f"fit(); add('1\\n'); snapshot(); {OTHERS} add('2\\n')",
+        f"fit(); add('1\\n'); snapshot(); {OTHERS}",
+        f"log = open('log.txt', 'a'); log.write('1\\n'); snapshot();"
+        f"{OTHERS} snapshot(); log.write('2\\n'); log.close()",
+    ],
+    ids=["between snapshots", "before it is opened", "nobody opened it", "it is open"],
+)
+def test_a_file_that_others_write_to_is_left_to_them(run: Run, code: str) -> None:
+    """A line of another process, whenever it came, is never cut off; that is told."""
+    run(code)
+    before = run.files()
+    run("give_back()")
+    assert run.files() == before
+    assert "other\n" in before["log.txt"]
+    assert "something else writes to it too" in run.told
+
+
+def test_a_file_that_was_written_after_the_attempt_had_ended(run: Run) -> None:
+    """By a person, or by a plain run of the script: it stays."""
+    run(FIRST)
+    root = run.attempts.directory / "attempt-1"
+    (root / "exit.json").touch()
+    os.utime(root / "exit.json", (time.time() - 100,) * 2)
+    (run.work / "log.txt").write_text("1\n2\nby hand\n")
+    run("add('begun\\n'); give_back()")
+    assert run.files() == {"log.txt": "1\n2\nby hand\nbegun\n"}
+    assert "something else writes to it too" in run.told
+
+
+def test_a_file_that_another_process_has_open(run: Run) -> None:
+    """Found right before it would be cut."""
+    run(FIRST)
+    with (run.work / "log.txt").open("a"):
+        run("give_back()")
+    assert run.files() == {"log.txt": "1\n2\n"}
+    assert f"process {os.getpid()} has it open to write" in run.told
+
+
+@pytest.mark.parametrize(
+    ("content", "because"),
+    [
+        ("0\n2\n", "not the same as then"),
+        ("1", "1 bytes shorter"),
+        (None, "it is gone"),
+    ],
+)
+def test_a_file_that_is_not_what_it_was(
+    run: Run, content: str | None, because: str
+) -> None:
+    """Somebody edited, shortened or removed it."""
+    run(FIRST)
+    path = run.work / "log.txt"
+    path.unlink() if content is None else path.write_text(content)
+    run("give_back()")
+    assert run.files() == ({} if content is None else {"log.txt": content})
+    assert because in run.told
+
+
+def test_a_file_with_a_second_name(run: Run) -> None:
+    """Which may be a backup."""
+    run(FIRST)
+    (run.work / "backup").hardlink_to(run.work / "log.txt")
+    run("give_back()")
+    assert run.files() == {"backup": "1\n2\n", "log.txt": "1\n2\n"}
+    assert "second name" in run.told
+
+
+def test_a_link_that_leads_out(run: Run) -> None:
+    """What it leads to is not in the directories that may be put back: named, once."""
+    outside = run.directory.parent / f"{run.directory.name}-outside.txt"
+    (run.work / "log.txt").symlink_to(outside)
+    run(f"{FIRST}; snapshot()")
+    run("give_back()")
+    assert outside.read_text() == "1\n2\n"
+    outside.unlink()
+
+
+@pytest.mark.parametrize(
+    ("writes", "because"),
+    [
+        ("f = open('data', 'r+'); f.seek(1); f.write('x');", "changed in place"),
+        (
+            "import gzip; f = gzip.open('data.gz', 'wt'); f.write('x');",
+            "from the middle",
+        ),
+    ],
+)
+def test_what_cannot_be_cut_is_left(run: Run, writes: str, because: str) -> None:
+    """And told: what is changed in the middle, and an open stream of compressed data."""
+    (run.work / "data").write_text("12345")
+    run(f"fit(); {writes} f.flush(); snapshot(); f.write('y' * 9); f.close()")
+    names = {path.name: path.read_bytes() for path in run.work.iterdir()}
+    run("give_back()")
+    assert {path.name: path.read_bytes() for path in run.work.iterdir()} == names
+    assert because in run.told
+
+
+NAMED = "a restart does not put back"
+
+
+def test_what_is_never_put_back_is_named_once_a_run(tmp_path: Path) -> None:
+    """Databases, and files that lie elsewhere: right at the first snapshot."""
+    run = Run(tmp_path, rewind=("results",))
+    (run.work / "results").mkdir()
+    code = "sqlite3.connect('results/runs.db').close(); fit();"
+    run(f"{code} add('1\\n', 'results/log.txt'); snapshot(); snapshot()")
+    assert run.told.count(NAMED) == 1
+    assert "runs.db" in run.told
+    run(f"{code} give_back(); snapshot()")
+    assert NAMED not in run.told
+
+
+@pytest.mark.parametrize("name", [".hidden/log.txt", "log.txt.lock", ".log"])
+def test_hidden_files_and_locks_are_not_ours(run: Run, name: str) -> None:
+    """Caches of programs, mostly."""
+    (run.work / ".hidden").mkdir()
+    run(f"fit(); add('1', {name!r}); snapshot(); add('2', {name!r})")
+    run("give_back()")
+    assert (run.work / name).read_text() == "12"
+
+
+def test_turned_off(tmp_path: Path) -> None:
+    """Nothing is noticed, and nothing touched."""
+    run = Run(tmp_path, rewind=())
+    run(FIRST)
+    run("give_back()")
+    assert run.files() == {"log.txt": "1\n2\n"}
+    assert not list(run.attempts.directory.rglob("files.jsonl"))
+
+
+def test_a_snapshot_of_an_older_version(run: Run) -> None:
+    """It knows of no files: they are left."""
+    run(FIRST)
+    (kept,) = run.attempts.snapshots.iterdir()
+    kept.write_text("null")
+    run("give_back()")
+    assert run.files() == {"log.txt": "1\n2\n"}
+
+
+def test_training_that_goes_on_from_no_snapshot(run: Run) -> None:
+    """Although there is one: what is doubled then is told."""
+    run(FIRST)
+    run("fit(); add('1\\n'); snapshot(); give_back()")
+    assert run.files() == {"log.txt": "1\n2\n1\n"}
+    assert "training did not go on from a snapshot" in run.told
+
+
+def test_many_files(run: Run) -> None:
+    """So many are not all put back, and that is told; logs come first."""
+    many = "for i in range(400): add('1', f'sample-{i}.txt', 'w')"
+    run(f"fit(); exec({many!r}); add('1\\n'); snapshot(); add('2\\n')")
+    assert "not put back all of them" in run.told
+    run("give_back()")
+    assert run.files()["log.txt"] == "1\n"
+
+
+def test_the_record_in_a_snapshot_is_json(run: Run) -> None:
+    """Sizes, hashes, and small files as they were: by path."""
+    run(f"add('{{}}', 'status.json', 'w'); {FIRST}")
+    (kept,) = run.attempts.snapshots.iterdir()
+    found: dict[str, Any] = json.loads(kept.read_text())
+    ends = {Path(path).name: end for path, end in found["ends"].items()}
+    assert (ends["log.txt"]["size"], ends["log.txt"]["appends"]) == (2, True)
+    assert (ends["status.json"]["text"], ends["log.txt"]["text"]) == ("{}", None)
