@@ -71,6 +71,7 @@ class Trial:
     def __post_init__(self) -> None:
         self.directory.mkdir(parents=True)
         options: dict[str, Any] = {"snapshot_every_steps": self.row.every}
+        options["rewind"] = self.row.rewind
         options["accept_changes"] = True  # as at each restart of its own
         if self.memory is not None:
             options["memory_directory"] = str(self.memory)

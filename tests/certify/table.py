@@ -33,6 +33,8 @@ class Row:
     memory: bool = False
     """Also in memory, at every second step; on disk then seldom."""
     kills: int = 4
+    rewind: tuple[str, ...] = ()
+    """Directories whose files are put back; not where the ledger lies."""
     before: str | None = None
     """What the script does before it imports anything of TensorFlow (``row.BEFORE``);
     each attempt is a Python of its own then. None: nothing, and it is forked."""
@@ -135,6 +137,14 @@ TABLE = (
         " ReduceLROnPlateau", samples=67, kills=5, rewinds=True),
     Row(name="files", features="ModelCheckpoint (best, each n steps),"
         " LearningRateScheduler, CSVLogger", samples=72),
+    Row(name="appended_files", rewind=("out",), memory=True, kills=6, features="a log,"
+        " a table, files that are open all the time: appended and begun anew"),
+    Row(name="rewritten_files", rewind=("out",), memory=True, kills=6, features="JSON"
+        " replaced and written over, np.save, ModelCheckpoint of the best"),
+    Row(name="fold_files", rewind=("out",), kills=6, features="directory cleared at the"
+        " start, results of folds appended, CSVLogger", ledger=SAME),
+    Row(name="files_in_place", rewind=("out",), features="slots of files, HDF5"
+        " attributes", told="a restart does not put back held"),
     Row(name="tensorboard", features="TensorBoard, its scalars", samples=72),
     Row(name="backup_and_restore", features="BackupAndRestore in the script"),
     Row(name="caught_and_again", features="a fit raises, the script catches it and fits"

@@ -45,6 +45,8 @@ class KnownFile:
     shared: bool = False
     side: str | None = None
     """Where all that it held lies, since the script emptied or removed it."""
+    while_training: bool = False
+    """Whether an attempt opened it after its first supervised fit had begun."""
     opened: tuple[int, int] = (0, 0)
     """The last time: in which attempt, after how many snapshots of that."""
 
@@ -56,6 +58,12 @@ class WrittenBefore:
     files: dict[str, KnownFile] = field(default_factory=dict[str, KnownFile])
     named: set[str] = field(default_factory=set[str])
     trained: bool = False
+    _training: bool = False
+    """In the attempt whose lines are taken."""
+
+    def next_attempt(self) -> None:
+        """The lines that follow are of another one."""
+        self._training = False
 
     def take(self, line: dict[str, Any]) -> None:
         """One more line, in the order in which they were written."""
@@ -64,7 +72,7 @@ class WrittenBefore:
         if kind == Entry.OPENED:
             self._opened(line)
         elif kind == Entry.TRAINED:
-            self.trained = True
+            self.trained = self._training = True
         elif kind == Entry.NAMED:
             self.named.add(path)
         elif kind == Entry.PUT_BACK:
@@ -80,6 +88,7 @@ class WrittenBefore:
         made = KnownFile(path=path, size=line["size"], first_appends=appends)
         file = self.files.setdefault(path, made)
         file.appends |= appends
+        file.while_training |= self._training
         file.opened = max(file.opened, (line["attempt"], line["serial"]))
 
 
@@ -89,6 +98,7 @@ def read(attempts: Path, *, before: int) -> WrittenBefore:
     found = [list(_lines(path)) for path in attempts.glob(f"*/{NAME}")]
     earlier = [lines for lines in found if lines and lines[0]["attempt"] < before]
     for lines in sorted(earlier, key=lambda lines: lines[0]["attempt"]):
+        written.next_attempt()
         for line in lines:
             written.take(line)
     return written

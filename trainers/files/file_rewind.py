@@ -56,6 +56,8 @@ class FileRewind:
                 self._put_to_beginning(list(before.files.values()))
         if before.trained:
             self._written.before_losing = self._set_aside
+            written = [file for file in before.files.values() if file.while_training]
+            self._written.telling = {Path(file.path).name for file in written}
         self._written.listen()
         self._begun = True
 
@@ -133,8 +135,16 @@ class FileRewind:
         """A fit is followed: a restart does it again from a snapshot."""
         if self._begun and not self._trained:
             self._trained = True
+            for file in list(self._written.files.values()):
+                file.told = -1  # what is opened from here on is a new line
             with contextlib.suppress(OSError):
                 self._written.journal.add(Entry.TRAINED)
+
+    @property
+    def read_back(self) -> str | None:
+        """A file that earlier attempts wrote in training, and that the script has read in
+        this one before any state was given back: it may go on by what is in there."""
+        return self._written.read_back
 
     def ends(self) -> dict[str, Any] | None:
         """For a snapshot: where each file ends now."""
@@ -142,14 +152,15 @@ class FileRewind:
             return None
         if not self._put:
             self._nothing_put_back()
+        ends = self._written.ends()
         never, self._written.never = self._written.never, set()
         self._report.never(never, too_many=self._written.too_many)
-        return self._written.ends()
+        return ends
 
     def _nothing_put_back(self) -> None:
         """Training goes on from no snapshot: it is too late for one to be given back."""
         self._put = True
-        self._written.before_losing = lambda _file, _where: None
+        self._written.rest()
         if self._written.before.trained and self._has_snapshot():
             for path, file in self._written.before.files.items():
                 if file.appends and file.opened[0]:
@@ -167,7 +178,7 @@ class FileRewind:
         self._put = True
         with self._written.unheard():
             self._put_all(taken)
-        self._written.before_losing = lambda _file, _where: None
+        self._written.rest()
 
     def _put_all(self, taken: dict[str, Any]) -> None:
         ends = {path: FileEnd.from_json(end) for path, end in taken["ends"].items()}

@@ -19,8 +19,8 @@ AHEAD = (
 )
 NEVER = (
     "a restart does not put back {files}: what is written there after a snapshot stays,"
-    " and is written again ([files] rewind tells where files are put back; databases"
-    " never are)"
+    " and is written again ([files] rewind tells where files are put back; databases, and"
+    " open files that are changed in the middle, never are)"
 )
 TOO_MANY = (
     "the script writes so many files that a restart does not put back all of them"

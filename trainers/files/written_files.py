@@ -78,6 +78,11 @@ class WrittenFiles:
         holds; with a directory that stays."""
         self.too_many = False
         self.snapshots = 0
+        self.read_back: str | None = None
+        """The first file that an earlier attempt wrote in training and the script reads
+        before its state is given back."""
+        self.telling = set[str]()
+        """Names of such files, while that is so."""
         self._ours = _directories(directive)
         self._process = os.getpid()
         self._busy = threading.local()
@@ -87,6 +92,10 @@ class WrittenFiles:
     def listen(self) -> None:
         """From here on, until the process ends: a hook cannot be taken back."""
         sys.addaudithook(self._audit)
+
+    def rest(self) -> None:
+        """Training goes on: what the script reads and removes is its own business."""
+        self.before_losing, self.telling = _let_it, set()
 
     @contextlib.contextmanager
     def unheard(self) -> Iterator[None]:
@@ -108,7 +117,10 @@ class WrittenFiles:
 
     def opens(self, name: Any, _mode: object, flags: int) -> None:
         """Something is about to be opened."""
-        if not flags & WRITES or isinstance(name, int):
+        if isinstance(name, int):
+            return
+        if not flags & WRITES:
+            self._reads(name)
             return
         path = self._real(name)
         if self._is_watched(path):
@@ -124,6 +136,15 @@ class WrittenFiles:
         file = self._notice(path, size, appends=appends)
         if file is not None and size:
             file.in_place |= not flags & (os.O_TRUNC | os.O_APPEND | os.O_EXCL)
+
+    def _reads(self, name: Any) -> None:
+        """What training has written, before anything of it is given back?"""
+        if os.path.basename(name) not in self.telling:  # noqa: PTH119  # in each import
+            return
+        path = self._real(name)
+        known = self.before.files.get(path)
+        if known is not None and known.while_training:
+            self.read_back, self.telling = path, set()
 
     def removes(self, path: Any, *directory: int | None) -> None:
         """``path``, with all below it, is about to go."""
@@ -160,6 +181,10 @@ class WrittenFiles:
             or (path.startswith(temporary) and not below)
         ):
             return
+        self._name(path)
+
+    def _name(self, path: str) -> None:
+        """It is never put back: told once a run."""
         if path not in self.before.named:
             self.before.named.add(path)
             self.never.add(path)
@@ -271,7 +296,7 @@ class WrittenFiles:
         path = Path(file.path)
         known = self.before.files[file.path]
         appends = file.appends or known.appends
-        whole = not handles and not appends and not file.in_place
+        whole = not handles and not appends
         if handles and not appends and not known.held:
             known.held = True
             self.journal.add(Entry.HELD, path=file.path)
@@ -282,15 +307,19 @@ class WrittenFiles:
             open=bool(handles),
             appends=appends,
             text=file_end.read(path, size, size).decode("latin-1") if small else None,
-            why_not=_why_not(file, handles, size),
+            why_not=None if whole and small else self._why_not(file, handles, size),
         )
 
-
-def _why_not(file: Written, handles: list[Handle], size: int) -> str | None:
-    if handles and file.path.endswith(STREAMS):
-        return OF_A_STREAM
-    moved = any(not one.appends and one.position != size for one in handles)
-    return IN_PLACE if moved or file.in_place else None
+    def _why_not(self, file: Written, handles: list[Handle], size: int) -> str | None:
+        moved = any(not one.appends and one.position != size for one in handles)
+        if handles and file.path.endswith(STREAMS):
+            because = OF_A_STREAM
+        elif moved or file.in_place:
+            because = IN_PLACE
+        else:
+            return None
+        self._name(file.path)
+        return because
 
 
 _EVENTS: dict[str, Callable[..., None]] = {

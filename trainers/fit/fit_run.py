@@ -144,7 +144,8 @@ class FitRun:
             model=model,
         )
         self.source.tell_batch = self._report.batch_known
-        for sentence in (self.source.why_not_exact(), *why_not_exact):
+        own = self._session.own_way
+        for sentence in (own, self.source.why_not_exact(), *why_not_exact):
             self._determinism.tell(sentence)
 
     def _training(self, iterator: Any) -> Iterator[Any]:

@@ -32,6 +32,12 @@ LATER_TRY = (
     " the one before, so that one is done again first"
 )
 
+OWN_WAY = (
+    "the script has read {}, which it wrote in training, as it began again: it may go on"
+    " by what is in there. So no earlier call of fit is given back to it, and the call"
+    " that was cut short, if it is made again, begins anew"
+)
+
 NEWS = 1.5
 """A plan is told again when an interval changed by this factor."""
 
@@ -97,7 +103,22 @@ class RunProgress:
         self._serial = self._last_serial()
         self._count = 0
         self._published = 0
+        self.own_way: str | None = None
+        """Why nothing is given back although there is something."""
+        self._let_script_go_on()
         attempt.end.wait_for(self.saver.wait)
+
+    def _let_script_go_on(self) -> None:
+        """A script that skips what it finds done makes other calls of fit than before:
+        by their number it would get the state of another one."""
+        read, ends = self.attempt.files.read_back, self.plan.finished
+        if read is None or not ends:
+            return
+        last = ends[max(ends)].manifest
+        self.fit_number, self.step, self.samples = last.fit + 1, last.step, last.samples
+        self.plan = selection.ResumePlan()
+        self.own_way = OWN_WAY.format(Path(read).name)
+        self.attempt.notice(self.own_way)
 
     def _memory_tier(self, directive: Directive) -> MemoryTier | None:
         if directive.memory_directory is None:

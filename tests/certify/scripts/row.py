@@ -32,6 +32,7 @@ if "BEFORE" in os.environ:
 
 import callback_rows
 import data_rows
+import file_rows
 import fit_rows
 import loop_rows
 import model_rows
@@ -41,6 +42,7 @@ import python_rows
 KINDS = (
     callback_rows,
     data_rows,
+    file_rows,
     fit_rows,
     loop_rows,
     model_rows,
