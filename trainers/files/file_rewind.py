@@ -114,20 +114,32 @@ class FileRewind:
 
     # --- while it runs up to where the state is given back ---------------------------
 
-    def _set_aside(self, file: KnownFile, directory: Path) -> None:
-        """The script is about to empty, replace or remove it. Raises OSError."""
-        path = Path(file.path)
-        wanted = file.opened[0] and (file.appends or file.held) and not file.shared
-        if not wanted or file.side is not None or not path.is_file():
+    def _set_aside(self, file: KnownFile, removed: str | None) -> None:
+        """The script is about to remove, empty or replace it. Raises OSError."""
+        path, known = Path(file.path), file.opened[0] > 0 and file.side is None
+        if not known or file.shared or not path.is_file():
             return
-        if path.stat().st_size > MOST_ASIDE_BYTES:
+        if removed is not None:
+            kept = self._aside_of(path, Path(removed))
+            os.link(path, kept)  # it is only one of its names that goes
+        elif (file.appends or file.held) and path.stat().st_size <= MOST_ASIDE_BYTES:
+            kept = self._beside(path)
+            kept_bytes.copy_of(path, kept)
+        else:
             return
-        kept = self._beside(directory / path.name)
-        kept_bytes.copy_of(path, kept)
         file.side = str(kept)
         self._written.journal.add(
             Entry.ASIDE, path=file.path, side=file.side, durable=True
         )
+
+    def _aside_of(self, path: Path, removed: Path) -> Path:
+        """Beside what is removed, which may be a directory above ``path``."""
+        if path == removed:
+            return self._beside(path)
+        place = removed.with_name(f"{removed.name}.{self._suffix}")
+        kept = place / path.relative_to(removed)
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        return kept_bytes.free(kept)
 
     # --- at the boundaries of training -----------------------------------------------
 
@@ -191,6 +203,8 @@ class FileRewind:
                 self._try(path, self._put_one, end, at, handles.get(path, []))
         for file in later:
             self._try(file.path, self._begun_later, file, handles.get(file.path, []))
+            if file.side is not None and not (file.appends or file.held):
+                self._report.redundant.append(Path(file.side))  # the script removed it
         for one in self._written.files.values():
             one.calm = None  # what changed was our own doing
         with contextlib.suppress(OSError):
@@ -220,8 +234,8 @@ class FileRewind:
         side = None if known is None or known.side is None else Path(known.side)
         if side is not None and not side.exists():
             side = None
-        if side is None and not path.exists():
-            return self._report.gone(path, end)
+        if not path.exists() and (side is None or not end.grows):
+            return self._make_again(path, end, side)
         if side is None and self._is_as_then(path, end):
             return None
         if known is None:
@@ -263,6 +277,18 @@ class FileRewind:
             self._report.cut.append(path)
         content = end.text.encode("latin-1")
         kept_bytes.replace(path, content, len(content))
+
+    def _make_again(self, path: Path, end: FileEnd, side: Path | None) -> None:
+        """It is not there. Unless the script removed it right now, it stays so."""
+        if side is not None and end.difference(side) is None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            side.rename(path)
+            self._report.redundant.append(side)
+        elif end.text is not None and str(path) in self._written.removed:
+            content = end.text.encode("latin-1")
+            kept_bytes.replace(path, content, len(content))
+        else:
+            self._report.gone(path, end)
 
     def _restore(self, path: Path, end: FileEnd, side: Path) -> None:
         """The script, running again, emptied or removed it: what it held is aside."""

@@ -38,7 +38,7 @@ class RewindReport:
         self.left: dict[str, str] = {}
         """Why, in half a sentence, by path."""
         self.redundant: list[Path] = []
-        """Copies beside a file that holds all of them again."""
+        """Copies beside a file that holds all of them again; they may be gone already."""
 
     def gone(self, path: Path, end: FileEnd) -> None:
         """It was there at the snapshot; one that the script removed is no news."""
@@ -48,8 +48,7 @@ class RewindReport:
     def over(self, suffix: str) -> None:
         """All are put back: tell."""
         for side in self.redundant:
-            with contextlib.suppress(OSError):
-                side.unlink()
+            _remove(side, suffix)
         if self.cut:
             self._tell(CUT.format(files=listed(self.cut), suffix=suffix))
         if self.ahead:
@@ -67,6 +66,16 @@ class RewindReport:
         if too_many and not self._told_too_many:
             self._told_too_many = True
             self._tell(TOO_MANY)
+
+
+def _remove(side: Path, suffix: str) -> None:
+    """And the directories that were made for it, once they are empty."""
+    with contextlib.suppress(OSError):
+        side.unlink(missing_ok=True)
+        above = list(side.parents)
+        made = [n for n, one in enumerate(above) if one.name.endswith(f".{suffix}")]
+        for directory in above[: made[0] + 1 if made else 0]:
+            directory.rmdir()
 
 
 def listed(paths: Iterable[Path]) -> str:

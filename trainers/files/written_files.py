@@ -73,9 +73,11 @@ class WrittenFiles:
         self.buffers = Buffers()
         self.never: set[str] = set()
         """What the script writes and nobody puts back, not yet told."""
-        self.before_losing: Callable[[KnownFile, Path], None] = _let_it
+        self.before_losing: Callable[[KnownFile, str | None], None] = _let_it
         """Called before the script does away with what a file of an earlier attempt
-        holds; with a directory that stays."""
+        holds; with what is removed, None where it is only emptied or replaced."""
+        self.removed: set[str] = set()
+        """What the script has removed of those."""
         self.too_many = False
         self.snapshots = 0
         self.read_back: str | None = None
@@ -132,7 +134,7 @@ class WrittenFiles:
         size = _size(path)
         appends = bool(flags & os.O_APPEND)
         if flags & os.O_TRUNC and size and path in self.before.files:
-            self.before_losing(self.before.files[path], Path(path).parent)
+            self.before_losing(self.before.files[path], None)
         file = self._notice(path, size, appends=appends)
         if file is not None and size:
             file.in_place |= not flags & (os.O_TRUNC | os.O_APPEND | os.O_EXCL)
@@ -149,19 +151,25 @@ class WrittenFiles:
     def removes(self, path: Any, *directory: int | None) -> None:
         """``path``, with all below it, is about to go."""
         if all(one in _HERE for one in directory):
-            self._lose(self._real(path))
+            real = self._real(path)
+            for file in self._below(real):
+                self.before_losing(file, real)
+                self.removed.add(file.path)
 
-    def _lose(self, path: str) -> None:
-        for file in self.before.files.values():
-            if file.path == path or file.path.startswith(f"{path}/"):
-                self.before_losing(file, Path(path).parent)
+    def _below(self, path: str) -> list[KnownFile]:
+        files = self.before.files.values()
+        found = [f for f in files if f.path == path or f.path.startswith(f"{path}/")]
+        for file in found:
+            self.files[file.path].calm = None  # what changes now is the script's doing
+        return found
 
     def renames(self, path: Any, onto: Any, *directories: int) -> None:
         """``path`` is about to take the place of ``onto``."""
         if any(one not in _HERE for one in directories):
             return
         source, target = self._real(path), self._real(onto)
-        self._lose(target)
+        for file in self._below(target):
+            self.before_losing(file, None)
         if source in self.files and self._is_watched(target):
             self._notice(target, _size(target), appends=False)
 
@@ -196,7 +204,7 @@ class WrittenFiles:
             self.too_many = True
             return None
         file = self.files.setdefault(path, Written(path))
-        if file.calm not in (None, size):
+        if size is not None and file.calm not in (None, size):
             self.is_shared(path)
         if file.told < self.snapshots or appends > file.appends:
             told = {"path": path, "size": size, "appends": appends}
@@ -331,7 +339,7 @@ _EVENTS: dict[str, Callable[..., None]] = {
 }
 
 
-def _let_it(_file: KnownFile, _where: Path) -> None:
+def _let_it(_file: KnownFile, _removed: str | None) -> None:
     """Nobody minds."""
 
 

@@ -150,7 +150,33 @@ def test_a_directory_that_the_script_clears_as_it_begins(run: Run) -> None:
     one, two = "add('1\\n', 'out/log.txt');", "add('2\\n', 'out/log.txt')"
     run(f"{clears} fit(); {one} snapshot(); {two}")
     run(f"{clears} give_back(); {two}")
-    assert run.files() == {"log.txt": "1\n2\n", "log.txt.cut-attempt-1": "1\n2\n"}
+    assert (run.work / "out" / "log.txt").read_text() == "1\n2\n"
+    kept = run.work / "out.cut-attempt-1" / "log.txt"
+    assert kept.read_text() == "1\n2\n"
+
+
+def test_what_a_cleared_directory_held_at_the_snapshot(run: Run) -> None:
+    """Results of calls that are not made again: small ones and large ones."""
+    clears = "shutil.rmtree('out', ignore_errors=True); os.mkdir('out');"
+    small = "add('[1]', 'out/fold-1.json', 'w');"
+    large = "add('1' * 10**5, 'out/fold-1.bin', 'w');"
+    run(f"{clears} fit(); {small} {large} snapshot(); add('2', 'out/late.txt', 'w')")
+    run(
+        f"{clears} add('', 'out/late.txt', 'w'); os.remove('out/late.txt'); give_back()"
+    )
+    assert run.files() == {"fold-1.json": "[1]", "fold-1.bin": "1" * 10**5}
+    assert not (run.work / "out.cut-attempt-1").exists()
+
+
+def test_a_directory_of_the_users_is_never_removed(run: Run) -> None:
+    """Though it is empty, once a copy in it is not needed."""
+    passing = (
+        "os.makedirs('out', exist_ok=True); add('1', 'out/x', 'w'); os.remove('out/x')"
+    )
+    run(f"{passing}; {FIRST}")
+    run(f"{passing}; give_back()")
+    assert (run.work / "out").is_dir()
+    assert not list((run.work / "out").iterdir())
 
 
 @pytest.mark.parametrize("replaces", [True, False])
