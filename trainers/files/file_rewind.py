@@ -50,7 +50,7 @@ class FileRewind:
         if not self._written.roots:
             return
         before = self._written.before
-        with self._written.unheard():
+        with self._written.unheard(), contextlib.suppress(OSError):
             self._see_what_others_did()
             if before.trained and not self._has_snapshot():
                 self._put_to_beginning(list(before.files.values()))
@@ -164,7 +164,11 @@ class FileRewind:
             return None
         if not self._put:
             self._nothing_put_back()
-        ends = self._written.ends()
+        try:
+            ends = self._written.ends()
+        except OSError as error:  # of a full disk, say: training goes on
+            self._report.cannot(error)
+            return None
         never, self._written.never = self._written.never, set()
         self._report.never(never, too_many=self._written.too_many)
         return ends
@@ -189,7 +193,10 @@ class FileRewind:
             return
         self._put = True
         with self._written.unheard():
-            self._put_all(taken)
+            try:
+                self._put_all(taken)
+            except OSError as error:
+                self._report.cannot(error)
         self._written.rest()
 
     def _put_all(self, taken: dict[str, Any]) -> None:

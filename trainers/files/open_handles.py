@@ -4,18 +4,20 @@ What Python has buffered for one is found by looking through all objects, once f
 time that a file is opened and stays open: functions of the script are not stood around.
 """
 
+import contextlib
+import fcntl
 import gc
 import io
 import os
 import weakref
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from supervisor.wire.directive import MARKER
 
-BUFFERED = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)
+BUFFERED = frozenset({io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom})
 _SELF = Path("/proc/self")
 
 
@@ -48,12 +50,27 @@ def of(paths: Collection[str], *, process: Path = _SELF) -> list[Handle]:
 
 
 def _handle(process: Path, name: str, path: str) -> Handle | None:
-    lines = (process / "fdinfo" / name).read_text().splitlines()
-    told = dict(line.split(":", 1) for line in lines if ":" in line)
-    flags = int(told["flags"], 8)
+    number = int(name)
+    if process == _SELF:
+        flags, position = fcntl.fcntl(number, fcntl.F_GETFL), _position(number)
+    else:
+        lines = (process / "fdinfo" / name).read_text().splitlines()
+        told = dict(line.split(":", 1) for line in lines if ":" in line)
+        flags, position = int(told["flags"], 8), int(told["pos"])
     if flags & os.O_ACCMODE == os.O_RDONLY:
         return None
-    return Handle(int(name), path, bool(flags & os.O_APPEND), int(told["pos"]))
+    return Handle(number, path, bool(flags & os.O_APPEND), position)
+
+
+def _position(descriptor: int) -> int:
+    return os.lseek(descriptor, 0, os.SEEK_CUR)
+
+
+def moved(handles: list[Handle]) -> Iterator[Handle]:
+    """As they are now; those that were closed meanwhile left out."""
+    for one in handles:
+        with contextlib.suppress(OSError):
+            yield replace(one, position=_position(one.descriptor))
 
 
 def held_by_others(paths: set[str]) -> dict[str, str]:
@@ -126,9 +143,8 @@ class Buffers:
         for path in stale:
             self._known[path] = (opened.get(path, 0), [])
         path_of = {handle.descriptor: handle.path for handle in handles}
-        for one in gc.get_objects():
-            if type(one) not in BUFFERED:
-                continue
+        files = [one for one in gc.get_objects() if type(one) in BUFFERED]
+        for one in files:
             of = path_of.get(_descriptor(one))
             if of in stale:
                 self._known[of][1].append(weakref.ref(one))

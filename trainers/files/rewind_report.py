@@ -22,6 +22,7 @@ NEVER = (
     " and is written again ([files] rewind tells where files are put back; databases, and"
     " open files that are changed in the middle, never are)"
 )
+CANNOT = "where the script's files end is not known: a restart may not put them back ({error})"
 TOO_MANY = (
     "the script writes so many files that a restart does not put back all of them"
 )
@@ -32,7 +33,7 @@ class RewindReport:
 
     def __init__(self, tell: Callable[[str], None]) -> None:
         self._tell = tell
-        self._told_too_many = False
+        self._told_too_many = self._told_cannot = False
         self.cut: list[Path] = []
         self.ahead: list[Path] = []
         self.left: dict[str, str] = {}
@@ -58,6 +59,12 @@ class RewindReport:
         if len(self.left) > NAMED:
             self._tell(f"and {len(self.left) - NAMED} more files are left as they are")
         self.cut, self.ahead, self.left, self.redundant = [], [], {}, []
+
+    def cannot(self, error: OSError) -> None:
+        """Told once."""
+        if not self._told_cannot:
+            self._told_cannot = True
+            self._tell(CANNOT.format(error=error))
 
     def never(self, paths: Collection[str], *, too_many: bool) -> None:
         """Each is told once a run."""

@@ -93,7 +93,13 @@ class WrittenFiles:
 
     def listen(self) -> None:
         """From here on, until the process ends: a hook cannot be taken back."""
-        sys.addaudithook(self._audit)
+
+        def hook(event: str, details: tuple[Any, ...]) -> None:
+            if event in _EVENTS:
+                self._audit(event, details)
+
+        vars(hook)["__cantrace__"] = False  # else looked up in vain at each event
+        sys.addaudithook(hook)
 
     def rest(self) -> None:
         """Training goes on: what the script reads and removes is its own business."""
@@ -109,13 +115,10 @@ class WrittenFiles:
             self._busy.on = False
 
     def _audit(self, event: str, details: tuple[Any, ...]) -> None:
-        hear = _EVENTS.get(event)
-        if hear is None:
-            return
         if getattr(self._busy, "on", False) or os.getpid() != self._process:
             return
         with self.unheard(), contextlib.suppress(OSError, ValueError, TypeError):
-            hear(self, *details)
+            _EVENTS[event](self, *details)
 
     def opens(self, name: Any, _mode: object, flags: int) -> None:
         """Something is about to be opened."""
@@ -207,8 +210,13 @@ class WrittenFiles:
         if size is not None and file.calm not in (None, size):
             self.is_shared(path)
         if file.told < self.snapshots or appends > file.appends:
-            told = {"path": path, "size": size, "appends": appends}
-            self.journal.add(Entry.OPENED, serial=self.snapshots, **told)
+            self.journal.add(
+                Entry.OPENED,
+                serial=self.snapshots,
+                path=path,
+                size=size,
+                appends=appends,
+            )
             known = KnownFile(path=path, size=size, first_appends=appends)
             self.before.files.setdefault(path, known)
         file.told, file.calm = self.snapshots, None
@@ -257,7 +265,7 @@ class WrittenFiles:
         handles = open_handles.of(opened)
         self.buffers.flush(handles, opened)
         found: dict[str, list[Handle]] = {}
-        for handle in open_handles.of(opened) if handles else ():
+        for handle in open_handles.moved(handles):
             found.setdefault(handle.path, []).append(handle)
         return found
 

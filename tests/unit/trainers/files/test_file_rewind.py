@@ -231,6 +231,7 @@ def test_a_script_that_trains_with_nobodys_help(run: Run) -> None:
     assert run.files() == {"log.txt": "1\n2\n"}
 
 
+HELD_TOO = "log = open('log.txt', 'a'); log.write('1\\n');"
 OTHERS = "subprocess.run(['sh', '-c', 'echo other >> log.txt'], check=True);"
 
 
@@ -240,8 +241,7 @@ OTHERS = "subprocess.run(['sh', '-c', 'echo other >> log.txt'], check=True);"
         f"fit(); add('1\\n'); snapshot(); {OTHERS} snapshot(); add('2\\n')",
         f"fit(); add('1\\n'); snapshot(); {OTHERS} add('2\\n')",
         f"fit(); add('1\\n'); snapshot(); {OTHERS}",
-        f"log = open('log.txt', 'a'); log.write('1\\n'); snapshot();"
-        f"{OTHERS} snapshot(); log.write('2\\n'); log.close()",
+        f"{HELD_TOO} snapshot(); {OTHERS} snapshot(); log.write('2\\n'); log.close()",
     ],
     ids=["between snapshots", "before it is opened", "nobody opened it", "it is open"],
 )

@@ -100,7 +100,7 @@ def test_a_kill_at_any_place_loses_no_byte(path: Path, what: str) -> None:
     side, code, calls = path.with_name("side"), -signal.SIGKILL, 0
     side.write_bytes(b"what it was " * 3000)
     while code == -signal.SIGKILL:
-        arguments = [sys.executable, "-c", KILLED, path, what, str(calls)]
+        arguments = [sys.executable, "-c", KILLED, str(path), what, str(calls)]
         code, calls = subprocess.run(arguments, check=False).returncode, calls + 1
         kept = [one.read_bytes() for one in path.parent.glob("kept*")]
         held = path.read_bytes()
