@@ -25,6 +25,10 @@ from trainers.files.written_files import SHARED, WrittenFiles
 
 MOST_ASIDE_BYTES = 256 * 2**20
 OPEN_ALREADY = "the script, running again, has it open already"
+OLDER = (
+    "it was there before the run, and nothing tells whether the run alone has written to"
+    " it since"
+)
 UNKNOWN = "the run's record of it is lost"
 SLACK_SECONDS = 2.0
 """Between the clock of a file system and ours."""
@@ -40,6 +44,8 @@ class FileRewind:
         self._directive = directive
         self._suffix = f"cut-attempt-{directive.attempt - 1}"
         self._begun = self._trained = self._put = False
+        self._resumes = False
+        """Whether there is a snapshot that may be given back."""
         self._at_begin: dict[str, int] = {}
         self._others: dict[str, str] = {}
 
@@ -52,7 +58,8 @@ class FileRewind:
         before = self._written.before
         with self._written.unheard(), contextlib.suppress(OSError):
             self._see_what_others_did()
-            if before.trained and not self._has_snapshot():
+            self._resumes = self._has_snapshot()
+            if before.trained and not self._resumes:
                 self._put_to_beginning(list(before.files.values()))
         if before.trained:
             self._written.before_losing = self._set_aside
@@ -67,7 +74,8 @@ class FileRewind:
         for path, file in self._written.files.items():
             with contextlib.suppress(OSError):
                 found = os.lstat(path)
-                file.calm = self._at_begin[path] = found.st_size
+                file.calm = found.st_size, found.st_mtime_ns
+                self._at_begin[path] = found.st_size
                 if ended is not None and found.st_mtime > ended + SLACK_SECONDS:
                     self._written.is_shared(path)
 
@@ -81,14 +89,12 @@ class FileRewind:
             return None
 
     def _has_snapshot(self) -> bool:
-        """Whether something will be given back, as far as names tell."""
+        """Whether something will be given back, as far as names tell. Raises OSError."""
         directive = self._directive
         tiers = directive.snapshot_directory, directive.memory_directory
-        for tier in tiers if directive.restore else ():
-            with contextlib.suppress(OSError):
-                if any(map(_SNAPSHOT.fullmatch, os.listdir(tier) if tier else ())):  # noqa: PTH208
-                    return True
-        return False
+        found = [path for path in map(Path, filter(None, tiers)) if path.exists()]
+        names = [one.name for path in found for one in path.iterdir()]
+        return directive.restore and any(map(_SNAPSHOT.fullmatch, names))
 
     def _put_to_beginning(self, files: list[KnownFile]) -> None:
         """Training begins anew: what was appended since the run began is cut off."""
@@ -101,15 +107,13 @@ class FileRewind:
         path = Path(file.path)
         if not file.first_appends or not file.opened[0] or not path.exists():
             return
-        if path.stat().st_size == (file.size or 0) and file.size is not None:
+        if path.stat().st_size == file.size:
             return
         self._check(file)
-        kept = self._beside(path)
-        if file.size is None:
-            path.rename(kept)
-        elif path.stat().st_size > file.size:
-            kept_bytes.cut(path, file.size, kept)
-        self._written.files[file.path].calm = file.size
+        if file.size is not None:
+            raise LeftError(OLDER)
+        path.rename(self._beside(path))
+        self._written.files[file.path].calm = None
         self._report.cut.append(path)
 
     # --- while it runs up to where the state is given back ---------------------------
@@ -120,6 +124,8 @@ class FileRewind:
         if not known or file.shared or not path.is_file():
             return
         if removed is not None:
+            if not any(removed.startswith(f"{root}/") for root in self._written.roots):
+                return  # all of the working directory: there is no place beside it
             kept = self._aside_of(path, Path(removed))
             os.link(path, kept)  # it is only one of its names that goes
         elif (file.appends or file.held) and path.stat().st_size <= MOST_ASIDE_BYTES:
@@ -177,8 +183,8 @@ class FileRewind:
         """Training goes on from no snapshot: it is too late for one to be given back."""
         self._put = True
         self._written.rest()
-        if self._written.before.trained and self._has_snapshot():
-            for path, file in self._written.before.files.items():
+        if self._written.before.trained and self._resumes:
+            for path, file in list(self._written.before.files.items()):
                 if file.appends and file.opened[0]:
                     self._report.left[path] = "training did not go on from a snapshot"
             self._report.over(self._suffix)
@@ -229,10 +235,9 @@ class FileRewind:
 
     def _begun_later(self, file: KnownFile, handles: list[Handle]) -> None:
         """It was first appended to after the snapshot."""
-        if handles and file.size is None:
+        if handles:
             raise LeftError(OPEN_ALREADY)
         self._cut_to_beginning(file)
-        self._to_end(handles)
 
     def _put_one(
         self, name: str, end: FileEnd, at: tuple[int, int], handles: list[Handle]
@@ -272,6 +277,8 @@ class FileRewind:
             self._to_end(handles)
 
     def _is_as_then(self, path: Path, end: FileEnd) -> bool:
+        if end.text is not None:
+            return path.read_bytes() == end.text.encode("latin-1")
         return path.stat().st_size == end.size and end.difference(path) is None
 
     def _rewrite(self, path: Path, end: FileEnd, handles: list[Handle]) -> None:

@@ -52,8 +52,8 @@ class Written:
     """How often this attempt did."""
     told: int = -1
     """After which snapshot the journal had last a line of it."""
-    calm: int | None = None
-    """Its size since nobody here has it open: another one is another's doing."""
+    calm: tuple[int, int] | None = None
+    """Its size and time since nobody here has it open: others are others' doing."""
     end: FileEnd | None = None
     as_of: tuple[int, int, int] | None = None
     """Size, time and count of openings that ``end`` is about."""
@@ -117,7 +117,8 @@ class WrittenFiles:
     def _audit(self, event: str, details: tuple[Any, ...]) -> None:
         if getattr(self._busy, "on", False) or os.getpid() != self._process:
             return
-        with self.unheard(), contextlib.suppress(OSError, ValueError, TypeError):
+        # An error in here would be one of the script's own call.
+        with self.unheard(), contextlib.suppress(Exception):
             _EVENTS[event](self, *details)
 
     def opens(self, name: Any, _mode: object, flags: int) -> None:
@@ -134,11 +135,11 @@ class WrittenFiles:
             self._outside(path)
 
     def _opens(self, path: str, flags: int) -> None:
-        size = _size(path)
-        appends = bool(flags & os.O_APPEND)
+        stamp = _stamp(path)
+        size, appends = stamp and stamp[0], bool(flags & os.O_APPEND)
         if flags & os.O_TRUNC and size and path in self.before.files:
             self.before_losing(self.before.files[path], None)
-        file = self._notice(path, size, appends=appends)
+        file = self._notice(path, stamp, appends=appends)
         if file is not None and size:
             file.in_place |= not flags & (os.O_TRUNC | os.O_APPEND | os.O_EXCL)
 
@@ -160,7 +161,7 @@ class WrittenFiles:
                 self.removed.add(file.path)
 
     def _below(self, path: str) -> list[KnownFile]:
-        files = self.before.files.values()
+        files = list(self.before.files.values())
         found = [f for f in files if f.path == path or f.path.startswith(f"{path}/")]
         for file in found:
             self.files[file.path].calm = None  # what changes now is the script's doing
@@ -174,7 +175,7 @@ class WrittenFiles:
         for file in self._below(target):
             self.before_losing(file, None)
         if source in self.files and self._is_watched(target):
-            self._notice(target, _size(target), appends=False)
+            self._notice(target, _stamp(target), appends=False)
 
     def connects(self, database: Any) -> None:
         """SQLite writes past Python."""
@@ -201,13 +202,16 @@ class WrittenFiles:
             self.never.add(path)
             self.journal.add(Entry.NAMED, path=path)
 
-    def _notice(self, path: str, size: int | None, *, appends: bool) -> Written | None:
+    def _notice(
+        self, path: str, stamp: tuple[int, int] | None, *, appends: bool
+    ) -> Written | None:
         most = MOST_FILES if appends else MOST_REWRITTEN
         if path not in self.files and len(self.files) >= most:
             self.too_many = True
             return None
         file = self.files.setdefault(path, Written(path))
-        if size is not None and file.calm not in (None, size):
+        size = stamp and stamp[0]
+        if stamp is not None and file.calm not in (None, stamp):
             self.is_shared(path)
         if file.told < self.snapshots or appends > file.appends:
             self.journal.add(
@@ -285,25 +289,27 @@ class WrittenFiles:
             found = os.lstat(file.path)
             if not stat.S_ISREG(found.st_mode):
                 return None
-            self._is_anothers_doing(file, handles, found.st_size)
-            as_of = found.st_size, found.st_mtime_ns, file.opened
+            stamp = found.st_size, found.st_mtime_ns
+            self._is_anothers_doing(file, handles, stamp)
+            as_of = *stamp, file.opened
             if file.as_of != as_of or file.end is None or file.end.open or handles:
                 file.end = self._look(file, handles, found.st_size)
                 file.as_of = as_of
         except OSError:
             file.end, file.calm = None, None
             return None
-        file.calm = None if handles else found.st_size
+        file.calm = None if handles else stamp
         return file.end
 
     def _is_anothers_doing(
-        self, file: Written, handles: list[Handle], size: int
+        self, file: Written, handles: list[Handle], stamp: tuple[int, int]
     ) -> None:
         """Whether it grew since the snapshot before, and nobody here did that."""
-        if file.calm not in (None, size):
+        if file.calm not in (None, stamp):
             self.is_shared(file.path)
         if file.end is None or file.as_of is None or file.as_of[2] != file.opened:
             return  # it was opened here since
+        size = stamp[0]
         reached = max((one.position for one in handles if one.appends), default=size)
         if file.end.size < size != reached:
             self.is_shared(file.path)
@@ -351,12 +357,13 @@ def _let_it(_file: KnownFile, _removed: str | None) -> None:
     """Nobody minds."""
 
 
-def _size(path: str) -> int | None:
-    """None: it is not there."""
+def _stamp(path: str) -> tuple[int, int] | None:
+    """Size and time of its last change; None: it is not there."""
     try:
-        return os.stat(path).st_size  # noqa: PTH116  # in each open
+        found = os.stat(path)  # noqa: PTH116  # in each open
     except OSError:
         return None
+    return found.st_size, found.st_mtime_ns
 
 
 def _directories(directive: Directive) -> tuple[str, ...]:

@@ -190,6 +190,14 @@ def test_a_small_file_that_is_rewritten(run: Run, replaces: bool) -> None:  # no
     assert run.files() == {"status.json": "1", "status.json.cut-attempt-1": "22"}
 
 
+def test_a_small_file_that_differs_early(run: Run) -> None:
+    """All of it is compared, not its end alone."""
+    write = "add('{}' + 'x' * 9000, 'status.json', 'w');"
+    run(f"fit(); {write.format(1)} snapshot(); {write.format(2)}")
+    run("give_back()")
+    assert run.files()["status.json"] == "1" + "x" * 9000
+
+
 def test_a_large_file_that_is_rewritten_is_named(run: Run) -> None:
     """It is written again when the script comes to it."""
     run(
@@ -201,7 +209,8 @@ def test_a_large_file_that_is_rewritten_is_named(run: Run) -> None:
 
 
 def test_a_file_that_was_begun_after_the_snapshot(run: Run) -> None:
-    """It is begun again; one that was there before the run has what it had then."""
+    """It is begun again; one that was there before the run is left: others may have
+    written to it as well, as to a table of all runs."""
     (run.work / "older.txt").write_text("old\n")
     later = "add('2\\n', 'late.txt'); add('2\\n', 'older.txt')"
     run(f"fit(); snapshot(); {later}")
@@ -209,19 +218,22 @@ def test_a_file_that_was_begun_after_the_snapshot(run: Run) -> None:
     assert run.files() == {
         "late.txt": "2\n",
         "late.txt.cut-attempt-1": "2\n",
-        "older.txt": "old\n2\n",
-        "older.txt.cut-attempt-1": "2\n",
+        "older.txt": "old\n2\n2\n",
     }
+    assert "older.txt (it was there before the run" in run.told
 
 
 def test_a_kill_before_the_first_snapshot(run: Run) -> None:
-    """Training begins anew, and so do files; what was there before stays."""
+    """Training begins anew, and so do files; what was there before is left."""
     (run.work / "log.txt").write_text("old\n")
     run("fit(); add('1\\n'); add('1\\n', 'new.txt'); die()")
-    run("assert not os.path.exists('new.txt'); add('1\\n')")
-    found = run.files()
-    assert found["log.txt"] == "old\n1\n"
-    assert found["new.txt.cut-attempt-1"] == "1\n"
+    run("assert not os.path.exists('new.txt'); add('1\\n', 'new.txt')")
+    assert run.files() == {
+        "log.txt": "old\n1\n",
+        "new.txt": "1\n",
+        "new.txt.cut-attempt-1": "1\n",
+    }
+    assert "log.txt (it was there before the run" in run.told
 
 
 def test_a_script_that_trains_with_nobodys_help(run: Run) -> None:
@@ -231,6 +243,7 @@ def test_a_script_that_trains_with_nobodys_help(run: Run) -> None:
     assert run.files() == {"log.txt": "1\n2\n"}
 
 
+SAME_SIZE = "subprocess.run(['sh', '-c', 'echo other > log.txt'], check=True);"
 HELD_TOO = "log = open('log.txt', 'a'); log.write('1\\n');"
 OTHERS = "subprocess.run(['sh', '-c', 'echo other >> log.txt'], check=True);"
 
@@ -238,12 +251,19 @@ OTHERS = "subprocess.run(['sh', '-c', 'echo other >> log.txt'], check=True);"
 @pytest.mark.parametrize(
     "code",
     [
+        f"fit(); add('other\\n'); snapshot(); {SAME_SIZE} snapshot(); add('2\\n')",
         f"fit(); add('1\\n'); snapshot(); {OTHERS} snapshot(); add('2\\n')",
         f"fit(); add('1\\n'); snapshot(); {OTHERS} add('2\\n')",
         f"fit(); add('1\\n'); snapshot(); {OTHERS}",
         f"{HELD_TOO} snapshot(); {OTHERS} snapshot(); log.write('2\\n'); log.close()",
     ],
-    ids=["between snapshots", "before it is opened", "nobody opened it", "it is open"],
+    ids=[
+        "rewritten",
+        "between snapshots",
+        "before it is opened",
+        "nobody opened it",
+        "it is open",
+    ],
 )
 def test_a_file_that_others_write_to_is_left_to_them(run: Run, code: str) -> None:
     """A line of another process, whenever it came, is never cut off; that is told."""

@@ -139,7 +139,7 @@ SCENARIOS = {
     "kept open": (KEPT_OPEN, ["step:0:4:1", "epoch:0:0", "epoch:0:2", "epoch:0:3"]),
     "opened each time": (
         OPENED_EACH_TIME,
-        ["step:0:4:0", "epoch:0:1", "epoch:0:2", "epoch:0:3"],
+        ["step:0:4:3", "epoch:0:1", "epoch:0:2", "epoch:0:3"],
     ),
     "folds": (
         READS_AT_THE_END,
