@@ -124,8 +124,8 @@ class FileRewind:
         if not known or file.shared or not path.is_file():
             return
         if removed is not None:
-            if not any(removed.startswith(f"{root}/") for root in self._written.roots):
-                return  # all of the working directory: there is no place beside it
+            if not any(f"{removed}/".startswith(f"{r}/") for r in self._written.roots):
+                return  # beside it is no place of ours
             kept = self._aside_of(path, Path(removed))
             os.link(path, kept)  # it is only one of its names that goes
         elif (file.appends or file.held) and path.stat().st_size <= MOST_ASIDE_BYTES:
