@@ -73,10 +73,13 @@ def appended_files():
 def rewritten_files():
     x, y = seeded()
     OUT.mkdir(exist_ok=True)
+    (OUT / "tally.json").write_text("[]")
     losses = []
 
     def write(epoch, loss):
         losses.append(loss)
+        tally = json.loads((OUT / "tally.json").read_text())
+        (OUT / "tally.json").write_text(json.dumps([*tally, epoch]))
         (OUT / "new").write_text(json.dumps(losses))
         os.replace(OUT / "new", OUT / "results.json")
         (OUT / "last.json").write_text(json.dumps({"epoch": epoch}))

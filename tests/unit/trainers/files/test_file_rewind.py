@@ -33,6 +33,16 @@ def add(text, path="log.txt", mode="a"):
     with open(path, mode) as file:
         file.write(text)
 
+
+def dying(left):
+    def count(frame, event, argument):
+        nonlocal left
+        if event == "c_call" and getattr(argument, "__module__", "") == "posix":
+            left -= 1
+            if left < 0:
+                die()
+    sys.setprofile(count)
+
 exec(sys.argv[2])
 """
 
@@ -422,3 +432,37 @@ def test_the_record_in_a_snapshot_is_json(run: Run) -> None:
     ends = {Path(path).name: end for path, end in found["ends"].items()}
     assert (ends["log.txt"]["size"], ends["log.txt"]["appends"]) == (2, True)
     assert (ends["status.json"]["text"], ends["log.txt"]["text"]) == ("{}", None)
+
+
+ALL_KINDS = """
+fresh = open("fresh.txt", "w"); fresh.write("begun\\n"); fresh.flush()
+add("begun\\n"); add("0", "status.json", "w")
+"""
+AFTER = (
+    "fresh.write('2\\n'); fresh.flush(); add('2\\n'); add('two', 'status.json', 'w')"
+)
+
+
+def test_a_kill_at_any_place_while_files_are_put_back(tmp_path: Path) -> None:
+    """Before each call of the kernel in turn: every line is in some file, and the next
+    attempt puts all of them where they were."""
+    code, calls = -9, 0
+    while code == -9:
+        (tmp_path / str(calls)).mkdir()
+        run = Run(tmp_path / str(calls))
+        first = (
+            "fit(); fresh.write('1\\n'); add('1\\n'); add('one', 'status.json', 'w')"
+        )
+        run(f"{ALL_KINDS}\n{first}; snapshot(); {AFTER}")
+        code, calls = run(f"{ALL_KINDS}\ndying({calls}); give_back()"), calls + 12
+        found = run.files()
+        held = [found[name] for name in found if name.startswith("fresh.txt")]
+        assert any(one.startswith("begun\n1\n2\n") for one in held) or code == 0
+        assert "begun\n1\n" in found["log.txt"]
+        assert "2\n" in "".join(found[n] for n in found if n.startswith("log.txt"))
+        run(f"{ALL_KINDS}\ngive_back()")
+        found = run.files()
+        assert (found["log.txt"], found["fresh.txt"]) == ("begun\n1\n",) * 2
+        assert found["status.json"] == "one"
+    assert code == 0
+    assert calls > 40
