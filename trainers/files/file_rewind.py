@@ -105,7 +105,10 @@ class FileRewind:
 
     def _cut_to_beginning(self, file: KnownFile) -> None:
         path = Path(file.path)
-        if not file.first_appends or not file.opened[0] or not path.exists():
+        made_here = file.appends and file.size is None
+        if not (file.first_appends or made_here) or not file.opened[0]:
+            return
+        if not path.exists():
             return
         if path.stat().st_size == file.size:
             return

@@ -246,6 +246,18 @@ def test_a_kill_before_the_first_snapshot(run: Run) -> None:
     assert "log.txt (it was there before the run" in run.told
 
 
+@pytest.mark.parametrize("first", ["", "snapshot();"])
+def test_a_table_whose_head_is_written_where_it_is_missing(
+    run: Run, first: str
+) -> None:
+    """It was begun after the snapshot, or there was none yet: it is begun again."""
+    head = "os.path.exists('t.csv') or add('head\\n', 't.csv', 'w');"
+    row, back = "add('1\\n', 't.csv')", "give_back();" if first else ""
+    run(f"fit(); {first} {head} {row}; die()")
+    run(f"fit(); {back} {head} {row}")
+    assert run.files()["t.csv"] == "head\n1\n"
+
+
 def test_a_script_that_trains_with_nobodys_help(run: Run) -> None:
     """It may go on from what it has written itself: that is its own."""
     run("add('1\\n'); die()")

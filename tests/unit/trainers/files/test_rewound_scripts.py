@@ -10,12 +10,16 @@ from tests.support.attempts import Attempts, Outcome
 from tests.support.zygote import Zygote
 
 COMMON = """
-import csv, io, json, logging, os, pathlib, shutil, signal
+import csv, io, json, logging, os, pathlib, re, shutil, signal, time
 import numpy as np
 import keras
 
 def place(name):
     if os.environ.get("DIE") == name:
+        while "WAIT" in os.environ and not any(
+            re.fullmatch(r"\\d+-\\d+", found) for found in os.listdir("snapshots")
+        ):
+            time.sleep(0.01)
         os.kill(os.getpid(), signal.SIGKILL)
 
 x = np.random.default_rng(0).normal(size=(32, 3)).astype("float32")
@@ -180,7 +184,10 @@ def test_files_end_as_in_a_run_that_was_never_killed(
     expected = whole.run(whole.directory / "train.py", plain=True)
     assert expected.code == 0, expected.err
     for death in deaths:
-        killed = torn.run(torn.directory / "train.py", environment={"DIE": death})
+        # What was there before the run is put back where a snapshot knows of it alone.
+        more = {"WAIT": ""} if name == "opened each time" else {}
+        environment = {"DIE": death, **more}
+        killed = torn.run(torn.directory / "train.py", environment=environment)
         assert killed.code == -signal.SIGKILL, (death, killed.err)
     last = torn.run(torn.directory / "train.py")
     assert last.code == 0, last.err
