@@ -18,7 +18,6 @@ from supervisor.wire.paths import AttemptPaths
 from trainers.files.file_rewind import FileRewind
 from trainers.process.end_of_script import EndOfScript
 from trainers.process.planned_end import PlannedEnd
-from trainers.process.file_rewind import FileRewind
 from trainers.process.training_progress import TrainingProgress
 
 HEARTBEAT_SECONDS = 1.0

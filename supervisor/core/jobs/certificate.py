@@ -150,7 +150,7 @@ NOT_REPRODUCIBLE = (
 )
 FILES_ALONE = (
     "training itself is the same: the script writes these files so that a restart shows"
-    " in them; write them after fit, or from what fit returns"
+    " in them; write them after fit, or let a restart put them back (files.rewind = true)"
 )
 HIDDEN = (
     "the run had promised bits: training depends on something that is in no snapshot."

@@ -82,7 +82,7 @@ class SnapshotsSpec(Table):
 class FilesSpec(Table):
     """What is done about files that the script itself appends to."""
 
-    rewind: Directories = (".",)
+    rewind: Directories = ()
     """Below which of them a restart puts files back to where they were at the snapshot
     that it goes on from; from the working directory. In the file also ``true`` (the
     working directory) and ``false`` (none)."""
