@@ -194,8 +194,9 @@ class Certification:
 
         def show(status: JobStatus) -> None:
             self._show(status)
-            stop, there = ends.stop_at_step, status.step or 0
-            if stop is not None and there >= stop and status.pid is None:
+            saved = None if status.snapshot is None else status.snapshot.step
+            stop = ends.stop_at_step
+            if stop is not None and (saved or 0) >= stop and status.pid is None:
                 supervisor.post(
                     DrainRequested("certify: it did all the steps asked for")
                 )

@@ -151,11 +151,11 @@ def write_json(path: Path, value: dict[str, Any]) -> None:
     write_atomically(path, json.dumps(value, indent=1, sort_keys=True).encode())
 
 
-def read_json(path: Path) -> dict[str, Any] | None:
+def read_json(path: Path, *, links: bool = False) -> dict[str, Any] | None:
     """Read one JSON object; None where there is none, or none that can be read: a file
-    of ``MAX_JSON_BYTES`` at most, and no link (``open_regular``)."""
+    of ``MAX_JSON_BYTES`` at most, opened by ``open_regular``."""
     try:
-        with open_regular(path) as file:
+        with open_regular(path, links=links) as file:
             # Not more is asked for than there is: room would be made for all of it.
             size = os.fstat(file.fileno()).st_size
             content = file.read(size) if size <= MAX_JSON_BYTES else b""

@@ -97,7 +97,9 @@ class SystemdAttempt(LaunchedAttempt):
         if shimmed is not None and is_of_unit(shimmed, found):
             self._meet(shimmed)
         elif _is_at_rest(found) and shimmed == read_shimmed(self.paths):
-            raise self._why_not()
+            if shimmed is None or found.get("ExecMainPID") not in {"0", "", None}:
+                raise self._why_not()
+            self.training = shimmed  # systemd has forgotten it: it came and went
         self.refused = shimmed
         return self.training is not None
 
