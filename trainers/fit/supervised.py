@@ -13,7 +13,7 @@ from trainers.backends import epoch_iterator, keras_compat
 from trainers.backends.selected import backend
 from trainers.backends.tensorflow import pipelines
 from trainers.data import py_dataset_state, shared_data
-from trainers.fit import fit_snapshot, loss_guard
+from trainers.fit import earlier_traces, fit_snapshot, loss_guard
 from trainers.fit.fit_position import FitCall
 from trainers.fit.fit_run import FitRun
 from trainers.fit.validation import Validation
@@ -117,6 +117,7 @@ def train(
 ) -> Any:
     """A ``fit`` with steps left to do."""
     attempt = session.attempt
+    earlier_traces.make_again(model)
     callbacks, held = _callbacks(arguments["callbacks"])
     given = list(held)
     run = FitRun(
@@ -201,6 +202,7 @@ def restore_finished(
     Validation().resume(local["validation"], arguments["validation_data"])
     callbacks = callback_state.of_fit(given, model)
     fit_snapshot.restore_or_refuse(attempt, end, model, callbacks, element_spec=spec)
+    earlier_traces.remember(model, spec)
     session.put_files_back(end)
     watch = loss_guard.LossGuard(attempt, model)
     watch.last_finite = local.get("last_finite")
