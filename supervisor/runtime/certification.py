@@ -20,7 +20,7 @@ from supervisor.core.causes import Cause
 from supervisor.core.jobs.certificate import (
     FILE,
     Certificate,
-    Comparison,
+    RunComparison,
     kills_among,
 )
 from supervisor.core.jobs.job_status import JobState, JobStatus
@@ -231,7 +231,7 @@ class Certification:
             message = "interrupted before it was done"
             raise CertifyError(message, interrupted=True)
 
-    def _compared(self, one: Trial, other: Trial) -> Comparison:
+    def _compared(self, one: Trial, other: Trial) -> RunComparison:
         command = [sys.executable, "-m", COMPARISON]
         places = [str(trial.paths.snapshots) for trial in (one, other)]
         done = subprocess.run(  # noqa: S603  # our own module, paths of ours
@@ -251,7 +251,7 @@ class Certification:
         differ += [f"the length of fit {fit}" for fit in said["apart"]]
         differ += [f"{FILE}{name}" for name in names]
         tensors = sum(found["tensors"] for found in said["fits"].values())
-        return Comparison(tensors=tensors, files=files, differ=tuple(differ))
+        return RunComparison(tensors=tensors, files=files, differ=tuple(differ))
 
 
 def forget(root: Path) -> None:

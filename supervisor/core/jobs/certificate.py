@@ -21,7 +21,7 @@ class Outcome(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class RunComparison:
     """What two runs left, side by side."""
 
     tensors: int
@@ -39,8 +39,8 @@ class Certificate:
     killed_at: tuple[int, ...]
     """The steps after which it was killed."""
     seconds: float
-    comparison: Comparison
-    undisturbed: Comparison | None = None
+    comparison: RunComparison
+    undisturbed: RunComparison | None = None
     """Of two runs that were left alone; None: there was no need to look."""
     promise: str | None = None
     """Why the run had said that bits are not promised; None: it had promised them."""

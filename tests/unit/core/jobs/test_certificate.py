@@ -11,8 +11,8 @@ from supervisor.core.jobs.certificate import (
     HIDDEN,
     NOT_REPRODUCIBLE,
     Certificate,
-    Comparison,
     Outcome,
+    RunComparison,
     kills_among,
 )
 
@@ -30,13 +30,13 @@ def certificate(
     undisturbed = (
         None
         if again is None
-        else Comparison(tensors=tensors, files=files, differ=tuple(again))
+        else RunComparison(tensors=tensors, files=files, differ=tuple(again))
     )
     return Certificate(
         steps=10,
         killed_at=killed_at,
         seconds=1.0,
-        comparison=Comparison(tensors=tensors, files=files, differ=differ),
+        comparison=RunComparison(tensors=tensors, files=files, differ=differ),
         undisturbed=undisturbed,
         promise=promise,
         failures=failures,
