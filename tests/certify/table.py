@@ -185,5 +185,5 @@ TABLE = (
 )  # fmt: skip
 
 SHORT = ("arrays_seeded", "tf_shuffle", "own_loop", "ordinary_split",
-    "ordinary_drawing_callback", "ordinary_parallel_map")  # fmt: skip
+    "ordinary_parallel_map")  # fmt: skip
 """The rows that the tests run."""

@@ -6,7 +6,7 @@ import pytest
 from tests.support.command import Trainwarden
 
 SCRIPT = """
-import os, signal, sys
+import os, signal, sys, time
 import keras
 import numpy as np
 
@@ -24,6 +24,7 @@ class Misfortune(keras.callbacks.Callback):
             self.model.optimizer.learning_rate.assign(0.01 / (1 + calls))
         if self.count in KILLS and not os.path.exists(f"killed-{self.count}"):
             open(f"killed-{self.count}", "w").close()
+            time.sleep(1)  # the snapshot of two steps ago is whole then
             os.kill(os.getpid(), signal.SIGKILL)
 
 

@@ -66,12 +66,14 @@ class Watched:
 
 def probes() -> list[psutil.Process]:
     """The probe processes that are children of ours."""
-    return [
-        child
-        for child in psutil.Process().children()
-        if child.status() != psutil.STATUS_ZOMBIE
-        and "supervisor.host.gpu.probe_main" in child.cmdline()
-    ]
+    return [child for child in psutil.Process().children() if _is_probe(child)]
+
+
+def _is_probe(child: psutil.Process) -> bool:
+    try:
+        return "supervisor.host.gpu.probe_main" in child.cmdline()
+    except psutil.NoSuchProcess:  # a zombie, too
+        return False
 
 
 def probe() -> psutil.Process:
