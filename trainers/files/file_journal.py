@@ -21,7 +21,8 @@ class Entry:
     SHARED = "shared"
     """``path``: others write to it as well."""
     ASIDE = "aside"
-    """``path, side``: what it held is in ``side`` too, until it was put back."""
+    """``path, side``: what earlier attempts wrote is in ``side`` too, until files were
+    put back."""
     PUT_BACK = "put back"
     """Each file is as it was at a snapshot."""
     NAMED = "named"
@@ -43,12 +44,18 @@ class KnownFile:
     """Whether any was."""
     held: bool = False
     shared: bool = False
-    side: str | None = None
-    """Where all that it held lies, since the script emptied or removed it."""
+    sides: dict[int, str] = field(default_factory=dict[int, str])
+    """Where all that it held lies, by the attempt in which the script emptied or removed
+    it. One that went on from no snapshot leaves its side, and wrote the file anew."""
     while_training: bool = False
     """Whether an attempt opened it after its first supervised fit had begun."""
     opened: tuple[int, int] = (0, 0)
     """The last time: in which attempt, after how many snapshots of that."""
+
+    def side_of(self, attempt: int) -> str | None:
+        """Where what ``attempt`` had written lies; None: in the file itself."""
+        later = [number for number in self.sides if number > attempt]
+        return self.sides[min(later)] if later else None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -77,11 +84,12 @@ class WrittenBefore:
             self.named.add(path)
         elif kind == Entry.PUT_BACK:
             for one in self.files.values():
-                one.side = None
+                one.sides.clear()
         elif file is not None:
             file.held |= kind == Entry.HELD
             file.shared |= kind == Entry.SHARED
-            file.side = line.get("side", file.side)
+            if kind == Entry.ASIDE:
+                file.sides[line["attempt"]] = line["side"]
 
     def _opened(self, line: dict[str, Any]) -> None:
         path, appends = line["path"], line["appends"]

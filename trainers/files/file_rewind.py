@@ -123,7 +123,8 @@ class FileRewind:
 
     def _set_aside(self, file: KnownFile, removed: str | None) -> None:
         """The script is about to remove, empty or replace it. Raises OSError."""
-        path, known = Path(file.path), file.opened[0] > 0 and file.side is None
+        path, attempt = Path(file.path), self._directive.attempt
+        known = file.opened[0] > 0 and attempt not in file.sides
         if not known or file.shared or not path.is_file():
             return
         if removed is not None:
@@ -136,9 +137,9 @@ class FileRewind:
             kept_bytes.copy_of(path, kept)
         else:
             return
-        file.side = str(kept)
+        file.sides[attempt] = str(kept)
         self._written.journal.add(
-            Entry.ASIDE, path=file.path, side=file.side, durable=True
+            Entry.ASIDE, path=file.path, side=str(kept), durable=True
         )
 
     def _aside_of(self, path: Path, removed: Path) -> Path:
@@ -219,8 +220,8 @@ class FileRewind:
                 self._try(path, self._put_one, end, at, handles.get(path, []))
         for file in later:
             self._try(file.path, self._begun_later, file, handles.get(file.path, []))
-            if file.side is not None and not (file.appends or file.held):
-                self._report.redundant.append(Path(file.side))  # the script removed it
+            if not (file.appends or file.held):  # the script removed it
+                self._report.redundant.extend(map(Path, file.sides.values()))
         for one in self._written.files.values():
             one.calm = None  # what changed was our own doing
         with contextlib.suppress(OSError):
@@ -246,9 +247,8 @@ class FileRewind:
         self, name: str, end: FileEnd, at: tuple[int, int], handles: list[Handle]
     ) -> None:
         path, known = Path(name), self._written.before.files.get(name)
-        side = None if known is None or known.side is None else Path(known.side)
-        if side is not None and not side.exists():
-            side = None
+        kept = None if known is None else known.side_of(at[0])
+        side = Path(kept) if kept is not None and Path(kept).exists() else None
         if not path.exists() and (side is None or not end.grows):
             return self._make_again(path, end, side)
         if side is None and self._is_as_then(path, end):

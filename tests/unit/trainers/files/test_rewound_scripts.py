@@ -1,5 +1,6 @@
 """Files that a script writes end as in a run that was never killed, byte for byte."""
 
+import shutil
 import signal
 from pathlib import Path
 
@@ -189,6 +190,26 @@ def test_files_end_as_in_a_run_that_was_never_killed(
         environment = {"DIE": death, **more}
         killed = torn.run(torn.directory / "train.py", environment=environment)
         assert killed.code == -signal.SIGKILL, (death, killed.err)
+    last = torn.run(torn.directory / "train.py")
+    assert last.code == 0, last.err
+    assert contents(torn.directory) == contents(whole.directory)
+    assert "left as it is" not in notices(last)
+
+
+def test_an_attempt_that_found_no_snapshot_writes_anew(
+    tmp_path: Path, zygote: Zygote
+) -> None:
+    """What the attempts before it wrote is not taken for what it wrote itself."""
+    whole, torn = (attempts_in(tmp_path / part, zygote) for part in ("whole", "torn"))
+    for run in (whole, torn):
+        run.script(KEPT_OPEN)
+    assert whole.run(whole.directory / "train.py", plain=True).code == 0
+    for death in ["epoch:0:0", "epoch:0:2"]:
+        environment = {"DIE": death, "WAIT": ""}
+        killed = torn.run(torn.directory / "train.py", environment=environment)
+        assert killed.code == -signal.SIGKILL, (death, killed.err)
+        if death == "epoch:0:0":
+            shutil.rmtree(torn.directory / "snapshots")
     last = torn.run(torn.directory / "train.py")
     assert last.code == 0, last.err
     assert contents(torn.directory) == contents(whole.directory)
