@@ -23,7 +23,7 @@ from supervisor.core.lifecycle.run_state import RunState
 from supervisor.core.liveness.hang_detection import Liveness
 from supervisor.core.remediation.escalation import RemedyPermissions
 from supervisor.core.remediation.history import History
-from supervisor.core.remediation.overrides import NOTHING, from_json
+from supervisor.core.remediation.overrides import NOTHING
 from supervisor.core.remediation.policy import Policy
 from supervisor.core.text.log_level import Notifier
 from supervisor.host.launch.launcher import Launcher, Name
@@ -195,7 +195,7 @@ def supervisor_for(
         grace_seconds=spec.drain.grace,
         attempt=attempts[-1].number if attempts else 0,
         history=History(attempts=attempts, budget_since=row.budget_since).thinned(),
-        overrides=NOTHING if row.overrides is None else from_json(row.overrides),
+        overrides=row.overrides or NOTHING,
         liveness=Liveness(deadlines=spec.liveness.deadlines),
         quarantined=frozenset(kept.gpu for kept in begun.ledger.quarantined()),
     )

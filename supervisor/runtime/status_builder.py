@@ -23,11 +23,7 @@ from supervisor.core.jobs.snapshot_stats import (
 )
 from supervisor.core.remediation.confirmation import in_force, pending
 from supervisor.core.remediation.history import History, Unpromised, weakest
-from supervisor.core.remediation.overrides import (
-    NOTHING,
-    Overrides,
-    from_json,
-)
+from supervisor.core.remediation.overrides import NOTHING, Overrides
 from supervisor.core.remediation.proofs import RESULTS
 from supervisor.host.launch.launcher import read_shimmed, same_process
 from supervisor.host.ledger.job_book import JobBook, JobRow, WantedState
@@ -255,7 +251,7 @@ def stored_status(
         batch=next((a.batch for a in reversed(attempts) if a.batch), None),
         unpromised=weakest(one.unpromised for one in attempts),
         snapshot_plan=telemetry.view.snapshot_plan,
-        overrides=NOTHING if run.overrides is None else from_json(run.overrides),
+        overrides=run.overrides or NOTHING,
         history=History(attempts=attempts),
         tiers=telemetry.view.tiers,
     )

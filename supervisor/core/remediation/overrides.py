@@ -12,8 +12,7 @@ How TensorFlow is told (``variables``), checked in its sources of 2.21:
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass
 
 from supervisor.core.remediation.microbatch_planner import MicrobatchPlan
 
@@ -74,23 +73,6 @@ class Overrides:
 
 NOTHING = Overrides()
 """No remedy is in force."""
-
-
-def from_json(value: Mapping[str, Any]) -> Overrides:
-    """The overrides in ``value``. Raises TypeError for what no version ever wrote."""
-    given = {field.name: value[field.name] for field in fields(Overrides) if field.name in value}  # fmt: skip
-    plan, detour, awaited = (given.get(n) for n in ("plan", "detour", "awaited"))
-    given["plan"] = None if plan is None else MicrobatchPlan(**plan)
-    given["awaited"] = None if awaited is None else Awaited(**awaited)
-    given["avoid"] = tuple(given.get("avoid", ()))
-    if detour is not None:
-        skip = detour.get("skip")
-        around: dict[str, Any] = {
-            **detour,
-            "skip": None if skip is None else (skip[0], skip[1]),
-        }
-        given["detour"] = LossRecovery(**around)
-    return Overrides(**given)
 
 
 def variables(overrides: Overrides) -> dict[str, str]:

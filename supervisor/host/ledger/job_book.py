@@ -2,11 +2,11 @@
 
 import enum
 import json
-import sqlite3
 from dataclasses import dataclass
 from typing import Any
 
-from supervisor.host.ledger.ledger import Ledger, utc
+from supervisor.host.ledger.ledger import Ledger
+from supervisor.host.ledger.ledger_rows import Stored, Utc, rows_as
 
 
 class WantedState(enum.StrEnum):
@@ -24,7 +24,7 @@ class JobRow:
     name: str
     owner: str
     """The user it runs as."""
-    spec: dict[str, Any]
+    spec: Stored[dict[str, Any]]
     """The tables as they were given."""
     source: str | None
     """The job file; None: it was submitted."""
@@ -44,7 +44,7 @@ class AuditRow:
     """Who did what."""
 
     id: int
-    at: str
+    at: Utc
     who: str
     did: str
     job: str | None
@@ -132,7 +132,7 @@ class JobBook:
 
     def jobs(self) -> list[JobRow]:
         """All jobs, in the order of their turns."""
-        return self._ledger.rows(_job, "SELECT * FROM jobs ORDER BY turn")
+        return self._ledger.rows(rows_as(JobRow), "SELECT * FROM jobs ORDER BY turn")
 
     def note(
         self, *, who: str, did: str, job: str | None, detail: str = "", now: float
@@ -147,7 +147,7 @@ class JobBook:
     def audit(self, *, newest: int = 100) -> list[AuditRow]:
         """The newest entries, oldest first."""
         found = self._ledger.rows(
-            _audit, "SELECT * FROM audit ORDER BY id DESC LIMIT ?", newest
+            rows_as(AuditRow), "SELECT * FROM audit ORDER BY id DESC LIMIT ?", newest
         )
         return found[::-1]
 
@@ -168,29 +168,3 @@ class JobBook:
                 " ON CONFLICT (name) DO UPDATE SET value = ?2",
                 (name, json.dumps(value)),
             )
-
-
-def _job(row: sqlite3.Row) -> JobRow:
-    return JobRow(
-        name=row["name"],
-        owner=row["owner"],
-        spec=json.loads(row["spec"]),
-        source=row["source"],
-        wanted=WantedState(row["wanted"]),
-        fresh=bool(row["fresh"]),
-        accept_changes=bool(row["accept_changes"]),
-        again=bool(row["again"]),
-        submitted_at=row["submitted_at"],
-        turn=row["turn"],
-    )
-
-
-def _audit(row: sqlite3.Row) -> AuditRow:
-    return AuditRow(
-        id=row["id"],
-        at=utc(row["at"]),
-        who=row["who"],
-        did=row["did"],
-        job=row["job"],
-        detail=row["detail"],
-    )

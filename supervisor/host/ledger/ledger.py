@@ -20,9 +20,7 @@ from supervisor.host.ledger.ledger_rows import (
     QuarantineRow,
     RunRow,
     attempt_of,
-    incident_of,
-    quarantined_of,
-    run_of,
+    rows_as,
     utc,
 )
 
@@ -173,7 +171,7 @@ class Ledger(LedgerFile):
     def latest_run(self, job: str) -> RunRow | None:
         """The newest run of ``job`` that is not forgotten."""
         rows = self.rows(
-            run_of,
+            rows_as(RunRow),
             "SELECT * FROM runs WHERE job = ? AND forgotten_at IS NULL"
             " ORDER BY number DESC LIMIT 1",
             job,
@@ -183,7 +181,7 @@ class Ledger(LedgerFile):
     def latest_runs(self) -> list[RunRow]:
         """The newest run of every job that is not forgotten, by name."""
         return self.rows(
-            run_of,
+            rows_as(RunRow),
             "SELECT * FROM runs AS r WHERE number = (SELECT max(number) FROM runs"
             " WHERE job = r.job) AND forgotten_at IS NULL ORDER BY job",
         )
@@ -215,7 +213,7 @@ class Ledger(LedgerFile):
     ) -> list[IncidentRow]:
         """Incidents, oldest first: all, those of ``job`` or of ``run``, or that one."""
         return self.rows(
-            incident_of,
+            rows_as(IncidentRow),
             "SELECT incidents.*, runs.job FROM incidents"
             " JOIN runs ON runs.id = incidents.run"
             " WHERE (?1 IS NULL OR runs.job = ?1)"
@@ -252,7 +250,7 @@ class Ledger(LedgerFile):
     def quarantined(self) -> list[QuarantineRow]:
         """The GPUs of this box that are kept out of use, oldest first."""
         return self.rows(
-            quarantined_of,
+            rows_as(QuarantineRow),
             "SELECT quarantine.*, runs.job FROM quarantine"
             " JOIN runs ON runs.id = quarantine.run"
             " WHERE returned_at IS NULL ORDER BY quarantine.id",

@@ -1,11 +1,6 @@
 """Remedies add up to one value, which outlives every process."""
 
-import json
-from dataclasses import asdict
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from supervisor.core.remediation.microbatch_planner import MicrobatchPlan
 from supervisor.core.remediation.overrides import (
@@ -16,7 +11,6 @@ from supervisor.core.remediation.overrides import (
     Overrides,
     changes,
     described,
-    from_json,
     variables,
 )
 
@@ -35,35 +29,6 @@ EVERYTHING = Overrides(
     detour=LossRecovery(restore_before_step=7, skip=(6, 9), rate_factor=0.5),
     awaited=Awaited(tenants_gone=True, room_bytes=5, patience_seconds=60.0),
 )
-
-TREATMENTS = st.builds(
-    Overrides,
-    plan=st.none() | st.just(PLAN),
-    async_allocator=st.booleans(),
-    growth=st.booleans(),
-    workspace_mib=st.none() | st.integers(1, 4096),
-    deterministic=st.booleans(),
-    avoid=st.lists(st.sampled_from(["GPU-1", "GPU-2"]), unique=True).map(tuple),
-    detour=st.none()
-    | st.builds(
-        LossRecovery,
-        restore_before_step=st.integers(0, 99),
-        skip=st.none() | st.tuples(st.integers(0, 9), st.integers(10, 20)),
-    ),
-    awaited=st.none() | st.builds(Awaited, room_bytes=st.none() | st.integers(0, 9)),
-)
-
-
-@given(TREATMENTS | st.just(EVERYTHING))
-def test_what_the_ledger_keeps_is_what_was_in_force(overrides: Overrides) -> None:
-    """As JSON and back it is the same value."""
-    assert from_json(json.loads(json.dumps(asdict(overrides)))) == overrides
-
-
-def test_what_an_older_version_wrote_is_read() -> None:
-    """A migration leaves the plan alone in it; the rest is as without remedies."""
-    stored = json.loads(json.dumps({"plan": asdict(EVERYTHING)["plan"]}))
-    assert from_json(stored) == Overrides(plan=PLAN)
 
 
 def test_the_frameworks_are_told_by_environment() -> None:

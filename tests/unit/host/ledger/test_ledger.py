@@ -20,7 +20,7 @@ from supervisor.core.lifecycle.effects import RecordIncident, UpdateIncident
 from supervisor.core.liveness.progress_intervals import ProgressIntervals
 from supervisor.core.memory.figures import MemoryFigures
 from supervisor.core.memory.fit_memory import SizePeaks
-from supervisor.core.remediation.history import AttemptHistory
+from supervisor.core.remediation.history import AttemptHistory, Unpromised
 from supervisor.core.remediation.overrides import MIXED, Overrides
 from supervisor.host.ledger.ledger import Ledger, LedgerError, RunRow
 from supervisor.host.ledger.migrations import MIGRATIONS
@@ -86,7 +86,7 @@ def test_a_run_is_stored_and_resumed(ledger: Ledger) -> None:
     assert (stored.state, stored.message, stored.overrides, stored.ended_at) == (
         JobState.DRAINED,
         "m",
-        {"growth": True},
+        Overrides(growth=True),
         2.0,
     )
     ledger.resume_run(run.id, script_hash="2", spec={})
@@ -192,6 +192,20 @@ def test_an_incident_is_recorded_once_and_completed_later(ledger: Ledger) -> Non
     assert ledger.incidents(job="other") == []
     counted = {(Cause.DEVICE_OOM, RemedyKind.MICROBATCH): 1}
     assert ledger.counts("digits") == counted
+
+
+def test_half_of_a_surrogate_pair_is_text_too(ledger: Ledger) -> None:
+    """What a script says may hold anything, and is read as it was written."""
+    run, half = begin(ledger), "it said \ud800"
+    diagnosis = Diagnosis(cause=Cause.UNKNOWN, because=(Reason(half, "log"),))
+    ledger.record_incident(run.id, replace(incident(), diagnosis=diagnosis), now=0.0)
+    ledger.update_incident(run.id, UpdateIncident(attempt=1, deviations=(half,)))
+    unpromised = Unpromised(fit=0, because=half)
+    attempt = AttemptHistory(number=1, unpromised=unpromised)
+    ledger.put_attempt(run.id, attempt, now=0.0)
+    (found,) = ledger.incidents()
+    assert (found.because[0]["text"], found.deviations) == (half, [half])
+    assert ledger.attempts(run.id) == (attempt,)
 
 
 def test_an_attempt_may_end_after_it_could_not_save(ledger: Ledger) -> None:
