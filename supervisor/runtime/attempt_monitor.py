@@ -216,12 +216,9 @@ class AttemptMonitor:
             attempt=run.attempt,
             message=run.message,
             incidents=incidents,
-            batch=run.history.batch,
             overrides=run.overrides,
             history=run.history,
-            unpromised=run.history.unpromised,
-            snapshot_plan=view.snapshot_plan,
-            tiers=view.tiers,
+            view=view,
             forecast_seconds=self.memory.seconds_left(),
         )
         pid = None if handle is None else handle.attempt.pid

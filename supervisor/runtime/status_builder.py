@@ -13,23 +13,18 @@ from supervisor.core.jobs.job_status import (
     AllocatorStatus,
     JobState,
     JobStatus,
-    SnapshotPlan,
     SnapshotStatus,
 )
-from supervisor.core.jobs.snapshot_stats import (
-    NO_SNAPSHOTS,
-    SnapshotStats,
-    tier_statuses,
-)
+from supervisor.core.jobs.snapshot_stats import tier_statuses
 from supervisor.core.remediation.confirmation import in_force, pending
-from supervisor.core.remediation.history import History, Unpromised, weakest
+from supervisor.core.remediation.history import History
 from supervisor.core.remediation.overrides import NOTHING, Overrides
 from supervisor.core.remediation.proofs import RESULTS
 from supervisor.host.launch.launcher import read_shimmed, same_process
 from supervisor.host.ledger.job_book import JobBook, JobRow, WantedState
 from supervisor.host.ledger.ledger import Ledger, RunRow
 from supervisor.host.service.lock import is_locked
-from supervisor.host.telemetry.attempt_telemetry import Telemetry
+from supervisor.host.telemetry.attempt_telemetry import AttemptView, Telemetry
 from supervisor.wire.page import MemorySource, Page, Phase
 from supervisor.wire.paths import RunPaths, StatePaths
 
@@ -51,13 +46,11 @@ class RunFacts:
     attempt: int
     message: str
     incidents: Incidents = field(default_factory=Counter[tuple[Cause, RemedyKind]])
-    batch: int | None = None
-    unpromised: Unpromised | None = None
-    snapshot_plan: SnapshotPlan | None = None
     overrides: Overrides = NOTHING
     history: History = field(default_factory=History)
     """Of the attempts, whose newest confirms the overrides."""
-    tiers: SnapshotStats = NO_SNAPSHOTS
+    view: AttemptView = field(default_factory=AttemptView)
+    """What the newest attempt says of its snapshots, among others."""
     forecast_seconds: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
@@ -98,10 +91,11 @@ def job_status(
 ) -> JobStatus:
     """What to show of a run; ``now`` in monotonic seconds, ``earlier``: the pages of the
     attempts before, ``summed``."""
-    reached: dict[str, Any] = {"effective_batch": facts.batch}
+    history, view = facts.history, facts.view
+    reached: dict[str, Any] = {"effective_batch": history.batch}
     if page is not None:
         reached |= _reached(page, summed(earlier, page), now=now)
-        reached["effective_batch"] = page.effective_batch or facts.batch
+        reached["effective_batch"] = page.effective_batch or history.batch
     if page is not None and pid is not None:
         reached |= _living(page, now=now)
         reached["forecast_seconds"] = facts.forecast_seconds
@@ -111,23 +105,24 @@ def job_status(
         attempt=facts.attempt,
         pid=pid,
         message=facts.message,
-        promise=None if facts.unpromised is None else facts.unpromised.because,
-        promise_fit=None if facts.unpromised is None else facts.unpromised.fit,
-        **_proofs(facts.history),
-        snapshot_plan=facts.snapshot_plan,
+        **_promised(history),
+        snapshot_plan=view.snapshot_plan,
         overrides=_in_force(facts, page),
-        asked=pending(facts.overrides, facts.history.last),
-        unmet=facts.history.unmet,
-        tiers=tier_statuses(facts.tiers, now=now),
+        asked=pending(facts.overrides, history.last),
+        unmet=history.unmet,
+        tiers=tier_statuses(view.tiers, now=now),
         incidents=by_cause(facts.incidents),
         restarts=by_cause(facts.incidents, restarts=True),
         **reached,
     )
 
 
-def _proofs(history: History) -> dict[str, Any]:
+def _promised(history: History) -> dict[str, Any]:
+    unpromised = history.unpromised
     newest, counts = history.newest_proof, history.all_proofs
     return {
+        "promise": None if unpromised is None else unpromised.because,
+        "promise_fit": None if unpromised is None else unpromised.fit,
         "proof": None if newest is None else newest.sentence,
         "proofs": {result.value: counts[result] for result in RESULTS},
         "proof_seconds": history.proof_seconds,
@@ -248,12 +243,9 @@ def stored_status(
         attempt=number,
         message=message,
         incidents=ledger.counts(run.job),
-        batch=next((a.batch for a in reversed(attempts) if a.batch), None),
-        unpromised=weakest(one.unpromised for one in attempts),
-        snapshot_plan=telemetry.view.snapshot_plan,
         overrides=run.overrides or NOTHING,
         history=History(attempts=attempts),
-        tiers=telemetry.view.tiers,
+        view=telemetry.view,
     )
     earlier = earlier_page(run_paths, number)
     pid = shimmed.pid if alive and shimmed is not None else None

@@ -183,13 +183,7 @@ def test_pages(sequence: int, body: bytes) -> None:
 
 
 def _status(view: AttemptView, page: Any) -> Any:
-    facts = RunFacts(
-        job="j",
-        state=JobState.RUNNING,
-        attempt=1,
-        message="",
-        snapshot_plan=view.snapshot_plan,
-    )
+    facts = RunFacts(job="j", state=JobState.RUNNING, attempt=1, message="", view=view)
     return job_status(facts, page, pid=1, now=math.pi)
 
 
