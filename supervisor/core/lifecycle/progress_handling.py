@@ -4,22 +4,23 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from supervisor.core.diagnosis.result import RemedyKind
-from supervisor.core.lifecycle.effects import (
-    Effect,
-    Say,
-    UpdateIncident,
-)
+from supervisor.core.lifecycle.effects import Effect, Say, UpdateIncident
 from supervisor.core.lifecycle.events import (
     Applied,
     NoticeReceived,
     ProgressReported,
+    ProofReported,
+    RestartDue,
 )
-from supervisor.core.lifecycle.run_state import RunState, Step
+from supervisor.core.lifecycle.run_state import RunPhase, RunState, Step
 from supervisor.core.memory.fit_memory import SizePeaks, another_call, noted, remembered
 from supervisor.core.remediation.confirmation import NAMES, sentence, unmet, without
 from supervisor.core.remediation.history import AttemptHistory, weakest
 from supervisor.core.remediation.overrides import Overrides
 from supervisor.core.text.log_level import LogLevel
+from supervisor.wire.proof import Proof
+
+GOES_ON = "the resume was disproved, and the run goes on from the newer snapshot"
 
 
 def learned(run: RunState, event: ProgressReported, now: float) -> Step:
@@ -176,3 +177,20 @@ def told(run: RunState, event: NoticeReceived, _now: float) -> Step:
         return run, effects
     first = weakest((last.unpromised, event.unpromised))
     return replace(run, history=run.history.updated(unpromised=first)), effects
+
+
+def proof_told(run: RunState, event: ProofReported, _now: float) -> Step:
+    """A proof began, or came to its end; where it ends the attempt, another follows."""
+    proof = event.proof
+    known = replace(run, history=run.history.updated(proof=proof))
+    if proof.result is Proof.BEGUN:
+        return known, ()
+    if event.ends and run.phase is RunPhase.RUNNING:
+        known = replace(known, restart=RestartDue(GOES_ON))
+    wrong = proof.result is Proof.DIFFERS
+    level = LogLevel.WARNING if wrong else LogLevel.INFO
+    said = Say(f"attempt {run.attempt}: {proof.sentence}", level)
+    ended = [one for one in run.history.attempts[:-1] if one.started]
+    if not ended:
+        return known, (said,)
+    return known, (said, UpdateIncident(attempt=ended[-1].number, proof=proof))

@@ -45,8 +45,12 @@ from supervisor.core.lifecycle.live_incidents import (
     memory_high,
     unsaved,
 )
-from supervisor.core.lifecycle.progress_handling import applied, learned, told
-from supervisor.core.lifecycle.proof_handling import proof_told
+from supervisor.core.lifecycle.progress_handling import (
+    applied,
+    learned,
+    proof_told,
+    told,
+)
 from supervisor.core.lifecycle.run_state import RunPhase, RunState, Step, Transition
 from supervisor.core.remediation.overrides import NOTHING
 from supervisor.core.remediation.slice_growth import regrown
