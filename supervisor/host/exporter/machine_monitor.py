@@ -102,39 +102,59 @@ def machine_of(gpu: GpuView, host: HostView, *, now: float, expected: bool) -> M
     )
 
 
-def used_by(
-    view: GpuView, *, gpus: Sequence[int | str] | None, pids: Collection[int]
-) -> frozenset[str]:
-    """The GPUs of a run by UUID: those that ``pids`` were seen on, and those that a spec
-    gives it. Where the driver does not list processes, or lists those of another
-    namespace, each of ``gpus`` (None: of the box) may be one of them."""
-    known = () if view.sample is None else view.sample.gpus
-    seen = {uuid for uuid, users in view.users.items() if users & set(pids)}
-    if gpus is not None or not pids_are_ours():
-        return boards(seen.union(named(gpus, known)), known)
-    return frozenset(seen.union(g.uuid for g in known if g.uuid not in view.users))
-
-
 @dataclass(slots=True)
 class FaultsOf(DriverReporter):
     """What befell one run since it was last asked for: of one attempt after another."""
 
-    observer: "MachineMonitor"
+    watch: GpuMonitor
+    clock: Clock
     gpus: Sequence[int | str] | None
     """As the spec names them."""
     since: float
-    lost: frozenset[str] = frozenset()
+    lost: frozenset[str]
     """GPUs that were lost before: no news of this attempt."""
 
     @override
     def word(self, pids: Collection[int]) -> DriverWait:
-        return self.observer.word(self.gpus, pids=pids)
+        view = self.watch.latest()
+        sample = view.sample
+        return DriverWait(
+            used=bool(self._used(view, pids)),
+            answers=not (view.absent or view.reboot),
+            begun=None if sample is None else sample.taken - sample.seconds,
+        )
 
     @override
     def __call__(self, pids: Collection[int]) -> DriverErrors:
-        since, self.since = self.since, self.observer.clock.now()
-        before, self.lost = self.lost, self.observer.lost()
-        return self.observer.faults(self.gpus, pids=pids, since=since, lost=before)
+        since, self.since = self.since, self.clock.now()
+        before, view = self.lost, self.watch.refresh()
+        self.lost = _lost(view)
+        return faults_of(
+            view.xids.since(since),
+            lines=[line.text for line in view.kernel if line.at >= since],
+            gpus=[gpu for gpu in _known(view) if gpu.uuid not in before],
+            used=self._used(view, pids),
+            pids=pids,
+        )
+
+    def _used(self, view: GpuView, pids: Collection[int]) -> frozenset[str]:
+        """The GPUs of the run by UUID: those that ``pids`` were seen on, and those that a
+        spec gives it. Where the driver does not list processes, or lists those of another
+        namespace, each of ``gpus`` (None: of the box) may be one of them."""
+        known = _known(view)
+        seen = {uuid for uuid, users in view.users.items() if users & set(pids)}
+        if self.gpus is not None or not pids_are_ours():
+            return boards(seen.union(named(self.gpus, known)), known)
+        return frozenset(seen.union(g.uuid for g in known if g.uuid not in view.users))
+
+
+def _known(view: GpuView) -> tuple[Gpu, ...]:
+    return () if view.sample is None else view.sample.gpus
+
+
+def _lost(view: GpuView) -> frozenset[str]:
+    """The GPUs that have fallen off the bus, by UUID."""
+    return frozenset(gpu.uuid for gpu in _known(view) if gpu.lost)
 
 
 class MachineMonitor:
@@ -253,50 +273,12 @@ class MachineMonitor:
         """What a run with these GPUs asks. ``since``: when its attempt that runs now
         began (monotonic seconds), whose end its faults are asked at; None: none runs."""
         begun = self.clock.now() if since is None else since
+        lost = _lost(self._watch.latest())
         return GpuAccess(
             gpus=self.readings,
-            faults=FaultsOf(self, gpus, begun, self.lost()),
+            faults=FaultsOf(self._watch, self.clock, gpus, begun, lost),
             stuck=self.stuck,
             silent=self.silent,
-        )
-
-    def lost(self) -> frozenset[str]:
-        """The GPUs that have fallen off the bus, by UUID."""
-        sample = self._watch.latest().sample
-        return frozenset(
-            gpu.uuid for gpu in (() if sample is None else sample.gpus) if gpu.lost
-        )
-
-    def word(
-        self, gpus: Sequence[int | str] | None, *, pids: Collection[int]
-    ) -> DriverWait:
-        """What is to be expected of the driver about a run with these processes."""
-        view = self._watch.latest()
-        sample = view.sample
-        return DriverWait(
-            used=bool(used_by(view, gpus=gpus, pids=pids)),
-            answers=not (view.absent or view.reboot),
-            begun=None if sample is None else sample.taken - sample.seconds,
-        )
-
-    def faults(
-        self,
-        gpus: Sequence[int | str] | None,
-        *,
-        pids: Collection[int],
-        since: float,
-        lost: Collection[str] = (),
-    ) -> DriverErrors:
-        """What befell the processes ``pids`` and their GPUs since ``since``, when the
-        GPUs ``lost`` were so already."""
-        view = self._watch.refresh()
-        known = () if view.sample is None else view.sample.gpus
-        return faults_of(
-            view.xids.since(since),
-            lines=[line.text for line in view.kernel if line.at >= since],
-            gpus=[gpu for gpu in known if gpu.uuid not in lost],
-            used=used_by(view, gpus=gpus, pids=pids),
-            pids=pids,
         )
 
 

@@ -88,7 +88,7 @@ def test_what_the_driver_says_after_the_end(
 def test_a_gpu_that_was_lost_before(observer: MachineMonitor, nvml: FakeNvml) -> None:
     """What befell the attempt before is not held against the next one."""
     nvml.set({"0.lost": 1})
-    until(observer.lost)
+    until(lambda: any(gpu.lost for gpu in observer.readings()))
     over = ending(observer, OURS)
     exited = until(lambda: over.known(now=over.at))
     assert isinstance(exited, Exited)
@@ -113,7 +113,8 @@ def test_a_driver_that_does_not_answer(
 ) -> None:
     """A wedged driver holds the decision up for a bounded time only."""
     nvml.set({"hang.nvmlDeviceGetMemoryInfo_v2": 1})
-    until(lambda: time.monotonic() - (observer.word(None, pids=()).begun or 0) > 2)
+    driver = observer.devices_of(None).faults
+    until(lambda: time.monotonic() - (driver.word(()).begun or 0) > 2)
     over = ending(observer, OURS)
     assert over.known(now=over.at + WORD_SECONDS - 0.01) is None
     assert over.known(now=over.at + WORD_SECONDS) is not None
@@ -124,13 +125,13 @@ def test_a_driver_that_lists_no_processes(
 ) -> None:
     """Where the driver does not say who is on a GPU, it may be anybody's."""
     nvml.set({"error.nvmlDeviceGetComputeRunningProcesses": 999})
-    assert not observer.word(None, pids={OURS + 1}).used
+    assert not observer.devices_of(None).faults.word({OURS + 1}).used
     nvml.gpus(3)
     nvml.set({"error.nvmlDeviceGetComputeRunningProcesses_v3": 999})
     fresh = MachineMonitor(places={}, gpus=None, environment=nvml.environment)
     fresh.start()
     try:
         until(fresh.readings)
-        assert fresh.word(None, pids={OURS + 1}).used
+        assert fresh.devices_of(None).faults.word({OURS + 1}).used
     finally:
         fresh.close()
