@@ -4,7 +4,12 @@ import contextlib
 from collections.abc import Callable, Generator
 from dataclasses import asdict, dataclass, field
 
-from supervisor.core.lifecycle.effects import Quarantine, RecordIncident, UpdateIncident
+from supervisor.core.lifecycle.effects import (
+    Effect,
+    Quarantine,
+    RecordIncident,
+    UpdateIncident,
+)
 from supervisor.core.lifecycle.run_state import RunState
 from supervisor.core.remediation.history import AttemptHistory
 from supervisor.core.remediation.overrides import NOTHING
@@ -73,15 +78,18 @@ class RunRecorder:
             )
         )
 
-    def incident(self, effect: RecordIncident) -> None:
-        """A new incident."""
-        wall = self.clock.wall()
-        self._put(lambda: self.ledger.record_incident(self.row.id, effect, now=wall))
-
-    def quarantine(self, effect: Quarantine) -> None:
-        """GPUs to keep out of use."""
-        wall = self.clock.wall()
-        self._put(lambda: self.ledger.quarantine(self.row.id, effect, now=wall))
+    def effect(self, effect: Effect) -> None:
+        """An incident, what became of one, or GPUs to keep out of use."""
+        ledger, run, wall = self.ledger, self.row.id, self.clock.wall()
+        match effect:
+            case RecordIncident():
+                self._put(lambda: ledger.record_incident(run, effect, now=wall))
+            case Quarantine():
+                self._put(lambda: ledger.quarantine(run, effect, now=wall))
+            case UpdateIncident():
+                self._put(lambda: ledger.update_incident(run, effect))
+            case _:
+                return
 
     def quarantined(self) -> frozenset[str] | None:
         """GPUs that are out of use, whoever said so; None: that cannot be told now."""
@@ -90,10 +98,6 @@ class RunRecorder:
         except LedgerError:
             return None
         return None if self._unwritten else frozenset(row.gpu for row in kept)
-
-    def update(self, effect: UpdateIncident) -> None:
-        """What became of an incident."""
-        self._put(lambda: self.ledger.update_incident(self.row.id, effect))
 
     @contextlib.contextmanager
     def together(self) -> Generator[None]:

@@ -267,15 +267,11 @@ class Supervisor:
             self._perform(effect)
 
     def _write_down(self, effect: Effect) -> None:
-        match effect:
-            case Quarantine():
-                self.recorder.quarantine(effect)
-            case RecordIncident():
-                self._record(effect)
-            case UpdateIncident():
-                self.recorder.update(effect)
-            case _:
-                return
+        self.recorder.effect(effect)
+        if isinstance(effect, RecordIncident):
+            if effect.happened is IncidentKind.ENDED:
+                self._incidents[effect.diagnosis.cause, effect.remedy.kind] += 1
+            self.say(incident_sentence(effect), level=LogLevel.WARNING)
 
     def _perform(self, effect: Effect) -> None:
         match effect:
@@ -300,12 +296,6 @@ class Supervisor:
             )
         except OSError as error:  # too many open files, say: that passes by
             return GateHeld(f"whether anything is left cannot be seen: {error}")
-
-    def _record(self, effect: RecordIncident) -> None:
-        if effect.happened is IncidentKind.ENDED:
-            self._incidents[effect.diagnosis.cause, effect.remedy.kind] += 1
-        self.recorder.incident(effect)
-        self.say(incident_sentence(effect), level=LogLevel.WARNING)
 
     def _launch(self, effect: Launch) -> None:
         paths = self.paths.attempt(effect.number)
