@@ -14,6 +14,8 @@ import math
 import mmap
 import os
 import struct
+from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, fields
 from itertools import islice
 from pathlib import Path
@@ -145,9 +147,7 @@ for _name, _kind in _LAYOUT.items():
     _PLACES[_name] = (struct.Struct("<" + _kind), _HEADER.size + _before)
 
 
-def decode(body: bytes) -> Page:
-    """The page in ``body``. Raises struct.error if too short."""
-    values = iter(_BODY.unpack_from(body))
+def _decoded(values: Iterator[Any]) -> Page:
     found: dict[str, Any] = {}
     for name, kind in _LAYOUT.items():
         if len(kind) > 1:
@@ -218,11 +218,8 @@ class PageReader:
 
 def read_page(path: Path) -> Page | None:
     """The page at ``path``, read once (``PageReader``)."""
-    reader = PageReader(path)
-    try:
+    with closing(PageReader(path)) as reader:
         return reader.read()
-    finally:
-        reader.close()
 
 
 def parse(content: bytes) -> Page | None:
@@ -232,4 +229,4 @@ def parse(content: bytes) -> Page | None:
     magic, sequence = _HEADER.unpack_from(content)
     if magic != MAGIC or sequence % 2:
         return None
-    return decode(content[_HEADER.size :])
+    return _decoded(iter(_BODY.unpack_from(content, _HEADER.size)))

@@ -23,14 +23,12 @@ def completed(
     """
     if page is None or page.memory_source != MemorySource.ESTIMATE:
         return page
+    if page.memory_in_use_bytes is None:
+        return page
     box = gpus()
     usable = [gpu for gpu in named(wanted, box) if gpu not in out]
     gpu = gpu_of(box, pid=page.pid, wanted=usable)
-    return page if gpu is None else _beside(page, gpu)
-
-
-def _beside(page: Page, gpu: Gpu) -> Page:
-    if page.memory_in_use_bytes is None:
+    if gpu is None:
         return page
     found = estimated(
         in_use=page.memory_in_use_bytes,

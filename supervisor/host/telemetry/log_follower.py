@@ -1,6 +1,7 @@
 """A log, followed while it grows, so that its end is read before it is needed."""
 
 import os
+import sys
 from pathlib import Path
 from typing import BinaryIO
 
@@ -100,11 +101,12 @@ class LogFollower:
             os.close(descriptor)
 
 
-def scan_stream(stream: BinaryIO) -> LogFindings:
-    """The findings of all that ``stream`` yields. Raises OSError."""
-    scanner = LogScanner(holds=holds)
-    while data := stream.read(CHUNK):
+def scan_stream(stream: BinaryIO, *, at_most_bytes: int = sys.maxsize) -> LogFindings:
+    """The findings of what ``stream`` yields. Raises OSError."""
+    scanner, left = LogScanner(holds=holds), at_most_bytes
+    while left and (data := stream.read(min(CHUNK, left))):
         scanner.feed(data)
+        left -= len(data)
     return scanner.findings()
 
 
@@ -119,8 +121,4 @@ def scan_file(path: Path, *, at_most_bytes: int = FAULT_BYTES) -> LogFindings:
     with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
         file.seek(max(size - at_most_bytes, 0))
-        scanner, left = LogScanner(holds=holds), min(size, at_most_bytes)
-        while left and (data := file.read(min(CHUNK, left))):
-            scanner.feed(data)
-            left -= len(data)
-    return scanner.findings()
+        return scan_stream(file, at_most_bytes=min(size, at_most_bytes))
