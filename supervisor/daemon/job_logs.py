@@ -28,7 +28,7 @@ def log_part(
     """From ``offset`` on, or the end; of ``attempt``, or the newest.
 
     Raises:
-        UnknownError: there is no such attempt.
+        UnknownJobError: there is no such attempt.
     """
     run = starter.ledger.latest_run(entry.name)
     attempts = [] if run is None else list(starter.ledger.attempts(run.id))

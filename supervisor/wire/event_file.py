@@ -76,7 +76,7 @@ class RecordKind:
     weights are no numbers any more, and the process ends."""
     APPLIED = "applied"
     """``name`` (a field of the directive, or an environment variable of its remedies),
-    ``asked``, ``job_lookup``: the value that is in force in this process. The newest counts."""
+    ``asked``, ``found``: the value that is in force in this process. The newest counts."""
     NOTICE = "notice"
     """``sentence``: for the person who runs this."""
     FINISHED = "finished"
