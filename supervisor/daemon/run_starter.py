@@ -8,7 +8,6 @@ from pathlib import Path
 
 from supervisor.core.jobs.job_phase import JobPhase
 from supervisor.core.jobs.job_status import JobState
-from supervisor.core.jobs.resume_decision import ResumeDecision
 from supervisor.core.jobs.spec import Spec
 from supervisor.core.text.log_level import JobNotifier
 from supervisor.daemon.launcher_factory import LauncherFactory
@@ -80,7 +79,6 @@ class RunStarter:
             paths=paths_of(run, self.paths),
             ledger=self.ledger,
             clock=self.clock,
-            start=ResumeDecision.RESUME,
             greeting="",
         )
         supervisor = self._supervisor(entry, begun, accept_changes=False)

@@ -115,7 +115,9 @@ class Scheduler:
         if run.state.ended:
             # ended by the machine: nobody said stop
             again = self.starter.was_ended_by_the_machine(run) or row.again
-            again = again or self._lost_gpu(entry, run, held)
+            attempts = self.starter.ledger.attempts(run.id)
+            last = attempts[-1] if attempts else None
+            again = again or self._moves(entry, held, run.state, last)
             ended = self._stored(run)
             entry.life = recalled(row.name, wanted=wanted, again=again, ended=ended)
             return
@@ -134,11 +136,6 @@ class Scheduler:
         self._attend(entry, adopted)
         if entry.life.supervised:
             entry.orphan = None
-
-    def _lost_gpu(self, entry: ManagedJob, run: RunRow, held: tuple[str, ...]) -> bool:
-        attempts = self.starter.ledger.attempts(run.id)
-        last = attempts[-1] if attempts else None
-        return self._moves(entry, held, run.state, last)
 
     def _moves(
         self,

@@ -77,7 +77,6 @@ class Begun:
     paths: RunPaths
     ledger: Ledger
     clock: Clock
-    start: ResumeDecision
     greeting: str
     modules: Changed = Changed.AS_KEPT
     """What the first attempt does about those that changed."""
@@ -138,7 +137,6 @@ def begin(
         paths=run_paths,
         ledger=ledger,
         clock=clock,
-        start=start,
         greeting=_greeting(job, row, run_paths, start),
         modules=decide_modules(
             earlier, start, person=choice.person, accept_changes=choice.accept_changes

@@ -37,7 +37,6 @@ def row_of(spec: Spec, job: str, *, number: int = 1) -> RunRow:
         overrides=None,
         state=JobState.WAITING,
         message="",
-        began_at=0.0,
         ended_at=None,
     )
 

@@ -34,7 +34,6 @@ class JobRow:
     accept_changes: bool
     again: bool
     """Somebody asked for a start, or a restart, that has not happened yet."""
-    submitted_at: float
     turn: int
     """First come, first served: the order of submissions and starts."""
 

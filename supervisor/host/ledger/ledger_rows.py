@@ -46,7 +46,6 @@ class RunRow:
     """What remedies put in force; None: nothing."""
     state: JobState
     message: str
-    began_at: float
     ended_at: float | None
     place: str | None = None
     """The state directory of the user who owns the run's files; None: the ledger's."""
