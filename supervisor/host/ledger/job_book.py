@@ -126,7 +126,9 @@ class JobBook:
 
     def job(self, name: str) -> JobRow | None:
         """One job, by the name; None: there is no such job."""
-        found = self._ledger.rows(_job, "SELECT * FROM jobs WHERE name = ?", name)
+        found = self._ledger.rows(
+            rows_as(JobRow), "SELECT * FROM jobs WHERE name = ?", name
+        )
         return found[0] if found else None
 
     def jobs(self) -> list[JobRow]:
