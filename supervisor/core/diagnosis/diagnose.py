@@ -22,7 +22,7 @@ from dataclasses import replace
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.advice import ADVICE
 from supervisor.core.diagnosis.evidence import Evidence, Killed
-from supervisor.core.diagnosis.exit_status import NATIVE, SIGKILL
+from supervisor.core.diagnosis.exit_status import ASKS_TO_END, NATIVE, SIGKILL
 from supervisor.core.diagnosis.log_scanner import LogFindings
 from supervisor.core.diagnosis.result import Diagnosis, Reason
 from supervisor.core.diagnosis.scoring import (
@@ -92,6 +92,17 @@ def _refused(evidence: Evidence) -> Diagnosis | None:
         return None
     said = Reason(refused.sentence, "refused", code=refused.reason)
     return _made(_REFUSALS.get(refused.reason, Cause.USER_ERROR), said)
+
+
+def from_outside(diagnosis: Diagnosis, evidence: Evidence) -> bool:
+    """Whether kernel or systemd tell that somebody outside ended it, not its output."""
+    if diagnosis.cause is not Cause.PREEMPTED or evidence.stop_requested:
+        return False
+    record, unit = evidence.exit, evidence.unit
+    if record is None:
+        return unit is not None and unit.outside
+    killed = record.signal == SIGKILL and evidence.cgroup_oom_kills == 0
+    return killed or record.signal in ASKS_TO_END
 
 
 def _drained(evidence: Evidence) -> Diagnosis | None:

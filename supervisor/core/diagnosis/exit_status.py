@@ -17,6 +17,8 @@ SIGKILL = 9
 SIGABRT = 6
 NATIVE = frozenset({4, 5, 6, 7, 8, 11, 31})
 """Signals of a process's own making."""
+ASKS_TO_END = frozenset({1, 2, 15})
+"""Signals that ask a process to end."""
 
 _STATUS = re.compile(
     r"\s*(?P<code>-?\d+)(?::(?P<signal>\d+))?(?=\D|$)|\s*(?P<name>SIG[A-Z0-9]+)"

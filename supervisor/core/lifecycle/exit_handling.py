@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from supervisor.core.causes import Cause
-from supervisor.core.diagnosis.diagnose import diagnose
+from supervisor.core.diagnosis.diagnose import diagnose, from_outside
 from supervisor.core.diagnosis.evidence import Evidence
 from supervisor.core.diagnosis.examination import examined
 from supervisor.core.diagnosis.result import Diagnosis, Remedy, RemedyKind
@@ -54,6 +54,7 @@ def _exited(run: RunState, event: Exited, now: float) -> Step:
     diagnosis = examined(diagnose(evidence), evidence, wanted=run.policy.terms.gpus)
     history = run.history.updated(
         cause=diagnosis.cause,
+        outside=from_outside(diagnosis, evidence),
         subject=evidence.subject if diagnosis.cause in FOR_MEMORY else None,
         last_step=event.last_step,
         snapshot_step=event.snapshot_step,

@@ -45,6 +45,8 @@ class AttemptHistory(FitMemory):
     number: int
     cause: Cause | None = None
     """None while it runs."""
+    outside: bool = False
+    """Whether kernel or systemd tell that somebody outside ended it."""
     started: bool = True
     """False: no process came of it, so it tells nothing about training."""
     remedy: RemedyKind | None = None
@@ -83,6 +85,11 @@ class AttemptHistory(FitMemory):
         return FitMemory(
             **{one.name: getattr(self, one.name) for one in fields(FitMemory)}
         )
+
+    @property
+    def trained(self) -> bool:
+        """Whether it made a step."""
+        return (self.last_step or 0) > (self.restored_step or 0)
 
     @property
     def disproved(self) -> bool:
@@ -157,10 +164,7 @@ class History:
     @property
     def trained(self) -> bool:
         """Whether any attempt made a step since a person started the run."""
-        return self.past.trained or any(
-            (attempt.last_step or 0) > (attempt.restored_step or 0)
-            for attempt in self._counted()
-        )
+        return self.past.trained or any(one.trained for one in self._counted())
 
     @property
     def fits(self) -> tuple[FitMemory, ...]:
@@ -213,20 +217,23 @@ class History:
         newest = replace(self.attempts[-1], **known)  # type: ignore[arg-type]  # by name
         return replace(self, attempts=(*self.attempts[:-1], newest))
 
-    def fruitless(self, cause: Cause | None = None) -> int:
+    def fruitless(self, cause: Cause | None = None, *, outside: bool = False) -> int:
         """Restarts in a row, up to now, that brought no newer snapshot.
 
         With ``cause`` the row ends at a failure of another cause. An attempt whose
         snapshots are not known neither counts nor ends the row. Nor does a snapshot
         that only lies nearer to the step at which it failed for the same cause again.
+        What was ended from outside counts only with ``outside``: it says nothing about
+        training, unless that ends at one and the same step each time.
         """
-        known = sum(a.snapshot_step is not None for a in self._row(cause))
+        row = self._row(cause, outside=outside)
+        known = sum(a.snapshot_step is not None for a in row)
         return max(known - 1, 0)
 
     def unknown(self) -> int:
         """Restarts in a row of which nobody knows whether they brought anything."""
-        counted = self._counted()
-        rows = [a.snapshot_step is None for a in reversed(counted[1:])]
+        counted = self._counted()[1:]
+        rows = [a.snapshot_step is None for a in reversed(counted) if not a.outside]
         return rows.index(False) if False in rows else len(rows)
 
     def unstarted(self) -> int:
@@ -290,11 +297,17 @@ class History:
         since = self.budget_since
         return tuple(a for a in self.attempts if a.started and a.number >= since)
 
-    def _row(self, cause: Cause | None) -> list[AttemptHistory]:
+    def _row(
+        self, cause: Cause | None, *, outside: bool = False
+    ) -> list[AttemptHistory]:
         """The newest attempts, newest first, up to the last that brought progress."""
         row: list[AttemptHistory] = []
         newer: AttemptHistory | None = None
-        for attempt in reversed(self._counted()):
+        counted = self._counted()
+        killed_at = Counter(a.last_step for a in counted if a.outside and a.trained)
+        for attempt in reversed(counted):
+            if attempt.outside and not outside and killed_at[attempt.last_step] < 2:
+                continue
             if cause is not None and attempt.cause is not cause:
                 break
             if newer is not None and _progress(attempt, newer):

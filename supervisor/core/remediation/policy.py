@@ -156,7 +156,7 @@ class Policy:
         return None
 
     def _wait(self, cause: Cause, history: History) -> float:
-        failures = history.fruitless(cause)
+        failures = history.fruitless(cause, outside=True)
         if not failures:
             return 0.0  # the first restart, or one after progress, costs no wait
         return self.back_off.wait_seconds(failures=failures, key=self.run_id)

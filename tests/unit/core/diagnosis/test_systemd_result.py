@@ -1,12 +1,15 @@
 """What systemd says of the unit of an attempt, where nobody else is left to tell."""
 
+from dataclasses import replace
+
 import pytest
 
 from supervisor.core.causes import Cause
-from supervisor.core.diagnosis.diagnose import diagnose
+from supervisor.core.diagnosis.diagnose import diagnose, from_outside
 from supervisor.core.diagnosis.evidence import Evidence
 from supervisor.core.diagnosis.exit_status import record_of
 from supervisor.core.diagnosis.log_scanner import scan
+from supervisor.core.diagnosis.result import Diagnosis
 from supervisor.core.diagnosis.systemd_result import (
     REBOOTED,
     VANISHED,
@@ -98,3 +101,27 @@ def test_the_shims_own_word_counts() -> None:
 def test_nothing_is_known(found: dict[str, str]) -> None:
     """What systemd does not say, or says of another process, is no evidence."""
     assert unit_end(found, main_pid=7) is None
+
+
+SIGKILLED = record_of(None, 9)
+
+
+@pytest.mark.parametrize(
+    ("evidence", "outside"),
+    [
+        (Evidence(exit=SIGKILLED, cgroup_oom_kills=0), True),
+        (Evidence(exit=SIGKILLED, cgroup_oom_kills=None), False),
+        (Evidence(exit=record_of(None, 15)), True),
+        (Evidence(exit=record_of(143, None)), False),
+        (Evidence(exit=record_of(1, None)), False),
+        (Evidence(exit=None, unit=UnitEnd(result=VANISHED, of_unit=False)), True),
+        (Evidence(exit=None, unit=UnitEnd(result="exit-code", exit_code=1)), False),
+        (Evidence(exit=None), False),
+        (Evidence(exit=SIGKILLED, cgroup_oom_kills=0, stop_requested=True), False),
+    ],
+)
+def test_who_is_known_to_have_ended_it(*, evidence: Evidence, outside: bool) -> None:
+    """By the kernel's or systemd's word, never by what it printed or chose to return."""
+    preempted = Diagnosis(cause=Cause.PREEMPTED, because=())
+    assert from_outside(preempted, evidence) is outside
+    assert not from_outside(replace(preempted, cause=Cause.UNKNOWN), evidence)

@@ -89,6 +89,33 @@ def test_unknown_is_neither_progress_nor_none() -> None:
     assert history((OOM, 0), (OOM, None), (OOM, 3)).unknown() == 0
 
 
+def test_what_is_killed_from_outside_spends_no_budget() -> None:
+    """It says nothing about training: rows of other causes go on across it."""
+    ends = [(KILL, 0), (OOM, 0), (KILL, None), (KILL, 0), (OOM, 0)]
+    run = history(*ends)
+    kills = tuple(replace(a, outside=a.cause is KILL) for a in run.attempts)
+    spared = replace(run, attempts=kills)
+    assert (run.fruitless(), run.fruitless(OOM)) == (3, 0)
+    assert (spared.fruitless(), spared.fruitless(OOM)) == (1, 1)
+    killed = replace(spared, attempts=(kills[0], kills[3]))
+    assert (killed.fruitless(KILL), killed.fruitless(KILL, outside=True)) == (0, 1)
+    assert replace(spared, attempts=kills[:3]).unknown() == 0
+    assert replace(run, attempts=run.attempts[:3]).unknown() == 1
+
+
+def test_what_is_killed_at_the_same_step_each_time_does_so_itself() -> None:
+    """Somebody outside does not know when."""
+    one = AttemptHistory(
+        number=1, cause=KILL, outside=True, snapshot_step=0, last_step=9
+    )
+    same = History(attempts=(one, replace(one, number=2), replace(one, number=3)))
+    assert same.fruitless(KILL) == 2
+    other = History(attempts=(one, replace(one, number=2, last_step=8)))
+    assert other.fruitless(KILL) == 0
+    untrained = replace(one, restored_step=9)
+    assert History(attempts=(untrained, untrained)).fruitless(KILL) == 0
+
+
 def test_a_person_who_starts_again_forgives() -> None:
     """Attempts before ``budget_since`` do not count, but stay known."""
     forgiven = history((OOM, 0), (OOM, 0), (OOM, 0), since=3)

@@ -171,6 +171,20 @@ def test_the_first_restart_is_immediate_and_the_next_ones_wait() -> None:
     assert 0 < waits[1] < waits[2]
 
 
+def test_kills_from_outside_never_end_a_run_and_wait_longer_each_time() -> None:
+    """Nothing was wrong with training, and who kills may kill the next at once."""
+    kill = AttemptHistory(
+        number=1, cause=Cause.PREEMPTED, outside=True, snapshot_step=0
+    )
+    killed = [
+        History(attempts=tuple(replace(kill, number=n) for n in range(1, count)))
+        for count in (5, 50)
+    ]
+    few, many = (decide(Cause.PREEMPTED, history).remedy for history in killed)
+    assert (few.kind, many.kind) == (RemedyKind.RESTART, RemedyKind.RESTART)
+    assert 0 < few.wait_seconds < many.wait_seconds
+
+
 def test_three_fruitless_restarts_are_enough() -> None:
     """The fourth failure without progress stops the run and says why."""
     verdict = decide(Cause.UNKNOWN, failures(Cause.UNKNOWN, 4))
