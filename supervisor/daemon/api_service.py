@@ -97,6 +97,7 @@ class ApiService:
                 known, SubmitRequested(), first=lambda: self.scheduler.write(put)
             )
             known.row, known.spec = self._row(name), spec
+            self.scheduler.entries.changed()
         return known
 
     def _accommodate(self, owner: str, spec: Spec) -> None:
@@ -140,6 +141,7 @@ class ApiService:
 
         self.scheduler.write(put)
         entry.row, entry.spec = self._row(entry.name), spec
+        self.scheduler.entries.changed()
 
     def _row(self, name: str) -> JobRow:
         row = self.book.job(name)
@@ -233,9 +235,7 @@ class ApiService:
     def drain(self, caller: Caller) -> list[ManagedJob]:
         """Drain every job of the box."""
         self._allow(caller, Permission.RULE)
-        active = [
-            name for name, one in self.scheduler.entries.items() if one.life.active
-        ]
+        active = [one.name for one in self.scheduler.entries.busy if one.life.active]
         return [self.stop(caller, name, drain=True) for name in active]
 
     def pause(self, caller: Caller, *, paused: bool) -> None:

@@ -5,13 +5,13 @@ Stopping it always detaches: training goes on, and the next daemon finds it agai
 
 import signal
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 from supervisor.core.jobs.authorization import Caller
-from supervisor.core.jobs.job_status import JobState, JobStatus
+from supervisor.core.jobs.job_status import JobState
 from supervisor.core.text.log_level import LogLevel
 from supervisor.daemon import job_files
 from supervisor.daemon.api.routes import answer
@@ -106,20 +106,23 @@ class Daemon:
         if now < self.show_at - early_seconds:
             return  # or as good as due: not another turn for that
         self.show_at = now + (SHOW_SECONDS if self.observer.whole else SOON_SECONDS)
-        statuses = [entry.status() for entry in self.scheduler.entries.values()]
-        self.observer.show(statuses, kept_out=self.scheduler.kept_out)
+        jobs = self.scheduler.entries
+        counts = jobs.counts()
+        self.observer.show(jobs.begun(), jobs=counts, kept_out=self.scheduler.kept_out)
         for sentence in self.observer.news():
             self.journal.say(sentence, level=LogLevel.WARNING)
-        self.notifier.send(WATCHDOG="1", STATUS=status_line(statuses, self.scheduler))
+        self.notifier.send(WATCHDOG="1", STATUS=status_line(self.scheduler, counts))
 
 
-def status_line(statuses: list[JobStatus], scheduler: Scheduler) -> str:
-    """What is going on, for ``systemctl status``."""
-    running = sum(
-        not s.state.ended and s.state is not JobState.QUEUED for s in statuses
-    )
-    queued = sum(status.state is JobState.QUEUED for status in statuses)
-    gave_up = [status.job for status in statuses if status.state is JobState.GAVE_UP]
+def status_line(
+    scheduler: Scheduler, counts: Mapping[tuple[JobState, str], int]
+) -> str:
+    """What is going on, for ``systemctl status``. ``counts``: as ``JobTable`` does."""
+    queued = sum(n for (state, _), n in counts.items() if state is JobState.QUEUED)
+    active = sum(n for (state, _), n in counts.items() if not state.ended)
+    running = active - queued
+    jobs = scheduler.entries.values()
+    gave_up = [one.name for one in jobs if one.state is JobState.GAVE_UP]
     parts = [
         f"{running} running, {queued} queued",
         scheduler.starter.launcher_factory.about,

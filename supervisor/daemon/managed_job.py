@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from supervisor.core.gpu.assignment import named
 from supervisor.core.gpu.gpu_readings import Gpu
-from supervisor.core.jobs.job_phase import JobLifecycle
-from supervisor.core.jobs.job_status import JobStatus
+from supervisor.core.jobs.job_phase import JobLifecycle, JobPhase
+from supervisor.core.jobs.job_status import JobState, JobStatus
 from supervisor.core.jobs.scheduling import WaitingJob
 from supervisor.core.jobs.spec import Problem, Spec, SpecError
 from supervisor.host.ledger.job_book import JobRow
@@ -39,6 +39,8 @@ class ManagedJob:
     lock: Lock | None = None
     orphan: RunRow | None = None
     """The run that an earlier daemon left, as long as it was not adopted."""
+    shown: tuple[JobLifecycle, JobRow, bytes] | None = None
+    """It at rest, as it was shown last, in JSON."""
 
     @property
     def name(self) -> str:
@@ -66,6 +68,15 @@ class ManagedJob:
         if self.lock is not None:
             self.lock.release()
             self.lock = None
+
+    @property
+    def state(self) -> JobState:
+        """That of ``status``, for less."""
+        if self.supervisor is not None:
+            return self.supervisor.run.state
+        if self.life.phase is JobPhase.QUEUED:
+            return JobState.QUEUED
+        return self.life.idle_status().state
 
     def status(self) -> JobStatus:
         """What to show of it."""

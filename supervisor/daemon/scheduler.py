@@ -5,9 +5,11 @@ Everything here runs in the one thread of the loop, and nothing waits.
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Collection
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from supervisor.core.gpu.gpu_readings import Gpu
 from supervisor.core.jobs.job_events import (
     Announce,
     Decline,
@@ -24,7 +26,7 @@ from supervisor.core.jobs.job_events import (
     TurnAwaited,
 )
 from supervisor.core.jobs.job_lifecycle import step
-from supervisor.core.jobs.job_phase import JobLifecycle, JobPhase, orphaned, recalled
+from supervisor.core.jobs.job_phase import JobLifecycle, orphaned, recalled
 from supervisor.core.jobs.job_status import JobState, JobStatus
 from supervisor.core.jobs.resume_decision import StartRefusedError
 from supervisor.core.jobs.scheduling import assign, takes_another_turn
@@ -32,6 +34,7 @@ from supervisor.core.jobs.spec import SpecError, build_spec
 from supervisor.core.lifecycle.events import DrainRequested
 from supervisor.core.remediation.history import AttemptHistory
 from supervisor.core.text.log_level import LogLevel, Notifier
+from supervisor.daemon.job_table import JobTable
 from supervisor.daemon.managed_job import ManagedJob, SchedulerError
 from supervisor.daemon.run_starter import RunStarter
 from supervisor.host.ledger.ballast import Ballast
@@ -62,7 +65,7 @@ class Scheduler:
     """The GPUs of this box, by UUID."""
     quota: int | None = None
     say: Notifier
-    entries: dict[str, ManagedJob] = field(default_factory=dict[str, ManagedJob])
+    entries: JobTable = field(default_factory=JobTable)
     paused_by: str | None = None
     out_of_service: frozenset[str] = frozenset()
     problems: list[str] = field(default_factory=list[str])
@@ -73,6 +76,8 @@ class Scheduler:
         default_factory=dict[str, Callable[[], None]]
     )
     """What was done to a job and could not be written down: done again until it can."""
+    looked: tuple[object, float] = (None, 0.0)
+    """What decided about the queue when it was looked at last, and until when it holds."""
 
     def write(self, down: Callable[[], None]) -> None:
         """Write something down, if need be into the room of the ballast: what people ask
@@ -86,7 +91,7 @@ class Scheduler:
 
     def holders(self) -> dict[str, str]:
         """The job that each GPU is given to, by the GPU's UUID."""
-        entries = self.entries.values()
+        entries = self.entries.busy
         return {gpu: entry.name for entry in entries for gpu in entry.life.gpus}
 
     def load(self) -> None:
@@ -103,6 +108,7 @@ class Scheduler:
             entry = ManagedJob(row=row, spec=spec, life=JobLifecycle(job=row.name))
             self.entries[row.name] = entry
             self._recall(entry)
+        self.entries.changed()
 
     def _recall(self, entry: ManagedJob) -> None:
         """What became of a job before this daemon began."""
@@ -162,7 +168,7 @@ class Scheduler:
         whose turn it is; whether any did advance. ``ready``: the descriptors that are
         readable; None: it is time for all of them."""
         advanced = False
-        for entry in list(self.entries.values()):
+        for entry in list(self.entries.busy):
             if entry.orphan is not None and self._is_due(entry):
                 self._adopt(entry, entry.orphan)
             if entry.supervisor is not None:
@@ -197,6 +203,8 @@ class Scheduler:
         first()
         if NoteStarted() in effects:
             self._note_started(entry)
+        if not isinstance(event, TurnAwaited):
+            self.entries.changed()
         entry.life = life
         if not life.supervised:
             entry.let_go()
@@ -254,14 +262,14 @@ class Scheduler:
         """Whether something waits to be written down."""
         if self.unwritten:
             return True
-        supervisors = (entry.supervisor for entry in self.entries.values())
+        supervisors = (entry.supervisor for entry in self.entries.busy)
         return any(one is not None and one.recorder.late for one in supervisors)
 
     def wait_seconds(self, longest: float) -> float:
         """How long ``advance`` may be put off."""
         waits = (
             entry.supervisor.wait_seconds()
-            for entry in self.entries.values()
+            for entry in self.entries.busy
             if entry.supervisor is not None
         )
         return min(waits, default=longest)
@@ -269,12 +277,12 @@ class Scheduler:
     @property
     def pressing(self) -> bool:
         """Whether a run has more to do than one ``advance`` did."""
-        supervisors = (entry.supervisor for entry in self.entries.values())
+        supervisors = (entry.supervisor for entry in self.entries.busy)
         return any(one is not None and one.pressing for one in supervisors)
 
     def descriptors(self) -> list[int]:
         """What becomes readable when ``advance`` has something to do."""
-        supervisors = (entry.supervisor for entry in self.entries.values())
+        supervisors = (entry.supervisor for entry in self.entries.busy)
         return [
             descriptor
             for supervisor in supervisors
@@ -290,32 +298,45 @@ class Scheduler:
             self.happen(entry, RunEnded(supervisor.status(), another_turn=moves))
 
     def _start_some(self) -> None:
-        entries = self.entries.values()
-        queued = [one for one in entries if one.life.phase is JobPhase.QUEUED]
-        waiting = [entry for entry in queued if self._is_due(entry)]
-        if not waiting:
-            return
-        if self.paused_by is not None:
-            for entry in waiting:
-                self.happen(
-                    entry, TurnAwaited(f"the box is paused by {self.paused_by}")
-                )
+        """Look at the queue again if what decides about it has changed."""
+        if not self.entries.queued:
             return
         out = self.out_of_service | self._quarantined()
         usable = [gpu for gpu in self.gpus() if gpu not in out]
         readings = self.starter.observer.readings()
+        numbers = [(one.index, one.uuid) for one in readings]
+        decides = self.entries.changes, usable, numbers, self.paused_by
+        now = self.starter.clock.now()
+        if self.looked[0] == decides and now < self.looked[1]:
+            return
+        later = [one.life.retry_at for one in self.entries.queued]
+        self.looked = decides, min((at for at in later if at > now), default=math.inf)
+        waiting = [one for one in self.entries.queued if self._is_due(one)]
+        if self.paused_by is not None:
+            because = f"the box is paused by {self.paused_by}"
+            self._wait({entry.name: because for entry in waiting})
+        else:
+            self._hand_out(waiting, usable, readings)
+
+    def _wait(self, because: Mapping[str, str]) -> None:
+        for name, reason in because.items():
+            if self.entries[name].life.because != reason:
+                self.happen(self.entries[name], TurnAwaited(reason))
+
+    def _hand_out(
+        self, waiting: list[ManagedJob], usable: list[str], readings: Sequence[Gpu]
+    ) -> None:
         answer = assign(
             (entry.wish(readings) for entry in waiting),
             usable=usable,
             taken={
                 entry.name: (entry.row.owner, entry.life.gpus)
-                for entry in entries
+                for entry in self.entries.busy
                 if entry.life.active
             },
             quota=self.quota,
         )
-        for name, because in answer.because.items():
-            self.happen(self.entries[name], TurnAwaited(because))
+        self._wait(answer.because)
         for start in answer.starts:
             self._start(self.entries[start.job], start.gpus)
 

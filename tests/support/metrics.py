@@ -142,6 +142,7 @@ MACHINE = Machine(
         "kernel_log": Collector(success=False),
     },
     kept_out={"out_of_service": (), "quarantine": (BOARD,)},
+    jobs={(JobState.QUEUED, "anna"): 3},
 )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
+from supervisor.core.jobs.job_status import JobState
 from supervisor.core.metrics.machine_state import CgroupMemory, Machine, Space, TreeUse
 from supervisor.core.metrics.metric import (
     Lifetime,
@@ -39,6 +40,13 @@ def _duration(machine: Machine) -> Iterator[Point]:
 
 
 _OF_RUN = ("run",)
+
+
+def _jobs(machine: Machine) -> Iterator[Point]:
+    for user in {user: None for _, user in machine.jobs}:
+        for state in JobState:
+            yield (state.value, user), machine.jobs.get((state, user), 0)
+
 
 HOST_METRICS = tuple(
     of_machine(
@@ -106,6 +114,14 @@ HOST_METRICS = tuple(
 )  # fmt: skip
 
 EXPORTER_METRICS = (
+    of_machine(
+        "jobs",
+        "Jobs of the daemon, by state and by the user they run as; those that never began "
+        "have no other series.",
+        _jobs,
+        labels=("state", "user"),
+        source="daemon",
+    ),
     of_machine(
         "filesystem_size",
         "Size of the file system of the state directory, and of that of snapshots in memory.",

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from supervisor.core.gpu.gpu_readings import Gpu
 from supervisor.core.gpu.xids import XidLog
+from supervisor.core.jobs.job_status import JobState
 
 COLLECTORS = ("host", "kernel_log", "nvml")
 """Who measures. ``kernel_log`` and ``nvml`` only where a GPU is to be expected."""
@@ -78,6 +79,10 @@ class Machine:
     )
     """GPUs by one of ``KEPT_OUT``, by UUID, or by number where the driver was silent
     then. One that is missing cannot be told now."""
+    jobs: Mapping[tuple[JobState, str], int] = field(
+        default_factory=dict[tuple[JobState, str], int]
+    )
+    """How many a daemon has, by state and owner."""
 
 
 def process_memory(machine: Machine, gpu: Gpu) -> dict[str, int]:

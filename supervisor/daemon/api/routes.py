@@ -1,5 +1,6 @@
 """The control interface, version 1: a table of routes, and its OpenAPI document."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from functools import cache
@@ -29,7 +30,7 @@ from supervisor.daemon.managed_job import (
     SchedulerError,
     UnknownJobError,
 )
-from supervisor.host.control.control_server import Request, Response
+from supervisor.host.control.control_server import Encoded, Request, Response
 from supervisor.host.ledger.ledger import LedgerError
 from supervisor.runtime.foreground import ResumeOptions
 
@@ -110,7 +111,7 @@ def _status(api: ApiService, asked: Asked) -> object:
     api.look(asked.request.caller)
     scheduler = api.scheduler
     holders = scheduler.holders()
-    return {
+    box = {
         "version": supervisor.__version__,
         "launcher": scheduler.starter.launcher_factory.about,
         "paused_by": scheduler.paused_by,
@@ -123,8 +124,19 @@ def _status(api: ApiService, asked: Asked) -> object:
             for gpu in scheduler.gpus()
         ],
         "problems": scheduler.problems,
-        "jobs": [job_json(entry) for entry in scheduler.entries.values()],
     }
+    jobs = b", ".join(map(_job_bytes, scheduler.entries.values()))
+    head = json.dumps(box).encode()[:-1]
+    return Response(body=Encoded(b'%s, "jobs": [%s]}\n' % (head, jobs)))
+
+
+def _job_bytes(entry: ManagedJob) -> bytes:
+    """``job_json``; of a job at rest it is made once."""
+    if entry.supervisor is not None:
+        return json.dumps(job_json(entry)).encode()
+    if entry.shown is None or entry.shown[:2] != (entry.life, entry.row):
+        entry.shown = entry.life, entry.row, json.dumps(job_json(entry)).encode()
+    return entry.shown[2]
 
 
 def _gpus(api: ApiService, asked: Asked) -> object:

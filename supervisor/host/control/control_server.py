@@ -53,9 +53,13 @@ class Request:
     """The JSON value; an empty object where there was none."""
 
 
+class Encoded(bytes):
+    """A body that is JSON already."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
-    """What they get. ``body`` is JSON, unless it is bytes."""
+    """What they get. ``body`` becomes JSON, unless it is bytes."""
 
     status: int = 200
     body: Any = None
@@ -237,7 +241,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.connection.settimeout(REQUEST_SECONDS)  # for all of an answer
         raw = isinstance(response.body, bytes)
         content = response.body if raw else json.dumps(response.body).encode() + b"\n"
-        kind = BYTES if raw else JSON
+        kind = BYTES if raw and not isinstance(response.body, Encoded) else JSON
         self.send_response(response.status)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(content)))

@@ -18,7 +18,7 @@ from supervisor.core.diagnosis.driver_wait import DriverWait
 from supervisor.core.gpu.assignment import boards, named
 from supervisor.core.gpu.gpu_readings import Gpu, GpuProcess, GpuSample
 from supervisor.core.gpu.probe_supervision import REBOOT
-from supervisor.core.jobs.job_status import JobStatus
+from supervisor.core.jobs.job_status import JobState, JobStatus
 from supervisor.core.metrics.machine_state import KEPT_OUT, Collector, Machine
 from supervisor.core.metrics.run_counters import RunCounters, metered
 from supervisor.host.exporter.exposition_cache import ExpositionCache
@@ -204,9 +204,13 @@ class MachineMonitor:
             self._host.close()
 
     def show(
-        self, statuses: Iterable[JobStatus], *, kept_out: KeptOut = _none_out
+        self,
+        statuses: Iterable[JobStatus],
+        *,
+        jobs: Mapping[tuple[JobState, str], int] | None = None,
+        kept_out: KeptOut = _none_out,
     ) -> None:
-        """Where the runs are now. One that is not among them is forgotten; one that
+        """Where the runs are now. ``jobs``: how many there are, by state and owner. One that is not among them is forgotten; one that
         has ended keeps its series for a day. ``kept_out``: the GPUs that are given to
         nobody, asked for only if there is an exporter."""
         if self.board is None:
@@ -224,7 +228,7 @@ class MachineMonitor:
             self._kept_out = kept_out()
             if self._kept_out.keys() >= set(KEPT_OUT):  # all of it could be told
                 self._kept_out_at = now
-        machine = replace(self.machine(), kept_out=self._kept_out)
+        machine = replace(self.machine(), kept_out=self._kept_out, jobs=jobs or {})
         self.board.publish(lasting, machine)
 
     def machine(self) -> Machine:
