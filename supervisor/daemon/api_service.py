@@ -3,13 +3,15 @@
 What somebody asked for is written down before it is done, with who asked.
 """
 
+import json
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from supervisor.core.jobs.authorization import AccessRules, Caller, Permission
+from supervisor.core.jobs.config import Limits
 from supervisor.core.jobs.job_events import (
     ForgetRequested,
     RestartRequested,
@@ -45,6 +47,7 @@ class ApiService:
     rules: AccessRules
     jobs: Path | None = None
     """Where job files lie."""
+    limits: Limits = field(default_factory=Limits)
 
     @property
     def ledger(self) -> Ledger:
@@ -80,6 +83,8 @@ class ApiService:
         self._allow(caller, Permission.OWN, owner=owner)
         known = self.scheduler.entries.get(name)
 
+        self._limit(caller, owner, tables, new=known is None)
+
         def put() -> None:
             self._accommodate(owner, spec)
             self._put(
@@ -99,6 +104,24 @@ class ApiService:
             known.row, known.spec = self._row(name), spec
             self.scheduler.entries.changed()
         return known
+
+    def _limit(
+        self, caller: Caller, owner: str, tables: dict[str, Any], *, new: bool
+    ) -> None:
+        """Raises SchedulerError: it is more than a user may have."""
+        if self.rules.rules(caller):
+            return
+        most = self.limits.spec_kib
+        if len(json.dumps(tables)) > most * 1024:
+            message = f"the spec is larger than {most} KiB, the most a user's may be"
+            raise SchedulerError(message)
+        jobs = self.scheduler.entries.values()
+        if new and sum(one.row.owner == owner for one in jobs) >= self.limits.jobs:
+            message = (
+                f"{owner} has {self.limits.jobs} jobs, the most a user may have: "
+                "trainwarden forget JOB takes one that has ended off the list"
+            )
+            raise SchedulerError(message)
 
     def _accommodate(self, owner: str, spec: Spec) -> None:
         """Raises SchedulerError: jobs of ``owner`` cannot run here, or not as ``spec`` says."""

@@ -6,7 +6,8 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 
 from supervisor.core.jobs.authorization import AccessRules, Caller
-from supervisor.core.jobs.config import Config
+from supervisor.core.jobs.config import Config, Limits
+from supervisor.core.jobs.scheduling import CpuSlots
 from supervisor.daemon.api_service import ApiService
 from supervisor.daemon.daemon import Daemon
 from supervisor.daemon.launcher_factory import (
@@ -34,6 +35,10 @@ from supervisor.wire.paths import StatePaths
 CLOCK = Clock()
 PROBE = Path("/run/trainwarden-gpu/probe.sock")
 """Where ``trainwarden-gpu.service`` listens; the daemon's service has no devices."""
+
+
+LEAST_SLOTS = 4
+"""Small jobs for trying things out are run on small machines."""
 
 
 class DaemonError(Exception):
@@ -92,6 +97,7 @@ def composed(
             starter=starter,
             gpus=_gpus_of(observer, config.gpus.use),
             quota=config.gpus.quota,
+            cpu=_slots(config.limits),
             say=journal.say,
             ballast=Ballast(paths.root / "ballast"),
         )
@@ -99,6 +105,7 @@ def composed(
             scheduler=scheduler,
             rules=_rules(config, launcher_factory),
             jobs=Path(config.jobs),
+            limits=config.limits,
         )
         mailbox = held.enter_context(contextlib.closing(Mailbox()))
         scheduler.load()
@@ -156,6 +163,12 @@ def _rules(config: Config, launcher_factory: LauncherFactory) -> AccessRules:
         own_uid=os.geteuid(),
         trusts_itself=not isinstance(launcher_factory, MultiUserFactory),
     )
+
+
+def _slots(limits: Limits) -> CpuSlots:
+    cores = max(os.cpu_count() or 1, LEAST_SLOTS)
+    slots = cores if limits.cpu_slots is None else limits.cpu_slots
+    return CpuSlots(slots=slots, of_a_user=limits.cpu_jobs)
 
 
 def _private(root: Path) -> None:

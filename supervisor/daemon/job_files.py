@@ -108,5 +108,5 @@ def _take_in(api: ApiService, found: JobFile, caller: Caller) -> None:
     if known.row.owner != owner:
         message = f"{source}: the job cannot change its user"
         raise JobFileError(message)
-    if known.row.spec != tables:
+    if known.spec != spec:
         api.respec(caller, known, tables, spec)

@@ -41,6 +41,8 @@ class ManagedJob:
     """The run that an earlier daemon left, as long as it was not adopted."""
     shown: tuple[JobLifecycle, JobRow, bytes] | None = None
     """It at rest, as it was shown last, in JSON."""
+    wished: tuple[JobRow, WaitingJob] | None = None
+    """What it asks for, where no reading of the driver is needed for that."""
 
     @property
     def name(self) -> str:
@@ -51,16 +53,20 @@ class ManagedJob:
         """What it asks for. Who asks for no GPU gets none: those of the box are not all
         its own, as they are in the foreground."""
         spec = self.spec
+        if self.wished is not None and self.wished[0] is self.row:
+            return self.wished[1]
         chosen = None
         if spec.gpus is not None:
             chosen = tuple(dict.fromkeys(named(spec.gpus, readings)))
-        return WaitingJob(
+        wish = WaitingJob(
             job=self.name,
             owner=self.row.owner,
             wants=spec.gpu_count or 0 if chosen is None else chosen,
             priority=spec.priority,
             turn=self.row.turn,
         )
+        self.wished = None if spec.gpus else (self.row, wish)
+        return wish
 
     def let_go(self) -> None:
         """Look after its run no more, and let others do so."""

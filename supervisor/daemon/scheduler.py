@@ -29,7 +29,7 @@ from supervisor.core.jobs.job_lifecycle import step
 from supervisor.core.jobs.job_phase import JobLifecycle, orphaned, recalled
 from supervisor.core.jobs.job_status import JobState, JobStatus
 from supervisor.core.jobs.resume_decision import StartRefusedError
-from supervisor.core.jobs.scheduling import assign, takes_another_turn
+from supervisor.core.jobs.scheduling import CpuSlots, assign, takes_another_turn
 from supervisor.core.jobs.spec import SpecError, build_spec
 from supervisor.core.lifecycle.events import DrainRequested
 from supervisor.core.remediation.history import AttemptHistory
@@ -64,6 +64,7 @@ class Scheduler:
     gpus: Callable[[], tuple[str, ...]]
     """The GPUs of this box, by UUID."""
     quota: int | None = None
+    cpu: CpuSlots = field(default_factory=CpuSlots)
     say: Notifier
     entries: JobTable = field(default_factory=JobTable)
     paused_by: str | None = None
@@ -98,22 +99,23 @@ class Scheduler:
         """Take up all that the ledger knows. Raises LedgerError."""
         self.paused_by = self.book.setting("paused_by")
         self.out_of_service = frozenset(self.book.setting("out_of_service") or ())
+        runs = {run.job: run for run in self.starter.ledger.latest_runs()}
+        specs = self.book.specs()
         for row in self.book.jobs():
             try:
-                spec = build_spec(row.spec)
+                spec = build_spec(specs.pop(row.name))
             except SpecError as error:
                 text = f"the stored spec of {row.name} cannot be used: {error}"
                 self.say(text, level=LogLevel.ERROR)
                 continue
             entry = ManagedJob(row=row, spec=spec, life=JobLifecycle(job=row.name))
             self.entries[row.name] = entry
-            self._recall(entry)
+            self._recall(entry, runs.get(row.name))
         self.entries.changed()
 
-    def _recall(self, entry: ManagedJob) -> None:
-        """What became of a job before this daemon began."""
+    def _recall(self, entry: ManagedJob, run: RunRow | None) -> None:
+        """What became of a job, and of its newest run, before this daemon began."""
         row, wanted = entry.row, entry.row.wanted is WantedState.RUN
-        run = self.starter.ledger.latest_run(row.name)
         if run is None or row.fresh:
             entry.life = recalled(row.name, wanted=wanted)
             return
@@ -335,6 +337,7 @@ class Scheduler:
                 if entry.life.active
             },
             quota=self.quota,
+            cpu=self.cpu,
         )
         self._wait(answer.because)
         for start in answer.starts:

@@ -48,6 +48,20 @@ class Gpus(Table):
     probe."""
 
 
+class Limits(Table):
+    """What one user may take of a box that others use too. Whoever may do everything is
+    not bound by the first two."""
+
+    jobs: Annotated[int, Field(ge=1)] = 2000
+    """On the list, those that have ended too."""
+    spec_kib: Annotated[int, Field(ge=1, le=1024)] = 32
+    """The size of a job's spec, in JSON."""
+    cpu_jobs: Annotated[int, Field(ge=0)] | None = None
+    """Jobs without GPUs that run at a time."""
+    cpu_slots: Annotated[int, Field(ge=0)] | None = None
+    """... of all users together. None: as many as there are cores, and at least 4."""
+
+
 class Config(Table):
     """One box."""
 
@@ -64,6 +78,7 @@ class Config(Table):
     metrics: MetricsSpec = MetricsSpec()
     """Where the daemon serves ``/metrics``, and how."""
     gpus: Gpus = Gpus()
+    limits: Limits = Limits()
 
     @property
     def jobs(self) -> str:

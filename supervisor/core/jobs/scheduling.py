@@ -5,7 +5,8 @@
 3. A job that does not fit holds back what is free for it, so that smaller jobs behind it
    cannot starve it; one that could not run even on an empty box holds back nothing.
 4. A user at their quota is passed over, and holds back nothing.
-5. A job that said how many, not which, and gave up because one of its GPUs failed takes
+5. A job without GPUs takes a slot of the processors; a user may hold so many at a time.
+6. A job that said how many, not which, and gave up because one of its GPUs failed takes
    its turn again: each time there is one GPU less, so that has an end.
 """
 
@@ -31,6 +32,14 @@ class WaitingJob:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CpuSlots:
+    """What jobs without GPUs may take. None: no limit."""
+
+    slots: int | None = None
+    of_a_user: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobStart:
     """A job that may start now."""
 
@@ -53,35 +62,49 @@ def assign(
     usable: Sequence[str],
     taken: Mapping[str, tuple[str, tuple[str, ...]]],
     quota: int | None = None,
+    cpu: CpuSlots = CpuSlots(),
 ) -> Assignments:
     """Who may start now.
 
     ``usable``: the GPUs in service, by UUID. ``taken``: job → (owner, GPUs) of what
     runs. ``quota``: GPUs a user may hold at most.
     """
-    held = Counter[str]()
+    held, slots = Counter[str](), Counter[str]()
     for owner, gpus in taken.values():
         held[owner] += len(gpus)
+        slots[owner] += not gpus
     busy = {gpu for _, gpus in taken.values() for gpu in gpus}
     free = [gpu for gpu in usable if gpu not in busy]
     starts: list[JobStart] = []
     because: dict[str, str] = {}
     for one in sorted(waiting, key=lambda one: (-one.priority, one.turn)):
-        reason = _impossible(one, usable, quota)
         count = _count(one)
+        if not count:
+            reason = _no_slot(one, slots, cpu)
+        else:
+            reason = _impossible(one, usable, quota)
         if reason is None and quota is not None and held[one.owner] + count > quota:
             reason = f"{one.owner} holds {held[one.owner]} of {quota} GPUs"
         if reason is not None:
             because[one.job] = reason
             continue
         chosen, reserved = _choose(one, free)
-        free = [gpu for gpu in free if gpu not in reserved]
+        free = [gpu for gpu in free if gpu not in reserved] if reserved else free
         if chosen is None:
             because[one.job] = _wait(one, len(reserved))
         else:
             held[one.owner] += count
+            slots[one.owner] += not count
             starts.append(JobStart(job=one.job, gpus=chosen))
     return Assignments(starts=tuple(starts), because=because)
+
+
+def _no_slot(one: WaitingJob, taken: Counter[str], cpu: CpuSlots) -> str | None:
+    if cpu.of_a_user is not None and taken[one.owner] >= cpu.of_a_user:
+        return f"{one.owner} has {taken[one.owner]} jobs without GPUs running, the most a user may"
+    if cpu.slots is not None and (running := taken.total()) >= cpu.slots:
+        return f"{running} jobs without GPUs run, as many as this box has slots for"
+    return None
 
 
 def takes_another_turn(
@@ -92,7 +115,7 @@ def takes_another_turn(
     held: Iterable[str],
     quarantined: Collection[str],
 ) -> bool:
-    """Whether a run that ended like this is to be given other GPUs (rule 5).
+    """Whether a run that ended like this is to be given other GPUs (rule 6).
 
     ``cause``: of its last attempt's end. ``counted``: its job said how many GPUs.
     ``held``: those that it had.

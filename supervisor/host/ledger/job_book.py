@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from supervisor.host.ledger.ledger import Ledger
-from supervisor.host.ledger.ledger_rows import Stored, Utc, rows_as
+from supervisor.host.ledger.ledger_rows import Utc, rows_as
 
 
 class WantedState(enum.StrEnum):
@@ -24,8 +24,6 @@ class JobRow:
     name: str
     owner: str
     """The user it runs as."""
-    spec: Stored[dict[str, Any]]
-    """The tables as they were given."""
     source: str | None
     """The job file; None: it was submitted."""
     wanted: WantedState
@@ -134,6 +132,11 @@ class JobBook:
     def jobs(self) -> list[JobRow]:
         """All jobs, in the order of their turns."""
         return self._ledger.rows(rows_as(JobRow), "SELECT * FROM jobs ORDER BY turn")
+
+    def specs(self) -> dict[str, dict[str, Any]]:
+        """The tables of each job as they were given, by its name."""
+        query = "SELECT name, spec FROM jobs"
+        return dict(self._ledger.rows(lambda row: (row[0], json.loads(row[1])), query))
 
     def note(
         self, *, who: str, did: str, job: str | None, detail: str = "", now: float

@@ -122,5 +122,7 @@ MIGRATIONS = (
     "SELECT 1",
     # What came of the proof of the resume after it.
     "ALTER TABLE incidents ADD COLUMN proof TEXT",
+    # The last turn is found without reading all jobs.
+    "CREATE INDEX jobs_by_turn ON jobs (turn)",
 )
 """What leads from one schema version to the next; ``user_version`` counts them."""

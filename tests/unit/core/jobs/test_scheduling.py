@@ -9,6 +9,7 @@ from supervisor.core.causes import Cause
 from supervisor.core.jobs.job_status import JobState
 from supervisor.core.jobs.scheduling import (
     Assignments,
+    CpuSlots,
     JobStart,
     WaitingJob,
     assign,
@@ -167,6 +168,27 @@ def another_turn(state: JobState, cause: Cause | None, **changed: Any) -> bool:
         "counted": True, "held": GPUS[:2], "quarantined": {GPUS[1]},
     }  # fmt: skip
     return takes_another_turn(state, cause, **(facts | changed))
+
+
+def test_jobs_without_gpus_have_slots() -> None:
+    """By priority as well; one user's share is full before the others'."""
+    cpu = CpuSlots(slots=3, of_a_user=2)
+    bob = WaitingJob(job="bobs", owner="bob", wants=(), turn=9)
+    waiting = [
+        wants("first", 0, turn=1),
+        wants("second", 0, turn=2),
+        wants("urgent", 0, turn=3, priority=1),
+        wants("on a gpu", 1, turn=4),
+        bob,
+    ]
+    answer = assign(waiting, usable=GPUS[:1], taken={}, cpu=cpu)
+    assert list(started(answer)) == ["urgent", "first", "on a gpu", "bobs"]
+    assert "alice has 2 jobs without GPUs running" in answer.because["second"]
+    taken = {
+        f"running-{n}": (owner, ()) for n, owner in enumerate(["eve", "eve", "al"])
+    }
+    full = assign([bob], usable=(), taken=taken, cpu=cpu)
+    assert "3 jobs without GPUs run" in full.because["bobs"]
 
 
 def test_a_job_whose_gpu_failed_takes_its_turn_again() -> None:

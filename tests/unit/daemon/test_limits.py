@@ -1,0 +1,97 @@
+"""What one user may take of a box, and what of it binds those who rule."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from supervisor.core.jobs.authorization import Caller
+from supervisor.core.jobs.config import build_config
+from supervisor.core.jobs.job_status import JobState
+from supervisor.core.jobs.spec import build_spec
+from supervisor.daemon.composition import LEAST_SLOTS, composed
+from supervisor.daemon.daemon import Daemon
+from supervisor.daemon.managed_job import SchedulerError
+from supervisor.host.control.peer_credentials import user_name
+from tests.support.long_life import WoundClock
+from tests.support.quick_attempts import Fate, QuickHouse, QuickLauncher
+
+ME = user_name(os.geteuid())
+MEMBER = Caller(uid=4242, name=ME, groups=frozenset({"trainwarden"}))
+RULER = Caller(uid=0, name="root")
+ENDLESS = Fate(looks=10**9)
+
+
+def submit(daemon: Daemon, name: str, *, by: Caller = MEMBER, **more: Any) -> None:
+    """Hand in a job."""
+    tables = {"script": "/nowhere/train.py", "name": name, **more}
+    daemon.api.submit(by, tables, build_spec(tables), owner=ME)
+
+
+def states(daemon: Daemon) -> dict[str, JobState]:
+    """Of all jobs, a few turns later."""
+    for _ in range(5):
+        daemon.turn()
+    return {name: one.status().state for name, one in daemon.scheduler.entries.items()}
+
+
+def daemon_in(directory: Path, limits: str) -> Any:
+    """A daemon with these limits, whose jobs never end by themselves."""
+    clock = WoundClock()
+    launcher = QuickLauncher(fate=lambda _: ENDLESS, clock=clock)
+    config = build_config(f'state_dir = "{directory / "state"}"\n[limits]\n{limits}\n')
+    house = QuickHouse(user=ME, launcher=launcher)
+    return composed(config, clock=clock, launcher_factory=house)
+
+
+def test_jobs_on_the_list(tmp_path: Path) -> None:
+    """The next one is refused, a new spec of one is not; those who rule are not bound."""
+    with daemon_in(tmp_path, "jobs = 2\ncpu_slots = 0") as daemon:
+        submit(daemon, "one")
+        submit(daemon, "two")
+        with pytest.raises(SchedulerError, match=f"{ME} has 2 jobs.*forget"):
+            submit(daemon, "three")
+        submit(daemon, "two", priority=1)
+        submit(daemon, "three", by=RULER)
+        assert list(states(daemon)) == ["one", "two", "three"]
+        daemon.api.stop(MEMBER, "one", drain=False)
+        daemon.api.forget(MEMBER, "one")
+
+
+def test_the_size_of_a_spec(tmp_path: Path) -> None:
+    """A larger one is refused, and nothing is kept of it."""
+    with daemon_in(tmp_path, "spec_kib = 1") as daemon:
+        with pytest.raises(SchedulerError, match="larger than 1 KiB"):
+            submit(daemon, "large", args=["x" * 1024])
+        assert not daemon.scheduler.entries
+        submit(daemon, "large", by=RULER, args=["x" * 1024])
+
+
+def test_jobs_without_gpus_wait_for_a_slot(tmp_path: Path) -> None:
+    """The most urgent first; the next begins when one has ended."""
+    with daemon_in(tmp_path, "cpu_slots = 1") as daemon:
+        submit(daemon, "first")
+        assert states(daemon) == {"first": JobState.RUNNING}
+        submit(daemon, "second")
+        submit(daemon, "urgent", priority=1)
+        assert states(daemon)["urgent"] is JobState.QUEUED
+        waits = daemon.scheduler.entries["urgent"].status().message
+        assert "1 jobs without GPUs run" in waits
+        daemon.api.stop(MEMBER, "first", drain=False)
+        found = states(daemon)
+        assert (found["urgent"], found["second"]) == (JobState.RUNNING, JobState.QUEUED)
+
+
+def test_slots_by_cores(tmp_path: Path) -> None:
+    """A small machine runs a few small jobs beside each other."""
+    with daemon_in(tmp_path, "") as daemon:
+        slots = daemon.scheduler.cpu.slots
+        assert slots == max(os.cpu_count() or 1, LEAST_SLOTS)
+
+
+@pytest.mark.parametrize("limits", ["jobs = 0", "spec_kib = 0", "cpu_slots = -1"])
+def test_limits_that_are_none(limits: str) -> None:
+    """They are refused with the key's name."""
+    with pytest.raises(Exception, match=limits.split(maxsplit=1)[0]):
+        build_config(f"[limits]\n{limits}\n")
