@@ -30,7 +30,12 @@ from supervisor.daemon.managed_job import (
 )
 from supervisor.daemon.scheduler import Scheduler
 from supervisor.host.ledger.job_book import AuditRow, JobBook, JobRow, WantedState
-from supervisor.host.ledger.ledger import Ledger, LedgerError, QuarantineRow
+from supervisor.host.ledger.ledger import (
+    IncidentRow,
+    Ledger,
+    LedgerError,
+    QuarantineRow,
+)
 from supervisor.host.service.clock import Clock
 from supervisor.runtime.foreground import ResumeOptions
 from supervisor.runtime.job_locator import JobFiles, job_files
@@ -281,6 +286,26 @@ class ApiService:
         did = f"{gpu} {'into' if in_service else 'out of'} service"
         self._set(caller, "out_of_service", sorted(left_out), did)
         self.scheduler.out_of_service = left_out
+
+    def sees_all_of(self, caller: Caller, entry: ManagedJob) -> bool:
+        """Whether it is a job of theirs, or they may do everything."""
+        return self.rules.rules(caller) or entry.row.owner == caller.name
+
+    def incidents(self, caller: Caller, *, job: str | None) -> list[IncidentRow]:
+        """What went wrong; of the runs of others without what their output says."""
+        self._allow(caller, Permission.LOOK)
+        found = self.ledger.incidents(job=job)
+        if self.rules.rules(caller):
+            return found
+        try:
+            runtime = self.scheduler.starter.launcher_factory.runtime_of(caller.name)
+        except SchedulerError:
+            place = None  # they have no jobs here
+        else:
+            place = runtime.place
+        theirs = self.ledger.incidents(job=job, place=place) if place else []
+        own = {one.id for one in theirs}
+        return [one if one.id in own else one.for_others() for one in found]
 
     def acknowledge(self, caller: Caller, incident: int) -> None:
         """Somebody has seen an incident."""

@@ -94,7 +94,7 @@ def measure(box: BoxUnderTest, *, queued: int, gpus: int) -> dict[str, Any]:
     figures["cpu_share"] = cpu_share(daemon.pid, 10.0)
     last = f"/v1/jobs/job-{gpus + queued - 1}"
     figures["status_of_one"] = timed(lambda _: client.get(last))
-    figures["status_of_all"] = timed(lambda _: client.get("/v1/status"))
+    figures["status_of_all"] = timed(lambda _: client.read("/v1/status"))
     figures["submit"] = timed(lambda number: submit(client, box, f"more-{number}"))
     figures["stop"] = timed(
         lambda number: client.post(f"/v1/jobs/more-{number}/stop", {"drain": False})

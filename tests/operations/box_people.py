@@ -109,6 +109,31 @@ os._exit(3)
 """
 
 
+def check_others_see_no_quotes(box: Machine) -> None:
+    """Of an incident: its owner and root see all of it, a member its cause, and somebody
+    who is no member nothing."""
+    (box.shared / "fails.py").write_text("raise ValueError('the word')\n")
+    box.trainwarden("submit", "/shared/fails.py", user="alice")
+    box.until(lambda: job(box, "fails").get("state") == "gave_up")
+    for user, sees in (("alice", True), (None, True), ("bob", False)):
+        said = box.trainwarden("incidents", "fails", "--json", user=user).stdout
+        assert "user_error" in said
+        assert ("the word" in said) == sees, (user, said)
+        told = box.trainwarden("status", "--json", user=user).stdout
+        assert sees or "the word" not in told
+    refused = box.trainwarden("incidents", user="eve", check=False)
+    assert refused.returncode == 1
+    assert "fails" not in refused.stdout
+
+
+def check_jobs_leave_room_for_the_daemon(box: Machine) -> None:
+    """The slice has limits, and the kernel kills anybody sooner than the daemon (asked of
+    its unit: a container may not lower it)."""
+    for name in ("MemoryMax", "TasksMax"):
+        assert int(box.property("trainwarden.slice", name)) > 0  # not "infinity"
+    assert box.property("trainwarden", "OOMScoreAdjust") == "-900"
+
+
 def check_whoever_runs_as_the_daemon_is_not_the_daemon(box: Machine) -> None:
     """A program that got hold of its user is nobody on its socket."""
     submit(box, "guarded")

@@ -30,7 +30,9 @@ from tests.operations.box_people import (
     check_a_linked_attempt_shows_nothing_of_others,
     check_an_upgrade_renews_the_templates,
     check_each_user_runs_as_themselves,
+    check_jobs_leave_room_for_the_daemon,
     check_nobody_touches_what_belongs_to_others,
+    check_others_see_no_quotes,
     check_the_daemon_may_start_nothing_else,
     check_whoever_runs_as_the_daemon_is_not_the_daemon,
 )
@@ -137,6 +139,8 @@ CHECKS: tuple[Callable[[Machine], None], ...] = (
     check_a_linked_attempt_shows_nothing_of_others,
     check_the_daemon_may_start_nothing_else,
     check_whoever_runs_as_the_daemon_is_not_the_daemon,
+    check_others_see_no_quotes,
+    check_jobs_leave_room_for_the_daemon,
     check_no_command_needs_a_directory,
     check_an_upgrade_renews_the_templates,
     check_the_launcher_keeps_the_contract,

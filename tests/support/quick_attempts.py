@@ -215,6 +215,7 @@ class QuickHouse(LauncherFactory):
 
     user: str
     launcher: QuickLauncher
+    place: str | None = None
 
     @property
     @override
@@ -226,4 +227,4 @@ class QuickHouse(LauncherFactory):
         if user != self.user:
             message = f"{user} has no place for jobs here"
             raise SchedulerError(message)
-        return UserRuntime(launcher=self.launcher, place=None)
+        return UserRuntime(launcher=self.launcher, place=self.place)

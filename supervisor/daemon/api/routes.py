@@ -2,14 +2,14 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cache
 from typing import Any, cast
 
 import supervisor
 from supervisor.core.gpu.gpu_view import Tenancy, picture
 from supervisor.core.jobs.authorization import Permission
-from supervisor.core.jobs.job_status import status_json
+from supervisor.core.jobs.job_status import JobState, status_json
 from supervisor.core.jobs.spec import SpecError, build_spec, validated
 from supervisor.daemon.api import json_schema
 from supervisor.daemon.api.bodies import (
@@ -95,10 +95,14 @@ def _error(status: int, sentence: str) -> Response:
     return Response(status=status, body={"error": sentence})
 
 
-def job_json(entry: ManagedJob) -> dict[str, Any]:
-    """A job as it is shown: its status, and what the daemon adds."""
+def job_json(entry: ManagedJob, *, whole: bool = True) -> dict[str, Any]:
+    """A job as it is shown: its status, and what the daemon adds. Not ``whole``: without
+    sentences that quote what it printed, or name what is in its script."""
+    status = entry.status()
+    if not whole and status.state is not JobState.QUEUED:
+        status = replace(status, message="", promise=None)
     return {
-        **status_json(entry.status()),
+        **status_json(status),
         "owner": entry.row.owner,
         "priority": entry.spec.priority,
         "gpus": list(entry.life.gpus),
@@ -125,15 +129,19 @@ def _status(api: ApiService, asked: Asked) -> object:
         ],
         "problems": scheduler.problems,
     }
-    jobs = b", ".join(map(_job_bytes, scheduler.entries.values()))
+    caller = asked.request.caller
+    jobs = b", ".join(
+        _job_bytes(entry, whole=api.sees_all_of(caller, entry))
+        for entry in scheduler.entries.values()
+    )
     head = json.dumps(box).encode()[:-1]
     return Response(body=Encoded(b'%s, "jobs": [%s]}\n' % (head, jobs)))
 
 
-def _job_bytes(entry: ManagedJob) -> bytes:
-    """``job_json``; of a job at rest it is made once."""
-    if entry.supervisor is not None:
-        return json.dumps(job_json(entry)).encode()
+def _job_bytes(entry: ManagedJob, *, whole: bool) -> bytes:
+    """``job_json``; of a job at rest it is made once for those who see all of it."""
+    if entry.supervisor is not None or not (whole or entry.state is JobState.QUEUED):
+        return json.dumps(job_json(entry, whole=whole)).encode()
     if entry.shown is None or entry.shown[:2] != (entry.life, entry.row):
         entry.shown = entry.life, entry.row, json.dumps(job_json(entry)).encode()
     return entry.shown[2]
@@ -162,8 +170,9 @@ def _gpus(api: ApiService, asked: Asked) -> object:
 
 
 def _job(api: ApiService, asked: Asked) -> object:
-    found = api.entry(asked.request.caller, asked.names["job"], Permission.LOOK)
-    return job_json(found)
+    caller = asked.request.caller
+    found = api.entry(caller, asked.names["job"], Permission.LOOK)
+    return job_json(found, whole=api.sees_all_of(caller, found))
 
 
 def _choice(body: BeginRequest) -> ResumeOptions:
@@ -216,8 +225,8 @@ def _logs(api: ApiService, asked: Asked) -> object:
 
 
 def _incidents(api: ApiService, asked: Asked) -> object:
-    api.look(asked.request.caller)
-    return [asdict(one) for one in api.ledger.incidents(job=asked.query.job)]
+    caller, job = asked.request.caller, asked.query.job
+    return [asdict(one) for one in api.incidents(caller, job=job)]
 
 
 def _acknowledge(api: ApiService, asked: Asked) -> object:

@@ -210,18 +210,22 @@ class Ledger(LedgerFile):
         job: str | None = None,
         incident: int | None = None,
         run: int | None = None,
+        place: str | None = None,
     ) -> list[IncidentRow]:
-        """Incidents, oldest first: all, those of ``job`` or of ``run``, or that one."""
+        """Incidents, oldest first: all, those of ``job`` or of ``run``, or that one;
+        ``place``: of runs whose files lie there."""
         return self.rows(
             rows_as(IncidentRow),
             "SELECT incidents.*, runs.job FROM incidents"
             " JOIN runs ON runs.id = incidents.run"
             " WHERE (?1 IS NULL OR runs.job = ?1)"
             " AND (?2 IS NULL OR incidents.id = ?2)"
-            " AND (?3 IS NULL OR incidents.run = ?3) ORDER BY incidents.id",
+            " AND (?3 IS NULL OR incidents.run = ?3)"
+            " AND (?4 IS NULL OR runs.place = ?4) ORDER BY incidents.id",
             job,
             incident,
             run,
+            place,
         )
 
     def counts(self, job: str) -> Counter[tuple[Cause, RemedyKind]]:

@@ -3,7 +3,7 @@
 import json
 import sqlite3
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
 from typing import Annotated, Any, TypeVar
@@ -82,6 +82,20 @@ class IncidentRow:
     """Which kind of shortage of memory, and who held what (``core.memory.oom_analysis``)."""
     proof: Stored[dict[str, Any]] | None
     """Whether the resume after it continued to the bit (``core.remediation.proofs``)."""
+
+    def for_others(self) -> "IncidentRow":
+        """Without what comes from the job's output, its arguments or its processes."""
+        return replace(
+            self,
+            because=[],
+            remedy={**self.remedy, "because": "", "changes": {}},
+            memory=None,
+            deviations=[],
+            stacks="",
+            autopsy=None,
+            proof=None,
+            advice=f"Details are for the owner of {self.job} and for admins.",
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,78 @@
+"""What members see of each other's jobs: that they run, and why they failed; no quotes."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from supervisor.core.diagnosis.explain import explain_incident, summarise_incident
+from supervisor.core.jobs.authorization import Caller
+from supervisor.core.jobs.config import build_config
+from supervisor.core.jobs.spec import build_spec
+from supervisor.daemon.api.routes import answer
+from supervisor.daemon.composition import composed
+from supervisor.daemon.daemon import Daemon
+from supervisor.host.control.control_server import Request
+from supervisor.host.control.peer_credentials import user_name
+from tests.support.long_life import WoundClock
+from tests.support.quick_attempts import Fate, QuickHouse, QuickLauncher
+
+ME = user_name(os.geteuid())
+MEMBERS = frozenset({"trainwarden"})
+OWNER = Caller(uid=4242, name=ME, groups=MEMBERS)
+OTHER = Caller(uid=4243, name="bob", groups=MEMBERS)
+ROOT = Caller(uid=0, name="root")
+
+
+def asked(daemon: Daemon, path: str, *, by: Caller) -> Any:
+    """What somebody gets."""
+    found = answer(daemon.api, Request(caller=by, method="GET", path=path))
+    assert found.status == 200
+    return found.body
+
+
+@pytest.fixture
+def daemon(tmp_path: Path) -> Any:
+    """One in which a job of ours gave up."""
+    clock = WoundClock()
+    launcher = QuickLauncher(fate=lambda _: Fate(looks=1, finishes=False), clock=clock)
+    config = build_config(f'state_dir = "{tmp_path / "state"}"\n')
+    house = QuickHouse(user=ME, launcher=launcher, place=str(tmp_path / "users" / ME))
+    with composed(config, clock=clock, launcher_factory=house) as found:
+        tables = {"script": "/nowhere/train.py", "name": "mine"}
+        found.api.submit(ROOT, tables, build_spec(tables), owner=ME)
+        while not asked(found, "/v1/incidents", by=ROOT):
+            found.turn()
+            clock.wind(found.scheduler.wait_seconds(1.0) + 0.001)
+        yield found
+
+
+def test_incidents_of_others(daemon: Daemon) -> None:
+    """The cause, the time and the job; what is quoted is the owner's and the admins'."""
+    whole, mine, seen = (
+        asked(daemon, "/v1/incidents", by=who)[0] for who in (ROOT, OWNER, OTHER)
+    )
+    assert whole == mine
+    assert whole["because"]
+    assert (seen["because"], seen["stacks"], seen["autopsy"]) == ([], "", None)
+    assert seen["remedy"]["because"] == ""
+    for name in ("id", "job", "attempt", "at", "cause", "failed_step"):
+        assert seen[name] == whole[name]
+    assert "mine" in summarise_incident(seen)
+    text = explain_incident(seen)
+    assert "for the owner of mine" in text
+    assert whole["because"][0]["text"] not in text
+
+
+def test_the_message_of_a_job(daemon: Daemon) -> None:
+    """It may quote what the script printed."""
+    for path in ("/v1/jobs/mine",):
+        assert asked(daemon, path, by=OWNER)["message"]
+        assert asked(daemon, path, by=ROOT)["message"]
+        seen = asked(daemon, path, by=OTHER)
+        assert (seen["message"], seen["promise"]) == ("", None)
+    whole, seen = (asked(daemon, "/v1/status", by=who) for who in (OWNER, OTHER))
+    message = asked(daemon, "/v1/jobs/mine", by=OWNER)["message"].encode()
+    assert message in whole
+    assert message not in seen
