@@ -1,14 +1,9 @@
-"""What one caller of the control socket may use up: connections, and time."""
+"""What one caller of the control socket may use up: connections."""
 
 import contextlib
-import io
 import socket
 import threading
-import time
 from collections import Counter
-from typing import Any
-
-from typing_extensions import override
 
 MOST_OF_A_USER = 32
 MOST_CONNECTIONS = 256
@@ -50,24 +45,3 @@ def turn_away(channel: socket.socket) -> None:
     with contextlib.suppress(OSError):
         channel.settimeout(0.0)
         channel.send(head.encode() + _BUSY)
-
-
-class TimedReader(io.RawIOBase):
-    """Reads a request, which has to arrive as a whole in time."""
-
-    def __init__(self, channel: socket.socket) -> None:
-        self._channel = channel
-        self.deadline = 0.0
-        """Monotonic seconds."""
-
-    @override
-    def readable(self) -> bool:
-        return True
-
-    @override
-    def readinto(self, buffer: Any, /) -> int:
-        left = self.deadline - time.monotonic()
-        if left <= 0.0:
-            raise TimeoutError
-        self._channel.settimeout(left)
-        return self._channel.recv_into(buffer)

@@ -22,13 +22,10 @@ from urllib.parse import parse_qsl, urlsplit
 from typing_extensions import override
 
 from supervisor.core.jobs.authorization import Caller
-from supervisor.host.control.control_limits import (
-    ConnectionBudget,
-    TimedReader,
-    turn_away,
-)
+from supervisor.host.control.control_limits import ConnectionBudget, turn_away
 from supervisor.host.control.peer_credentials import peer_ids, peer_of
 from supervisor.host.service.server_thread import ServerThread
+from supervisor.host.service.timed_stream import TimedStream
 
 JSON, BYTES = "application/json", "application/octet-stream"
 """What is answered: media types."""
@@ -165,7 +162,7 @@ class _Handler(BaseHTTPRequestHandler):
     def setup(self) -> None:
         super().setup()
         self.rfile.close()
-        self._timed = TimedReader(self.connection)
+        self._timed = TimedStream(self.connection)
         self.rfile = io.BufferedReader(self._timed)
 
     @override

@@ -1,30 +1,30 @@
 """A small HTTP server for ``/metrics``.
 
-Each connection has a thread of its own and time limits, so that a slow reader holds up
-nobody; it is kept between scrapes, as Prometheus does on its side: a connection costs
-more than an answer. It listens on loopback unless told otherwise; it speaks TLS if it is
-given a certificate (and asks readers for theirs if it is given an authority), and leaves
-passwords to a proxy.
+Each connection has a thread of its own and each request a deadline, and there are only so
+many (``open_connections``), so that slow readers hold up nobody. It is kept between
+scrapes, as Prometheus does on its side: a connection costs more than an answer. It listens
+on loopback unless told otherwise; it speaks TLS if it is given a certificate (and asks
+readers for theirs if it is given an authority), and leaves passwords to a proxy.
 
 Not prometheus_client's own server: that one encodes in each scrape (``metrics``), gives a
 reader all the time there is, and has neither a limit on connections nor a way to keep one.
 """
 
-import contextlib
+import errno
+import io
 import ipaddress
 import re
 import socket
 import socketserver
 import ssl
-import threading
-from collections.abc import Callable, Generator
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from io import BufferedReader
 from pathlib import Path
-from typing import ClassVar, Self, cast
+from typing import Any, Self, cast
 
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, choose_encoder
 from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST
@@ -32,18 +32,20 @@ from typing_extensions import override
 
 from supervisor.core.text.address import Address
 from supervisor.host.exporter.exposition_cache import Form
+from supervisor.host.exporter.open_connections import MOST_KEPT, OpenConnections
 from supervisor.host.service.server_thread import ServerThread
+from supervisor.host.service.timed_stream import TimedStream
 
 Source = Callable[[Form], bytes | None]
 """What to answer in that form; None: nothing was measured yet."""
 
 _ZERO = re.compile(r"q=0(\.0*)?")
 REQUEST_SECONDS = 10.0
-"""How long we wait for a reader within a request, each time."""
+"""How long one request may take: TLS handshake, headers and answer together."""
 KEPT_SECONDS = 75.0
 """... and from one request to the next: more than Prometheus' usual minute."""
-MOST_KEPT = 16
-"""So many connections are kept; whoever comes beyond that is answered, and left."""
+_EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
+"""Nobody can be let in now; whoever wants to is still there at the next look."""
 
 
 class ServeError(RuntimeError):
@@ -119,13 +121,13 @@ class MetricsServer:
             message = f"cannot serve metrics on {address}: {reason}"
             raise ServeError(message) from error
         self.address = Address(address.host, http.server_address[1])
-        self._kept = http.kept
+        self._connections = http.connections
         self._attending = ServerThread(http, name="metrics-http")
 
     def close(self) -> None:
         """Stop listening; requests under way are left to their time limit."""
         self._attending.close()
-        self._kept.close()
+        self._connections.close()
 
     def __enter__(self) -> Self:
         return self
@@ -134,52 +136,10 @@ class MetricsServer:
         self.close()
 
 
-class _Kept:
-    """The connections that stay open from one request to the next."""
-
-    def __init__(self) -> None:
-        self._count = 0
-        self._waiting: set[socket.socket] = set()
-        self._changing = threading.Lock()
-        self._closed = False
-
-    @contextlib.contextmanager
-    def keeping(self) -> Generator[bool]:
-        """Whether one more may stay open, for as long as it is served."""
-        with self._changing:
-            kept = self._count < MOST_KEPT
-            self._count += kept
-        try:
-            yield kept
-        finally:
-            with self._changing:
-                self._count -= kept
-
-    @contextlib.contextmanager
-    def waiting(self, connection: socket.socket) -> Generator[bool]:
-        """Whether to wait for the next request on ``connection``; done so in here."""
-        with self._changing:
-            if not self._closed:
-                self._waiting.add(connection)
-        try:
-            yield not self._closed
-        finally:
-            with self._changing:
-                self._waiting.discard(connection)
-
-    def close(self) -> None:
-        """End those that wait; the others end with the answer that is under way."""
-        with self._changing:
-            self._closed = True
-            for connection in self._waiting:
-                with contextlib.suppress(OSError):  # its reader was faster
-                    # Not TLS' own, which is not for another thread to do.
-                    socket.socket.shutdown(connection, socket.SHUT_RDWR)
-
-
 class _HTTP(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
+    request_queue_size = 1024  # whoever finds it full comes again after a second only
 
     def __init__(
         self, address: Address, source: Source, context: _Context | None
@@ -190,7 +150,7 @@ class _HTTP(ThreadingHTTPServer):
         self.address_family, _, _, _, where = found[0]
         self.source = source
         self.context = context
-        self.kept = _Kept()
+        self.connections = OpenConnections()
         super().__init__((str(where[0]), int(where[1])), _Handler)
 
     @override
@@ -201,10 +161,23 @@ class _HTTP(ThreadingHTTPServer):
     @override
     def get_request(self) -> tuple[socket.socket, object]:
         """The handshake comes later, in the request's own thread: it may take for ever."""
-        connection, where = super().get_request()
-        if self.context is None:
-            return connection, where
-        return self.context.wrap(connection), where
+        if not self.connections.has_room():
+            raise BlockingIOError
+        try:
+            connection, where = super().get_request()
+        except OSError as error:
+            if error.errno in _EXHAUSTED:
+                self.connections.make_room()
+            raise
+        if self.context is not None:
+            connection = self.context.wrap(connection)
+        self.connections.enter(connection)
+        return connection, where
+
+    @override
+    def close_request(self, request: Any) -> None:
+        self.connections.leave(request)
+        super().close_request(request)
 
     @override
     def handle_error(self, request: object, client_address: object) -> None:
@@ -220,30 +193,38 @@ class _Handler(BaseHTTPRequestHandler):
     server_version = "trainwarden"
     sys_version = ""
     protocol_version = "HTTP/1.1"
-    timeout: ClassVar[float | None] = REQUEST_SECONDS
     # Headers and body are two writes: the second must not wait until the first arrived.
     disable_nagle_algorithm = True
     _kept = False
 
     @override
+    def setup(self) -> None:
+        super().setup()
+        self.rfile.close()
+        self._stream = TimedStream(
+            self.connection, deadline=time.monotonic() + REQUEST_SECONDS
+        )
+        self.rfile = io.BufferedReader(self._stream)
+        self.wfile = cast("io.BufferedIOBase", self._stream)  # writes all, as that does
+
+    @override
     def handle(self) -> None:
         """One request after the other, as long as the next one comes soon."""
-        with self.server.kept.keeping() as self._kept:
-            self.close_connection = True
+        self.close_connection = True
+        self.handle_one_request()
+        while not self.close_connection and self._goes_on():
             self.handle_one_request()
-            while not self.close_connection and self._goes_on():
-                self.handle_one_request()
 
     def _goes_on(self) -> bool:
         """Wait for the next request: whether one comes."""
-        self.connection.settimeout(KEPT_SECONDS)
+        self._stream.deadline = time.monotonic() + KEPT_SECONDS
         try:
-            with self.server.kept.waiting(self.connection) as wanted:
-                return wanted and bool(cast("BufferedReader", self.rfile).peek(1))
+            with self.server.connections.idle(self.connection) as wanted:
+                return wanted and bool(cast("io.BufferedReader", self.rfile).peek(1))
         except OSError:
             return False
         finally:
-            self.connection.settimeout(REQUEST_SECONDS)
+            self._stream.deadline = time.monotonic() + REQUEST_SECONDS
 
     def do_GET(self) -> None:
         """Answer with status, headers and body."""
@@ -254,6 +235,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._begin()
 
     def _begin(self) -> bytes:
+        self._kept = self.server.connections.answer(self.connection)
         path = self.path.partition("?")[0]
         form = wanted(
             accept=self.headers.get("Accept", ""),

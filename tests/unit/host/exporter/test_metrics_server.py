@@ -20,7 +20,6 @@ from supervisor.core.jobs.job_status import JobState, JobStatus
 from supervisor.core.text.address import Address
 from supervisor.host.exporter.exposition_cache import ExpositionCache, Form
 from supervisor.host.exporter.metrics_server import (
-    MOST_KEPT,
     MetricsServer,
     ServeError,
     Tls,
@@ -28,6 +27,7 @@ from supervisor.host.exporter.metrics_server import (
     takes_gzip,
     wanted,
 )
+from supervisor.host.exporter.open_connections import MOST_KEPT
 from tests.support.metrics import render
 
 STATUS = JobStatus(job="a", state=JobState.RUNNING, attempt=1)
