@@ -45,6 +45,16 @@ def test_every_row_is_in_a_scrape() -> None:
     assert exported == {name for metric in METRICS for name in metric.samples}
 
 
+def test_no_label_says_whose_a_run_is() -> None:
+    """A run is shown with its name, never with its user, a pid, a path or an argument."""
+    labels = {label for metric in METRICS for label in metric.labels}
+    assert labels == {
+        *("run", "state", "phase", "cause", "result", "source", "resource", "tier"),
+        *("gpu", "bus", "driver", "name", "parent", "reason", "kind", "span"),
+        *("filesystem", "collector", "python", "version"),
+    }
+
+
 def test_both_formats_say_the_same() -> None:
     """Text and OpenMetrics hold the same samples."""
     formats: tuple[Iterable[Family], ...] = (
