@@ -73,11 +73,11 @@ def _need(row: Row, directory: Path, machine: Machine) -> Generator[None]:
         with _cgroup("freezer", machine) as machine.path:
             yield
     elif needs is Need.MOUNT:
-        with _mounted(directory / "small", row.limit_mib, machine) as machine.path:
+        with mounted(directory / "small", row.limit_mib, machine) as machine.path:
             yield
     else:
         if needs is Need.COMPILER:
-            library = _preload(directory)
+            library = clock_library(directory)
             machine.environment |= {
                 "LD_PRELOAD": str(library),
                 "CLOCK_JUMP": str(directory / "jump"),
@@ -154,7 +154,8 @@ def _gone(remove: object) -> str:
 
 
 @contextmanager
-def _mounted(directory: Path, size: int, machine: Machine) -> Generator[Path]:
+def mounted(directory: Path, size: int, machine: Machine) -> Generator[Path]:
+    """A file system of ``size`` MiB at ``directory``. Raises CannotError."""
     mount, unmount = shutil.which("mount"), shutil.which("umount")
     if mount is None or unmount is None or os.geteuid() != 0:
         message = "mounting needs root"
@@ -185,7 +186,8 @@ def _mounted(directory: Path, size: int, machine: Machine) -> Generator[Path]:
 # --- libraries ------------------------------------------------------------------------
 
 
-def _preload(directory: Path) -> Path:
+def clock_library(directory: Path) -> Path:
+    """What is preloaded so that the wall clock jumps. Raises CannotError."""
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler is None:
         message = "no C compiler"
