@@ -21,7 +21,7 @@ AT_ONCE ?= $(shell n=$$(nproc); echo $$((n < 4 ? n + 1 : 5)))
 INSTALL := $(PIP) install --quiet --constraint constraints.txt
 EDITABLE := --build-constraint constraints.txt --editable '.[$(EXTRA)]'
 
-.PHONY: help demo test test-slow certify chaos generated lint format constraints clean systemd crashes fuzz
+.PHONY: help demo test test-slow certify chaos soak generated lint format constraints clean systemd crashes fuzz
 
 help: ## say what there is
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -88,6 +88,9 @@ bench-snapshot: $(VENV)/orbax
 
 chaos: $(VENV)/.installed ## commit every fault, and see it named, answered and survived
 	$(BIN)/python -m tests.chaos.chaos $(if $(ONLY),--only $(ONLY)) $(CHAOS)
+
+soak: $(VENV)/.installed ## jobs under random faults: all end, to the bit (needs root)
+	$(BIN)/python -m tests.soak.soak $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED))
 
 $(VENV)/.bench: $(VENV)/.installed
 	$(INSTALL) --group bench

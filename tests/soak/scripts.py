@@ -1,5 +1,8 @@
 """What the jobs of a soak train: two kinds whose end is the same to the bit each time."""
 
+EPOCHS = 100
+"""Some twenty seconds of training: several faults a job."""
+
 END = """
 import hashlib, pathlib, sys
 digest = hashlib.sha256(repr(sorted(history.history.items())).encode())
@@ -21,7 +24,7 @@ y = (x.sum(1) > 0).astype("float32")
 model = keras.Sequential([keras.Input((16,)), keras.layers.Dense(32, "relu"),
     keras.layers.Dropout(0.2), keras.layers.Dense(1)])
 model.compile("adam", "mse")
-history = model.fit(x, y, batch_size=16, epochs=40, verbose=2, validation_split=0.1)
+history = model.fit(x, y, batch_size=16, epochs=EPOCHS, verbose=2, validation_split=0.1)
 """
     + END
 )
@@ -41,9 +44,10 @@ data = (tf.data.Dataset.from_tensor_slices((x, y)).shuffle(512)
 model = keras.Sequential([keras.Input((16,)), keras.layers.Dense(32, "relu"),
     keras.layers.BatchNormalization(), keras.layers.Dense(1)])
 model.compile(keras.optimizers.SGD(0.01, momentum=0.9), "mse")
-history = model.fit(data, epochs=40, verbose=2)
+history = model.fit(data, epochs=EPOCHS, verbose=2)
 """
     + END
 )
 
 KINDS = {"arrays": ARRAYS, "pipeline": PIPELINE}
+"""``EPOCHS`` stands in for how long they train."""

@@ -27,7 +27,7 @@ import psutil
 
 from supervisor.host.control.control_client import NoDaemonError, RefusedError
 from tests.chaos.machine import Machine, clock_library, mounted
-from tests.soak.scripts import KINDS
+from tests.soak.scripts import EPOCHS, KINDS
 from tests.support.boxes import BoxUnderTest, box_in
 from tests.support.command import marked
 from tests.support.fake_nvml import FakeNvml, build
@@ -87,9 +87,8 @@ class Soak:
 
     def submit(self) -> None:
         """One more job, of the kind that has fewer."""
-        counts = Counter(dict.fromkeys(KINDS, 0)) + Counter()
-        counts.update(self.jobs.values())
-        kind = min(KINDS, key=lambda one: counts[one])
+        kinds = list(self.jobs.values())
+        kind = min(KINDS, key=kinds.count)
         name = f"{kind}-{len(self.jobs) + 1}"
         spec = {
             "script": str(self.directory / f"{kind}.py"),
@@ -287,12 +286,12 @@ def _signal(pid: int | None, number: int = signal.SIGKILL) -> bool:
 # --- what is around it -------------------------------------------------------------------
 
 
-def references(directory: Path) -> dict[str, str]:
+def references(directory: Path, epochs: int) -> dict[str, str]:
     """What each kind leaves, run by plain Python."""
     found: dict[str, str] = {}
     for kind, text in KINDS.items():
         script, result = directory / f"{kind}.py", directory / f"{kind}.reference"
-        script.write_text(text)
+        script.write_text(text.replace("EPOCHS", str(epochs)))
         subprocess.run(
             [sys.executable, str(script), str(result)],
             check=True,
@@ -304,10 +303,12 @@ def references(directory: Path) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def prepared(directory: Path, seed: int, say: Callable[[str], None]) -> Generator[Soak]:
+def prepared(
+    directory: Path, seed: int, say: Callable[[str], None], *, epochs: int = EPOCHS
+) -> Generator[Soak]:
     """One in ``directory``; all that it left is a problem of it, and taken away."""
     (directory / "results").mkdir()
-    expected = references(directory)
+    expected = references(directory, epochs)
     machine = Machine(memory=directory)
     nvml = FakeNvml(build(directory), directory / "nvml.txt")
     nvml.gpus(2)
@@ -332,6 +333,7 @@ def prepared(directory: Path, seed: int, say: Callable[[str], None]) -> Generato
             left = marked(disk)
             if left:
                 soak.problems.append(f"processes are left: {left}")
+            box.daemons.clear()  # they have ended, and were heard
     finally:
         problems = machine.problems + [f"left: {one}" for one in _leavings() - before]
         if soak is not None:
