@@ -126,6 +126,7 @@ def _rated(box: Machine) -> None:
             check=False,
         )  # fmt: skip
         assert told.returncode == 0, told.stdout[-400:]
+        print(told.stdout.strip().splitlines()[-1])  # noqa: T201  # shown by -rA
     for unit in ("trainwarden.service", "trainwarden-gpu.service", "trainwarden.slice"):
         told = box.run("systemd-analyze", "verify", "--man=no", unit)
         assert told.stdout + told.stderr == ""

@@ -95,3 +95,21 @@ def test_limits_that_are_none(limits: str) -> None:
     """They are refused with the key's name."""
     with pytest.raises(Exception, match=limits.split(maxsplit=1)[0]):
         build_config(f"[limits]\n{limits}\n")
+
+
+def test_the_queue_is_looked_at_when_something_has_changed(tmp_path: Path) -> None:
+    """Not at each turn: 10,000 jobs may wait. What changes whose turn it is shows at once."""
+    with daemon_in(tmp_path, "cpu_slots = 1") as daemon:
+        for name in ("runs", "waits"):
+            submit(daemon, name)
+        states(daemon)
+        looked = daemon.scheduler.looked
+        states(daemon)
+        assert daemon.scheduler.looked is looked
+        daemon.api.pause(RULER, paused=True)
+        states(daemon)
+        because = daemon.scheduler.entries["waits"].status().message
+        assert because == "the box is paused by root"
+        daemon.api.pause(RULER, paused=False)
+        daemon.api.stop(MEMBER, "runs", drain=False)
+        assert states(daemon)["waits"] is JobState.RUNNING
