@@ -1,5 +1,7 @@
 """Who may do what on a box with systemd."""
 
+import json
+
 from tests.support.machine import OPT, Machine
 from tests.support.machine_jobs import finish, job, main_pid, running, submit
 
@@ -124,6 +126,40 @@ def check_others_see_no_quotes(box: Machine) -> None:
     refused = box.trainwarden("incidents", user="eve", check=False)
     assert refused.returncode == 1
     assert "fails" not in refused.stdout
+
+
+def check_one_user_leaves_room_for_another(box: Machine) -> None:
+    """A third job is refused, a large spec too, and a second one without GPUs waits; those
+    of another user are not."""
+    config = "/etc/trainwarden/trainwarden.toml"
+    before = box.says("cat", config)
+    jobs = json.loads(box.trainwarden("status", "--json").stdout)
+    most = sum(job["owner"] == "alice" for job in jobs) + 2
+    limits = f"jobs = {most}\nspec_kib = 1\ncpu_jobs = 1\ncpu_slots = 8\n"
+    (box.shared / "limits.toml").write_text(f"{before}\n{limits}")  # ends in [limits]
+    (box.shared / "before.toml").write_text(f"{before}\n")
+    try:
+        box.run("cp", "/shared/limits.toml", config)
+        box.run("systemctl", "restart", "trainwarden")
+        submit(box, "runs")
+        running(box, "runs")
+        submit(box, "waits")
+        submit(box, "his", user="bob")
+        running(box, "his")
+        assert job(box, "waits")["state"] == "queued"
+        assert "alice has 1 jobs" in job(box, "waits")["message"]
+        third = ("submit", "--name", "third", "/shared/runs.py")
+        refused = box.trainwarden(*third, user="alice", check=False)
+        assert refused.returncode
+        assert f"alice has {most} jobs" in refused.stderr
+        large = ("submit", "--name", "runs", "/shared/runs.py", "x" * 2000)
+        refused = box.trainwarden(*large, user="alice", check=False)
+        assert "larger than 1 KiB" in refused.stderr
+        for name in ("waits", "runs", "his"):
+            finish(box, name)
+    finally:
+        box.run("cp", "/shared/before.toml", config)
+        box.run("systemctl", "restart", "trainwarden")
 
 
 def check_jobs_leave_room_for_the_daemon(box: Machine) -> None:
