@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from supervisor.core.jobs.authorization import AccessRules, Caller, Permission
-from supervisor.core.jobs.config import Limits
+from supervisor.core.jobs.config import UserLimits
 from supervisor.core.jobs.job_events import (
     ForgetRequested,
     RestartRequested,
@@ -52,7 +52,7 @@ class ApiService:
     rules: AccessRules
     jobs: Path | None = None
     """Where job files lie."""
-    limits: Limits = field(default_factory=Limits)
+    limits: UserLimits = field(default_factory=UserLimits)
 
     @property
     def ledger(self) -> Ledger:

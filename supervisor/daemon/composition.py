@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 
 from supervisor.core.jobs.authorization import AccessRules, Caller
-from supervisor.core.jobs.config import Config, Limits
+from supervisor.core.jobs.config import Config, UserLimits
 from supervisor.core.jobs.scheduling import CpuSlots
 from supervisor.daemon.api_service import ApiService
 from supervisor.daemon.daemon import Daemon
@@ -165,7 +165,7 @@ def _rules(config: Config, launcher_factory: LauncherFactory) -> AccessRules:
     )
 
 
-def _slots(limits: Limits) -> CpuSlots:
+def _slots(limits: UserLimits) -> CpuSlots:
     cores = max(os.cpu_count() or 1, LEAST_SLOTS)
     slots = cores if limits.cpu_slots is None else limits.cpu_slots
     return CpuSlots(slots=slots, of_a_user=limits.cpu_jobs)

@@ -48,7 +48,7 @@ class Gpus(Table):
     probe."""
 
 
-class Limits(Table):
+class UserLimits(Table):
     """What one user may take of a box that others use too. Whoever may do everything is
     not bound by the first two."""
 
@@ -78,7 +78,7 @@ class Config(Table):
     metrics: MetricsSpec = MetricsSpec()
     """Where the daemon serves ``/metrics``, and how."""
     gpus: Gpus = Gpus()
-    limits: Limits = Limits()
+    limits: UserLimits = UserLimits()
 
     @property
     def jobs(self) -> str:
