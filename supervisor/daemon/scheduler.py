@@ -47,6 +47,9 @@ from supervisor.runtime.supervisor import Supervisor
 SOON_SECONDS = 0.5
 """A run whose time comes so soon advances together with others: to wake up costs more
 than to look."""
+LONG_QUEUE, LOOK_SECONDS = 1000, 0.2
+"""So many jobs that wait are looked at no more often: that takes some milliseconds, and
+each request waits for the turn before it."""
 BALLAST_SECONDS = 10.0
 """How often room for the ballast is looked for."""
 
@@ -79,6 +82,9 @@ class Scheduler:
     """What was done to a job and could not be written down: done again until it can."""
     looked: tuple[object, float] = (None, 0.0)
     """What decided about the queue when it was looked at last, and until when it holds."""
+    look_at: float | None = None
+    """When it is looked at again, where that was put off."""
+    looked_at: float = -math.inf
 
     def write(self, down: Callable[[], None]) -> None:
         """Write something down, if need be into the room of the ballast: what people ask
@@ -269,11 +275,13 @@ class Scheduler:
 
     def wait_seconds(self, longest: float) -> float:
         """How long ``advance`` may be put off."""
-        waits = (
+        waits = [
             entry.supervisor.wait_seconds()
             for entry in self.entries.busy
             if entry.supervisor is not None
-        )
+        ]
+        if self.look_at is not None:
+            waits.append(max(self.look_at - self.starter.clock.now(), 0.0))
         return min(waits, default=longest)
 
     @property
@@ -311,9 +319,16 @@ class Scheduler:
         now = self.starter.clock.now()
         if self.looked[0] == decides and now < self.looked[1]:
             return
+        self.look_at = None
+        if len(self.entries.queued) > LONG_QUEUE:
+            earliest = self.looked_at + LOOK_SECONDS
+            if now < earliest:
+                self.look_at = earliest
+                return
+        self.looked_at = now
         later = [one.life.retry_at for one in self.entries.queued]
         self.looked = decides, min((at for at in later if at > now), default=math.inf)
-        waiting = [one for one in self.entries.queued if self._is_due(one)]
+        waiting = [one for one in self.entries.queued if now >= one.life.retry_at]
         if self.paused_by is not None:
             because = f"the box is paused by {self.paused_by}"
             self._wait({entry.name: because for entry in waiting})

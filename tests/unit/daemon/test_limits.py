@@ -10,6 +10,7 @@ from supervisor.core.jobs.authorization import Caller
 from supervisor.core.jobs.config import build_config
 from supervisor.core.jobs.job_status import JobState
 from supervisor.core.jobs.spec import build_spec
+from supervisor.daemon import scheduler
 from supervisor.daemon.composition import LEAST_SLOTS, composed
 from supervisor.daemon.daemon import Daemon
 from supervisor.daemon.managed_job import SchedulerError
@@ -113,3 +114,22 @@ def test_the_queue_is_looked_at_when_something_has_changed(tmp_path: Path) -> No
         daemon.api.pause(RULER, paused=False)
         daemon.api.stop(MEMBER, "runs", drain=False)
         assert states(daemon)["waits"] is JobState.RUNNING
+
+
+def test_a_long_queue_is_looked_at_a_few_times_a_second(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many requests there are; what was put off comes soon."""
+    monkeypatch.setattr(scheduler, "LONG_QUEUE", 3)
+    with daemon_in(tmp_path, "cpu_slots = 0") as daemon:
+        clock = daemon.scheduler.starter.clock
+        for number in range(6):
+            submit(daemon, f"job-{number}")
+            daemon.turn()
+        late = daemon.scheduler.entries["job-5"]
+        assert late.life.because == "waiting for its turn"
+        assert 0.0 < daemon.scheduler.wait_seconds(10.0) <= scheduler.LOOK_SECONDS
+        clock.wind(scheduler.LOOK_SECONDS)
+        daemon.turn()
+        assert "as many as this box has slots for" in late.life.because
+        assert daemon.scheduler.wait_seconds(10.0) == 10.0
