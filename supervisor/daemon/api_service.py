@@ -294,29 +294,34 @@ class ApiService:
     def incidents(self, caller: Caller, *, job: str | None) -> list[IncidentRow]:
         """What went wrong; of the runs of others without what their output says."""
         self._allow(caller, Permission.LOOK)
+        own = self._own_incidents(caller)
         found = self.ledger.incidents(job=job)
-        if self.rules.rules(caller):
-            return found
-        try:
-            runtime = self.scheduler.starter.launcher_factory.runtime_of(caller.name)
-        except SchedulerError:
-            place = None  # they have no jobs here
-        else:
-            place = runtime.place
-        theirs = self.ledger.incidents(job=job, place=place) if place else []
-        own = {one.id for one in theirs}
         return [one if one.id in own else one.for_others() for one in found]
+
+    def _own_incidents(self, caller: Caller) -> set[int]:
+        """Numbers of those that are theirs, or all: a name may have been another's job."""
+        place = None
+        if not self.rules.rules(caller):
+            try:
+                factory = self.scheduler.starter.launcher_factory
+                place = factory.runtime_of(caller.name).place
+            except SchedulerError:  # they have no jobs here
+                return set()
+            if place is None:
+                return set()
+        return {one.id for one in self.ledger.incidents(place=place)}
 
     def acknowledge(self, caller: Caller, incident: int) -> None:
         """Somebody has seen an incident."""
+        self._allow(caller, Permission.LOOK)
         found = self.ledger.incidents(incident=incident)
         if not found:
             message = f"there is no incident {incident}"
             raise UnknownJobError(message)
-        entry = self.scheduler.entries.get(found[0].job)
-        owner = None if entry is None else entry.row.owner
-        self._allow(caller, Permission.OWN, owner=owner)
         job, detail = found[0].job, f"incident {incident}"
+        if incident not in self._own_incidents(caller):
+            message = f"{detail} is of a job of another user"
+            raise ForbiddenError(message)
         with self._noted(caller, "acknowledge", job=job, detail=detail) as now:
             self.ledger.acknowledge(incident, by=caller.name, now=now)
 

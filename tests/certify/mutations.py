@@ -25,6 +25,8 @@ from tests.support.attempts import Attempts
 from tests.support.zygote import Zygote
 
 SCRIPT = Path(__file__).parent / "scripts" / "mutated.py"
+OPTIMIZERS = ("adam", "sgd", "rmsprop")
+"""As the script makes them: with the state that each can have."""
 Mutation = list[Any]
 
 
@@ -114,7 +116,7 @@ def main() -> int:
     asked = parser.parse_args()
     found: list[str] = []
     with zygotes.zygote() as parent, tempfile.TemporaryDirectory() as scratch:
-        for optimizer in ("adam", "sgd"):
+        for optimizer in OPTIMIZERS:
             place = Path(scratch) / optimizer
             found += try_all(
                 parent, place, optimizer=optimizer, only=asked.only

@@ -121,10 +121,12 @@ model = keras.Sequential(
         keras.layers.Dense(1),
     ]
 )
-if os.environ.get("OPTIMIZER") == "sgd":
-    optimizer = keras.optimizers.SGD(0.01, 0.9, nesterov=True, weight_decay=1e-3)
-else:
-    optimizer = keras.optimizers.AdamW(0.01, amsgrad=True, use_ema=True)
+OPTIMIZERS = {
+    "adam": lambda: keras.optimizers.AdamW(0.01, amsgrad=True, use_ema=True),
+    "sgd": lambda: keras.optimizers.SGD(0.01, 0.9, nesterov=True, weight_decay=1e-3),
+    "rmsprop": lambda: keras.optimizers.RMSprop(0.01, momentum=0.5, centered=True),
+}
+optimizer = OPTIMIZERS[os.environ.get("OPTIMIZER", "adam")]()
 model.compile(optimizer, "mse", metrics=["mae"])
 history = model.fit(
     x,

@@ -65,6 +65,20 @@ def test_incidents_of_others(daemon: Daemon) -> None:
     assert whole["because"][0]["text"] not in text
 
 
+def test_a_name_that_was_another_users(daemon: Daemon) -> None:
+    """Whoever has a job of that name now sees no more of the old one's incidents, and
+    says of none that it was seen."""
+    daemon.api.stop(ROOT, "mine", drain=False)
+    daemon.turn()
+    daemon.api.forget(ROOT, "mine")
+    (seen,) = asked(daemon, "/v1/incidents", by=OTHER)
+    assert seen["because"] == []
+    path = f"/v1/incidents/{seen['id']}/acknowledge"
+    for who, status in ((OTHER, 403), (OWNER, 200)):
+        said = answer(daemon.api, Request(caller=who, method="POST", path=path))
+        assert said.status == status, said.body
+
+
 def test_the_message_of_a_job(daemon: Daemon) -> None:
     """It may quote what the script printed."""
     for path in ("/v1/jobs/mine",):
