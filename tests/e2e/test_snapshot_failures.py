@@ -1,14 +1,9 @@
 """Disks that are full while a real run saves: it trains on."""
 
-import contextlib
 import json
 import os
-import shutil
 import signal
-import subprocess
 import time
-from collections.abc import Generator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +11,7 @@ import pytest
 
 from supervisor.wire.paths import StatePaths
 from tests.support.command import PATIENCE, Trainwarden
+from tests.support.small_disk import fill, mounted
 
 SCRIPT = """
 import json, os, time
@@ -39,22 +35,6 @@ class Slow(keras.callbacks.Callback):
 model.fit(x, y, batch_size=32, epochs=60, callbacks=[Slow()], verbose=0)
 json.dump([v.numpy().tolist() for v in model.variables], open("end.json", "w"))
 """
-
-
-@contextmanager
-def mounted(directory: Path, size: str) -> Generator[Path]:
-    """A file system of its own at ``directory``."""
-    mount, unmount = shutil.which("mount"), shutil.which("umount")
-    if mount is None or unmount is None or os.geteuid() != 0:
-        pytest.skip("mounting needs root")
-    directory.mkdir(parents=True, mode=0o700)
-    made = [mount, "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(directory)]
-    if subprocess.run(made, check=False).returncode != 0:
-        pytest.skip("mounting is not allowed here")
-    try:
-        yield directory
-    finally:
-        subprocess.run([unmount, "-l", str(directory)], check=True)
 
 
 def spec(trainwarden: Trainwarden, memory: Path) -> Path:
@@ -158,10 +138,3 @@ def until_incident(
                 return found
         time.sleep(0.05)
     pytest.fail(f"never came: {trainwarden.json('incidents')}")
-
-
-def fill(path: Path) -> None:
-    """Write until there is no space left."""
-    with path.open("wb", buffering=0) as file, contextlib.suppress(OSError):
-        while True:
-            file.write(bytes(4096))

@@ -1,8 +1,11 @@
 """The report of an exception that nobody caught: to the supervisor and on stderr."""
 
 import contextlib
+import json
+import os
 import traceback
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from supervisor.wire.files import write_json
@@ -21,6 +24,8 @@ _ARRAY_TO_TENSOR = "_EagerConst"
 
 MAX_TEXT = 256 * 1024
 """Characters of a message or traceback that are kept: head and tail."""
+ROOM_BYTES = 8192
+"""Of a report on a full disk: two blocks."""
 
 
 def _linked(
@@ -44,10 +49,10 @@ def formatted(error: BaseException) -> str:
     return "".join(report.format())
 
 
-def _shortened(text: str) -> str:
-    if len(text) <= MAX_TEXT:
+def _shortened(text: str, most: int = MAX_TEXT) -> str:
+    if len(text) <= most:
         return text
-    half = MAX_TEXT // 2
+    half = max(most // 2, 1)
     return f"{text[:half]}\n… {len(text) - 2 * half} characters …\n{text[-half:]}"
 
 
@@ -116,9 +121,59 @@ def _is_frameworks(error: BaseException) -> bool:
     return any(part in path for path in theirs[-1:] for part in _FRAMEWORKS)
 
 
+def reserve(path: Path) -> None:
+    """Room beside ``path``: a report has to fit on a disk that is full then, as it may
+    well be for that that the script ended."""
+    with contextlib.suppress(OSError):
+        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
+        descriptor = os.open(_room(path), flags, 0o640)
+        try:
+            os.posix_fallocate(descriptor, 0, ROOM_BYTES)
+        finally:
+            os.close(descriptor)
+
+
+def release(path: Path) -> None:
+    """Give the room back: nothing will be reported."""
+    with contextlib.suppress(OSError):
+        _room(path).unlink(missing_ok=True)
+
+
 def write(path: Path, crash: CrashReport) -> None:
-    """Leave ``crash`` at ``path``; a full disk must not hide the user's exception."""
+    """Leave ``crash`` at ``path``, on a full disk as much of it as ``reserve`` made room
+    for; it must not hide the user's exception."""
     try:
         write_json(path, crash.to_json())
     except OSError:
-        return
+        with contextlib.suppress(OSError):
+            _write_into_room(path, crash)
+    release(path)
+
+
+def _room(path: Path) -> Path:
+    return path.with_name(f".{path.name}.room")
+
+
+def _write_into_room(path: Path, crash: CrashReport) -> None:
+    most = ROOM_BYTES // 2
+    while len(content := _encoded(crash, most)) > ROOM_BYTES:
+        most //= 2
+    descriptor = os.open(_room(path), os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.pwrite(descriptor, content, 0)
+        os.ftruncate(descriptor, len(content))
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    _room(path).rename(path)
+
+
+def _encoded(crash: CrashReport, most: int) -> bytes:
+    """Its texts of ``most`` characters together, at most."""
+    texts = {
+        "exception": _shortened(crash.exception, most // 8),
+        "message": _shortened(crash.message, most // 4),
+        "traceback": _shortened(crash.traceback, most // 2),
+        "allocation": crash.allocation and _shortened(crash.allocation, most // 8),
+    }
+    return json.dumps(replace(crash, **texts).to_json()).encode()  # type: ignore[arg-type]  # texts, by name

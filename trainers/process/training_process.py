@@ -64,6 +64,7 @@ def wait_for_snapshot(attempt: Attempt) -> None:
 
 def run(attempt: Attempt) -> int:
     """Run the script; returns the exit code the process should have."""
+    crash_report.reserve(attempt.paths.crash)
     try:
         script, told = pinned_script.read(attempt.directive)
         attempt.runs(script)
@@ -86,6 +87,7 @@ def run(attempt: Attempt) -> int:
     if crash is not None:
         crash_report.write(attempt.paths.crash, crash)
         return code or 1
+    crash_report.release(attempt.paths.crash)
     signals.over()
     attempt.enter(Phase.FINISHED)
     attempt.say(RecordKind.FINISHED, exit_code=code)
