@@ -97,7 +97,9 @@ def composed(
             starter=starter,
             gpus=_gpus_of(observer, config.gpus.use),
             quota=config.gpus.quota,
-            cpu=_slots(config.limits),
+            cpu=_slots(
+                config.limits, shared=isinstance(launcher_factory, MultiUserFactory)
+            ),
             say=journal.say,
             ballast=Ballast(paths.root / "ballast"),
         )
@@ -165,10 +167,13 @@ def _rules(config: Config, launcher_factory: LauncherFactory) -> AccessRules:
     )
 
 
-def _slots(limits: UserLimits) -> CpuSlots:
+def _slots(limits: UserLimits, *, shared: bool) -> CpuSlots:
     cores = max(os.cpu_count() or 1, LEAST_SLOTS)
     slots = cores if limits.cpu_slots is None else limits.cpu_slots
-    return CpuSlots(slots=slots, of_a_user=limits.cpu_jobs)
+    of_a_user = limits.cpu_jobs
+    if of_a_user is None and shared:
+        of_a_user = max(slots - 1, 1)
+    return CpuSlots(slots=slots, of_a_user=of_a_user)
 
 
 def _private(root: Path) -> None:

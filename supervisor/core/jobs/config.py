@@ -57,7 +57,8 @@ class UserLimits(Table):
     spec_kib: Annotated[int, Field(ge=1, le=1024)] = 32
     """The size of a job's spec, in JSON."""
     cpu_jobs: Annotated[int, Field(ge=0)] | None = None
-    """Jobs without GPUs that run at a time."""
+    """Jobs without GPUs that run at a time. None: on a box of several users all slots but
+    one, so that nobody's jobs take the last of them."""
     cpu_slots: Annotated[int, Field(ge=0)] | None = None
     """... of all users together. None: as many as there are cores, and at least 4."""
 

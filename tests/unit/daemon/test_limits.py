@@ -9,10 +9,12 @@ import pytest
 from supervisor.core.jobs.authorization import Caller
 from supervisor.core.jobs.config import build_config
 from supervisor.core.jobs.job_status import JobState
+from supervisor.core.jobs.scheduling import CpuSlots
 from supervisor.core.jobs.spec import build_spec
 from supervisor.daemon import scheduler
 from supervisor.daemon.composition import LEAST_SLOTS, composed
 from supervisor.daemon.daemon import Daemon
+from supervisor.daemon.launcher_factory import MultiUserFactory
 from supervisor.daemon.managed_job import SchedulerError
 from supervisor.host.control.peer_credentials import user_name
 from tests.support.long_life import WoundClock
@@ -87,8 +89,22 @@ def test_jobs_without_gpus_wait_for_a_slot(tmp_path: Path) -> None:
 def test_slots_by_cores(tmp_path: Path) -> None:
     """A small machine runs a few small jobs beside each other."""
     with daemon_in(tmp_path, "") as daemon:
-        slots = daemon.scheduler.cpu.slots
-        assert slots == max(os.cpu_count() or 1, LEAST_SLOTS)
+        slots = max(os.cpu_count() or 1, LEAST_SLOTS)
+        assert daemon.scheduler.cpu == CpuSlots(slots=slots)
+
+
+@pytest.mark.parametrize(
+    ("limits", "most"), [("", 7), ("cpu_jobs = 8", 8), ("cpu_slots = 1", 1)]
+)
+def test_a_slot_is_left_to_other_users(tmp_path: Path, limits: str, most: int) -> None:
+    """On a box where others may have jobs, unless an admin says otherwise."""
+    slots = "" if "slots" in limits else "cpu_slots = 8\n"
+    config = build_config(
+        f'state_dir = "{tmp_path / "state"}"\n[limits]\n{slots}{limits}\n'
+    )
+    several = MultiUserFactory(state=tmp_path)
+    with composed(config, launcher_factory=several) as daemon:
+        assert daemon.scheduler.cpu.of_a_user == most
 
 
 @pytest.mark.parametrize("limits", ["jobs = 0", "spec_kib = 0", "cpu_slots = -1"])
