@@ -66,15 +66,14 @@ def test_a_drain_that_comes_too_late_changes_nothing(
 
 
 def test_a_script_that_is_killed_each_time_gives_up(trainwarden: Trainwarden) -> None:
-    """Three restarts without progress are enough."""
+    """Whoever kills it does not know when: ten times before a step is no accident."""
     spec = trainwarden.directory / "job.toml"
     script = trainwarden.script("import os; os.kill(os.getpid(), 9)")
     spec.write_text(f'script = "{script}"\n[restart]\nback_off = "10ms"\n')
     done = trainwarden("run", "--spec", spec)
     assert done.returncode == 1, done.stdout
     incidents = trainwarden.json("incidents")
-    assert len(incidents) == 4
-    assert [item["remedy"]["kind"] for item in incidents] == ["restart"] * 3 + ["stop"]
+    assert [item["remedy"]["kind"] for item in incidents] == ["restart"] * 9 + ["stop"]
 
 
 def test_sigterm_ends_with_75_and_the_same_command_goes_on(

@@ -7,6 +7,7 @@ newest progress only what still decides something is kept (``History.thinned``).
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from itertools import takewhile
 
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.result import RemedyKind
@@ -21,6 +22,8 @@ KEPT = 256
 """Attempts kept whole, at least; thinned when there are twice as many."""
 LANDMARKS = 64
 """Older ones that are kept whole, at most."""
+KILLS_BEFORE_A_STEP = 10
+"""So many in a row, each before training had begun, are no accident."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,7 +227,7 @@ class History:
         snapshots are not known neither counts nor ends the row. Nor does a snapshot
         that only lies nearer to the step at which it failed for the same cause again.
         What was ended from outside counts only with ``outside``: it says nothing about
-        training, unless that ends at one and the same step each time.
+        training, unless that ends at one and the same step each time, or never begins.
         """
         row = self._row(cause, outside=outside)
         known = sum(a.snapshot_step is not None for a in row)
@@ -304,9 +307,9 @@ class History:
         row: list[AttemptHistory] = []
         newer: AttemptHistory | None = None
         counted = self._counted()
-        killed_at = Counter(a.last_step for a in counted if a.outside and a.trained)
+        accidents = set() if outside else _accidents(counted)
         for attempt in reversed(counted):
-            if attempt.outside and not outside and killed_at[attempt.last_step] < 2:
+            if attempt.number in accidents:
                 continue
             if cause is not None and attempt.cause is not cause:
                 break
@@ -317,6 +320,17 @@ class History:
             row.append(attempt)
             newer = newer if attempt.snapshot_step is None else attempt
         return row
+
+
+def _accidents(attempts: Sequence[AttemptHistory]) -> set[int]:
+    """Numbers of those that were killed from outside for nothing in the script."""
+    killed = [one for one in attempts if one.outside]
+    early = list(takewhile(lambda a: a.outside and not a.trained, reversed(attempts)))
+    begins = len(early) < KILLS_BEFORE_A_STEP
+    times = Counter(one.last_step for one in killed if one.trained)
+    return {
+        a.number for a in killed if (times[a.last_step] < 2 if a.trained else begins)
+    }
 
 
 def _progress(before: AttemptHistory, after: AttemptHistory) -> bool:

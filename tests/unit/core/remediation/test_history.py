@@ -116,6 +116,16 @@ def test_what_is_killed_at_the_same_step_each_time_does_so_itself() -> None:
     assert History(attempts=(untrained, untrained)).fruitless(KILL) == 0
 
 
+def test_what_is_killed_before_its_first_step_time_and_again_never_begins() -> None:
+    """A few times is an accident; a step between them says that it can train."""
+    kill = AttemptHistory(number=1, cause=KILL, outside=True, snapshot_step=0)
+    kills = [replace(kill, number=number) for number in range(1, 11)]
+    assert History(attempts=tuple(kills[:9])).fruitless(KILL) == 0
+    assert History(attempts=tuple(kills)).fruitless(KILL) == 9
+    kills[4] = replace(kills[4], last_step=3)
+    assert History(attempts=tuple(kills)).fruitless(KILL) == 0
+
+
 def test_a_person_who_starts_again_forgives() -> None:
     """Attempts before ``budget_since`` do not count, but stay known."""
     forgiven = history((OOM, 0), (OOM, 0), (OOM, 0), since=3)

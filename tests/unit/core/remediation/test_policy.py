@@ -177,7 +177,11 @@ def test_kills_from_outside_never_end_a_run_and_wait_longer_each_time() -> None:
         number=1, cause=Cause.PREEMPTED, outside=True, snapshot_step=0
     )
     killed = [
-        History(attempts=tuple(replace(kill, number=n) for n in range(1, count)))
+        History(
+            attempts=tuple(
+                replace(kill, number=n, last_step=n) for n in range(1, count)
+            )
+        )
         for count in (5, 50)
     ]
     few, many = (decide(Cause.PREEMPTED, history).remedy for history in killed)
