@@ -307,7 +307,7 @@ class History:
         row: list[AttemptHistory] = []
         newer: AttemptHistory | None = None
         counted = self._counted()
-        accidents = set() if outside else _accidents(counted)
+        accidents = set[int]() if outside else _accidents(counted)
         for attempt in reversed(counted):
             if attempt.number in accidents:
                 continue
