@@ -238,6 +238,8 @@ class Soak:
         unknown = [one["id"] for one in incidents if one["cause"] == "unknown"]
         if unknown:
             self.problems.append(f"incidents of unknown cause: {unknown}")
+        for number in unknown:
+            self.say(self.box.do("explain", str(number)))
         self._measure()
         if self._descriptors() > idle:
             self.problems.append(f"more descriptors open than the {idle} at first")
