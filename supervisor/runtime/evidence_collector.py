@@ -22,6 +22,7 @@ from supervisor.host.snapshots.snapshot_catalog import (
 from supervisor.host.telemetry.allocator_dump import read_first_map
 from supervisor.host.telemetry.attempt_telemetry import AttemptView, Telemetry
 from supervisor.host.telemetry.log_follower import LogFollower, scan_file
+from supervisor.wire.directive import EXIT_NO_ROOM
 from supervisor.wire.files import open_regular, read_json
 from supervisor.wire.memory_answer import MemoryAnswer
 from supervisor.wire.oom_subject import OomSubject
@@ -60,6 +61,7 @@ def gather(
         fault=_fault(files.fault),
         dump=None if memory_map is None else figures_of(memory_map),
         memory=_findings(files, memory_map, page),
+        no_room=found_no_room(record, launched=view.launched),
         refused=view.refused,
         finished=finished(record, view),
         subject=_subject(files, crash, view),
@@ -77,6 +79,14 @@ def gather(
         last_step=None if page is None else page.step,
         snapshot_step=newest_step(*snapshots),
     )
+
+
+def found_no_room(record: ExitRecord | None, *, launched: bool) -> bool:
+    """Whether the training process ended before the script, for want of room.
+
+    By its exit status alone, which needs none; that of a script means nothing.
+    """
+    return not launched and record is not None and record.exit_code == EXIT_NO_ROOM
 
 
 def _subject(

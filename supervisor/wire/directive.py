@@ -17,6 +17,9 @@ MARKER = "TRAINWARDEN_ATTEMPT"
 BATCH_ENVIRONMENT = "TRAINWARDEN_BATCH_SIZE"
 """For programs that are not Keras: the batch they should use."""
 
+EXIT_NO_ROOM = 74
+"""EX_IOERR of sysexits.h: no room for the attempt's own files; the script did not begin."""
+
 EXIT_DRAINED = 75
 """EX_TEMPFAIL of sysexits.h: ended on request, run again to resume."""
 

@@ -123,14 +123,13 @@ def _is_frameworks(error: BaseException) -> bool:
 
 def reserve(path: Path) -> None:
     """Room beside ``path``: a report has to fit on a disk that is full then, as it may
-    well be for that that the script ended."""
-    with contextlib.suppress(OSError):
-        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
-        descriptor = os.open(_room(path), flags, 0o640)
-        try:
-            os.posix_fallocate(descriptor, 0, ROOM_BYTES)
-        finally:
-            os.close(descriptor)
+    well be for that that the script ended. Raises OSError, ENOSPC among them."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
+    descriptor = os.open(_room(path), flags, 0o640)
+    try:
+        os.posix_fallocate(descriptor, 0, ROOM_BYTES)
+    finally:
+        os.close(descriptor)
 
 
 def release(path: Path) -> None:

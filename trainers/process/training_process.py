@@ -4,6 +4,7 @@ Nothing of TensorFlow or Keras is imported here before the script does it.
 """
 
 import builtins
+import contextlib
 import functools
 import signal
 import sys
@@ -13,8 +14,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from supervisor.wire.directive import EXIT_REFUSED, Directive
-from supervisor.wire.event_file import RecordKind
+from supervisor.wire.directive import EXIT_NO_ROOM, EXIT_REFUSED, Directive
+from supervisor.wire.event_file import NO_ROOM, RecordKind
 from supervisor.wire.page import Phase
 from trainers.process import (
     crash_report,
@@ -40,9 +41,11 @@ def main(arguments: list[str]) -> int:
     try:
         attempt = Attempt(directive)
         signals.watch_faults(attempt)
+        crash_report.reserve(attempt.paths.crash)
     except OSError as error:
-        sys.stderr.write(f"trainwarden: cannot write the attempt's files: {error}\n")
-        return EXIT_REFUSED
+        with contextlib.suppress(OSError):  # nor this, it may be
+            sys.stderr.write(f"trainwarden: cannot write its own files: {error}\n")
+        return EXIT_NO_ROOM if error.errno in NO_ROOM else EXIT_REFUSED
     make_current(attempt)
     signals.install(attempt)
     attempt.start_heartbeat()
@@ -64,7 +67,6 @@ def wait_for_snapshot(attempt: Attempt) -> None:
 
 def run(attempt: Attempt) -> int:
     """Run the script; returns the exit code the process should have."""
-    crash_report.reserve(attempt.paths.crash)
     try:
         script, told = pinned_script.read(attempt.directive)
         attempt.runs(script)

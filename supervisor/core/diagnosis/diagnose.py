@@ -2,7 +2,7 @@
 
 The rules, each asked in this order; the first that answers decides:
 
-1. The training side refused to start, and said why.
+1. The training side refused to start, and said why; or it found no room to begin.
 2. It saved its state on request; or we ended it ourselves, and know why (unless a GPU
    had failed before, or something else was quicker than our request).
 3. It came to its end: nothing went wrong, unless the loss was no number at the end.
@@ -92,6 +92,13 @@ def _refused(evidence: Evidence) -> Diagnosis | None:
         return None
     said = Reason(refused.sentence, "refused", code=refused.reason)
     return _made(_REFUSALS.get(refused.reason, Cause.USER_ERROR), said)
+
+
+def _found_no_room(evidence: Evidence) -> Diagnosis | None:
+    if not evidence.no_room:
+        return None
+    sentence = "The disk had no room for its own files: the script did not begin."
+    return _made(Cause.DISK_FULL, Reason(sentence, "exit"))
 
 
 def from_outside(diagnosis: Diagnosis, evidence: Evidence) -> bool:
@@ -335,6 +342,7 @@ def _unexplained(evidence: Evidence) -> Diagnosis:
 
 _RULES: tuple[Callable[[Evidence], Diagnosis | None], ...] = (
     _refused,
+    _found_no_room,
     _drained,
     _ended_by_us,
     _lost_its_loss,

@@ -66,6 +66,8 @@ class Evidence:
     limited: bool = False
     """Whether the supervisor put the CPU allocator under a limit: running out of it
     is then what running out of device memory is on a GPU."""
+    no_room: bool = False
+    """Whether it found no room for its own files: the script did not begin."""
     refused: Refusal | None = None
     """None: the training side did not refuse to start."""
     finished: bool = False

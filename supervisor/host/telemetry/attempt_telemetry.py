@@ -31,6 +31,8 @@ from supervisor.wire.reasons import SizeSource
 class AttemptView:
     """What the event file of an attempt says so far."""
 
+    launched: bool = False
+    """Whether the process has its files, and comes to the script."""
     in_fit: bool = False
     restored_step: int | None = None
     first_step: int | None = None
@@ -111,6 +113,7 @@ def _taken(record: Record) -> Taken:
 
 
 _FOLDS: Mapping[str, Callable[[Record], dict[str, Any]]] = {
+    RecordKind.LAUNCHED: lambda _: {"launched": True},
     RecordKind.FIT_BEGAN: lambda _: {"in_fit": True},
     RecordKind.FIT_ENDED: lambda _: {"in_fit": False},
     RecordKind.RESTORED: lambda r: {"restored_step": _integer(r, "step")},

@@ -221,3 +221,10 @@ def test_nothing_known_is_said_so() -> None:
     assert diagnose_log(LogFindings()).cause is Cause.NONE
     status = Evidence(exit=record_of(3, None))
     assert diagnose_log(LogFindings(), evidence=status).cause is Cause.UNKNOWN
+
+
+def test_no_room_to_begin_is_a_full_disk() -> None:
+    """Nothing else is left to tell it."""
+    evidence = Evidence(exit=ours(74), no_room=True)
+    assert cause(evidence) is Cause.DISK_FULL
+    assert cause(replace(evidence, no_room=False)) is Cause.UNKNOWN

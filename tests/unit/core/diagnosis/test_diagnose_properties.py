@@ -49,6 +49,7 @@ evidences = st.builds(
         allocator=st.sampled_from([None, "mklcpu", "GPU_0_bfc"]),
     ),
     limited=st.booleans(),
+    no_room=st.booleans(),
     refused=st.none()
     | st.builds(
         Refusal, reason=st.sampled_from(RefusalReason), sentence=st.text(max_size=10)

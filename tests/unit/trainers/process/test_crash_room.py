@@ -1,11 +1,16 @@
 """A report of a crash on a disk that is full: most often it was for that."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from supervisor.wire.files import read_json
+from supervisor.wire.directive import EXIT_NO_ROOM
+from supervisor.wire.files import read_json, write_json
 from supervisor.wire.records import CrashReport
+from tests.support.attempts import LAUNCH, PATIENCE, Attempts
 from tests.support.small_disk import fill, mounted
 from trainers.process import crash_report
 
@@ -42,11 +47,12 @@ def test_a_full_disk(tmp_path: Path, text: str) -> None:
         assert sorted(one.name for one in disk.iterdir()) == ["crash.json", "hog"]
 
 
-def test_without_room_nothing_is_raised(tmp_path: Path) -> None:
+def test_without_room_a_report_raises_nothing(tmp_path: Path) -> None:
     """The script's own exception is what counts."""
     with mounted(tmp_path / "disk", "64k") as disk:
         fill(disk / "hog")
-        crash_report.reserve(disk / "crash.json")
+        with pytest.raises(OSError, match="No space left"):
+            crash_report.reserve(disk / "crash.json")
         crash_report.write(disk / "crash.json", crash("OSError"))
         assert not (disk / "crash.json").exists()
 
@@ -60,3 +66,32 @@ def test_the_room_is_given_back(tmp_path: Path) -> None:
     crash_report.reserve(path)
     crash_report.release(path)
     assert [one.name for one in tmp_path.iterdir()] == ["crash.json"]
+
+
+@pytest.mark.parametrize("kilobytes", [0, 4, 8])
+def test_where_there_is_no_room_to_begin_the_script_does_not(
+    tmp_path: Path, kilobytes: int
+) -> None:
+    """Not for the page, or not for a report: told by the exit status, which needs none."""
+    attempts = Attempts(tmp_path)
+    script = attempts.script("print('begun')")
+    with mounted(tmp_path / "disk", "1m") as disk:
+        attempts.options["attempt_directory"] = str(disk / "attempt")
+        directive = attempts.directive(script)
+        Path(directive.attempt_directory).mkdir()
+        write_json(disk / "directive.json", directive.to_json())
+        output = disk / "output.log"
+        output.touch()
+        fill(disk / "hog")
+        os.truncate(disk / "hog", (disk / "hog").stat().st_size - 1024 * kilobytes)
+        with output.open("ab") as file:
+            code = subprocess.run(
+                [sys.executable, str(LAUNCH), str(disk / "directive.json")],
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
+                check=False,
+                timeout=PATIENCE,
+            ).returncode
+        assert code == EXIT_NO_ROOM
+        assert "begun" not in output.read_text()
