@@ -56,6 +56,8 @@ class Soak:
     say: Callable[[str], None]
     expected: dict[str, str]
     """What a job of each kind leaves where nothing disturbs it."""
+    shared: Path
+    """Where their memory tiers lie, and nobody else's."""
     jobs: dict[str, str] = field(default_factory=dict[str, str])
     """The kind of each."""
     done: Counter[str] = field(default_factory=Counter[str])
@@ -95,7 +97,7 @@ class Soak:
             "args": [str(self.result(name))],
             "name": name,
             "working_directory": str(self.directory),
-            "snapshots": {"every": "2s"},
+            "snapshots": {"every": "2s", "memory": str(self.shared)},
             "drain": {"grace": "20s"},
         }
         with contextlib.suppress(NoDaemonError):
@@ -321,7 +323,7 @@ def prepared(
         "LD_PRELOAD": str(clock_library(directory)),
         "CLOCK_JUMP": str(directory / "jump"),
     }
-    before = _leavings()
+    shared = Path(tempfile.mkdtemp(prefix="soak-", dir=SHARED))
     soak = None
     try:
         with (
@@ -330,22 +332,24 @@ def prepared(
         ):
             box.config, box.environment = CONFIG, environment
             draw = random.Random(seed)  # noqa: S311  # of faults
-            soak = Soak(box, directory, draw, nvml, say, expected)
+            soak = Soak(box, directory, draw, nvml, say, expected, shared)
             yield soak
             left = marked(disk)
             if left:
                 soak.problems.append(f"processes are left: {left}")
             box.daemons.clear()  # they have ended, and were heard
     finally:
-        problems = machine.problems + [f"left: {one}" for one in _leavings() - before]
+        leavings = [*map(str, shared.rglob("*")), *_mounts(directory)]
+        shutil.rmtree(shared)
         if soak is not None:
-            soak.problems += problems
+            soak.problems += machine.problems + [f"left: {one}" for one in leavings]
 
 
-def _leavings() -> set[str]:
-    """Names of what may be left: in shared memory, and file systems."""
-    mounts = {line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()}
-    return mounts | {str(path) for path in SHARED.glob("trainwarden*/**/*")}
+def _mounts(directory: Path) -> list[str]:
+    """File systems below ``directory``: a test beside this one may have others."""
+    mounts = Path("/proc/mounts").read_text().splitlines()
+    points = [line.split()[1] for line in mounts]
+    return [point for point in points if Path(point).is_relative_to(directory)]
 
 
 def main() -> int:
