@@ -78,6 +78,44 @@ ORDINARY = (
 )  # fmt: skip
 """What people write: it survives, and ends as it would have."""
 
+
+def _followed(name: str, features: str, **more: Any) -> Row:
+    """A loop of the script's own that knows nothing of us."""
+    whole: dict[str, Any] = {"memory": True, "ledger": SAME, **more}
+    return Row(name=f"followed_{name}", features=f"own loop: {features}", **whole)
+
+
+FOLLOWED = (
+    _followed("tape", "GradientTape in a tf.function, a metric by epoch", kills=6),
+    _followed("validation", "a tf.function and an eager model for validation, best"
+        " weights, learning rate set"),
+    _followed("train_on_batch", "train_on_batch", kills=6),
+    _followed("on_batch", "train_on_batch, test_on_batch, predict_on_batch",
+        memory=False),
+    _followed("gan", "two models, two optimizers, a seed generator", kills=6),
+    _followed("saves", "weights, models and checkpoints of 1.3 MB written", kills=5,
+        rewinds=True),
+    _followed("evaluated", "evaluate and predict between epochs", kills=5),
+    _followed("two_loops", "two loops, two models", kills=6),
+    _followed("after_fit", "a loop, a fit, a loop", kills=6),
+    _followed("accumulation", "gradients added up by one function, applied by another"),
+    _followed("retraced", "a short last batch", samples=93),
+    _followed("jit", "jit_compile=True"),
+    _followed("mixed", "mixed_float16, loss scaling"),
+    _followed("unseeded", "no seed", plain=False),
+    _followed("policy", "weights put back, learning rate by the loss",
+        rewinds=True),
+    _followed("target_network", "a second network that follows the first"),
+    _followed("several_results", "nested arguments and results"),
+    _followed("hidden_state", "stateful tf.random in the step",
+        why_no_bits="TensorFlow's own random operations"),
+    _followed("eager", "an eager step", told="computed eagerly"),
+    _followed("python_inside", "tf.numpy_function in the step",
+        why_no_bits="calls Python"),
+    _followed("own_iterator", "the step draws its batch", told="operations that nobody"),
+)  # fmt: skip
+"""Loops whose calls are recorded."""
+
 SPLIT = 76
 """Training samples of 96 with ``validation_split=0.2``."""
 
@@ -156,7 +194,7 @@ TABLE = (
     Row(name="several_fits", memory=True, features="three fits of one model, evaluate and predict"
         " between, learning rate set", ledger=SAME, kills=6),
     Row(name="train_on_batch", features="train_on_batch loops around a fit",
-        ledger=SAME, told="train_on_batch"),
+        ledger=SAME),
     Row(name="clear_session", features="clear_session, then a second model"),
     Row(name="seed_again", features="set_random_seed again, two models in turn"),
     Row(name="own_train_step", memory=True, features="own train_step, second optimizer, variables"),
@@ -182,8 +220,9 @@ TABLE = (
     Row(name="stateful_random_step", features="stateful tf.random in the traced step",
         why_no_bits="TensorFlow's own random operations"),
     *ORDINARY,
+    *FOLLOWED,
 )  # fmt: skip
 
 SHORT = ("arrays_seeded", "tf_shuffle", "own_loop", "ordinary_split",
-    "ordinary_parallel_map")  # fmt: skip
+    "ordinary_parallel_map", "followed_tape", "followed_train_on_batch")  # fmt: skip
 """The rows that the tests run."""

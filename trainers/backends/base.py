@@ -6,6 +6,7 @@ for data, whatever trains on them, and its modules are used by their names.
 """
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 import numpy as np
@@ -73,6 +74,9 @@ class VariableValues(Protocol):
     def assign(self, variable: Any, array: np.ndarray) -> None:
         """Give ``variable`` the value ``array`` (same shape and dtype)."""
 
+    def assign_bytes(self, variable: Any, content: bytes) -> None:
+        """Give ``variable`` the value whose bytes these are."""
+
     def framework_array(self, value: Any) -> np.ndarray | None:
         """The array of a tensor or variable; None for any other value."""
 
@@ -113,6 +117,66 @@ class StepTraces(Protocol):
         """Variables that the traced step changes and that are none of ``saved``."""
 
 
+class FunctionCalls(Protocol):
+    """Compiled functions that the script calls itself, and the variables they change.
+
+    A variable is known by the number of its handle.
+    """
+
+    def quiet(self) -> AbstractContextManager[None]:
+        """What is called and looked at within is no doing of the script's."""
+
+    def look(self, follower: Any) -> None:
+        """Tell ``follower`` of each look at a variable."""
+
+    def look_away(self) -> None:
+        """Tell nobody any more."""
+
+    def variable(self, handle: int) -> Any | None:
+        """That of this number; None: it is gone."""
+
+    def handle_of(self, one: Any) -> int | None:
+        """The number of a variable; None: it is part of a graph."""
+
+    def under_tape(self) -> bool:
+        """Whether a gradient may be taken through what is called now."""
+
+    def traces(self, function: Any) -> int:
+        """How often ``function`` was traced."""
+
+    def trace(
+        self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        """Trace it for these arguments, as a call would; nothing is computed."""
+
+    def changed(self, function: Any) -> list[int]:
+        """The variables that it changes, in an order that is always the same."""
+
+    def changed_by_model(self, model: Any, name: str) -> list[int]:
+        """Those that the model's function ``name`` changes."""
+
+    def captured(self, function: Any) -> set[int]:
+        """All that it uses."""
+
+    def own_state(self, function: Any) -> tuple[set[str], set[str], set[str]]:
+        """Operations that keep state elsewhere: random ones, Python's, others."""
+
+    def is_tensor(self, value: Any) -> bool:
+        """Whether it is one with a value."""
+
+    def dtype_and_shape(self, tensor: Any) -> tuple[str, tuple[int | None, ...]]:
+        """Of a tensor, an array or a variable."""
+
+    def in_main_memory(self, tensor: Any) -> bool:
+        """Whether it can be read without waiting for a device."""
+
+    def array_of(self, tensor: Any) -> np.ndarray:
+        """Its values: a view where it lies in main memory."""
+
+    def tensor_of(self, array: np.ndarray) -> Any:
+        """A tensor with these values."""
+
+
 class MemoryProbe(Protocol):
     """The allocator at step boundaries, on the page."""
 
@@ -142,6 +206,7 @@ class Backend(Protocol):
     values: VariableValues
     random: RandomStates
     traces: StepTraces
+    calls: FunctionCalls
 
     def digest(self, model: Any, element_spec: Any) -> str | None:
         """What decides the memory of a step beside the batch; None: not yet known."""

@@ -3,6 +3,7 @@
 from trainers.backends import base
 from trainers.backends.tensorflow import (
     fit_compat,
+    function_calls,
     model_digest,
     model_variables,
     random_state,
@@ -20,6 +21,7 @@ class TensorFlowBackend:
     values: base.VariableValues = tensor_values
     random: base.RandomStates = random_state
     traces: base.StepTraces = tracing
+    calls: base.FunctionCalls = function_calls
     digest = staticmethod(model_digest.of)
     memory_probe = AllocatorProbe
 

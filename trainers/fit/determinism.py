@@ -1,9 +1,8 @@
 """The promise of a bit-exact resume: given, or why not."""
 
-from typing import Any
+from typing import Any, Protocol
 
 from trainers.backends.selected import backend
-from trainers.fit.fit_report import Report
 
 SLICED = (
     "the batch is worked through in slices: the same samples, steps and schedule, but"
@@ -27,10 +26,17 @@ LOST_SEAM = (
 )
 
 
-class Determinism:
-    """What was said of it in one ``fit``."""
+class Reporting(Protocol):
+    """Who is told."""
 
-    def __init__(self, report: Report) -> None:
+    def promise(self, because: str | None) -> None:
+        """Whether the result will be the same bit for bit after a restart."""
+
+
+class Determinism:
+    """What was said of it in one ``fit``, or loop of the script's own."""
+
+    def __init__(self, report: Reporting) -> None:
         self._report = report
         self._told: dict[str, None] = {}
 

@@ -6,6 +6,7 @@ even have ended the ``fit``), so the process ends, and the next goes on from the
 """
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 from supervisor.wire.event_file import RecordKind
@@ -18,8 +19,12 @@ from trainers.fit.fit_snapshot import FitParts
 from trainers.snapshots import resume_proof
 from trainers.snapshots.durable_store import Snapshot
 from trainers.snapshots.run_progress import RunProgress
+from trainers.snapshots.tensor_image import Tensor
 from trainers.state import state_comparison
 from trainers.state.state_comparison import Comparison
+
+Capture = Callable[[], tuple[dict[str, Any], list[Tensor]]]
+"""Gives the state as it would be saved now: JSON and tensors."""
 
 PASSED = "training did not come by the place where the newer snapshot was taken"
 
@@ -78,21 +83,29 @@ class FitProof:
             self._began = time.perf_counter()
 
     def at_boundary(self, parts: FitParts) -> Proof:
-        """Compare, where this is the place; ``BEGUN``: it is not reached.
+        """``compare_at`` the boundary of a ``fit``."""
+        position = parts.position
+        return self.compare_at(
+            (self._session.step, position.epoch, position.step_in_epoch),
+            lambda: fit_snapshot.capture(parts, fit_done=False)[:2],
+        )
+
+    def compare_at(self, where: tuple[int, int, int], capture: Capture) -> Proof:
+        """Compare what ``capture()`` gives, where this is the place (step, epoch, step
+        in it); ``BEGUN``: it is not reached.
 
         Where it ``DIFFERS`` the caller ends the process. Where bits were not promised
-        anyway there is nothing to be gained by that: the fit goes on as it came here.
+        anyway there is nothing to be gained by that: training goes on as it came here.
         """
         newer = self.newer
         assert newer is not None  # noqa: S101  # it is under way
-        where, wanted = _place(parts, self._session.step), newer.manifest
+        wanted = newer.manifest
         there = (wanted.step, wanted.epoch, wanted.step_in_epoch)
         if where < there:
             return Proof.BEGUN
         if where > there:
             return self.missed()
-        state, tensors, _ = fit_snapshot.capture(parts, fit_done=False)
-        return self._done(state_comparison.compare(newer, state, tensors))
+        return self._done(state_comparison.compare(newer, *capture()))
 
     def missed(self) -> Proof:
         """``fit`` came past the place, or returned before it."""
@@ -164,8 +177,3 @@ def likeliest(found: Comparison) -> str:
             " that no snapshot holds"
         )
     return "The variables are the same: look at what callbacks keep, and at the logs"
-
-
-def _place(parts: FitParts, step: int) -> tuple[int, int, int]:
-    position = parts.position
-    return step, position.epoch, position.step_in_epoch

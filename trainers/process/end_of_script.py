@@ -18,6 +18,8 @@ class EndOfScript:
         """Waits until a snapshot in flight is on disk."""
         self.lost = nothing_lost
         """Tells why the end is none that anybody wants; None: it is well."""
+        self.over: Callable[[], None] = lambda: None
+        """Is told that the script has come to its end: it may end the process."""
         self.last_words: Callable[[BaseException], None] = lambda _error: None
         """Says what is known of memory, if the script ends by that error."""
 
@@ -28,6 +30,10 @@ class EndOfScript:
     def ask(self, lost: Callable[[], CrashReport | None]) -> None:
         """``lost()`` knows of the model."""
         self.lost = lost
+
+    def tell(self, over: Callable[[], None]) -> None:
+        """``over()`` is to know of it."""
+        self.over = over
 
     def say(self, last_words: Callable[[BaseException], None]) -> None:
         """``last_words(error)`` knows of memory."""

@@ -21,10 +21,11 @@ from trainers.process import (
     applied_directive,
     import_hooks,
     isolation,
-    own_steps,
+    loop_hooks,
     run_entropy,
 )
 from trainers.process.attempt_reporting import Attempt
+from trainers.process.own_steps import OwnSteps
 
 SUPPORTED = {"tensorflow": ("2.21",), "keras": ("3.15",)}
 """Versions whose private names ``fit_compat`` and ``compat`` were checked against."""
@@ -39,6 +40,11 @@ ENTROPY = {
     "numpy.random.bit_generator": run_entropy.numpy_asks,
     "numpy.random.mtrand": run_entropy.numpy_begins,
     "torch": run_entropy.torch_begins,
+}
+LOOPS = {
+    "keras.src.optimizers.base_optimizer": loop_hooks.hook_optimizers,
+    "keras.src.saving.saving_api": loop_hooks.hook_saving,
+    "tensorflow.python.checkpoint.checkpoint": loop_hooks.hook_checkpoints,
 }
 ANEW = (
     "Keras was imported anew after a fit: this run is watched and restarted, but the fits"
@@ -95,12 +101,17 @@ def watch(attempt: Attempt) -> None:
         waiting["keras"] = functools.partial(_precision, attempt)
     # TensorFlow's native half is the same in a module that is imported anew: what it was
     # told holds, and a second seed would take the place of the script's own.
-    waiting["tensorflow"] = _once(functools.partial(_tensorflow, attempt, entropy))
-    waiting["keras.src.backend.tensorflow.trainer"] = functools.partial(_keras, attempt)
-    waiting["keras.src.optimizers.base_optimizer"] = functools.partial(
-        own_steps.hook, attempt
+    steps = OwnSteps(attempt)
+    waiting["tensorflow"] = _once(
+        functools.partial(_tensorflow, attempt, entropy, steps)
     )
+    waiting["keras.src.backend.tensorflow.trainer"] = functools.partial(
+        _keras, attempt, steps
+    )
+    for name, hook in LOOPS.items():
+        waiting[name] = functools.partial(hook, steps)
     import_hooks.after_import(waiting)
+    attempt.end.tell(steps.script_ends)
 
 
 def _once(hook: import_hooks.Hook) -> import_hooks.Hook:
@@ -131,7 +142,7 @@ def _precision(attempt: Attempt, keras: ModuleType) -> None:
 
 
 def _tensorflow(
-    attempt: Attempt, entropy: run_entropy.RunEntropy, tf: ModuleType
+    attempt: Attempt, entropy: run_entropy.RunEntropy, steps: OwnSteps, tf: ModuleType
 ) -> None:
     """Before any op runs: memory of the GPUs, and determinism where asked for."""
     directive = attempt.directive
@@ -153,6 +164,7 @@ def _tensorflow(
         pipelines = isolation.load("trainers.backends.tensorflow.pipelines")
         pipelines.install(seed=directive.seed, notice=attempt.notice)
         isolation.load("trainers.backends.tensorflow.unseeded_draws").install(entropy)
+        steps.listen(isolation.load("trainers.backends.tensorflow.call_hooks"))
     if directive.memory_limit_bytes is not None and sliced(directive):
         module = isolation.load("trainers.backends.tensorflow.allocator.cpu_pool")
         module.in_one_piece(directive.memory_limit_bytes)
@@ -183,7 +195,7 @@ def sliced(directive: Directive) -> bool:
     return directive.calibrate or directive.slice_size is not None
 
 
-def _keras(attempt: Attempt, trainer: ModuleType) -> None:
+def _keras(attempt: Attempt, steps: OwnSteps, trainer: ModuleType) -> None:
     """Check the versions and put our ``fit`` in place."""
     if attempt.training.is_open:
         attempt.notice(ANEW)
@@ -201,9 +213,10 @@ def _keras(attempt: Attempt, trainer: ModuleType) -> None:
     def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
         tell_of_gpu()  # not before: TensorFlow may be there for its data alone
         module = isolation.load("trainers.fit.supervised")
-        return module.fit(attempt, original, self, args, kwargs)
+        return steps.fit(lambda: module.fit(attempt, original, self, args, kwargs))
 
     trainer.TensorFlowTrainer.fit = fit
+    loop_hooks.hook_trainer(steps, trainer)
 
 
 def _tell_of_missing_gpu(attempt: Attempt) -> None:

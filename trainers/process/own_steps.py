@@ -1,28 +1,26 @@
-"""Optimizer steps that a script makes outside of ``fit``: told at the first, counted.
+"""Optimizer steps that a script makes outside of ``fit``: followed from the first on.
 
 The one call that every loop makes is ``Optimizer.apply``. Inside of a ``tf.function`` it is
-made while the function is traced and never again, so steps are counted by the optimizer's
-own counter, which is looked at once a second.
+made while the function is traced and never again: the call of such a function is the
+first step of a loop, and what follows its calls (``trainers.loops``) is loaded then. Steps
+that are not followed are counted by the optimizer's own counter, once a second.
 """
 
 import atexit
-import functools
+import os
 import threading
 import weakref
-from types import ModuleType
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-from supervisor.wire.event_file import RecordKind
 from supervisor.wire.page import Phase
+from trainers.process import isolation
 from trainers.process.attempt_reporting import Attempt
 
 LOOK_SECONDS = 1.0
 """How often the counters are read: from a GPU that waits for its stream."""
-UNSAVED = (
-    "steps are made outside of fit (a GradientTape loop, train_on_batch): they are"
-    " watched and counted, but not saved, and after a restart the script does them again"
-    " from its top; `from trainers import session` saves the steps of such a loop"
-)
+Run = Callable[..., Any]
 
 
 class OwnSteps:
@@ -32,18 +30,39 @@ class OwnSteps:
         self._attempt = attempt
         self._optimizers: weakref.WeakSet[Any] = weakref.WeakSet()
         self._over = threading.Event()
+        self._hooks: Any = None
+        """``backends.tensorflow.call_hooks``, once TensorFlow is there."""
+        self._loop: Any = None
+        """The ``loops.loop_follower.LoopFollower``, once there is a loop."""
+        self._calls = 0
+        """Of compiled functions, outside of ``fit``."""
+        self._in_call = False
+
+    # --- steps -----------------------------------------------------------------------
 
     def applied(self, optimizer: Any) -> None:
         """``optimizer`` makes a step, or one is traced."""
         if self._attempt.training.running is not None or optimizer in self._optimizers:
             return
+        if self._hooks is not None and self._hooks.is_quiet() and not self._in_call:
+            return  # within a fit
         first = not self._optimizers
         self._optimizers.add(optimizer)
+        eager = self._hooks is None or self._hooks.is_eager()
+        if eager or self._loop is not None:
+            self._followed().applied(optimizer, eager=eager)
         if first:
             self._begin()
 
+    def _followed(self) -> Any:
+        if self._loop is None:
+            module = isolation.load("trainers.loops.loop_follower")
+            self._loop = module.LoopFollower(self._attempt)
+            for optimizer in self._optimizers:
+                self._loop.applied(optimizer, eager=False)
+        return self._loop
+
     def _begin(self) -> None:
-        self._attempt.say(RecordKind.PROMISE, fit=None, bits=False, sentence=UNSAVED)
         looking = threading.Thread(
             target=self._look, name="trainwarden-own-steps", daemon=True
         )
@@ -66,11 +85,100 @@ class OwnSteps:
         return [getattr(one, "iterations", None) for one in list(self._optimizers)]
 
     def _publish(self) -> None:
-        done = max(map(counted, self._counters()), default=0)
-        if done:
-            if self._attempt.phase is Phase.STARTING:
-                self._attempt.enter(Phase.BETWEEN)
+        followed = self._attempt.training.loop  # it shows where it is
+        done = 1 if followed else max(map(counted, self._counters()), default=0)
+        if done and self._attempt.phase is Phase.STARTING:
+            self._attempt.enter(Phase.BETWEEN)
+        if done and not followed:
             self._attempt.set(step=done)
+
+    # --- calls -----------------------------------------------------------------------
+
+    def listen(self, hooks: Any) -> None:
+        """TensorFlow is there: be asked for each call of a compiled function."""
+        self._hooks = hooks
+        hooks.install()
+        hooks.follow(self)
+
+    def call(
+        self, function: Any, run: Run, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """What ``run(function, *args, **kwargs)`` would return."""
+        if self._attempt.training.running is not None:
+            with self._hooks.quiet():
+                return run(function, *args, **kwargs)
+        number, self._calls = self._calls, self._calls + 1
+        if number == 0 and self._may_resume():
+            self._followed()
+        self._in_call = True
+        try:
+            if self._loop is not None:
+                result = self._loop.call(number, function, run, args, kwargs)
+            else:
+                with self._hooks.quiet():
+                    result = run(function, *args, **kwargs)
+        finally:
+            self._in_call = False
+        if self._optimizers and (self._loop is None or self._loop.is_waiting):
+            self._followed().begins(number, function, args, kwargs, result)
+        return result
+
+    def _may_resume(self) -> bool:
+        """Whether there are snapshots, as far as names tell."""
+        directive = self._attempt.directive
+        tiers = directive.snapshot_directory, directive.memory_directory
+        found = [path for path in map(Path, filter(None, tiers)) if path.exists()]
+        names = [one.name for path in found for one in path.iterdir()]
+        return directive.restore and any(name[0].isdigit() for name in names)
+
+    def elsewhere(self, function: Any) -> None:
+        """Another thread calls ``function``."""
+        if self._loop is not None:
+            self._loop.elsewhere(function)
+
+    def looked_at(self, handle: int, *, elsewhere: bool) -> None:
+        """Asked of the loop itself."""
+
+    def assigned(self, handle: int) -> None:
+        """As ``looked_at``."""
+
+    # --- what else the script does with models ---------------------------------------
+
+    def fit(self, run: Callable[[], Any]) -> Any:
+        """What a call of ``fit`` returns."""
+        if self._loop is not None:
+            self._loop.fit_begins()
+        if self._hooks is None:
+            return run()
+        with self._hooks.quiet():
+            return run()
+
+    def evaluation(
+        self, model: Any, name: str, run: Callable[[], Any], arguments: dict[str, Any]
+    ) -> Any:
+        """What ``evaluate`` or ``predict`` returns."""
+        if self._loop is None or self._hooks.is_quiet():
+            return run()
+        return self._loop.evaluation(model, name, run, arguments)
+
+    def writes(self, path: Any, nbytes: int, run: Callable[[], Any]) -> Any:
+        """What writing so many bytes of state to ``path`` returns."""
+        if self._loop is None or self._hooks.is_quiet():
+            return run()
+        return self._loop.writes(os.fspath(path), nbytes, run)
+
+    def writes_checkpoint(self, prefix: str, run: Callable[[], Any]) -> Any:
+        """What writing a checkpoint returns, most often of all that is trained."""
+        if self._loop is None or self._hooks.is_quiet():
+            return run()
+        return self._loop.writes(prefix, None, lambda: self._hooks.path_of(run()))
+
+    def script_ends(self) -> None:
+        """The script is over."""
+        if self._loop is not None:
+            self._loop.script_ends()
+        if self._optimizers:
+            self._publish()
 
 
 def counted(counter: Any) -> int:
@@ -79,17 +187,3 @@ def counted(counter: Any) -> int:
         return int(counter.numpy())
     except Exception:  # noqa: BLE001  # a counter of somebody's own, or one in the making
         return 0
-
-
-def hook(attempt: Attempt, module: ModuleType) -> None:
-    """Listen to ``Optimizer.apply`` of ``keras.src.optimizers.base_optimizer``."""
-    steps = OwnSteps(attempt)
-    base = module.BaseOptimizer
-    original = base.apply
-
-    @functools.wraps(original)
-    def apply(self: Any, *args: Any, **kwargs: Any) -> Any:
-        steps.applied(self)
-        return original(self, *args, **kwargs)
-
-    base.apply = apply

@@ -71,7 +71,7 @@ def install(attempt: Attempt) -> None:
             return
         attempt.drain()
         asked_at = time.monotonic()
-        if attempt.training.running is not None:
+        if attempt.training.running is not None or attempt.training.loop:
             return  # the next step boundary sees the flag
         if attempt.training.steps is None:
             attempt.notice(NOTHING_TRAINED)

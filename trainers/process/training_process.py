@@ -85,6 +85,7 @@ def run(attempt: Attempt) -> int:
         return failed(attempt, error)
     else:
         code = 0
+    attempt.end.over()
     crash = attempt.end.lost()
     if crash is not None:
         crash_report.write(attempt.paths.crash, crash)

@@ -27,6 +27,8 @@ class TrainingProgress:
         """Steps completed by this attempt; None before a supervised ``fit``."""
         self.running: RunningFit | None = None
         """The ``fit`` that runs now."""
+        self.loop = False
+        """Whether calls of the script's own loop are recorded: a drain waits for one."""
         self.saved: tuple[int | None, str | None] = None, None
         """Step and name of the newest snapshot on disk that this attempt knows of."""
         self.is_open = False

@@ -196,6 +196,8 @@ class RunProgress:
         newest = self.plan.newest
         if newest is None or newest.manifest.fit_done or newest.manifest.fit != fit:
             return None
+        if "loop" in newest.manifest.state:  # of a loop before it
+            return None
         if not self._is_of_this_try(newest):
             return None
         self.plan.newest = None

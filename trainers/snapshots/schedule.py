@@ -86,6 +86,12 @@ class SnapshotSchedule:
     """Shortest and longest planned interval, in seconds. The longest wins over the
     budget: what may be lost is bounded."""
 
+    @property
+    def by_steps(self) -> bool:
+        """Whether an interval was asked for in steps, which is kept to the step."""
+        inside = self.memory is not None and self.memory.steps is not None
+        return inside or self.durable.steps is not None
+
     def durable_seconds(self, cost: float) -> float:
         """The planned interval of durable snapshots that cost so many seconds."""
         if self.memory is None:

@@ -20,7 +20,9 @@ LOOKED_AT = "last_finite"
 """Key of ``local``: when somebody last looked at the loss; it depends on time."""
 HEADER = "append_header"
 """Attribute of CSVLogger: a file that goes on has its header."""
-_NOT_STATE = frozenset({"script", "tries", "files", "variables", KEY, COMPUTATION})
+_NOT_STATE = frozenset(
+    {"script", "tries", "files", "loop_files", "variables", KEY, COMPUTATION}
+)
 """What is not compared: ``variables``, say, are names, and one that is made when it is
 restored may be made in another scope."""
 

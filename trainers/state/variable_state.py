@@ -148,7 +148,7 @@ def _describe(model: Any) -> _Known:
     described: list[Described | None] = []
     told: list[str] = []
     for name, variable in backend.variables.variables(model):
-        found = _described(name, variable, index=len(described) - len(told))
+        found = stored_as(name, variable, index=len(described) - len(told))
         if isinstance(found, str):
             told.append(found)
         variables.append(weakref.ref(variable))
@@ -156,7 +156,7 @@ def _describe(model: Any) -> _Known:
     return _Known(variables, described, told)
 
 
-def _described(name: str, variable: Any, *, index: int) -> Described | str:
+def stored_as(name: str, variable: Any, *, index: int) -> Described | str:
     """As what it is stored, or why it cannot be."""
     inner = backend.values.tensor_of(variable)
     dtype, shape = _name_of(inner.dtype), inner.shape

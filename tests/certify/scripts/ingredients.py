@@ -23,7 +23,7 @@ class Ledger(keras.layers.Layer):
     """Counts the ids it sees in training and takes them out of the features."""
 
     def __init__(self, n=N, **kwargs):
-        super().__init__(dtype="float32", **kwargs)
+        super().__init__(**{"dtype": "float32", **kwargs})
         self.n = n
 
     def build(self, _shape):

@@ -34,6 +34,7 @@ import callback_rows
 import data_rows
 import file_rows
 import fit_rows
+import followed_rows
 import loop_rows
 import model_rows
 import ordinary_rows
@@ -44,6 +45,7 @@ KINDS = (
     data_rows,
     file_rows,
     fit_rows,
+    followed_rows,
     loop_rows,
     model_rows,
     ordinary_rows,

@@ -92,6 +92,13 @@ def assign(variable: Any, array: np.ndarray) -> None:
     tensor_of(variable).assign(array)
 
 
+def assign_bytes(variable: Any, content: bytes) -> None:
+    """Give ``variable`` the value whose bytes these are."""
+    inner = tensor_of(variable)
+    array = np.frombuffer(content, inner.dtype.as_numpy_dtype)
+    assign(variable, array.reshape(inner.shape))
+
+
 def framework_array(value: Any) -> np.ndarray | None:
     """The array of a tensor or variable; None for any other value."""
     if isinstance(value, (keras.Variable, tf.Variable)):

@@ -83,18 +83,26 @@ def changed_beside(model: Any, saved: Sequence[Any]) -> int:
 
 def _changed_handles(model: Any) -> set[int]:
     """``id`` of the handles of the variables that the traced train function writes to."""
-    found: set[int] = set()
-    for graph in traced_graphs(model):
-        only_read = auto_control_deps_utils.get_read_only_resource_input_indices_graph(
-            graph
-        )
-        read_only = {id(graph.inputs[n]) for n in only_read}
-        found |= {
-            id(handle)
-            for handle, placeholder in graph.captures
-            if _is_variable(handle) and id(placeholder) not in read_only
-        }
-    return found
+    graphs = traced_graphs(model)
+    return {id(handle) for graph in graphs for handle in changed_in(graph)}
+
+
+def changed_in(graph: Any) -> list[Any]:
+    """Handles of the variables that a traced function writes to."""
+    only_read = auto_control_deps_utils.get_read_only_resource_input_indices_graph(
+        graph
+    )
+    read_only = {id(graph.inputs[n]) for n in only_read}
+    return [
+        handle
+        for handle, placeholder in graph.captures
+        if _is_variable(handle) and id(placeholder) not in read_only
+    ]
+
+
+def compiled_in(function: Any) -> list[Any]:
+    """The ``tf.function`` objects that ``function`` calls, through its closure."""
+    return list(_compiled(function, set()))
 
 
 def _is_variable(handle: Any) -> bool:

@@ -1,0 +1,53 @@
+"""What is said of a loop of the script's own."""
+
+import threading
+
+EXACT = "exact to the bit"
+UNSAVED = (
+    "steps are made outside of fit (a GradientTape loop, train_on_batch): they are"
+    " watched and counted, but not saved from here on, and after a restart the script"
+    " does them again ({}); `from trainers import session` saves the steps of such a loop"
+)
+EAGER = "they are computed eagerly: put the step into a tf.function"
+TAPE = "a GradientTape is open around the call of a tf.function"
+FAILED = "a call of a tf.function failed"
+THREADS = "another thread uses what the steps change"
+RESULT = "{} returned a {}, which is not recorded"
+OWN_STATE = "{} keeps state in operations that nobody can read: {}"
+CALLBACKS = "{} was given callbacks"
+TOO_LARGE = (
+    "what the script looks at between the steps is too much to record: eight times what"
+    " the variables take"
+)
+TOO_MANY = "there are too many kinds of calls and results"
+VARIABLE = "{} is a variable whose values cannot be recorded"
+LEFT_BEFORE = "in an earlier attempt the script went another way than before"
+RANDOM = (
+    "{} draws from TensorFlow's own random operations (tf.random.uniform, say), whose"
+    " state nobody can read: what is drawn after a restart is not the same (use"
+    " tf.random.stateless_* or keras.random)"
+)
+PYTHON = (
+    "{} calls Python (tf.py_function or tf.numpy_function), which is not called again for"
+    " the steps before a snapshot: what it keeps there is not as it was"
+)
+REPLAYS = (
+    "the script runs from its top: its steps up to {} are answered from the record, and"
+    " not computed again"
+)
+LOST = (
+    "the script went another way than it did before ({}): its loop begins anew, and is"
+    " not saved any more"
+)
+OTHER_VARIABLE = "it looked at another variable"
+OTHER_CALL = "it called {}, where it was {}"
+OTHER_DATA = "{} was called with other data"
+OTHER_FILE = "it wrote another file"
+ENDED = "it ended before"
+OTHER_FITS = "it made other calls of fit"
+FILE_GONE = "{} is gone"
+
+
+def is_ours() -> bool:
+    """Whether the thread that asks is one of ours."""
+    return threading.current_thread().name.startswith("trainwarden")
