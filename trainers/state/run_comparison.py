@@ -34,6 +34,10 @@ def ends(directory: Path) -> dict[Place, SnapshotEntry]:
     return found
 
 
+def _is_of_loop(entry: SnapshotEntry) -> bool:
+    return "loop" in describe(entry, job=None).state
+
+
 def compared(one: Snapshot, other: Snapshot) -> dict[str, object]:
     """How many tensors there are, and the names of what differs."""
     tensors = [of_array(name, value) for name, value in other.tensors.items()]
@@ -54,7 +58,12 @@ def compare_runs(one: Path, other: Path) -> dict[str, object]:
         )
         for fit, step in sorted(ours.keys() & theirs.keys())
     }
-    apart = sorted({fit for fit, _ in ours.keys() ^ theirs.keys()})
+    alone = [
+        (place, {**ours, **theirs}[place]) for place in ours.keys() ^ theirs.keys()
+    ]
+    # That of a loop of the script's own is of whatever step it was taken at.
+    counted = [fit for (fit, _), entry in alone if not _is_of_loop(entry)]
+    apart = sorted(set(counted))
     return {"fits": fits, "apart": apart}
 
 
