@@ -70,7 +70,7 @@ class CallTable:
         return [list(one) for one in self._kinds]
 
 
-class Written:
+class ChangedVariables:
     """The variables that calls change, and which of them the script has not seen since.
 
     In the order in which they were first met, which is the same in each attempt.

@@ -43,7 +43,7 @@ class OtherWayError(Exception):
 
 @dataclass(slots=True)
 class EventLog:
-    """Written at its end, read from its beginning."""
+    """ChangedVariables at its end, read from its beginning."""
 
     data: bytearray
     place: int = 0

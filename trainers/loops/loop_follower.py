@@ -21,12 +21,12 @@ from trainers.fit.determinism import Determinism
 from trainers.fit.due import SinceSaved
 from trainers.fit.fit_proof import FitProof
 from trainers.loops import loop_state, sentences
+from trainers.loops.call_effects import CallEffects, NotFollowedError
 from trainers.loops.call_table import CallOf
-from trainers.loops.effects import Effects, NotFollowedError
 from trainers.loops.event_log import OtherWayError
 from trainers.loops.loop_recorder import LARGE, LoopRecorder
 from trainers.loops.loop_replayer import LoopReplayer
-from trainers.loops.loop_state import LoopState, UnsavableError
+from trainers.loops.loop_state import RecordedLoop, UnsavableError
 from trainers.process import signals
 from trainers.process.attempt_reporting import Attempt
 from trainers.snapshots import durable_store
@@ -44,7 +44,7 @@ LEFT = ".loop-left"
 """In the directory of the snapshots: this run's loop did not go the same way twice."""
 
 
-class Mode(Enum):
+class FollowMode(Enum):
     """What is done with calls."""
 
     WAITING = auto()
@@ -82,10 +82,10 @@ class LoopFollower:
         self._promise = Determinism(LoopPromise(attempt))
         self._proof = FitProof(self._session, self._promise)
         self._since = SinceSaved(self._session)
-        self._mode = Mode.WAITING
+        self._mode = FollowMode.WAITING
         self._iterations: set[int] = set()
         """Handles of the optimizers' counters."""
-        self._begin_with(LoopState(0))
+        self._begin_with(RecordedLoop(0))
         self._looked = self._shown = self._stepped = self._began = 0.0
         self._ahead: Snapshot | None = None
         """To go on from, where the script comes to the loop that it is of."""
@@ -97,9 +97,9 @@ class LoopFollower:
         if (self._session.store.directory / LEFT).exists():
             self._give_up(sentences.LEFT_BEFORE)
 
-    def _begin_with(self, loop: LoopState) -> None:
+    def _begin_with(self, loop: RecordedLoop) -> None:
         self._loop = loop
-        self._effects = Effects(loop, self._promise)
+        self._effects = CallEffects(loop, self._promise)
         self._recorder = LoopRecorder(loop, self._effects)
         self._replayer = LoopReplayer(loop, self._effects)
         self._fits = self._session.fit_number, self._session.tries
@@ -107,13 +107,13 @@ class LoopFollower:
     @property
     def is_waiting(self) -> bool:
         """Whether the loop has not begun."""
-        return self._mode is Mode.WAITING
+        return self._mode is FollowMode.WAITING
 
     # --- what the script does --------------------------------------------------------
 
     def applied(self, optimizer: Any, *, eager: bool) -> None:
         """``optimizer`` makes a step, or one is traced."""
-        if self._mode is Mode.OVER:
+        if self._mode is FollowMode.OVER:
             return
         if eager:
             self._give_up(sentences.EAGER)
@@ -133,14 +133,14 @@ class LoopFollower:
         """Call number ``number`` of the script: what it returns."""
         if self._ahead is not None:
             self._look_ahead(self._ahead, number)
-        if self._mode is Mode.REPLAYING:
+        if self._mode is FollowMode.REPLAYING:
             if not self._replayer.is_over:
                 with self._replaying():
                     return self._replayer.call(function, args, kwargs)
             self._arrive()
-        if self._mode is Mode.RECORDING:
+        if self._mode is FollowMode.RECORDING:
             self._boundary(number)
-        if self._mode is Mode.RECORDING:
+        if self._mode is FollowMode.RECORDING:
             return self._record(function, run, args, kwargs)
         with backend.calls.quiet():
             return run(function, *args, **kwargs)
@@ -154,7 +154,7 @@ class LoopFollower:
         result: Any,
     ) -> None:
         """The call just made, which returned ``result``, is the first of the loop."""
-        if self._mode is not Mode.WAITING:
+        if self._mode is not FollowMode.WAITING:
             return
         self._begin(number)
         with self._recording():
@@ -165,8 +165,8 @@ class LoopFollower:
             self._promise.give()
 
     def _begin(self, number: int) -> None:
-        self._begin_with(LoopState(number))
-        self._mode = Mode.RECORDING
+        self._begin_with(RecordedLoop(number))
+        self._mode = FollowMode.RECORDING
         self._listen()
 
     def _listen(self) -> None:
@@ -246,7 +246,7 @@ class LoopFollower:
         variable = backend.calls.variable(handle)
         if variable is None:
             return
-        if self._mode is Mode.REPLAYING:
+        if self._mode is FollowMode.REPLAYING:
             with self._replaying():
                 self._replayer.looked_at(handle, variable)
         else:
@@ -277,7 +277,7 @@ class LoopFollower:
             self._give_up(sentences.CALLBACKS.format(name))
             return run()
         call = self._effects.method_of(model, name, arguments)
-        if self._mode is Mode.REPLAYING:
+        if self._mode is FollowMode.REPLAYING:
             with self._replaying():
                 data = arguments.get("x")
                 return self._replayer.evaluation(call, model, run, data)
@@ -296,21 +296,21 @@ class LoopFollower:
             return run()
         if (nbytes or self._recorder.state_bytes()) <= LARGE:
             return run()
-        if self._mode is Mode.REPLAYING:
+        if self._mode is FollowMode.REPLAYING:
             with self._replaying():
                 return self._replayer.written(path)
         return self._computed(run, functools.partial(self._recorder.written, path))
 
     def fit_begins(self) -> None:
         """The script calls ``fit``, or begins a session."""
-        if self._mode is Mode.REPLAYING:
+        if self._mode is FollowMode.REPLAYING:
             self._lost(sentences.OTHER_FITS)
 
     def script_ends(self) -> None:
         """There are no more calls."""
-        if self._mode is Mode.REPLAYING:
+        if self._mode is FollowMode.REPLAYING:
             self._lost(sentences.ENDED)
-        if self._mode is Mode.RECORDING:
+        if self._mode is FollowMode.RECORDING:
             self._show()
 
     # --- steps -----------------------------------------------------------------------
@@ -353,7 +353,7 @@ class LoopFollower:
         self._taken = self._proof.begin(ahead, slices=1, data={}) or ahead
         self._began = time.perf_counter()
         self._begin_with(loop_state.recorded(self._taken))
-        self._mode = Mode.REPLAYING
+        self._mode = FollowMode.REPLAYING
         self._attempt.notice(sentences.REPLAYS.format(self._taken.manifest.step))
         self._listen()
 
@@ -364,11 +364,14 @@ class LoopFollower:
         gone = loop_state.gone(taken)
         if gone is not None:
             self._lost(sentences.FILE_GONE.format(gone))
+        later = loop_state.later(taken)
+        if later is not None:
+            self._promise.tell(sentences.FILE_LATER.format(later))
         with backend.calls.quiet():
             wrong = loop_state.put_back(self._loop, taken)
         if wrong is not None:
             self._lost(wrong)
-        self._mode = Mode.RECORDING
+        self._mode = FollowMode.RECORDING
         if not self._proof.under_way:
             self._session.put_files_back(taken)
         seconds = time.perf_counter() - self._began
@@ -447,7 +450,7 @@ class LoopFollower:
 
     def leave(self) -> None:
         """End the process once everything is on disk."""
-        if self._mode is Mode.REPLAYING and self._taken is not None:
+        if self._mode is FollowMode.REPLAYING and self._taken is not None:
             self._session.keep_on_disk(self._taken)
             manifest, name = self._taken.manifest, self._taken.entry.name
             self._attempt.training.is_saved(step=manifest.step, snapshot=name)
@@ -460,12 +463,12 @@ class LoopFollower:
 
     def _give_up(self, why: str) -> None:
         """Say why the loop is not followed from here on."""
-        if self._mode is Mode.REPLAYING:
+        if self._mode is FollowMode.REPLAYING:
             self._lost(why)
-        if self._mode is Mode.RECORDING:
+        if self._mode is FollowMode.RECORDING:
             self._show()
-        self._mode = Mode.OVER
-        self._begin_with(LoopState(0))
+        self._mode = FollowMode.OVER
+        self._begin_with(RecordedLoop(0))
         self._attempt.training.loop = False
         backend.calls.look_away()
         self._promise.tell(sentences.UNSAVED.format(why))

@@ -5,10 +5,10 @@ from typing import Any
 
 from trainers.backends.selected import backend
 from trainers.loops import loop_state, packing, sentences
+from trainers.loops.call_effects import CallEffects, NotFollowedError
 from trainers.loops.call_table import CallOf
-from trainers.loops.effects import Effects, NotFollowedError
 from trainers.loops.event_log import MOST_KINDS, EventKind
-from trainers.loops.loop_state import LoopState
+from trainers.loops.loop_state import RecordedLoop
 from trainers.loops.packing import UnpackableError
 
 PENDING = 32
@@ -25,7 +25,7 @@ SAVE = CallOf(-1, "save", "")
 class LoopRecorder:
     """Adds to the record of a loop. All may raise NotFollowedError."""
 
-    def __init__(self, loop: LoopState, effects: Effects) -> None:
+    def __init__(self, loop: RecordedLoop, effects: CallEffects) -> None:
         self._loop, self._effects = loop, effects
         self._pending: list[tuple[EventKind, int, bytes, list[Any]]] = []
         self._sizes: dict[int, int] = {}

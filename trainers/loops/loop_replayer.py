@@ -6,16 +6,16 @@ from typing import Any
 from trainers.backends.selected import backend
 from trainers.backends.tensorflow import pipelines
 from trainers.loops import packing, sentences
+from trainers.loops.call_effects import CallEffects, NotFollowedError
 from trainers.loops.call_table import CallOf
-from trainers.loops.effects import Effects, NotFollowedError
 from trainers.loops.event_log import EventKind, OtherWayError
-from trainers.loops.loop_state import LoopState
+from trainers.loops.loop_state import RecordedLoop
 
 
 class LoopReplayer:
     """Reads the record of a loop. All may raise OtherWayError."""
 
-    def __init__(self, loop: LoopState, effects: Effects) -> None:
+    def __init__(self, loop: RecordedLoop, effects: CallEffects) -> None:
         self._loop, self._effects = loop, effects
 
     @property

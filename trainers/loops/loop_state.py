@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from trainers.backends.selected import backend
-from trainers.loops.call_table import CallTable, Written
+from trainers.loops.call_table import CallTable, ChangedVariables
 from trainers.loops.event_log import EventLog
 from trainers.snapshots.durable_store import Snapshot
 from trainers.snapshots.tensor_image import Tensor, of_array
@@ -16,20 +16,20 @@ from trainers.state import encode, variable_state
 LOOP = "loop"
 """Key of the manifest's state."""
 FILES = "loop_files"
-"""Those of its large files that were there."""
+"""Those of its large files that were there, with when they were written, and size."""
 EVENTS = "loop/events"
 LEAST_ROOM = 1 << 16
 
 
 @dataclass(slots=True)
-class LoopState:
+class RecordedLoop:
     """What is recorded of a loop."""
 
     begin: int
     """Calls that the script made before its first."""
     log: EventLog = field(default_factory=lambda: EventLog(bytearray()))
     calls: CallTable = field(default_factory=lambda: CallTable([]))
-    written: Written = field(default_factory=Written)
+    written: ChangedVariables = field(default_factory=ChangedVariables)
     files: dict[str, None] = field(default_factory=dict[str, None])
     """Large files that it wrote."""
 
@@ -39,7 +39,7 @@ class UnsavableError(Exception):
 
 
 def capture(
-    loop: LoopState, *, why_not: str | None = None
+    loop: RecordedLoop, *, why_not: str | None = None
 ) -> tuple[dict[str, Any], list[Tensor]]:
     """As JSON, and tensors. Raises UnsavableError.
 
@@ -72,7 +72,7 @@ def capture(
             "why_not": why_not,
             "bytes": len(loop.log.data),
         },
-        FILES: [one for one in loop.files if is_there(one)],
+        FILES: {one: _stamp(one) for one in loop.files if is_there(one)},
     }
     events = np.zeros(room_for(len(loop.log.data)), np.uint8)
     events[: len(loop.log.data)] = loop.log.data
@@ -88,7 +88,7 @@ def room_for(nbytes: int) -> int:
     return -(-max(nbytes, LEAST_ROOM) // quarter) * quarter
 
 
-def variable_bytes(loop: LoopState) -> int:
+def variable_bytes(loop: RecordedLoop) -> int:
     """What its variables take."""
     found = (variable for _, variable in loop.written.variables())
     return sum(one.dtype.size * (one.shape.num_elements() or 0) for one in found)
@@ -112,10 +112,10 @@ def begin_of(taken: Snapshot) -> int:
     return begin
 
 
-def recorded(taken: Snapshot) -> LoopState:
+def recorded(taken: Snapshot) -> RecordedLoop:
     """The loop of ``taken``, its record not yet read."""
     found = taken.manifest.state[LOOP]
-    return LoopState(
+    return RecordedLoop(
         found["begin"],
         EventLog(bytearray(taken.tensors[EVENTS][: found["bytes"]].tobytes())),
         CallTable(found["calls"]),
@@ -130,11 +130,27 @@ def is_there(path: str) -> bool:
 
 def gone(taken: Snapshot) -> str | None:
     """A file that the loop had written then, and that is not there now."""
-    there: list[str] = taken.manifest.state[FILES]
+    there: dict[str, list[int]] = taken.manifest.state[FILES]
     return next((one for one in there if not is_there(one)), None)
 
 
-def put_back(loop: LoopState, taken: Snapshot) -> str | None:
+def later(taken: Snapshot) -> str | None:
+    """A file that it has written again since: it holds what is to come."""
+    there: dict[str, list[int]] = taken.manifest.state[FILES]
+    return next((one for one, stamp in there.items() if _stamp(one) != stamp), None)
+
+
+def _stamp(path: str) -> list[int]:
+    """When a file, or the index of a checkpoint, was written (ns), and its bytes."""
+    found = Path(path) if Path(path).exists() else Path(f"{path}.index")
+    try:
+        status = found.stat()
+    except OSError:
+        return []
+    return [status.st_mtime_ns, status.st_size]
+
+
+def put_back(loop: RecordedLoop, taken: Snapshot) -> str | None:
     """Give the variables their values; why they are not those of ``taken``, or None.
 
     What the script has dropped since is left out, and so is what it had dropped then.

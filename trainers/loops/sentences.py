@@ -45,6 +45,10 @@ OTHER_DATA = "{} was called with other data"
 OTHER_FILE = "it wrote another file"
 ENDED = "it ended before"
 OTHER_FITS = "it made other calls of fit"
+FILE_LATER = (
+    "{} was written again after the snapshot: a script that reads it before it is written"
+    " once more goes on by what was to come"
+)
 FILE_GONE = "{} is gone"
 
 

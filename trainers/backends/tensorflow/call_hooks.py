@@ -41,7 +41,7 @@ NAMES: tuple[tuple[Any, str], ...] = (
 Run = Callable[..., Any]
 
 
-class Follower(Protocol):
+class CallFollower(Protocol):
     """Who is asked and told."""
 
     def call(
@@ -63,10 +63,10 @@ class _Hooks:
     """What is asked at each call: nobody, at first."""
 
     def __init__(self) -> None:
-        self.follower: Follower | None = None
+        self.follower: CallFollower | None = None
         self.busy = False
         """Within a call, or while we look ourselves."""
-        self.looking: Follower | None = None
+        self.looking: CallFollower | None = None
         """Who is told of variables, too."""
         self.script = threading.get_ident()
 
@@ -132,13 +132,13 @@ def _hook_calls() -> None:
     function.__call__ = call
 
 
-def follow(follower: Follower | None) -> None:
+def follow(follower: CallFollower | None) -> None:
     """Ask ``follower`` in the place of each call from here on; None: nobody."""
     _hooks.follower = follower
     _hooks.script = threading.main_thread().ident or 0
 
 
-def look(follower: Follower) -> None:
+def look(follower: CallFollower) -> None:
     """Tell ``follower`` of each look at a variable; not undone: it costs 0.1 µs then."""
     _hooks.looking = follower
     base: Any = resource_variable_ops.BaseResourceVariable

@@ -32,6 +32,7 @@ from tensorflow.python.framework.config import is_op_determinism_enabled
 
 from trainers.backends import epoch_iterator, keras_compat
 from trainers.backends.tensorflow import (
+    call_hooks,
     data_compat,
     pipeline_draws,
     tensor_values,
@@ -57,6 +58,7 @@ NAMES: tuple[tuple[Any, str], ...] = (
     (auto_control_deps_utils, "get_read_only_resource_input_indices_graph"),
     (eager_context, "global_seed"),
     (type(eager_context.context()), "_internal_operation_seed"),
+    *call_hooks.NAMES,
     *data_compat.NAMES,
     *unseeded_draws.NAMES,
     *pipeline_draws.NAMES,

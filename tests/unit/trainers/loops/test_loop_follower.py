@@ -1,5 +1,6 @@
 """Loops of the script's own in real processes: recorded, resumed, or why not."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -228,7 +229,12 @@ def test_a_file_that_is_gone_is_not_taken_for_there(attempts: Attempts) -> None:
     saves = "if number == 3: model.save_weights('w.weights.h5')"
     path = attempts.script(HEAD + large + LOOP.replace("MORE", saves) + "print(losses)")
     run(attempts, path, "14")
-    (attempts.directory / "w.weights.h5").unlink()
+    weights = attempts.directory / "w.weights.h5"
+    os.utime(weights)
+    later = run(attempts, path, "14")
+    assert later.of(RecordKind.RESTORED)
+    assert "w.weights.h5 was written again" in told(later)[-1][1]
+    weights.unlink()
     outcome = run(attempts, path)
     assert outcome.code == EXIT_DRAINED, outcome.err
     assert "w.weights.h5 is gone" in str(outcome.of(RecordKind.PROOF))

@@ -6,7 +6,7 @@ from trainers.backends.selected import backend
 from trainers.fit.determinism import Determinism
 from trainers.loops import packing, sentences
 from trainers.loops.call_table import CallOf
-from trainers.loops.loop_state import LoopState
+from trainers.loops.loop_state import RecordedLoop
 
 WHOLE_EVERY = 64
 """Of so many calls one has its arguments looked at as a whole."""
@@ -18,10 +18,10 @@ class NotFollowedError(Exception):
     """The loop cannot be followed (any more); the text says why."""
 
 
-class Effects:
+class CallEffects:
     """Looks into functions when they were traced, and knows calls by their arguments."""
 
-    def __init__(self, loop: LoopState, promise: Determinism) -> None:
+    def __init__(self, loop: RecordedLoop, promise: Determinism) -> None:
         self._loop, self._promise = loop, promise
         self._models: set[int] = set()
         """Numbers of the methods of models that were looked into."""
