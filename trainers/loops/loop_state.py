@@ -15,6 +15,7 @@ from trainers.state import encode, variable_state
 
 LOOP = "loop"
 """Key of the manifest's state."""
+WHY_NOT = "loop_why_not"
 FILES = "loop_files"
 """Those of its large files that were there, with when they were written, and size."""
 EVENTS = "loop/events"
@@ -69,9 +70,9 @@ def capture(
             "calls": loop.calls.to_json(),
             "numbers": numbers,
             "files": list(loop.files),
-            "why_not": why_not,
             "bytes": len(loop.log.data),
         },
+        WHY_NOT: why_not,
         FILES: {one: _stamp(one) for one in loop.files if is_there(one)},
     }
     events = np.zeros(room_for(len(loop.log.data)), np.uint8)
@@ -102,7 +103,7 @@ def of_loop(taken: Snapshot | None) -> dict[str, Any] | None:
 
 def why_not_exact(taken: Snapshot) -> str | None:
     """Why bits were not promised when it was taken."""
-    because: str | None = taken.manifest.state[LOOP]["why_not"]
+    because: str | None = taken.manifest.state[WHY_NOT]
     return because
 
 

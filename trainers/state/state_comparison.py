@@ -21,7 +21,16 @@ LOOKED_AT = "last_finite"
 HEADER = "append_header"
 """Attribute of CSVLogger: a file that goes on has its header."""
 _NOT_STATE = frozenset(
-    {"script", "tries", "files", "loop_files", "variables", KEY, COMPUTATION}
+    {
+        "script",
+        "tries",
+        "files",
+        "loop_files",
+        "loop_why_not",
+        "variables",
+        KEY,
+        COMPUTATION,
+    }
 )
 """What is not compared: ``variables``, say, are names, and one that is made when it is
 restored may be made in another scope."""
