@@ -58,7 +58,7 @@ class FileRewind:
         before = self._written.before
         with self._written.unheard(), contextlib.suppress(OSError):
             self._see_what_others_did()
-            self._resumes = self._has_snapshot()
+            self._resumes = self.has_snapshot()
             if before.trained and not self._resumes:
                 self._put_to_beginning(list(before.files.values()))
         if before.trained:
@@ -88,7 +88,7 @@ class FileRewind:
         except OSError:
             return None
 
-    def _has_snapshot(self) -> bool:
+    def has_snapshot(self) -> bool:
         """Whether something will be given back, as far as names tell. Raises OSError."""
         directive = self._directive
         tiers = directive.snapshot_directory, directive.memory_directory

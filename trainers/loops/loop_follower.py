@@ -36,6 +36,7 @@ from trainers.snapshots.durable_store import (
     Snapshot,
     SnapshotEntry,
 )
+from trainers.snapshots.run_progress import LOOP
 
 LOOK_SECONDS = 0.02
 """Whether a snapshot is due is not asked more often, unless it is asked for by steps."""
@@ -92,7 +93,7 @@ class LoopFollower:
         self._taken: Snapshot | None = None
         """To go on from, in the loop that is replayed."""
         newest = self._session.plan.newest
-        if newest is not None and loop_state.of_loop(newest) is not None:
+        if newest is not None and LOOP in newest.manifest.state:
             self._ahead, self._session.plan.newest = newest, None
         if (self._session.store.directory / LEFT).exists():
             self._give_up(sentences.LEFT_BEFORE)
@@ -189,11 +190,7 @@ class LoopFollower:
             counted.append(call)
             return result
 
-        try:
-            result = self._computed(lambda: run(function, *args, **kwargs), record)
-        except BaseException:
-            self._give_up(sentences.FAILED)
-            raise
+        result = self._computed(lambda: run(function, *args, **kwargs), record)
         for call in counted:
             self._count(call)
         return result
@@ -201,17 +198,25 @@ class LoopFollower:
     def _computed(
         self, run: Callable[[], Any], record: Callable[[Callable[[], Any]], Any]
     ) -> Any:
-        """What ``run`` returns, recorded if that can be."""
+        """What ``run`` returns or raises, recorded if that can be."""
         returned: list[Any] = []
 
         def once() -> Any:
-            returned.append(run())
+            try:
+                returned.append(run())
+            except BaseException:  # a step that was broken off may be torn
+                self._give_up(sentences.FAILED)
+                raise
             return returned[0]
 
         try:
             return record(once)
         except NotFollowedError as error:
             self._give_up(str(error))
+        except Exception as error:
+            if self._mode is FollowMode.OVER:
+                raise  # the script's own
+            self._give_up(sentences.OURS.format(error))
         if not returned:
             with backend.calls.quiet():
                 once()
@@ -260,7 +265,8 @@ class LoopFollower:
 
     def elsewhere(self, function: Any) -> None:
         """Another thread than the script's first calls ``function``."""
-        if not self._attempt.training.loop or self._attempt.training.running:
+        training = self._attempt.training
+        if not training.loop or training.running or sentences.is_ours():
             return
         with backend.calls.quiet():
             captured = backend.calls.captured(function)
@@ -388,12 +394,14 @@ class LoopFollower:
             self._begin(number)  # a restart computes again what was before that fit
         if self._proof.under_way and not self._is_proved():
             return
+        # Of a later loop or fit: what is saved here would take its place.
+        later = self._ahead or self._session.plan.newest
         if self._attempt.drain_requested:
-            if not self._since.on_disk:
+            if later is None and not self._since.on_disk:
                 self._save(durable=True, patient=True)
-            self.leave()
-        if self._ahead is not None or self._session.plan.newest is not None:
-            return  # of a later loop or fit: what is saved here would take its place
+            self.leave(later)
+        if later is not None:
+            return
         now = time.monotonic()
         if now - self._looked >= LOOK_SECONDS or self._session.schedule.by_steps:
             self._looked = now
@@ -448,12 +456,14 @@ class LoopFollower:
         self._since.saved(durable=durable or self._session.memory is None)
         self._show()
 
-    def leave(self) -> None:
-        """End the process once everything is on disk."""
-        if self._mode is FollowMode.REPLAYING and self._taken is not None:
-            self._session.keep_on_disk(self._taken)
-            manifest, name = self._taken.manifest, self._taken.entry.name
-            self._attempt.training.is_saved(step=manifest.step, snapshot=name)
+    def leave(self, kept: Snapshot | None = None) -> None:
+        """End the process once everything is on disk; ``kept``: to go on from."""
+        if self._mode is FollowMode.REPLAYING:
+            kept = self._taken
+        if kept is not None:
+            self._session.keep_on_disk(kept)
+            step, name = kept.manifest.step, kept.entry.name
+            self._attempt.training.is_saved(step=step, snapshot=name)
         self._proof.leave()
         self._session.saver.wait()
         self._show()
@@ -499,7 +509,7 @@ class LoopFollower:
             manifest = durable_store.describe(entry, job=store.job)
         except DamagedError:
             return
-        if loop_state.LOOP not in manifest.state:
+        if LOOP not in manifest.state:
             return
         if entry.tier == MEMORY and memory is not None:
             memory.remove(entry)

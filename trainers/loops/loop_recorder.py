@@ -57,7 +57,7 @@ class LoopRecorder:
         self._effects.of_call(call, function, traced=traced)
         kind = EventKind.TRACED if traced else EventKind.CALL
         self._pending.append((kind, number, known, leaves))
-        self._loop.log.count += 1
+        self._loop.log.count += 1  # it is, though it may still be in the making
         if len(self._pending) >= PENDING or self._is_large(number):
             self.flush()
 

@@ -10,11 +10,10 @@ from trainers.backends.selected import backend
 from trainers.loops.call_table import CallTable, ChangedVariables
 from trainers.loops.event_log import EventLog
 from trainers.snapshots.durable_store import Snapshot
+from trainers.snapshots.run_progress import LOOP
 from trainers.snapshots.tensor_image import Tensor, of_array
 from trainers.state import encode, variable_state
 
-LOOP = "loop"
-"""Key of the manifest's state."""
 WHY_NOT = "loop_why_not"
 FILES = "loop_files"
 """Those of its large files that were there, with when they were written, and size."""
@@ -93,12 +92,6 @@ def variable_bytes(loop: RecordedLoop) -> int:
     """What its variables take."""
     found = (variable for _, variable in loop.written.variables())
     return sum(one.dtype.size * (one.shape.num_elements() or 0) for one in found)
-
-
-def of_loop(taken: Snapshot | None) -> dict[str, Any] | None:
-    """What ``taken`` holds of a loop; None: it is of a ``fit`` or a session."""
-    found = None if taken is None else taken.manifest.state.get(LOOP)
-    return found if isinstance(found, dict) else None
 
 
 def why_not_exact(taken: Snapshot) -> str | None:

@@ -16,6 +16,7 @@ from trainers.backends.selected import backend
 MOST_LOOKED_AT = 512
 """Bytes at either end of an argument that each call is known by."""
 PLAIN = (bool, int, float, str, type(None))
+LONG = "number of more than 64 bits"
 _SCALARS = {float: "float64", int: "int64", bool: "bool"}
 
 
@@ -52,7 +53,10 @@ def _template(value: Any, leaves: list[Any]) -> Any:
     if value is None or kind is str:
         return {"v": value}
     if kind in _SCALARS:
-        leaves.append(np.array(value, _SCALARS[kind]))
+        try:
+            leaves.append(np.array(value, _SCALARS[kind]))
+        except OverflowError:
+            raise UnpackableError(LONG) from None
         return {"k": kind.__name__, "d": _SCALARS[kind], "s": []}
     if kind in (list, tuple):
         return {kind.__name__: [_template(one, leaves) for one in value]}

@@ -11,6 +11,7 @@ UNSAVED = (
 EAGER = "they are computed eagerly: put the step into a tf.function"
 TAPE = "a GradientTape is open around the call of a tf.function"
 FAILED = "a call of a tf.function failed"
+OURS = "they could not be recorded: {!r}"
 THREADS = "another thread uses what the steps change"
 RESULT = "{} returned a {}, which is not recorded"
 OWN_STATE = "{} keeps state in operations that nobody can read: {}"

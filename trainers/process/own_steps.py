@@ -11,7 +11,6 @@ import os
 import threading
 import weakref
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from supervisor.wire.page import Phase
@@ -108,7 +107,7 @@ class OwnSteps:
             with self._hooks.quiet():
                 return run(function, *args, **kwargs)
         number, self._calls = self._calls, self._calls + 1
-        if number == 0 and self._may_resume():
+        if number == 0 and self._attempt.files.has_snapshot():
             self._followed()
         self._in_call = True
         try:
@@ -123,24 +122,10 @@ class OwnSteps:
             self._followed().begins(number, function, args, kwargs, result)
         return result
 
-    def _may_resume(self) -> bool:
-        """Whether there are snapshots, as far as names tell."""
-        directive = self._attempt.directive
-        tiers = directive.snapshot_directory, directive.memory_directory
-        found = [path for path in map(Path, filter(None, tiers)) if path.exists()]
-        names = [one.name for path in found for one in path.iterdir()]
-        return directive.restore and any(name[0].isdigit() for name in names)
-
     def elsewhere(self, function: Any) -> None:
         """Another thread calls ``function``."""
         if self._loop is not None:
             self._loop.elsewhere(function)
-
-    def looked_at(self, handle: int, *, elsewhere: bool) -> None:
-        """Asked of the loop itself."""
-
-    def assigned(self, handle: int) -> None:
-        """As ``looked_at``."""
 
     # --- what else the script does with models ---------------------------------------
 

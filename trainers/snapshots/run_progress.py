@@ -38,6 +38,9 @@ OWN_WAY = (
     " that was cut short, if it is made again, begins anew"
 )
 
+LOOP = "loop"
+"""Key of the manifest's state: the snapshot is of a loop of the script's own."""
+
 NEWS = 1.5
 """A plan is told again when an interval changed by this factor."""
 
@@ -196,7 +199,7 @@ class RunProgress:
         newest = self.plan.newest
         if newest is None or newest.manifest.fit_done or newest.manifest.fit != fit:
             return None
-        if "loop" in newest.manifest.state:  # of a loop before it
+        if LOOP in newest.manifest.state:  # before it
             return None
         if not self._is_of_this_try(newest):
             return None

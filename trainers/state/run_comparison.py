@@ -17,6 +17,7 @@ from trainers.snapshots.durable_store import (
     entries_in,
     load,
 )
+from trainers.snapshots.run_progress import LOOP
 from trainers.snapshots.tensor_image import of_array
 from trainers.state.state_comparison import compare
 
@@ -35,7 +36,7 @@ def ends(directory: Path) -> dict[Place, SnapshotEntry]:
 
 
 def _is_of_loop(entry: SnapshotEntry) -> bool:
-    return "loop" in describe(entry, job=None).state
+    return LOOP in describe(entry, job=None).state
 
 
 def compared(one: Snapshot, other: Snapshot) -> dict[str, object]:

@@ -42,7 +42,7 @@ Run = Callable[..., Any]
 
 
 class CallFollower(Protocol):
-    """Who is asked and told."""
+    """Who is asked in the place of each call."""
 
     def call(
         self, function: Any, run: Run, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -51,6 +51,10 @@ class CallFollower(Protocol):
 
     def elsewhere(self, function: Any) -> None:
         """Another thread than the script's first calls ``function``."""
+
+
+class LookFollower(Protocol):
+    """Who is told of each look at a variable."""
 
     def looked_at(self, handle: int, *, elsewhere: bool) -> None:
         """The script is about to use the variable, or to change it by what it is."""
@@ -65,8 +69,8 @@ class _Hooks:
     def __init__(self) -> None:
         self.follower: CallFollower | None = None
         self.busy = False
-        """Within a call, or while we look ourselves."""
-        self.looking: CallFollower | None = None
+        """In the script's thread: within a call, or while we look ourselves."""
+        self.looking: LookFollower | None = None
         """Who is told of variables, too."""
         self.script = threading.get_ident()
 
@@ -122,10 +126,12 @@ def _hook_calls() -> None:
     @functools.wraps(run)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         follower = _hooks.follower
-        if follower is None or _hooks.busy or not eager():
+        if follower is None or not eager():
             return run(self, *args, **kwargs)
-        if threading.get_ident() != _hooks.script:
+        if _is_elsewhere():  # whatever the script's thread is busy with
             follower.elsewhere(self)
+            return run(self, *args, **kwargs)
+        if _hooks.busy:
             return run(self, *args, **kwargs)
         return follower.call(self, run, args, kwargs)
 
@@ -138,7 +144,7 @@ def follow(follower: CallFollower | None) -> None:
     _hooks.script = threading.main_thread().ident or 0
 
 
-def look(follower: CallFollower) -> None:
+def look(follower: LookFollower) -> None:
     """Tell ``follower`` of each look at a variable; not undone: it costs 0.1 µs then."""
     _hooks.looking = follower
     base: Any = resource_variable_ops.BaseResourceVariable
@@ -148,10 +154,11 @@ def look(follower: CallFollower) -> None:
     def get(self: Any) -> Any:
         handle = self.__dict__["_handle"]
         told = _hooks.looking
-        if told is not None and not _hooks.busy:
-            number = number_of(handle)
+        if told is not None:
+            elsewhere = _is_elsewhere()
+            number = number_of(handle) if elsewhere or not _hooks.busy else None
             if number is not None:
-                told.looked_at(number, elsewhere=_is_elsewhere())
+                told.looked_at(number, elsewhere=elsewhere)
         return handle
 
     def put(self: Any, handle: Any) -> None:

@@ -79,7 +79,7 @@ def captured(function: Any) -> set[int]:
     return {one for one in map(number_of, handles) if one is not None}
 
 
-def operations(function: Any) -> set[str]:
+def _operations(function: Any) -> set[str]:
     """Types of the operations of all its traces."""
     graphs = [one.graph for one in function._list_all_concrete_functions()]
     return {
@@ -87,7 +87,7 @@ def operations(function: Any) -> set[str]:
     }
 
 
-def leaves_something(operation: str) -> bool:
+def _leaves_something(operation: str) -> bool:
     """Whether that type of operation keeps a state elsewhere than in variables."""
     known = op_def_registry.get(operation)
     harmless = operation in HARMLESS or operation.startswith(HARMLESS_BEGIN)
@@ -96,7 +96,7 @@ def leaves_something(operation: str) -> bool:
 
 def own_state(function: Any) -> tuple[set[str], set[str], set[str]]:
     """What it keeps elsewhere: by random operations, by Python, by others."""
-    kept = {one for one in operations(function) if leaves_something(one)}
+    kept = {one for one in _operations(function) if _leaves_something(one)}
     by_random = kept & operation_types.RANDOM
     by_python = kept & operation_types.PYTHON
     return by_random, by_python, kept - by_random - by_python
@@ -108,11 +108,6 @@ def own_state(function: Any) -> tuple[set[str], set[str], set[str]]:
 def is_tensor(value: Any) -> bool:
     """Whether it is one with a value."""
     return isinstance(value, tf.Tensor) and hasattr(value, "numpy")
-
-
-def is_variable(value: Any) -> bool:
-    """Whether it is a variable."""
-    return hasattr(value, "assign") and hasattr(value, "shape")
 
 
 def dtype_and_shape(tensor: Any) -> tuple[str, tuple[int, ...]]:
@@ -136,7 +131,6 @@ def tensor_of(array: Any) -> Any:
 
 
 __all__ = [
-    "_all_changed",
     "array_of",
     "captured",
     "changed",
@@ -145,11 +139,8 @@ __all__ = [
     "handle_of",
     "in_main_memory",
     "is_tensor",
-    "is_variable",
-    "leaves_something",
     "look",
     "look_away",
-    "operations",
     "own_state",
     "quiet",
     "tensor_of",

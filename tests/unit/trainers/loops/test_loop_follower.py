@@ -141,6 +141,27 @@ GIVEN_UP = {
 """,
         "another thread",
     ),
+    "thread beside a step": (
+        """
+    if number == 9:
+        other = threading.Thread(target=lambda: [float(step(x[:8], y[:8])) for _ in x])
+        other.start()
+    elif number == 29:
+        other.join()
+        losses.clear()  # which of them came first is nobody's
+        model.set_weights([w * 0 for w in model.get_weights()])
+        break
+""",
+        "another thread",
+    ),
+    "evaluate": (
+        """
+    if number == 9:
+        model.compile("sgd", "mse")
+        model.evaluate(x, y, callbacks=[keras.callbacks.Callback()], verbose=0)
+""",
+        "evaluate was given callbacks",
+    ),
     "result": (
         """
     if number == 9:

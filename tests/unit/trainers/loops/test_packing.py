@@ -84,8 +84,9 @@ def test_a_number_of_numpy_stays_one(kind: type[np.generic]) -> None:
         np.array([object()]),
         {1.5: 2},
         {1},
+        2**70,
     ],
-    ids=["string", "ragged", "namedtuple", "objects", "key", "set"],
+    ids=["string", "ragged", "namedtuple", "objects", "key", "set", "long"],
 )
 def test_what_is_not_recorded_is_named(value: Any) -> None:
     """It is not guessed at."""
