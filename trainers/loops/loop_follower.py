@@ -13,12 +13,10 @@ from enum import Enum, auto
 from typing import Any, NoReturn
 
 from supervisor.wire.event_file import RecordKind
-from supervisor.wire.manifest import MEMORY
 from supervisor.wire.proof import Proof
 from trainers.backends.selected import backend
 from trainers.fit import supervised
 from trainers.fit.determinism import Determinism
-from trainers.fit.due import SinceSaved
 from trainers.fit.fit_proof import FitProof
 from trainers.loops import loop_state, sentences
 from trainers.loops.call_effects import CallEffects, NotFollowedError
@@ -26,23 +24,14 @@ from trainers.loops.call_table import CallOf
 from trainers.loops.event_log import OtherWayError
 from trainers.loops.loop_recorder import LARGE, LoopRecorder
 from trainers.loops.loop_replayer import LoopReplayer
+from trainers.loops.loop_snapshots import LoopSnapshots
 from trainers.loops.loop_state import RecordedLoop, UnsavableError
 from trainers.process import signals
 from trainers.process.attempt_reporting import Attempt
-from trainers.snapshots import durable_store
-from trainers.snapshots.durable_store import (
-    ABANDONED,
-    DamagedError,
-    Snapshot,
-    SnapshotEntry,
-)
+from trainers.snapshots.durable_store import Snapshot
 from trainers.snapshots.run_progress import LOOP
 
-LOOK_SECONDS = 0.02
-"""Whether a snapshot is due is not asked more often, unless it is asked for by steps."""
 SHOW_SECONDS = 0.2
-LEFT = ".loop-left"
-"""In the directory of the snapshots: this run's loop did not go the same way twice."""
 
 
 class FollowMode(Enum):
@@ -82,12 +71,14 @@ class LoopFollower:
         self._attempt = attempt
         self._promise = Determinism(LoopPromise(attempt))
         self._proof = FitProof(self._session, self._promise)
-        self._since = SinceSaved(self._session)
+        self._snapshots = LoopSnapshots(
+            self._session, self._promise, self._proof, self._show
+        )
         self._mode = FollowMode.WAITING
         self._iterations: set[int] = set()
         """Handles of the optimizers' counters."""
         self._begin_with(RecordedLoop(0))
-        self._looked = self._shown = self._stepped = self._began = 0.0
+        self._shown = self._stepped = self._began = 0.0
         self._ahead: Snapshot | None = None
         """To go on from, where the script comes to the loop that it is of."""
         self._taken: Snapshot | None = None
@@ -95,7 +86,7 @@ class LoopFollower:
         newest = self._session.plan.newest
         if newest is not None and LOOP in newest.manifest.state:
             self._ahead, self._session.plan.newest = newest, None
-        if (self._session.store.directory / LEFT).exists():
+        if self._snapshots.were_left():
             self._give_up(sentences.LEFT_BEFORE)
 
     def _begin_with(self, loop: RecordedLoop) -> None:
@@ -103,6 +94,7 @@ class LoopFollower:
         self._effects = CallEffects(loop, self._promise)
         self._recorder = LoopRecorder(loop, self._effects)
         self._replayer = LoopReplayer(loop, self._effects)
+        self._snapshots.loop, self._snapshots.recorder = loop, self._recorder
         self._fits = self._session.fit_number, self._session.tries
 
     @property
@@ -232,7 +224,7 @@ class LoopFollower:
     @contextlib.contextmanager
     def _replaying(self) -> Iterator[None]:
         if self._attempt.drain_requested:
-            self.leave()
+            self._snapshots.leave(self._taken)
         try:
             yield
         except OtherWayError as error:
@@ -351,7 +343,7 @@ class LoopFollower:
         self._ahead = None
         if (number, fit) != (begin, ahead.manifest.fit):
             self._attempt.notice(sentences.LOST.format(sentences.OTHER_FITS))
-            self._set_all_aside()
+            self._snapshots.set_all_aside()
             self._give_up(sentences.LEFT_BEFORE)
             return
         why_not = loop_state.why_not_exact(ahead)
@@ -382,7 +374,7 @@ class LoopFollower:
             self._session.put_files_back(taken)
         seconds = time.perf_counter() - self._began
         self._session.restored(taken, seconds=seconds, proves=self._proof.newer)
-        self._since.restored()
+        self._snapshots.since.restored()
         self._promise.tell(backend.fit.why_device_not_exact())
         self._promise.give()
 
@@ -392,82 +384,10 @@ class LoopFollower:
         """Save if it is due, end if that was asked for."""
         if self._fits != (self._session.fit_number, self._session.tries):
             self._begin(number)  # a restart computes again what was before that fit
-        if self._proof.under_way and not self._is_proved():
-            return
-        # Of a later loop or fit: what is saved here would take its place.
-        later = self._ahead or self._session.plan.newest
-        if self._attempt.drain_requested:
-            if later is None and not self._since.on_disk:
-                self._save(durable=True, patient=True)
-            self.leave(later)
-        if later is not None:
-            return
-        now = time.monotonic()
-        if now - self._looked >= LOOK_SECONDS or self._session.schedule.by_steps:
-            self._looked = now
-            wanted = self._since.wanted()
-            if wanted is not None:
-                self._save(durable=wanted.durable, patient=wanted.patient)
-
-    def _is_proved(self) -> bool:
-        if self._attempt.drain_requested:
-            self.leave()
-        with self._recording():
-            self._recorder.flush()
-        newer, count = self._proof.newer, self._loop.log.count
-        with backend.calls.quiet():
-            where = self._session.step, 0, count
-            found = self._proof.compare_at(where, self._captured)
-        if found is Proof.BEGUN:
-            return False
-        if found is Proof.DIFFERS:
-            self.leave()
-        self._session.put_files_back(newer)
-        self._since.restored()
-        return True
-
-    def _captured(self) -> tuple[dict[str, Any], list[Any]]:
-        with backend.calls.quiet():
-            return loop_state.capture(self._loop, why_not=self._promise.withdrawn)
-
-    def _save(self, *, durable: bool, patient: bool) -> None:
-        began = time.perf_counter()
         try:
-            self._recorder.flush()
-            state, tensors = self._captured()
+            self._snapshots.boundary(self._ahead or self._session.plan.newest)
         except (NotFollowedError, UnsavableError) as error:
             self._give_up(str(error))
-            return
-        with backend.calls.quiet():
-            if not patient and not self._session.saver.prepared(tensors):
-                return
-            self._session.save(
-                state,
-                tensors,
-                began=began,
-                durable=durable,
-                fit=self._session.fit_number,
-                fit_done=False,
-                epoch=0,
-                step_in_epoch=self._loop.log.count,
-                batch=None,
-                slices=1,
-            )
-        self._since.saved(durable=durable or self._session.memory is None)
-        self._show()
-
-    def leave(self, kept: Snapshot | None = None) -> None:
-        """End the process once everything is on disk; ``kept``: to go on from."""
-        if self._mode is FollowMode.REPLAYING:
-            kept = self._taken
-        if kept is not None:
-            self._session.keep_on_disk(kept)
-            step, name = kept.manifest.step, kept.entry.name
-            self._attempt.training.is_saved(step=step, snapshot=name)
-        self._proof.leave()
-        self._session.saver.wait()
-        self._show()
-        signals.leave(self._attempt)
 
     # --- where it ends ---------------------------------------------------------------
 
@@ -494,24 +414,5 @@ class LoopFollower:
             step=0 if self._taken is None else self._taken.manifest.step,
             ends=True,
         )
-        self._set_all_aside()
+        self._snapshots.set_all_aside()
         signals.leave(self._attempt)
-
-    def _set_all_aside(self) -> None:
-        for entry in self._session.entries():
-            self._set_aside(entry)
-        (self._session.store.directory / LEFT).touch()
-
-    def _set_aside(self, entry: SnapshotEntry) -> None:
-        """If it is of a loop."""
-        memory, store = self._session.memory, self._session.store
-        try:
-            manifest = durable_store.describe(entry, job=store.job)
-        except DamagedError:
-            return
-        if LOOP not in manifest.state:
-            return
-        if entry.tier == MEMORY and memory is not None:
-            memory.remove(entry)
-        else:
-            store.set_aside(entry, ABANDONED)

@@ -149,7 +149,7 @@ GIVEN_UP = {
     elif number == 29:
         other.join()
         losses.clear()  # which of them came first is nobody's
-        model.set_weights([w * 0 for w in model.get_weights()])
+        model.set_weights([abs(w) * 0 for w in model.get_weights()])
         break
 """,
         "another thread",
@@ -177,6 +177,15 @@ GIVEN_UP = {
         tf.function(lambda: (table.insert(keys, keys), keys)[1])()
 """,
         "LookupTableInsert",
+    ),
+    "large": (
+        """
+    if number == 9:
+        large = tf.function(lambda: tf.random.stateless_uniform([4, 1 << 20], [1, 2]))
+        for _ in range(18):
+            np.asarray(large()).sum()
+""",
+        "too much",
     ),
 }
 
