@@ -13,6 +13,9 @@ OWNER = "owner.json"
 """In each: ``snapshots``, the durable tier of the same run. Where that is gone, the
 memory is nobody's any more."""
 
+CUT = "cut-attempt-"
+"""What a restart took from a file of the script lies beside it: ``FILE.cut-attempt-N``."""
+
 
 class _Named:
     """A path of this name below the root of what has it."""

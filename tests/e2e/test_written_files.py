@@ -71,7 +71,6 @@ with open("out/weights.txt", "a") as file:
 logging.info("training is over")
 fresh.close()
 """
-SPEC = "[files]\nrewind = true\n"
 KILLS, STEPS = 3, 60
 
 
@@ -97,8 +96,7 @@ def test_files_end_as_in_a_run_that_was_never_killed(
     places = sorted(draw.sample(range(1, STEPS + 1), KILLS))
     die_at = ", ".join(f'"{n}": {place}' for n, place in enumerate(places, start=1))
     monkeypatch.setenv("DIE_AT", f"{{{die_at}}}")
-    spec = trainwarden.script(SPEC, "spec.toml")
-    done = trainwarden("run", "--spec", spec, "--snapshot-every", "3steps", path)
+    done = trainwarden("run", "--snapshot-every", "3steps", path)
     assert done.returncode == 0, done.stderr[-3000:]
     (told,) = trainwarden.json("status")
     assert sum(told["restarts"].values()) == KILLS, done.stderr[-3000:]

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from supervisor.wire.directive import Directive
-from supervisor.wire.paths import AttemptPaths
+from supervisor.wire.paths import CUT, AttemptPaths
 from trainers.files import kept_bytes, open_handles
 from trainers.files.file_end import FileEnd
 from trainers.files.file_journal import Entry, KnownFile
@@ -42,7 +42,7 @@ class FileRewind:
         self._written = WrittenFiles(directive)
         self._report = RewindReport(tell)
         self._directive = directive
-        self._suffix = f"cut-attempt-{directive.attempt - 1}"
+        self._suffix = f"{CUT}{directive.attempt - 1}"
         self._begun = self._trained = self._put = False
         self._resumes = False
         """Whether there is a snapshot that may be given back."""

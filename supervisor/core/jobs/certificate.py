@@ -150,7 +150,8 @@ NOT_REPRODUCIBLE = (
 )
 FILES_ALONE = (
     "training itself is the same: the script writes these files so that a restart shows"
-    " in them; write them after fit, or let a restart put them back (files.rewind = true)"
+    " in them, and a restart has not put them back: its log says which files it left,"
+    " and why (files.rewind); or write them after fit"
 )
 HIDDEN = (
     "the run had promised bits: training depends on something that is in no snapshot."

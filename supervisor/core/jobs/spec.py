@@ -21,6 +21,7 @@ from typing_extensions import override
 from supervisor.core.jobs.spec_values import (
     WITH_TLS,
     WITHOUT_TLS,
+    WORKING_DIRECTORY,
     Budget,
     Deadline,
     Directories,
@@ -82,7 +83,7 @@ class SnapshotsSpec(Table):
 class FilesSpec(Table):
     """What is done about files that the script itself appends to."""
 
-    rewind: Directories = ()
+    rewind: Directories = WORKING_DIRECTORY
     """Below which of them a restart puts files back to where they were at the snapshot
     that it goes on from; from the working directory. In the file also ``true`` (the
     working directory) and ``false`` (none)."""
@@ -105,7 +106,7 @@ class RestartSpec(Table):
 
     without_progress: Annotated[int, Field(ge=0, le=1000)] = 3
     """Restarts in a row for one cause that reached no newer snapshot."""
-    proof: ProofRule = "off"
+    proof: ProofRule = "first"
     """Which of them prove themselves: they begin with the older of two snapshots, train
     to the newer one, and compare all of it."""
     back_off: Duration = 1.0

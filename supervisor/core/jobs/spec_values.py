@@ -63,7 +63,7 @@ VariableName = Annotated[
 
 def _directories(value: object) -> object:
     if isinstance(value, bool):
-        return (".",) if value else ()
+        return WORKING_DIRECTORY if value else ()
     if isinstance(value, (list, tuple)):
         return tuple(cast("list[object]", value))
     message = f"expected true, false or a list of paths, got {value!r}"
@@ -78,6 +78,8 @@ Directories = Annotated[
     tuple[Path, ...],
     BeforeValidator(_directories, json_schema_input_type=_takes(*DIRECTORIES)),
 ]
+
+WORKING_DIRECTORY = (".",)
 
 
 def _size(value: object) -> int:

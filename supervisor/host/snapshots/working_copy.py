@@ -6,10 +6,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from supervisor.wire.paths import CUT
+
 LINKED_BYTES = 256 << 20
 """Files that are larger are linked, not copied: they are data, hardly ever written."""
 LEFT_OUT = frozenset({"__pycache__", "node_modules", "venv"})
-"""Directories that no script works with; those whose names begin with a dot, too."""
+"""Directories that no script works with; those whose names begin with a dot, too, and
+what a restart set aside."""
 
 State = tuple[int, int]
 """Size in bytes, and when it was changed."""
@@ -87,7 +90,7 @@ def _below(root: Path, *, without: Path | None = None) -> Iterator[Path]:
         below[:] = [
             name
             for name in below
-            if name[0] != "." and name not in LEFT_OUT
+            if name[0] != "." and name not in LEFT_OUT and f".{CUT}" not in name
             if Path(directory, name) != without
         ]
         yield from (Path(directory, name) for name in [*below, *files])
@@ -95,7 +98,8 @@ def _below(root: Path, *, without: Path | None = None) -> Iterator[Path]:
 
 def _files(root: Path) -> Iterator[tuple[str, Path]]:
     for path in _below(root):
-        if path.is_file() and not path.is_symlink():
+        kept = f".{CUT}" in path.name
+        if path.is_file() and not path.is_symlink() and not kept:
             yield str(path.relative_to(root)), path
 
 

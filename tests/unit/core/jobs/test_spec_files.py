@@ -8,7 +8,7 @@ from supervisor.core.jobs.spec import SpecError, build_spec
 @pytest.mark.parametrize(
     ("given", "directories"),
     [
-        ({}, ()),
+        ({}, (".",)),
         ({"rewind": True}, (".",)),
         ({"rewind": False}, ()),
         ({"rewind": []}, ()),
@@ -18,7 +18,7 @@ from supervisor.core.jobs.spec import SpecError, build_spec
 def test_where_files_are_put_back(
     given: dict[str, object], directories: tuple[str, ...]
 ) -> None:
-    """Nowhere, unless it was asked for."""
+    """In the working directory, unless the spec says otherwise."""
     spec = build_spec({"script": "x.py", "files": given})
     assert spec.files.rewind == directories
 
