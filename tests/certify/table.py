@@ -116,6 +116,34 @@ FOLLOWED = (
 )  # fmt: skip
 """Loops whose calls are recorded."""
 
+
+def _hidden(name: str, features: str, **more: Any) -> Row:
+    """A script that keeps state where no model holds it."""
+    whole: dict[str, Any] = {"memory": True, **more}
+    return Row(name=f"hidden_{name}", features=f"hidden state: {features}", **whole)
+
+
+HIDDEN = (
+    _hidden("names", "globals two calls away, classes, slots, functions, defaults",
+        rewinds=True),
+    _hidden("draws", "generators of NumPy and Python, iterators, a queue"),
+    _hidden("eager", "plain attributes of a layer, a loss and a metric, run eagerly"),
+    _hidden("variables", "a variable, a lookup table and the global generator in the"
+        " train step"),
+    _hidden("other_model", "a callback that trains another model, also by a fit",
+        told="a fit inside a fit"),
+    _hidden("recurrent", "a stateful LSTM"),
+    _hidden("large", "an array of 2 MB"),
+    _hidden("frame", "a Python generator", why_no_bits="cannot be saved"),
+    _hidden("clone", "a model made in training", why_no_bits="cannot be saved"),
+    _hidden("in_data", "a generator that a PyDataset draws from",
+        why_no_bits="ahead of training"),
+    _hidden("compiled", "a callback that unfreezes a layer and compiles anew", kills=6,
+        every=2),
+    _hidden("random_data", "Dataset.random, anew in each epoch", ledger=SAME),
+)  # fmt: skip
+"""State that is found by what changes."""
+
 SPLIT = 76
 """Training samples of 96 with ``validation_split=0.2``."""
 
@@ -221,8 +249,9 @@ TABLE = (
         why_no_bits="TensorFlow's own random operations"),
     *ORDINARY,
     *FOLLOWED,
+    *HIDDEN,
 )  # fmt: skip
 
 SHORT = ("arrays_seeded", "tf_shuffle", "own_loop", "ordinary_split",
-    "ordinary_parallel_map", "followed_tape", "followed_train_on_batch")  # fmt: skip
+    "ordinary_parallel_map", "hidden_names", "followed_tape", "followed_train_on_batch")  # fmt: skip
 """The rows that the tests run."""

@@ -5,7 +5,7 @@ backend stands in ``keras_compat`` and ``epoch_iterator`` instead; ``tf.data`` i
 for data, whatever trains on them, and its modules are used by their names.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -44,6 +44,9 @@ class FitSupport(Protocol):
 
     def of_any_size(self, element_spec: Any) -> Any:
         """Shapes and dtypes of a batch of any number of samples."""
+
+    def zeros_of(self, element_spec: Any) -> Any:
+        """A batch of these shapes and dtypes, of one sample where any number may be."""
 
     def out_of_memory(self, text: str) -> Exception:
         """What the framework raises where memory runs out."""
@@ -177,6 +180,44 @@ class FunctionCalls(Protocol):
         """A tensor with these values."""
 
 
+class HiddenParts(Protocol):
+    """State of the framework's that belongs to no model."""
+
+    def is_variable(self, value: Any) -> bool:
+        """Whether it is a variable, or a random generator, whose state is one."""
+
+    def state_of(self, value: Any) -> Any:
+        """The variable that it is, or keeps its state in."""
+
+    def variables_of(self, owner: Any, *, below: bool) -> list[Any]:
+        """All of an object of Keras, of a model those of its optimizer, too; ``below``:
+        only those that a model with this layer does not know of."""
+
+    def global_generator(self) -> Any | None:
+        """The state of the framework's global generator, where there is one."""
+
+    def mark(self, variable: Any) -> Any:
+        """What ``same_mark`` compares, once ``variable`` may have changed."""
+
+    def same_mark(self, before: Any, now: Any) -> bool:
+        """Whether nothing has changed between two marks of one variable."""
+
+    def is_table(self, value: Any) -> bool:
+        """Whether it is a lookup table that training can change."""
+
+    def table_content(self, table: Any) -> tuple[Any, Any]:
+        """The keys of ``table``, and the value of each: arrays, of strings lists."""
+
+    def fill_table(self, table: Any, keys: Any, values: Any) -> None:
+        """Let ``table`` hold these, and nothing else."""
+
+    def python_function(self, value: Any) -> Any | None:
+        """What a compiled function was made of; None: it is none."""
+
+    def build_optimizers(self, models: Iterable[Any]) -> None:
+        """Make the variables of their optimizers, which the first step would make."""
+
+
 class MemoryProbe(Protocol):
     """The allocator at step boundaries, on the page."""
 
@@ -207,6 +248,7 @@ class Backend(Protocol):
     random: RandomStates
     traces: StepTraces
     calls: FunctionCalls
+    hidden: HiddenParts
 
     def digest(self, model: Any, element_spec: Any) -> str | None:
         """What decides the memory of a step beside the batch; None: not yet known."""

@@ -8,6 +8,7 @@ before the first step of a run; so are those of the backend (``tensorflow.fit_co
 | ``EpochIterator`` | it stands between two steps: code after its ``yield`` runs after every user callback |
 | ``_eval_epoch_iterator`` | the data of the validation: where they stand |
 | ``TensorBoard._writers`` | what they hold back is before the snapshot |
+| ``_compile_config`` | whether a callback compiled the model again |
 | ``_initial_epoch`` | where ``fit`` starts counting epochs |
 | ``_get_metrics_result_or_logs`` | forgets ``loss`` when an epoch is resumed at its very end, where no step runs |
 | ``_symbolic_build`` | makes the variables that a restore needs without running a step |
@@ -111,13 +112,18 @@ def build(model: Any, element_spec: Any) -> None:
         symbolic(data_batch=element_spec)
 
 
-def build_inner_optimizers(model: Any, _element_spec: Any) -> None:
-    """Make the variables of the optimizers of models inside of the model."""
-    for layer in model._flatten_layers(include_self=False):
+def build_optimizers(model: Any, _element_spec: Any) -> None:
+    """Make the variables of the optimizers of the model, and of models inside of it."""
+    for layer in model._flatten_layers():
         optimizer = vars(layer).get("optimizer")
         known = isinstance(optimizer, keras.optimizers.Optimizer)
-        if known and not optimizer.built:
+        if known and layer.built and not optimizer.built:
             optimizer.build(layer.trainable_variables)
+
+
+def compiled_with(model: Any) -> Any | None:
+    """What ``compile`` was given, another object each time; None: it was not called."""
+    return getattr(model, "_compile_config", None)
 
 
 def start_at_epoch(model: Any, epoch: int | None) -> None:

@@ -113,6 +113,25 @@ def all_layers(model: Any) -> list[Any]:
     return list(model._flatten_layers())
 
 
+def layers_below(layer: Any) -> list[Any]:
+    """Every layer inside of it."""
+    return list(layer._flatten_layers(include_self=False))
+
+
+def given_to_compile(model: Any) -> list[Any]:
+    """The losses and metrics that ``compile`` was given."""
+    loss, metrics = compiled_loss(model), compiled_metrics(model)
+    return [
+        *([] if loss is None else [loss._user_loss]),
+        *([] if metrics is None else [metrics._user_metrics]),
+    ]
+
+
+def given_rate(optimizer: Any) -> Any:
+    """The learning rate as the optimizer keeps it: a variable or a schedule."""
+    return getattr(optimizer, "_learning_rate", None)
+
+
 def layers_own_variables(layer: Any) -> list[Any]:
     """The non-trainable variables of this layer alone, not of those inside it."""
     return list(layer._non_trainable_variables)

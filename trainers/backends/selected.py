@@ -4,6 +4,7 @@ from trainers.backends import base
 from trainers.backends.tensorflow import (
     fit_compat,
     function_calls,
+    hidden_parts,
     model_digest,
     model_variables,
     random_state,
@@ -22,6 +23,7 @@ class TensorFlowBackend:
     random: base.RandomStates = random_state
     traces: base.StepTraces = tracing
     calls: base.FunctionCalls = function_calls
+    hidden: base.HiddenParts = hidden_parts
     digest = staticmethod(model_digest.of)
     memory_probe = AllocatorProbe
 

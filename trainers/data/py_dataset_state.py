@@ -20,6 +20,7 @@ from trainers.backends.selected import backend
 from trainers.data import data_fingerprint
 from trainers.snapshots.tensor_image import Tensor, of_array
 from trainers.state import callback_state, decode, encode
+from trainers.state.iterator_state import NoWayBackError
 
 MOST_BYTES = 1 << 20
 """Of an attribute that is saved; what is larger is taken for the data."""
@@ -47,6 +48,10 @@ LARGE = (
 UNKNOWN = (
     "the PyDataset {} has an on_epoch_begin or on_epoch_end of its own and keeps {} in"
     " {}, which cannot be saved: after a restart its batches may be others"
+)
+STUCK = (
+    "the PyDataset {} has an iterator in {} that cannot be put where it was ({}): its"
+    " batches may be others"
 )
 PARTS = (
     "the PyDataset {} has an on_epoch_begin or on_epoch_end of its own, and an epoch is"
@@ -120,14 +125,22 @@ def tensors_of(state: PyDatasetState) -> list[Tensor]:
     return [of_array(TEXT, np.frombuffer(text, np.uint8)), *state.tensors]
 
 
-def put_back(dataset: Any, stored: Mapping[str, np.ndarray]) -> None:
-    """Give ``dataset`` the state in a snapshot's tensors; nothing if they hold none."""
+def put_back(dataset: Any, stored: Mapping[str, np.ndarray]) -> list[str]:
+    """Give ``dataset`` the state in a snapshot's tensors; nothing if they hold none.
+
+    Returns a sentence for each attribute that stays as it is.
+    """
     if TEXT not in stored:
-        return
+        return []
+    told = []
     decoder = decode.StateDecoder(stored, assign=backend.values.framework_value)
     for name, value in json.loads(stored[TEXT].tobytes()).items():
         present = vars(dataset).get(name)
-        setattr(dataset, name, decoder.decode(value, existing=present))
+        try:
+            setattr(dataset, name, decoder.decode(value, existing=present))
+        except NoWayBackError as error:
+            told.append(STUCK.format(type(dataset).__name__, name, error))
+    return told
 
 
 def has_hooks(dataset: Any) -> bool:
@@ -149,6 +162,7 @@ class Followed:
         self._state = self._capture()
         self._asked = False
         self._changed: list[str] = []
+        self._stuck: list[str] = []
         self._inside = False
 
     def _capture(self) -> PyDatasetState:
@@ -156,7 +170,7 @@ class Followed:
 
     def put_back(self, stored: Mapping[str, np.ndarray]) -> None:
         """The pass that is resumed began with this."""
-        put_back(self._dataset, stored)
+        self._stuck = put_back(self._dataset, stored)
         self._state = PyDatasetState()
 
     def pass_began(self) -> None:
@@ -179,6 +193,7 @@ class Followed:
     def why_not_exact(self) -> list[str]:
         """A sentence for each reason known by now."""
         told = [LARGE.format(self._name, name) for name in self._changed]
+        told += self._stuck
         if self._inside:
             told.append(ASKED.format(self._name))
         if not self._hooks:

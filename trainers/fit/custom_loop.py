@@ -37,7 +37,7 @@ class LoopState:
     optimizer = None
     metrics = ()
     train_function = None
-    jit_compile = False
+    jit_compile = run_eagerly = False
     stop_training = False
 
     def __init__(self, parts: Mapping[str, Any]) -> None:

@@ -1,5 +1,6 @@
 """The promise of a bit-exact resume: given, or why not."""
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from trainers.backends.selected import backend
@@ -56,12 +57,16 @@ class Determinism:
         if not self._told:
             self._report.promise(None)
 
-    def look_into(self, model: Any, *, sliced: bool) -> None:
-        """The train function is traced: does it use what nobody can save?"""
+    def look_into(self, model: Any, *, sliced: bool, known: Sequence[Any]) -> None:
+        """The train function is traced: does it use what nobody can save?
+
+        ``known``: variables that are followed, though they are none of the model's.
+        """
         if backend.traces.draws_unseen(model):
             self.tell(HIDDEN_STATE)
         if sliced:  # slices count in variables of their own
             return
         saved = [variable for _, variable in backend.variables.listed(model)]
+        saved += known
         count = backend.traces.changed_beside(model, saved)
         self.tell(UNSAVED.format(count) if count else None)

@@ -24,6 +24,12 @@ def _whole() -> tuple[int, int | None]:
     return 1, None
 
 
+def promise(attempt: Attempt, because: str | None, *, fit: int | None) -> None:
+    """Say whether call ``fit`` is exact to the bit; ``because``: why it is not."""
+    sentence = because or "exact to the bit"
+    attempt.say(RecordKind.PROMISE, fit=fit, bits=because is None, sentence=sentence)
+
+
 class Report:
     """The reporting of one ``fit``."""
 
@@ -61,12 +67,7 @@ class Report:
 
     def promise(self, because: str | None) -> None:
         """Whether the result will be the same bit for bit after a restart."""
-        self._attempt.say(
-            RecordKind.PROMISE,
-            fit=self._began_with.get("fit"),
-            bits=because is None,
-            sentence=because or "exact to the bit",
-        )
+        promise(self._attempt, because, fit=self._began_with.get("fit"))
 
     def measure(
         self,

@@ -32,6 +32,7 @@ from trainers.microbatch.prepared import Prepared
 from trainers.process import allocation_subject, applied_directive, signals
 from trainers.snapshots.durable_store import Snapshot
 from trainers.snapshots.run_progress import RunProgress
+from trainers.state import hidden_state
 
 
 class FitRun:
@@ -55,6 +56,7 @@ class FitRun:
         self._steps = Steps(call.model)
         self._since = SinceSaved(session)
         self._loss_guard = loss_guard.LossGuard(session.attempt, call.model)
+        self._hidden = hidden_state.of_call(call.model, call.callbacks, call.data)
         self._no_step_yet = False
         self._between_epochs = False
         self._looked_into = False
@@ -105,6 +107,7 @@ class FitRun:
             fingerprint=self._fingerprint,
             validation=self._validation,
             loss_guard=self._loss_guard,
+            hidden=self._hidden,
         )
 
     # --- before the first step ---------------------------------------------------
@@ -246,7 +249,9 @@ class FitRun:
         if taken is None:
             return
         began, before = time.perf_counter(), self._attempt.enter(Phase.RESTORING)
-        fit_snapshot.restore(self._parts(), taken, self._local, self._attempt)
+        parts = self._parts()
+        for sentence in fit_snapshot.restore(parts, taken, self._local, self._attempt):
+            self._determinism.tell(sentence)
         if not self._proof.under_way:
             self._session.put_files_back(taken)
         seconds = time.perf_counter() - began
@@ -278,6 +283,7 @@ class FitRun:
 
     def evaluated(self) -> None:
         """An evaluation inside of ``fit`` is over."""
+        self._hidden.traced(hidden_state.TEST)
         after = self._attempt.phase_at(self._session.step)
         self._attempt.enter(Phase.BETWEEN if self._between_epochs else after)
 
@@ -309,6 +315,7 @@ class FitRun:
         if self._no_step_yet:
             self._no_step_yet = False
             keras_compat.forget_last_logs(self.model)
+        self._hidden.traced(hidden_state.TRAIN)
         self._steps.end(self.iterator, self.source)
         ran = self._steps.ran
         self._session.trained(steps=ran, samples=self._steps.samples(self.source))
@@ -343,7 +350,8 @@ class FitRun:
 
     def _look_into(self) -> None:
         """The first step is made, and all its functions are traced."""
-        self._determinism.look_into(self.model, sliced=self._microbatch is not None)
+        sliced, known = self._microbatch is not None, self._hidden.variables()
+        self._determinism.look_into(self.model, sliced=sliced, known=known)
 
     @property
     def doing(self) -> OomSubject:
@@ -479,6 +487,7 @@ class FitRun:
         who reports it looks into them.)
         """
         self._report.over()
+        del self._hidden
         epoch_iterator.leave(self.iterator)
         self._source = self._iterator = None
         self._call = replace(self._call, data=None, validation_data=None)

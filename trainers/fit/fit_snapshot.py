@@ -3,12 +3,14 @@
 That is its position, its data and its model: between two steps, where they agree.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from supervisor.wire.reasons import RefusalReason
 from trainers.backends import keras_compat
 from trainers.backends.epoch_iterator import FitIterator
+from trainers.backends.selected import backend
 from trainers.data.data_fingerprint import Fingerprint
 from trainers.data.data_source import DataSource
 from trainers.fit.fit_position import FitCall, FitPosition
@@ -18,7 +20,8 @@ from trainers.process import framework_setup
 from trainers.process.attempt_reporting import Attempt
 from trainers.snapshots.durable_store import Snapshot
 from trainers.snapshots.tensor_image import Tensor
-from trainers.state import callback_state, fit_state
+from trainers.state import callback_state, fit_state, hidden_state
+from trainers.state.hidden_state import HiddenState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +35,7 @@ class FitParts:
     fingerprint: Fingerprint
     validation: Validation
     loss_guard: LossGuard
+    hidden: HiddenState
 
 
 def capture(
@@ -47,6 +51,7 @@ def capture(
         callback_state.of_fit(call.callbacks, call.model),
         _local(parts),
         of_data=source.random_state(),
+        hidden=parts.hidden,
     )
     of_data, why_not = source.state(done=fit_done)
     return state, tensors + of_data, told + why_not
@@ -80,8 +85,9 @@ def local_of(taken: Snapshot | None) -> Any:
 
 def restore(
     parts: FitParts, taken: Snapshot, local: dict[str, Any], attempt: Attempt
-) -> None:
-    """Let ``fit`` be where ``taken`` was; ``local``: what it itself knew.
+) -> list[str]:
+    """Let ``fit`` be where ``taken`` was; ``local``: what it itself knew. Returns a
+    sentence for what is not as it was.
 
     Ends the process, as ``restore_or_refuse``, if the model is another.
     """
@@ -89,16 +95,18 @@ def restore(
     keras_compat.start_at_epoch(model, None)
     # Again: the ``on_epoch_begin`` of the data has been called since.
     parts.source.put_back(taken.tensors)
-    restore_or_refuse(
+    told = restore_or_refuse(
         attempt,
         taken,
         model,
         callback_state.of_fit(parts.call.callbacks, model),
         element_spec=parts.source.element_spec,
+        hidden=parts.hidden,
     )
     parts.position.resume(local)
     parts.loss_guard.last_finite = local.get("last_finite")
     keras_compat.remember_last_logs(model, parts.position.logs)
+    return told
 
 
 def restore_or_refuse(
@@ -109,18 +117,33 @@ def restore_or_refuse(
     *,
     element_spec: Any,
     reason: RefusalReason = RefusalReason.MODEL_CHANGED,
-) -> None:
-    """Give ``model`` and ``callbacks`` the state of ``taken``.
+    hidden: HiddenState | None = None,
+) -> list[str]:
+    """Give ``model`` and ``callbacks`` the state of ``taken``; a sentence for each part
+    of it that is not as it was.
 
     Ends the process, and says ``reason``, if the snapshot is one of another.
     """
     state, tensors = taken.manifest.state, taken.tensors
+    told = [] if hidden is None else hidden.compile_again(state)
     try:
         fit_state.build(model, element_spec, state, tensors)
-        told = fit_state.restore(model, callbacks, state, tensors)
+        if hidden is not None:
+            hidden.trace_again(state, _tracing(model, element_spec))
+        told += fit_state.restore(model, callbacks, state, tensors, hidden=hidden)
     except fit_state.StateMismatchError as error:
         what = "model" if reason is RefusalReason.MODEL_CHANGED else "state"
         sentence = f"the {what} is not that of the snapshot: {error}"
         framework_setup.refuse(attempt, reason, sentence)
     for sentence in told:
         attempt.notice(sentence)
+    return told
+
+
+def _tracing(model: Any, element_spec: Any) -> dict[str, Callable[[], None]]:
+    """How the functions of ``model`` are traced."""
+    traces = backend.traces
+    return {
+        hidden_state.TRAIN: lambda: traces.trace_train(model, element_spec),
+        hidden_state.TEST: lambda: traces.trace_test(model, element_spec),
+    }

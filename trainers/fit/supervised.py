@@ -13,7 +13,7 @@ from trainers.backends import epoch_iterator, keras_compat
 from trainers.backends.selected import backend
 from trainers.backends.tensorflow import pipelines
 from trainers.data import py_dataset_state, shared_data
-from trainers.fit import earlier_traces, fit_snapshot, loss_guard
+from trainers.fit import earlier_traces, fit_report, fit_snapshot, loss_guard
 from trainers.fit.fit_position import FitCall
 from trainers.fit.fit_run import FitRun
 from trainers.fit.validation import Validation
@@ -23,7 +23,7 @@ from trainers.process.end_of_script import nothing_lost
 from trainers.snapshots import durable_store
 from trainers.snapshots.durable_store import Snapshot
 from trainers.snapshots.run_progress import RunProgress
-from trainers.state import callback_state
+from trainers.state import callback_state, hidden_state
 
 NESTED = "a fit inside a fit is not saved on its own: it is trained again with its step"
 DISTRIBUTED = (
@@ -197,11 +197,21 @@ def restore_finished(
     pipelines.replay(data, made=local["begun"], used=used, drawn=drawn)
     shared_data.draw(data, drawn=drawn, looked_at=keras_compat.LOOKED_AT)
     shared_data.why_not_exact(data)  # only remembered
+    told = []
     if isinstance(data, keras.utils.PyDataset):
-        py_dataset_state.put_back(data, end.tensors)
+        told += py_dataset_state.put_back(data, end.tensors)
     Validation().resume(local["validation"], arguments["validation_data"])
     callbacks = callback_state.of_fit(given, model)
-    fit_snapshot.restore_or_refuse(attempt, end, model, callbacks, element_spec=spec)
+    told += fit_snapshot.restore_or_refuse(
+        attempt,
+        end,
+        model,
+        callbacks,
+        element_spec=spec,
+        hidden=hidden_state.of_call(model, given, data),
+    )
+    for sentence in told:
+        fit_report.promise(attempt, sentence, fit=session.fit_number)
     earlier_traces.remember(model, spec)
     session.put_files_back(end)
     watch = loss_guard.LossGuard(attempt, model)

@@ -18,15 +18,20 @@ from trainers.backends import keras_compat
 from trainers.backends.selected import backend
 from trainers.backends.tensorflow import pipelines
 from trainers.process.attempt_reporting import current
-from trainers.state import closures, decode, encode
+from trainers.state import decode, encode
+from trainers.state.iterator_state import NoWayBackError
 from trainers.state.variable_state import Places
 
 NOT_STATE = (*keras_compat.CALLBACK_SETTINGS, "_trainwarden")
 """Attributes that ``fit`` itself sets."""
 
+FILES = (
+    io.RawIOBase, io.BufferedReader, io.BufferedWriter, io.BufferedRandom,
+    io.TextIOWrapper,
+)  # fmt: skip
 REFERENCES = (
     types.FunctionType, types.MethodType, types.BuiltinFunctionType, types.ModuleType,
-    type, io.IOBase, threading.Thread, type(threading.Lock()), logging.Logger,
+    type, *FILES, threading.Thread, type(threading.Lock()), logging.Logger,
     keras.Layer, keras.optimizers.Optimizer, keras.Metric, keras.Loss,
     keras.callbacks.Callback, keras.utils.PyDataset, pipelines.Pipeline,
 )  # fmt: skip
@@ -59,14 +64,12 @@ def encode_all(
             array_of=backend.values.framework_array,
             refers=lambda value: isinstance(value, REFERENCES),
             place_of=places.of,
+            place_of_id=places.of_id,
         )
         attributes, missing = _attributes(callback, encoder)
-        outside, changed = closures.encode_all(callback, encoder)
-        missing += changed
         state: dict[str, Any] = {
             "type": encode.type_name(callback),
             "attributes": attributes,
-            "outside": outside,
         }
         if isinstance(callback, keras.callbacks.CSVLogger):
             state["file_bytes"] = _size(callback.filename)
@@ -160,8 +163,10 @@ def decode_all(
         present = vars(callback)
         for name, value in state["attributes"].items():
             existing = present.get(name)
-            setattr(callback, name, decoder.decode(value, existing=existing))
-        closures.decode_all(callback, state.get("outside", {}), decoder)
+            try:
+                setattr(callback, name, decoder.decode(value, existing=existing))
+            except NoWayBackError as error:
+                told.append(f"{_called(callback)} keeps an iterator in {name}: {error}")
         if isinstance(callback, keras.callbacks.CSVLogger):
             told += _cut_csv(callback, state.get("file_bytes"))
     return told

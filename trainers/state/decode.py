@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from trainers.snapshots import tensor_image
+from trainers.state import iterator_state
 from trainers.state.encode import KIND, PART, find
 
 DICTIONARIES = ("dict", "ordered", "counter", "default")
@@ -44,7 +45,7 @@ class StateDecoder:
             return self._array(value, self._stored[value["v"]], existing)
         if kind in DICTIONARIES:
             return self._dict(kind, value, existing)
-        if kind in ("random", "generator"):
+        if kind in ("random", "generator", "legacy"):
             return self._random(kind, self.decode(value["v"]), existing)
         return self._plain(kind, value, existing)
 
@@ -62,12 +63,22 @@ class StateDecoder:
         content = value["v"]
         if kind == "object":
             return self._object(value, existing)
-        if kind == "variable":
-            return self._variable_at(content)
+        if kind in ("variable", "id"):
+            found = self._variable_at(content)
+            return id(found) if kind == "id" else found
         if kind == "tuple":
             return tuple(self._items(content, existing))
         if kind in _LEAVES:
             return _LEAVES[kind](value)
+        if kind == "named":
+            return find(value["type"])(*self._items(content, existing))
+        return self._moving(kind, value, existing)
+
+    def _moving(self, kind: str, value: dict[str, Any], existing: Any) -> Any:
+        content = value["v"]
+        if kind == "iterator":
+            iterator_state.move(existing, content)
+            return existing
         items = [self.decode(one) for one in content]
         if kind == "deque":
             return _into(existing, collections.deque(items, value["n"]))
@@ -89,7 +100,7 @@ class StateDecoder:
         else:
             maker = {"dict": dict, "ordered": collections.OrderedDict}
             made = maker.get(kind, collections.Counter)(dict(pairs))
-        if type(existing) is not type(made):
+        if type(existing) is not type(made) and not _is_tracked(existing, dict):
             return made
         if PART not in value:
             existing.clear()
@@ -107,8 +118,12 @@ class StateDecoder:
 
     def _random(self, kind: str, state: Any, existing: Any) -> Any:
         if kind == "random":
-            made = existing if type(existing) is random.Random else random.Random()  # noqa: S311  # no secret
-            made.setstate(state)
+            python = existing if type(existing) is random.Random else random.Random()  # noqa: S311  # no secret
+            python.setstate(state)
+            return python
+        if kind == "legacy":
+            made = existing if _is_legacy(existing) else np.random.RandomState()
+            made.set_state(state)
             return made
         name = state["bit_generator"]
         if type(existing) is not np.random.Generator:
@@ -124,7 +139,7 @@ def _in_place(value: Any, there: Any) -> Any:
     array may stand in several places.
     """
     kind = value[KIND] if isinstance(value, dict) else None
-    if kind in ("object", "framework", "tuple"):
+    if kind in ("object", "framework", "tuple", "named", "iterator"):
         return there
     holds = isinstance(value, list) or kind in DICTIONARIES
     return copy.copy(there) if holds and isinstance(there, (list, dict)) else None
@@ -141,15 +156,22 @@ def _into_array(existing: Any, array: np.ndarray) -> Any:
 def _into(existing: Any, items: Any) -> Any:
     """``existing`` with ``items`` in it, if it is a list, set or deque as they are."""
     longest = getattr(items, "maxlen", None)
-    if (
-        type(existing) is not type(items)
-        or getattr(existing, "maxlen", None) != longest
-    ):
+    same = type(existing) is type(items) or _is_tracked(existing, type(items))
+    if not same or getattr(existing, "maxlen", None) != longest:
         return items
     existing.clear()
     fill = existing.update if isinstance(existing, set) else existing.extend
     fill(items)
     return existing
+
+
+def _is_tracked(value: Any, kind: type) -> bool:
+    """Whether it is what Keras makes of a ``kind`` that is an attribute of a layer."""
+    return isinstance(value, kind) and type(value).__module__.startswith("keras.")
+
+
+def _is_legacy(value: Any) -> bool:
+    return type(value) is np.random.RandomState
 
 
 def _scalar(value: dict[str, Any]) -> Any:

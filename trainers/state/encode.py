@@ -18,12 +18,14 @@ from typing import Any
 import numpy as np
 
 from trainers.snapshots import tensor_image
-from trainers.state import object_state
+from trainers.state import iterator_state, object_state
 
 KIND = "!"
 """The key that tells an encoded value from a dictionary."""
 PART = "part"
 """Marks a dictionary of which only these entries are saved."""
+LEAST_ID = 1 << 32
+"""No object lies below this address."""
 _MOST_DEEP = 32
 
 
@@ -65,24 +67,29 @@ class StateEncoder:
         array_of: Callable[[Any], Any],
         refers: Callable[[Any], bool] = lambda _value: False,
         place_of: Callable[[Any], Any] = lambda _value: None,
+        place_of_id: Callable[[int], Any] = lambda _number: None,
     ) -> None:
         """``array_of(value)``: the array of a framework's tensor or variable, or None.
 
         ``refers(value)``: an object may refer to this, and it is no state of its own.
         ``place_of(value)``: where a variable of the model is found again, as JSON; None
         for any other value. A copy would no longer be trained.
-        These three are all that depends on the framework.
+        ``place_of_id(number)``: the same of what has this ``id``: scripts have dictionaries
+        by it. These four are all that depends on the framework.
         """
         self._prefix = prefix
         self._array_of = array_of
         self._refers = refers
         self._place_of = place_of
+        self._place_of_id = place_of_id
         self.tensors: list[tensor_image.Tensor] = []
 
     def encode(self, value: Any, *, depth: int = 0) -> Any:
         """``value`` as JSON. Raises UnencodableError."""
         if depth > _MOST_DEEP:
             raise UnencodableError("a structure that is nested too deep")
+        if type(value) is int and value > LEAST_ID:
+            return self._maybe_id(value)
         if value is None or type(value) in (bool, int, str):
             return value
         if type(value) is float:
@@ -92,9 +99,13 @@ class StateEncoder:
             return maker(self, value, depth + 1)
         return self._other(value, depth)
 
+    def _maybe_id(self, value: int) -> Any:
+        place = self._place_of_id(value)
+        return value if place is None else {KIND: "id", "v": place}
+
     def many(self, values: Any, depth: int) -> list[Any]:
         """Each of ``values`` as JSON."""
-        if set(map(type, values)) == {int}:
+        if set(map(type, values)) == {int} and max(values) <= LEAST_ID:
             return list(values)  # a random state is one of 625
         return [self.encode(value, depth=depth) for value in values]
 
@@ -120,10 +131,20 @@ class StateEncoder:
         place = reference(value)
         if place is not None:
             return {KIND: "reference", "v": place}
+        return self._of_own_kind(value, depth)
+
+    def _of_own_kind(self, value: Any, depth: int) -> Any:
         if isinstance(value, enum.Enum) and reference(type(value)) is not None:
             return {KIND: "enum", "type": reference(type(value)), "v": value.name}
         if object_state.is_own(value) and reference(type(value)) is not None:
             return self._object(value, depth)
+        if isinstance(value, tuple) and hasattr(value, "_fields"):
+            return self._named(value, depth)
+        if type(value) in iterator_state.KINDS and iterator_state.is_followed(value):
+            return {KIND: "iterator", "v": iterator_state.place(value)}
+        for base, maker in _TRACKED:
+            if isinstance(value, base) and type(value).__module__.startswith("keras."):
+                return maker(self, value, depth + 1)
         raise UnencodableError(type_name(value))
 
     def _of_the_framework(self, value: Any) -> dict[str, Any] | None:
@@ -134,6 +155,12 @@ class StateEncoder:
         if array is None:
             return None
         return {KIND: "framework", "v": self.tensor(array), "type": type_name(value)}
+
+    def _named(self, value: Any, depth: int) -> Any:
+        kind = reference(type(value))
+        if kind is None:
+            raise UnencodableError(type_name(value))
+        return {KIND: "named", "type": kind, "v": self.many(value, depth + 1)}
 
     def _object(self, value: Any, depth: int) -> Any:
         attributes = {
@@ -195,8 +222,17 @@ _ENCODERS: dict[type, Callable[[StateEncoder, Any, int], Any]] = {
         KIND: "random",
         "v": encoder.encode(value.getstate(), depth=depth),
     },
+    np.random.RandomState: lambda encoder, value, depth: {
+        KIND: "legacy",
+        "v": encoder.encode(value.get_state(legacy=False), depth=depth),
+    },
     np.random.Generator: lambda encoder, value, depth: {
         KIND: "generator",
         "v": encoder.encode(value.bit_generator.state, depth=depth),
     },
 }
+
+_TRACKED: tuple[tuple[type, Callable[[StateEncoder, Any, int], Any]], ...] = tuple(
+    (kind, _ENCODERS[kind]) for kind in (list, dict)
+)
+"""What Keras makes of containers that are attributes of a layer."""

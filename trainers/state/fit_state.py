@@ -15,6 +15,7 @@ from trainers.process import python_random
 from trainers.snapshots import model_description
 from trainers.snapshots.tensor_image import Tensor
 from trainers.state import callback_state, decode, encode, model_build, variable_state
+from trainers.state.hidden_state import KEY, HiddenState
 
 
 class StateMismatchError(Exception):
@@ -44,11 +45,13 @@ def capture(
     local: dict[str, Any],
     *,
     of_data: python_random.State | None = None,
+    hidden: HiddenState | None = None,
 ) -> tuple[dict[str, Any], list[Tensor], list[str]]:
     """The state as JSON, its tensors (read when copied), and what is not in it.
 
     ``local``: what ``fit`` itself knows (position, last logs). ``of_data``: the global
     generators as they belong to this step, where data drew from them ahead of it.
+    ``hidden``: what else training changes, where that is followed.
     """
     variables, missing = variable_state.storable(model)
     places = variable_state.Places([variable for _, variable in variables])
@@ -67,6 +70,9 @@ def capture(
         *callback_tensors,
         *encoder.tensors,
     ]
+    if hidden is not None:
+        state[KEY], more, changed = hidden.capture(places)
+        tensors, told = tensors + more, told + changed
     return state, tensors, missing + told
 
 
@@ -101,8 +107,11 @@ def restore(
     callbacks: list[Any],
     state: Mapping[str, Any],
     stored: Mapping[str, np.ndarray],
+    *,
+    hidden: HiddenState | None = None,
 ) -> list[str]:
-    """Give everything back, random states last; returns sentences worth telling.
+    """Give everything back, random states last; returns a sentence for what is not as
+    it was.
 
     Raises:
         MismatchError: the model has other variables. Nothing was changed then.
@@ -115,6 +124,8 @@ def restore(
         backend.values.assign(variable, array)
     places = variable_state.Places([variable for variable, _ in pairs])
     told = callback_state.decode_all(callbacks, state["callbacks"], stored, places)
+    if hidden is not None:
+        told += hidden.restore(state, stored, places)
     model.stop_training = state["stop_training"]
     decoder = decode.StateDecoder(stored, assign=backend.values.framework_value)
     return told + _set_random_state(decoder.decode(state["random"]))

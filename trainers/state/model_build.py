@@ -3,7 +3,8 @@
 Keras' own ``fit`` never builds a model before its first step: it leaves that to the
 tracing of the train function. A model whose ``train_step`` is all there is (no ``call``:
 a VAE) or that has optimizers of its own (a GAN) can be built in no other way. Tracing
-runs no step and asks for no data; what it draws from random states is given back by the
+runs no step and asks for no data (but for an eager model that cannot be traced, and makes
+one of zeros); what it draws from random states is given back by the
 restore that follows.
 """
 
@@ -81,4 +82,14 @@ def _ways(model: Any) -> list[Callable[[Any, Any], None]]:
         ]
     else:
         first = [keras_compat.build, backend.traces.trace_train]
-    return [*first, keras_compat.build_inner_optimizers]
+    if not model.run_eagerly:
+        return [*first, keras_compat.build_optimizers]
+    if backend.fit.has_own_train_step(model):  # Keras would build an unused optimizer
+        return [_step_of_zeros, *first, keras_compat.build_optimizers]
+    return [*first, _step_of_zeros, keras_compat.build_optimizers]
+
+
+def _step_of_zeros(model: Any, element_spec: Any) -> None:
+    """What cannot be traced, as its losses look at numbers, say, makes its variables in a
+    step. What that changes is given back, as all is that steps change."""
+    model.train_step(backend.fit.zeros_of(element_spec))

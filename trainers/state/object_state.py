@@ -5,8 +5,12 @@ one. What such an object refers to but does not own (models, data, files, locks)
 as the script made it; objects of other people's classes are not looked into.
 """
 
+import functools
+import itertools
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 BASES = ("builtins", "abc", "typing")
@@ -21,7 +25,7 @@ def is_own(value: Any) -> bool:
     return all(
         one is object
         or (
-            (one.__module__ in BASES or _is_of_the_script(one.__module__))
+            (one.__module__ in BASES or _is_own_name(one.__module__))
             and "__slots__" not in vars(one)
             and not issubclass(one, (BaseException, dict, list, set, tuple, str, int))
         )
@@ -29,14 +33,60 @@ def is_own(value: Any) -> bool:
     )
 
 
-def _is_of_the_script(name: str) -> bool:
+def is_of_own_class(value: Any) -> bool:
+    """Whether the class of ``value`` is the script's, whatever it inherits from."""
+    return is_of_the_script(type(value))
+
+
+def is_of_the_script(thing: Any) -> bool:
+    """Whether a class or function is defined by the script or a module of its own."""
+    module = getattr(thing, "__module__", None)
+    return isinstance(module, str) and _is_own_name(module)
+
+
+def is_own_module(module: ModuleType) -> bool:
+    """Whether it is the script, or a module of its own."""
+    return _is_own_name(module.__name__)
+
+
+def attributes(value: Any) -> Mapping[str, Any]:
+    """The attributes of an object itself, those in slots too."""
+    kept = getattr(value, "__dict__", {})
+    slots = _slots(type(value))
+    if not slots:
+        return kept
+    filled = (name for name in slots if hasattr(value, name))
+    return {**{name: getattr(value, name) for name in filled}, **kept}
+
+
+def set_attribute(value: Any, name: str, content: Any) -> None:
+    """Past what the class makes of it: Keras' layers count what they are given."""
+    if name in getattr(value, "__dict__", {}) or not hasattr(type(value), name):
+        vars(value)[name] = content
+    else:
+        object.__setattr__(value, name, content)
+
+
+def _slots(kind: type) -> list[str]:
+    found = (vars(one).get("__slots__", ()) for one in kind.__mro__)
+    names = ((one,) if isinstance(one, str) else one for one in found)
+    every = itertools.chain.from_iterable(names)
+    return [name for name in every if name not in ("__dict__", "__weakref__")]
+
+
+def _is_own_name(name: str) -> bool:
     """Whether module ``name`` is the script, or lies outside of every library."""
-    module = sys.modules.get(name)
     if name == "__main__":
         return True
-    file = getattr(module, "__file__", None)
-    if file is None or name.partition(".")[0] in ("trainers", "supervisor"):
+    file = getattr(sys.modules.get(name), "__file__", None)
+    first = name.partition(".")[0]
+    if file is None or first in sys.stdlib_module_names | {"trainers", "supervisor"}:
         return False
+    return _is_own_file(file)
+
+
+@functools.cache
+def _is_own_file(file: str) -> bool:
     libraries = (sys.prefix, sys.base_prefix)
     place = Path(file).resolve()
     return "site-packages" not in place.parts and not any(

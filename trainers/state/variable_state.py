@@ -107,7 +107,11 @@ class Places:
 
     def of(self, value: Any) -> list[Any] | None:
         """The number of ``value``, and whether it is the tf.Variable inside; or None."""
-        return self._known.get(id(value))
+        return self.of_id(id(value))
+
+    def of_id(self, number: int) -> list[Any] | None:
+        """The same of what has this ``id``."""
+        return self._known.get(number)
 
     def variable_at(self, place: list[Any]) -> Any:
         """What ``of`` told the place of."""

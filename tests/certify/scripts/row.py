@@ -35,6 +35,7 @@ import data_rows
 import file_rows
 import fit_rows
 import followed_rows
+import hidden_rows
 import loop_rows
 import model_rows
 import ordinary_rows
@@ -46,6 +47,7 @@ KINDS = (
     file_rows,
     fit_rows,
     followed_rows,
+    hidden_rows,
     loop_rows,
     model_rows,
     ordinary_rows,

@@ -12,6 +12,8 @@
 | ``get_read_only_resource_input_indices_graph`` | which variables a step only reads |
 | ``context()._rng`` | TensorFlow's eager operation seeds |
 | ``EagerTensor``, ``context().device_name`` | a tensor around an array of ours |
+| ``stateful_random_ops.global_generator`` | the generator of ``tf.random.get_global_generator`` |
+| ``DenseHashTable._empty_key``, ``_deleted_key`` | which of its keys are none |
 | ``Variable._value``, ``_ReadVariablesOp`` and ``EagerTensor._numpy`` | the values without a copy |
 """
 
@@ -34,6 +36,7 @@ from trainers.backends import epoch_iterator, keras_compat
 from trainers.backends.tensorflow import (
     call_hooks,
     data_compat,
+    hidden_parts,
     pipeline_draws,
     tensor_values,
     unseeded_draws,
@@ -58,6 +61,7 @@ NAMES: tuple[tuple[Any, str], ...] = (
     (auto_control_deps_utils, "get_read_only_resource_input_indices_graph"),
     (eager_context, "global_seed"),
     (type(eager_context.context()), "_internal_operation_seed"),
+    *hidden_parts.NAMES,
     *call_hooks.NAMES,
     *data_compat.NAMES,
     *unseeded_draws.NAMES,
@@ -78,6 +82,7 @@ IN_SOURCE: tuple[tuple[Any, tuple[str, ...]], ...] = (
             "self._get_metrics_result_or_logs(logs)",
         ),
     ),
+    *hidden_parts.IN_SOURCE,
     *keras_compat.IN_SOURCE,
 )
 """Source lines that our replacements mirror."""
@@ -124,6 +129,15 @@ def precision(model: Any, *, wanted: str) -> str:
         and next(iter(layer._flatten_layers(include_self=False)), None) is None
     }
     return wanted if wanted in found else min(found, default=wanted)
+
+
+def zeros_of(element_spec: Any) -> Any:
+    """A batch of these shapes and dtypes, of one sample where any number may be."""
+
+    def zeros(one: Any) -> Any:
+        return tf.zeros([size or 1 for size in one.shape], one.dtype)
+
+    return tf.nest.map_structure(zeros, element_spec)
 
 
 def of_any_size(element_spec: Any) -> Any:

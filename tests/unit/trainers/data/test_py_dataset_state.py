@@ -91,6 +91,17 @@ def test_names_of_places_are_those_of_the_process() -> None:
     assert (after.directory, after.stage) == (Path("/here/after"), "hot")
 
 
+def test_an_iterator_goes_on_and_one_that_cannot_is_told() -> None:
+    """It is made anew at its beginning, and moved."""
+    before, after = Mixing(letters=iter("abcd")), Mixing(letters=iter("abcd"))
+    next(before.letters)
+    assert py_dataset_state.put_back(after, saved(before)) == []
+    assert list(after.letters) == ["b", "c", "d"]
+    (told,) = py_dataset_state.put_back(after, saved(before))
+    assert "an iterator in letters" in told
+    assert "further on" in told
+
+
 def followed(dataset: Any, *, whole_passes: bool = True) -> py_dataset_state.Followed:
     """In its first pass, and nothing drawn."""
     run = py_dataset_state.Followed(dataset, whole_passes=whole_passes)
@@ -104,7 +115,7 @@ def test_what_may_not_be_exact_is_told() -> None:
     fine = followed(Mixing(x=big, model=model, function=len, order=np.arange(9)))
     assert fine.why_not_exact() == []
     assert sum(one.nbytes for one in fine.tensors(drawn=True, done=False)) < 5000
-    unknown = followed(Mixing(letters=iter(string.ascii_letters)))
+    unknown = followed(Mixing(letters=(one for one in string.ascii_letters)))
     (told,) = unknown.why_not_exact()
     assert "Mixing has an on_epoch_begin or on_epoch_end" in told
     assert "in letters, which cannot be saved" in told

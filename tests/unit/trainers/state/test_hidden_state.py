@@ -1,0 +1,454 @@
+"""State that training changes outside of the model is found, saved and given back."""
+
+import collections
+import contextlib
+import functools
+import itertools
+import random
+import sys
+import threading
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from trainers.state import hidden_state
+from trainers.state.hidden_state import HiddenState
+from trainers.state.variable_state import Places
+
+
+class Calls(keras.callbacks.Callback):
+    """Runs a function of the script at each batch."""
+
+    def __init__(self, function: Callable[[], Any]) -> None:
+        super().__init__()
+        self.function = function
+
+
+def network() -> Any:
+    """A small model, built."""
+    model = keras.Sequential([keras.layers.Input((2,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    return model
+
+
+class Script:
+    """What a script makes: ``namespace`` is its globals, as after it has run."""
+
+    def __init__(self, source: str) -> None:
+        module = types.ModuleType("__main__")
+        vars(module).update(
+            np=np, tf=tf, keras=keras, itertools=itertools, random=random,
+            collections=collections, functools=functools, threading=threading,
+            network=network,
+        )  # fmt: skip
+        exec(compile(source, "script.py", "exec"), vars(module))  # noqa: S102  # ours
+        self.namespace = vars(module)
+        self.model = network()
+        self.step: Callable[[], Any] = self.namespace["step"]
+        self._module = module
+        with self.running():
+            self.hidden = HiddenState(self.model, [Calls(self.step)])
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        """It is the script that runs: its classes are found by their names."""
+        kept, sys.modules["__main__"] = sys.modules["__main__"], self._module
+        try:
+            yield
+        finally:
+            sys.modules["__main__"] = kept
+
+    def capture(self) -> tuple[dict[str, Any], list[Any], list[str]]:
+        """What is saved of it now, and told."""
+        with self.running():
+            return self.hidden.capture(Places([]))
+
+    def restore(self, state: dict[str, Any], tensors: list[Any]) -> list[str]:
+        """What ``capture`` of another gave; what is told."""
+        stored = {one.name: np.array(one.read()) for one in tensors}
+        with self.running():
+            return self.hidden.restore(state, stored, Places([]))
+
+
+def resumed(
+    source: str, *, steps: int = 3, more: int = 2
+) -> tuple[Script, Script, list[str]]:
+    """A script saved after ``steps``, and one made anew with that state; both then make
+    ``more`` steps. The last: what was told."""
+    first, second = Script(source), Script(source)
+    for _ in range(steps):
+        first.step()
+    state, tensors, told = first.capture()
+    told += second.restore({hidden_state.KEY: state}, tensors)
+    for _ in range(more):
+        first.step(), second.step()
+    return first, second, told
+
+
+KEPT = {
+    "a global, by way of a helper": """
+losses = []
+def remember(): losses.append(len(losses))
+def step(): remember()
+def result(): return losses
+""",
+    "a global that is bound anew": """
+count = 0
+def step():
+    global count
+    count += 1
+def result(): return count
+""",
+    "a closure": """
+def make():
+    total, past = 0, {}
+    def step():
+        nonlocal total
+        total += 2
+        past[total] = 1
+    return step, lambda: (total, past)
+step, result = make()
+""",
+    "closures of one function made twice": """
+def make():
+    total = 0
+    def more():
+        nonlocal total
+        total += 1
+        return total
+    return more
+one, two = make(), make()
+def step(): one(), two(), two()
+def result(): return one(), two()
+""",
+    "an object, and one inside of it": """
+class Inner:
+    def __init__(self): self.values = []
+class Outer:
+    def __init__(self): self.inner, self.count = Inner(), 0
+    def add(self):
+        self.count += 1
+        self.inner.values.append(self.count)
+outer = Outer()
+inner = outer.inner
+def step(): outer.add()
+def result(): return outer.count, inner.values
+""",
+    "slots": """
+class Average:
+    __slots__ = ("n", "value")
+    def __init__(self): self.n = 0
+    def add(self):
+        self.n += 1
+        self.value = [self.n]
+average = Average()
+def step(): average.add()
+def result(): return average.n, average.value
+""",
+    "an attribute that was not there": """
+class Late:
+    pass
+late = Late()
+def step(): late.count = getattr(late, "count", 0) + 1
+def result(): return late.count
+""",
+    "an object made on the way": """
+class Best:
+    def __init__(self, value): self.value = value
+best = None
+def step():
+    global best
+    if best is None: best = Best([0])
+    best.value.append(1)
+def result(): return best.value
+""",
+    "a class": """
+class Stats:
+    total, names = 0, {}
+    @classmethod
+    def add(cls):
+        cls.total += 1
+        cls.names[cls.total] = 1
+def step(): Stats.add()
+def result(): return Stats.total, Stats.names
+""",
+    "a function, and its defaults": """
+def step(past=[]):
+    step.calls = getattr(step, "calls", 0) + 1
+    past.append(step.calls)
+def result(): return step.calls, step.__defaults__
+""",
+    "behind a partial and a decorator": """
+def counted(function):
+    @functools.wraps(function)
+    def inner(*args):
+        inner.calls += 1
+        return function(*args)
+    inner.calls = 0
+    return inner
+@counted
+def add(values): values.append(1)
+values = []
+step = functools.partial(add, values)
+def result(): return values, add.calls
+""",
+    "methods of generators and iterators": """
+draw, tick = np.random.default_rng(3).normal, itertools.count().__next__
+def step(): return draw(), tick()
+def result(): return step()
+""",
+    "generators of random numbers": """
+one, two, three = random.Random(1), np.random.default_rng(2), np.random.RandomState(3)
+def step(): return one.random(), two.random(), three.rand()
+def result(): return step()
+""",
+    "iterators": """
+ticks, rates = itertools.count(), itertools.cycle([1, 2, 3])
+pairs = zip(range(9), enumerate("abcdefghi"))
+def step(): return next(ticks), next(rates), next(pairs)
+def result(): return step()
+""",
+    "a queue, a counter, a set, a tuple with names": """
+Point = collections.namedtuple("Point", "x y")
+queue, counts, seen = collections.deque(maxlen=2), collections.Counter(), set()
+point = Point(0, 0)
+def step():
+    global point
+    queue.append(len(queue)); counts["a"] += 1; seen.add(len(seen))
+    point = Point(point.x + 1, 0)
+def result(): return queue, counts, seen, point.x
+""",
+    "a large array": """
+weights = np.ones((600, 600))
+def step(): weights[len(weights) // 2] *= 0.5
+def result(): return weights.sum()
+""",
+    "tensors and variables": """
+average, counter = tf.constant(1.0), tf.Variable(0.0)
+held = {"a": [tf.Variable([1.0, 2.0])]}
+draws = tf.random.Generator.from_seed(3)
+def step():
+    global average
+    average = average * 0.5
+    counter.assign_add(1.0)
+    held["a"][0].assign(held["a"][0] * 2.0)
+    draws.normal([2])
+def result(): return float(average), float(counter), held["a"][0].numpy(), draws.state.numpy()
+""",
+    "tables": """
+one = tf.lookup.experimental.MutableHashTable(tf.int64, tf.float32, 0.0)
+two = tf.lookup.experimental.DenseHashTable(tf.string, tf.int64, 0, "", "-")
+one.insert(tf.constant([9], tf.int64), [1.0])
+def step():
+    key = one.size()
+    one.insert([key], [2.0])
+    one.remove(tf.constant([9], tf.int64))
+    two.insert([tf.strings.as_string(key)], [key])
+def result():
+    return [sorted(part.numpy().tolist()) for t in (one, two) for part in t.export()]
+""",
+    "another model, with its optimizer": """
+critic = network()
+data = np.ones((4, 2), "float32"), np.zeros((4, 1), "float32")
+critic.compile(keras.optimizers.Adam(0.1), "mse")
+critic.set_weights([np.ones((2, 1)), np.zeros(1)])
+def step(): critic.train_on_batch(*data)
+def result(): return [v.numpy() for v in (*critic.variables, *critic.optimizer.variables)]
+""",
+    "a layer's own attribute": """
+class Layer(keras.layers.Layer):
+    def __init__(self):
+        super().__init__()
+        self.calls, self.past, self.by_name = 0, [], {}
+    def call(self, inputs):
+        self.calls += 1
+        self.past.append(self.calls)
+        self.by_name["last"] = self.calls
+        return inputs
+layer = Layer()
+def step(): layer(np.ones((1, 1), "float32"))
+def result(): return layer.calls, list(layer.past), dict(layer.by_name)
+""",
+}
+
+
+@pytest.mark.parametrize("what", KEPT)
+def test_what_training_changes_goes_on_where_it_was(what: str) -> None:
+    """Wherever the script keeps it; nothing is told."""
+    first, second, told = resumed(KEPT[what])
+    assert told == []
+    assert repr(second.namespace["result"]()) == repr(first.namespace["result"]())
+
+
+@pytest.mark.parametrize("what", KEPT)
+def test_nothing_is_saved_before_it_changes(what: str) -> None:
+    """Whatever there is to look at."""
+    script = Script(KEPT[what])
+    state, tensors, told = script.capture()
+    assert (state["values"], state["variables"], state["tables"]) == ({}, {}, {})
+    assert (tensors, told) == ([], [])
+
+
+LOST = {
+    "rates": """
+def made():
+    while True: yield 1
+rates = made()
+def step(): next(rates)
+""",
+    "best": """
+best = None
+def step():
+    global best
+    best = network()
+""",
+    "text": """
+import io
+text = io.StringIO()
+def step(): text.write("a")
+""",
+    "base": """
+import sqlite3
+base = sqlite3.connect(":memory:")
+base.execute("create table a (b)")
+def step(): base.execute("insert into a values (1)")
+""",
+    "weak": """
+import weakref
+class Key: pass
+key, weak = Key(), weakref.WeakKeyDictionary()
+def step(): weak[key] = 1
+""",
+    "part": """
+class Foreign(dict): pass
+part = Foreign()
+def step(): part[1] = 2
+""",
+    "estimator.coef_": """
+import argparse
+class Holds:
+    def __init__(self): self.estimator = argparse.Namespace(coef_=np.zeros(3))
+holder = Holds()
+def step(): holder.estimator.coef_ += 1
+""",
+}
+
+
+@pytest.mark.parametrize("what", LOST)
+def test_what_cannot_be_saved_is_named_when_it_has_changed(what: str) -> None:
+    """And not before."""
+    script = Script(LOST[what])
+    assert script.capture()[2] == []
+    script.step()
+    (told,) = script.capture()[2]
+    assert what.partition(".")[0] in told
+    assert "cannot be saved" in told
+
+
+def test_what_only_passes_is_not_told() -> None:
+    """Functions, files, threads and locks are made again."""
+    script = Script("""
+with open(__import__("os").devnull) as closed: pass
+file = lock = shown = None
+def step():
+    global file, lock, shown
+    file, lock, shown = closed, threading.Lock(), lambda: 1
+""")
+    script.step()
+    state, _, told = script.capture()
+    assert told == []
+    assert state["values"] == {}
+
+
+SHY = """
+class Shy:
+    def __getattribute__(self, name):
+        if shy and name == "__dict__": raise RuntimeError("not now")
+        return object.__getattribute__(self, name)
+shy, it, count = %s, Shy(), 0
+def step():
+    global count, shy
+    count, shy = count + 1, True
+    it.count = count
+"""
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_what_cannot_be_looked_at_is_told_and_ends_nothing(*, at_once: bool) -> None:
+    """Attributes of a script may do anything: when they are marked, or later."""
+    script = Script(SHY % at_once)
+    script.step()
+    for _ in range(2):
+        state, tensors, (told,) = script.capture()
+        assert (state["values"], tensors) == ({}, [])
+        assert "not now" in told
+    assert script.hidden.variables() == []
+
+
+def test_what_is_gone_at_the_restart_is_told() -> None:
+    """A name of a class that is another now."""
+    first = Script("class A:\n    n = 0\ndef step():\n    A.n += 1")
+    second = Script("def step(): pass")
+    first.step()
+    state, _, _ = first.capture()
+    (told,) = second.restore({hidden_state.KEY: state}, [])
+    assert told == hidden_state.GONE.format("A.n")
+
+
+def test_what_an_earlier_version_saved_is_given_back() -> None:
+    """Of each callback, by the names of globals and closures."""
+    script = Script("""
+seen = []
+def make():
+    total = 0
+    def step():
+        nonlocal total
+        total += len(seen)
+        return total
+    return step
+step = make()
+""")
+    old: dict[str, Any] = {
+        "callbacks": [{"outside": {"seen": [1, 2], "make.<locals>.step/total": 40}}]
+    }
+    assert script.restore(old, []) == []
+    assert script.step() == 42
+
+
+class Drawn(keras.utils.PyDataset):
+    """Draws from a generator that is not its own."""
+
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, index: int) -> Any:
+        return np.full((2, 2), GENERATOR.random()), np.zeros((2, 1))
+
+
+GENERATOR = np.random.default_rng(0)
+
+
+def test_what_data_change_is_told_as_theirs() -> None:
+    """It happens ahead of training."""
+    dataset = Drawn()
+    hidden = hidden_state.of_call(network(), [], dataset)
+    assert hidden.capture(Places([]))[2] == []
+    dataset[0]
+    (told,) = hidden.capture(Places([]))[2]
+    assert "GENERATOR" in told
+    assert "ahead of training" in told
+
+
+def batches() -> Iterator[Any]:
+    """Data that are no PyDataset."""
+    yield np.ones((2, 2)), np.zeros((2, 1))
+
+
+def test_other_data_are_not_looked_into() -> None:
+    """Their sources say what they promise."""
+    assert hidden_state.of_call(network(), [], batches()).variables() == []

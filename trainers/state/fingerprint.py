@@ -1,0 +1,170 @@
+"""A short mark of a value that is another once the value has changed.
+
+What it is for: to look at all that a script can reach, several times a minute.
+"""
+
+import collections
+import datetime as dt
+import hashlib
+import io
+import itertools
+import marshal
+import numbers
+import pathlib
+import random
+import re
+import sqlite3
+import types
+import uuid
+import warnings
+import weakref
+import zlib
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any
+
+import numpy as np
+
+from trainers.backends.selected import backend
+from trainers.state import object_state
+
+MOST_DEEP = 12
+MOST_ITEMS = 50_000
+"""Of a container whose items have to be looked at one by one; of a longer one these,
+evenly spread, and its length."""
+WHOLE_BYTES = 16 << 20
+"""Of an array that is read whole; of a larger one as many, evenly spread."""
+FOREIGN_DEEP = 3
+"""Attributes of a library's object are followed so far."""
+STEADY = (
+    "logging", "tqdm", "rich", "matplotlib", "wandb", "mlflow", "tensorboard", "keras",
+    "tensorflow", "threading", "_thread", "concurrent",
+    "io", "_io", "socket", "trainers", "supervisor",
+)  # fmt: skip
+"""Libraries whose objects change in ways that training does not depend on, or are
+looked at in another way."""
+ITERATORS: tuple[type, ...] = (
+    types.GeneratorType, type(iter([])), type(iter(())), type(iter(range(0))),
+    type(iter("")), type(iter({})), type(iter(set())), zip, enumerate, map, filter,
+    itertools.count, itertools.cycle, itertools.chain, itertools.islice,
+    itertools.repeat, itertools.product, itertools.permutations,
+    itertools.combinations, itertools.accumulate, itertools.starmap,
+)  # fmt: skip
+
+Mark = Hashable
+
+
+def of(value: Any) -> Mark:
+    """The mark of ``value``."""
+    return _Look().at(value, 0)
+
+
+class _Look:
+    """One look at a value, and at what is inside of it."""
+
+    def __init__(self) -> None:
+        self._seen: dict[int, Any] = {}
+
+    def at(self, value: Any, depth: int) -> Mark:
+        """Its mark; what was looked at before is only named."""
+        if isinstance(value, np.ndarray):  # whose bytes ``marshal`` would copy
+            return self.of_array(value, depth)
+        try:
+            return hashlib.blake2b(marshal.dumps(value, 2), digest_size=16).digest()
+        except ValueError:  # not of plain values alone
+            pass
+        if depth > MOST_DEEP or id(value) in self._seen:
+            return type(value).__name__
+        self._seen[id(value)] = value
+        for kind, mark in _MARKS:
+            if isinstance(value, kind):
+                return mark(self, value, depth)
+        return self.of_object(value, depth)
+
+    def of_array(self, value: np.ndarray, depth: int) -> Mark:
+        """Of its bytes, of a large one of some."""
+        if value.dtype.hasobject:
+            return self.of_items(value.ravel().tolist(), depth)
+        if value.nbytes > WHOLE_BYTES:
+            value = value.reshape(-1)[:: value.nbytes // WHOLE_BYTES + 1]
+        content = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
+        return value.shape, value.dtype.str, zlib.crc32(content.data)
+
+    def of_mapping(self, value: Mapping[Any, Any], depth: int) -> Mark:
+        """Of keys and values, in their order."""
+        pairs = itertools.chain.from_iterable(_some(list(value.items())))
+        return len(value), tuple(self.at(one, depth + 1) for one in pairs)
+
+    def of_items(self, value: Any, depth: int) -> Mark:
+        """Of a container's items, in their order."""
+        items = list(value)
+        return len(items), tuple(self.at(one, depth + 1) for one in _some(items))
+
+    def of_iterator(self, value: Any, depth: int) -> Mark:
+        """Of where it stands."""
+        if isinstance(value, types.GeneratorType):
+            frame = value.gi_frame
+            if frame is None:
+                return -1
+            return frame.f_lasti, self.of_mapping(frame.f_locals, depth)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            _, *parts = value.__reduce__()
+        return tuple(self.at(one, depth + 1) for one in parts)
+
+    def of_object(self, value: Any, depth: int) -> Mark:
+        """Which one it is, and its attributes; of a library's not too deep."""
+        if backend.calls.is_tensor(value):
+            return self.of_array(backend.calls.array_of(value), depth)
+        library = type(value).__module__.partition(".")[0]
+        own = object_state.is_of_own_class(value)
+        if library in STEADY or (depth > FOREIGN_DEEP and not own):
+            return id(value)
+        return id(value), self.of_mapping(dict(object_state.attributes(value)), depth)
+
+
+def _some(items: list[Any]) -> list[Any]:
+    return items if len(items) <= MOST_ITEMS else items[:: len(items) // MOST_ITEMS + 1]
+
+
+def _content(file: io.StringIO | io.BytesIO) -> Any:
+    return None if file.closed else (file.getvalue(), file.tell())
+
+
+def _plain(value: Any) -> Any:
+    """``value`` with lists for its arrays."""
+    if isinstance(value, dict):
+        return {key: _plain(one) for key, one in value.items()}
+    return value.tolist() if isinstance(value, np.ndarray) else value
+
+
+TOLD = (
+    range, slice, numbers.Number, pathlib.PurePath, uuid.UUID, dt.date,
+    dt.time, dt.timedelta, re.Pattern,
+)  # fmt: skip
+"""Their text says all there is."""
+IN_MEMORY = (io.StringIO, io.BytesIO)
+HASHES = (type(hashlib.sha256()), type(hashlib.blake2b()), type(hashlib.blake2s()))
+WEAK = (weakref.WeakKeyDictionary, weakref.WeakValueDictionary)
+REFERENCES = (types.FunctionType, types.MethodType, types.ModuleType, type)
+
+_MARKS: tuple[tuple[Any, Callable[[_Look, Any, int], Mark]], ...] = (
+    (np.generic, lambda _look, one, _depth: (one.dtype.str, one.tobytes())),
+    (TOLD, lambda _look, one, _depth: repr(one)),
+    (REFERENCES, lambda _look, one, _depth: id(one)),
+    (dict, _Look.of_mapping),
+    (IN_MEMORY, lambda look, one, depth: look.at(_content(one), depth)),
+    (sqlite3.Connection, lambda _look, one, _depth: one.total_changes),
+    (HASHES, lambda _look, one, _depth: one.digest()),
+    (WEAK, lambda look, one, depth: look.of_mapping(dict(one), depth)),
+    ((list, tuple, set, frozenset, collections.deque), _Look.of_items),
+    (random.Random, lambda look, one, depth: look.at(one.getstate(), depth)),
+    (
+        np.random.RandomState,
+        lambda look, one, depth: look.at(_plain(one.get_state(legacy=False)), depth),
+    ),
+    (
+        np.random.Generator,
+        lambda look, one, depth: look.at(_plain(one.bit_generator.state), depth),
+    ),
+    (ITERATORS, _Look.of_iterator),
+)

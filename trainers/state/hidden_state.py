@@ -1,0 +1,408 @@
+"""State that training changes and that belongs to no model: found by what changes.
+
+When a ``fit`` begins, all that it can reach is marked (``reachable``). What is another
+when a snapshot is taken is part of it, and given back in place. What has changed and
+cannot be saved is named then, long before the crash that would lose it.
+"""
+
+import collections
+import contextlib
+import logging
+import sys
+import threading
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from operator import itemgetter
+from typing import Any
+
+import keras
+import numpy as np
+
+from trainers.backends.selected import backend
+from trainers.snapshots.tensor_image import Tensor
+from trainers.state import (
+    decode,
+    encode,
+    fingerprint,
+    iterator_state,
+    object_state,
+    reachable,
+)
+from trainers.state.callback_state import FILES, REFERENCES
+from trainers.state.compilation import Compilation
+from trainers.state.reachable import Owner, Reached
+from trainers.state.variable_state import Places
+
+KEY = "hidden"
+"""Where it stands in a snapshot's JSON."""
+OLD_KEY = "outside"
+"""Where an earlier version kept what one callback reaches, by name alone."""
+MOST_BYTES = 256 << 20
+"""Of arrays that are no variables, for one name."""
+GLOBAL_GENERATOR = "tf.random.get_global_generator()"
+
+PASSING = (
+    types.FunctionType, types.MethodType, types.BuiltinFunctionType, types.ModuleType,
+    *FILES, threading.Thread, type(threading.Lock()), logging.Logger,
+)  # fmt: skip
+"""What a name may stand for that is no state: the script makes it again."""
+CONTAINERS = (dict, list, tuple, set, frozenset, collections.deque)
+
+PLAIN = (type(None), bool, int, float, str)
+TRAIN, TEST = "train", "test"
+"""The functions of a model that are traced once."""
+
+LOST = (
+    "training changes {}, which holds {} and cannot be saved: after a restart it is what"
+    " the script makes it at the start"
+)
+LARGE = (
+    "training changes {}, which takes {:.0f} MiB and is too large to be saved with each"
+    " snapshot: after a restart it is what the script makes it at the start"
+)
+OF_DATA = (
+    "the data change {} as they are drawn, which happens ahead of training: after a"
+    " restart samples are neither repeated nor skipped, but what is drawn may differ"
+)
+UNSEEN = (
+    "what training changes outside of the model cannot be looked at ({}): after a restart"
+    " it is what the script makes it at the start"
+)
+GONE = "what {} held is in the snapshot, but there is no such thing now"
+STAYS = "{} cannot be put where it was: {}"
+
+Name = tuple[str, str]
+"""Path of an owner, and a name of it."""
+
+
+def of_call(model: Any, callbacks: Iterable[Any], data: Any) -> "HiddenState":
+    """What the ``fit`` that is about to train ``model`` on ``data`` can reach."""
+    own = data if isinstance(data, keras.utils.PyDataset) else None
+    return HiddenState(model, callbacks, own)
+
+
+class HiddenState:
+    """What one ``fit`` can reach, beside what is saved anyway."""
+
+    def __init__(
+        self, model: Any, callbacks: Iterable[Any], dataset: Any = None
+    ) -> None:
+        """``dataset``: the ``PyDataset`` it trains on, if it does."""
+        self._model, self._callbacks = model, list(callbacks)
+        self._dataset = dataset
+        self._compilation = Compilation(model)
+        self._marks: dict[Name, fingerprint.Mark] = {}
+        self._data: dict[Name, fingerprint.Mark] = {}
+        self._variables: dict[str, Any] = {}
+        self._tables: dict[str, fingerprint.Mark] = {}
+        self._traced: dict[str, dict[Name, Any]] = {}
+        self._wrong: str | None = None
+        """What went wrong when it was looked at."""
+        try:
+            self._mark()
+        except Exception as error:  # noqa: BLE001  # of the script's own attributes, too
+            self._wrong = repr(error)
+
+    def _mark(self) -> None:
+        found = self._look()
+        self._marks = _marks(found)
+        for path, one in found.variables.items():
+            self._variables[path] = backend.hidden.mark(one)
+        self._tables = {path: _of_table(one) for path, one in found.tables.items()}
+        if self._dataset is not None:
+            self._data = _marks(self._of_data(found))
+
+    def _look(self) -> Reached:
+        found = reachable.reachable(self._model, self._callbacks)
+        generator = backend.hidden.global_generator()
+        if generator is not None:
+            found.variables.setdefault(GLOBAL_GENERATOR, generator)
+        return found
+
+    def _of_data(self, training: Reached) -> Reached:
+        """What only the data reach."""
+        found = reachable.reachable_from_data(self._dataset)
+        known = {(o.path, name) for o in training.owners.values() for name in o.names}
+        owners = {
+            path: Owner(
+                path,
+                tuple(name for name in one.names if (path, name) not in known),
+                one.values,
+                one.put,
+            )
+            for path, one in found.owners.items()
+        }
+        return Reached(owners=owners, variables={}, tables={}, models={})
+
+    def traced(self, function: str) -> None:
+        """The model's ``function`` (``TRAIN``, ``TEST``) has just been traced, for the
+        first time: plain values that it used are part of it from here on."""
+        if function in self._traced or getattr(self._model, "run_eagerly", True):
+            return
+        with contextlib.suppress(Exception):  # ``capture`` tells
+            self._traced[function] = self._plain()
+
+    def _plain(self) -> dict[Name, Any]:
+        return {
+            (owner.path, name): value
+            for owner in self._look().owners.values()
+            for name, value in _values(owner)
+            if type(value) in PLAIN
+        }
+
+    def variables(self) -> list[Any]:
+        """Those that are watched."""
+        try:
+            return list(self._look().variables.values())
+        except Exception:  # noqa: BLE001  # ``capture`` tells
+            return []
+
+    def capture(self, places: Places) -> tuple[dict[str, Any], list[Tensor], list[str]]:
+        """What has changed, as JSON and tensors, and a sentence for what is not there.
+
+        ``places``: of the variables that are saved with the model.
+        """
+        try:
+            if self._wrong is None:
+                return self._changes(places)
+        except Exception as error:  # noqa: BLE001  # it must not end training
+            self._wrong = repr(error)
+        return {"values": {}}, [], [UNSEEN.format(self._wrong)]
+
+    def _changes(
+        self, places: Places
+    ) -> tuple[dict[str, Any], list[Tensor], list[str]]:
+        found, told = self._look(), list[str]()
+        encoder = encode.StateEncoder(
+            f"{KEY}/",
+            array_of=backend.values.framework_array,
+            refers=lambda value: isinstance(value, REFERENCES),
+            place_of=places.of,
+            place_of_id=places.of_id,
+        )
+        values = {
+            name: self._encoded(encoder, name, value, told)
+            for name, value in _changed(found, self._marks)
+        }
+        variables = {
+            path: encoder.tensor(np.array(backend.values.framework_array(one)))
+            for path, one in sorted(found.variables.items())
+            if places.of(one) is None and self._has_changed(path, one)
+        }
+        tables = {
+            path: [*map(encoder.encode, backend.hidden.table_content(one))]
+            for path, one in sorted(found.tables.items())
+            if self._tables.get(path) != _of_table(one)
+        }
+        if self._dataset is not None:
+            changed = _changed(self._of_data(found), self._data)
+            told += [OF_DATA.format(reachable.at(*name)) for name, _ in changed]
+        traced = {
+            function: _nested(
+                {name: encoder.encode(kept[name]) for name in values if name in kept}
+            )
+            for function, kept in self._traced.items()
+        }
+        compiled, why_not = self._compilation.capture()
+        told += why_not
+        state = {
+            "compiled": compiled,
+            "traced": traced,
+            "values": _nested({k: v for k, v in values.items() if v is not None}),
+            "variables": variables,
+            "tables": tables,
+        }
+        return state, encoder.tensors, told
+
+    def _encoded(
+        self, encoder: encode.StateEncoder, name: Name, value: Any, told: list[str]
+    ) -> Any:
+        """``value`` as JSON in a list; None: it is left out."""
+        before = len(encoder.tensors)
+        try:
+            found = encoder.encode(value)
+        except encode.UnencodableError as error:
+            del encoder.tensors[before:]
+            if not isinstance(value, PASSING):
+                told.append(LOST.format(reachable.at(*name), error))
+            return None
+        size = sum(one.nbytes for one in encoder.tensors[before:])
+        if size > MOST_BYTES:
+            del encoder.tensors[before:]
+            told.append(LARGE.format(reachable.at(*name), size / (1 << 20)))
+            return None
+        return [found]
+
+    def _has_changed(self, path: str, variable: Any) -> bool:
+        """Once it has it is saved for good: its mark need not be held any more."""
+        before = self._variables.get(path)
+        if before is None:
+            return True
+        if backend.hidden.same_mark(before, backend.hidden.mark(variable)):
+            return False
+        del self._variables[path]
+        return True
+
+    def compile_again(self, state: Mapping[str, Any]) -> list[str]:
+        """As a callback had compiled the model when ``capture`` was asked, where one had;
+        before its variables are looked for. A sentence, where that cannot be."""
+        changed = state.get(KEY, {}).get("compiled", {})
+        own = {
+            name: value
+            for name, value in vars(sys.modules["__main__"]).items()
+            if isinstance(value, (type, types.FunctionType))
+        }
+        return self._compilation.restore(changed, own) if changed else []
+
+    def trace_again(
+        self, state: Mapping[str, Any], trace: Mapping[str, Callable[[], None]]
+    ) -> None:
+        """Let ``trace``, by function, be done with the plain values of that time.
+
+        What a traced function reads of globals, say, it never reads again.
+        """
+        decoder = decode.StateDecoder({}, assign=_no_arrays)
+        trains = state.get(KEY, {}).get("compiled", {}).get("trains")
+        for function, kept in state.get(KEY, {}).get("traced", {}).items():
+            owners, values = self._look().owners, _flat(kept)
+            for (path, name), one in values.items():
+                if path in owners:
+                    owners[path].put(name, decoder.decode(one))
+            with contextlib.suppress(Exception):  # the first step raises it again
+                if values or trains:
+                    trace[function]()
+            self.traced(function)
+
+    def restore(
+        self, state: Mapping[str, Any], stored: Mapping[str, np.ndarray], places: Places
+    ) -> list[str]:
+        """Give back what ``capture`` had; a sentence for what has no place any more."""
+        try:
+            return self._give_back(state, stored, places)
+        except Exception as error:  # noqa: BLE001  # as in ``capture``
+            return [UNSEEN.format(repr(error))]
+
+    def _give_back(
+        self, state: Mapping[str, Any], stored: Mapping[str, np.ndarray], places: Places
+    ) -> list[str]:
+        hidden = state.get(KEY) or {"values": _of_old(state)}
+        decoder = decode.StateDecoder(
+            stored,
+            assign=backend.values.framework_value,
+            variable_at=places.variable_at,
+        )
+        self._compilation.unfreeze(hidden.get("compiled", {}))
+        told = self._put_values(_flat(hidden["values"]), decoder)
+        found = self._look()
+        backend.hidden.build_optimizers(found.models.values())
+        found = self._look()
+        for path, tensor in hidden.get("variables", {}).items():
+            if path in found.variables:
+                backend.values.assign(found.variables[path], stored[tensor])
+            else:
+                told.append(GONE.format(path))
+        for path, content in hidden.get("tables", {}).items():
+            if path in found.tables:
+                backend.hidden.fill_table(
+                    found.tables[path], *(decoder.decode(one) for one in content)
+                )
+            else:
+                told.append(GONE.format(path))
+        return told
+
+    def _put_values(
+        self, values: dict[Name, Any], decoder: decode.StateDecoder
+    ) -> list[str]:
+        """One that is put in its place may lead to the place of another."""
+        told: list[str] = []
+        while values:
+            owners = self._look().owners
+            if self._dataset is not None:
+                owners |= reachable.reachable_from_data(self._dataset).owners
+            ready = [name for name in values if name[0] in owners]
+            for name in ready:
+                problem = _put(owners[name[0]], name[1], values.pop(name), decoder)
+                if problem is not None:
+                    told.append(STAYS.format(reachable.at(*name), problem))
+            if not ready:
+                break
+        return told + [GONE.format(reachable.at(*name)) for name in values]
+
+
+def _no_arrays(_existing: Any, _array: np.ndarray, _kind: str) -> Any:
+    """Plain values have none."""
+
+
+def _put(
+    owner: Owner, name: str, encoded: Any, decoder: decode.StateDecoder
+) -> str | None:
+    """Let ``name`` have its value, in place where it can be; why not, or None."""
+    existing = owner.values().get(name)
+    try:
+        value = decoder.decode(encoded[0], existing=existing)
+    except (iterator_state.NoWayBackError, TypeError, AttributeError) as error:
+        return str(error)
+    if value is not existing:
+        owner.put(name, value)
+    return None
+
+
+def _of_old(state: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """What an earlier version saved of each callback's surroundings, as ``values``."""
+    found: dict[Name, Any] = {}
+    for callback in state["callbacks"]:
+        for key, encoded in callback.get(OLD_KEY, {}).items():
+            function, cell, name = key.rpartition("/")
+            found[f"{function}{cell}", name] = [encoded]
+    return _nested(found)
+
+
+def _nested(values: Mapping[Name, Any]) -> dict[str, dict[str, Any]]:
+    """By owner, then by name: so that a comparison tells of both."""
+    found: dict[str, dict[str, Any]] = {}
+    for (path, name), value in values.items():
+        found.setdefault(path, {})[name] = value
+    return found
+
+
+def _flat(nested: Mapping[str, Mapping[str, Any]]) -> dict[Name, Any]:
+    return {
+        (path, name): value
+        for path, values in nested.items()
+        for name, value in values.items()
+    }
+
+
+def _marks(found: Reached) -> dict[Name, fingerprint.Mark]:
+    return {
+        (owner.path, name): _mark(value)
+        for owner in found.owners.values()
+        for name, value in _values(owner)
+    }
+
+
+def _values(owner: Owner) -> Iterator[tuple[str, Any]]:
+    values = owner.values() if owner.names else {}
+    return ((name, values[name]) for name in owner.names if name in values)
+
+
+def _mark(value: Any) -> fingerprint.Mark:
+    """Of an object of the script's only its class: its attributes have places of their
+    own."""
+    own = object_state.is_of_own_class(value) and not isinstance(value, CONTAINERS)
+    return encode.type_name(value) if own else fingerprint.of(value)
+
+
+def _changed(
+    found: Reached, marks: Mapping[Name, fingerprint.Mark]
+) -> Iterator[tuple[Name, Any]]:
+    """By name: an object that was made anew has its attributes in another order."""
+    for path, owner in sorted(found.owners.items()):
+        for name, value in sorted(_values(owner), key=itemgetter(0)):
+            place = (path, name)
+            if place not in marks or marks[place] != _mark(value):
+                yield place, value
+
+
+def _of_table(table: Any) -> fingerprint.Mark:
+    return fingerprint.of(backend.hidden.table_content(table))
