@@ -1,4 +1,4 @@
-# ruff: noqa: PTH118  # asked of thousands of modules: pathlib takes 50 ms of a start
+# asked of thousands of modules: pathlib takes 50 ms of a start
 """The pinned modules of the script: as they were when the run began (``pinned_script``).
 
 Whatever it imports that is not installed (its neighbours, a source tree on the path) is
@@ -11,9 +11,7 @@ import contextlib
 import hashlib
 import importlib.util
 import linecache
-import os
 import sys
-import sysconfig
 from collections.abc import Callable, Iterator, Sequence
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
@@ -23,6 +21,7 @@ from supervisor.wire.directive import Directive
 from supervisor.wire.files import open_regular
 from supervisor.wire.reasons import Changed, RefusalReason
 from trainers.process import isolation
+from trainers.process.installed_packages import is_installed
 
 CHANGED = (
     "{path} was changed after the run began: this attempt imports it as it was then (to"
@@ -33,8 +32,6 @@ REFUSED = (
     "{path}, which the script imports, was changed since the run began, so the run would"
     " not end as it began: --accept-changes goes on with the new one, --fresh begins anew"
 )
-INSTALLED = ("/site-packages/", "/dist-packages/")
-"""Directories of what is installed, also in a virtual environment beside the script."""
 
 
 def install(
@@ -118,6 +115,10 @@ class Loader(SourceFileLoader):
         raise OSError(path)
 
 
+def _is_own(origin: str | None) -> bool:
+    return origin is not None and not is_installed(origin)
+
+
 class Finder:
     """Finds what the others find, and of that which was changed its copy."""
 
@@ -131,8 +132,6 @@ class Finder:
     ) -> None:
         self._kept, self._rule = kept, rule
         self._tell, self._refuse = tell, refuse
-        directories = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib")}
-        self._installed = tuple(os.path.join(one, "") for one in directories)
 
     def find_spec(
         self,
@@ -146,7 +145,7 @@ class Finder:
         found = self._of_others(name, path, target)
         if found is None:
             return self._removed(name, path)
-        if type(found.loader) is SourceFileLoader and self._is_own(found.origin):
+        if type(found.loader) is SourceFileLoader and _is_own(found.origin):
             self._look(found, Path(found.loader.path))
         return found
 
@@ -161,13 +160,6 @@ class Finder:
             if found is not None:
                 return found
         return None
-
-    def _is_own(self, origin: str | None) -> bool:
-        return not (
-            origin is None
-            or any(name in origin for name in INSTALLED)
-            or origin.startswith(self._installed)
-        )
 
     def _look(self, spec: ModuleSpec, path: Path) -> None:
         """Keep what is there, or let ``spec`` load what was kept."""

@@ -5,13 +5,13 @@ one. What such an object refers to but does not own (models, data, files, locks)
 as the script made it; objects of other people's classes are not looked into.
 """
 
-import functools
 import itertools
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+from trainers.process.installed_packages import is_installed
 
 BASES = ("builtins", "abc", "typing")
 """Modules whose classes an own class may inherit from: they keep nothing."""
@@ -82,13 +82,4 @@ def _is_own_name(name: str) -> bool:
     first = name.partition(".")[0]
     if file is None or first in sys.stdlib_module_names | {"trainers", "supervisor"}:
         return False
-    return _is_own_file(file)
-
-
-@functools.cache
-def _is_own_file(file: str) -> bool:
-    libraries = (sys.prefix, sys.base_prefix)
-    place = Path(file).resolve()
-    return "site-packages" not in place.parts and not any(
-        place.is_relative_to(Path(one).resolve() / "lib") for one in libraries
-    )
+    return not is_installed(file)

@@ -2,11 +2,13 @@
 
 import argparse
 import enum
+import importlib
 import json
 import random
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -111,3 +113,19 @@ def test_what_an_object_holds_and_nobody_can_save_is_told() -> None:
     tracker = Tracker(number for number in range(3))
     with pytest.raises(UnencodableError, match="generator"):
         saved(tracker)
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_packages_are_nobodys_own_wherever_they_lie(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, installed: bool
+) -> None:
+    """``pip install --target`` puts them into any directory on the path."""
+    name = f"lies_anywhere_{installed}".lower()
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "__init__.py").touch()
+    (tmp_path / name / "inner.py").touch()
+    if installed:
+        (tmp_path / f"{name}-1.0.dist-info").mkdir()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    module = importlib.import_module(f"{name}.inner")
+    assert object_state.is_own_module(module) is not installed
