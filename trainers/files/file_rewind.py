@@ -49,6 +49,11 @@ class FileRewind:
         self._at_begin: dict[str, int] = {}
         self._others: dict[str, str] = {}
 
+    @property
+    def never_put_back(self) -> set[Path]:
+        """What earlier attempts appended to, and what is left as it is."""
+        return set(map(Path, self._written.before.named))
+
     # --- before the script -----------------------------------------------------------
 
     def begin(self) -> None:

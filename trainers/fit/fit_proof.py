@@ -13,6 +13,7 @@ from supervisor.wire.event_file import RecordKind
 from supervisor.wire.manifest import MEMORY
 from supervisor.wire.proof import Proof
 from trainers.data import data_fingerprint
+from trainers.files.rewind_report import listed
 from trainers.fit import fit_snapshot
 from trainers.fit.determinism import Determinism
 from trainers.fit.fit_snapshot import FitParts
@@ -67,6 +68,8 @@ class FitProof:
     ) -> Snapshot | str:
         if self._promise.withdrawn is not None:
             return f"bits are not promised ({self._promise.withdrawn})"
+        if never := self._attempt.files.never_put_back:
+            return resume_proof.WRITTEN_TWICE.format(listed(sorted(never)))
         manifest, directive = newer.manifest, self._attempt.directive
         local: dict[str, Any] = fit_snapshot.local_of(newer)
         now = resume_proof.computation_of(directive)

@@ -26,6 +26,10 @@ ONE_ALONE = "there is no older snapshot of the same attempt and the same call of
 TOO_FAR = (
     f"the snapshots are more than {MOST_STEPS} steps or {MOST_SECONDS:.0f} s apart"
 )
+WRITTEN_TWICE = (
+    "the script appends to files that a restart does not put back ({}): the steps of a"
+    " proof would be in there twice"
+)
 OTHER_COMPUTATION = "what is in force is not what it was when the snapshots were taken"
 
 

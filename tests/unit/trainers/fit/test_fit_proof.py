@@ -30,6 +30,9 @@ class Misfortune(keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch, logs=None):
         self.count += 1
+        if "APPENDS" in os.environ:
+            with open(os.environ["APPENDS"], "a") as file:
+                file.write("a step\\n")
         calls = int(os.environ.get("CALLS", 0)) + 1  # this, no snapshot has
         os.environ["CALLS"] = str(calls)
         if HIDDEN == "rate":
@@ -134,6 +137,35 @@ def test_generators_that_are_made_as_the_state_is_given_back_draw_nothing(
     resumed = run(attempts, prove=True, HIDDEN="draws")
     assert resumed.code == 0, proofs(resumed)
     assert proofs(resumed)[-1]["result"] == Proof.PROVED
+
+
+def test_no_step_is_done_again_where_a_file_would_have_it_twice(
+    attempts: Attempts,
+) -> None:
+    """What the script appends to outside of what is put back has each step of a drained
+    run once; within, a proof goes ahead."""
+    results = {}
+    for name, zygote in (("inside", attempts.zygote), ("outside", None)):
+        root = attempts.directory / name
+        (root / "temporary").mkdir(parents=True)
+        options = {
+            **attempts.options,
+            "rewind": (str(root),),
+            "memory_directory": f"{attempts.options['memory_directory']}-{name}",
+        }
+        # Without a zygote: its children know where temporary files are already.
+        one = Attempts(root, options, zygote=zygote)
+        steps = (root if zygote else attempts.directory) / f"{name}.steps"
+        more = {"TMPDIR": str(root / "temporary"), "APPENDS": str(steps)}
+        drained = run(one, DIE="26", BY="SIGTERM", **more)
+        assert drained.code == 75, drained.err
+        resumed = run(one, prove=True, **more)
+        assert resumed.code == 0, resumed.err
+        assert len(steps.read_text().splitlines()) == 50
+        results[name] = resumed.of(RecordKind.PROOF)[-1]
+    assert results["inside"]["result"] == Proof.PROVED
+    assert results["outside"]["result"] == Proof.SKIPPED
+    assert "outside.steps" in results["outside"]["because"]
 
 
 def in_memory(attempts: Attempts) -> list[int]:
