@@ -157,9 +157,10 @@ def test_no_step_is_done_again_where_a_file_would_have_it_twice(
         one = Attempts(root, options, zygote=zygote)
         steps = (root if zygote else attempts.directory) / f"{name}.steps"
         more = {"TMPDIR": str(root / "temporary"), "APPENDS": str(steps)}
-        drained = run(one, DIE="26", BY="SIGTERM", **more)
+        script, fate = one.script(SCRIPT), {"DIE": "26", "BY": "SIGTERM"}
+        drained = one.run(script, environment=more | fate)
         assert drained.code == 75, drained.err
-        resumed = run(one, prove=True, **more)
+        resumed = one.run(script, environment=more, prove=True)
         assert resumed.code == 0, resumed.err
         assert len(steps.read_text().splitlines()) == 50
         results[name] = resumed.of(RecordKind.PROOF)[-1]
