@@ -32,7 +32,7 @@ class LastingConsole(Console):
     def on_broken_pipe(self) -> None:
         self.quiet = True
         nowhere = os.open(os.devnull, os.O_WRONLY)  # for what is still in the buffer
-        os.dup2(nowhere, 1)
+        os.dup2(nowhere, self.file.fileno())
         os.close(nowhere)
 
     def put(self, text: str) -> None:
@@ -48,10 +48,12 @@ class LastingConsole(Console):
 
 
 @contextlib.contextmanager
-def lasting(*, gap: Callable[[], str] = left_out) -> Generator[LastingConsole]:
+def lasting(
+    descriptor: int = 1, *, gap: Callable[[], str] = left_out
+) -> Generator[LastingConsole]:
     """A console on standard output that never holds up who writes to it; at the end it
     waits until all is read."""
-    out = NonblockingWriter(1, gap=gap)
+    out = NonblockingWriter(descriptor, gap=gap)
     try:
         yield LastingConsole(file=cast("IO[str]", out))
     finally:
@@ -68,6 +70,9 @@ class View(Protocol):
     def show(self, status: JobStatus) -> None:
         """This is how things are."""
 
+    def end(self, text: str, *, level: LogLevel = LogLevel.INFO) -> None:
+        """It is over: the last lines."""
+
     def __enter__(self) -> Self: ...
 
     def __exit__(self, *_: object) -> None: ...
@@ -75,6 +80,9 @@ class View(Protocol):
 
 class PlainView(View):
     """Log lines with the time in UTC: for journald, Slurm, a pipe."""
+
+    every_seconds = PLAIN_SECONDS
+    """How often progress is told."""
 
     def __init__(self, console: LastingConsole) -> None:
         self._console = console
@@ -96,12 +104,17 @@ class PlainView(View):
         self._console.put(marked(f"{stamp} {text}", level, descriptor=1))
 
     @override
+    def end(self, text: str, *, level: LogLevel = LogLevel.INFO) -> None:
+        """As they are."""
+        self._console.put(marked(text, level, descriptor=1))
+
+    @override
     def show(self, status: JobStatus) -> None:
         """The progress line, if it is new and the last one is old enough."""
         now = datetime.now(UTC)
         due = (
             self._shown_at is None
-            or (now - self._shown_at).total_seconds() >= PLAIN_SECONDS
+            or (now - self._shown_at).total_seconds() >= self.every_seconds
         )
         line = progress_line(status)
         if due and line != self._shown and status.pid is not None:

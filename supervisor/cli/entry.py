@@ -4,6 +4,7 @@ PyPI's ``supervisor`` may have overwritten files of our package of the same name
 nothing but the check for it is imported before the check.
 """
 
+import os
 import re
 import sys
 from collections.abc import Iterable
@@ -21,6 +22,7 @@ DAMAGED = (
 
 def main() -> None:
     """Refuse to run beside PyPI's ``supervisor``; otherwise do what was asked."""
+    _hold_standard_streams()
     conflict = conflicting_distribution(_installed("supervisor"))
     if conflict is None and not hasattr(supervisor, "__version__"):
         conflict = DAMAGED
@@ -28,6 +30,16 @@ def main() -> None:
         sys.stderr.write(f"trainwarden: {conflict}\n")
         raise SystemExit(EXIT_USAGE)
     import_module("supervisor.cli.command_group").main()
+
+
+def _hold_standard_streams() -> None:
+    """Of descriptors 0 to 2 that are closed (``>&-``) the next file that is opened would
+    get the number, and what is printed: the ledger, say."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest that is free: this one
 
 
 def _installed(name: str) -> list[str]:

@@ -37,7 +37,7 @@ class JsonView(PlainView):
             self._stage, self._told_at = stage, now
             self.put("status", job=status_json(status))
 
-    def end(
+    def finish(
         self, status: JobStatus, incidents: Sequence[IncidentRow], *, code: int
     ) -> None:
         """``ended``: the last line. ``code``: what the command ends with."""

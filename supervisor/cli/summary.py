@@ -1,8 +1,9 @@
 """What is printed when a run is over."""
 
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import cast
 
 from supervisor.core.diagnosis.explain import summarise_incident
 from supervisor.core.jobs.job_status import JobStatus
@@ -11,40 +12,141 @@ from supervisor.core.lifecycle.exit_handling import (
     EXIT_FINISHED,
     EXIT_GAVE_UP,
 )
+from supervisor.core.text.units import format_duration, format_size
 from supervisor.host.ledger.ledger import IncidentRow
 from supervisor.host.snapshots.snapshot_catalog import newest_step
+from supervisor.wire.event_file import EventReader, RecordKind
 from supervisor.wire.files import read_json
-from supervisor.wire.paths import RunPaths
-from supervisor.wire.records import CrashReport
+from supervisor.wire.page import read_page
+from supervisor.wire.paths import AttemptPaths, RunPaths
+from supervisor.wire.records import CrashReport, ExitRecord
 
 TO_RESUME = "run the same command again to resume"
 FROM_THE_TOP = (
     "nothing was saved: the same command runs the script from its top, which goes on only"
     " if the script keeps checkpoints of its own"
 )
+MOST_ATTEMPTS = 100
+"""Of so many of the newest the figures are looked at."""
 LOG_LINES = 20
 LOG_BYTES = 64 * 1024
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFigures:
+    """What a run cost and came to. None: not known."""
+
+    seconds: float | None = None
+    """Of this command."""
+    device_peak_bytes: int | None = None
+    """The most of all attempts, as the framework's allocator counts it."""
+    host_peak_bytes: int | None = None
+    """The most of all attempts, of the training process alone."""
+    metrics: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Of the last epoch that was trained to its end."""
+    epoch: int | None = None
+    """Which one that was, from 0."""
+
+
+def figures(paths: RunPaths, attempts: int, *, seconds: float) -> RunFigures:
+    """As the files of its newest ``attempts`` tell them."""
+    device: list[int] = []
+    host: list[int] = []
+    found = RunFigures(seconds=seconds)
+    for number in range(max(attempts - MOST_ATTEMPTS, 0) + 1, attempts + 1):
+        files = paths.attempt(number)
+        page, end = read_page(files.page), read_json(files.exit)
+        if page is not None and page.memory_peak_bytes:
+            device.append(page.memory_peak_bytes)
+        record = None if end is None else ExitRecord.from_json(end)
+        if record is not None:
+            host.append(record.max_rss_bytes)
+        found = _with_epoch(found, files)
+    return replace(
+        found,
+        device_peak_bytes=max(device, default=None),
+        host_peak_bytes=max(host, default=None),
+    )
+
+
+def _with_epoch(found: RunFigures, files: AttemptPaths) -> RunFigures:
+    reader, ended = EventReader(files.events), None
+    while records := reader.poll():
+        of_epochs = [one for one in records if one.kind == RecordKind.EPOCH_ENDED]
+        ended = of_epochs[-1] if of_epochs else ended
+    if ended is None or not isinstance(ended.fields.get("logs"), dict):
+        return found
+    named = cast("dict[str, object]", ended.fields["logs"])
+    numbers = {
+        name: float(value)
+        for name, value in named.items()
+        if isinstance(value, (int, float))
+    }
+    epoch = ended.fields.get("epoch")
+    return replace(
+        found, metrics=numbers, epoch=epoch if type(epoch) is int else found.epoch
+    )
+
+
 def summary(
-    status: JobStatus, incidents: Sequence[IncidentRow], paths: RunPaths, *, code: int
+    status: JobStatus,
+    incidents: Sequence[IncidentRow],
+    paths: RunPaths,
+    found: RunFigures,
+    *,
+    code: int,
+    output_shown: bool = False,
 ) -> str:
-    """A few lines: how it ended, what went wrong on the way, where to look."""
+    """A few lines: how it ended, what it came to and cost, what went wrong on the way,
+    where to look. ``output_shown``: who reads this has seen what the script printed."""
     attempt = paths.attempt(max(status.attempt, 1))
-    lines = [f"{status.job}: {status.state}", f"  log: {attempt.output}"]
+    lines = [f"{status.job}: {status.state.replace('_', ' ')}"]
     if code == EXIT_FINISHED:
         many = f"{status.attempt} attempts" if status.attempt > 1 else "one attempt"
         lines[0] = f"{status.job}: finished in {many}"
+    if code == EXIT_GAVE_UP:
+        lines[0] = f"{status.job}: gave up: {status.message}"
+    if found.seconds is not None and code != EXIT_GAVE_UP:
+        lines[0] += f", {format_duration(found.seconds)}"
     if code == EXIT_DRAINED:
         saved = newest_step(paths.snapshots) != 0
         lines[0] += f"; {TO_RESUME if saved else FROM_THE_TOP}"
+    lines += _came_to(status, found, incidents)
+    lines.append(f"  log: {attempt.output}")
+    if (newest_step(paths.snapshots) or 0) > 0:
+        lines.append(f"  snapshots: {paths.snapshots}")
     if incidents:
         lines += ["  incidents (trainwarden explain ID tells more):"]
         lines += [f"    {summarise_incident(asdict(item))}" for item in incidents]
-    if code == EXIT_GAVE_UP:
-        lines[0] = f"{status.job}: gave up: {status.message}"
+    if code == EXIT_GAVE_UP and not output_shown:
         lines += ["", last_words(attempt.crash, attempt.output)]
     return "\n".join(lines)
+
+
+def _came_to(
+    status: JobStatus, found: RunFigures, incidents: Sequence[IncidentRow]
+) -> Iterator[str]:
+    """What was reached, lost and needed."""
+    if found.metrics:
+        listed = ", ".join(
+            f"{name} {value:.4g}" for name, value in found.metrics.items()
+        )
+        epoch = "" if found.epoch is None else f" (epoch {found.epoch + 1})"
+        yield f"  metrics: {listed}{epoch}"
+    steps = sum(item.lost_steps or 0 for item in incidents)
+    down = sum(item.downtime_seconds or 0.0 for item in incidents)
+    if incidents and (steps or down):
+        again = f"{steps} step{'' if steps == 1 else 's'} done again"
+        yield f"  lost: {again}, {format_duration(down)} until training went on"
+    used: list[str] = []
+    if found.device_peak_bytes is not None:
+        limit = status.memory_limit_bytes
+        of = "" if limit is None else f" of {format_size(limit)}"
+        used.append(f"{format_size(found.device_peak_bytes)}{of} for tensors")
+    if found.host_peak_bytes is not None:
+        used.append(f"{format_size(found.host_peak_bytes)} of main memory")
+    if used:
+        yield f"  peak: {', '.join(used)}"
 
 
 def last_words(crash: Path, output: Path) -> str:

@@ -57,7 +57,7 @@ def test_a_restart_goes_on_with_other_data(trainwarden: Trainwarden) -> None:
     trainwarden.script(FROM_THE_SYSTEM)
     ended = trainwarden("run", "--spec", spec(trainwarden, "job"))
     assert ended.returncode == 0, ended.stdout
-    assert ended.stdout.count("goes on from there with what there is") == 2
+    assert ended.stderr.count("goes on from there with what there is") == 2
     status = told(trainwarden)
     assert status["attempt"] == 3
     assert TOLD in status["promise"]
@@ -68,7 +68,7 @@ def test_unseeded_data_are_the_same(trainwarden: Trainwarden) -> None:
     trainwarden.script(UNSEEDED)
     ended = trainwarden("run", "--spec", spec(trainwarden, "job"))
     assert ended.returncode == 0, ended.stdout
-    assert TOLD not in ended.stdout
+    assert TOLD not in ended.stderr
     status = told(trainwarden)
     assert (status["attempt"], status["promise"]) == (3, None)
 
@@ -82,7 +82,7 @@ def test_who_wants_to_be_asked_is(trainwarden: Trainwarden) -> None:
     for attempts, file in ((2, asks), (3, goes_on)):
         ended = trainwarden("run", "--spec", file)
         assert ended.returncode not in (0, 2), ended.stderr
-        assert "--accept-changes goes on with them" in ended.stdout
+        assert "--accept-changes goes on with them" in ended.stderr
         assert told(trainwarden)["attempt"] == attempts
     ended = trainwarden("run", "--accept-changes", "--spec", goes_on)
     assert ended.returncode == 0, ended.stdout

@@ -18,7 +18,8 @@ def test_a_clean_end(trainwarden: Trainwarden) -> None:
     script = trainwarden.script("import sys; print('args', sys.argv[1:])")
     done = trainwarden("run", script, "--name", "its own", "-x")
     assert done.returncode == 0, done.stderr
-    assert "finished in one attempt" in done.stdout
+    assert done.stdout == "args ['--name', 'its own', '-x']\n"
+    assert "finished in one attempt" in done.stderr
     status = trainwarden.status()
     assert status is not None
     assert (status["job"], status["state"], status["attempt"]) == (
@@ -39,7 +40,7 @@ def test_an_error_of_its_own_is_shown_and_not_restarted(
     done = trainwarden("run", script)
     assert done.returncode == 1
     assert "KeyError: 'lr'" in done.stdout
-    assert "before its first step" in done.stdout
+    assert "before its first step" in done.stderr
     assert "trainers" not in done.stdout.partition("Traceback")[2]
     (incident,) = trainwarden.json("incidents", "train")
     assert (incident["cause"], incident["remedy"]["kind"]) == ("user_error", "stop")
@@ -138,7 +139,8 @@ def test_a_reader_that_goes_away_does_not_end_the_run(
     os.close(writer)
     os.close(reader)
     _, errors = process.communicate(timeout=PATIENCE)
-    assert (process.returncode, errors) == (0, "")
+    assert process.returncode == 0
+    assert all(line.startswith(("trainwarden: ", "  ")) for line in errors.splitlines())
     status = trainwarden.status()
     assert status is not None
     assert (status["state"], status["attempt"]) == ("finished", 1)

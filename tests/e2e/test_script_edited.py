@@ -93,7 +93,7 @@ def test_what_it_imports_is_kept_as_well(
     if not gone:
         again = trainwarden("run", script)
         assert again.returncode == 0, again.stderr
-        assert "is taken up as it is now" in again.stdout
+        assert "is taken up as it is now" in again.stderr
         assert trainwarden("logs", "train").stdout == "as it is now False\n" * 2
 
 

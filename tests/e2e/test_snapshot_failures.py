@@ -65,8 +65,8 @@ def test_neither_tier_has_room(trainwarden: Trainwarden, tmp_path: Path) -> None
     assert (disk["cause"], disk["remedy"]["kind"]) == ("disk_full", "go_on")
     assert "No space left" in disk["because"][0]["text"]
     assert "two snapshots need" in found["unsaved_in_memory"]["because"][0]["text"]
-    assert "could not be written to disk" in done.stdout
-    assert "snapshots go to disk only" in done.stdout
+    assert "could not be written to disk" in done.stderr
+    assert "snapshots go to disk only" in done.stderr
     explained = trainwarden("explain", str(disk["id"])).stdout
     assert "trained on" in explained
     assert "last good snapshot stays" in " ".join(explained.split())
@@ -83,7 +83,7 @@ def test_not_one_page_in_memory(trainwarden: Trainwarden, tmp_path: Path) -> Non
     assert incident["happened"] == "unsaved_in_memory"
     assert (incident["cause"], incident["remedy"]["kind"]) == ("disk_full", "go_on")
     assert "No space left" in incident["because"][0]["text"]
-    assert done.stdout.count("snapshots go to disk only") == 1
+    assert done.stderr.count("snapshots go to disk only") == 1
 
 
 def test_full_from_one_moment_on(trainwarden: Trainwarden, tmp_path: Path) -> None:

@@ -101,5 +101,5 @@ def test_files_end_as_in_a_run_that_was_never_killed(
     (told,) = trainwarden.json("status")
     assert sum(told["restarts"].values()) == KILLS, done.stderr[-3000:]
     assert contents(tmp_path) == contents(whole)
-    assert "left as it is" not in done.stdout, done.stdout
-    assert "put back to where the run goes on from" in done.stdout
+    assert "left as it is" not in done.stderr, done.stderr
+    assert "put back to where the run goes on from" in done.stderr

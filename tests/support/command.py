@@ -49,6 +49,7 @@ class Trainwarden:
             cwd=self.directory,
             capture_output=True,
             text=True,
+            errors="replace",
             timeout=PATIENCE,
             check=False,
             stdin=subprocess.DEVNULL,
@@ -62,6 +63,7 @@ class Trainwarden:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
+            errors="replace",
         )
         self.started.append(process)
         return process

@@ -8,10 +8,10 @@ from pathlib import Path
 import click
 from tenacity import Retrying, retry_if_result, stop_after_attempt, wait_fixed
 
-from supervisor.cli import json_lines
-from supervisor.cli.console import LastingConsole, View, lasting, view
+from supervisor.cli.console import LastingConsole
 from supervisor.cli.json_lines import JsonView
 from supervisor.cli.options import fail, json_option, state_option
+from supervisor.cli.run_surface import Surface
 from supervisor.cli.spec_options import (
     accept_changes_option,
     args_argument,
@@ -24,7 +24,7 @@ from supervisor.cli.spec_options import (
     script_argument,
     spec_option,
 )
-from supervisor.cli.summary import summary
+from supervisor.cli.summary import figures, summary
 from supervisor.core.jobs.job_status import JobStatus
 from supervisor.core.jobs.resume_decision import StartRefusedError
 from supervisor.core.jobs.spec import Spec
@@ -35,7 +35,7 @@ from supervisor.host.launch.direct import DirectLauncher
 from supervisor.host.ledger.ledger import Ledger, LedgerError
 from supervisor.host.service.clock import Clock
 from supervisor.host.service.lock import Lock, acquire, holder
-from supervisor.host.service.nonblocking_writer import left_out
+from supervisor.host.telemetry.output_follower import OutputFollower
 from supervisor.runtime.exporter_setup import observing
 from supervisor.runtime.foreground import (
     Job,
@@ -70,6 +70,12 @@ from supervisor.wire.seal import script_hash
     "--fresh", is_flag=True, help="Begin anew; earlier snapshots are deleted."
 )
 @accept_changes_option
+@click.option(
+    "-q", "--quiet", is_flag=True, help="Of what we have to say only what is wrong."
+)
+@click.option(
+    "--no-output", is_flag=True, help="Do not show what the script prints: see its log."
+)
 @script_argument
 @args_argument
 def run(
@@ -84,6 +90,8 @@ def run(
     spec_file: Path | None,
     fresh: bool,
     accept_changes: bool,
+    quiet: bool,
+    no_output: bool,
     script: str | None,
     args: tuple[str, ...],
 ) -> None:
@@ -92,6 +100,9 @@ def run(
     The script needs no change. After a crash the cause is named, a remedy chosen, and
     training goes on from the newest snapshot. SIGTERM or Ctrl-C saves a snapshot and
     ends with 75; the same command resumes.
+
+    What the script prints is shown as it comes. Where standard output is no terminal, it
+    gets that alone, byte for byte, and our own lines go to standard error.
 
     \b
     Examples:
@@ -112,14 +123,15 @@ def run(
     job = job_of(spec)
     choice = ResumeOptions(fresh=fresh, accept_changes=accept_changes, person=True)
     paths = StatePaths(state_dir.absolute())
+    surface = Surface(quiet=quiet, output=not no_output, as_json=as_json)
     with (
-        lasting(gap=json_lines.left_out if as_json else left_out) as console,
+        surface.console() as console,
         _state(paths, job.name),
         observing_machine(job.spec, paths) as observer,
     ):
-        shown = JsonView(console) if as_json else view(console)
-        code = _foreground(job, paths, observer, choice, console=console, shown=shown)
-        raise SystemExit(code)
+        raise SystemExit(
+            _foreground(job, paths, observer, choice, surface=surface, console=console)
+        )
 
 
 def job_of(spec: Spec) -> Job:
@@ -209,16 +221,22 @@ def _foreground(
     observer: MachineMonitor,
     choice: ResumeOptions,
     *,
+    surface: Surface,
     console: LastingConsole,
-    shown: View,
 ) -> int:
+    clock = Clock()
+    began = clock.now()
     with contextlib.closing(Ledger(paths.ledger)) as ledger:
         try:
             refuse_if_it_trains(job.name, ledger)
-            begun = begin(job, paths, ledger, Clock(), choice)
+            begun = begin(job, paths, ledger, clock, choice)
         except StartRefusedError as error:
             fail(str(error))
-        with shown:
+        before = len(ledger.attempts(begun.row.id))
+        follower = OutputFollower(
+            lambda number: begun.paths.attempt(number).output, after=before
+        )
+        with surface.view(console, follower) as shown:
 
             def show(status: JobStatus) -> None:
                 shown.show(status)
@@ -238,9 +256,19 @@ def _foreground(
             supervisor.devices = observer.devices_of(job.spec.gpus)
             settle(supervisor, begun)
             code = supervisor.supervise()
-        incidents = ledger.incidents(run=begun.row.id)
-        if isinstance(shown, JsonView):
-            shown.end(supervisor.status(), incidents, code=code)
-        else:
-            console.put(summary(supervisor.status(), incidents, begun.paths, code=code))
+            incidents = ledger.incidents(run=begun.row.id)
+            status = supervisor.status()
+            if isinstance(shown, JsonView):
+                shown.finish(status, incidents, code=code)
+                return code
+            found = figures(begun.paths, status.attempt, seconds=clock.now() - began)
+            text = summary(
+                status,
+                incidents,
+                begun.paths,
+                found,
+                code=code,
+                output_shown=surface.output_beside_our_lines,
+            )
+            shown.end(text, level=LogLevel.ERROR if code == 1 else LogLevel.INFO)
     return code

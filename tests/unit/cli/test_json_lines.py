@@ -61,7 +61,7 @@ def test_a_run_as_lines() -> None:
         view.show(running)
         view.show(replace(running, step=2))
         view.show(replace(running, attempt=2))
-        view.end(replace(running, state=JobState.FINISHED), [], code=0)
+        view.finish(replace(running, state=JobState.FINISHED), [], code=0)
     told = objects(out.getvalue())
     assert [one["event"] for one in told] == ["said", "status", "status", "ended"]
     assert (told[0]["priority"], told[0]["text"]) == (4, text)
