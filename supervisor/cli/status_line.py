@@ -82,7 +82,7 @@ def steps_left(status: JobStatus) -> int | None:
 def left_seconds(status: JobStatus, pace: Pace) -> float | None:
     """Until then, at this ``pace``; None: not known."""
     steps, each = steps_left(status), pace.step_seconds
-    return None if steps is None or each is None else steps * each
+    return steps * each if steps and each is not None else None
 
 
 def status_line(view: RunView, width: int) -> str:

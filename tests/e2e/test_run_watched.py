@@ -1,10 +1,13 @@
 """``run`` as a place to watch: the script's own output, and beside it what we say."""
 
+import contextlib
 import os
 import pty
 import subprocess
 import time
 from pathlib import Path
+
+import pytest
 
 from tests.support.command import PATIENCE, Trainwarden
 
@@ -14,6 +17,14 @@ os.write(1, b"\\r 1/2 \\x1b[32m==\\x1b[0m\\b\\b\\xff\\xfe\\0")
 os.write(2, b"\\x1b]0;title\\x07 no newline")
 """
 LARGE = 3 << 20
+
+
+def wait_for(path: Path) -> None:
+    """Until it is there."""
+    deadline = time.monotonic() + PATIENCE
+    while not path.exists():
+        assert time.monotonic() < deadline, f"{path} never came"
+        time.sleep(0.05)
 
 
 def ran(trainwarden: Trainwarden, *arguments: str | Path) -> tuple[bytes, str]:
@@ -87,9 +98,76 @@ def test_a_terminal_that_takes_nothing_holds_nothing_up(
     os.waitpid(pid, 0)
 
 
-def wait_for(path: Path) -> None:
-    """Until it is there."""
-    deadline = time.monotonic() + PATIENCE
-    while not path.exists():
-        assert time.monotonic() < deadline, f"{path} never came"
-        time.sleep(0.05)
+READS = """
+import os, pathlib, sys
+print("who?", flush=True)
+print("got", input(), sys.stdin.readline())
+if not pathlib.Path("again").exists():
+    pathlib.Path("again").touch()
+    os.kill(os.getpid(), 9)
+print("left", repr(sys.stdin.read()))
+"""
+
+
+@pytest.mark.parametrize("kind", ["pipe", "file"])
+def test_standard_input_is_the_same_for_each_attempt(
+    trainwarden: Trainwarden, kind: str
+) -> None:
+    """A restart finds what the attempt that was killed had read."""
+    script, text = trainwarden.script(READS), b"one\ntwo\nthree\n"
+    given = trainwarden.directory / "given"
+    given.write_bytes(text)
+    with given.open("rb") as file:
+        done = subprocess.run(
+            trainwarden.command("run", script),
+            cwd=trainwarden.directory,
+            capture_output=True,
+            timeout=PATIENCE,
+            check=False,
+            **({"input": text} if kind == "pipe" else {"stdin": file}),
+        )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == b"who?\ngot one two\n\n" * 2 + b"left 'three\\n'\n"
+
+
+def test_what_the_script_does_not_read_stays_there(trainwarden: Trainwarden) -> None:
+    """``while read …; do trainwarden run …; done`` goes round for each line."""
+    script = trainwarden.script("print('trained')")
+    reader, writer = os.pipe()
+    os.write(writer, b"for who reads next\n")
+    done = subprocess.run(
+        trainwarden.command("run", script),
+        cwd=trainwarden.directory,
+        stdin=reader,
+        timeout=PATIENCE,
+        capture_output=True,
+        check=True,
+    )
+    assert done.stdout == b"trained\n"
+    os.close(writer)
+    assert os.read(reader, 100) == b"for who reads next\n"
+    os.close(reader)
+
+
+def test_what_is_typed_reaches_the_script(trainwarden: Trainwarden) -> None:
+    """On a terminal, as soon as the script waits for it."""
+    script = trainwarden.script("print('hello', input('name? ').upper())")
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.environ["TERM"] = "xterm-256color"
+        os.chdir(trainwarden.directory)
+        command = trainwarden.command("run", script)
+        os.execv(command[0], command)  # noqa: S606  # no shell is wanted
+    shown = b""
+    with contextlib.suppress(OSError):  # EIO: the other side has closed it
+        while chunk := os.read(terminal, 4096):
+            asked = b"name? " in shown
+            shown += chunk
+            if b"name? " in shown and not asked:
+                os.write(terminal, b"ada\n")
+    _, status = os.waitpid(pid, 0)
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(status) == 0
+    assert b"hello ADA" in shown
+    assert b"\x1b[1;23r" in shown, "the status row has a place of its own"
+    assert b"\x1b[r" in shown, "and gives it back"

@@ -32,6 +32,7 @@ from supervisor.core.text.log_level import LogLevel
 from supervisor.host.exporter.machine_monitor import MachineMonitor
 from supervisor.host.exporter.metrics_server import ServeError
 from supervisor.host.launch.direct import DirectLauncher
+from supervisor.host.launch.input_relay import relay_of
 from supervisor.host.ledger.ledger import Ledger, LedgerError
 from supervisor.host.service.clock import Clock
 from supervisor.host.service.lock import Lock, acquire, holder
@@ -245,9 +246,12 @@ def _foreground(
                     shown.say(sentence, level=LogLevel.WARNING)
 
             shown.say(f"{job.name}: {begun.greeting}")
+            relay = relay_of(shown.say)
             supervisor = supervisor_for(
                 begun,
-                launcher=DirectLauncher(environments=observer.population.environments),
+                launcher=DirectLauncher(
+                    environments=observer.population.environments, relay=relay
+                ),
                 say=shown.say,
                 show=show,
                 accept_changes=choice.accept_changes,
@@ -256,6 +260,8 @@ def _foreground(
             supervisor.devices = observer.devices_of(job.spec.gpus)
             settle(supervisor, begun)
             code = supervisor.supervise()
+            if relay is not None:
+                relay.close()
             incidents = ledger.incidents(run=begun.row.id)
             status = supervisor.status()
             if isinstance(shown, JsonView):

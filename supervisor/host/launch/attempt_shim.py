@@ -1,7 +1,8 @@
 """The shim: parent of one training process, and the one who knows how it ended.
 
 Run as a file by a bare interpreter:
-``python -I -S attempt_shim.py [--detached] [--log=HEAD,TAIL,SLACK] ATTEMPT_DIR -- COMMAND…``.
+``python -I -S attempt_shim.py [--stdin] [--detached] [--log=HEAD,TAIL,SLACK] ATTEMPT_DIR
+-- COMMAND…``.
 It stays as small as Python allows, because one lives beside every training: it imports
 neither ``dataclasses`` nor ``pathlib`` nor ``subprocess``; ``records.ExitRecord`` is
 written field by field here, and a contract test holds the two together.
@@ -14,6 +15,7 @@ written field by field here, and a contract test holds the two together.
   code after it would not run before training ends. There SIGUSR1 becomes SIGKILL, and
   SIGUSR2 becomes SIGUSR1 (stacks, please): a daemon may not signal the processes of
   another user, but systemd signals us for it.
+- With ``--stdin`` training reads what we were given to read; else nothing.
 - With ``--log`` it keeps the log small (``log_retention``, in bytes): a daemon may not write to
   the files of another user, or may be stopped for a while.
 """
@@ -53,7 +55,7 @@ PASSED_ON = {
 
 def main(arguments: list[str]) -> None:
     """Run ``COMMAND`` for the attempt in ``ATTEMPT_DIR``; the exit status is 0."""
-    options = [word for word in arguments[:2] if word.startswith("--") and word != "--"]
+    options = [word for word in arguments[:3] if word.startswith("--") and word != "--"]
     arguments = arguments[len(options) :]
     directory, command = "".join(arguments[:1]), arguments[2:]
     if arguments[1:2] != ["--"] or not command:
@@ -70,7 +72,7 @@ def main(arguments: list[str]) -> None:
     signals = set(PASSED_ON)
     signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     output = open_log(directory)
-    pid = spawn(libc, output, command)
+    pid = spawn(libc, output, command, stdin="--stdin" in options)
     for option in options:
         if option.startswith("--log="):
             head, tail, slack = map(int, option.removeprefix("--log=").split(","))
@@ -143,12 +145,13 @@ def keep_small(
     signal.setitimer(signal.ITIMER_REAL, LOG_SECONDS, LOG_SECONDS)
 
 
-def spawn(libc: ctypes.CDLL, output: int, command: list[str]) -> int:
+def spawn(libc: ctypes.CDLL, output: int, command: list[str], *, stdin: bool) -> int:
     """Start ``command``, printing into ``output``, in a process group of its own; its
-    pid."""
+    pid. ``stdin``: it alone reads from what is ours."""
     nothing = os.open(os.devnull, os.O_RDONLY)
     pid = os.fork()
     if pid:
+        os.dup2(nothing, 0)
         os.close(nothing)
         return pid
     try:
@@ -157,7 +160,8 @@ def spawn(libc: ctypes.CDLL, output: int, command: list[str]) -> int:
         for number in (signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, set(PASSED_ON))
-        for target, source in ((0, nothing), (1, output), (2, output)):
+        source_of_input = 0 if stdin else nothing
+        for target, source in ((0, source_of_input), (1, output), (2, output)):
             os.dup2(source, target)
         os.execvp(command[0], command)  # noqa: S606  # no shell is wanted
     except BaseException as error:  # noqa: BLE001  # this is the forked child

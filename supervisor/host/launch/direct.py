@@ -4,9 +4,12 @@ Tied, as in the foreground: training is drained when its supervisor dies. Detach
 under a daemon: training does not notice.
 """
 
+import contextlib
 import os
 import signal
+import subprocess
 import time
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,6 +18,7 @@ from typing_extensions import override
 from supervisor.core.diagnosis.systemd_result import REBOOTED, VANISHED, UnitEnd
 from supervisor.core.jobs.spec import Spec
 from supervisor.host.launch.attempt_shim import boot_id
+from supervisor.host.launch.input_relay import InputRelay
 from supervisor.host.launch.launcher import (
     NOT_STARTED,
     LaunchedAttempt,
@@ -36,6 +40,20 @@ from supervisor.wire.directive import Directive
 from supervisor.wire.files import read_json, write_json
 from supervisor.wire.paths import AttemptPaths
 
+
+@contextlib.contextmanager
+def _given(relay: InputRelay | None) -> Generator[int]:
+    """What an attempt is given to read, for as long as it is started."""
+    if relay is None:
+        yield subprocess.DEVNULL
+        return
+    given = relay.attach()
+    try:
+        yield given
+    finally:
+        os.close(given)
+
+
 _MISSING = (FileNotFoundError, NotADirectoryError, PermissionError)
 """The directory to work in, say: a full disk passes by, this does not."""
 
@@ -45,6 +63,8 @@ class DirectAttempt(LaunchedAttempt):
     """An attempt whose shim is our child, or was the child of a supervisor before us."""
 
     shim: Process
+    relay: InputRelay | None = None
+    """Of its standard input."""
     oom_kills_before: int | None = field(default_factory=oom_kills)
     """A direct launch shares our cgroup."""
 
@@ -58,6 +78,8 @@ class DirectAttempt(LaunchedAttempt):
         over = self.shim.ended()  # asked first: what it wrote before is there then
         self.training = self.training or read_shimmed(self.paths)
         if self.training is not None:
+            if self.relay is not None:
+                self.relay.reader = self.training.pid
             return True
         late = time.monotonic() > self.give_up_at
         if late:
@@ -122,6 +144,8 @@ class DirectLauncher(Launcher):
     """Whether training goes on when we end."""
     environments: MarkerScan = field(default_factory=MarkerScan)
     """Of the machine's processes, for what outlived a shim."""
+    relay: InputRelay | None = None
+    """Gives attempts something to read; None: there is nothing."""
 
     @override
     def launch(
@@ -130,16 +154,23 @@ class DirectLauncher(Launcher):
         try:
             paths.dumps.mkdir(parents=True, mode=0o700)
             write_json(paths.directive, directive.to_json())
-            shim = start(
-                shim_command(spec, paths, detached=self.detached),
-                environment=environment(spec, directive, paths, os.environ),
-                directory=Path(spec.working_directory or Path.cwd()),
-                complaints=paths.root / "shim.log" if self.detached else None,
-            )
+            with _given(self.relay) as stdin:
+                shim = start(
+                    shim_command(
+                        spec,
+                        paths,
+                        detached=self.detached,
+                        stdin=self.relay is not None,
+                    ),
+                    environment=environment(spec, directive, paths, os.environ),
+                    directory=Path(spec.working_directory or Path.cwd()),
+                    complaints=paths.root / "shim.log" if self.detached else None,
+                    stdin=stdin,
+                )
         except OSError as error:
             message = f"cannot start the attempt: {error.strerror}: {error.filename}"
             raise LaunchError(message, lasting=isinstance(error, _MISSING)) from error
-        return DirectAttempt(paths=paths, shim=shim)
+        return DirectAttempt(paths=paths, shim=shim, relay=self.relay)
 
     @override
     def objection(self, spec: Spec) -> str | None:

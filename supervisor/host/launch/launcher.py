@@ -157,13 +157,15 @@ class Launcher(Protocol):
         ...
 
 
-def shim_command(spec: Spec, paths: AttemptPaths, *, detached: bool) -> list[str]:
+def shim_command(
+    spec: Spec, paths: AttemptPaths, *, detached: bool, stdin: bool = False
+) -> list[str]:
     """The command that starts the shim, which starts the training; ``detached``: it may
-    be without a supervisor for a while."""
-    options: list[str] = []
+    be without a supervisor for a while. ``stdin``: training gets that of the shim."""
+    options: list[str] = ["--stdin"] if stdin else []
     if detached:
         cap = LogRetention.of(head=spec.logs.head, tail=spec.logs.tail)
-        options = ["--detached", f"--log={cap.head},{cap.tail},{cap.slack}"]
+        options += ["--detached", f"--log={cap.head},{cap.tail},{cap.slack}"]
     shim = [sys.executable, "-I", "-S", str(SHIM), *options, str(paths.root), "--"]
     launch_file = str(ROOT / "trainers" / "launch.py")
     return [*shim, spec.python or sys.executable, launch_file, str(paths.directive)]

@@ -113,10 +113,12 @@ def start(
     environment: Mapping[str, str],
     directory: Path,
     complaints: Path | None = None,
+    stdin: int = subprocess.DEVNULL,
 ) -> Child:
     """Start ``command`` in a session of its own, so that Ctrl-C reaches only us.
 
-    Its standard error goes to ``complaints``; None: where ours goes.
+    Its standard error goes to ``complaints``; None: where ours goes. ``stdin``: a
+    descriptor; else it has nothing to read.
 
     Raises:
         OSError: nothing was started.
@@ -127,7 +129,7 @@ def start(
             command,
             env=dict(environment),
             cwd=directory,
-            stdin=subprocess.DEVNULL,
+            stdin=stdin,
             stdout=subprocess.DEVNULL,
             stderr=errors,
             start_new_session=True,
