@@ -1,11 +1,15 @@
 """A spec from a file and from options: what ``run`` and ``submit`` share."""
 
+import os
+import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
 import click
 
 from supervisor.cli.options import fail
+from supervisor.cli.script_lookup import module_file
 from supervisor.core.jobs.spec import Spec, SpecError, build_spec, merge, read_toml
 from supervisor.core.jobs.spec_values import checked_name
 
@@ -29,14 +33,55 @@ accept_changes_option = click.option(
     is_flag=True,
     help="Resume although the script changed since its snapshots were made.",
 )
+module_option = click.option(
+    "-m",
+    "module",
+    is_flag=True,
+    help="SCRIPT is the name of a module, as of python -m.",
+)
+"""A flag: all that follows the module is its own, as it is of a script."""
+python_option = click.option(
+    "--python",
+    metavar="PATH",
+    help="The interpreter of the script, whose packages it has. Default: ours.",
+)
+env_option = click.option(
+    "--env",
+    "variables",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="Set an environment variable of the script; may be given again.",
+)
 script_argument = click.argument("script", required=False)
 args_argument = click.argument("args", nargs=-1, type=click.UNPROCESSED)
+
+
+PROJECT = "pyproject.toml"
 
 
 def gpu_list(text: str) -> list[int | str]:
     """Indices or UUIDs between commas."""
     parts = [part.strip() for part in text.split(",")]
     return [int(part) if part.isdigit() else part for part in parts]
+
+
+def environment_of(variables: Sequence[str]) -> dict[str, str]:
+    """``NAME=VALUE`` each; ends the command where one is not."""
+    found = [variable.partition("=") for variable in variables]
+    for name, sign, _ in found:
+        if not (name and sign):
+            fail(f"--env takes NAME=VALUE, such as --env SEED=7; got {name!r}")
+    return {name: value for name, _, value in found}
+
+
+def asked_script(
+    script: str | None, args: tuple[str, ...], *, module: bool
+) -> dict[str, Any]:
+    """What is to be run; ``module``: ``script`` is the name of one."""
+    asked = {"script": script, "args": list(args) or None}
+    if script is None or not module:
+        return asked
+    return {**asked, "script": module_file(script, Path.cwd()), "module": script}
 
 
 def given_only(tables: dict[str, Any]) -> dict[str, Any]:
@@ -74,16 +119,39 @@ def spec_of(tables: dict[str, Any], *, where: str) -> Spec:
 def read_spec(path: Path | None, given: dict[str, Any]) -> tuple[dict[str, Any], Spec]:
     """What stands in a file, with what was given above it: as it is written, and the
     spec that it is; ends the command if it is bad."""
-    tables = merge(read_tables(path), given_only(given))
+    project, of_project = project_tables(Path.cwd())
+    tables = merge(merge(of_project, read_tables(path)), given_only(given))
     if path is None and "script" not in tables:
         fail("which script? Usage: trainwarden run [OPTIONS] SCRIPT [ARGS...]")
-    where = "the options" if path is None else f"the spec {path} and the options"
-    return tables, spec_of(tables, where=where)
+    places = [f"[tool.trainwarden] of {project}"] if of_project else []
+    places += [] if path is None else [f"the spec {path}"]
+    return tables, spec_of(tables, where=" and ".join([*places, "the options"]))
+
+
+def project_tables(directory: Path) -> tuple[Path | None, dict[str, Any]]:
+    """What ``[tool.trainwarden]`` of the project says, from the ``pyproject.toml`` that is
+    nearest to ``directory``; nothing where somebody else could have written that."""
+    files = (place / PROJECT for place in (directory, *directory.parents))
+    file = next((one for one in files if one.is_file()), None)
+    if file is None:
+        return None, {}
+    try:
+        mine = file.stat().st_uid in {os.geteuid(), 0}
+        tables = tomllib.loads(file.read_text()) if mine else {}
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
+        return None, {}  # whose tools it is for will say so
+    tools = tables.get("tool")
+    known = cast("dict[str, Any]", tools) if isinstance(tools, dict) else {}
+    ours = known.get("trainwarden", {})
+    if not isinstance(ours, dict):
+        fail(f"trainwarden in [tool] of {file} is no table: write [tool.trainwarden]")
+    return file, cast("dict[str, Any]", ours)
 
 
 def name_of(script: Path) -> str:
     """The name of a job whose spec gives none; ends the command if it cannot be one."""
+    stem = script.parent.name if script.name == "__main__.py" else script.stem
     try:
-        return checked_name(script.stem)
+        return checked_name(stem)
     except ValueError:
-        fail(f"{script.stem!r} cannot be the name of a job: give one with --name")
+        fail(f"{stem!r} cannot be the name of a job: give one with --name")

@@ -118,6 +118,8 @@ def summary(
     if incidents:
         lines += ["  incidents (trainwarden explain ID tells more):"]
         lines += [f"    {summarise_incident(asdict(item))}" for item in incidents]
+    if code == EXIT_GAVE_UP and incidents and incidents[-1].advice:
+        lines.append(f"  what to do: {incidents[-1].advice}")
     if code == EXIT_GAVE_UP and not output_shown:
         lines += ["", last_words(attempt.crash, attempt.output)]
     return "\n".join(lines)

@@ -85,6 +85,7 @@ def make_directive(
         attempt=number,
         script=spec.script,
         args=spec.args,
+        module=spec.module or "",
         script_hash=row.script_hash,
         kept_script=str(paths.script),
         attempt_directory=str(paths.attempt(number).root),

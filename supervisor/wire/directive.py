@@ -79,6 +79,8 @@ class Directive(JsonRecord):
     script_hash: str = ""
     """Of the script as it was when the run began (``seal.script_hash``); empty: nobody
     could read it then."""
+    module: str = ""
+    """The script is this module, as ``python -m`` runs it; empty: it is a file."""
     kept_script: str = ""
     """Where the training side keeps it as it was; empty: nowhere."""
     changed_modules: str = Changed.AS_KEPT

@@ -117,6 +117,9 @@ def test_standard_input_is_the_same_for_each_attempt(
     script, text = trainwarden.script(READS), b"one\ntwo\nthree\n"
     given = trainwarden.directory / "given"
     given.write_bytes(text)
+    reader, writer = os.pipe()
+    os.write(writer, text)
+    os.close(writer)
     with given.open("rb") as file:
         done = subprocess.run(
             trainwarden.command("run", script),
@@ -124,8 +127,9 @@ def test_standard_input_is_the_same_for_each_attempt(
             capture_output=True,
             timeout=PATIENCE,
             check=False,
-            **({"input": text} if kind == "pipe" else {"stdin": file}),
+            stdin=file if kind == "file" else reader,
         )
+    os.close(reader)
     assert done.returncode == 0, done.stderr
     assert done.stdout == b"who?\ngot one two\n\n" * 2 + b"left 'three\\n'\n"
 

@@ -6,6 +6,8 @@ Nothing of TensorFlow or Keras is imported here before the script does it.
 import builtins
 import contextlib
 import functools
+import importlib
+import importlib.util
 import signal
 import sys
 import threading
@@ -78,7 +80,8 @@ def run(attempt: Attempt) -> int:
             refuse=functools.partial(framework_setup.refuse, attempt),
         )
         attempt.files.begin()
-        execute(attempt.directive.script, attempt.directive.args, script)
+        directive = attempt.directive
+        execute(directive.script, directive.args, script, module=directive.module)
     except SystemExit as stop:
         code = exit_code(stop)
     except BaseException as error:  # noqa: BLE001  # the last one to see it
@@ -124,24 +127,43 @@ def failed(attempt: Attempt, error: BaseException) -> int:
     return 128 + signal.SIGINT if isinstance(error, KeyboardInterrupt) else 1
 
 
-def execute(script: str, args: tuple[str, ...], content: bytes) -> None:
-    """Run ``content`` as ``python script args`` would if ``script`` held it.
+def execute(
+    script: str, args: tuple[str, ...], content: bytes, *, module: str = ""
+) -> None:
+    """Run ``content`` as ``python script args`` would if ``script`` held it; or, where
+    ``module`` has a name, as ``python -m module args`` would.
 
     ``__main__`` is the script's own module: ``multiprocessing`` finds the file to
     import again in a spawned process by it.
     """
-    sys.argv = [script, *args]
-    sys.path.insert(0, str(Path(script).resolve().parent))
+    path = Path(script).resolve()
+    sys.argv = [str(path) if module else script, *args]
+    sys.path.insert(0, str(Path.cwd() if module else path.parent))
     packages = isolation.shadowed()
     if packages:
         isolation.hide(packages)
     main_module = ModuleType("__main__")
-    vars(main_module).update(_main_variables(script))
+    variables = _module_variables(module, path) if module else _main_variables(script)
+    vars(main_module).update(variables)
     # Ours stays alive: a module that is dropped loses its globals.
     vars(sys)["_trainwarden_main"] = sys.modules["__main__"]
     sys.modules["__main__"] = main_module
     code = compile(content, script, "exec", dont_inherit=True)
     exec(code, vars(main_module))  # noqa: S102  # running the script is the job
+
+
+def _module_variables(module: str, path: Path) -> dict[str, Any]:
+    """Those of a module that is run: ``-m`` imports its package first."""
+    name = f"{module}.__main__" if path.name == "__main__.py" else module
+    package = name.rpartition(".")[0]
+    if package:
+        importlib.import_module(package)
+    found = importlib.util.spec_from_file_location(name, path)
+    return {
+        **_main_variables(str(path)),
+        "__spec__": found,
+        "__package__": package,
+    }
 
 
 def _main_variables(script: str) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from urllib.parse import quote
 import click
 
 from supervisor.cli.commands.status_commands import stored_jobs
+from supervisor.cli.completion import job_argument
 from supervisor.cli.daemon_client import answering, asking, box_option, directory_of
 from supervisor.cli.job_lookup import files_of, refuse_as_root
 from supervisor.cli.options import fail, json_option
@@ -24,7 +25,7 @@ from supervisor.wire.paths import StatePaths
 @box_option
 @json_option
 @click.option("--snapshots", is_flag=True, help="Remove its snapshots, too.")
-@click.argument("job")
+@job_argument
 def forget(*, state_dir: Path | None, as_json: bool, snapshots: bool, job: str) -> None:
     """Take JOB off the list: its name is free for another one.
 

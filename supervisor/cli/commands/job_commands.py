@@ -8,16 +8,23 @@ from urllib.parse import quote
 
 import click
 
-from supervisor.cli.daemon_client import box_option, client_of, post
+from supervisor.cli.completion import job_argument, optional_job_argument
+from supervisor.cli.daemon_client import asking, box_option, client_of, post
 from supervisor.cli.options import fail, json_option, show
+from supervisor.cli.script_lookup import script_content
 from supervisor.cli.spec_options import (
     accept_changes_option,
     args_argument,
+    asked_script,
     cpu_memory_option,
+    env_option,
+    environment_of,
     gpu_list,
     gpus_option,
+    module_option,
     name_of,
     name_option,
+    python_option,
     read_spec,
     script_argument,
     spec_option,
@@ -41,6 +48,9 @@ fresh_option = click.option(
 )
 @click.option("--priority", type=int, help="Higher goes first. Default: 0.")
 @cpu_memory_option
+@module_option
+@python_option
+@env_option
 @click.option("--user", help="As whom it runs; for root and admins.")
 @spec_option
 @fresh_option
@@ -56,6 +66,9 @@ def submit(
     gpu_count: int | None,
     priority: int | None,
     cpu_memory: str | None,
+    module: bool,
+    python: str | None,
+    variables: tuple[str, ...],
     user: str | None,
     spec_file: Path | None,
     fresh: bool,
@@ -76,8 +89,9 @@ def submit(
     """  # noqa: D301  # \b is click's mark, not a backslash
     given = {
         "name": name,
-        "script": script,
-        "args": list(args) or None,
+        **asked_script(script, args, module=module),
+        "python": python,
+        "environment": environment_of(variables),
         "gpus": None if gpus is None else gpu_list(gpus),
         "gpu_count": gpu_count,
         "priority": priority,
@@ -112,8 +126,7 @@ def absolute(tables: dict[str, Any]) -> dict[str, Any]:
     """A spec that means the same to the daemon as to who stands here."""
     base = Path.cwd() / tables.get("working_directory", "")
     script = (base / tables["script"]).resolve()
-    if not script.is_file():
-        fail(f"cannot read the script {tables['script']}: there is none")
+    script_content(script, tables["script"])
     venv = os.environ.get("VIRTUAL_ENV")
     python = {"python": f"{venv}/bin/python"} if venv else {}
     return {
@@ -131,18 +144,52 @@ def tell(job: dict[str, Any], *, as_json: bool) -> None:
     show(job, [text], as_json=as_json)
 
 
+def tell_all(jobs: list[dict[str, Any]], *, as_json: bool) -> None:
+    """What came of each."""
+    lines = [f"{job['job']}: {job['state']}: {job['message']}" for job in jobs]
+    show(jobs, lines or ["there is no job to end"], as_json=as_json)
+
+
+def which(job: str | None, *, everything: bool, verb: str) -> str | None:
+    """The job that is meant; None: all of them, which has to be said."""
+    if job is not None and everything:
+        fail(f"{verb} takes the name of a job, or --all, not both")
+    if job is None and not everything:
+        fail(f"which job? `trainwarden {verb} JOB`, or --all for every job")
+    return job
+
+
+ALL = click.option("--all", "everything", is_flag=True, help="Every job.")
+
+
 @click.command()
 @box_option
 @json_option
 @click.option("--drain", is_flag=True, help="Save a snapshot first, however long.")
-@click.argument("job")
-def stop(*, state_dir: Path | None, as_json: bool, drain: bool, job: str) -> None:
+@ALL
+@optional_job_argument
+def stop(
+    *,
+    state_dir: Path | None,
+    as_json: bool,
+    drain: bool,
+    everything: bool,
+    job: str | None,
+) -> None:
     """End JOB at its newest snapshot, or with --drain after a new one.
 
     Example: trainwarden stop --drain digits; trainwarden start digits resumes it.
     """
+    one = which(job, everything=everything, verb="stop")
     body = {"drain": drain}
-    tell(post(state_dir, f"/v1/jobs/{quote(job)}/stop", body), as_json=as_json)
+    if one is not None:
+        tell(post(state_dir, f"/v1/jobs/{quote(one)}/stop", body), as_json=as_json)
+        return
+    with asking():
+        jobs = client_of(state_dir).get("/v1/status")["jobs"]
+    names = [row["job"] for row in jobs if row["wanted"] == "run"]
+    stopped = [post(state_dir, f"/v1/jobs/{quote(name)}/stop", body) for name in names]
+    tell_all(stopped, as_json=as_json)
 
 
 @click.command()
@@ -150,7 +197,7 @@ def stop(*, state_dir: Path | None, as_json: bool, drain: bool, job: str) -> Non
 @json_option
 @fresh_option
 @accept_changes_option
-@click.argument("job")
+@job_argument
 def start(
     *,
     state_dir: Path | None,
@@ -170,7 +217,7 @@ def start(
 @click.command()
 @box_option
 @json_option
-@click.argument("job")
+@job_argument
 def restart(*, state_dir: Path | None, as_json: bool, job: str) -> None:
     """Drain JOB and let it go on in a new process.
 
@@ -182,22 +229,21 @@ def restart(*, state_dir: Path | None, as_json: bool, job: str) -> None:
 @click.command()
 @box_option
 @json_option
-@click.argument("job", required=False)
-def drain(*, state_dir: Path | None, as_json: bool, job: str | None) -> None:
-    """Save the state of JOB, or of every job, and end it.
+@ALL
+@optional_job_argument
+def drain(
+    *, state_dir: Path | None, as_json: bool, everything: bool, job: str | None
+) -> None:
+    """Save the state of JOB, or with --all of every job, and end it.
 
     Example: trainwarden drain digits
     """
-    if job is not None:
-        answer = post(state_dir, f"/v1/jobs/{quote(job)}/stop", {"drain": True})
+    one = which(job, everything=everything, verb="drain")
+    if one is not None:
+        answer = post(state_dir, f"/v1/jobs/{quote(one)}/stop", {"drain": True})
         tell(answer, as_json=as_json)
         return
-    drained: list[dict[str, Any]] = post(state_dir, "/v1/box/drain", {})
-    if as_json:
-        click.echo(json.dumps(drained, indent=2))
-        return
-    for one in drained:
-        tell(one, as_json=False)
+    tell_all(post(state_dir, "/v1/box/drain", {}), as_json=as_json)
 
 
 @click.command()
@@ -206,7 +252,7 @@ def drain(*, state_dir: Path | None, as_json: bool, job: str | None) -> None:
 def pause(*, state_dir: Path | None, as_json: bool) -> None:
     """Start nothing more on this box; what runs goes on.
 
-    Example, before maintenance: trainwarden pause; trainwarden drain
+    Example, before maintenance: trainwarden pause; trainwarden drain --all
     """
     post(state_dir, "/v1/box/pause", {})
     text = "paused: nothing more is started until `trainwarden resume`"

@@ -12,6 +12,7 @@ from urllib.parse import quote
 import click
 from typing_extensions import override
 
+from supervisor.cli.completion import job_argument
 from supervisor.cli.daemon_client import (
     answering,
     asking,
@@ -104,7 +105,7 @@ class Lines(Out):
 )
 @click.option("-f", "--follow", is_flag=True, help="Go on as it prints, to its end.")
 @click.option("--attempt", type=int, help="Of this attempt. Default: the newest.")
-@click.argument("job")
+@job_argument
 def logs(
     *,
     state_dir: Path | None,

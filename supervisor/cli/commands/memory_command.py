@@ -10,6 +10,7 @@ import click
 from rich.console import Console
 from rich.text import Text
 
+from supervisor.cli.completion import job_argument
 from supervisor.cli.daemon_client import box_option
 from supervisor.cli.job_lookup import files_of
 from supervisor.cli.options import fail, json_option
@@ -44,7 +45,7 @@ LISTED = 10
     show_default=True,
     help="Seconds to wait for the next step boundary.",
 )
-@click.argument("job")
+@job_argument
 def memory(*, as_json: bool, state_dir: Path | None, wait: float, job: str) -> None:
     """Draw the memory of JOB: its allocator's map, and who holds what.
 

@@ -12,14 +12,20 @@ from supervisor.cli.console import LastingConsole
 from supervisor.cli.json_lines import JsonView
 from supervisor.cli.options import fail, json_option, state_option
 from supervisor.cli.run_surface import Surface
+from supervisor.cli.script_lookup import checked_python, script_content
 from supervisor.cli.spec_options import (
     accept_changes_option,
     args_argument,
+    asked_script,
     cpu_memory_option,
+    env_option,
+    environment_of,
     gpu_list,
     gpus_option,
+    module_option,
     name_of,
     name_option,
+    python_option,
     read_spec,
     script_argument,
     spec_option,
@@ -29,6 +35,7 @@ from supervisor.core.jobs.job_status import JobStatus
 from supervisor.core.jobs.resume_decision import StartRefusedError
 from supervisor.core.jobs.spec import Spec
 from supervisor.core.text.log_level import LogLevel
+from supervisor.host.doctor.cuda_checks import missing_gpus
 from supervisor.host.exporter.machine_monitor import MachineMonitor
 from supervisor.host.exporter.metrics_server import ServeError
 from supervisor.host.launch.direct import DirectLauncher
@@ -54,6 +61,9 @@ from supervisor.wire.seal import script_hash
 @name_option
 @state_option
 @json_option
+@module_option
+@python_option
+@env_option
 @cpu_memory_option
 @gpus_option
 @click.option(
@@ -84,6 +94,9 @@ def run(
     name: str | None,
     state_dir: Path,
     as_json: bool,
+    module: bool,
+    python: str | None,
+    variables: tuple[str, ...],
     cpu_memory: str | None,
     gpus: str | None,
     snapshot_every: str | None,
@@ -108,13 +121,15 @@ def run(
     \b
     Examples:
       trainwarden run train.py --epochs 10
-      trainwarden run --cpu-memory 600MiB train.py
+      trainwarden run -m package.train --epochs 10
+      trainwarden run --python /srv/venv/bin/python --env SEED=7 train.py
       trainwarden run --spec job.toml
     """  # noqa: D301  # \b is click's mark, not a backslash
     given = {
         "name": name,
-        "script": script,
-        "args": list(args) or None,
+        **asked_script(script, args, module=module),
+        "python": python,
+        "environment": environment_of(variables),
         "gpus": None if gpus is None else gpu_list(gpus),
         "memory": {"cpu": cpu_memory},
         "snapshots": {"every": snapshot_every},
@@ -139,10 +154,12 @@ def job_of(spec: Spec) -> Job:
     """The spec with its names resolved; ends the command if there is no such script."""
     base = Path(spec.working_directory or Path.cwd())
     script = (base / spec.script).resolve()
-    try:
-        content = script.read_bytes()
-    except OSError as error:
-        fail(f"cannot read the script {spec.script}: {error.strerror}")
+    content = script_content(script, spec.script)
+    if spec.python is not None:
+        checked_python(spec.python, base)
+    missing = missing_gpus(spec.gpus)
+    if missing is not None:
+        fail(f"{missing}; see `trainwarden gpu`")
     name = spec.name or name_of(script)
     return Job(
         name=name, spec=spec, script=script, script_hash=script_hash(content, spec.args)

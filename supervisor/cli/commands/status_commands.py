@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 import click
 
+from supervisor.cli.completion import complete_incident, optional_job_argument
 from supervisor.cli.daemon_client import answering, asking, directory_of, tell_gone
 from supervisor.cli.daemon_client import box_option as state_option
 from supervisor.cli.ledger_reader import reading
@@ -26,12 +27,13 @@ from supervisor.wire.paths import StatePaths
 @click.command()
 @json_option
 @state_option
-def status(*, as_json: bool, state_dir: Path | None) -> None:
-    """Show every job: its state, its attempt, and where it is.
+@optional_job_argument
+def status(*, as_json: bool, state_dir: Path | None, job: str | None) -> None:
+    """Show every job, or JOB: its state, its attempt, and where it is.
 
     Asks the daemon if one answers; else the files of the state directory tell.
 
-    Example: trainwarden status --json
+    Example: trainwarden status digits; trainwarden status --json
     """
     client = answering(state_dir)
     if client is None:
@@ -42,6 +44,11 @@ def status(*, as_json: bool, state_dir: Path | None) -> None:
             box = client.get("/v1/status")
         found = box["jobs"]
         _warn(box)
+    if job is not None:
+        found = [item for item in found if item["job"] == job]
+        if not found:
+            where = directory_of(state_dir) if client is None else "this daemon's list"
+            fail(f"there is no job {job!r} in {where}; see `trainwarden status`")
     lines = [line for item in found for line in _lines(status_from_json(item))]
     nothing = f"no job has run in {directory_of(state_dir)} yet"
     show(found, lines or [nothing], as_json=as_json)
@@ -92,7 +99,7 @@ def _of(item: JobStatus) -> str:
 @json_option
 @state_option
 @click.option("--ack", type=int, metavar="ID", help="Say that you have seen this one.")
-@click.argument("job", required=False)
+@optional_job_argument
 def incidents(
     *, as_json: bool, state_dir: Path | None, ack: int | None, job: str | None
 ) -> None:
@@ -146,13 +153,25 @@ def _incidents(state_dir: Path | None, job: str | None) -> list[dict[str, Any]]:
 @click.command()
 @json_option
 @state_option
-@click.argument("incident", type=int, metavar="ID")
-def explain(*, as_json: bool, state_dir: Path | None, incident: int) -> None:
-    """Explain one incident in plain words.
+@click.argument(
+    "incident",
+    type=int,
+    metavar="[ID]",
+    required=False,
+    shell_complete=complete_incident,
+)
+def explain(*, as_json: bool, state_dir: Path | None, incident: int | None) -> None:
+    """Explain an incident in plain words: the newest, or that of this ID.
 
-    Example: trainwarden explain 3
+    Example: trainwarden explain; trainwarden explain 3
     """
-    found = [item for item in _incidents(state_dir, None) if item["id"] == incident]
+    known = _incidents(state_dir, None)
+    if incident is None:
+        found = sorted(known, key=lambda item: item["id"])[-1:]
+        if not found:
+            fail("there is no incident: nothing went wrong")
+    else:
+        found = [item for item in known if item["id"] == incident]
     if not found:
         fail(f"there is no incident {incident}; see `trainwarden incidents`")
     text = explain_incident(found[0])

@@ -92,6 +92,14 @@ ADVICE: dict[Cause, str] = {
     ),
 }
 
+MISSING_MODULE = (
+    "A module that the script imports is not there in the Python that ran it. Install it "
+    "there, or name the Python that has it: --python PATH (in a spec: python)."
+)
+RUN_AS_A_MODULE = (
+    "The script belongs to a package, and imports from it. Run it as a module of that "
+    "package, from the directory that holds the package: trainwarden run -m package.script"
+)
 ADVICE_FOR: Mapping[OomSubject | None, str] = {
     OomSubject.WEIGHTS: (
         "The weights of the model do not fit, whatever the batch: slices of the batch, "

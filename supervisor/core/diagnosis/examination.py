@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from supervisor.core.diagnosis.advice import ADVICE_FOR
+from supervisor.core.causes import Cause
+from supervisor.core.diagnosis.advice import ADVICE_FOR, MISSING_MODULE, RUN_AS_A_MODULE
 from supervisor.core.diagnosis.evidence import Evidence
 from supervisor.core.diagnosis.result import Diagnosis
 from supervisor.core.gpu.assignment import named, tenants, unnamed_bytes
@@ -12,6 +13,8 @@ from supervisor.core.memory.oom_analysis import autopsy_of
 
 CONTEXT_BYTES = 2**30
 """A CUDA context with its libraries takes less: 300 to 600 MiB on today's GPUs."""
+RELATIVE_IMPORT = "attempted relative import with no known parent package"
+"""Python's own words."""
 
 
 def examined(
@@ -44,6 +47,12 @@ def examined(
     advice = diagnosis.advice
     if autopsy is not None and autopsy.verdict is not OomVerdict.FOREIGN_TENANT:
         advice = ADVICE_FOR.get(autopsy.subject, advice)
+    crash = evidence.crash
+    missing = crash is not None and crash.exception.endswith("ModuleNotFoundError")
+    if missing and diagnosis.cause is Cause.USER_ERROR:
+        advice = MISSING_MODULE
+    if crash is not None and RELATIVE_IMPORT in crash.message:
+        advice = RUN_AS_A_MODULE
     return replace(diagnosis, autopsy=autopsy, advice=advice)
 
 

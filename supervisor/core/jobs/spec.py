@@ -30,6 +30,7 @@ from supervisor.core.jobs.spec_values import (
     Interval,
     JobName,
     Listen,
+    ModuleName,
     Path,
     PemFile,
     Size,
@@ -217,6 +218,9 @@ class Spec(Table):
     """One job. See ``deploy/README.md`` for a file with every key."""
 
     script: Path
+    module: ModuleName | None = None
+    """The script is this module, as ``python -m`` runs it: its package is imported
+    first, and the working directory is searched for modules."""
     args: tuple[Text, ...] = Field(default=(), strict=False)
     name: JobName | None = None
     python: Path | None = None

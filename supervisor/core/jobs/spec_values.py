@@ -61,6 +61,23 @@ VariableName = Annotated[
 ]
 
 
+MODULE = r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*"
+
+
+def _module(value: str) -> str:
+    if re.fullmatch(MODULE, value):
+        return value
+    message = f"expected the name of a module such as pkg.train, got {value!r}"
+    raise ValueError(message)
+
+
+ModuleName = Annotated[
+    Text,
+    AfterValidator(_module),
+    WithJsonSchema(_text(rf"^{MODULE}$")),
+]
+
+
 def _directories(value: object) -> object:
     if isinstance(value, bool):
         return WORKING_DIRECTORY if value else ()

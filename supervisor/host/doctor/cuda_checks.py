@@ -170,6 +170,24 @@ def examine(python: str) -> list[Finding]:
     return findings(framework, parse_driver(asked))
 
 
+def missing_gpus(wanted: Sequence[int | str] | None) -> str | None:
+    """Why there cannot be all of ``wanted``, in a sentence; None: there may be. Of UUIDs,
+    and of a driver that does not answer, nothing is said."""
+    indices = [one for one in wanted or () if isinstance(one, int)]
+    if not indices:
+        return None
+    asked = _answer([sys.executable, "-m", "supervisor.host.doctor.driver_probe"])
+    driver = parse_driver(asked)
+    if driver is None:
+        there = Path("/proc/driver/nvidia/version").exists()
+        return None if there else "there is no GPU here: no NVIDIA driver answers"
+    beyond = [one for one in indices if one >= driver.gpus]
+    if not beyond:
+        return None
+    has = f"this machine has {driver.gpus}, counted from 0"
+    return f"there is no GPU {', '.join(map(str, beyond))}: {has}"
+
+
 def _answer(command: Sequence[str]) -> dict[str, Any] | None:
     """The JSON object that a child prints; None: it prints none in time."""
     try:

@@ -256,3 +256,10 @@ def test_deadlines_are_durations_or_off() -> None:
     assert (deadlines.step, deadlines.startup, deadlines.factor) == (10.0, None, 3.0)
     assert deadlines.silent == Deadlines().silent
     assert "liveness.step" in problems_of('script = "t.py"\n[liveness]\nstep = 5')
+
+
+def test_a_module_to_run() -> None:
+    """By its name, as ``python -m`` takes it."""
+    assert build_spec({"script": "p/t.py", "module": "p.t"}).module == "p.t"
+    with pytest.raises(SpecError, match=r"module: expected the name of a module"):
+        build_spec({"script": "p/t.py", "module": "p/t.py"})

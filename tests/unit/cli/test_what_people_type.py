@@ -1,0 +1,123 @@
+"""What a person types to run something, and what is said where it cannot be."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.support.command import COMMAND, Trainwarden
+
+SAYS = "import os, sys; print(__package__, sys.argv[1:], os.environ.get('SEED'))\n"
+
+
+@pytest.fixture
+def trainwarden(tmp_path: Path) -> Trainwarden:
+    """The command, in a project with a package."""
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "values.py").write_text("RATE = 3\n")
+    (package / "train.py").write_text(f"from .values import RATE\n{SAYS}")
+    (tmp_path / "notes.ipynb").write_text("{}")
+    (tmp_path / "binary").write_bytes(b"\x7fELF\0")
+    (tmp_path / "train.py").write_text(SAYS)
+    (tmp_path / "pyproject.toml").write_text(
+        '[tool.trainwarden]\nname = "of-project"\nenvironment = {SEED = "1"}\n'
+    )
+    return Trainwarden(directory=tmp_path, state=tmp_path / "state")
+
+
+def test_a_module_with_its_package(trainwarden: Trainwarden) -> None:
+    """As ``python -m`` would run it; what the project says holds, unless an option says
+    otherwise."""
+    done = trainwarden("run", "-m", "package.train", "--epochs", "3")
+    assert (done.returncode, done.stdout) == (0, "package ['--epochs', '3'] 1\n")
+    assert trainwarden.json("status", "of-project")[0]["state"] == "finished"
+    done = trainwarden("run", "--name", "x", "--env", "SEED=2", "train.py", "-m", "y")
+    assert (done.returncode, done.stdout) == (0, "None ['-m', 'y'] 2\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["notes.ipynb"], "jupyter nbconvert --to script notes.ipynb"),
+        (["package"], "package is a directory: name the script in it"),
+        (["binary"], "binary is no Python script"),
+        (["-m", "package.nothing"], "there is no module package.nothing in"),
+        (["-m", "package/train.py"], "is not the name of a module"),
+        (["--python", "/no/python", "train.py"], "cannot run the interpreter"),
+        (["--env", "SEED", "train.py"], "--env takes NAME=VALUE"),
+        (["--gpus", "907", "train.py"], "there is no GPU"),
+    ],
+)
+def test_what_cannot_be_run(
+    trainwarden: Trainwarden, arguments: list[str], sentence: str
+) -> None:
+    """One sentence, exit code 2, and nothing was started."""
+    done = trainwarden("run", *arguments)
+    assert done.returncode == 2, done.stdout
+    assert sentence in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert not list(trainwarden.state.rglob("output.log"))
+
+
+def test_a_project_of_somebody_else(trainwarden: Trainwarden) -> None:
+    """What another user wrote into a directory above is none of the run's business."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a file away")
+    os.chown(trainwarden.directory / "pyproject.toml", 65534, 65534)
+    assert trainwarden("run", "train.py").stdout == "None [] None\n"
+
+
+def test_an_unknown_job_has_one_exit_code(trainwarden: Trainwarden) -> None:
+    """Whatever is asked about it."""
+    assert trainwarden("run", "train.py").returncode == 0
+    for words in (
+        ["status"], ["logs"], ["incidents"], ["snapshots"], ["memory"], ["forget"],
+    ):  # fmt: skip
+        done = trainwarden(*words, "nobody")
+        assert done.returncode == 2, words
+        assert "there is no job 'nobody'" in done.stderr, words
+
+
+def test_the_newest_incident(trainwarden: Trainwarden) -> None:
+    """``explain`` without a number; a module that is not there names the way out."""
+    script = trainwarden.script("import nothing_of_this_name", "second.py")
+    trainwarden("run", "train.py")
+    assert trainwarden("explain").returncode == 2
+    failed = trainwarden("run", "--name", "second", script)
+    assert failed.returncode == 1
+    assert "--python PATH" in failed.stderr
+    assert "nothing_of_this_name" in trainwarden("explain").stdout
+
+
+def test_all_jobs_only_if_it_is_said(trainwarden: Trainwarden) -> None:
+    """Neither ``drain`` nor ``stop`` ends everything for want of a name."""
+    for verb in ("drain", "stop"):
+        done = trainwarden(verb)
+        assert done.returncode == 2
+        assert "--all" in done.stderr
+
+
+def test_completion(trainwarden: Trainwarden) -> None:
+    """Names of jobs, and numbers of incidents with what they were."""
+    trainwarden("run", "--name", "bad", trainwarden.script("{}['lr']", "bad.py"))
+    trainwarden("run", "train.py")
+
+    def offered(*words: str) -> list[str]:
+        environment = {
+            **os.environ,
+            "_TRAINWARDEN_COMPLETE": "zsh_complete",
+            "COMP_WORDS": " ".join(["trainwarden", *words]),
+            "COMP_CWORD": str(len(words)),
+            "TRAINWARDEN_STATE_DIR": str(trainwarden.state),
+        }
+        done = subprocess.run(
+            [COMMAND], env=environment, capture_output=True, text=True, check=False
+        )
+        return done.stdout.split("\n")
+
+    assert {"bad", "of-project"} <= set(offered("logs", ""))
+    assert "of-project" not in offered("status", "b")
+    assert offered("explain", "")[1:3] == ["1", "bad: user_error"]
