@@ -24,6 +24,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "List what went wrong, and what was done about it.",
     ),
     "explain": ("status_commands", "Explain one incident in plain words."),
+    "history": ("history_command", "List all runs: when, how long, what they took."),
     "snapshots": (
         "snapshot_commands",
         "List, verify and export the snapshots of a job.",

@@ -20,6 +20,7 @@ from supervisor.core.jobs.job_events import (
     SubmitRequested,
 )
 from supervisor.core.jobs.job_phase import JobLifecycle
+from supervisor.core.jobs.run_summary import RunSummary
 from supervisor.core.jobs.spec import Spec
 from supervisor.daemon.managed_job import (
     ForbiddenError,
@@ -39,6 +40,7 @@ from supervisor.host.ledger.ledger import (
 from supervisor.host.service.clock import Clock
 from supervisor.runtime.foreground import ResumeOptions
 from supervisor.runtime.job_locator import JobFiles, job_files
+from supervisor.runtime.run_history import RunRecord, record_of, summaries
 
 AS_BEFORE = ResumeOptions()
 """From the newest snapshot, of the same script."""
@@ -333,6 +335,25 @@ class ApiService:
             message = f"{name} has not begun yet"
             raise UnknownJobError(message)
         return found
+
+    def history(self, caller: Caller) -> list[RunSummary]:
+        """All runs that the box has had, the oldest first."""
+        self._allow(caller, Permission.LOOK)
+        now = self.clock.wall()
+        return summaries(self.ledger, self._looks_after, now=now)
+
+    def record(self, caller: Caller, name: str) -> RunRecord:
+        """How the newest run of a job of one's own went, attempt by attempt."""
+        entry = self.entry(caller, name, Permission.OWN)
+        now = self.clock.wall()
+        found = record_of(self.ledger, entry.name, self._looks_after, now=now)
+        if found is None:
+            message = f"{name} has not begun yet"
+            raise UnknownJobError(message)
+        return found
+
+    def _looks_after(self, job: str) -> bool:
+        return job in self.scheduler.entries
 
     def quarantined(self, caller: Caller) -> list[QuarantineRow]:
         """The GPUs that are kept out of use for what they did."""

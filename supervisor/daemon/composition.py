@@ -18,7 +18,6 @@ from supervisor.daemon.launcher_factory import (
 from supervisor.daemon.run_starter import RunStarter
 from supervisor.daemon.scheduler import Scheduler
 from supervisor.host.control.control_server import ControlServer, Mailbox
-from supervisor.host.control.peer_credentials import user_name
 from supervisor.host.exporter.machine_monitor import MachineMonitor
 from supervisor.host.launch import systemctl
 from supervisor.host.ledger.ballast import Ballast
@@ -29,6 +28,7 @@ from supervisor.host.service.clock import Clock
 from supervisor.host.service.journal import Journal
 from supervisor.host.service.lock import acquire
 from supervisor.host.service.sd_notify import SdNotifier
+from supervisor.host.service.user_name import user_name
 from supervisor.runtime.exporter_setup import observing
 from supervisor.wire.paths import StatePaths
 

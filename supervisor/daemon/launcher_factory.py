@@ -9,11 +9,11 @@ from typing_extensions import override
 
 from supervisor.core.jobs.unit_names import is_user_name
 from supervisor.daemon.managed_job import SchedulerError
-from supervisor.host.control.peer_credentials import user_name
 from supervisor.host.launch.direct import DirectLauncher
 from supervisor.host.launch.launcher import Launcher
 from supervisor.host.launch.systemd import SystemdLauncher
 from supervisor.host.process.marker_scan import MarkerScan
+from supervisor.host.service.user_name import user_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

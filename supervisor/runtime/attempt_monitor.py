@@ -77,6 +77,8 @@ class AttemptMonitor:
     clock: Clock
     post: Callable[[Event], None]
     """Told what is new."""
+    seen: Callable[[Page], None]
+    """Told where the attempt is, at each look."""
     usual_seconds: float
     """After how long to look again while nothing happens."""
     calm_seconds: float
@@ -188,10 +190,13 @@ class AttemptMonitor:
             left = self.memory.host_seconds_left
             looked = handle.look(now=now, remains=self.remains, host_seconds=left)
             self._post_all(looked)
+            page = self.beside_driver(handle.page, run, devices)
+            if page is not None:
+                self.seen(page)
             seen = self.memory.look(
                 attempt=run.attempt,
                 pid=handle.attempt.pid,
-                page=self.beside_driver(handle.page, run, devices),
+                page=page,
                 now=now,
                 tree=handle.of_training(self.remains),
             )
@@ -265,6 +270,7 @@ class AttemptMonitor:
         )
         page = handle.telemetry.page()
         if page is not None:
+            self.seen(self.beside_driver(page, run, devices) or page)
             self.earlier = summed(self.earlier, page)
         self.handle = None
         exited = self.memory.close(exited)

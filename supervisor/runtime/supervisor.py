@@ -46,6 +46,7 @@ from supervisor.core.text.log_level import LogLevel, Notifier
 from supervisor.host.gpu.gpu_access import NOBODY_ASKS, GpuAccess
 from supervisor.host.launch.launcher import LaunchedAttempt, Launcher, LaunchError
 from supervisor.host.ledger.ledger import Ledger, RunRow
+from supervisor.host.ledger.run_archive import RunArchive
 from supervisor.host.process.process_tree import ProcessTree
 from supervisor.host.service.clock import Clock
 from supervisor.runtime.attempt_monitor import (
@@ -63,6 +64,7 @@ from supervisor.runtime.directive_builder import (
 )
 from supervisor.runtime.event_loop import loop, wakeups
 from supervisor.runtime.launch_gate import gate
+from supervisor.runtime.progress_recorder import ProgressRecorder
 from supervisor.runtime.run_recorder import RunRecorder
 from supervisor.wire.directive import Directive
 from supervisor.wire.paths import RunPaths
@@ -96,6 +98,7 @@ class Supervisor:
     exit_code: int | None = None
     """What the command ends with; None while the run goes on."""
     recorder: RunRecorder = field(init=False)
+    progress: ProgressRecorder = field(init=False)
     _following: AttemptMonitor = field(init=False)
     _looked_at: float | None = None
     """When ``advance`` last began (monotonic seconds)."""
@@ -108,6 +111,10 @@ class Supervisor:
         self.recorder = RunRecorder(
             row=self.row, ledger=self.ledger, clock=self.clock, say=self.say
         )
+        archive = RunArchive(self.ledger)
+        self.progress = ProgressRecorder(
+            run=self.row.id, archive=archive, clock=self.clock
+        )
         self._following = AttemptMonitor(
             row=self.row,
             spec=self.spec,
@@ -115,6 +122,7 @@ class Supervisor:
             launcher=self.launcher,
             clock=self.clock,
             post=self.post,
+            seen=self.progress.see,
             population=self.population,
             usual_seconds=TICK_SECONDS if self.show is None else SHOWN_SECONDS,
             calm_seconds=CALM_SECONDS if self.show is None else SHOWN_SECONDS,
@@ -221,6 +229,7 @@ class Supervisor:
     def take_over(self, attempt: LaunchedAttempt) -> None:
         """Begin with an attempt that an earlier supervisor started and that still runs."""
         self._following.start(attempt, taken_over=True)
+        self.progress.take_over(self.run.attempt)
         launching = replace(self.run, phase=RunPhase.LAUNCHING, deadline=None)
         self.run = replace(launching, message=f"attempt {self.run.attempt}")
 
@@ -265,6 +274,8 @@ class Supervisor:
             self.recorder.changes(before, self.run)
         for effect in effects:
             self._perform(effect)
+        if isinstance(event, Exited):
+            self.progress.end()  # last: nothing waits for it
 
     def _write_down(self, effect: Effect) -> None:
         self.recorder.effect(effect)
@@ -309,6 +320,7 @@ class Supervisor:
             self.post(SpawnFailed(message, lasting=False))
         else:
             self._following.start(attempt)
+            self.progress.begin(effect.number)
 
     def _directive(self, effect: Launch) -> Directive:
         between_failures = mean_seconds_between_failures(

@@ -16,8 +16,8 @@ from supervisor.core.jobs.job_status import JobState
 from supervisor.core.jobs.spec import build_spec
 from supervisor.daemon.composition import composed
 from supervisor.daemon.daemon import IDLE_SECONDS, Daemon
-from supervisor.host.control.peer_credentials import user_name
 from supervisor.host.service.clock import Clock
+from supervisor.host.service.user_name import user_name
 from supervisor.runtime.foreground import ResumeOptions
 from supervisor.wire.directive import Directive
 from tests.support.quick_attempts import Fate, Patient, QuickHouse, QuickLauncher

@@ -7,9 +7,11 @@ from pydantic.json_schema import JsonSchemaMode
 
 from supervisor.core.gpu.gpu_view import GpusShown
 from supervisor.core.jobs.job_status import JobStatus
+from supervisor.core.jobs.run_summary import RunSummary
 from supervisor.host.ledger.job_book import AuditRow, WantedState
 from supervisor.host.ledger.ledger import IncidentRow, QuarantineRow
 from supervisor.runtime.job_locator import JobFiles
+from supervisor.runtime.run_history import RunRecord
 
 Schema = dict[str, Any]
 
@@ -119,6 +121,8 @@ def components() -> Schema:
         "Gpus": GpusShown,
         "Files": JobFiles,
         "Quarantined": QuarantineRow,
+        "Run": RunSummary,
+        "Record": RunRecord,
     }
     one, found = job()
     for name, kind in kinds.items():

@@ -262,6 +262,14 @@ def _files(api: ApiService, asked: Asked) -> object:
     return asdict(api.files(asked.request.caller, asked.names["job"]))
 
 
+def _history(api: ApiService, asked: Asked) -> object:
+    return [asdict(run) for run in api.history(asked.request.caller)]
+
+
+def _record(api: ApiService, asked: Asked) -> object:
+    return asdict(api.record(asked.request.caller, asked.names["job"]))
+
+
 def _quarantine(api: ApiService, asked: Asked) -> object:
     return [asdict(row) for row in api.quarantined(asked.request.caller)]
 
@@ -313,6 +321,8 @@ ROUTES: tuple[Route, ...] = (
            query=LogsQuery, shape=json_schema.BINARY, headers=_LOG_HEADERS),
     _route("GET", "/v1/jobs/{job}/files", _files, "Where a job keeps its files.",
            shape=json_schema.named("Files")),
+    _route("GET", "/v1/jobs/{job}/record", _record, "How its newest run went.",
+           shape=json_schema.named("Record")),
     _route("POST", "/v1/jobs/{job}/stop", _stop, "End a job.", body=EndRequest, success=202,
            shape=_JOB),
     _route("POST", "/v1/jobs/{job}/start", _start, "Begin or resume a job that ended.",
@@ -321,6 +331,8 @@ ROUTES: tuple[Route, ...] = (
            success=202, shape=_JOB),
     _route("POST", "/v1/jobs/{job}/forget", _forget,
            "Take a job that does not run off the list."),
+    _route("GET", "/v1/history", _history, "All runs, the oldest first.",
+           shape=json_schema.array(json_schema.named("Run"))),
     _route("GET", "/v1/incidents", _incidents, "What went wrong, of all jobs or one.",
            query=Narrowed, shape=json_schema.array(json_schema.named("Incident"))),
     _route("POST", "/v1/incidents/{incident}/acknowledge", _acknowledge,

@@ -2,11 +2,11 @@
 
 import grp
 import os
-import pwd
 import socket
 import struct
 
 from supervisor.core.jobs.authorization import Caller
+from supervisor.host.service.user_name import user_name
 
 _PEER = struct.Struct("3i")  # struct ucred of unix(7): pid, uid, gid
 _SO_PEERGROUPS = 59  # asm-generic/socket.h
@@ -36,14 +36,6 @@ def _groups(channel: socket.socket, name: str, gid: int) -> list[int]:
     except OSError:
         return os.getgrouplist(name, gid)
     return list(struct.unpack(f"{len(found) // 4}i", found))
-
-
-def user_name(uid: int) -> str:
-    """The name of a user; the number where there is none."""
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)
 
 
 def _group(gid: int) -> str:

@@ -5,6 +5,7 @@ the daemon's part of it.
 """
 
 import json
+import os
 from collections import Counter
 from dataclasses import asdict
 from typing import Any
@@ -23,6 +24,7 @@ from supervisor.host.ledger.ledger_rows import (
     rows_as,
     utc,
 )
+from supervisor.host.service.user_name import user_name
 
 __all__ = ["IncidentRow", "Ledger", "LedgerError", "QuarantineRow", "RunRow", "utc"]
 
@@ -42,14 +44,16 @@ class Ledger(LedgerFile):
         now: float,
         place: str | None = None,
     ) -> RunRow:
-        """A new run of ``job``; ``now`` in seconds since 1970."""
+        """A new run of ``job``; ``now`` in seconds since 1970. It is its owner's, where a
+        daemon has the job, else ours."""
         with self.transaction() as connection:
             connection.execute(
                 "INSERT INTO runs (run_id, job, number, script, script_hash, seed,"
-                " spec, state, began_at, place) VALUES (?, ?, (SELECT coalesce("
-                "max(number), 0) + 1 FROM runs WHERE job = ?), ?, ?, ?, ?, ?, ?, ?)",
-                (run_id, job, job, script, script_hash, seed, json.dumps(spec),
-                 JobState.WAITING, now, place),
+                " spec, state, began_at, place, user) VALUES (?1, ?2, (SELECT coalesce("
+                "max(number), 0) + 1 FROM runs WHERE job = ?2), ?3, ?4, ?5, ?6, ?7, ?8,"
+                " ?9, coalesce((SELECT owner FROM jobs WHERE name = ?2), ?10))",
+                (run_id, job, script, script_hash, seed, json.dumps(spec),
+                 JobState.WAITING, now, place, user_name(os.geteuid())),
             )  # fmt: skip
         latest = self.latest_run(job)
         assert latest is not None  # noqa: S101  # it was just written

@@ -124,5 +124,18 @@ MIGRATIONS = (
     "ALTER TABLE incidents ADD COLUMN proof TEXT",
     # The last turn is found without reading all jobs.
     "CREATE INDEX jobs_by_turn ON jobs (turn)",
+    # How each attempt went, for those who look at it later; and whose a run was.
+    """
+    CREATE TABLE progress (
+        run INTEGER NOT NULL REFERENCES runs (id),
+        attempt INTEGER NOT NULL,
+        seconds REAL NOT NULL,
+        device_peak INTEGER,
+        host_peak INTEGER,
+        series TEXT NOT NULL,
+        PRIMARY KEY (run, attempt)
+    ) STRICT;
+    ALTER TABLE runs ADD COLUMN user TEXT;
+    """,
 )
 """What leads from one schema version to the next; ``user_version`` counts them."""

@@ -24,10 +24,10 @@ from supervisor.daemon.api.routes import answer
 from supervisor.daemon.composition import composed
 from supervisor.daemon.daemon import Daemon
 from supervisor.host.control.control_server import Request, Response
-from supervisor.host.control.peer_credentials import user_name
 from supervisor.host.ledger.job_book import JobBook, WantedState
 from supervisor.host.ledger.ledger import Ledger
 from supervisor.host.service.lock import acquire
+from supervisor.host.service.user_name import user_name
 from supervisor.wire.directive import Directive
 from supervisor.wire.paths import StatePaths
 from tests.support.boxes import until
@@ -134,6 +134,28 @@ def test_what_a_job_printed(daemon: Daemon, tmp_path: Path) -> None:
     lines = invoke("logs", "--json", "train").stdout.splitlines()
     assert [json.loads(line)["text"] for line in lines] == ["one", "two"]
     assert json.loads(lines[0])["attempt"] == 1
+
+
+def test_the_history_of_all_runs(daemon: Daemon, tmp_path: Path) -> None:
+    """Of a job that finished too; the same from the files as from the daemon, and no run
+    that was not asked for."""
+    finished(tmp_path)
+    (run,) = told("history")
+    assert (run["job"], run["run"], run["state"]) == ("train", 1, "finished")
+    assert (run["exit_code"], run["attempts"], run["steps"]) == (0, 1, 7)
+    assert run["user"] == daemon.caller.name
+    assert run["gpus"] == run["gpu_seconds"] == 0
+    assert told("history", "--state-dir", daemon.scheduler.starter.paths.root)
+    assert told("history", "--user", "nobody") == []
+    assert told("history", "--state", "gave_up", "--name", "tr*") == []
+    assert told("history", "--since", "7d", "--until", "2100-01-01") == [run]
+    assert told("history", "--until", "2001-01-01T12:00") == []
+    wrong = invoke("history", "--since", "soon")
+    assert wrong.exit_code == 2
+    assert "expected a date" in wrong.output
+    shown = invoke("history").stdout
+    assert "train  1" in shown
+    assert "finished" in shown
 
 
 def test_one_look_at_the_box(daemon: Daemon, tmp_path: Path) -> None:

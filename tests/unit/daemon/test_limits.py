@@ -16,7 +16,7 @@ from supervisor.daemon.composition import LEAST_SLOTS, composed
 from supervisor.daemon.daemon import Daemon
 from supervisor.daemon.launcher_factory import MultiUserFactory
 from supervisor.daemon.managed_job import SchedulerError
-from supervisor.host.control.peer_credentials import user_name
+from supervisor.host.service.user_name import user_name
 from tests.support.long_life import WoundClock
 from tests.support.quick_attempts import Fate, QuickHouse, QuickLauncher
 

@@ -21,11 +21,11 @@ from supervisor.core.memory.forecast import MemoryTrends
 from supervisor.daemon.composition import composed
 from supervisor.daemon.daemon import Daemon
 from supervisor.daemon.managed_job import ManagedJob, SchedulerError
-from supervisor.host.control.peer_credentials import user_name
 from supervisor.host.exporter.machine_monitor import MachineMonitor
 from supervisor.host.launch.launcher import LaunchError
 from supervisor.host.ledger.job_book import WantedState
 from supervisor.host.ledger.ledger import LedgerError
+from supervisor.host.service.user_name import user_name
 from supervisor.runtime.attempt_monitor import CALM_SECONDS, TICK_SECONDS
 from supervisor.runtime.foreground import ResumeOptions
 from supervisor.wire.directive import Directive

@@ -14,7 +14,7 @@ from supervisor.daemon.api.routes import answer
 from supervisor.daemon.composition import composed
 from supervisor.daemon.daemon import Daemon
 from supervisor.host.control.control_server import Request
-from supervisor.host.control.peer_credentials import user_name
+from supervisor.host.service.user_name import user_name
 from tests.support.long_life import WoundClock
 from tests.support.quick_attempts import Fate, QuickHouse, QuickLauncher
 

@@ -65,6 +65,7 @@ def following_of(paths: RunPaths, ledger: Ledger) -> AttemptMonitor:
         launcher=DirectLauncher(),
         clock=Clock(),
         post=lambda _event: None,
+        seen=lambda _page: None,
         usual_seconds=TICK_SECONDS,
         calm_seconds=CALM_SECONDS,
     )

@@ -1,0 +1,143 @@
+"""The archive of runs: what is told of them when they are over, and how they went.
+
+Series are kept of the newest attempts alone (``KEPT``); what they add up to, of all.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from supervisor.core.jobs.job_status import JobState
+from supervisor.core.jobs.progress_series import ProgressSeries, series_from_json
+from supervisor.core.remediation.history import AttemptHistory
+from supervisor.host.ledger.ledger import Ledger
+from supervisor.host.ledger.ledger_rows import Stored, attempt_of, rows_as
+
+KEPT = 64
+"""Attempts of a run whose series is kept."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchivedRun:
+    """One run and what its attempts add up to. None: not known."""
+
+    id: int
+    job: str
+    number: int
+    user: str | None
+    state: JobState
+    began_at: float
+    ended_at: float | None
+    """In seconds since 1970; None: it has not."""
+    forgotten: bool
+    spec: Stored[dict[str, Any]]
+    attempts: int
+    seconds: float | None
+    """Of all attempts together."""
+    device_peak: int | None
+    host_peak: int | None
+    steps: int | None
+    incidents: int
+    lost_steps: int
+    downtime_seconds: float
+    cause: str | None
+    """Of the newest end of an attempt that was an incident."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchivedAttempt:
+    """One attempt: what the ledger has of it."""
+
+    began_at: float
+    """In seconds since 1970."""
+    seconds: float | None
+    """How long it was seen."""
+    history: AttemptHistory
+    series: ProgressSeries
+
+
+class RunArchive:
+    """Past runs in a ledger. Everything may raise LedgerError."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    def put_progress(self, run: int, attempt: int, series: ProgressSeries) -> None:
+        """How an attempt went so far; the newest call wins."""
+        with self._ledger.transaction() as connection:
+            connection.execute(
+                "INSERT INTO progress (run, attempt, seconds, device_peak, host_peak,"
+                " series) VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (run, attempt)"
+                " DO UPDATE SET seconds = ?3, device_peak = ?4, host_peak = ?5,"
+                " series = ?6",
+                (run, attempt, series.seconds, series.device_peak_bytes,
+                 series.host_peak_bytes, json.dumps(series.to_json())),
+            )  # fmt: skip
+            connection.execute(
+                "UPDATE progress SET series = '' WHERE run = ? AND attempt <= ?"
+                " AND series <> ''",
+                (run, attempt - KEPT),
+            )
+
+    def series(self, run: int, attempt: int) -> ProgressSeries:
+        """How an attempt went; empty where nobody knows."""
+        found = self._ledger.rows(
+            lambda row: _series(row["series"]),
+            "SELECT series FROM progress WHERE run = ? AND attempt = ?",
+            run,
+            attempt,
+        )
+        return found[0] if found else ProgressSeries()
+
+    def began_at(self, run: int, attempt: int) -> float | None:
+        """When an attempt began, in seconds since 1970; None: it is not known."""
+        found = self._ledger.rows(
+            lambda row: float(row["began_at"]),
+            "SELECT began_at FROM attempts WHERE run = ? AND number = ?",
+            run,
+            attempt,
+        )
+        return found[0] if found else None
+
+    def attempts(self, run: int) -> list[ArchivedAttempt]:
+        """Those of a run, oldest first."""
+        return self._ledger.rows(
+            lambda row: ArchivedAttempt(
+                began_at=row["began_at"],
+                seconds=row["seconds"],
+                history=attempt_of(row),
+                series=_series(row["series"]),
+            ),
+            "SELECT attempts.*, seconds, series FROM attempts LEFT JOIN progress"
+            " ON progress.run = attempts.run AND progress.attempt = attempts.number"
+            " WHERE attempts.run = ? ORDER BY number",
+            run,
+        )
+
+    def runs(self, *, job: str | None = None) -> list[ArchivedRun]:
+        """All runs, or those of ``job``: the oldest first."""
+        return self._ledger.rows(rows_as(ArchivedRun), _RUNS, job)
+
+
+def _series(stored: str | None) -> ProgressSeries:
+    return series_from_json(json.loads(stored)) if stored else ProgressSeries()
+
+
+_RUNS = """
+SELECT runs.id, job, number, user, state, began_at, ended_at, spec,
+    forgotten_at IS NOT NULL AS forgotten,
+    (SELECT count(*) FROM attempts WHERE run = runs.id) AS attempts,
+    (SELECT sum(seconds) FROM progress WHERE run = runs.id) AS seconds,
+    (SELECT max(device_peak) FROM progress WHERE run = runs.id) AS device_peak,
+    (SELECT max(host_peak) FROM progress WHERE run = runs.id) AS host_peak,
+    (SELECT max(json_extract(history, '$.last_step')) FROM attempts
+        WHERE run = runs.id) AS steps,
+    (SELECT count(*) FROM incidents WHERE run = runs.id) AS incidents,
+    (SELECT coalesce(sum(lost_steps), 0) FROM incidents WHERE run = runs.id)
+        AS lost_steps,
+    (SELECT coalesce(sum(downtime_seconds), 0.0) FROM incidents WHERE run = runs.id)
+        AS downtime_seconds,
+    (SELECT cause FROM incidents WHERE run = runs.id AND happened = 'ended'
+        ORDER BY id DESC LIMIT 1) AS cause
+FROM runs WHERE ?1 IS NULL OR job = ?1 ORDER BY began_at, runs.id
+"""
