@@ -25,6 +25,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     ),
     "explain": ("status_commands", "Explain one incident in plain words."),
     "history": ("history_command", "List all runs: when, how long, what they took."),
+    "report": ("report_command", "Write a page about a job, or about an incident."),
     "snapshots": (
         "snapshot_commands",
         "List, verify and export the snapshots of a job.",

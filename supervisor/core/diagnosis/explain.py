@@ -74,7 +74,8 @@ AVERTED: Mapping[Cause, str] = {
 """Why a restart was planned."""
 
 
-def _headline(incident: Mapping[str, Any]) -> str:
+def incident_headline(incident: Mapping[str, Any]) -> str:
+    """What happened, in half a sentence."""
     cause, happened = Cause(incident["cause"]), incident.get("happened", "")
     if happened == IncidentKind.PLANNED:
         return f"a planned restart, because {AVERTED[cause]}"
@@ -94,7 +95,7 @@ def _refusal(incident: Mapping[str, Any]) -> RefusalReason | None:
 
 def summarise_incident(incident: Mapping[str, Any]) -> str:
     """One line."""
-    headline = _headline(incident)
+    headline = incident_headline(incident)
     remedy = incident["remedy"]
     step = _at_step(incident)
     return (
@@ -107,7 +108,7 @@ def summarise_incident(incident: Mapping[str, Any]) -> str:
 def explain_incident(incident: Mapping[str, Any]) -> str:
     """A few short paragraphs: what happened, how one knows, what was done."""
     paragraphs = [
-        _what(incident, _headline(incident)),
+        _what(incident, incident_headline(incident)),
         autopsy_paragraph(incident.get("autopsy"), incident.get("memory")),
         _evidence(incident["because"]),
         _stacks(incident),

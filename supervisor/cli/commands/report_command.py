@@ -1,0 +1,118 @@
+"""``trainwarden report``: a page about a run, or about an incident, in one file."""
+
+import os
+import socket
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+
+import click
+
+from supervisor import __version__
+from supervisor.cli.box_source import BoxSource, UnseenError, sources_of
+from supervisor.cli.daemon_client import box_option
+from supervisor.cli.options import fail
+from supervisor.core.text.units import format_size
+from supervisor.host.service.user_name import user_name
+from supervisor.web.markup import Redaction, as_it_is
+from supervisor.web.redaction import Redactor
+from supervisor.web.report_page import incident_report, run_report
+from supervisor.web.run_view import RunDossier
+
+
+@click.command()
+@box_option
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    required=True,
+    help="The file to write, such as report.html; - is standard output.",
+)
+@click.option(
+    "--redact",
+    "redacted",
+    is_flag=True,
+    help="Without paths, user and host names, addresses and the environment.",
+)
+@click.argument("what", metavar="JOB|INCIDENT")
+def report(*, state_dir: Path | None, output: Path, redacted: bool, what: str) -> None:
+    """Write a page about the newest run of JOB, or about INCIDENT (a number).
+
+    It is one file that needs nothing else and asks nobody for anything: to keep, to send,
+    to print. A job whose name is a number is meant where there is no such incident.
+
+    Example: trainwarden report digits -o report.html
+    """
+    text = _text(state_dir, what, redacted=redacted)
+    if str(output) == "-":
+        click.echo(text, nl=False)
+        return
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        fail(f"cannot write {output}: {error.strerror}", exit_code=1)
+    click.echo(f"wrote {output} ({format_size(output.stat().st_size)})")
+
+
+def _text(state_dir: Path | None, what: str, *, redacted: bool) -> str:
+    problems: list[str] = []
+    for source in sources_of(state_dir):
+        for made in _ways(source, what):
+            try:
+                return made(redacted)
+            except UnseenError as error:
+                problems.append(str(error))
+    return fail(problems[0])
+
+
+def _ways(source: BoxSource, what: str) -> list[Callable[[bool], str]]:
+    """An incident, where it is a number; else a job."""
+    way: list[Callable[[bool], str]] = [
+        lambda hide: _of_run(source, what, redacted=hide)
+    ]
+    if what.isascii() and what.isdigit() and len(what) < 19:
+        way.insert(0, lambda hide: _of_incident(source, int(what), redacted=hide))
+    return way
+
+
+def _of_run(source: BoxSource, job: str, *, redacted: bool) -> str:
+    dossier = source.run(job)
+    return run_report(
+        dossier,
+        made=_made(redacted=redacted),
+        redact=redactor(dossier, source.where) if redacted else as_it_is,
+    )
+
+
+def _of_incident(source: BoxSource, number: int, *, redacted: bool) -> str:
+    dossier = source.incident(number)
+    return incident_report(
+        dossier,
+        made=_made(redacted=redacted),
+        redact=redactor(dossier.run, source.where) if redacted else as_it_is,
+    )
+
+
+def _made(*, redacted: bool) -> str:
+    when = datetime.now().astimezone().strftime("%Y-%m-%d %H:%M:%S %z")
+    what = " Paths, names and the environment are left out." if redacted else ""
+    return f"Written by trainwarden {__version__}, {when}.{what}"
+
+
+def redactor(run: RunDossier | None, where: Path) -> Redaction:
+    """By what is known of this machine, of who asks, and of the run."""
+    spec = {} if run is None else run.spec
+    users = {user_name(os.geteuid()), user_name(os.getuid()), Path.home().name}
+    users |= set() if run is None or not run.run["user"] else {str(run.run["user"])}
+    host = socket.gethostname()
+    named = (spec.get("script"), spec.get("working_directory"), spec.get("python"))
+    places = {str(Path.home()), str(where.absolute()), str(Path.cwd())}
+    places |= {str(path) for one in named if one for path in (Path(one).parent, one)}
+    places -= {str(spec.get("script"))}  # its name tells what ran
+    return Redactor(
+        users=tuple(users),
+        hosts=(host, host.partition(".")[0], socket.getfqdn()),
+        places=tuple(place for place in places if place != "/"),
+        environment={str(k): str(v) for k, v in spec.get("environment", {}).items()},
+    )

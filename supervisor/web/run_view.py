@@ -1,0 +1,445 @@
+"""A run to look at: figures, where its time went, attempts, curves, incidents."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from supervisor.core.diagnosis.explain import incident_headline
+from supervisor.core.text.units import format_duration, format_size
+from supervisor.web.attempt_evidence import EpochLogs
+from supervisor.web.line_chart import (
+    Axis,
+    Bound,
+    Chart,
+    Line,
+    Mark,
+    Segments,
+    scrolling,
+)
+from supervisor.web.markup import Element, Node, tag
+from supervisor.web.phase_bar import TimeSpent, phase_figure
+from supervisor.web.scales import byte_unit, figure, seconds_text, time_unit
+
+LISTED = 50
+"""Attempts and incidents that are listed, the newest."""
+CURVES = 6
+"""Metrics that are drawn, beside the loss."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunDossier:
+    """What is known of a run, in the shapes that the control interface has."""
+
+    run: dict[str, Any]
+    """``RunSummary``."""
+    attempts: list[dict[str, Any]]
+    """``AttemptRecord``."""
+    status: dict[str, Any]
+    incidents: list[dict[str, Any]]
+    """Of this run."""
+    epochs: dict[int, tuple[EpochLogs, ...]] = field(
+        default_factory=dict[int, tuple[EpochLogs, ...]]
+    )
+    """By the attempt."""
+    versions: dict[str, str] = field(default_factory=dict[str, str])
+    spec: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def job(self) -> str:
+        """Its name."""
+        return str(self.run["job"])
+
+
+def local_time(utc: str) -> str:
+    """A time as the clock on the wall has it."""
+    return datetime.fromisoformat(utc).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def seconds_between(earlier: str, later: str) -> float:
+    """Of two times in UTC."""
+    first, second = datetime.fromisoformat(earlier), datetime.fromisoformat(later)
+    return (second - first).total_seconds()
+
+
+def summary_part(dossier: RunDossier) -> list[Node]:
+    """The figures, and where the time went."""
+    run, status = dossier.run, dossier.status
+    spent = spent_of(dossier)
+    return [
+        tiles(figures_of(dossier, spent)),
+        phase_figure(spent),
+        tag(
+            "p",
+            tag("strong", "Bits: "),
+            f"a bit-identical resume is not promised: {status['promise']}.",
+        )
+        if status.get("promise")
+        else None,
+        tag("p", tag("strong", "Proof: "), f"{status['proof']}.")
+        if status.get("proof")
+        else None,
+        None
+        if run["state"] != "gave_up"
+        else tag("p", str(status.get("message") or "")),
+    ]
+
+
+def spent_of(dossier: RunDossier) -> TimeSpent:
+    """Of the whole run; of one that was interrupted what its attempts took."""
+    run = dossier.run
+    elapsed = run["elapsed_seconds"] or run["attempt_seconds"] or 0.0
+    phases: dict[str, float] = dossier.status.get("phase_seconds") or {}
+    return TimeSpent(phases=phases, elapsed_seconds=elapsed)
+
+
+def figures_of(dossier: RunDossier, spent: TimeSpent) -> dict[str, str]:
+    """The figures, named; what is not known is left out."""
+    run, status = dossier.run, dossier.status
+    return _known(
+        ("state", str(run["state"]), state_text),
+        ("elapsed", run["elapsed_seconds"], format_duration),
+        ("goodput", spent.goodput, "{:.0%}".format),
+        ("attempts", run["attempts"], str),
+        ("incidents", run["incidents"], str),
+        ("steps", status.get("step"), "{:,}".format),
+        ("loss", status.get("loss"), figure),
+        ("step time", status.get("step_seconds"), seconds_text),
+        ("device memory, peak", run["device_peak_bytes"], format_size),
+        ("its limit", status.get("memory_limit_bytes"), format_size),
+        ("main memory, peak", run["host_peak_bytes"], format_size),
+        ("GPU hours", run["gpu_seconds"] or None, lambda s: f"{s / 3600:.2f}"),
+        ("steps done again", run["lost_steps"], str),
+        ("down between attempts", run["downtime_seconds"], format_duration),
+    )
+
+
+def _known(*given: tuple[str, Any, Callable[[Any], str]]) -> dict[str, str]:
+    return {name: form(value) for name, value, form in given if value is not None}
+
+
+def state_text(state: str) -> str:
+    """A state in words."""
+    return state.replace("_", " ")
+
+
+def tiles(figures: Mapping[str, str]) -> Element:
+    """Named figures, side by side."""
+    return tag(
+        "dl",
+        [
+            tag(
+                "div",
+                tag("dt", name),
+                tag(
+                    "dd",
+                    value,
+                    class_=f"is-{value.replace(' ', '-')}" if name == "state" else None,
+                ),
+            )
+            for name, value in figures.items()
+        ],
+        class_="tiles",
+    )
+
+
+def attempts_part(dossier: RunDossier) -> Element:
+    """The attempts, each with its place in the run's time."""
+    shown = dossier.attempts[-LISTED:]
+    if not shown:
+        return tag("p", "No attempt has begun yet.")
+    began = shown[0]["began_at"]
+    spans = [_span(one, began) for one in shown]
+    whole = max(end for _, end in spans) or 1.0
+    rows = [
+        _attempt_row(one, span, whole, ended=dossier.run["exit_code"] is not None)
+        for one, span in zip(shown, spans, strict=True)
+    ]
+    heads = (
+        "attempt",
+        "when, in the time of the run",
+        "began",
+        "lasted",
+        "steps",
+        "ended by",
+        "answer",
+    )
+    table = tag(
+        "table",
+        tag("thead", tag("tr", [tag("th", head, scope="col") for head in heads])),
+        tag("tbody", rows),
+        class_="attempts",
+    )
+    return scrolling("Attempts", table)
+
+
+def _span(one: Mapping[str, Any], began: str) -> tuple[float, float]:
+    start = seconds_between(began, one["began_at"])
+    return start, start + (one["seconds"] or 0.0)
+
+
+BAR = 300
+
+
+def _attempt_row(
+    one: Mapping[str, Any], span: tuple[float, float], whole: float, *, ended: bool
+) -> Element:
+    start, end = (at / whole * BAR for at in span)
+    cause = one["cause"]
+    how = (
+        "finished"
+        if cause == "none"
+        else cause or ("not known" if ended else "it runs")
+    )
+    kind = "good" if cause == "none" else ("bad" if cause else "open")
+    kind = "asked" if cause == "preempted" else kind
+    bar = tag(
+        "svg",
+        tag("rect", x=0, y=6, width=BAR, height=2, class_="track"),
+        tag(
+            "rect",
+            x=start,
+            y=1,
+            width=max(end - start, 1.5),
+            height=12,
+            class_=f"span {kind}",
+        ),
+        viewBox=f"0 0 {BAR} 14",
+        preserveAspectRatio="none",
+        aria_hidden="true",
+        class_="bar",
+    )
+    restored, last = one["restored_step"], one["last_step"]
+    steps = (
+        ""
+        if restored is None and last is None
+        else f"{restored or 0} → {'?' if last is None else last}"
+    )
+    lasted = "" if one["seconds"] is None else format_duration(one["seconds"])
+    return tag(
+        "tr",
+        tag("th", str(one["attempt"]), scope="row"),
+        tag("td", bar),
+        tag("td", local_time(one["began_at"])),
+        tag("td", lasted),
+        tag("td", steps),
+        tag("td", how.replace("_", " ")),
+        tag("td", (one["remedy"] or "").replace("_", " ")),
+    )
+
+
+def curves_part(dossier: RunDossier) -> list[Element]:
+    """Loss, metrics, step time and memory."""
+    charts = [
+        *progress_charts(dossier),
+        *metric_charts(dossier),
+        *memory_charts(dossier),
+    ]
+    return [chart.draw() for chart in charts if chart.drawn]
+
+
+STEPS = Axis(name="step", form=lambda v: f"{v:,.0f}")
+
+
+def progress_charts(dossier: RunDossier) -> list[Chart]:
+    """By step: they lie above each other where steps were done again."""
+    loss = _lines(dossier, "step", {"loss": "loss"})
+    by_step = [Mark(x=float(i["failed_step"]), label=f"#{i['id']}", about=_about(i))
+               for i in dossier.incidents if i["failed_step"] is not None]  # fmt: skip
+    seconds = _lines(dossier, "step", {"step_seconds": "seconds a step"})
+    times = [y for line in seconds for _, y in line.points]
+    milli = bool(times) and max(times) < 1
+    return [
+        Chart(
+            id="loss",
+            title="Loss",
+            lines=loss,
+            x=STEPS,
+            y=Axis(name="loss"),
+            marks=tuple(by_step),
+        ),
+        Chart(
+            id="step-time",
+            title="Step time (smoothed)",
+            lines=seconds,
+            x=STEPS,
+            y=Axis(
+                name="step time",
+                form=seconds_text,
+                factor=0.001 if milli else 1.0,
+                suffix=" ms" if milli else " s",
+                from_zero=True,
+            ),
+            marks=tuple(by_step),
+        ),
+    ]
+
+
+def _about(incident: Mapping[str, Any]) -> str:
+    return f"Incident {incident['id']}: {incident_headline(incident)}"
+
+
+def metric_charts(dossier: RunDossier) -> list[Chart]:
+    """What Keras told at the ends of epochs, a metric beside its value in validation."""
+    rows = [row for number in sorted(dossier.epochs) for row in dossier.epochs[number]]
+    names = dict.fromkeys(n.removeprefix("val_") for row in rows for n in row.logs)
+    drawn = enumerate(list(names)[:CURVES], 1)
+    return [_metric_chart(name, rows, number=number) for number, name in drawn]
+
+
+def _metric_chart(name: str, rows: Sequence[EpochLogs], *, number: int) -> Chart:
+    lines = [
+        Line(label=label, tone=tone, segments=(points,))
+        for label, tone in ((name, 1), (f"val_{name}", 2))
+        if (points := _by_epoch(label, rows))
+    ]
+    return Chart(
+        id=f"metric-{number}",
+        title=f"{name}, by epoch",
+        lines=tuple(lines),
+        x=Axis(name="epoch", form=lambda v: f"{v:.0f}"),
+        y=Axis(name=name),
+    )
+
+
+def _by_epoch(name: str, rows: Iterable[EpochLogs]) -> tuple[tuple[float, float], ...]:
+    """The newest of each epoch: one that was begun again is told twice."""
+    known = {row.epoch + 1.0: row.logs[name] for row in rows if name in row.logs}
+    return tuple(sorted(known.items()))
+
+
+def memory_charts(dossier: RunDossier) -> list[Chart]:
+    """By time, with the limit and the incidents."""
+    device = _lines(dossier, "time", {"device_bytes": "in use", "pool_bytes": "pool",
+                                      "largest_free_bytes": "largest free block"})  # fmt: skip
+    host = _lines(dossier, "time", {"host_bytes": "training process"})
+    limit = dossier.status.get("memory_limit_bytes")
+    bounds = (
+        ()
+        if limit is None
+        else (Bound(y=float(limit), label=f"limit {format_size(limit)}"),)
+    )
+    first = dossier.attempts[0]["began_at"] if dossier.attempts else None
+    marks = tuple(
+        Mark(x=seconds_between(first, i["at"]), label=f"#{i['id']}", about=_about(i))
+        for i in dossier.incidents
+        if first is not None
+    )
+    longest = max((x for line in (*device, *host) for x, _ in line.points), default=0.0)
+    return [
+        memory_chart(
+            "device",
+            "Device memory (allocator)",
+            lines=device,
+            longest=longest,
+            marks=marks,
+            bounds=bounds,
+        ),
+        memory_chart("host", "Main memory", lines=host, longest=longest, marks=marks),
+    ]
+
+
+def memory_chart(
+    name: str,
+    title: str,
+    *,
+    lines: tuple[Line, ...],
+    longest: float,
+    marks: tuple[Mark, ...] = (),
+    bounds: tuple[Bound, ...] = (),
+) -> Chart:
+    """Sizes by the time since the beginning."""
+    sizes = [y for line in lines for _, y in line.points] + [b.y for b in bounds]
+    per_unit, unit = byte_unit(max(sizes, default=0.0))
+    per_time, short = time_unit(longest)
+    return Chart(
+        id=f"memory-{name}",
+        title=title,
+        lines=lines,
+        x=Axis(name=f"time ({short})", form=format_duration, factor=per_time),
+        y=Axis(
+            name="memory",
+            form=format_size,
+            factor=per_unit,
+            suffix=f" {unit}",
+            from_zero=True,
+        ),
+        marks=marks,
+        bounds=bounds,
+        x_span=(0.0, longest),
+    )
+
+
+def _lines(
+    dossier: RunDossier, by: str, columns: Mapping[str, str]
+) -> tuple[Line, ...]:
+    """A curve for each column; a segment for each attempt."""
+    return tuple(
+        Line(label=label, tone=tone, segments=_segments(dossier, by, column))
+        for tone, (column, label) in enumerate(columns.items(), 1)
+    )
+
+
+def _segments(dossier: RunDossier, by: str, column: str) -> Segments:
+    began = dossier.attempts[0]["began_at"] if dossier.attempts else ""
+    return tuple(
+        column_points(
+            one["series"], by, column, shift=seconds_between(began, one["began_at"])
+        )
+        for one in dossier.attempts
+    )
+
+
+def column_points(
+    series: Mapping[str, Any], by: str, column: str, *, shift: float = 0.0
+) -> tuple[tuple[float, float], ...]:
+    """A column of a series over its steps (``step``) or its time."""
+    values: list[float | None] = series.get(column) or []
+    named = "step" if by == "step" else "seconds"
+    places: list[float | None] = series.get(named) or []
+    found: dict[float, float] = {}
+    for place, value in zip(places, values, strict=False):
+        if place is not None and value is not None:
+            found[float(place) + (0.0 if by == "step" else shift)] = float(value)
+    return tuple(found.items())
+
+
+def incidents_part(
+    incidents: Sequence[Mapping[str, Any]], *, link: Callable[[int], str] | None = None
+) -> Element:
+    """A list of them, the newest first."""
+    if not incidents:
+        return tag("p", "No incidents.")
+    items = [_incident(one, link) for one in list(incidents)[::-1][:LISTED]]
+    return tag("ol", items, class_="incidents")
+
+
+def _incident(one: Mapping[str, Any], link: Callable[[int], str] | None) -> Element:
+    headline = f"{incident_headline(one)}"
+    title: Node = f"#{one['id']} {headline}"
+    if link is not None:
+        title = tag("a", title, href=link(one["id"]))
+    step = "" if one["failed_step"] is None else f", after step {one['failed_step']}"
+    where = f"{one['job']}, attempt {one['attempt']}{step} · {local_time(one['at'])}"
+    remedy = one["remedy"]
+    because = f": {remedy['because']}" if remedy["because"] else ""
+    lost = outcome_text(one)
+    return tag(
+        "li",
+        tag("strong", title),
+        tag("span", where, class_="note"),
+        tag("span", f"Answer: {remedy['kind'].replace('_', ' ')}{because}."),
+        tag("span", lost) if lost else None,
+    )
+
+
+def outcome_text(one: Mapping[str, Any]) -> str:
+    """What came of the answer; empty while nothing did."""
+    if one["restored_step"] is None:
+        return ""
+    said = f"Training went on from step {one['restored_step']}"
+    if one["lost_steps"] is not None:
+        said += f"; {one['lost_steps']} steps were done again"
+    if one["downtime_seconds"] is not None:
+        said += f"; {format_duration(one['downtime_seconds'])} passed until then"
+    return said + "."
