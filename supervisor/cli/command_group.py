@@ -26,6 +26,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "explain": ("status_commands", "Explain one incident in plain words."),
     "history": ("history_command", "List all runs: when, how long, what they took."),
     "report": ("report_command", "Write a page about a job, or about an incident."),
+    "ui": ("ui_command", "Show jobs, incidents and GPUs in a browser."),
     "snapshots": (
         "snapshot_commands",
         "List, verify and export the snapshots of a job.",

@@ -9,7 +9,7 @@ from supervisor.web.markup import Element, Node, tag
 from supervisor.web.scales import Form, Scale, figure, ticks
 
 WIDTH, HEIGHT = 480, 232
-LEFT, RIGHT, TOP, BOTTOM = 68, 12, 18, 34
+LEFT, RIGHT, TOP, BOTTOM = 76, 12, 18, 34
 ROWS = 12
 """Of the table beside it, at most."""
 

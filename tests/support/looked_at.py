@@ -1,6 +1,8 @@
 """A state directory with runs to look at, as real ones leave it: ledger, pages, events,
 logs. What a job printed in it would be markup if nobody took care."""
 
+import os
+import time
 from collections.abc import Generator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -13,11 +15,15 @@ from supervisor.core.jobs.progress_series import ProgressPoint, ProgressSeries
 from supervisor.core.lifecycle.effects import RecordIncident, UpdateIncident
 from supervisor.core.memory.figures import MemoryFigures
 from supervisor.core.remediation.history import AttemptHistory
+from supervisor.host.launch.attempt_shim import boot_id, started_ticks
 from supervisor.host.ledger.ledger import Ledger, RunRow
 from supervisor.host.ledger.run_archive import RunArchive
+from supervisor.host.service.lock import acquire
 from supervisor.wire.event_file import EventWriter, RecordKind
+from supervisor.wire.files import write_json
 from supervisor.wire.page import PageWriter, Phase
 from supervisor.wire.paths import AttemptPaths, RunPaths, StatePaths
+from supervisor.wire.records import Shimmed
 
 HOSTILE = "<script>window.owned = 1</script><img src=x onerror='window.owned = 1'>"
 TOKEN = "hunter2-of-ada"  # noqa: S105  # nobody's
@@ -161,3 +167,33 @@ def finished_in_two(state: Path, job: str = "digits") -> None:
             overrides=None,
             ended_at=BEGAN + 110.0,
         )
+
+
+@contextmanager
+def running(state: Path, job: str = "live") -> Generator[PageWriter]:
+    """A run that trains, as far as anybody can see: this process holds its lock and is
+    its training process. What is yielded is its page."""
+    with a_run(state, job) as shown:
+        page = an_attempt(shown, 1, steps=range(10), began=time.time() - BEGAN - 10.0)
+        shown.ledger.set_state(
+            shown.row.id,
+            state=JobState.RUNNING,
+            message="attempt 1",
+            overrides=None,
+            ended_at=None,
+        )
+        me = os.getpid()
+        record = Shimmed(
+            shim_pid=me,
+            shim_started_ticks=started_ticks(me),
+            pid=me,
+            boot_id=boot_id(),
+            started_ticks=started_ticks(me),
+        )
+        write_json(shown.paths.attempt(1).root / "shimmed.json", record.to_json())
+        lock = acquire(StatePaths(state).lock(job))
+        assert lock is not None
+        try:
+            yield page
+        finally:
+            lock.release()

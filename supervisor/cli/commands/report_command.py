@@ -11,7 +11,7 @@ import click
 from supervisor import __version__
 from supervisor.cli.box_source import BoxSource, UnseenError, sources_of
 from supervisor.cli.daemon_client import box_option
-from supervisor.cli.options import fail
+from supervisor.cli.options import fail, json_option, show
 from supervisor.core.text.units import format_size
 from supervisor.host.service.user_name import user_name
 from supervisor.web.markup import Redaction, as_it_is
@@ -21,6 +21,7 @@ from supervisor.web.run_view import RunDossier
 
 
 @click.command()
+@json_option
 @box_option
 @click.option(
     "-o",
@@ -36,7 +37,9 @@ from supervisor.web.run_view import RunDossier
     help="Without paths, user and host names, addresses and the environment.",
 )
 @click.argument("what", metavar="JOB|INCIDENT")
-def report(*, state_dir: Path | None, output: Path, redacted: bool, what: str) -> None:
+def report(
+    *, as_json: bool, state_dir: Path | None, output: Path, redacted: bool, what: str
+) -> None:
     """Write a page about the newest run of JOB, or about INCIDENT (a number).
 
     It is one file that needs nothing else and asks nobody for anything: to keep, to send,
@@ -44,6 +47,8 @@ def report(*, state_dir: Path | None, output: Path, redacted: bool, what: str) -
 
     Example: trainwarden report digits -o report.html
     """
+    if as_json and str(output) == "-":
+        fail("--json tells where the page was written: name a file with -o")
     text = _text(state_dir, what, redacted=redacted)
     if str(output) == "-":
         click.echo(text, nl=False)
@@ -52,7 +57,9 @@ def report(*, state_dir: Path | None, output: Path, redacted: bool, what: str) -
         output.write_text(text, encoding="utf-8")
     except OSError as error:
         fail(f"cannot write {output}: {error.strerror}", exit_code=1)
-    click.echo(f"wrote {output} ({format_size(output.stat().st_size)})")
+    size = output.stat().st_size
+    value = {"report": str(output.absolute()), "bytes": size}
+    show(value, [f"wrote {output} ({format_size(size)})"], as_json=as_json)
 
 
 def _text(state_dir: Path | None, what: str, *, redacted: bool) -> str:

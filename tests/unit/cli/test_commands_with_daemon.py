@@ -14,6 +14,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from supervisor.cli import daemon_client
+from supervisor.cli.box_site import BoxSite
+from supervisor.cli.box_source import source_of
 from supervisor.cli.command_group import trainwarden
 from supervisor.core.jobs.authorization import Caller
 from supervisor.core.jobs.config import build_config
@@ -156,6 +158,26 @@ def test_the_history_of_all_runs(daemon: Daemon, tmp_path: Path) -> None:
     shown = invoke("history").stdout
     assert "train  1" in shown
     assert "finished" in shown
+
+
+def test_a_job_to_look_at(daemon: Daemon, tmp_path: Path) -> None:
+    """As report and as page: through the daemon, with the rights of who asks."""
+    finished(tmp_path)
+    text = invoke("report", "train", "-o", "-").stdout
+    assert text.startswith("<!doctype html>")
+    assert "train, run 1" in text
+    site = BoxSite(source=lambda: source_of(None))
+    assert "As its daemon tells it" in site("/").body
+    shown = json.loads(site("/api/jobs/train").body)
+    assert shown["stage"] == "train: finished, attempt 1."
+    assert shown["parts"][0]["html"] in site("/jobs/train").body
+    nothing = site("/jobs/nobody")
+    assert (nothing.status, "no job" in nothing.body) == (404, True)
+    for path in ("history", "jobs/train/record"):
+        there = asked(daemon, "bob", "GET", f"/v1/{path}", "trainwarden")
+        assert there.status == (200 if path == "history" else 403)
+        nobody = asked(daemon, "bob", "GET", f"/v1/{path}")
+        assert nobody.status == 403
 
 
 def test_one_look_at_the_box(daemon: Daemon, tmp_path: Path) -> None:

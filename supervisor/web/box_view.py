@@ -1,0 +1,138 @@
+"""A box to look at: its jobs, its GPUs, what went wrong, and all its runs."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+
+from supervisor.core.text.units import format_duration, format_size
+from supervisor.web.line_chart import scrolling
+from supervisor.web.markup import Element, tag
+from supervisor.web.run_view import local_time, state_text
+from supervisor.web.scales import figure, seconds_text
+
+RUNS = 50
+"""Of the history, the newest."""
+
+
+def jobs_part(jobs: Sequence[Mapping[str, Any]]) -> Element:
+    """Every job and where it is."""
+    if not jobs:
+        return tag("p", "No job has run yet: trainwarden run train.py begins one.")
+    heads = (
+        "job",
+        "state",
+        "attempt",
+        "epoch",
+        "step",
+        "loss",
+        "step time",
+        "memory",
+        "what is going on",
+    )
+    return _table("Jobs", heads, [_job_row(job) for job in jobs])
+
+
+def _job_row(job: Mapping[str, Any]) -> Element:
+    name, epoch, step = str(job["job"]), job["epoch"], job["step"]
+    used, limit = job["memory_in_use_bytes"], job["memory_limit_bytes"]
+    memory = "" if used is None else format_size(used)
+    if used is not None and limit is not None:
+        memory += f" of {format_size(limit)}"
+    cells = (
+        "" if epoch is None else f"{epoch + 1} of {job['epochs'] or '?'}",
+        "" if step is None else f"{step:,}",
+        "" if job["loss"] is None else figure(job["loss"]),
+        "" if job["step_seconds"] is None else seconds_text(job["step_seconds"]),
+        memory,
+        str(job["message"] or ""),
+    )
+    state = state_text(str(job["state"]))
+    kind = f"is-{state.replace(' ', '-')}"
+    return tag(
+        "tr",
+        tag("th", tag("a", name, href=f"jobs/{quote(name, safe='')}"), scope="row"),
+        tag("td", tag("strong", state, class_=kind)),
+        tag("td", str(job["attempt"])),
+        [tag("td", cell) for cell in cells],
+    )
+
+
+def gpus_part(gpus: Mapping[str, Any] | None) -> Element:
+    """The GPUs, whose they are and how they are."""
+    if gpus is None:
+        return tag(
+            "p",
+            "No daemon runs here that would watch GPUs; trainwarden gpu asks the driver.",
+        )
+    if not gpus["gpus"]:
+        return tag("p", gpus["problem"] or "No GPUs.")
+    heads = ("GPU", "name", "job", "memory", "busy", "temperature", "power")
+    return _table("GPUs", heads, [_gpu_row(one) for one in gpus["gpus"]])
+
+
+def _gpu_row(one: Mapping[str, Any]) -> Element:
+    total, used = one["memory_total_bytes"], one["memory_used_bytes"]
+    busy, celsius, watts = (
+        one["utilization"],
+        one["temperature_celsius"],
+        one["power_watts"],
+    )
+    cells = (
+        str(one["name"]),
+        str(one["job"] or ""),
+        "" if total is None else f"{format_size(used)} of {format_size(total)}",
+        "" if busy is None else f"{busy:.0%}",
+        "" if celsius is None else f"{celsius:.0f} °C",
+        "" if watts is None else f"{watts:.0f} W",
+    )
+    index = "?" if one["index"] is None else one["index"]
+    return tag(
+        "tr",
+        tag("th", f"{index} {one['gpu'][:12]}", scope="row"),
+        [tag("td", cell) for cell in cells],
+    )
+
+
+def history_part(runs: Sequence[Mapping[str, Any]]) -> Element:
+    """The newest runs first, those that are over as well."""
+    if not runs:
+        return tag("p", "Nothing has run yet.")
+    heads = (
+        "job",
+        "run",
+        "user",
+        "state",
+        "began",
+        "elapsed",
+        "attempts",
+        "device memory, peak",
+        "lost",
+    )
+    newest = list(runs)[::-1][:RUNS]
+    return _table("History", heads, [_run_row(run) for run in newest])
+
+
+def _run_row(run: Mapping[str, Any]) -> Element:
+    elapsed, peak = run["elapsed_seconds"], run["device_peak_bytes"]
+    cells = (
+        str(run["run"]),
+        str(run["user"] or ""),
+        state_text(str(run["state"])),
+        local_time(run["began_at"]),
+        "" if elapsed is None else format_duration(elapsed),
+        str(run["attempts"]),
+        "" if peak is None else format_size(peak),
+        f"{run['lost_steps']} steps, {format_duration(run['downtime_seconds'])}",
+    )
+    return tag(
+        "tr",
+        tag("th", str(run["job"]), scope="row"),
+        [tag("td", cell) for cell in cells],
+    )
+
+
+def _table(name: str, heads: Sequence[str], rows: Sequence[Element]) -> Element:
+    head = tag("tr", [tag("th", text, scope="col") for text in heads])
+    return scrolling(
+        name, tag("table", tag("thead", head), tag("tbody", rows), class_="plain")
+    )
