@@ -3,6 +3,7 @@
 The map; imports run downwards only, and contracts in ``pyproject.toml`` check that::
 
     cli          the commands
+    web          what is looked at in a browser: reports, the read-only page
     daemon       many jobs of many users: scheduler, control API
     runtime      the event loop; one run: the attempt that it follows, the launch gate
     host         what touches the machine: processes, launchers, GPUs, ledger, exporter
