@@ -108,7 +108,11 @@ class Daemon:
         self.show_at = now + (SHOW_SECONDS if self.observer.whole else SOON_SECONDS)
         jobs = self.scheduler.entries
         counts = jobs.counts()
-        self.observer.show(jobs.begun(), jobs=counts, kept_out=self.scheduler.kept_out)
+        self.observer.show(
+            jobs.begun(),
+            jobs=self.scheduler.jobs_view(counts),
+            kept_out=self.scheduler.kept_out,
+        )
         for sentence in self.observer.news():
             self.journal.say(sentence, level=LogLevel.WARNING)
         self.notifier.send(WATCHDOG="1", STATUS=status_line(self.scheduler, counts))

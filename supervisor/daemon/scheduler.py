@@ -28,10 +28,12 @@ from supervisor.core.jobs.job_events import (
 from supervisor.core.jobs.job_lifecycle import step
 from supervisor.core.jobs.job_phase import JobLifecycle, orphaned, recalled
 from supervisor.core.jobs.job_status import JobState, JobStatus
+from supervisor.core.jobs.queue_waits import QueueWaits
 from supervisor.core.jobs.resume_decision import StartRefusedError
 from supervisor.core.jobs.scheduling import CpuSlots, assign, takes_another_turn
 from supervisor.core.jobs.spec import SpecError, build_spec
 from supervisor.core.lifecycle.events import DrainRequested
+from supervisor.core.metrics.machine_state import JobsView
 from supervisor.core.remediation.history import AttemptHistory
 from supervisor.core.text.log_level import LogLevel, Notifier
 from supervisor.daemon.job_table import JobTable
@@ -85,6 +87,9 @@ class Scheduler:
     look_at: float | None = None
     """When it is looked at again, where that was put off."""
     looked_at: float = -math.inf
+    queue_waits: QueueWaits = field(default_factory=QueueWaits)
+    waited_before: Mapping[str, float] = field(default_factory=dict[str, float])
+    """How many seconds before this daemon each job was put into the queue, or ended."""
 
     def write(self, down: Callable[[], None]) -> None:
         """Write something down, if need be into the room of the ballast: what people ask
@@ -101,12 +106,37 @@ class Scheduler:
         entries = self.entries.busy
         return {gpu: entry.name for entry in entries for gpu in entry.life.gpus}
 
+    def jobs_view(self, counts: Mapping[tuple[JobState, str], int]) -> JobsView:
+        """What the exporter tells of the jobs; ``counts``: as ``JobTable`` does."""
+        now, entries = self.starter.clock.now(), self.entries
+        queued = {entry.name: entry.row.owner for entry in entries.queued}
+        self.queue_waits = self.queue_waits.seen(
+            queued, now=now, earlier=self.waited_before
+        )
+        self.waited_before = {}  # what is queued from now on began to wait under us
+        return JobsView(
+            counts=counts,
+            waits=self.queue_waits.longest(queued, now=now),
+            holders={
+                gpu: (entry.name, entry.row.owner)
+                for entry in entries.busy
+                for gpu in entry.life.gpus
+            },
+            unwritten=self._is_late(),
+        )
+
     def load(self) -> None:
         """Take up all that the ledger knows. Raises LedgerError."""
         self.paused_by = self.book.setting("paused_by")
         self.out_of_service = frozenset(self.book.setting("out_of_service") or ())
         runs = {run.job: run for run in self.starter.ledger.latest_runs()}
-        specs = self.book.specs()
+        specs, wall = self.book.specs(), self.starter.clock.wall()
+        asked = self.book.asked_at()
+        ends = {job: run.ended_at for job, run in runs.items() if run.ended_at}
+        self.waited_before = {
+            job: max(wall - max(asked.get(job, 0.0), ends.get(job, 0.0)), 0.0)
+            for job in asked.keys() | ends.keys()
+        }
         for row in self.book.jobs():
             try:
                 spec = build_spec(specs.pop(row.name))

@@ -181,6 +181,7 @@ def _allocator(page: Page) -> AllocatorStatus | None:
         pool_bytes=page.memory_pool_bytes,
         largest_free_bytes=page.memory_largest_free_bytes,
         largest_allocatable_bytes=page.memory_largest_allocatable_bytes,
+        largest_request_bytes=page.memory_largest_request_bytes,
         fragmentation=page.memory_fragmentation,
         source=_SOURCES.get(page.memory_source),
     )

@@ -304,6 +304,47 @@ nvmlReturn_t nvmlDeviceGetEnforcedPowerLimit(nvmlDevice_t device, unsigned int *
     return one(device, "power_limit", limit);
 }
 
+nvmlReturn_t nvmlDeviceGetClockInfo(nvmlDevice_t device, nvmlClockType_t type,
+                                    unsigned int *clock)
+{
+    ENTER_DEVICE;
+    return one(device, type == NVML_CLOCK_MEM ? "clock.memory" : "clock.sm", clock);
+}
+
+nvmlReturn_t nvmlDeviceGetMaxClockInfo(nvmlDevice_t device, nvmlClockType_t type,
+                                       unsigned int *clock)
+{
+    ENTER_DEVICE;
+    return one(device, type == NVML_CLOCK_MEM ? "clock_limit.memory" : "clock_limit.sm",
+               clock);
+}
+
+nvmlReturn_t nvmlDeviceGetTotalEnergyConsumption(nvmlDevice_t device,
+                                                 unsigned long long *energy)
+{
+    ENTER_DEVICE;
+    return number(energy, "energy", gpu_of(device)) ? NVML_SUCCESS
+                                                    : NVML_ERROR_NOT_SUPPORTED;
+}
+
+/* N.field.ID: only what stands there is supported */
+nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int count,
+                                      nvmlFieldValue_t *values)
+{
+    char key[32];
+    ENTER_DEVICE;
+    for (int i = 0; i < count; i++) {
+        unsigned long long found = 0;
+        snprintf(key, sizeof key, "field.%u", values[i].fieldId);
+        values[i].nvmlReturn = number(&found, key, gpu_of(device))
+                                   ? NVML_SUCCESS
+                                   : NVML_ERROR_NOT_SUPPORTED;
+        values[i].valueType = NVML_VALUE_TYPE_UNSIGNED_LONG_LONG;
+        values[i].value.ullVal = found;
+    }
+    return NVML_SUCCESS;
+}
+
 nvmlReturn_t nvmlDeviceGetPcieReplayCounter(nvmlDevice_t device, unsigned int *value)
 {
     ENTER_DEVICE;

@@ -7,6 +7,8 @@ the file that holds its answers, as often as a test likes. Keys::
     N.uuid N.name N.bus        who GPU N is (``00000000:3B:00.0``)
     N.total N.used N.reserved  memory, in bytes
     N.utilization N.temperature N.power N.power_limit N.throttle N.replays
+    N.clock.sm N.clock.memory  in MHz; N.clock_limit.sm and .memory; N.energy in mJ
+    N.field.ID                 a counter of NVLink, by its number in nvml.h
     N.ecc.volatile.corrected   and so on; N.rows=CORRECTED,UNCORRECTED,PENDING,FAILED
     N.processes                PID:BYTES:INSTANCE,…; N.graphics in the same way
     living=1                   only processes that exist are listed
@@ -131,5 +133,16 @@ HEALTHY: dict[str, object] = {
     "ecc.aggregate.uncorrected": 1,
     "rows": "1,2,0,0",
     "replays": 7,
+    "clock.sm": 1755,
+    "clock.memory": 3201,
+    "clock_limit.sm": 1980,
+    "clock_limit.memory": 3201,
+    "energy": 86_400_000,
+    "field.38": 0,
+    "field.45": 0,
+    "field.52": 2,
+    "field.59": 1,
+    "field.138": 4096,
+    "field.139": 2048,
 }
 """What a busy device says."""

@@ -16,12 +16,16 @@ from supervisor.core.jobs.job_status import (
     AllocatorStatus,
     JobState,
     JobStatus,
+    SnapshotPlan,
     SnapshotStatus,
     TierStatus,
 )
+from supervisor.core.metrics.gpu_time import HELD, USES
 from supervisor.core.metrics.machine_state import (
     CgroupMemory,
     Collector,
+    GpuTimes,
+    JobsView,
     Machine,
     Space,
     TreeUse,
@@ -51,6 +55,9 @@ DIGITS = JobStatus(
     slices=4,
     slice_size=32,
     snapshot=SnapshotStatus(step=10, age_seconds=1.5),
+    snapshot_plan=SnapshotPlan(
+        memory_seconds=10.0, durable_seconds=60.0, because="measured"
+    ),
     tiers={
         "memory": TierStatus(
             snapshots=40,
@@ -75,6 +82,7 @@ DIGITS = JobStatus(
         pool_bytes=128 * 2**20,
         largest_free_bytes=50 * 2**20,
         largest_allocatable_bytes=50 * 2**20,
+        largest_request_bytes=40 * 2**20,
         fragmentation=0.526,
         source="map",
     ),
@@ -102,6 +110,11 @@ GPU = Gpu(
     ecc={("volatile", "corrected"): 3, ("aggregate", "uncorrected"): 1},
     rows=RemappedRows(corrected=1, uncorrected=2, pending=False, failed=True),
     pcie_replays=7,
+    clocks_hertz={"sm": 1.755e9, "memory": 3.201e9},
+    clock_limits_hertz={"sm": 1.98e9, "memory": 3.201e9},
+    energy_joules=86_400.0,
+    nvlink_errors={"crc_flit": 0, "crc_data": 0, "replay": 2, "recovery": 1},
+    nvlink_bytes={"transmit": 4 * 2**20, "receive": 2 * 2**20},
     processes=(
         GpuProcess(pid=4711, bytes=18 * GIB),
         GpuProcess(pid=4712, bytes=GIB),
@@ -142,7 +155,19 @@ MACHINE = Machine(
         "kernel_log": Collector(success=False),
     },
     kept_out={"out_of_service": (), "quarantine": (BOARD,)},
-    jobs={(JobState.QUEUED, "anna"): 3},
+    jobs=JobsView(
+        counts={(JobState.QUEUED, "anna"): 3},
+        waits={"anna": 1200.0},
+        holders={BOARD: ("digits", "anna")},
+        unwritten=False,
+    ),
+    gpu_times=GpuTimes(
+        seen=9.0,
+        devices={(BOARD, use): 60.0 * place for place, use in enumerate(USES)},
+        runs={("digits", use): 60.0 * place for place, use in enumerate(HELD)},
+        users={("anna", use): 90.0 * place for place, use in enumerate(HELD)},
+    ),
+    started_at=1_800_000_000.0,
 )
 
 

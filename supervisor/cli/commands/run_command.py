@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import os
 from collections.abc import Generator
 from pathlib import Path
 
@@ -31,10 +32,13 @@ from supervisor.cli.spec_options import (
     spec_option,
 )
 from supervisor.cli.summary import figures, summary
+from supervisor.core.gpu.assignment import by_uuid, named
 from supervisor.core.jobs.job_status import JobStatus
 from supervisor.core.jobs.resume_decision import StartRefusedError
 from supervisor.core.jobs.spec import Spec
+from supervisor.core.metrics.machine_state import JobsView
 from supervisor.core.text.log_level import LogLevel
+from supervisor.host.control.peer_credentials import user_name
 from supervisor.host.doctor.cuda_checks import missing_gpus
 from supervisor.host.exporter.machine_monitor import MachineMonitor
 from supervisor.host.exporter.metrics_server import ServeError
@@ -220,6 +224,17 @@ def observing_machine(spec: Spec, paths: StatePaths) -> Generator[MachineMonitor
         fail(str(error))
 
 
+def _jobs_view(
+    spec: Spec, status: JobStatus, observer: MachineMonitor, *, late: bool
+) -> JobsView:
+    """What a daemon would tell: the GPUs that the spec gives the run, and whose it is.
+    One that is known by its number alone is left out until the driver says which it is."""
+    gpus = spec.gpus if spec.gpus is not None and not status.state.ended else ()
+    given = (gpu for gpu in named(gpus, observer.readings()) if by_uuid([gpu]))
+    holder = status.job, user_name(os.getuid())
+    return JobsView(holders=dict.fromkeys(given, holder), unwritten=late)
+
+
 def _kept_out(ledger: Ledger) -> dict[str, frozenset[str]]:
     """The GPUs that failed and are not back yet; nothing where that cannot be told.
     Without a daemon nobody takes one out of service."""
@@ -258,7 +273,13 @@ def _foreground(
 
             def show(status: JobStatus) -> None:
                 shown.show(status)
-                observer.show([status], kept_out=lambda: _kept_out(ledger))
+                observer.show(
+                    [status],
+                    jobs=_jobs_view(
+                        job.spec, status, observer, late=supervisor.recorder.late
+                    ),
+                    kept_out=lambda: _kept_out(ledger),
+                )
                 for sentence in observer.news():
                     shown.say(sentence, level=LogLevel.WARNING)
 

@@ -23,6 +23,12 @@ THROTTLES: tuple[tuple[int, str], ...] = (
 """Bits of ``nvmlClocksEventReason…`` that slow a busy GPU (``nvml.h``); idling, bit 1,
 is not one of them."""
 
+CLOCKS = ("sm", "memory")
+"""``nvmlClockType_t``: of the multiprocessors, and of the memory."""
+NVLINK_ERRORS = ("crc_flit", "crc_data", "replay", "recovery")
+"""``NVML_FI_DEV_NVLINK_…_ERROR_COUNT_TOTAL``: over all links of a GPU."""
+NVLINK_DIRECTIONS = ("transmit", "receive")
+
 ECC_SPANS = ("volatile", "aggregate")
 """Since the driver was loaded, and over the life of the board."""
 ECC_KINDS = ("corrected", "uncorrected")
@@ -95,6 +101,16 @@ class Gpu:
     """Errors by span and kind; empty without ECC."""
     rows: RemappedRows | None = None
     pcie_replays: int | None = None
+    clocks_hertz: Mapping[str, float] = field(default_factory=dict[str, float])
+    """By the names of ``CLOCKS``, as of now."""
+    clock_limits_hertz: Mapping[str, float] = field(default_factory=dict[str, float])
+    """The most that they can be."""
+    energy_joules: float | None = None
+    """Since the driver was loaded."""
+    nvlink_errors: Mapping[str, int] = field(default_factory=dict[str, int])
+    """By the names of ``NVLINK_ERRORS``; empty without NVLink."""
+    nvlink_bytes: Mapping[str, int] = field(default_factory=dict[str, int])
+    """By the names of ``NVLINK_DIRECTIONS``: data only, without its wrapping."""
     processes: tuple[GpuProcess, ...] | None = None
     mig: tuple[MigDevice, ...] = ()
     problems: Mapping[str, str] = field(default_factory=dict[str, str])

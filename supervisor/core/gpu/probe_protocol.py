@@ -11,8 +11,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
 
 from supervisor.core.gpu.gpu_readings import (
+    CLOCKS,
     ECC_KINDS,
     ECC_SPANS,
+    NVLINK_DIRECTIONS,
+    NVLINK_ERRORS,
     THROTTLES,
     Absent,
     Gpu,
@@ -32,6 +35,8 @@ from supervisor.core.gpu.gpu_readings import (
 MOST_BYTES = 2**50
 MOST_COUNT = 2**53
 MOST_WATTS = 20_000.0
+MOST_MEGAHERTZ = 100_000.0
+MOST_JOULES = 1e13
 LEAST_CELSIUS, MOST_CELSIUS = -50.0, 200.0
 """Beyond these it is no measurement but a driver's way of saying that it has none."""
 MOST_TEXT = 96
@@ -102,6 +107,11 @@ def _gpu(value: Mapping[str, Any]) -> Gpu | None:
         ecc=_ecc(value.get("ecc")),
         rows=_rows(value.get("rows")),
         pcie_replays=_count(value, "pcie_replays"),
+        clocks_hertz=_clocks(value.get("clocks_megahertz")),
+        clock_limits_hertz=_clocks(value.get("clock_limits_megahertz")),
+        energy_joules=_scaled(value, "energy_millijoules", 1000, most=MOST_JOULES),
+        nvlink_errors=_counts(value.get("nvlink_errors"), NVLINK_ERRORS),
+        nvlink_bytes=_kibibytes(value.get("nvlink_kibibytes")),
         processes=_processes(value.get("processes"), memory),
         mig=_all(_mig, value.get("mig")),
         problems=_problems(value.get("problems")),
@@ -134,6 +144,30 @@ def _ecc(value: object) -> dict[tuple[str, str], int]:
     counts = cast("dict[str, Any]", value)
     known = {key: _count(counts, name) for key, name in _ECC_NAMES.items()}
     return {key: count for key, count in known.items() if count is not None}
+
+
+def _clocks(value: object) -> dict[str, float]:
+    """0 is no clock but a device that is asleep or does not tell."""
+    if not isinstance(value, dict):
+        return {}
+    told = cast("dict[str, Any]", value)
+    known = {
+        name: _scaled(told, name, 1e-6, most=1e6 * MOST_MEGAHERTZ) for name in CLOCKS
+    }
+    return {name: hertz for name, hertz in known.items() if hertz}
+
+
+def _counts(value: object, names: tuple[str, ...]) -> dict[str, int]:
+    if not isinstance(value, dict):
+        return {}
+    told = cast("dict[str, Any]", value)
+    known = {name: _count(told, name) for name in names}
+    return {name: count for name, count in known.items() if count is not None}
+
+
+def _kibibytes(value: object) -> dict[str, int]:
+    known = _counts(value, NVLINK_DIRECTIONS)
+    return {name: 1024 * count for name, count in known.items()}
 
 
 def _rows(value: object) -> RemappedRows | None:

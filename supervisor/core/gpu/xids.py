@@ -42,10 +42,10 @@ class Known:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class XidLog:
-    """What was heard. ``counts``: all there ever were, by GPU."""
+    """What was heard. ``counts``: all there ever were, by GPU and number."""
 
     newest: tuple[Known, ...] = ()
-    counts: Mapping[str, int] | None = None
+    counts: Mapping[tuple[str, int], int] | None = None
 
     @property
     def xids(self) -> tuple[Xid, ...]:
@@ -58,7 +58,12 @@ class XidLog:
 
     def count(self, gpu: str) -> int:
         """How many there were on the GPU of this UUID."""
-        return (self.counts or {}).get(gpu, 0)
+        return sum(self.codes(gpu).values())
+
+    def codes(self, gpu: str) -> dict[int, int]:
+        """How many of each number there were on it."""
+        counts = (self.counts or {}).items()
+        return {code: count for (name, code), count in counts if name == gpu}
 
     def last(self, gpu: str) -> Xid | None:
         """The newest on the GPU of this UUID."""
@@ -87,9 +92,9 @@ def _with(log: XidLog, xid: Xid, source: str) -> XidLog:
             )
             newest = (*log.newest[:place], both, *log.newest[place + 1 :])
             return replace(log, newest=newest)
-    name = xid.gpu or xid.bus
+    key = (xid.gpu or xid.bus, xid.code)
     counts = dict(log.counts or {})
-    counts[name] = counts.get(name, 0) + 1
+    counts[key] = counts.get(key, 0) + 1
     newest = (*log.newest, Known(xid, frozenset({source})))[-KEPT:]
     return XidLog(newest=newest, counts=counts)
 

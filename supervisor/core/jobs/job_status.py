@@ -75,6 +75,8 @@ class AllocatorStatus:
     pool_bytes: int | None = None
     largest_free_bytes: int | None = None
     largest_allocatable_bytes: int | None = None
+    largest_request_bytes: int | None = None
+    """The largest tensor that was asked for since slices have their size."""
     fragmentation: float | None = None
     """(free in pool - largest free block) / free in pool, 0 to 1."""
     source: str | None = None

@@ -1,8 +1,8 @@
 """Every metric, one row a fact: what is exported is read from this table.
 
 Rules: base units; a counter is there at 0 from the start; labels are ``run`` and
-``gpu`` (a UUID) and at most one more with a fixed set of values, never a pid, never
-``job`` (Prometheus' own label of that name would rename it). A gauge of the living
+``gpu`` (a UUID), ``user``, and at most one more with a fixed set of values, never a pid,
+never ``job`` (Prometheus' own label of that name would rename it). A gauge of the living
 process ends with the attempt; what the run has reached, its state and its counters stay.
 """
 

@@ -4,11 +4,16 @@ The label ``gpu`` is the UUID of a GPU or of a MIG device; ``trainwarden_gpu_inf
 name and place to it.
 """
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping
 
+from supervisor.core.diagnosis.signatures.cuda_rows import HARDWARE_XIDS, SOFTWARE_XIDS
 from supervisor.core.gpu.gpu_readings import (
+    CLOCKS,
     ECC_KINDS,
     ECC_SPANS,
+    NVLINK_DIRECTIONS,
+    NVLINK_ERRORS,
     THROTTLES,
     Gpu,
     GpuMemory,
@@ -26,6 +31,25 @@ from supervisor.core.metrics.metric import (
     Value,
     of_machine,
 )
+
+XID_KINDS = ("memory", "nvlink", "bus", "hardware", "software", "other")
+"""What NVIDIA's catalogue says of an Xid: ECC and row remapping, NVLink, fallen off the
+bus, other faults of the board or its firmware, faults of a program, and the rest."""
+_XID_NUMBERS = (
+    ("memory", re.compile("48|63|64|9[245]")),
+    ("nvlink", re.compile("74|14[4-9]|150")),
+    ("bus", re.compile("79")),
+    ("hardware", re.compile(HARDWARE_XIDS)),
+    ("software", re.compile(SOFTWARE_XIDS)),
+)
+
+
+def xid_kind(code: int) -> str:
+    """The first kind that an Xid is of."""
+    number = str(code)
+    return next(
+        (kind for kind, numbers in _XID_NUMBERS if numbers.fullmatch(number)), "other"
+    )
 
 
 def _gpu(get: Callable[[Gpu], Value]) -> ReadMachine:
@@ -74,7 +98,12 @@ def _rows(machine: Machine) -> Iterator[Point]:
 
 
 def _xids(machine: Machine) -> Iterator[Point]:
-    return (((gpu.uuid,), machine.xids.count(gpu.uuid)) for gpu in machine.gpus)
+    for gpu in machine.gpus:
+        counts: dict[str, int] = dict.fromkeys(XID_KINDS, 0)
+        for code, count in machine.xids.codes(gpu.uuid).items():
+            counts[xid_kind(code)] += count
+        for kind, count in counts.items():
+            yield (gpu.uuid, kind), count
 
 
 def _last_xid(machine: Machine) -> Iterator[Point]:
@@ -96,6 +125,22 @@ def _kept_out(machine: Machine) -> Iterator[Point]:
             numbered = str(gpu.index) in those
             for uuid in (gpu.uuid, *(part.uuid for part in gpu.mig)):
                 yield (uuid, because), float(uuid in those or numbered)
+
+
+def _by_name(
+    get: Callable[[Gpu], Mapping[str, float]], names: tuple[str, ...]
+) -> ReadMachine:
+    def read(machine: Machine) -> Iterator[Point]:
+        for gpu in machine.gpus:
+            known = get(gpu)
+            for name in names:
+                yield (gpu.uuid, name), known.get(name)
+
+    return read
+
+
+def _allocated(machine: Machine) -> Iterator[Point]:
+    return (((run, gpu), 1.0) for gpu, (run, _) in machine.jobs.holders.items())
 
 
 def _foreign(machine: Machine) -> Iterator[Point]:
@@ -220,10 +265,84 @@ GPU_METRICS = (
         kind=MetricKind.COUNTER,
     ),
     of_machine(
+        "gpu_clock",
+        "How fast the clocks of the multiprocessors and of the memory run.",
+        _by_name(lambda gpu: gpu.clocks_hertz, CLOCKS),
+        unit="hertz",
+        labels=("gpu", "clock"),
+    ),
+    of_machine(
+        "gpu_clock_limit",
+        "The most that they can run at.",
+        _by_name(lambda gpu: gpu.clock_limits_hertz, CLOCKS),
+        unit="hertz",
+        labels=("gpu", "clock"),
+    ),
+    of_machine(
+        "gpu_energy",
+        "Energy that the board took since the driver was loaded.",
+        _gpu(lambda gpu: gpu.energy_joules),
+        unit="joules",
+        kind=MetricKind.COUNTER,
+    ),
+    of_machine(
+        "gpu_nvlink_errors",
+        "Errors of all NVLinks of the GPU; those that were recovered from, too.",
+        _by_name(lambda gpu: gpu.nvlink_errors, NVLINK_ERRORS),
+        kind=MetricKind.COUNTER,
+        labels=("gpu", "kind"),
+    ),
+    of_machine(
+        "gpu_nvlink_data",
+        "Data that went over all NVLinks of the GPU.",
+        _by_name(lambda gpu: gpu.nvlink_bytes, NVLINK_DIRECTIONS),
+        unit="bytes",
+        kind=MetricKind.COUNTER,
+        labels=("gpu", "direction"),
+    ),
+    of_machine(
+        "gpu_allocated",
+        "1 for each GPU that is given to a run.",
+        _allocated,
+        labels=("run", "gpu"),
+        lifetime=Lifetime.ATTEMPT,
+        source="daemon, or the run's spec",
+    ),
+    of_machine(
+        "gpu_time",
+        "Time of the GPU by use: busy or idle in a run (unknown: the driver does not "
+        "say), free, or out of use.",
+        lambda machine: machine.gpu_times.devices.items(),
+        unit="seconds",
+        kind=MetricKind.COUNTER,
+        labels=("gpu", "use"),
+        source="exporter",
+    ),
+    of_machine(
+        "run_gpu_time",
+        "Time of GPUs that the run held, by use; all its GPUs together.",
+        lambda machine: machine.gpu_times.runs.items(),
+        unit="seconds",
+        kind=MetricKind.COUNTER,
+        labels=("run", "use"),
+        lifetime=Lifetime.RUN,
+        source="exporter",
+    ),
+    of_machine(
+        "user_gpu_time",
+        "Time of GPUs that the runs of the user held, by use.",
+        lambda machine: machine.gpu_times.users.items(),
+        unit="seconds",
+        kind=MetricKind.COUNTER,
+        labels=("user", "use"),
+        source="exporter",
+    ),
+    of_machine(
         "gpu_xids",
-        "Errors that the driver reported (Xids) while it was watched.",
+        "Errors that the driver reported (Xids) while it was watched, by kind.",
         _xids,
         kind=MetricKind.COUNTER,
+        labels=("gpu", "kind"),
         source="NVML and kernel log",
     ),
     of_machine(

@@ -43,9 +43,20 @@ _OF_RUN = ("run",)
 
 
 def _jobs(machine: Machine) -> Iterator[Point]:
-    for user in {user: None for _, user in machine.jobs}:
+    counts = machine.jobs.counts
+    for user in {user: None for _, user in counts}:
         for state in JobState:
-            yield (state.value, user), machine.jobs.get((state, user), 0)
+            yield (state.value, user), counts.get((state, user), 0)
+
+
+def _waits(machine: Machine) -> Iterator[Point]:
+    users = {user: None for _, user in machine.jobs.counts}
+    return (((user,), machine.jobs.waits.get(user, 0.0)) for user in users)
+
+
+def _unwritten(machine: Machine) -> Iterator[Point]:
+    if machine.jobs.unwritten is not None:
+        yield (), float(machine.jobs.unwritten)
 
 
 HOST_METRICS = tuple(
@@ -121,6 +132,29 @@ EXPORTER_METRICS = (
         _jobs,
         labels=("state", "user"),
         source="daemon",
+    ),
+    of_machine(
+        "queue_longest_wait",
+        "How long the job of the user that waits longest has waited for its turn.",
+        _waits,
+        unit="seconds",
+        labels=("user",),
+        source="daemon",
+    ),
+    of_machine(
+        "ledger_behind",
+        "1 while what happened is kept in memory because the ledger cannot be written.",
+        _unwritten,
+        labels=(),
+        source="ledger",
+    ),
+    of_machine(
+        "start_time",
+        "When the process that exports this began, in seconds since 1970.",
+        lambda machine: (((), machine.started_at),),
+        unit="seconds",
+        labels=(),
+        source="exporter",
     ),
     of_machine(
         "filesystem_size",

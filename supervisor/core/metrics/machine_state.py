@@ -60,6 +60,46 @@ class Space:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JobsView:
+    """What only whoever hands out the GPUs can tell. A run in the foreground tells of
+    itself alone: what it was given."""
+
+    counts: Mapping[tuple[JobState, str], int] = field(
+        default_factory=dict[tuple[JobState, str], int]
+    )
+    """How many jobs there are, by state and owner."""
+    waits: Mapping[str, float] = field(default_factory=dict[str, float])
+    """How long the job that waits longest has waited, in seconds, by owner; who has
+    none that waits is not here."""
+    holders: Mapping[str, tuple[str, str]] = field(
+        default_factory=dict[str, tuple[str, str]]
+    )
+    """The run that each GPU is given to, and its owner, by the GPU's UUID."""
+    unwritten: bool | None = None
+    """Whether something waits to be written to the ledger. None: nobody says."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuTimes:
+    """What became of the time of GPUs, in seconds, since the exporter began."""
+
+    seen: float | None = None
+    """When they were looked at last (monotonic seconds)."""
+    devices: Mapping[tuple[str, str], float] = field(
+        default_factory=dict[tuple[str, str], float]
+    )
+    """By GPU and use (``core.metrics.gpu_time``)."""
+    runs: Mapping[tuple[str, str], float] = field(
+        default_factory=dict[tuple[str, str], float]
+    )
+    """By run and use: what the GPUs that it held did."""
+    users: Mapping[tuple[str, str], float] = field(
+        default_factory=dict[tuple[str, str], float]
+    )
+    """By user and use, over all that their runs held."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
     """Everything that is measured beside the runs' own telemetry."""
 
@@ -79,10 +119,10 @@ class Machine:
     )
     """GPUs by one of ``KEPT_OUT``, by UUID, or by number where the driver was silent
     then. One that is missing cannot be told now."""
-    jobs: Mapping[tuple[JobState, str], int] = field(
-        default_factory=dict[tuple[JobState, str], int]
-    )
-    """How many a daemon has, by state and owner."""
+    jobs: JobsView = field(default_factory=JobsView)
+    gpu_times: GpuTimes = field(default_factory=GpuTimes)
+    started_at: float | None = None
+    """When the exporter began, in seconds since 1970."""
 
 
 def process_memory(machine: Machine, gpu: Gpu) -> dict[str, int]:

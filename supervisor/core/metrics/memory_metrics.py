@@ -50,6 +50,13 @@ def _forecast(status: JobStatus) -> Points:
     return tuple(((resource,), seconds.get(resource)) for resource in RESOURCES)
 
 
+def _interval(status: JobStatus) -> Points:
+    plan = status.snapshot_plan
+    if plan is None:
+        return ()
+    return (("memory",), plan.memory_seconds), (("durable",), plan.durable_seconds)
+
+
 _now = partial(Metric, kind=MetricKind.GAUGE, lifetime=Lifetime.ATTEMPT)
 _of_tiers = partial(
     Metric, kind=MetricKind.GAUGE, labels=("run", "tier"), source="event file"
@@ -99,6 +106,13 @@ MEMORY_METRICS: tuple[Metric, ...] = (
         value=_allocator(lambda known: known.largest_allocatable_bytes),
     ),
     _now(
+        name="allocator_largest_request",
+        unit="bytes",
+        help="The largest tensor that was asked for since slices have this size.",
+        source="allocator map",
+        value=_allocator(lambda known: known.largest_request_bytes),
+    ),
+    _now(
         name="allocator_fragmentation",
         unit="ratio",
         help="Part of the pool's free memory that is not in its largest free block.",
@@ -145,6 +159,14 @@ MEMORY_METRICS: tuple[Metric, ...] = (
         kind=MetricKind.COUNTER,
         help="Snapshots that could not be written; training went on.",
         read=_tier(lambda tier: tier.failures),
+    ),
+    _now(
+        name="snapshot_interval",
+        unit="seconds",
+        labels=("run", "tier"),
+        help="How often snapshots are to be taken; absent where steps are counted.",
+        source="event file",
+        read=_interval,
     ),
     _of_tiers(
         name="snapshot_age",

@@ -18,8 +18,15 @@ from supervisor.core.diagnosis.driver_wait import DriverWait
 from supervisor.core.gpu.assignment import boards, named
 from supervisor.core.gpu.gpu_readings import Gpu, GpuProcess, GpuSample
 from supervisor.core.gpu.probe_supervision import REBOOT
-from supervisor.core.jobs.job_status import JobState, JobStatus
-from supervisor.core.metrics.machine_state import KEPT_OUT, Collector, Machine
+from supervisor.core.jobs.job_status import JobStatus
+from supervisor.core.metrics.gpu_time import clocked
+from supervisor.core.metrics.machine_state import (
+    KEPT_OUT,
+    Collector,
+    GpuTimes,
+    JobsView,
+    Machine,
+)
 from supervisor.core.metrics.run_counters import RunCounters, metered
 from supervisor.host.exporter.exposition_cache import ExpositionCache
 from supervisor.host.exporter.host_collector import HostCollector, HostView
@@ -190,6 +197,8 @@ class MachineMonitor:
         """As ``_read`` tells them."""
         self._kept_out: Mapping[str, Collection[str]] = {}
         self._kept_out_at = -math.inf
+        self._gpu_times = GpuTimes()
+        self._started_at = self.clock.wall()
 
     def start(self) -> None:
         """Begin."""
@@ -207,11 +216,11 @@ class MachineMonitor:
         self,
         statuses: Iterable[JobStatus],
         *,
-        jobs: Mapping[tuple[JobState, str], int] | None = None,
+        jobs: JobsView | None = None,
         kept_out: KeptOut = _none_out,
     ) -> None:
-        """Where the runs are now. ``jobs``: how many there are, by state and owner. One that is not among them is forgotten; one that
-        has ended keeps its series for a day. ``kept_out``: the GPUs that are given to
+        """Where the runs are now. One that is not among them is forgotten; one that has
+        ended keeps its series for a day. ``jobs``: of whoever hands out the GPUs. ``kept_out``: the GPUs that are given to
         nobody, asked for only if there is an exporter."""
         if self.board is None:
             return
@@ -228,8 +237,15 @@ class MachineMonitor:
             self._kept_out = kept_out()
             if self._kept_out.keys() >= set(KEPT_OUT):  # all of it could be told
                 self._kept_out_at = now
-        machine = replace(self.machine(), kept_out=self._kept_out, jobs=jobs or {})
-        self.board.publish(lasting, machine)
+        machine = replace(
+            self.machine(),
+            kept_out=self._kept_out,
+            jobs=jobs or JobsView(),
+            started_at=self._started_at,
+        )
+        runs = {status.job for status in lasting}
+        self._gpu_times = clocked(self._gpu_times, machine, runs=runs, now=now)
+        self.board.publish(lasting, replace(machine, gpu_times=self._gpu_times))
 
     def machine(self) -> Machine:
         """What is known of the machine now."""

@@ -18,6 +18,19 @@ pynvml: Any = _untyped
 Value = dict[str, Any]
 
 LOST = {pynvml.NVML_ERROR_GPU_IS_LOST, pynvml.NVML_ERROR_RESET_REQUIRED}
+CLOCKS = {"sm": pynvml.NVML_CLOCK_SM, "memory": pynvml.NVML_CLOCK_MEM}
+NVLINK_ERRORS = {
+    "crc_flit": pynvml.NVML_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL,
+    "crc_data": pynvml.NVML_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL,
+    "replay": pynvml.NVML_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL,
+    "recovery": pynvml.NVML_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL,
+}
+NVLINK_DATA = {
+    "transmit": pynvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX,
+    "receive": pynvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX,
+}
+ALL_LINKS = 0xFFFFFFFF
+"""The scope of a throughput field over all links (nvml.h)."""
 SILENT = {
     pynvml.NVML_ERROR_NOT_SUPPORTED,
     pynvml.NVML_ERROR_FUNCTION_NOT_FOUND,
@@ -200,7 +213,40 @@ def _health(device: Device) -> Value:
         "ecc": _ecc(device),
         "rows": _rows(device),
         "pcie_replays": device.ask(pynvml.nvmlDeviceGetPcieReplayCounter),
+        "clocks_megahertz": _clocks(device, pynvml.nvmlDeviceGetClockInfo),
+        "clock_limits_megahertz": _clocks(device, pynvml.nvmlDeviceGetMaxClockInfo),
+        "energy_millijoules": device.ask(pynvml.nvmlDeviceGetTotalEnergyConsumption),
+        **_nvlink(device),
     }
+
+
+def _clocks(device: Device, question: Callable[..., Any]) -> Value:
+    return {name: device.ask(question, kind) for name, kind in CLOCKS.items()}
+
+
+def _nvlink(device: Device) -> Value:
+    """All that is asked about NVLink, in one call; nothing where there is none."""
+    asked = [(kind, 0) for kind in NVLINK_ERRORS.values()]
+    asked += [(kind, ALL_LINKS) for kind in NVLINK_DATA.values()]
+    told = device.ask(pynvml.nvmlDeviceGetFieldValues, asked)
+    known = {one.fieldId: _field(one) for one in told or ()}
+    return {
+        "nvlink_errors": {
+            name: known.get(kind) for name, kind in NVLINK_ERRORS.items()
+        },
+        "nvlink_kibibytes": {
+            name: known.get(kind) for name, kind in NVLINK_DATA.items()
+        },
+    }
+
+
+def _field(field: Any) -> int | None:
+    """One counter; None: this device, or this driver, has none of the kind."""
+    if field.nvmlReturn != pynvml.NVML_SUCCESS:
+        return None
+    if field.valueType == pynvml.NVML_VALUE_TYPE_UNSIGNED_INT:
+        return int(field.value.uiVal)
+    return int(field.value.ullVal)
 
 
 def _ecc(device: Device) -> Value:

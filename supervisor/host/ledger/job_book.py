@@ -103,6 +103,14 @@ class JobBook:
                 (name, wanted, fresh, accept_changes),
             )
 
+    def asked_at(self) -> dict[str, float]:
+        """When somebody asked for a run of each job last, in seconds since 1970."""
+        query = (
+            "SELECT job, max(at) FROM audit WHERE job IS NOT NULL"
+            " AND did IN ('submit', 'start', 'restart') GROUP BY job"
+        )
+        return dict(self._ledger.rows(lambda row: (row[0], row[1]), query))
+
     def begun(self, name: str) -> None:
         """A job has begun: what was said about its beginning is used up."""
         with self._ledger.transaction() as connection:

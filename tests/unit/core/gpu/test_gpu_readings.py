@@ -39,6 +39,11 @@ WHOLE: dict[str, Any] = {
     "ecc": {"volatile_corrected": 3, "aggregate_uncorrected": None},
     "rows": {"corrected": 1, "uncorrected": 2, "pending": True, "failed": False},
     "pcie_replays": 7,
+    "clocks_megahertz": {"sm": 1755, "memory": 3201},
+    "clock_limits_megahertz": {"sm": 1980, "memory": 0},
+    "energy_millijoules": 86_400_000,
+    "nvlink_errors": {"crc_flit": 0, "crc_data": None, "replay": 2, "recovery": 1},
+    "nvlink_kibibytes": {"transmit": 4, "receive": None},
     "processes": [{"pid": 4711, "bytes": 50, "instance": 4294967295}],
     "mig": [{"uuid": "MIG-1", "instance": 1, "compute_instance": 0, "memory": MEMORY}],
     "problems": {"nvmlDeviceGetPowerUsage": "Unknown Error"},
@@ -76,6 +81,11 @@ def test_everything_is_read() -> None:
         ecc={("volatile", "corrected"): 3},
         rows=RemappedRows(corrected=1, uncorrected=2, pending=True, failed=False),
         pcie_replays=7,
+        clocks_hertz={"sm": 1.755e9, "memory": 3.201e9},
+        clock_limits_hertz={"sm": 1.98e9},
+        energy_joules=86_400.0,
+        nvlink_errors={"crc_flit": 0, "replay": 2, "recovery": 1},
+        nvlink_bytes={"transmit": 4096},
         processes=(GpuProcess(pid=4711, bytes=50),),
         mig=(MigDevice(uuid="MIG-1", instance=1, compute_instance=0, memory=memory),),
         problems={"nvmlDeviceGetPowerUsage": "Unknown Error"},
@@ -101,6 +111,7 @@ def test_everything_is_read() -> None:
         ("rows", [1, 2], "rows"),
         ("pcie_replays", 4_294_967_295, "pcie_replays"),
         ("pcie_replays", "7", "pcie_replays"),
+        ("energy_millijoules", -1, "energy_joules"),
         ("processes", None, "processes"),
     ],
 )
@@ -109,6 +120,14 @@ def test_nonsense_is_not_known(field: str, value: Any, attribute: str) -> None:
     gpu = one(**{field: value})
     assert getattr(gpu, attribute) is None
     assert gpu.name == "NVIDIA H200"
+
+
+def test_nonsense_about_clocks_and_links() -> None:
+    """A driver without them, or one that answers what is none, tells nothing of them."""
+    wrong = ("clocks_megahertz", "clock_limits_megahertz", "nvlink_errors")
+    gpu = one(**dict.fromkeys(wrong, 7), nvlink_kibibytes={"transmit": 2**32 - 1})
+    assert gpu.clocks_hertz == gpu.clock_limits_hertz == {}
+    assert gpu.nvlink_errors == gpu.nvlink_bytes == {}
 
 
 def test_a_process_cannot_hold_more_than_there_is() -> None:

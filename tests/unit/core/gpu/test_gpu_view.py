@@ -18,7 +18,7 @@ BARE = Gpu(uuid="GPU-2", lost=True)
 SAMPLE = GpuSample(taken=5.0, seconds=0.1, driver="580", gpus=(BUSY, BARE))
 XIDS = XidLog(
     newest=(Known(Xid(code=79, at=1.0, gpu="GPU-2"), frozenset({"nvml"})),),
-    counts={"GPU-2": 3},
+    counts={("GPU-2", 79): 2, ("GPU-2", 31): 1},
 )
 TENANCY = Tenancy(owners={7: "digits"}, holders={"GPU-1": "digits"}, out={"GPU-2"})
 

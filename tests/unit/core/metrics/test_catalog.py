@@ -11,9 +11,15 @@ from hypothesis import strategies as st
 from supervisor.core.causes import Cause
 from supervisor.core.gpu.gpu_readings import Gpu
 from supervisor.core.gpu.xids import XidLog
-from supervisor.core.jobs.job_status import AllocatorStatus, JobState, JobStatus
+from supervisor.core.jobs.job_status import (
+    AllocatorStatus,
+    JobState,
+    JobStatus,
+    SnapshotPlan,
+)
 from supervisor.core.memory.forecast import Resource
 from supervisor.core.metrics.catalog import METRICS, as_markdown
+from supervisor.core.metrics.gpu_metrics import XID_KINDS
 from supervisor.core.metrics.machine_state import (
     COLLECTORS,
     FILESYSTEMS,
@@ -34,7 +40,19 @@ from supervisor.wire.page import MemorySource, Phase
 from tests.support.metrics import BOARD, DIGITS, MACHINE, PART
 
 EMPTY = JobStatus(job="a", state=JobState.LAUNCHING, attempt=0)
-BASE_UNITS = {"", "seconds", "bytes", "samples", "ratio", "celsius", "watts"}
+BASE_UNITS = {
+    *(
+        "",
+        "seconds",
+        "bytes",
+        "samples",
+        "ratio",
+        "celsius",
+        "watts",
+        "joules",
+        "hertz",
+    ),
+}
 NOT_BASE = re.compile(
     r"(?:_|^)(?:ms|millis\w*|us|minutes|hours|[kmg]i?b|percent)(?:_|$)"
 )
@@ -124,8 +142,8 @@ def test_what_the_driver_does_not_tell() -> None:
 
 
 def test_a_lost_gpu_says_only_that() -> None:
-    """Of a GPU that fell off the bus nothing is told but that, its Xids, and whether it
-    is kept out of use."""
+    """Of a GPU that fell off the bus nothing is told but that, its Xids, whether it is
+    kept out of use, whose it is, and what its time went into."""
     (gpu,) = MACHINE.gpus
     lost = replace(MACHINE, gpus=(Gpu(uuid=gpu.uuid, lost=True),))
     told = {metric.family for metric in METRICS if gpu_rows(metric, lost)}
@@ -133,6 +151,8 @@ def test_a_lost_gpu_says_only_that() -> None:
         "trainwarden_gpu",
         "trainwarden_gpu_lost",
         "trainwarden_gpu_kept_out",
+        "trainwarden_gpu_allocated",
+        "trainwarden_gpu_time_seconds",
         "trainwarden_gpu_xids",
         "trainwarden_gpu_last_xid",
     }
@@ -158,8 +178,55 @@ def test_gpus_that_are_given_to_nobody() -> None:
 def test_no_xid_yet() -> None:
     """The counter is there at 0; the number of the last one is not there."""
     quiet = replace(MACHINE, xids=XidLog())
-    assert machine_points("trainwarden_gpu_xids", quiet) == {(BOARD,): 0}
+    assert machine_points("trainwarden_gpu_xids", quiet) == dict.fromkeys(
+        ((BOARD, kind) for kind in XID_KINDS), 0
+    )
     assert machine_points("trainwarden_gpu_last_xid", quiet) == {}
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (48, "memory"),
+        (94, "memory"),
+        (74, "nvlink"),
+        (145, "nvlink"),
+        (79, "bus"),
+        (119, "hardware"),
+        (31, "software"),
+        (45, "other"),
+    ],
+)
+def test_xids_by_kind(code: int, kind: str) -> None:
+    """Each Xid counts as one kind, as NVIDIA's catalogue has it, and as no other."""
+    counts = {(BOARD, code): 2, ("GPU-other", code): 1}
+    told = machine_points(
+        "trainwarden_gpu_xids", replace(MACHINE, xids=XidLog(counts=counts))
+    )
+    assert {key[1]: count for key, count in told.items() if count} == {kind: 2}
+
+
+def test_what_only_a_daemon_knows() -> None:
+    """Whose turn it is, and whether the ledger is written: nothing where nobody says;
+    a user without a job that waits waits 0 seconds."""
+    assert machine_points("trainwarden_ledger_behind", Machine()) == {}
+    jobs = replace(MACHINE.jobs, waits={}, unwritten=True)
+    machine = replace(MACHINE, jobs=jobs)
+    assert machine_points("trainwarden_ledger_behind", machine) == {(): 1}
+    assert machine_points("trainwarden_queue_longest_wait_seconds", machine) == {
+        ("anna",): 0
+    }
+
+
+def test_no_plan_of_snapshots_yet() -> None:
+    """Without a plan, and for a tier whose snapshots are counted in steps, there is no
+    interval to tell."""
+    assert points("trainwarden_snapshot_interval_seconds", EMPTY) == []
+    plan = SnapshotPlan(memory_seconds=None, durable_seconds=60.0, because="steps")
+    steps = replace(DIGITS, snapshot_plan=plan)
+    assert points("trainwarden_snapshot_interval_seconds", steps) == [
+        (("durable",), 60.0)
+    ]
 
 
 def gpu_rows(metric: Metric, machine: Machine) -> list[Point]:

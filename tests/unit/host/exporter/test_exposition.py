@@ -47,13 +47,14 @@ def test_every_row_is_in_a_scrape() -> None:
 
 def test_no_label_says_whose_a_run_is() -> None:
     """A run is shown with its name, never with its user, a pid, a path or an argument;
-    users stand beside the number of their jobs alone."""
-    others = [metric for metric in METRICS if metric.name != "jobs"]
+    users stand beside sums over all of their jobs alone."""
+    sums = {"jobs", "queue_longest_wait", "user_gpu_time"}
+    others = [metric for metric in METRICS if metric.name not in sums]
     labels = {label for metric in others for label in metric.labels}
     assert labels == {
         *("run", "state", "phase", "cause", "result", "source", "resource", "tier"),
         *("gpu", "bus", "driver", "name", "parent", "reason", "kind", "span"),
-        *("filesystem", "collector", "python", "version"),
+        *("filesystem", "collector", "python", "version", "use", "clock", "direction"),
     }
 
 
@@ -162,4 +163,4 @@ def test_gpus() -> None:
         sample(families, "trainwarden_gpu_throttled", gpu=BOARD, reason="power_cap")
         == 1
     )
-    assert sample(families, "trainwarden_gpu_xids_total", gpu=BOARD) == 1
+    assert sample(families, "trainwarden_gpu_xids_total", gpu=BOARD, kind="bus") == 1
