@@ -67,14 +67,14 @@ lint: $(VENV)/.lint ## style, types, who may import whom, what is declared
 	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports
 	$(BIN)/deptry supervisor trainers --extend-exclude trainers/reference
-	$(BIN)/deptry supervisor trainers tests --non-dev-dependency-groups test,bench
+	$(BIN)/deptry supervisor trainers tests grafana --non-dev-dependency-groups test,bench
 
 format: $(VENV)/.lint ## put the code into shape
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-generated: $(VENV)/.installed ## draw anew what tables say: the diagram, the metrics
-	$(BIN)/python -m tests.support.generated
+generated: $(VENV)/.installed ## write what tables say: diagram, metrics, rules, dashboards
+	$(if $(RUNBOOKS),RUNBOOKS=$(RUNBOOKS)) $(BIN)/python -m tests.support.generated
 
 certify: $(VENV)/.installed ## kill every kind of run and compare every bit (15 min)
 	$(BIN)/python -m tests.certify.certify

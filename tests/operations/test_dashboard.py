@@ -1,96 +1,151 @@
-"""The dashboards: every query asks for what is exported, and gets an answer."""
+"""The dashboards as files: what a linter of dashboards looks for."""
 
 import json
 import re
-from collections.abc import Callable
-from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from supervisor.core.gpu.gpu_readings import Xid
-from supervisor.core.gpu.xids import heard
+from grafana.boards.board import BOX, GPU, RUN, Board, Kind, Query
+from grafana.boards.every_board import BOARDS, SHOWN_NOWHERE
+from grafana.rules.recorded import RECORDED
 from supervisor.core.metrics.catalog import METRICS
-from supervisor.core.text.address import Address
-from supervisor.host.exporter.exposition_cache import ExpositionCache
-from supervisor.host.exporter.metrics_server import MetricsServer
-from tests.support.metrics import BOARD, DIGITS, MACHINE
-from tests.support.prometheus import prometheus, until_answered
 
 SAMPLES = {name for metric in METRICS for name in metric.samples}
+LABELS = {name: metric.labels for metric in METRICS for name in metric.samples}
 DASHBOARDS = Path(__file__).parents[2] / "grafana" / "dashboards"
-NAMES = re.compile(r"\btrainwarden_[a-z_]+")
-
-FIRST = replace(
-    DIGITS, attempt=1, step=2, restarts={}, incidents={}, step_counts=(0,) * 12,
-    phase_seconds={"training": 0.4},
-)  # fmt: skip
-"""The run of ``tests.support.metrics``, a moment earlier."""
+NAMES = re.compile(r"(?<![:\w])trainwarden_[a-z_]+\b(?!:)")
+RECORDED_NAMES = re.compile(r"\w+:trainwarden_\w+:\w+")
+BY = re.compile(r"by \(([^)]*)\)")
 
 Dashboard = dict[str, Any]
 
-
-LATER = replace(
-    MACHINE,
-    xids=heard(MACHINE.xids, [Xid(code=48, at=9.0, gpu=BOARD)], source="nvml", gpus=()),
-)
+every_board = pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.uid)
 
 
-def read(path: Path) -> Dashboard:
+def read(board: Board) -> Dashboard:
     """The dashboard as Grafana reads it."""
-    loaded: Dashboard = json.loads(path.read_text())
+    name = f"{board.uid.removeprefix('trainwarden-')}.json"
+    loaded: Dashboard = json.loads((DASHBOARDS / name).read_text())
     return loaded
 
 
-@pytest.fixture(params=sorted(DASHBOARDS.glob("*.json")), ids=lambda path: path.stem)
-def dashboard(request: pytest.FixtureRequest) -> Dashboard:
-    """Each of them."""
-    return read(request.param)
+def queries(board: Board) -> list[Query]:
+    """Every query of every panel."""
+    return [query for panel in board.panels for query in panel.queries]
 
 
-def queries(dashboard: Dashboard) -> list[str]:
-    """Every query of every panel and annotation."""
-    panels = [
-        target["expr"] for panel in dashboard["panels"] for target in panel["targets"]
+def test_there_are_no_others() -> None:
+    """Each file is one of the boards; each has an identity of its own, which stays."""
+    uids = [json.loads(path.read_text())["uid"] for path in DASHBOARDS.glob("*.json")]
+    assert sorted(uids) == sorted(board.uid for board in BOARDS)
+    assert {board.uid for board in BOARDS} == {
+        f"trainwarden-{name}" for name in ("fleet", "box", "run", "memory", "gpu")
+    }
+
+
+@every_board
+def test_queries_ask_for_what_is_exported(board: Board) -> None:
+    """Every metric on the dashboard is a row of the table, or recorded."""
+    text = "\n".join(
+        [query.expr for query in queries(board)]
+        + [note.expr for note in board.annotations]
+        + [variable.query for variable in board.variables]
+    )
+    assert set(NAMES.findall(text)) <= SAMPLES
+    assert set(RECORDED_NAMES.findall(text)) <= {one.name for one in RECORDED}
+
+
+def test_every_metric_is_shown() -> None:
+    """Each row of the table is on a dashboard, or it is said why it is not."""
+    text = "\n".join(query.expr for board in BOARDS for query in queries(board))
+    shown = set(NAMES.findall(text))
+    missing = {
+        metric.family for metric in METRICS if not shown.intersection(metric.samples)
+    }
+    assert missing == set(SHOWN_NOWHERE)
+    assert all(SHOWN_NOWHERE.values())
+
+
+@every_board
+def test_what_is_chosen_is_heeded(board: Board) -> None:
+    """A query heeds the box that was chosen; where a run or a GPU can be, those, too."""
+    chosen = {variable.name for variable in board.variables}
+    asked = [query.expr for query in queries(board)]
+    for text in (*asked, *(note.expr for note in board.annotations)):
+        for name, selector in re.findall(r"(\w*trainwarden_\w+)(\{[^}]*\})?", text):
+            wants = set(LABELS.get(name, ())) & {"run", "gpu"} & chosen
+            needed = RUN if "run" in wants else GPU if "gpu" in wants else BOX
+            assert needed in selector or name not in SAMPLES, (name, text)
+        for name, selector in re.findall(
+            r"(\w+:trainwarden_\w+:\w+)(\{[^}]*\})?", text
+        ):
+            assert 'instance=~"$instance"' in selector, (name, text)
+
+
+@every_board
+def test_equal_names_stay_apart(board: Board) -> None:
+    """What is told by run or by GPU is told by box as well."""
+    for query in queries(board):
+        for found in BY.findall(query.expr):
+            labels = {label.strip() for label in found.split(",")}
+            if labels & {"run", "gpu"}:
+                assert "instance" in labels, query.expr
+                if query.legend:
+                    assert "{{instance}}" in query.legend, query.legend
+
+
+@every_board
+def test_rates_follow_the_scrape(board: Board) -> None:
+    """Counters are looked at by rate over what Grafana says is enough; a window of its own
+    only where the panel says so."""
+    for panel in board.panels:
+        for query in panel.queries:
+            for window in re.findall(r"\[([^\]]+)\]", query.expr):
+                assert window in {"$__rate_interval", "$__range"} or (
+                    window == "1h" and "hour" in panel.about
+                ), query.expr
+            for of in re.findall(r"(?:rate|increase)\((\w+)", query.expr):
+                assert of.endswith(("_total", "_sum", "_count", "_bucket"))
+
+
+@every_board
+def test_panels_say_what_they_show(board: Board) -> None:
+    """Each panel has a title of its own, a sentence that says what is good, a unit, and
+    names for its lines; in a table, for its columns."""
+    titles = [panel.title for panel in board.panels]
+    assert len(titles) == len(set(titles))
+    for panel in board.panels:
+        assert panel.about.endswith(".")
+        assert panel.unit
+        for query in panel.queries:
+            named = query.title if panel.kind is Kind.TABLE else query.legend
+            assert named, panel.title
+
+
+@every_board
+def test_the_file_is_what_grafana_wants(board: Board) -> None:
+    """Read-only, by one data source that can be chosen, with links to the others; each
+    panel with an id, and none on another or beyond the grid."""
+    read_ = read(board)
+    assert read_["editable"] is False
+    assert read_["links"][0]["tags"] == read_["tags"] == ["trainwarden"]
+    assert read_["links"][0]["includeVars"]
+    variables = read_["templating"]["list"]
+    assert [one["name"] for one in variables] == [
+        "datasource",
+        *(variable.name for variable in board.variables),
     ]
-    return panels + [item["expr"] for item in dashboard["annotations"]["list"]]
-
-
-def test_queries_ask_for_what_is_exported(dashboard: Dashboard) -> None:
-    """Every metric on the dashboard is a row of the table."""
-    text = "\n".join(queries(dashboard))
-    named = set(NAMES.findall(text))
-    assert named
-    assert named <= SAMPLES
-
-
-def test_what_is_chosen_is_heeded(dashboard: Dashboard) -> None:
-    """A query about something with a label run or gpu heeds what was chosen of it."""
-    labels = {name: set(metric.labels) for metric in METRICS for name in metric.samples}
-    for text in queries(dashboard):
-        asked = {label for name in NAMES.findall(text) for label in labels[name]}
-        for label in asked & {"run", "gpu"}:
-            assert f'{label}=~"${label}"' in text, text
-
-
-def test_dashboards_are_told_apart() -> None:
-    """Each has an identity of its own."""
-    known = [read(path)["uid"] for path in DASHBOARDS.glob("*.json")]
-    assert len(known) == len(set(known)) == 2
-
-
-def test_panels_say_what_they_show(dashboard: Dashboard) -> None:
-    """Each panel has a title, a sentence, and an id of its own."""
-    panels = dashboard["panels"]
-    assert all(panel["title"] and panel["description"] for panel in panels)
+    panels = read_["panels"]
     assert len({panel["id"] for panel in panels}) == len(panels)
-
-
-def test_panels_do_not_overlap(dashboard: Dashboard) -> None:
-    """No panel lies on another, and none beyond the grid of 24."""
-    places = [panel["gridPos"] for panel in dashboard["panels"]]
+    assert sum(panel["type"] == "row" for panel in panels) == len(board.rows)
+    for panel in panels:
+        assert panel["title"]
+        for target in panel.get("targets", ()):
+            assert target["datasource"]["uid"] == "${datasource}"
+    places = [panel["gridPos"] for panel in panels]
     assert all(place["x"] + place["w"] <= 24 for place in places)
     for one, other in combinations(places, 2):
         assert (
@@ -101,21 +156,18 @@ def test_panels_do_not_overlap(dashboard: Dashboard) -> None:
         )
 
 
-def test_every_query_has_an_answer(tool: Callable[[str], str], tmp_path: Path) -> None:
-    """A real Prometheus that scraped a real exporter answers every query."""
-    asked = [
-        text.replace("$run", ".*")
-        .replace("$gpu", ".*")
-        .replace("$__rate_interval", "1m")
-        for path in sorted(DASHBOARDS.glob("*.json"))
-        for text in queries(read(path))
-    ]
-    board = ExpositionCache()
-    with MetricsServer(Address("127.0.0.1", 0), board.read) as server:
-        board.publish([FIRST], MACHINE)
-        target = str(server.address)
-        with prometheus(tool("prometheus"), target, tmp_path) as address:
-            until_answered(address, "trainwarden_attempts_total == 1")
-            board.publish([DIGITS], LATER)
-            for query in asked:
-                until_answered(address, query)
+def test_clicks_lead_to_dashboards() -> None:
+    """Each link leads to a dashboard that is there, takes the box and the time along, and
+    chooses only what can be chosen there. Every dashboard but the first is led to."""
+    names = {
+        board.uid: {"datasource", *(one.name for one in board.variables)}
+        for board in BOARDS
+    }
+    led: set[str] = set()
+    for board in BOARDS:
+        for uid, rest in re.findall(r"/d/([\w-]+)\?([^\"]+)", json.dumps(read(board))):
+            assert "${__url_time_range}" in rest
+            assert "var-instance=" in rest
+            assert set(re.findall(r"var-(\w+)=", rest)) <= names[uid] | {"run", "gpu"}
+            led.add(uid)
+    assert led >= {"trainwarden-box", "trainwarden-run", "trainwarden-gpu"}

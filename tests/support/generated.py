@@ -2,12 +2,16 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import cast
 
 from prometheus_client.core import Metric as Family
 from prometheus_client.openmetrics import parser
 
+from grafana.boards.building import as_json
+from grafana.boards.every_board import BOARDS, panel_id
+from grafana.rules.rendering import alerts_file, recording_file, tests_file
 from supervisor.core.jobs.job_status import JobStatus
 from supervisor.core.lifecycle.table import diagram
 from supervisor.core.metrics.catalog import as_markdown
@@ -62,7 +66,29 @@ class Drawn:
         return before + begin + self.text().strip() + "\n" + end + after
 
 
-DRAWN = (
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A file that is written as a whole."""
+
+    path: str
+    text: Callable[[], str]
+
+    def renewed(self) -> str:
+        """The whole file as it should be."""
+        return self.text()
+
+
+DRAWN: tuple[Drawn | Written, ...] = (
+    Written("deploy/prometheus/recording.yml", recording_file),
+    Written("deploy/prometheus/alerts.yml", lambda: alerts_file(panel_id)),
+    Written("deploy/prometheus/alerts_test.yml", lambda: tests_file(panel_id)),
+    *(
+        Written(
+            f"grafana/dashboards/{board.uid.removeprefix('trainwarden-')}.json",
+            partial(as_json, board),
+        )
+        for board in BOARDS
+    ),
     Drawn("README.md", "diagram", lambda: f"```mermaid\n{diagram().strip()}\n```"),
     Drawn("deploy/prometheus/metrics.md", "metrics", as_markdown),
     Drawn(

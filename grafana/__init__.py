@@ -1,0 +1,1 @@
+"""Dashboards, recording rules and alerts, built from code; ``make generated`` writes them."""

@@ -1,0 +1,1 @@
+"""The dashboards as tables: fleet, box, run, memory, GPU."""

@@ -1,0 +1,1 @@
+"""Recording rules and alerts for Prometheus, with what promtool tests of them."""

@@ -1,0 +1,200 @@
+"""Alerts about boxes: the daemon, its disks, its queue, and whether it is seen at all."""
+
+from grafana.rules.alert import Alert, AlertCase, Severity
+from grafana.rules.recorded import FREE_PART
+
+BOX = "trainwarden-box"
+FLEET = "trainwarden-fleet"
+WAIT_SECONDS = 4 * 3600
+SCARCE, LAST = 0.4, 0.05
+
+BOX_ALERTS: tuple[Alert, ...] = (
+    Alert(
+        name="TrainwardenBoxDown",
+        severity=Severity.CRITICAL,
+        why="Of the scrape job of that name: runs in the foreground, whose exporter ends "
+        "with them, belong into another.",
+        expr='up{job="trainwarden"} == 0',
+        hold="5m",
+        summary="{{ $labels.instance }} does not answer.",
+        description="Prometheus has not reached the exporter of {{ $labels.instance }} "
+        "for five minutes: the box, its daemon or the network is down. Its other alerts "
+        "are inhibited.",
+        panel=(FLEET, "Boxes"),
+        cases=(
+            AlertCase(
+                about="a box that goes down and comes back; a run in the foreground",
+                series={
+                    'up{job="trainwarden"}': "1x10 0x20 1x10",
+                    'up{job="trainwarden-runs"}': "0x40",
+                },
+                silent="15m",
+                fires="16m",
+                labels=({"job": "trainwarden"},),
+                resolved="32m",
+            ),
+        ),
+    ),
+    Alert(
+        name="TrainwardenExporterAbsent",
+        severity=Severity.CRITICAL,
+        expr="absent(trainwarden_build_info)",
+        hold="10m",
+        summary="Nothing of Trainwarden is scraped at all.",
+        description="Prometheus has no series of any box: no other alert can fire.",
+        panel=(FLEET, "Boxes"),
+        cases=(
+            AlertCase(
+                about="a target that was taken out of the configuration",
+                series={
+                    'trainwarden_build_info{version="1"}': "1x10 _x20 1x10",
+                },
+                silent="18m",
+                fires="28m",
+                resolved="32m",
+                instance=False,
+            ),
+        ),
+    ),
+    Alert(
+        name="TrainwardenCollectorFailing",
+        severity=Severity.WARNING,
+        why="NVML has an alert of its own.",
+        expr='trainwarden_collector_success{collector!="nvml"} == 0',
+        hold="10m",
+        summary="{{ $labels.instance }} cannot measure: {{ $labels.collector }}.",
+        description="The collector {{ $labels.collector }} of {{ $labels.instance }} "
+        "hangs or fails: what it measures is missing, on dashboards and in diagnoses.",
+        panel=(BOX, "Collectors"),
+        cases=(
+            AlertCase(
+                about="a file system that hangs",
+                series={
+                    'trainwarden_collector_success{collector="host"}': "1x5 0x20 1x10",
+                    'trainwarden_collector_success{collector="nvml"}': "0x35",
+                },
+                silent="15m",
+                fires="16m",
+                labels=({"collector": "host"},),
+                resolved="27m",
+            ),
+        ),
+    ),
+    Alert(
+        name="TrainwardenDaemonRestarts",
+        severity=Severity.WARNING,
+        expr="changes(trainwarden_start_time_seconds[1h]) > 2",
+        summary="The daemon of {{ $labels.instance }} was restarted three times in an "
+        "hour.",
+        description="Training goes on without the daemon of {{ $labels.instance }}, but "
+        "nobody restarts what crashes while it is away.",
+        panel=(BOX, "Daemon up for"),
+        cases=(
+            AlertCase(
+                about="a daemon that is killed again and again; an upgrade",
+                series={
+                    'trainwarden_start_time_seconds{job="trainwarden"}': "100x10 200x10 300x10 400x100",
+                    'trainwarden_start_time_seconds{job="upgraded"}': "100x10 200x120",
+                },
+                silent="32m",
+                fires="34m",
+                labels=({"job": "trainwarden"},),
+                resolved="90m",
+            ),
+        ),
+    ),
+    Alert(
+        name="TrainwardenLedgerInMemory",
+        severity=Severity.CRITICAL,
+        expr="trainwarden_ledger_behind == 1",
+        hold="2m",
+        summary="{{ $labels.instance }} cannot write its ledger.",
+        description="What happens on {{ $labels.instance }} is kept in memory because "
+        "the ledger cannot be written (a full disk, usually). It is lost if the daemon "
+        "dies now.",
+        panel=(BOX, "Ledger"),
+        cases=(
+            AlertCase(
+                about="a disk that is full, and is tidied",
+                series={
+                    'trainwarden_ledger_behind{job="trainwarden"}': "0x5 1x10 0x10"
+                },
+                silent="7m",
+                fires="8m",
+                labels=({"job": "trainwarden"},),
+                resolved="17m",
+            ),
+        ),
+    ),
+    Alert(
+        name="TrainwardenFilesystemWillFill",
+        severity=Severity.WARNING,
+        why="Full within four hours as the last hour went, and not much left; or hardly "
+        "anything left. `memory` is where snapshots in memory lie (/dev/shm).",
+        expr=f"""\
+(
+  {FREE_PART} < {SCARCE}
+  and on (instance, filesystem)
+  predict_linear(trainwarden_filesystem_free_bytes[1h], 4 * 3600) < 0
+)
+or
+{FREE_PART} < {LAST}""",
+        hold="15m",
+        summary="{{ $labels.instance }} runs out of room ({{ $labels.filesystem }}).",
+        description="The file system of {{ $labels.filesystem }} on "
+        "{{ $labels.instance }} is nearly full, or will be within four hours. Snapshots "
+        "fail then, and training pauses.",
+        panel=(BOX, "Room on file systems"),
+        cases=(
+            AlertCase(
+                about="a disk that fills and is tidied; a large one that is used; a full "
+                "one",
+                series={
+                    'trainwarden_filesystem_free_bytes{filesystem="state"}': "500-2x150 500x60",
+                    'trainwarden_filesystem_size_bytes{filesystem="state"}': "1000x210",
+                    'trainwarden_filesystem_free_bytes{filesystem="memory"}': "900x210",
+                    'trainwarden_filesystem_size_bytes{filesystem="memory"}': "1000x210",
+                },
+                silent="64m",
+                fires="67m",
+                labels=({"filesystem": "state"},),
+                resolved="170m",
+            ),
+            AlertCase(
+                about="hardly anything left, whatever the trend",
+                series={
+                    'trainwarden_filesystem_free_bytes{filesystem="memory"}': "900x10 40x60",
+                    'trainwarden_filesystem_size_bytes{filesystem="memory"}': "1000x70",
+                    'trainwarden_filesystem_free_bytes{filesystem="state"}': "900-2x70",
+                    'trainwarden_filesystem_size_bytes{filesystem="state"}': "1000x70",
+                },
+                silent="25m",
+                fires="27m",
+                labels=({"filesystem": "memory"},),
+            ),
+        ),
+    ),
+    Alert(
+        name="TrainwardenJobWaitsTooLong",
+        severity=Severity.INFO,
+        expr=f"trainwarden_queue_longest_wait_seconds > {WAIT_SECONDS}",
+        hold="5m",
+        summary="A job of {{ $labels.user }} has waited for four hours.",
+        description="A job of {{ $labels.user }} on {{ $labels.instance }} has waited for "
+        "its turn for more than four hours.",
+        panel=(BOX, "Longest wait"),
+        cases=(
+            AlertCase(
+                about="a job that waits, then runs",
+                series={
+                    'trainwarden_queue_longest_wait_seconds{user="anna"}': "14000+60x30 0x10",
+                    'trainwarden_queue_longest_wait_seconds{user="ben"}': "0x40",
+                },
+                silent="11m",
+                fires="13m",
+                labels=({"user": "anna"},),
+                resolved="32m",
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,101 @@
+"""Recording rules: what several alerts and panels ask for, worked out once.
+
+Names are ``level:metric:operations``, as Prometheus' own practice has it.
+"""
+
+from dataclasses import dataclass
+
+ACTIVE = "instance_run:trainwarden_run_active:bool"
+GOODPUT = "instance_run:trainwarden_goodput:ratio_rate5m"
+GOODPUT_30M = "instance_run:trainwarden_goodput:ratio_avg30m"
+GOODPUT_1H = "instance_run:trainwarden_goodput:ratio_avg1h"
+GOODPUT_6H = "instance_run:trainwarden_goodput:ratio_avg6h"
+STEP_MEAN = "instance_run:trainwarden_step_duration_seconds:mean5m"
+STEP_BASELINE = "instance_run:trainwarden_step_duration_seconds:median6h"
+IDLE_PART = "instance_run:trainwarden_run_gpu_time_idle:ratio30m"
+FREE_PART = "instance_filesystem:trainwarden_filesystem_free:ratio"
+SNAPSHOT_LATE = "instance_run_tier:trainwarden_snapshot_age:intervals"
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """One recording rule."""
+
+    name: str
+    expr: str
+    about: str
+
+
+RECORDED: tuple[Recorded, ...] = (
+    Recorded(
+        ACTIVE,
+        """\
+max by (instance, run) (
+  trainwarden_run_state{state=~"launching|running|draining|killing|waiting"}
+)""",
+        "1 while the run should make progress, 0 once it has ended or before its turn.",
+    ),
+    Recorded(
+        GOODPUT,
+        """\
+clamp(
+  sum by (instance, run) (rate(trainwarden_step_duration_seconds_sum[5m]))
+  + sum by (instance, run) (
+    rate(trainwarden_phase_seconds_total{phase="validating"}[5m])
+  )
+  - sum by (instance, run) (
+    rate(trainwarden_phase_seconds_total{phase="replaying"}[5m])
+  ),
+  0, 1
+)
+and instance_run:trainwarden_run_active:bool == 1""",
+        "Part of the time that went into steps and validation, less steps done again. "
+        "Of steps, not of phases: those count when they end, and a stall does not end.",
+    ),
+    *(
+        Recorded(
+            f"instance_run:trainwarden_goodput:ratio_avg{window}",
+            f"avg_over_time({GOODPUT}[{window}])",
+            "The same over longer: only over the time in which the run was there.",
+        )
+        for window in ("30m", "1h", "6h")
+    ),
+    Recorded(
+        STEP_MEAN,
+        """\
+sum by (instance, run) (rate(trainwarden_step_duration_seconds_sum[5m]))
+/
+(sum by (instance, run) (rate(trainwarden_step_duration_seconds_count[5m])) > 0)""",
+        "How long a step takes now.",
+    ),
+    Recorded(
+        STEP_BASELINE,
+        f"quantile_over_time(0.5, {STEP_MEAN}[6h])",
+        "How long it usually takes: the run's own history.",
+    ),
+    Recorded(
+        IDLE_PART,
+        """\
+sum by (instance, run) (rate(trainwarden_run_gpu_time_seconds_total{use="idle"}[30m]))
+/
+(sum by (instance, run) (rate(trainwarden_run_gpu_time_seconds_total[30m])) > 0)""",
+        "Part of the time that GPUs given to the run did nothing.",
+    ),
+    Recorded(
+        FREE_PART,
+        """\
+max by (instance, filesystem) (trainwarden_filesystem_free_bytes)
+/
+max by (instance, filesystem) (trainwarden_filesystem_size_bytes)""",
+        "Part of a file system that is free.",
+    ),
+    Recorded(
+        SNAPSHOT_LATE,
+        """\
+max by (instance, run, tier) (trainwarden_snapshot_age_seconds)
+/
+max by (instance, run, tier) (trainwarden_snapshot_interval_seconds)
+and on (instance, run) trainwarden_phase{phase="training"} == 1""",
+        "Age of the newest snapshot in planned intervals, while it trains.",
+    ),
+)

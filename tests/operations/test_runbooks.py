@@ -1,0 +1,129 @@
+"""Runbooks: complete, and their commands and queries are real."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.support.command import Trainwarden
+
+PARTS = ["Meaning", "Impact", "Diagnosis", "Mitigation"]
+ROOT = Path(__file__).parents[2]
+RUNBOOKS = sorted((ROOT / "deploy" / "runbooks").glob("*.md"))
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+INLINE = re.compile(r"`(trainwarden [a-z][^`]*)`")
+LOOKS = {"df", "grep", "id", "ps"}
+"""Programs that every machine has: their lines are run as they stand."""
+SYSTEM = {"journalctl", "systemctl"}
+"""Of a machine with systemd: that they may find nothing is no mistake of the runbook."""
+READS = {"explain", "gpu", "incidents", "logs", "memory", "policy", "quarantine",
+         "snapshots", "status"}  # fmt: skip
+
+
+def blocks(text: str, language: str) -> Iterator[str]:
+    """The blocks of a document in that language."""
+    return (found[2] for found in BLOCK.finditer(text) if found[1] == language)
+
+
+COMMANDS = sorted(
+    {
+        line
+        for path in RUNBOOKS
+        for block in blocks(path.read_text(), "sh")
+        for line in block.splitlines()
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def failed(tmp_path_factory: pytest.TempPathFactory) -> Trainwarden:
+    """A state directory with a run that gave up, and its incident."""
+    directory = tmp_path_factory.mktemp("night")
+    command = Trainwarden(directory, directory / "state")
+    script = command.script("raise ValueError('at night')\n")
+    assert command("run", script).returncode == 1
+    return command
+
+
+@pytest.mark.parametrize("path", RUNBOOKS, ids=lambda path: path.stem)
+def test_each_has_the_same_parts(path: Path) -> None:
+    """What it means, what it costs, how to look, what to do; and how to look has commands
+    to copy."""
+    text = path.read_text()
+    assert text.startswith(f"# {path.stem}\n")
+    assert re.findall(r"^## (.+)$", text, re.MULTILINE) == PARTS
+    assert list(blocks(text, "sh"))
+    for part in re.split(r"^## .+$", text, flags=re.MULTILINE)[1:]:
+        assert part.strip()
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_every_command_runs(line: str, failed: Trainwarden) -> None:
+    """Each line does, as it is copied, on a run that gave up."""
+    environment = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "TRAINWARDEN_STATE_DIR": str(failed.state),
+        "JOB": "train",
+        "ID": "1",
+        "PID": str(os.getpid()),
+        "GPU": "GPU-1",
+    }
+    program, *rest = shlex.split(line)
+    assert program in LOOKS | SYSTEM | {"trainwarden"}
+    if program == "trainwarden":
+        assert rest[0] in READS
+    done = subprocess.run(
+        ["/bin/sh", "-euc", line],
+        cwd=failed.directory,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=120,
+        check=False,
+    )
+    told = done.stdout.decode(errors="replace")
+    assert "invalid option" not in told
+    assert "unrecognized option" not in told
+    if program not in SYSTEM:
+        assert done.returncode == 0, told
+
+
+def test_every_other_command_exists(failed: Trainwarden) -> None:
+    """What the text tells people to type is a command with those options."""
+    said = {words for path in RUNBOOKS for words in INLINE.findall(path.read_text())}
+    helps: dict[str, str] = {}
+    for words in said:
+        verb, *rest = shlex.split(words)[1:]
+        if verb not in helps:
+            told = subprocess.run(
+                [failed.program, verb, "--help"], capture_output=True, check=False
+            )
+            assert told.returncode == 0, words
+            helps[verb] = told.stdout.decode()
+        for option in rest:
+            if option.startswith("-"):
+                assert option in helps[verb], words
+
+
+def test_every_query_is_one(tool: Callable[[str], str], tmp_path: Path) -> None:
+    """Prometheus' own tool parses what is to be pasted into it."""
+    queries = {
+        block.strip()
+        for path in RUNBOOKS
+        for block in blocks(path.read_text(), "promql")
+    }
+    rules = [
+        {"record": f"runbook:query_{place}:now", "expr": query}
+        for place, query in enumerate(sorted(queries))
+    ]
+    file = tmp_path / "queries.yml"
+    file.write_text(yaml.safe_dump({"groups": [{"name": "runbooks", "rules": rules}]}))
+    subprocess.run([tool("promtool"), "check", "rules", str(file)], check=True)
