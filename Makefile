@@ -21,7 +21,7 @@ AT_ONCE ?= $(shell n=$$(nproc); echo $$((n < 4 ? n + 1 : 5)))
 INSTALL := $(PIP) install --quiet --constraint constraints.txt
 EDITABLE := --build-constraint constraints.txt --editable '.[$(EXTRA)]'
 
-.PHONY: help demo test test-slow certify chaos soak generated lint format constraints clean systemd crashes fuzz
+.PHONY: help demo test test-slow certify chaos soak generated pictures lint format constraints clean systemd crashes fuzz
 
 help: ## say what there is
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -75,6 +75,9 @@ format: $(VENV)/.lint ## put the code into shape
 
 generated: $(VENV)/.installed ## write what tables say: diagram, metrics, rules, dashboards
 	$(if $(RUNBOOKS),RUNBOOKS=$(RUNBOOKS)) $(BIN)/python -m tests.support.generated
+
+pictures: $(VENV)/.installed ## draw the dashboards for docs/ from a real Prometheus (5 min)
+	$(BIN)/python -m tests.support.pictures
 
 certify: $(VENV)/.installed ## kill every kind of run and compare every bit (15 min)
 	$(BIN)/python -m tests.certify.certify

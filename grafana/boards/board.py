@@ -55,6 +55,8 @@ class BoardPanel:
     least: float | None = 0.0
     most: float | None = None
     stacked: bool = False
+    by_name: bool = False
+    """Of a figure that is 1: what it is called says all."""
     units: Mapping[str, str] = field(default_factory=dict[str, str])
     """Of the columns of a table, by their titles."""
     drop: tuple[str, ...] = ()

@@ -150,7 +150,11 @@ def _kind(panel: BoardPanel) -> AnyPanel:
             return (
                 StatPanel()
                 .reduce_options(last)
-                .text_mode(looks.BigValueTextMode.VALUE_AND_NAME)
+                .text_mode(
+                    looks.BigValueTextMode.NAME
+                    if panel.by_name
+                    else looks.BigValueTextMode.VALUE_AND_NAME
+                )
                 .color_mode(looks.BigValueColorMode.VALUE)
                 .graph_mode(looks.BigValueGraphMode.NONE)
             )

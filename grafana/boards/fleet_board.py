@@ -56,7 +56,7 @@ RUNS_TABLE = BoardPanel(
         Query(
             expr=f"max by (instance, run) (trainwarden_step{{{BOX}}})", title="steps"
         ),
-        Query(expr=f"{GOODPUT}{{{BOX}}}", title="goodput"),
+        Query(expr=f"max by (instance, run) ({GOODPUT}{{{BOX}}})", title="goodput"),
         Query(
             expr=f"min by (instance, run) (trainwarden_snapshot_age_seconds{{{BOX}}})",
             title="snapshot age",
@@ -114,7 +114,7 @@ FLEET = Board(
                     queries=(
                         Query(
                             expr='count by (severity) (ALERTS{alertname=~"Trainwarden.+",alertstate="firing"}) '
-                            "or label_replace(vector(0), "
+                            "or on () label_replace(vector(0), "
                             '"severity", "none", "", "")',
                             legend="{{severity}}",
                         ),
@@ -219,7 +219,7 @@ FLEET = Board(
                     queries=(
                         Query(
                             expr=f"sum by (cause) (increase(trainwarden_restarts_total{{{BOX}}}[1h])) > 0 "
-                            "or label_replace(vector(0), "
+                            "or on () label_replace(vector(0), "
                             '"cause", "none", "", "")',
                             legend="{{cause}}",
                         ),

@@ -82,9 +82,10 @@ RUN_BOARD = Board(
                     queries=(
                         Query(
                             expr=f"max by (instance, run, state) (trainwarden_run_state{{{RUN}}} == 1)",
-                            legend=f"{WHOSE}: {{{{state}}}}",
+                            legend="{{run}}: {{state}} ({{instance}})",
                         ),
                     ),
+                    by_name=True,
                 ),
                 _latest(
                     "Attempt",
@@ -306,7 +307,6 @@ RUN_BOARD = Board(
                             legend=WHOSE,
                         ),
                     ),
-                    least=1.0,
                 ),
                 BoardPanel(
                     title="Samples a step",

@@ -16,7 +16,7 @@ def root() -> Path:
     return ROOT
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def tool() -> Callable[[str], str]:
     """Finds a program. A laptop may lack it (skip); in CI it has to be there (fail)."""
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 import pytest
@@ -19,13 +19,16 @@ Answer = TypeVar("Answer")
 
 
 @contextmanager
-def prometheus(program: str, target: str, directory: Path) -> Generator[str]:
-    """A Prometheus server that scrapes ``target``; yields its address."""
+def prometheus(
+    program: str, target: str, directory: Path, *more: str, rules: tuple[Path, ...] = ()
+) -> Generator[str]:
+    """A Prometheus server that scrapes ``target`` and ``more``; yields its address."""
     (directory / "prometheus.yml").write_text(
-        "global: {scrape_interval: 500ms, scrape_timeout: 500ms}\n"
+        "global: {scrape_interval: 500ms, scrape_timeout: 500ms, evaluation_interval: 1s}\n"
+        f"rule_files: {json.dumps([str(path) for path in rules])}\n"
         "scrape_configs:\n"
         "  - job_name: trainwarden\n"
-        f"    static_configs: [{{targets: ['{target}']}}]\n"
+        f"    static_configs: [{{targets: {json.dumps([target, *more])}}}]\n"
     )
     log = directory / "log"
     with log.open("wb") as output:
@@ -72,15 +75,26 @@ def until_answered(address: str, query: str) -> None:
 
 def answered(address: str, query: str) -> bool:
     """Whether the query has an answer now."""
-    connection = HTTPConnection(address, timeout=10)
+    return bool(results(address, query))
+
+
+Result = dict[str, Any]
+
+
+def results(address: str, query: str, **span: float) -> list[Result]:
+    """The series that the query has now, or over a ``span`` (start, end, step)."""
+    how = "query_range" if span else "query"
+    connection = HTTPConnection(address, timeout=30)
     try:
-        connection.request("GET", f"/api/v1/query?{urlencode({'query': query})}")
+        asked = urlencode({"query": query, **span})
+        connection.request("GET", f"/api/v1/{how}?{asked}")
         response = connection.getresponse()
         body = response.read()
     finally:
         connection.close()
     if response.status == 503:
-        return False  # Prometheus listens before it is ready
+        return []  # Prometheus listens before it is ready
     answer = json.loads(body)
     assert answer["status"] == "success", (query, answer)
-    return bool(answer["data"]["result"])
+    found: list[Result] = answer["data"]["result"]
+    return found

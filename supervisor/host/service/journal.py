@@ -36,6 +36,17 @@ def marked(text: str, level: LogLevel, *, descriptor: int = 2) -> str:
     return "\n".join(f"<{int(level)}>{line}" for line in text.split("\n"))
 
 
+def journal_fields(line: str, job: str | None, level: LogLevel) -> dict[str, str]:
+    """What a line is in the journal: the fields that ``deploy/README.md`` documents."""
+    about = "" if job is None else f"{job}: "
+    return {
+        "MESSAGE": f"{about}{line}",
+        "PRIORITY": str(int(level)),
+        "SYSLOG_IDENTIFIER": "trainwarden",
+        **({} if job is None else {"TRAINWARDEN_JOB": job}),
+    }
+
+
 @dataclass
 class Journal:
     """Says things. Never fails, and never waits: nobody may be listening."""
@@ -63,14 +74,8 @@ class Journal:
         self.say(text, job=job, level=level)
 
     def _send(self, line: str, job: str | None, level: LogLevel) -> bool:
-        about = "" if job is None else f"{job}: "
-        fields = {
-            "MESSAGE": f"{about}{line}",
-            "PRIORITY": str(int(level)),
-            "SYSLOG_IDENTIFIER": "trainwarden",
-            **({} if job is None else {"TRAINWARDEN_JOB": job}),
-        }
-        text = "".join(f"{name}={value}\n" for name, value in fields.items())
+        fields = journal_fields(line, job, level).items()
+        text = "".join(f"{name}={value}\n" for name, value in fields)
         flags = socket.SOCK_DGRAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
         try:
             with socket.socket(socket.AF_UNIX, flags) as channel:
