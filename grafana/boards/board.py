@@ -74,7 +74,7 @@ class BoardRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Variable:
+class BoardVariable:
     """What can be chosen: the values of a label."""
 
     name: str
@@ -101,7 +101,7 @@ class Board:
     title: str
     about: str
     rows: tuple[BoardRow, ...]
-    variables: tuple[Variable, ...] = ()
+    variables: tuple[BoardVariable, ...] = ()
     annotations: tuple[Annotation, ...] = ()
 
     @property
@@ -143,15 +143,15 @@ class Placed:
     y: int
 
 
-INSTANCE = Variable(
+INSTANCE = BoardVariable(
     name="instance", label="Box", query="label_values(trainwarden_build_info, instance)"
 )
-ONE_RUN = Variable(
+ONE_RUN = BoardVariable(
     name="run",
     label="Run",
     query='label_values(trainwarden_run_state{instance=~"$instance"}, run)',
 )
-ONE_GPU = Variable(
+ONE_GPU = BoardVariable(
     name="gpu",
     label="GPU",
     query='label_values(trainwarden_gpu_info{instance=~"$instance"}, gpu)',

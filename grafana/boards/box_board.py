@@ -14,7 +14,7 @@ from grafana.boards.board import (
 )
 from grafana.boards.fleet_board import NONE_IS_GOOD, RUNS_TABLE
 from grafana.rules.box_alerts import LAST, SCARCE, WAIT_SECONDS
-from grafana.rules.recorded import FREE_PART
+from grafana.rules.recording_rules import FREE_PART
 
 COLLECTORS = BoardPanel(
     title="Collectors",

@@ -20,10 +20,10 @@ from grafana.boards.board import (
     Board,
     BoardPanel,
     BoardRow,
+    BoardVariable,
     Kind,
     Placed,
     Query,
-    Variable,
 )
 
 SOURCE = model.DataSourceRef(type_val="prometheus", uid="${datasource}")
@@ -88,7 +88,7 @@ def _board(board: Board) -> dashboard.Dashboard:
     return made
 
 
-def _variable(variable: Variable) -> dashboard.QueryVariable:
+def _variable(variable: BoardVariable) -> dashboard.QueryVariable:
     return (
         dashboard.QueryVariable(variable.name)
         .label(variable.label)

@@ -14,7 +14,7 @@ from grafana.boards.board import (
     Kind,
     Query,
 )
-from grafana.rules.recorded import ACTIVE, GOODPUT
+from grafana.rules.recording_rules import ACTIVE, GOODPUT
 from grafana.rules.run_alerts import LEAK_SECONDS, SOON_SECONDS
 
 STATES = {

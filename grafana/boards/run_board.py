@@ -18,7 +18,7 @@ from grafana.boards.board import (
     Query,
 )
 from grafana.boards.fleet_board import GOODPUT_LIMITS
-from grafana.rules.recorded import (
+from grafana.rules.recording_rules import (
     GOODPUT,
     GOODPUT_1H,
     GOODPUT_6H,

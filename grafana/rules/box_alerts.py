@@ -1,7 +1,7 @@
 """Alerts about boxes: the daemon, its disks, its queue, and whether it is seen at all."""
 
 from grafana.rules.alert import Alert, AlertCase, Severity
-from grafana.rules.recorded import FREE_PART
+from grafana.rules.recording_rules import FREE_PART
 
 BOX = "trainwarden-box"
 FLEET = "trainwarden-fleet"

@@ -8,7 +8,7 @@ import yaml
 from grafana.rules.alert import BOX, RUNBOOKS, Alert, AlertCase, on_box, told
 from grafana.rules.box_alerts import BOX_ALERTS
 from grafana.rules.gpu_alerts import GPU_ALERTS
-from grafana.rules.recorded import RECORDED
+from grafana.rules.recording_rules import RECORDED
 from grafana.rules.run_alerts import RUN_ALERTS
 
 ALERTS: Mapping[str, tuple[Alert, ...]] = {

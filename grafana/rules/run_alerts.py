@@ -1,7 +1,7 @@
 """Alerts about runs."""
 
 from grafana.rules.alert import Alert, AlertCase, Severity
-from grafana.rules.recorded import (
+from grafana.rules.recording_rules import (
     GOODPUT,
     GOODPUT_1H,
     GOODPUT_6H,

@@ -154,7 +154,7 @@ def test_a_run_on_gpus(
     assert_clean(text)
 
     nvml.xid(0, 79)
-    scraped.until(rf"trainwarden_gpu_xids_total{{{gpu}}}", 1)
+    scraped.until(rf'trainwarden_gpu_xids_total{{{gpu},kind="bus"}}', 1)
     kept_out = rf'trainwarden_gpu_kept_out{{{gpu},reason="quarantine"}}'
     scraped.until(kept_out, 0)
     (trainwarden.directory / "crash").touch()

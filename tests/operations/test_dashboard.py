@@ -10,7 +10,7 @@ import pytest
 
 from grafana.boards.board import BOX, GPU, RUN, Board, Kind, Query
 from grafana.boards.every_board import BOARDS, SHOWN_NOWHERE
-from grafana.rules.recorded import RECORDED
+from grafana.rules.recording_rules import RECORDED
 from supervisor.core.metrics.catalog import METRICS
 
 SAMPLES = {name for metric in METRICS for name in metric.samples}

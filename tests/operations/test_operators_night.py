@@ -7,7 +7,7 @@ from pathlib import Path
 
 from grafana.boards.board import BoardPanel
 from grafana.boards.every_board import BOARDS
-from grafana.rules.recorded import RECORDED
+from grafana.rules.recording_rules import RECORDED
 from grafana.rules.rendering import EVERY_ALERT
 from tests.support.night import Night, asked, everything_wrong, night, worsen
 from tests.support.prometheus import results, until

@@ -9,7 +9,7 @@ import pytest
 
 from grafana.boards.every_board import BOARDS, panel_id
 from grafana.rules.alert import LABEL, RUNBOOKS, Alert
-from grafana.rules.recorded import RECORDED
+from grafana.rules.recording_rules import RECORDED
 from grafana.rules.rendering import EVERY_ALERT, annotations
 from supervisor.core.metrics.catalog import METRICS
 from tests.support.metrics import DIGITS, MACHINE, render

@@ -67,7 +67,7 @@ class Drawn:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenFile:
     """A file that is written as a whole."""
 
     path: str
@@ -78,12 +78,12 @@ class Written:
         return self.text()
 
 
-DRAWN: tuple[Drawn | Written, ...] = (
-    Written("deploy/prometheus/recording.yml", recording_file),
-    Written("deploy/prometheus/alerts.yml", lambda: alerts_file(panel_id)),
-    Written("deploy/prometheus/alerts_test.yml", lambda: tests_file(panel_id)),
+DRAWN: tuple[Drawn | WrittenFile, ...] = (
+    WrittenFile("deploy/prometheus/recording.yml", recording_file),
+    WrittenFile("deploy/prometheus/alerts.yml", lambda: alerts_file(panel_id)),
+    WrittenFile("deploy/prometheus/alerts_test.yml", lambda: tests_file(panel_id)),
     *(
-        Written(
+        WrittenFile(
             f"grafana/dashboards/{board.uid.removeprefix('trainwarden-')}.json",
             partial(as_json, board),
         )

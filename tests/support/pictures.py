@@ -53,7 +53,7 @@ Ask = Callable[[Query, Kind], list[Result]]
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class ChartSeries:
     """One line: what it is called, when, and how much."""
 
     name: str
@@ -68,11 +68,11 @@ def legend_of(text: str, labels: Mapping[str, str]) -> str:
     return " ".join(filled.replace("127.0.0.1:", "box:").split())
 
 
-def series_of(query: Query, found: list[Result]) -> Iterator[Series]:
+def series_of(query: Query, found: list[Result]) -> Iterator[ChartSeries]:
     """The answers to one query."""
     for one in found:
         points = one.get("values") or [one["value"]]
-        yield Series(
+        yield ChartSeries(
             name=legend_of(query.legend, one["metric"]),
             labels=one["metric"],
             times=[float(at) for at, _ in points],
@@ -238,7 +238,7 @@ def _at(seconds: float) -> dt.datetime:
     return dt.datetime.fromtimestamp(seconds, dt.UTC)
 
 
-def _chart(chart: Canvas, panel: BoardPanel, lines: list[Series]) -> None:
+def _chart(chart: Canvas, panel: BoardPanel, lines: list[ChartSeries]) -> None:
     for place, line in enumerate(lines):
         colour = LINES[place % len(LINES)]
         times: list[Any] = [_at(one) for one in line.times]
@@ -260,7 +260,7 @@ def _tick(unit: str, value: float, _place: int) -> str:
 
 
 def _legend(
-    frame: Canvas, panel: BoardPanel, lines: list[Series], share: float
+    frame: Canvas, panel: BoardPanel, lines: list[ChartSeries], share: float
 ) -> None:
     shown = lines[:MOST_LINES]
     step = share / max(len(shown), 1)
@@ -276,7 +276,7 @@ def _legend(
                    va="center", transform=frame.transAxes, clip_on=True)  # fmt: skip
 
 
-def _timeline(chart: Canvas, panel: BoardPanel, lines: list[Series]) -> None:
+def _timeline(chart: Canvas, panel: BoardPanel, lines: list[ChartSeries]) -> None:
     colours = {value: colour for value, (_, colour) in panel.names.items()}
     step = 1.5
     for place, line in enumerate(lines):
@@ -287,7 +287,7 @@ def _timeline(chart: Canvas, panel: BoardPanel, lines: list[Series]) -> None:
     chart.set_ylim(len(lines) - 0.5, -0.5)
 
 
-def _stat(frame: Canvas, panel: BoardPanel, lines: list[Series]) -> None:
+def _stat(frame: Canvas, panel: BoardPanel, lines: list[ChartSeries]) -> None:
     shown = sorted(lines, key=lambda line: -line.values[-1])[: 3 * panel.width]
     longest = max(len(line.name) for line in shown)
     columns = min(len(shown), max(int(panel.width / max(longest * 0.085, 1.6)), 1))

@@ -18,7 +18,7 @@ SNAPSHOT_LATE = "instance_run_tier:trainwarden_snapshot_age:intervals"
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RecordingRule:
     """One recording rule."""
 
     name: str
@@ -26,8 +26,8 @@ class Recorded:
     about: str
 
 
-RECORDED: tuple[Recorded, ...] = (
-    Recorded(
+RECORDED: tuple[RecordingRule, ...] = (
+    RecordingRule(
         ACTIVE,
         """\
 max by (instance, run) (
@@ -35,7 +35,7 @@ max by (instance, run) (
 )""",
         "1 while the run should make progress, 0 once it has ended or before its turn.",
     ),
-    Recorded(
+    RecordingRule(
         GOODPUT,
         """\
 clamp(
@@ -55,14 +55,14 @@ and sum by (instance, run) (trainwarden_step_duration_seconds_count) > 0""",
         "Of steps, not of phases: those count when they end, and a stall does not end.",
     ),
     *(
-        Recorded(
+        RecordingRule(
             f"instance_run:trainwarden_goodput:ratio_avg{window}",
             f"avg_over_time({GOODPUT}[{window}])",
             "The same over longer: only over the time in which the run was there.",
         )
         for window in ("30m", "1h", "6h")
     ),
-    Recorded(
+    RecordingRule(
         STEP_MEAN,
         """\
 sum by (instance, run) (rate(trainwarden_step_duration_seconds_sum[5m]))
@@ -70,12 +70,12 @@ sum by (instance, run) (rate(trainwarden_step_duration_seconds_sum[5m]))
 (sum by (instance, run) (rate(trainwarden_step_duration_seconds_count[5m])) > 0)""",
         "How long a step takes now.",
     ),
-    Recorded(
+    RecordingRule(
         STEP_BASELINE,
         f"quantile_over_time(0.5, {STEP_MEAN}[6h])",
         "How long it usually takes: the run's own history.",
     ),
-    Recorded(
+    RecordingRule(
         IDLE_PART,
         """\
 sum by (instance, run) (rate(trainwarden_run_gpu_time_seconds_total{use="idle"}[30m]))
@@ -83,7 +83,7 @@ sum by (instance, run) (rate(trainwarden_run_gpu_time_seconds_total{use="idle"}[
 (sum by (instance, run) (rate(trainwarden_run_gpu_time_seconds_total[30m])) > 0)""",
         "Part of the time that GPUs given to the run did nothing.",
     ),
-    Recorded(
+    RecordingRule(
         FREE_PART,
         """\
 max by (instance, filesystem) (trainwarden_filesystem_free_bytes)
@@ -91,7 +91,7 @@ max by (instance, filesystem) (trainwarden_filesystem_free_bytes)
 max by (instance, filesystem) (trainwarden_filesystem_size_bytes)""",
         "Part of a file system that is free.",
     ),
-    Recorded(
+    RecordingRule(
         SNAPSHOT_LATE,
         """\
 max by (instance, run, tier) (trainwarden_snapshot_age_seconds)
