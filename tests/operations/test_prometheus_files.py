@@ -31,7 +31,7 @@ def promtool(tool: Tool, *arguments: str, cwd: Path, given: bytes = b"") -> str:
         input=given,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        timeout=120,
+        timeout=600,
     )
     assert told.returncode == 0, told.stdout.decode()
     return told.stdout.decode()

@@ -86,7 +86,7 @@ def test_every_command_runs(line: str, failed: Trainwarden) -> None:
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     told = done.stdout.decode(errors="replace")

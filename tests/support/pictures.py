@@ -345,17 +345,30 @@ def _table(frame: Canvas, panel: BoardPanel, found: list[list[Result]]) -> None:
     top = 1 - 1.2 / panel.height
     lines = [dict(zip(columns, columns, strict=True)), *rows]
     step = min(top / (len(lines) + 0.5), 0.8 / panel.height)
+    widths = [
+        max(len(_shown(row.get(name, ""))) for row in lines) + 2 for name in columns
+    ]
+    starts = [sum(widths[:column]) / sum(widths) for column in range(len(columns))]
     for place, row in enumerate(lines):
         y = top - (place + 0.4) * step
-        for column, name in enumerate(columns):
-            value = row.get(name, "").replace("127.0.0.1:", "box:")
+        for start, name in zip(starts, columns, strict=True):
+            value = _shown(row.get(name, ""))
             colour = FAINT if place == 0 else INK
             if place and value in panel.names:
                 value, chosen = panel.names[value]
                 colour = COLOURS[chosen]
-            frame.text(*(0.012 + column / len(columns), y, value[: int(230 * panel.width / 24 / len(columns))]), color=colour,
-                       fontsize=6.8, va="center", transform=frame.transAxes,
-                       fontweight="bold" if place == 0 else "normal")  # fmt: skip
+            frame.text(
+                *(0.012 + 0.98 * start, y, value),
+                color=colour,
+                fontsize=min(7.5, 66 * panel.width / sum(widths) * 0.62),
+                fontweight="bold" if place == 0 else "normal",
+                va="center",
+                transform=frame.transAxes,
+            )
+
+
+def _shown(value: str) -> str:
+    return value.replace("127.0.0.1:", "box:")
 
 
 def saved(figure: Canvas, path: Path) -> None:

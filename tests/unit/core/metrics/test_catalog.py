@@ -221,7 +221,8 @@ def test_what_only_a_daemon_knows() -> None:
 def test_no_plan_of_snapshots_yet() -> None:
     """Without a plan, and for a tier whose snapshots are counted in steps, there is no
     interval to tell."""
-    assert points("trainwarden_snapshot_interval_seconds", EMPTY) == []
+    none = replace(DIGITS, snapshot_plan=None)
+    assert points("trainwarden_snapshot_interval_seconds", none) == []
     plan = SnapshotPlan(memory_seconds=None, durable_seconds=60.0, because="steps")
     steps = replace(DIGITS, snapshot_plan=plan)
     assert points("trainwarden_snapshot_interval_seconds", steps) == [
