@@ -3,12 +3,12 @@
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import uuid4
 
 from supervisor.core.backoff import BackOff
-from supervisor.core.jobs.job_status import JobStatus
+from supervisor.core.jobs.job_status import JobState, JobStatus
 from supervisor.core.jobs.resume_decision import (
     Earlier,
     ResumeDecision,
@@ -66,6 +66,24 @@ class ResumeOptions:
     accept_changes: bool = False
     person: bool = False
     """Somebody waits for an answer."""
+
+
+def finished_before(job: Job, ledger: Ledger) -> bool:
+    """Whether the newest run of this name has finished. Raises LedgerError."""
+    latest = ledger.latest_run(job.name)
+    return latest is not None and latest.state is JobState.FINISHED
+
+
+def as_it_began(job: Job, ledger: Ledger) -> Job:
+    """``job`` with the script of the run that goes on, which may have been edited while
+    it waited for its turn: the training side keeps it (``pinned_script``). Raises
+    LedgerError."""
+    latest = ledger.latest_run(job.name)
+    if latest is None or latest.state is JobState.FINISHED:
+        return job
+    same = latest.script == str(job.script)
+    same = same and tuple(latest.spec.get("args", ())) == job.spec.args
+    return replace(job, script_hash=latest.script_hash) if same else job
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -133,19 +133,21 @@ class Supervisor:
         self.begin()
         with wakeups(self._drains_by_signal()) as wakeup:
             loop(self, wakeup)
+            self.finish()  # a signal that comes now has nothing more to end
         assert self.exit_code is not None  # noqa: S101  # it is done
-        self.finish()
         return self.exit_code
 
     def _drains_by_signal(self) -> dict[signal.Signals, Callable[[], None]]:
-        """SIGHUP stays ignored where it is (``nohup``); else a closed terminal drains."""
-        names = {signal.SIGTERM: "SIGTERM", signal.SIGINT: "Ctrl-C"}
-        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-            names[signal.SIGHUP] = "the terminal was closed"
-        return {
-            number: partial(self.post, DrainRequested(name))
-            for number, name in names.items()
+        """SIGHUP stays ignored where it is (``nohup``); else a closed terminal drains.
+        Only Ctrl-C is a person's, who may ask again and mean it."""
+        asked = {
+            signal.SIGTERM: DrainRequested("SIGTERM", repeats=True),
+            signal.SIGINT: DrainRequested("Ctrl-C"),
         }
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+            closed = DrainRequested("the terminal was closed", repeats=True)
+            asked[signal.SIGHUP] = closed
+        return {number: partial(self.post, event) for number, event in asked.items()}
 
     def begin(self) -> None:
         """Before the first ``advance``: what earlier attempts left."""

@@ -1,18 +1,19 @@
 """Signals in the training process.
 
 SIGTERM asks for a drain: at the next step boundary the state is saved and the process
-ends with 75. Outside of ``fit`` nothing would be lost, so it ends at once. A SIGTERM that
-comes later than ``SAME_SECONDS`` after the first ends it at once wherever it is. SIGINT is
-the supervisor's: it forwards it as SIGTERM. Once the script has ended SIGTERM changes
-nothing. SIGUSR1 writes the stacks of all threads into the fault log.
+ends with 75. Outside of ``fit`` nothing would be lost, so it ends at once. Further ones
+are the same request, whenever they come: a parent that dies sends it once for each of its
+threads (PR_SET_PDEATHSIG of prctl(2) is about the thread), Slurm sends it to every process
+of a job, before a time limit and again at it, and a snapshot may take longer than that.
+Whoever does not want to wait has SIGKILL. SIGINT is the supervisor's: it forwards it as
+SIGTERM. Once the script has ended SIGTERM changes nothing. SIGUSR1 writes the stacks of
+all threads into the fault log.
 """
 
 import faulthandler
-import math
 import os
 import signal
 import sys
-import time
 from io import FileIO
 from typing import NoReturn
 
@@ -23,12 +24,6 @@ from trainers.process.attempt_reporting import Attempt
 NOTHING_TRAINED = (
     "ended on request before any supervised fit began: the next run starts over"
 )
-
-SAME_SECONDS = 2.0
-"""So long after the first, a SIGTERM is the same request, come by another way: a parent
-that dies sends it once for each of its threads (PR_SET_PDEATHSIG of prctl(2) is about the
-thread), and Slurm sends it to every process of a job."""
-
 
 _kept_open: list[FileIO] = []
 """``faulthandler`` keeps only their descriptors."""
@@ -58,19 +53,16 @@ def end_at_once(code: int) -> NoReturn:
 def install(attempt: Attempt) -> None:
     """Set the handlers of this process; children that are forked get the defaults."""
 
-    ours, asked_at = os.getpid(), -math.inf
+    ours = os.getpid()
 
     def on_term(_number: int, _frame: object) -> None:
-        nonlocal asked_at
         # A signal may find a child before ``forget`` ran in it: it drains nothing.
-        same = time.monotonic() - asked_at < SAME_SECONDS
-        if os.getpid() != ours or (attempt.drain_requested and not same):
+        if os.getpid() != ours:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             os.kill(os.getpid(), signal.SIGTERM)
         if attempt.drain_requested:
             return
         attempt.drain()
-        asked_at = time.monotonic()
         if attempt.training.running is not None or attempt.training.loop:
             return  # the next step boundary sees the flag
         if attempt.training.steps is None:

@@ -8,6 +8,8 @@ from pathlib import Path
 import click
 
 from supervisor.cli.options import json_option, show, state_option
+from supervisor.cli.spec_options import read_spec
+from supervisor.core.jobs.spec import DrainSpec
 from supervisor.host.doctor.finding import Finding, FindingLevel
 from supervisor.host.doctor.machine_checks import examine
 
@@ -20,10 +22,18 @@ from supervisor.host.doctor.machine_checks import examine
     help="The interpreter of jobs, whose TensorFlow is looked at. Default: that of "
     "your virtual environment, else ours.",
 )
-def check(*, as_json: bool, state_dir: Path, python: str | None) -> None:
+@click.option(
+    "--spec",
+    "spec_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="A spec, whose drain.grace is compared with the patience of Slurm.",
+)
+def check(
+    *, as_json: bool, state_dir: Path, python: str | None, spec_file: Path | None
+) -> None:
     """Look at this machine: each line is OK, a warning or a problem with its fix.
 
-    Ends with 1 if there is a problem.
+    Ends with 1 if there is a problem. In a Slurm job it looks at Slurm, too.
 
     \b
     Examples:
@@ -32,7 +42,8 @@ def check(*, as_json: bool, state_dir: Path, python: str | None) -> None:
     """  # noqa: D301  # \b is click's mark, not a backslash
     venv = os.environ.get("VIRTUAL_ENV")
     usual = f"{venv}/bin/python" if venv else sys.executable
-    found = examine(state_dir.absolute(), python=python or usual)
+    drain = DrainSpec() if spec_file is None else read_spec(spec_file, {})[1].drain
+    found = examine(state_dir.absolute(), python=python or usual, grace=drain.grace)
     show([asdict(one) for one in found], map(line, found), as_json=as_json)
     if any(one.level is FindingLevel.PROBLEM for one in found):
         raise SystemExit(1)

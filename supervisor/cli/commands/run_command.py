@@ -7,11 +7,11 @@ from collections.abc import Generator
 from pathlib import Path
 
 import click
-from tenacity import Retrying, retry_if_result, stop_after_attempt, wait_fixed
+from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from supervisor.cli.console import LastingConsole
 from supervisor.cli.json_lines import JsonView
-from supervisor.cli.options import fail, json_option, state_option
+from supervisor.cli.options import EXIT_USAGE, fail, json_option, state_option
 from supervisor.cli.run_surface import Surface
 from supervisor.cli.script_lookup import checked_python, script_content
 from supervisor.cli.spec_options import (
@@ -32,10 +32,12 @@ from supervisor.cli.spec_options import (
     spec_option,
 )
 from supervisor.cli.summary import figures, summary
+from supervisor.cli.termination import Termination
 from supervisor.core.gpu.assignment import by_uuid, named
 from supervisor.core.jobs.job_status import JobStatus
 from supervisor.core.jobs.resume_decision import StartRefusedError
 from supervisor.core.jobs.spec import Spec
+from supervisor.core.lifecycle.exit_handling import EXIT_DRAINED, EXIT_FINISHED
 from supervisor.core.metrics.machine_state import JobsView
 from supervisor.core.text.log_level import LogLevel
 from supervisor.host.control.peer_credentials import user_name
@@ -47,18 +49,26 @@ from supervisor.host.launch.input_relay import relay_of
 from supervisor.host.ledger.ledger import Ledger, LedgerError
 from supervisor.host.service.clock import Clock
 from supervisor.host.service.lock import Lock, acquire, holder
+from supervisor.host.service.network_file_systems import ledger_sentence
 from supervisor.host.telemetry.output_follower import OutputFollower
 from supervisor.runtime.exporter_setup import observing
 from supervisor.runtime.foreground import (
     Job,
     ResumeOptions,
+    as_it_began,
     begin,
+    finished_before,
     refuse_if_it_trains,
     settle,
     supervisor_for,
 )
 from supervisor.wire.paths import StatePaths
 from supervisor.wire.seal import script_hash
+
+LOCK_SECONDS = 0.2
+"""How long a reader of the lock may be in a person's way."""
+ENDING_SECONDS = 30.0
+"""... and, beyond its grace, an earlier supervisor that ends in a scheduler's."""
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -91,6 +101,12 @@ from supervisor.wire.seal import script_hash
 @click.option(
     "--no-output", is_flag=True, help="Do not show what the script prints: see its log."
 )
+@click.option(
+    "--requeued",
+    is_flag=True,
+    help="A scheduler starts it again, no person: a run that finished stays so, one that "
+    "still ends is waited for, and an edited script goes on as it was.",
+)
 @script_argument
 @args_argument
 def run(
@@ -110,6 +126,7 @@ def run(
     accept_changes: bool,
     quiet: bool,
     no_output: bool,
+    requeued: bool,
     script: str | None,
     args: tuple[str, ...],
 ) -> None:
@@ -129,6 +146,8 @@ def run(
       trainwarden run --python /srv/venv/bin/python --env SEED=7 train.py
       trainwarden run --spec job.toml
     """  # noqa: D301  # \b is click's mark, not a backslash
+    termination = Termination()
+    termination.listen()
     given = {
         "name": name,
         **asked_script(script, args, module=module),
@@ -139,19 +158,26 @@ def run(
         "snapshots": {"every": snapshot_every},
         "metrics": {"listen": metrics},
     }
+    if fresh and requeued:
+        fail("--fresh would throw away what a requeued run goes on from: choose one")
     _, spec = read_spec(spec_file, given)
     job = job_of(spec)
-    choice = ResumeOptions(fresh=fresh, accept_changes=accept_changes, person=True)
+    choice = ResumeOptions(
+        fresh=fresh, accept_changes=accept_changes, person=not requeued
+    )
     paths = StatePaths(state_dir.absolute())
+    patience = spec.drain.grace + ENDING_SECONDS if requeued else None
     surface = Surface(quiet=quiet, output=not no_output, as_json=as_json)
     with (
         surface.console() as console,
-        _state(paths, job.name),
+        _state(paths, job.name, patience=patience),
         observing_machine(job.spec, paths) as observer,
     ):
-        raise SystemExit(
-            _foreground(job, paths, observer, choice, surface=surface, console=console)
+        code = _foreground(
+            job, paths, observer, choice, termination, surface=surface, console=console
         )
+        termination.over()
+        raise SystemExit(code)
 
 
 def job_of(spec: Spec) -> Job:
@@ -170,19 +196,29 @@ def job_of(spec: Spec) -> Job:
     )
 
 
+def _stop_if_finished(job: Job, ledger: Ledger) -> None:
+    """A scheduler that lost sight of the end of a run starts it once more."""
+    if finished_before(job, ledger):
+        click.echo(f"{job.name}: has finished before; a new run needs another name", err=True)
+        raise SystemExit(EXIT_FINISHED)
+
+
 @contextlib.contextmanager
-def _state(paths: StatePaths, job: str) -> Generator[None]:
-    """The state directory, with the job locked."""
+def _state(paths: StatePaths, job: str, *, patience: float | None) -> Generator[None]:
+    """The state directory, with the job locked. ``patience``: seconds to wait for an
+    earlier supervisor of it; None: a person waits."""
     lock = paths.lock(job)
     try:
         lock.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        held = _acquire(lock)
+        held = _acquire(lock, seconds=LOCK_SECONDS if patience is None else patience)
     except OSError as error:
         fail(_state_sentence(paths, error))
     if held is None:
         pid = holder(lock)
         by = "" if pid is None else f" by process {pid}"
-        fail(f"the job {job!r} is already run{by}; see `trainwarden status`")
+        code = EXIT_USAGE if patience is None else EXIT_DRAINED
+        message = f"the job {job!r} is already run{by}; see `trainwarden status`"
+        fail(message, exit_code=code)
     try:
         yield
     except LedgerError as error:
@@ -193,12 +229,12 @@ def _state(paths: StatePaths, job: str) -> Generator[None]:
         held.release()
 
 
-def _acquire(path: Path) -> Lock | None:
+def _acquire(path: Path, *, seconds: float) -> Lock | None:
     """The lock; a reader may hold it for the blink of an eye."""
     return Retrying(
         retry=retry_if_result(lambda lock: lock is None),
         wait=wait_fixed(0.05),
-        stop=stop_after_attempt(5),
+        stop=stop_after_delay(seconds),
         retry_error_callback=lambda _state: None,
     )(acquire, path)
 
@@ -253,6 +289,7 @@ def _foreground(
     paths: StatePaths,
     observer: MachineMonitor,
     choice: ResumeOptions,
+    termination: Termination,
     *,
     surface: Surface,
     console: LastingConsole,
@@ -260,6 +297,9 @@ def _foreground(
     clock = Clock()
     began = clock.now()
     with contextlib.closing(Ledger(paths.ledger)) as ledger:
+        if not choice.person:
+            _stop_if_finished(job, ledger)
+            job = as_it_began(job, ledger)
         try:
             refuse_if_it_trains(job.name, ledger)
             begun = begin(job, paths, ledger, clock, choice)
@@ -284,6 +324,8 @@ def _foreground(
                     shown.say(sentence, level=LogLevel.WARNING)
 
             shown.say(f"{job.name}: {begun.greeting}")
+            if (shared := ledger_sentence(paths.root)) is not None:
+                shown.say(shared, level=LogLevel.WARNING)
             relay = relay_of(shown.say)
             supervisor = supervisor_for(
                 begun,
@@ -297,6 +339,7 @@ def _foreground(
             )
             supervisor.devices = observer.devices_of(job.spec.gpus)
             settle(supervisor, begun)
+            termination.of = supervisor
             code = supervisor.supervise()
             if relay is not None:
                 relay.close()

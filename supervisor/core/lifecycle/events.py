@@ -165,6 +165,10 @@ class DrainRequested:
     """Such as ``SIGTERM`` or ``Ctrl-C``."""
     at_once: bool = False
     """What was saved is enough: nothing is waited for."""
+    repeats: bool = False
+    """Whoever sends it sends it several times for one request: again says nothing new.
+    Slurm does at a requeue and at a time limit; a person who presses Ctrl-C again does
+    not."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,9 +107,11 @@ def drain_at_rest(run: RunState, event: DrainRequested, _now: float) -> Step:
 
 
 def drain_again(run: RunState, event: DrainRequested, now: float) -> Step:
-    """The second request does not wait."""
+    """A person's second request does not wait; a scheduler's is the first, repeated."""
     if event.at_once:
         return _end_at_once(run, event, now)
+    if event.repeats:
+        return run, ()
     asked = replace(run, stop=replace(event, at_once=True))
     because = f"{event.by} again: ending at once"
     return _kill(asked, KillReason.AT_ONCE, because, now)

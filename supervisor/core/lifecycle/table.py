@@ -193,7 +193,7 @@ def _rows() -> tuple[Transition, ...]:
         (s.DRAINING, NoticeReceived, (s.DRAINING,), told, "a sentence"),
         (s.DRAINING, ProofReported, (s.DRAINING,), proof_told, "a proof"),
         (s.DRAINING, SnapshotFailed, (s.DRAINING,), unsaved, "not saved"),
-        (s.DRAINING, DrainRequested, (s.KILLING,), end.drain_again, "asked again"),
+        (s.DRAINING, DrainRequested, (s.DRAINING, s.KILLING), end.drain_again, "a person asked again"),
         (s.DRAINING, DeadlineExpired, (s.KILLING,), end.grace_over, "grace over"),
         (s.DRAINING, Exited, over, exited, ended),
         (s.RESTARTING, ProgressReported, (s.RESTARTING,), learned, "news"),

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from supervisor.core.text.units import format_size
-from supervisor.host.doctor import cuda_checks, logind_checks
+from supervisor.host.doctor import cuda_checks, logind_checks, slurm_checks
 from supervisor.host.doctor.finding import Finding, fine, problem, warning
 from supervisor.host.launch import systemctl
+from supervisor.host.service.network_file_systems import ledger_sentence
 
 SMALL_SHM = 1 << 30
 LITTLE_DISK = 5 << 30
@@ -80,6 +81,14 @@ def disk(path: Path, free: int | None) -> Finding:
     return _enough(about, text, enough=free >= LITTLE_DISK, fix=fix)
 
 
+def ledger_place(sentence: str | None) -> list[Finding]:
+    """``ledger_sentence`` of the state directory."""
+    if sentence is None:
+        return []
+    fix = "a directory for each job (--state-dir), or one on a local disk"
+    return [warning("ledger", sentence, fix)]
+
+
 def cgroups(controllers: str | None, *, version_1: bool) -> Finding:
     """``cgroup.controllers``; whether there is a memory cgroup of version 1."""
     if controllers is not None and "memory" in controllers.split():
@@ -119,8 +128,9 @@ def service(*, booted: bool) -> Finding:
     return fine("service", text)
 
 
-def examine(state: Path, *, python: str) -> list[Finding]:
-    """All findings about this machine; ``python``: the interpreter of jobs."""
+def examine(state: Path, *, python: str, grace: float) -> list[Finding]:
+    """All findings about this machine; ``python``: the interpreter of jobs, ``grace``:
+    their ``drain.grace`` in seconds."""
     root = Path("/sys/fs/cgroup")
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     locked = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
@@ -130,12 +140,14 @@ def examine(state: Path, *, python: str) -> list[Finding]:
         compiler(shutil.which("g++")),
         *shared_memory(_size(Path("/dev/shm")), logind_checks.texts()),  # noqa: S108  # only its size
         disk(state, _writable_bytes(state)),
+        *ledger_place(ledger_sentence(state)),
         cgroups(
             _text(root / "cgroup.controllers"), version_1=(root / "memory").is_dir()
         ),
         clock(synchronised=_synchronised()),
         *limits(files, locked),
         service(booted=systemctl.booted()),
+        *slurm_checks.examine(grace=grace),
     ]
 
 

@@ -284,7 +284,12 @@ ANYTHING: st.SearchStrategy[Event] = st.one_of(
         st.none() | st.integers(0, 100),
     ),
     st.builds(exited, ENDS, done=st.integers(1, 9), snapshot=st.none() | st.just(0)),
-    st.builds(DrainRequested, st.just("SIGTERM"), at_once=st.booleans()),
+    st.builds(
+        DrainRequested,
+        st.just("SIGTERM"),
+        at_once=st.booleans(),
+        repeats=st.booleans(),
+    ),
     st.just(RestartDue("planned")),
     st.just(StacksTaken()),
     st.builds(Unkillable, st.just((7,)), st.sampled_from([(), ("GPU-0",)])),

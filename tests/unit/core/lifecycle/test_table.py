@@ -212,6 +212,20 @@ def test_asking_twice_ends_at_once() -> None:
     assert kinds(effects)[-1] is Kill
 
 
+def test_a_scheduler_that_asks_again_asks_for_the_same() -> None:
+    """Slurm sends SIGTERM several times for one requeue: the snapshot is waited for, until
+    the grace of the first is over, or a person presses Ctrl-C."""
+    asked = DrainRequested("SIGTERM", repeats=True)
+    once, _ = running(asked)
+    again, effects = happen(once, asked, asked)
+    assert (again, effects) == (once, [])
+    assert happen(again, drained())[0].state is JobState.DRAINED
+    assert happen(again, DeadlineExpired())[0].state is JobState.KILLING
+    assert happen(again, DrainRequested("Ctrl-C"))[0].state is JobState.KILLING
+    now = DrainRequested("SIGTERM", at_once=True, repeats=True)
+    assert happen(again, now)[0].state is JobState.KILLING
+
+
 def test_what_ends_at_once_asks_for_nothing() -> None:
     """Neither of a run, nor of one that is saving: it is killed, and has ended."""
     now = DrainRequested("a request of ada", at_once=True)

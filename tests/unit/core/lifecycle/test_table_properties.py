@@ -35,7 +35,12 @@ EVENTS = st.one_of(
     st.builds(out_of_memory, STEPS, STEPS),
     st.just(finished()),
     st.just(drained()),
-    st.builds(DrainRequested, st.just("SIGTERM"), at_once=st.booleans()),
+    st.builds(
+        DrainRequested,
+        st.just("SIGTERM"),
+        at_once=st.booleans(),
+        repeats=st.booleans(),
+    ),
     st.just(DeadlineExpired()),
     st.just(GateClear()),
     st.just(GateHeld("pid 1")),
