@@ -93,7 +93,7 @@ def test_what_has_finished_is_not_done_again(trainwarden: Trainwarden) -> None:
     script = trainwarden.script("open('runs', 'a').write('x')")
     assert trainwarden("run", "--requeued", script).returncode == 0  # there was none
     again = trainwarden("run", "--requeued", script)
-    assert (again.returncode, "has finished before" in again.stdout) == (0, True)
+    assert (again.returncode, "has finished before" in again.stderr) == (0, True)
     assert (trainwarden.directory / "runs").read_text() == "x"
     assert trainwarden("run", script).returncode == 0
     assert (trainwarden.directory / "runs").read_text() == "xx"
