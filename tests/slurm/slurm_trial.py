@@ -5,6 +5,7 @@ the states that ``sacct`` tells and the bits of the weights with those of a run 
 disturbed.
 """
 
+import json
 import shutil
 import signal
 import subprocess
@@ -236,6 +237,24 @@ def array(trial: SlurmTrial, bits: str) -> str:
     return "10 tasks completed"
 
 
+def checked(trial: SlurmTrial, _bits: str) -> str:
+    """``trainwarden check`` in a job: the grace of the spec fits in, the usual does not."""
+    found: list[list[str]] = []
+    for spec in (" --spec job.toml", ""):
+        job = trial.cluster.submit(
+            "--requeue",
+            "--output=checked.json",
+            f"--wrap={COMMAND} check --json --state-dir .trainwarden{spec}; true",
+            directory=trial.directory,
+        )
+        trial.cluster.ended(job)
+        told = json.loads((trial.directory / "checked.json").read_text())
+        found.append([one["level"] for one in told if one["about"].startswith("Slurm")])
+    if found != [["OK"] * 3, ["warning", "warning", "OK"]]:
+        raise UnexpectedError(f"check tells {found}")
+    return "KillWait and GraceTime told, RequeueExit found"
+
+
 SCENARIOS: tuple[Callable[[SlurmTrial, str], str], ...] = (
     requeued,
     preempted,
@@ -243,6 +262,7 @@ SCENARIOS: tuple[Callable[[SlurmTrial, str], str], ...] = (
     cancelled,
     node_lost,
     array,
+    checked,
 )
 
 
