@@ -20,7 +20,7 @@ import psutil
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "scontrol", "scancel", "sacct")
 PATIENCE = 180.0
-KILL_WAIT = 20
+KILL_WAIT = 60
 """Seconds from SIGTERM to SIGKILL: Slurm's default is 30."""
 GRACE_TIME = 20
 """... where a job is preempted."""

@@ -48,7 +48,7 @@ class SlurmTrial:
         self.directory.mkdir()
         (self.directory / "train.py").write_text(SCRIPT)
         (self.directory / "job.toml").write_text(
-            'script = "train.py"\n[drain]\ngrace = "18s"\n'
+            'script = "train.py"\n[drain]\ngrace = "55s"\n'
             '[snapshots]\nmemory_every = "5steps"\n'
         )
 
