@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.host.control.peer_credentials import user_name
+from supervisor.host.service.user_name import user_name
 from tests.support.boxes import BoxUnderTest, box_in, until
 from tests.support.night import free_port
 

@@ -40,7 +40,6 @@ from supervisor.core.jobs.spec import Spec
 from supervisor.core.lifecycle.exit_handling import EXIT_DRAINED, EXIT_FINISHED
 from supervisor.core.metrics.machine_state import JobsView
 from supervisor.core.text.log_level import LogLevel
-from supervisor.host.control.peer_credentials import user_name
 from supervisor.host.doctor.cuda_checks import missing_gpus
 from supervisor.host.exporter.machine_monitor import MachineMonitor
 from supervisor.host.exporter.metrics_server import ServeError
@@ -50,6 +49,7 @@ from supervisor.host.ledger.ledger import Ledger, LedgerError
 from supervisor.host.service.clock import Clock
 from supervisor.host.service.lock import Lock, acquire, holder
 from supervisor.host.service.network_file_systems import ledger_sentence
+from supervisor.host.service.user_name import user_name
 from supervisor.host.telemetry.output_follower import OutputFollower
 from supervisor.runtime.exporter_setup import observing
 from supervisor.runtime.foreground import (
@@ -199,7 +199,9 @@ def job_of(spec: Spec) -> Job:
 def _stop_if_finished(job: Job, ledger: Ledger) -> None:
     """A scheduler that lost sight of the end of a run starts it once more."""
     if finished_before(job, ledger):
-        click.echo(f"{job.name}: has finished before; a new run needs another name", err=True)
+        click.echo(
+            f"{job.name}: has finished before; a new run needs another name", err=True
+        )
         raise SystemExit(EXIT_FINISHED)
 
 
