@@ -208,5 +208,6 @@ def test_where_a_gpu_is_expected(trainwarden: Trainwarden, scraped: Scraped) -> 
         pytest.skip("this machine has GPUs")
     script = trainwarden.script("import time; time.sleep(600)")
     listen = f"127.0.0.1:{scraped.port}"
-    trainwarden.start("run", "--gpus", "0", "--metrics", listen, script)
+    gpu = "GPU-8f6d2f4e-0000-4000-8000-000000000001"
+    trainwarden.start("run", "--gpus", gpu, "--metrics", listen, script)
     scraped.until(r'trainwarden_collector_success{collector="nvml"}', 0)
