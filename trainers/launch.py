@@ -1,5 +1,7 @@
 """The launch of a training script: ``PYTHON .../launch.py DIRECTIVE.json``.
 
+``PYTHON .../launch.py --versions`` says what becomes of a script in that interpreter.
+
 This file is run by the job's own interpreter, whose environment need not contain us.
 It makes exactly two packages importable, ``supervisor`` (for ``supervisor.wire``) and
 ``trainers``, without putting the directory they lie in on ``sys.path``: what else lies
@@ -112,10 +114,19 @@ def expose(root: Path) -> None:
 
 def main() -> int:
     """Run the script that the directive names; returns the exit code."""
+    asked = sys.argv[1:] == ["--versions"]
     if sys.version_info < (3, 11):  # noqa: UP036  # the job's interpreter, not ours
-        sys.stderr.write("trainwarden: training needs Python 3.11 or newer\n")
+        sentence = "training needs Python 3.11 or newer"
+        if asked:
+            sys.stdout.write(f'{{"refused": "{sentence}"}}')
+            return 0
+        sys.stderr.write(f"trainwarden: {sentence}\n")
         return 78
     expose(ROOT)
+    if asked:
+        from trainers.process import framework_versions  # noqa: PLC0415  # as below
+
+        return framework_versions.main()
     from trainers.process import training_process  # noqa: PLC0415  # importable only from here on
 
     return training_process.main(sys.argv[1:])

@@ -113,6 +113,8 @@ class Directive(JsonRecord):
     rewind: tuple[str, ...] = ()
     """Directories, from the working directory: files below them that the script appends
     to are put back to where they were at a snapshot."""
+    tries_versions: bool = False
+    """It is part of a self-test: whatever versions are here, go on with them."""
     reduce: str | None = None
     """A model's own ``train_step`` may do several smaller batches instead of one, with
     the learning rate by this rule (``keep``, ``sqrt``, ``linear``); None: it may not."""

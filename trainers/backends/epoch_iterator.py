@@ -106,8 +106,11 @@ class Supervised:
     a supervised ``fit`` says that it is its training data."""
 
     _epoch_iterator: Any
+    _current_iterator: Any = None
     _steps_seen: int
     _num_batches: int | None
+    begun = 0
+    """How often its data were begun."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         try:
@@ -115,21 +118,16 @@ class Supervised:
         except Exception as error:
             allocation_subject.watch.note(error, OomSubject.DATA)
             raise
-        self.begun = 0
-        """How often its data were begun."""
+        self.begun = 0  # whatever was asked of them on the way
         self._loop: Loop | None = _adopt[-1](self) if _adopt else None
 
-    def _get_iterator(self) -> Any:
-        # Keras asks for the data right before each ``iter``.
-        self.begun += 1
-        return super()._get_iterator()  # type: ignore[misc]  # of the other base
-
-    def _enumerate_iterator(self) -> Iterator[Any]:
+    def steps(self) -> Iterator[Any]:
+        """Those of the next epoch, as Keras' ``fit`` takes them."""
         yield from self.keras_own() if self._loop is None else self._loop(self)
 
     def keras_own(self) -> Iterator[Any]:
-        """The loop that it would have without us."""
-        return super()._enumerate_iterator()  # type: ignore[misc]  # as above
+        """The loop that it would have without us: ``versions`` knows its name."""
+        raise NotImplementedError
 
     @property
     def steps_seen(self) -> int:
@@ -166,11 +164,13 @@ def adopting(adopt: Callable[[Any], Loop | None]) -> Iterator[None]:
         _adopt.remove(adopt)
 
 
-def epoch(iterator: Any, fit: FollowedEpochs) -> Iterator[tuple[int, int, Any]]:
-    """One epoch of training, as ``EpochIterator._enumerate_iterator`` has it.
+def begin_epoch(
+    iterator: Any, fit: FollowedEpochs, *, tells_data: bool = True
+) -> dict[str, Any] | None:
+    """What comes before the first step of an epoch, that may be one in the middle.
 
-    ``fit`` is told of each boundary. Differences: it may start in the middle, iterators
-    come from ``fit.source``, and nothing else.
+    Returns where the data continue; None: at their beginning, or where they were.
+    ``tells_data``: Keras calls ``on_epoch_begin`` of their adapter there.
     """
     source = fit.source
     position = fit.take_position()
@@ -178,7 +178,8 @@ def epoch(iterator: Any, fit: FollowedEpochs) -> Iterator[tuple[int, int, Any]]:
         begun=source.begun + 1 if position is None else position["begun"],
         drawn=0 if position is None else position["drawn"],
     )
-    iterator.data_adapter.on_epoch_begin()
+    if tells_data:
+        iterator.data_adapter.on_epoch_begin()
     if position is not None:
         iterator._num_batches = position["num_batches"]
         source.iterated(used=position["used"], total=position["num_batches"])
@@ -188,6 +189,17 @@ def epoch(iterator: Any, fit: FollowedEpochs) -> Iterator[tuple[int, int, Any]]:
         iterator._steps_seen = position["steps_seen"]
         fit.restore()
     source.pass_began()
+    return position
+
+
+def epoch(iterator: Any, fit: FollowedEpochs) -> Iterator[Any]:
+    """One epoch of training, as ``EpochIterator._enumerate_iterator`` has it.
+
+    ``fit`` is told of each boundary. Differences: it may start in the middle, iterators
+    come from ``fit.source``, and nothing else.
+    """
+    source = fit.source
+    position = begin_epoch(iterator, fit)
     total = iterator.steps_per_epoch or iterator._num_batches or -1
     if total < 0:
         yield from _until_exhausted(iterator, fit, start=fit.next_step)
@@ -202,7 +214,7 @@ def epoch(iterator: Any, fit: FollowedEpochs) -> Iterator[tuple[int, int, Any]]:
 
 def _counted(
     iterator: Any, fit: FollowedEpochs, *, total: int, resumed: bool
-) -> Iterator[tuple[int, int, Any]]:
+) -> Iterator[Any]:
     """The steps of an epoch whose number is known."""
     chunk = iterator.steps_per_execution
     fresh = iterator._current_iterator is None or iterator.steps_per_epoch is None
@@ -219,13 +231,13 @@ def _counted(
         if fit.passes_over(step, iterator._current_iterator):
             continue
         fit.before_step()
-        yield step, step + chunk - 1, iterator._current_iterator
+        yield iterator.handed(step, iterator._current_iterator)
         fit.after_step(step + chunk)
 
 
 def _until_exhausted(
     iterator: Any, fit: FollowedEpochs, *, start: int
-) -> Iterator[tuple[int, int, Any]]:
+) -> Iterator[Any]:
     """The steps of an epoch that ends when the data do."""
     chunk = iterator.steps_per_execution
     if iterator._current_iterator is None:
@@ -237,6 +249,6 @@ def _until_exhausted(
         iterator._steps_seen = step + chunk
         if not fit.passes_over(step, current):
             fit.before_step()
-            yield step, step + chunk - 1, current
+            yield iterator.handed(step, current)
             fit.after_step(step + chunk)
         step += chunk

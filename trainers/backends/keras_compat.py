@@ -1,7 +1,8 @@
 """The private names of Keras that supervised ``fit`` leans on, whatever the backend.
 
 (``keras_losses`` holds those of microbatching.) ``NAMES`` and ``IN_SOURCE`` are looked for
-before the first step of a run; so are those of the backend (``tensorflow.fit_compat``).
+before the first step of a run; so are those of the backend (``tensorflow.fit_compat``)
+and of the versions (``versions``).
 
 | name | why |
 | --- | --- |
@@ -31,7 +32,6 @@ from keras.src.trainers.data_adapters.generator_data_adapter import (
 )
 from keras.src.trainers.data_adapters.py_dataset_adapter import PyDatasetAdapter
 from keras.src.trainers.data_adapters.tf_dataset_adapter import TFDatasetAdapter
-from keras.src.trainers.epoch_iterator import EpochIterator
 from keras.src.trainers.trainer import Trainer
 
 LOOKED_AT: int = data_adapter_utils.NUM_BATCHES_FOR_TENSOR_SPEC
@@ -44,10 +44,6 @@ PY_DATASET_SETTINGS = ("_workers", "_use_multiprocessing", "_max_queue_size")
 """Attributes that Keras sets in a ``PyDataset``."""
 
 NAMES: tuple[tuple[Any, str], ...] = (
-    (EpochIterator, "_enumerate_iterator"),
-    (EpochIterator, "_get_iterator"),
-    (EpochIterator, "_interrupted_warning"),
-    (EpochIterator, "reset"),
     (Trainer, "_get_metrics_result_or_logs"),
     (Trainer, "_symbolic_build"),
     (PyDatasetAdapter, "_finite_generator"),
@@ -56,14 +52,6 @@ NAMES: tuple[tuple[Any, str], ...] = (
 )
 
 IN_SOURCE: tuple[tuple[Any, tuple[str, ...]], ...] = (
-    (
-        EpochIterator._enumerate_iterator,
-        (
-            "self.data_adapter.on_epoch_begin()",
-            "self._steps_seen += self.steps_per_execution",
-            "if self._num_batches and self._steps_seen >= self._num_batches:",
-        ),
-    ),
     (
         ArrayDataAdapter.__init__,
         ("self._inputs = inputs", "self._batch_size =", "self._num_samples ="),

@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
+import keras
 from keras.src import backend as keras_backend
 from keras.src.trainers.trainer import Trainer
 
@@ -34,13 +35,22 @@ def compiled_metrics(model: Any) -> Any | None:
 def flat_losses(model: Any) -> list[Any]:
     """The loss objects of the outputs, in order; empty before they are built."""
     compiled = compiled_loss(model)
-    built = [] if compiled is None else compiled._flat_losses
-    return [entry.loss for entry in built or []]
+    if compiled is None or not compiled.built:
+        return []
+    if hasattr(compiled, "flat_losses"):  # Keras 3.4 to 3.6
+        return [loss for loss in compiled.flat_losses if loss is not None]
+    return [entry.loss for entry in compiled._flat_losses or []]
 
 
 def added_losses(model: Any) -> list[Any]:
     """What the last call added by ``add_loss`` and regularisers, each a scalar."""
-    return [model._aggregate_additional_loss(loss) for loss in model.losses]
+    # Keras 3.4 to 3.6 has no method for it.
+    total = getattr(model, "_aggregate_additional_loss", _as_one)
+    return [total(loss) for loss in model.losses]
+
+
+def _as_one(loss: Any) -> Any:
+    return keras.ops.sum(keras.ops.cast(loss, keras.config.floatx()))
 
 
 def total_loss(model: Any, **arguments: Any) -> Any:

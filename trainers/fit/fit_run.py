@@ -12,6 +12,7 @@ from supervisor.wire.proof import Proof
 from trainers.backends import epoch_iterator, keras_compat
 from trainers.backends.epoch_iterator import FitIterator
 from trainers.backends.selected import backend
+from trainers.backends.versions.keras_version import of_keras
 from trainers.data import data_fingerprint, shared_data, source_factory
 from trainers.data.data_source import DataSource
 from trainers.fit import (
@@ -152,7 +153,7 @@ class FitRun:
             self._determinism.tell(sentence)
 
     def _training(self, iterator: Any) -> Iterator[Any]:
-        return epoch_iterator.epoch(iterator, self)
+        return of_keras.epoch(iterator, self)
 
     def _begin_proof(self) -> None:
         """Go on from an older snapshot, to meet the newest on the way: where asked."""

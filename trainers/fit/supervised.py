@@ -17,7 +17,12 @@ from trainers.fit import earlier_traces, fit_report, fit_snapshot, loss_guard
 from trainers.fit.fit_position import FitCall
 from trainers.fit.fit_run import FitRun
 from trainers.fit.validation import Validation
-from trainers.process import crash_report, framework_setup, signals
+from trainers.process import (
+    crash_report,
+    framework_setup,
+    framework_versions,
+    signals,
+)
 from trainers.process.attempt_reporting import Attempt
 from trainers.process.end_of_script import nothing_lost
 from trainers.snapshots import durable_store
@@ -67,7 +72,7 @@ def session_of(attempt: Attempt) -> RunProgress:
         framework_setup.refuse(
             attempt,
             RefusalReason.INTERNALS,
-            "Keras is not as expected inside: " + "; ".join(wrong),
+            framework_versions.strange_inside(wrong),
         )
     try:
         session = RunProgress(attempt)

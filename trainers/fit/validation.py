@@ -40,7 +40,7 @@ class Validation:
             return
         self._iterator = iterator
         for step in iterator.keras_own():
-            if step[2] is not self._current:
-                self._current = step[2]
+            if step[-1] is not self._current:
+                self._current = step[-1]
                 self._used += 1
             yield step

@@ -9,7 +9,6 @@ import os
 import re
 import sys
 from collections.abc import Mapping
-from importlib import metadata
 from types import ModuleType
 from typing import Any, NoReturn
 
@@ -19,6 +18,7 @@ from supervisor.wire.reasons import RefusalReason
 from trainers.process import (
     allocation_subject,
     applied_directive,
+    framework_versions,
     import_hooks,
     isolation,
     loop_hooks,
@@ -26,9 +26,6 @@ from trainers.process import (
 )
 from trainers.process.attempt_reporting import Attempt
 from trainers.process.own_steps import OwnSteps
-
-SUPPORTED = {"tensorflow": ("2.21",), "keras": ("3.15",)}
-"""Versions whose private names ``fit_compat`` and ``compat`` were checked against."""
 
 OTHER_BACKENDS = {
     "keras.src.backend.jax.trainer": "JAX",
@@ -63,31 +60,6 @@ def refuse(attempt: Attempt, reason: RefusalReason, sentence: str) -> NoReturn:
     raise SystemExit(EXIT_REFUSED)
 
 
-def installed(name: str) -> str | None:
-    """The version of the distribution ``name``; TensorFlow goes by several."""
-    for candidate in (name, f"{name}-cpu", f"{name}-gpu", f"{name}-intel"):
-        try:
-            return metadata.version(candidate)
-        except metadata.PackageNotFoundError:
-            continue
-    return None
-
-
-def unsupported(versions: Mapping[str, str | None]) -> str | None:
-    """Why ``versions`` are not supported, in a sentence; None if they are."""
-    for name, version in versions.items():
-        supported = SUPPORTED[name]
-        if version is None:
-            return f"the version of {name} cannot be told"
-        if not any(version == v or version.startswith(f"{v}.") for v in supported):
-            wanted = " or ".join(f"{one}.x" for one in supported)
-            return (
-                f"{name} {version} is not supported (exact resume leans on its"
-                f" internals): {wanted} is needed"
-            )
-    return None
-
-
 def watch(attempt: Attempt) -> None:
     """Install the hooks that wait for the script's imports."""
     waiting: dict[str, import_hooks.Hook] = {
@@ -112,6 +84,16 @@ def watch(attempt: Attempt) -> None:
         waiting[name] = functools.partial(hook, steps)
     import_hooks.after_import(waiting)
     attempt.end.tell(steps.script_ends)
+
+
+def _is_supported(attempt: Attempt) -> bool:
+    """Whether these versions are; what is to be said of them is told once."""
+    if attempt.directive.tries_versions:
+        return True
+    found = framework_versions.verdict()
+    if found.warning is not None and attempt.is_news("versions", found.warning):
+        attempt.notice(found.warning)
+    return found.refused is None
 
 
 def _once(hook: import_hooks.Hook) -> import_hooks.Hook:
@@ -160,7 +142,7 @@ def _tensorflow(
     applied_directive.tell(
         attempt, "gpu_memory_limit_bytes", asked=limit_bytes, found=limited
     )
-    if unsupported({"tensorflow": installed("tensorflow")}) is None:
+    if _is_supported(attempt):
         pipelines = isolation.load("trainers.backends.tensorflow.pipelines")
         pipelines.install(seed=directive.seed, notice=attempt.notice)
         isolation.load("trainers.backends.tensorflow.unseeded_draws").install(entropy)
@@ -200,11 +182,12 @@ def _keras(attempt: Attempt, steps: OwnSteps, trainer: ModuleType) -> None:
     if attempt.training.is_open:
         attempt.notice(ANEW)
         return
-    versions = {name: installed(name) for name in SUPPORTED}
+    found = framework_versions.here()
+    versions = {"tensorflow": found.tensorflow, "keras": found.keras}
     attempt.say(RecordKind.LAUNCHED, versions=versions)
-    sentence = unsupported(versions)
-    if sentence is not None:
-        refuse(attempt, RefusalReason.VERSIONS, sentence)
+    if not _is_supported(attempt):
+        sentence = framework_versions.verdict().refused
+        refuse(attempt, RefusalReason.VERSIONS, str(sentence))
     allocation_subject.install()
     original = trainer.TensorFlowTrainer.fit
     tell_of_gpu = functools.cache(functools.partial(_tell_of_missing_gpu, attempt))

@@ -5,19 +5,16 @@ What TensorFlow was built with is read from its files by the job's own interpret
 are children with a time limit; nothing of TensorFlow is imported.
 """
 
-import json
 import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
+from supervisor.host.doctor.child_answer import answer_of
 from supervisor.host.doctor.finding import Finding, fine, problem, warning
-from supervisor.host.process.child_process import Piped, wait_for
 
-PROBE_SECONDS = 15.0
-"""A child that has not answered by then is given up."""
 PROBE = Path(__file__).with_name("framework_probe.py")
 AND_CUDA = "pip install 'tensorflow[and-cuda]'"
 EXTRA = re.compile(r"""extra\s*==\s*["']and-cuda["']""")
@@ -164,9 +161,9 @@ def _text(version: Version) -> str:
 
 def examine(python: str) -> list[Finding]:
     """Findings about the TensorFlow of ``python`` and the driver of this machine."""
-    told = _answer([python, "-I", str(PROBE)])
+    told = answer_of([python, "-I", str(PROBE)])
     framework = None if told is None else Framework(**told)
-    asked = _answer([sys.executable, "-m", "supervisor.host.doctor.driver_probe"])
+    asked = answer_of([sys.executable, "-m", "supervisor.host.doctor.driver_probe"])
     return findings(framework, parse_driver(asked))
 
 
@@ -176,7 +173,7 @@ def missing_gpus(wanted: Sequence[int | str] | None) -> str | None:
     indices = [one for one in wanted or () if isinstance(one, int)]
     if not indices:
         return None
-    asked = _answer([sys.executable, "-m", "supervisor.host.doctor.driver_probe"])
+    asked = answer_of([sys.executable, "-m", "supervisor.host.doctor.driver_probe"])
     driver = parse_driver(asked)
     if driver is None:
         there = Path("/proc/driver/nvidia/version").exists()
@@ -186,23 +183,3 @@ def missing_gpus(wanted: Sequence[int | str] | None) -> str | None:
         return None
     has = f"this machine has {driver.gpus}, counted from 0"
     return f"there is no GPU {', '.join(map(str, beyond))}: {has}"
-
-
-def _answer(command: Sequence[str]) -> dict[str, Any] | None:
-    """The JSON object that a child prints; None: it prints none in time."""
-    try:
-        child = Piped(command)
-    except OSError:
-        return None
-    try:
-        whole, parts = False, [b""]
-        while not whole and wait_for([child.output], seconds=PROBE_SECONDS):
-            part, whole = child.read()
-            parts.append(part)
-    finally:
-        child.close(wait_seconds=1.0)
-    try:
-        value: object = json.loads(b"".join(parts))
-    except ValueError:
-        return None
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else None

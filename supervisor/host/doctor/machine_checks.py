@@ -12,7 +12,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from supervisor.core.text.units import format_size
-from supervisor.host.doctor import cuda_checks, logind_checks, slurm_checks
+from supervisor.host.doctor import (
+    cuda_checks,
+    logind_checks,
+    slurm_checks,
+    version_checks,
+)
 from supervisor.host.doctor.finding import Finding, fine, problem, warning
 from supervisor.host.launch import systemctl
 from supervisor.host.service.network_file_systems import ledger_sentence
@@ -137,6 +142,7 @@ def examine(state: Path, *, python: str, grace: float) -> list[Finding]:
     return [
         *driver(_text(Path("/proc/driver/nvidia/version")), _names(Path("/dev"))),
         *cuda_checks.examine(python),
+        *version_checks.examine(python),
         compiler(shutil.which("g++")),
         *shared_memory(_size(Path("/dev/shm")), logind_checks.texts()),  # noqa: S108  # only its size
         disk(state, _writable_bytes(state)),

@@ -25,6 +25,7 @@ from supervisor.wire.paths import AttemptPaths
 from supervisor.wire.records import Shimmed
 
 ROOT = Path(__file__).resolve().parents[3]
+LAUNCH = ROOT / "trainers" / "launch.py"
 """Where the packages ``supervisor`` and ``trainers`` lie."""
 
 SHIM = Path(__file__).with_name("attempt_shim.py")
@@ -167,8 +168,7 @@ def shim_command(
         cap = LogRetention.of(head=spec.logs.head, tail=spec.logs.tail)
         options += ["--detached", f"--log={cap.head},{cap.tail},{cap.slack}"]
     shim = [sys.executable, "-I", "-S", str(SHIM), *options, str(paths.root), "--"]
-    launch_file = str(ROOT / "trainers" / "launch.py")
-    return [*shim, spec.python or sys.executable, launch_file, str(paths.directive)]
+    return [*shim, spec.python or sys.executable, str(LAUNCH), str(paths.directive)]
 
 
 def environment(

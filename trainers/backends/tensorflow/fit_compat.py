@@ -6,7 +6,7 @@
 | --- | --- |
 | ``TensorFlowTrainer.fit`` | the loop that is supervised |
 | ``TFEpochIterator`` | its iterator stands between two steps |
-| ``global_state``, ``GLOBAL_SEED_GENERATOR`` | Keras' global random state |
+| ``global_state``, ``global_seed_generator`` | Keras' global random state |
 | ``tf.function._list_all_concrete_functions`` | operations with a hidden random state |
 | ``FuncGraph`` | such operations in the functions of a loop of the script's own |
 | ``get_read_only_resource_input_indices_graph`` | which variables a step only reads |
@@ -14,7 +14,7 @@
 | ``EagerTensor``, ``context().device_name`` | a tensor around an array of ours |
 | ``stateful_random_ops.global_generator`` | the generator of ``tf.random.get_global_generator`` |
 | ``DenseHashTable._empty_key``, ``_deleted_key`` | which of its keys are none |
-| ``Variable._value``, ``_ReadVariablesOp`` and ``EagerTensor._numpy`` | the values without a copy |
+| ``backend.Variable``, its ``_value``, ``_ReadVariablesOp`` and ``EagerTensor._numpy`` | the values without a copy |
 """
 
 import inspect
@@ -32,15 +32,17 @@ from tensorflow.python.framework import (
 )
 from tensorflow.python.framework.config import is_op_determinism_enabled
 
-from trainers.backends import epoch_iterator, keras_compat
+from trainers.backends import keras_compat
 from trainers.backends.tensorflow import (
     call_hooks,
     data_compat,
     hidden_parts,
     pipeline_draws,
+    random_state,
     tensor_values,
     unseeded_draws,
 )
+from trainers.backends.versions.keras_version import VersionedIterator, of_keras
 
 FIT_PARAMETERS = (
     "self", "x", "y", "batch_size", "epochs", "verbose", "callbacks",
@@ -53,10 +55,8 @@ NAMES: tuple[tuple[Any, str], ...] = (
     (tf_trainer, "TFEpochIterator"),
     (tf_trainer.TensorFlowTrainer, "fit"),
     (tf_trainer.TensorFlowTrainer, "make_train_function"),
-    (tf_trainer.TFEpochIterator, "_get_iterator"),
     (global_state, "get_global_attribute"),
     (global_state, "set_global_attribute"),
-    (seed_generator, "GLOBAL_SEED_GENERATOR"),
     (seed_generator, "global_seed_generator"),
     (auto_control_deps_utils, "get_read_only_resource_input_indices_graph"),
     (eager_context, "global_seed"),
@@ -67,6 +67,7 @@ NAMES: tuple[tuple[Any, str], ...] = (
     *unseeded_draws.NAMES,
     *pipeline_draws.NAMES,
     *keras_compat.NAMES,
+    *of_keras.NAMES,
 )
 
 IN_SOURCE: tuple[tuple[Any, tuple[str, ...]], ...] = (
@@ -77,11 +78,13 @@ IN_SOURCE: tuple[tuple[Any, tuple[str, ...]], ...] = (
             "self.make_train_function()",
             "callbacks.on_train_begin()",
             "initial_epoch = self._initial_epoch or initial_epoch",
-            "for begin_step, end_step, iterator in epoch_iterator:",
+            of_keras.STEPS_OF_FIT,
             "logs = self.train_function(iterator)",
             "self._get_metrics_result_or_logs(logs)",
         ),
     ),
+    (getattr(tf_trainer.TFEpochIterator, of_keras.LOOP, None), of_keras.STEPS),
+    (seed_generator.global_seed_generator, (random_state.SEED_GENERATOR_LINE,)),
     *hidden_parts.IN_SOURCE,
     *keras_compat.IN_SOURCE,
 )
@@ -102,7 +105,7 @@ def self_test() -> list[str]:
 _KerasOwn: Any = tf_trainer.TFEpochIterator
 
 
-class SupervisedEpochIterator(epoch_iterator.Supervised, _KerasOwn):
+class SupervisedEpochIterator(VersionedIterator, _KerasOwn):
     """Keras' epoch iterator on TensorFlow, followed by a supervised ``fit``."""
 
     @property

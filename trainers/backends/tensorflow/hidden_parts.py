@@ -32,7 +32,9 @@ READ_BYTES = 1 << 16
 
 def is_variable(value: Any) -> bool:
     """Whether ``value`` is a variable, or a random generator, whose state is one."""
-    return isinstance(value, (keras.Variable, tf.Variable, tf.random.Generator))
+    return isinstance(
+        value, (tensor_values.KerasVariable, tf.Variable, tf.random.Generator)
+    )
 
 
 def state_of(value: Any) -> Any:

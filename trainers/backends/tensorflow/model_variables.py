@@ -81,7 +81,7 @@ def _is_state(kind: type) -> bool:
         (
             keras.optimizers.Optimizer,
             keras.Metric,
-            keras.Variable,
+            tensor_values.KerasVariable,
             tf.Variable,
             tf.random.Generator,
         ),
@@ -92,7 +92,9 @@ def _raw(value: Any) -> Any:
     """The variable that ``value`` is, or that a random generator keeps; or None."""
     if isinstance(value, tf.random.Generator):
         return value.state
-    return value if isinstance(value, (keras.Variable, tf.Variable)) else None
+    return (
+        value if isinstance(value, (tensor_values.KerasVariable, tf.Variable)) else None
+    )
 
 
 def listed(model: Any) -> list[tuple[str, Any]]:

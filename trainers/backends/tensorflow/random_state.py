@@ -14,6 +14,10 @@ from tensorflow.python.eager import context as eager_context
 from trainers.backends.tensorflow.tensor_values import array_of, assign, tensor_of
 from trainers.process import python_random
 
+GLOBAL_SEED_GENERATOR = "global_seed_generator"
+"""What Keras keeps it under; it has a constant for that from 3.13 on."""
+SEED_GENERATOR_LINE = "gen = global_state.get_global_attribute("
+
 
 def global_seed() -> int | None:
     """TensorFlow's global seed; None if the script set none."""
@@ -27,7 +31,7 @@ def eager_random() -> Any | None:
 
 def keras_generator_variable() -> Any | None:
     """The variable of Keras' global seed generator; None if there is no generator."""
-    generator = global_state.get_global_attribute(seed_generator.GLOBAL_SEED_GENERATOR)
+    generator = global_state.get_global_attribute(GLOBAL_SEED_GENERATOR)
     return None if generator is None else tensor_of(generator.state)
 
 
@@ -43,7 +47,7 @@ def state() -> dict[str, Any]:
 def put_back(state: dict[str, Any]) -> list[str]:
     """Give ``state`` back; a sentence for what does not fit."""
     if state["keras"] is None:
-        global_state.set_global_attribute(seed_generator.GLOBAL_SEED_GENERATOR, None)
+        global_state.set_global_attribute(GLOBAL_SEED_GENERATOR, None)
     else:
         assign(seed_generator.global_seed_generator().state, state["keras"])
     eager = eager_random()

@@ -6,19 +6,21 @@ The private names that this leans on stand in the table of ``fit_compat``.
 from collections.abc import Sequence
 from typing import Any
 
-import keras
 import numpy as np
 import tensorflow as tf
+from keras.src import backend as keras_backend
 from tensorflow.python.eager import context as eager_context
 from tensorflow.python.eager.execute import execute as eager_execute
 from tensorflow.python.framework.ops import EagerTensor
 
+KerasVariable: Any = keras_backend.Variable
+"""What layers make; ``keras.Variable`` is a class below it before Keras 3.7."""
 READ_VARIABLES = "_ReadVariablesOp"
 
 
 def tensor_of(variable: Any) -> Any:
     """The tf.Variable inside a Keras variable; a tf.Variable as it is."""
-    return variable._value if isinstance(variable, keras.Variable) else variable
+    return variable._value if isinstance(variable, KerasVariable) else variable
 
 
 def array_of(variable: Any) -> np.ndarray:
@@ -101,7 +103,7 @@ def assign_bytes(variable: Any, content: bytes) -> None:
 
 def framework_array(value: Any) -> np.ndarray | None:
     """The array of a tensor or variable; None for any other value."""
-    if isinstance(value, (keras.Variable, tf.Variable)):
+    if isinstance(value, (KerasVariable, tf.Variable)):
         return array_of(value)
     if isinstance(value, tf.Tensor) and hasattr(value, "numpy"):
         return np.asarray(value.numpy())
@@ -117,7 +119,7 @@ def framework_value(existing: Any, array: np.ndarray, kind: str) -> Any:
         if _takes(existing, array):
             assign(existing, array)
             return existing
-        maker = keras.Variable if kind.startswith("keras.") else tf.Variable
+        maker = KerasVariable if kind.startswith("keras.") else tf.Variable
         return maker(array)
     # What a callback keeps needs no device memory before it is used: a script that
     # keeps more and more of it would run out of it again at once.
@@ -130,7 +132,7 @@ def framework_value(existing: Any, array: np.ndarray, kind: str) -> Any:
 
 def _takes(value: Any, array: np.ndarray) -> bool:
     """Whether ``value`` is a variable of the shape and dtype of ``array``."""
-    if not isinstance(value, (keras.Variable, tf.Variable)):
+    if not isinstance(value, (KerasVariable, tf.Variable)):
         return False
     inner = tensor_of(value)
     same = inner.dtype == tf.as_dtype(array.dtype)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from trainers.backends.tensorflow.allocator import op_build
+from trainers.process import user_cache
 
 COMPILER = """#!{python}
 import pathlib, sys, time
@@ -38,7 +39,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
     return {
         "PATH": os.environ["PATH"],
         "CXX": str(tmp_path / "c++"),
-        op_build.CACHE: str(tmp_path / "cache"),
+        user_cache.CACHE: str(tmp_path / "cache"),
     }
 
 
@@ -146,7 +147,7 @@ def test_a_cache_that_cannot_be_used(
 ) -> None:
     """A file in its place, or nobody's home: a failure, and no exception."""
     (tmp_path / "file").write_text("")
-    blocked = {**environment, op_build.CACHE: str(tmp_path / "file" / "cache")}
+    blocked = {**environment, user_cache.CACHE: str(tmp_path / "file" / "cache")}
     failure = op_build.get(RECIPE, blocked)
     assert isinstance(failure, op_build.Failure)
     assert "the cache cannot be used" in failure.because
@@ -167,7 +168,7 @@ def test_a_cache_that_others_may_write_to(
 
 def test_where_the_cache_is() -> None:
     """By the XDG base directory specification, unless the environment says otherwise."""
-    own, xdg = {op_build.CACHE: "/own"}, {"XDG_CACHE_HOME": "/xdg"}
-    assert op_build.cache_directory(own) == Path("/own")
-    assert op_build.cache_directory(xdg) == Path("/xdg/trainwarden")
-    assert op_build.cache_directory({}) == Path.home() / ".cache" / "trainwarden"
+    own, xdg = {user_cache.CACHE: "/own"}, {"XDG_CACHE_HOME": "/xdg"}
+    assert user_cache.cache_directory(own) == Path("/own")
+    assert user_cache.cache_directory(xdg) == Path("/xdg/trainwarden")
+    assert user_cache.cache_directory({}) == Path.home() / ".cache" / "trainwarden"

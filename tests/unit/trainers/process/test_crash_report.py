@@ -5,7 +5,6 @@ from pathlib import Path
 from supervisor.wire.event_file import RecordKind
 from supervisor.wire.reasons import RefusalReason
 from tests.support.attempts import Attempts, Outcome
-from trainers.process import framework_setup
 
 SCRIPT = """
 import os, resource, signal, sys, threading, time
@@ -124,14 +123,3 @@ def test_what_goes_wrong_is_told_and_training_goes_on(tmp_path: Path) -> None:
     assert "is not that of the snapshot" in sentences(other, RecordKind.REFUSED)
     assert other.of(RecordKind.REFUSED)[0]["reason"] == RefusalReason.MODEL_CHANGED
     assert "shape" in other.err
-
-
-def test_versions_we_do_not_know_are_refused_in_a_sentence() -> None:
-    """The sentence names the version found and the one that is needed."""
-    known = {"tensorflow": "2.21.0", "keras": "3.15.1"}
-    assert framework_setup.unsupported(known) is None
-    sentence = framework_setup.unsupported({**known, "keras": "3.150.0"})
-    assert sentence is not None
-    assert "keras 3.150.0 is not supported" in sentence
-    assert "3.15.x is needed" in sentence
-    assert framework_setup.unsupported({**known, "tensorflow": None}) is not None

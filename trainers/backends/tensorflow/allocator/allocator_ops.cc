@@ -14,7 +14,11 @@
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/protobuf/bfc_memory_map.pb.h"
+#if __has_include("xla/tsl/framework/bfc_allocator.h")
 #include "xla/tsl/framework/bfc_allocator.h"
+#else  // TensorFlow 2.17 and older
+#include "tsl/framework/bfc_allocator.h"
+#endif
 
 namespace trainwarden {
 

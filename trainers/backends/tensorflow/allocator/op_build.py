@@ -21,11 +21,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from trainers.process.user_cache import cache_directory
+
 SOURCE = Path(__file__).with_name("allocator_ops.cc")
 TRIAL = Path(__file__).with_name("load_check.py")
-
-CACHE = "TRAINWARDEN_CACHE_DIR"
-"""Environment variable with the cache's directory, in place of the user's own."""
 
 COMPILERS = ("c++", "g++", "clang++")
 COMPILE_SECONDS = 300.0
@@ -58,17 +57,6 @@ class Failure:
 
 class _BuildError(Exception):
     """Why it could not be built, in a sentence."""
-
-
-def cache_directory(environment: Mapping[str, str]) -> Path:
-    """Where built libraries are kept, by the XDG base directory specification.
-
-    Raises RuntimeError where this user has no home.
-    """
-    if environment.get(CACHE):
-        return Path(environment[CACHE])
-    base = environment.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "trainwarden"
 
 
 def compiler(environment: Mapping[str, str]) -> str | None:

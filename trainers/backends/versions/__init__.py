@@ -1,0 +1,1 @@
+"""Versions of Keras: what differs between them, in modules with the same names."""
