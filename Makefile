@@ -21,7 +21,7 @@ AT_ONCE ?= $(shell n=$$(nproc); echo $$((n < 4 ? n + 1 : 5)))
 INSTALL := $(PIP) install --quiet --constraint constraints.txt
 EDITABLE := --build-constraint constraints.txt --editable '.[$(EXTRA)]'
 
-.PHONY: help demo test test-slow certify chaos soak slurm container generated pictures lint format constraints clean systemd crashes fuzz matrix
+.PHONY: help demo test test-slow certify chaos soak slurm container generated pictures lint format constraints clean systemd crashes fuzz matrix oldest
 
 help: ## say what there is
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -110,8 +110,11 @@ bench-diagnosis: $(VENV)/.installed # CORPUS=FILE: with cases of your own
 
 bench-exporter: $(VENV)/.bench
 # 2 GB and some six minutes a pair; environments and results are kept in .matrix.
-matrix: $(VENV)/.installed ## every pair of TensorFlow and Keras (ONLY=2.18: some)
-	$(BIN)/python -m tests.matrix.matrix $(ONLY)
+matrix: $(VENV)/.installed ## every pair of TensorFlow and Keras (ONLY=2.18, QUICK=1)
+	$(BIN)/python -m tests.matrix.matrix $(if $(QUICK),--quick) $(ONLY)
+
+oldest: $(VENV)/.installed ## the self-test with the oldest pair of versions (2 min)
+	$(BIN)/python -m tests.matrix.matrix --oldest
 
 systemd: $(VENV)/.installed ## a real systemd: 50 restarts and kills (needs root)
 	TRAINWARDEN_RESTARTS=50 $(BIN)/python -m pytest tests/operations/test_real_systemd.py
