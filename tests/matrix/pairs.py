@@ -91,10 +91,10 @@ def _python(version: str) -> str | None:
     name = f"python{version}"
     of_pyenv = Path.home().glob(f".pyenv/versions/{version}.*/bin/{name}")
     for one in (shutil.which(name), *map(str, of_pyenv)):
-        if (
-            one is not None
-            and subprocess.run([one, "-c", ""], check=False).returncode == 0
-        ):
+        if one is None:
+            continue
+        tried = subprocess.run([one, "-c", ""], capture_output=True, check=False)
+        if tried.returncode == 0:
             return one
     return None
 
