@@ -198,7 +198,7 @@ def main() -> int:
     ]
     with ThreadPoolExecutor(asked.at_once) as pool:
         parts = QUICK if asked.quick else PARTS
-        found = list(pool.map(lambda pair: run(pair, parts), chosen))
+        found = list(pool.map(run, chosen, [parts] * len(chosen)))
     results = read_results()
     PAGE.write_text(written(PAGE.read_text(), table(results)))
     fails = [
