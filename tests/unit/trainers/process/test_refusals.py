@@ -19,7 +19,9 @@ from supervisor.wire.directive import EXIT_REFUSED
 from supervisor.wire.event_file import RecordKind
 from supervisor.wire.reasons import RefusalReason, SizeSource
 from tests.support.attempts import Attempts, Outcome
+from tests.support.version_environments import environment
 from tests.support.zygote import Zygote
+from trainers.process import user_cache
 
 
 def reason_of(outcome: Outcome) -> RefusalReason:
@@ -46,14 +48,15 @@ model.fit(x, x[:, :1], batch_size=8, verbose=0)
 
 
 def test_a_version_that_is_not_supported(tmp_path: Path) -> None:
-    """The interpreter finds another Keras than that which was checked."""
-    about = tmp_path / "found-first" / "keras-9.1.dist-info" / "METADATA"
-    about.parent.mkdir(parents=True)
-    about.write_text("Metadata-Version: 2.1\nName: keras\nVersion: 9.1\n")
+    """Another Keras than those that were tried, and its self-test fails."""
+    found_first = environment(tmp_path, broken=True, keras="9.1.0")
     attempts = Attempts(tmp_path)
     outcome = attempts.run(
         attempts.script("import keras"),
-        environment={"PYTHONPATH": str(tmp_path / "found-first")},
+        environment={
+            "PYTHONPATH": str(found_first),
+            user_cache.CACHE: str(tmp_path / "cache"),
+        },
     )
     assert reason_of(outcome) is RefusalReason.VERSIONS
     assert cause_of(outcome) is Cause.VERSION_MISMATCH
