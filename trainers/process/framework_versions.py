@@ -17,10 +17,7 @@ from importlib import metadata
 
 from trainers.process import isolation, self_test
 
-KNOWN = {
-    "2.21": ("3.15",),
-    "2.18": ("3.8",),
-}
+KNOWN = {"2.21": ("3.15",)}
 """TensorFlow → Keras: the pairs of which every cell was run (docs/versions.md; the first
 is what ``make test`` runs with)."""
 
