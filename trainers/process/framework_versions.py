@@ -49,7 +49,7 @@ class Versions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class VersionVerdict:
     """Whether training is supervised with these versions."""
 
     versions: Versions
@@ -88,20 +88,22 @@ def is_known(versions: Versions) -> bool:
     return minor(versions.keras) in KNOWN.get(minor(versions.tensorflow), ())
 
 
-def judge(versions: Versions, tried: Callable[[Versions], str | None]) -> Verdict:
+def judge(
+    versions: Versions, tried: Callable[[Versions], str | None]
+) -> VersionVerdict:
     """What to do with ``versions``; ``tried``: what a self-test finds wrong with them."""
     for name in ("tensorflow", "keras"):
         if getattr(versions, name) is None:
             sentence = f"the version of {name} cannot be told"
-            return Verdict(versions=versions, refused=sentence)
+            return VersionVerdict(versions=versions, refused=sentence)
     if is_known(versions):
-        return Verdict(versions=versions)
+        return VersionVerdict(versions=versions)
     wrong = tried(versions)
     if wrong is not None:
         sentence = f"{versions.pair} is not supported: its self-test failed ({wrong})"
-        return Verdict(versions=versions, refused=sentence)
+        return VersionVerdict(versions=versions, refused=sentence)
     newest = next(iter(KNOWN))
-    return Verdict(
+    return VersionVerdict(
         versions=versions,
         warning=(
             f"{versions.pair} is not one of the pairs that were tried as a whole (the"
@@ -111,7 +113,7 @@ def judge(versions: Versions, tried: Callable[[Versions], str | None]) -> Verdic
 
 
 @functools.cache
-def verdict() -> Verdict:
+def verdict() -> VersionVerdict:
     """That on the versions of this interpreter. Takes some 15 s where they are not known,
     once for each environment."""
     return judge(here(), _tried)

@@ -25,8 +25,9 @@ from supervisor.wire.paths import AttemptPaths
 from supervisor.wire.records import Shimmed
 
 ROOT = Path(__file__).resolve().parents[3]
-LAUNCH = ROOT / "trainers" / "launch.py"
 """Where the packages ``supervisor`` and ``trainers`` lie."""
+LAUNCH = ROOT / "trainers" / "launch.py"
+"""What the job's interpreter runs."""
 
 SHIM = Path(__file__).with_name("attempt_shim.py")
 
