@@ -38,6 +38,7 @@ $(VENV)/.made: constraints.txt
 
 $(VENV)/.installed: $(VENV)/.made pyproject.toml
 	$(INSTALL) $(EDITABLE) --group test
+	$(INSTALL) --target $(VENV)/script-packages --upgrade --group script-packages
 	@touch $@
 
 $(VENV)/.lint: $(VENV)/.installed
@@ -67,7 +68,7 @@ lint: $(VENV)/.lint ## style, types, who may import whom, what is declared
 	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports
 	$(BIN)/deptry supervisor trainers --extend-exclude trainers/reference
-	$(BIN)/deptry supervisor trainers tests grafana --non-dev-dependency-groups test,bench
+	$(BIN)/deptry supervisor trainers tests grafana --non-dev-dependency-groups test,script-packages,bench
 
 format: $(VENV)/.lint ## put the code into shape
 	$(BIN)/ruff check --fix

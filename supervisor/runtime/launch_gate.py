@@ -7,7 +7,7 @@ from supervisor.core.lifecycle.events import GateClear, GateHeld
 from supervisor.core.lifecycle.run_state import RunState
 from supervisor.core.remediation.overrides import Awaited
 from supervisor.host.gpu.gpu_access import GpuAccess
-from supervisor.host.launch.leftovers import Verdict
+from supervisor.host.launch.leftovers import GateState
 from supervisor.runtime.attempt_monitor import AttemptMonitor
 
 
@@ -18,7 +18,7 @@ def gate(
     *,
     kept: frozenset[str] | None,
     awaited: Awaited | None,
-) -> Verdict:
+) -> GateState:
     """Whether nothing is left of the attempt before, and there are GPUs for the next.
 
     ``kept``: the GPUs that are quarantined, as the ledger knows; None: it cannot be read.

@@ -38,7 +38,7 @@ MEMORY_EVERY, DISK_EVERY = 2, 9
 
 
 @dataclass
-class Verdict:
+class RowResult:
     """What came of a row."""
 
     row: Row
@@ -153,32 +153,32 @@ class Trial:
         return ledger.read(self.directory / "ledger.jsonl")
 
 
-def certify(row: Row, zygote: Zygote, directory: Path, *, seed: int) -> Verdict:
+def certify(row: Row, zygote: Zygote, directory: Path, *, seed: int) -> RowResult:
     """Run the row and compare."""
-    verdict, began = Verdict(row), time.monotonic()
+    result, began = RowResult(row), time.monotonic()
     memory = tempfile.mkdtemp(prefix="certify-", dir=SHARED) if row.memory else None
     try:
-        _certify(verdict, zygote, directory, memory=memory, seed=seed)
+        _certify(result, zygote, directory, memory=memory, seed=seed)
     finally:
         if memory is not None:
             shutil.rmtree(memory, ignore_errors=True)
-    verdict.seconds = time.monotonic() - began
-    return verdict
+    result.seconds = time.monotonic() - began
+    return result
 
 
 def _certify(
-    verdict: Verdict,
+    result: RowResult,
     zygote: Zygote,
     directory: Path,
     *,
     memory: str | None,
     seed: int,
 ) -> None:
-    row = verdict.row
+    row = result.row
     whole = Trial(zygote, row, directory / "whole")
     trail = directory / "trail"
     if whole.run(plain=row.plain, TRAIL=str(trail)) != 0:
-        verdict.problems.append(f"undisturbed it failed: {whole.output()}")
+        result.problems.append(f"undisturbed it failed: {whole.output()}")
         return
     places = trail.read_text().splitlines()
     ahead = deaths(places, seed=f"{seed} {row.name}", kills=row.kills)
@@ -187,49 +187,49 @@ def _certify(
     passed: set[str] = set()
     while ahead:
         death, *ahead = ahead
-        verdict.deaths.append(death)
+        result.deaths.append(death)
         code = torn.run(death=death)
         if death.how == "TERM":
             passed |= torn.places()
         if code != (75 if death.how == "TERM" else -signal.SIGKILL):
-            verdict.problems.append(f"{death.text}: ended with {code}: {torn.output()}")
+            result.problems.append(f"{death.text}: ended with {code}: {torn.output()}")
             return
         ahead = reachable(ahead, passed)
     first = next(place for place in places if place.startswith("step:"))
     reached = (directory / "torn" / "died.txt").read_text().splitlines()
     found = [moment(place, first_step=first) for place in reached]
-    verdict.moments = [one for one in found if one is not None]
-    if len(verdict.moments) < FEWEST:
-        verdict.problems.append(f"killed only {len(verdict.moments)} times")
+    result.moments = [one for one in found if one is not None]
+    if len(result.moments) < FEWEST:
+        result.problems.append(f"killed only {len(result.moments)} times")
     if (code := torn.run()) != 0:
-        verdict.problems.append(f"the last attempt ended with {code}: {torn.output()}")
+        result.problems.append(f"the last attempt ended with {code}: {torn.output()}")
         return
-    _compare(verdict, whole, torn)
+    _compare(result, whole, torn)
 
 
-def _compare(verdict: Verdict, whole: Trial, torn: Trial) -> None:
-    row, expected, result = verdict.row, whole.result(), torn.result()
+def _compare(result: RowResult, whole: Trial, torn: Trial) -> None:
+    row, expected, found = result.row, whole.result(), torn.result()
     lines = torn.lines()
-    different = [key for key in expected if expected[key] != result.get(key)]
-    verdict.bits = not different
-    verdict.replayed = ledger.replayed(lines)
-    verdict.proofs = Counter(str(proof["result"]) for proof in torn.proofs)
-    verdict.proof_seconds = sum(p.get("seconds") or 0.0 for p in torn.proofs)
-    verdict.problems += _of_proofs(torn, bits=verdict.bits)
-    verdict.problems += ledger.problems(
-        row, lines, whole=whole.lines(), seen=result["seen"]
+    different = [key for key in expected if expected[key] != found.get(key)]
+    result.bits = not different
+    result.replayed = ledger.replayed(lines)
+    result.proofs = Counter(str(proof["result"]) for proof in torn.proofs)
+    result.proof_seconds = sum(p.get("seconds") or 0.0 for p in torn.proofs)
+    result.problems += _of_proofs(torn, bits=result.bits)
+    result.problems += ledger.problems(
+        row, lines, whole=whole.lines(), seen=found["seen"]
     )
     if different and row.why_no_bits is None:
-        verdict.problems.append(f"not the same: {', '.join(different)}")
+        result.problems.append(f"not the same: {', '.join(different)}")
     sentence = row.why_no_bits or row.told
     if sentence is not None:
         said = [told for told in torn.told if sentence in told]
-        verdict.told = said[0] if said else ""
+        result.told = said[0] if said else ""
         if not said:
-            verdict.problems.append(f"nothing was told of {sentence!r}: {torn.told}")
+            result.problems.append(f"nothing was told of {sentence!r}: {torn.told}")
     elif torn.told and row.why_no_bits is None:
         unexpected = [t for t in torn.told if "snapshot failed" in t or "bits" in t]
-        verdict.problems += unexpected
+        result.problems += unexpected
 
 
 def _of_proofs(torn: Trial, *, bits: bool) -> list[str]:
@@ -242,40 +242,40 @@ def _of_proofs(torn: Trial, *, bits: bool) -> list[str]:
     return found
 
 
-def show(verdict: Verdict) -> None:
+def show(result: RowResult) -> None:
     """One row of the table."""
-    row = verdict.row
-    bits = "same bits" if verdict.bits else "not bits"
-    state = "HOLDS" if not verdict.problems else "FAILS"
+    row = result.row
+    bits = "same bits" if result.bits else "not bits"
+    state = "HOLDS" if not result.problems else "FAILS"
     print(
-        f"{state}  {row.name:26} {bits:9}  ids {row.ledger}  {verdict.replayed:3} steps"
-        f" again  {verdict.seconds:5.1f} s  {row.features}"
+        f"{state}  {row.name:26} {bits:9}  ids {row.ledger}  {result.replayed:3} steps"
+        f" again  {result.seconds:5.1f} s  {row.features}"
         f"{'; two tiers' if row.memory else ''}"
     )
     print(
-        f"       {len(verdict.deaths)} deaths: {', '.join(d.text for d in verdict.deaths)}"
+        f"       {len(result.deaths)} deaths: {', '.join(d.text for d in result.deaths)}"
     )
-    if verdict.proofs:
-        print(f"       proofs: {dict(verdict.proofs)}, {verdict.proof_seconds:.2f} s")
-    if verdict.told:
-        print(f"       told: {verdict.told}")
-    for problem in verdict.problems:
+    if result.proofs:
+        print(f"       proofs: {dict(result.proofs)}, {result.proof_seconds:.2f} s")
+    if result.told:
+        print(f"       told: {result.told}")
+    for problem in result.problems:
         print(f"       PROBLEM {problem}")
     sys.stdout.flush()
 
 
 def run_rows(
     rows: list[Row], parent: Zygote, *, seed: int, keep: Path | None = None
-) -> list[Verdict]:
+) -> list[RowResult]:
     """Each of ``rows`` in turn, shown as it comes."""
-    verdicts: list[Verdict] = []
+    results: list[RowResult] = []
     with tempfile.TemporaryDirectory(prefix="certify-") as scratch:
         for row in rows:
             directory = (keep or Path(scratch)) / row.name
             shutil.rmtree(directory, ignore_errors=True)
-            verdicts.append(certify(row, parent, directory, seed=seed))
-            show(verdicts[-1])
-    return verdicts
+            results.append(certify(row, parent, directory, seed=seed))
+            show(results[-1])
+    return results
 
 
 def short(rows: list[Row]) -> list[Row]:
@@ -296,24 +296,24 @@ def main() -> int:
     if asked.short:
         rows = short(rows)
     with zygotes.zygote() as parent:
-        verdicts = run_rows(rows, parent, seed=asked.seed, keep=asked.keep)
-    return summary(verdicts, wanted=len(names), whole=not (asked.rows or asked.short))
+        results = run_rows(rows, parent, seed=asked.seed, keep=asked.keep)
+    return summary(results, wanted=len(names), whole=not (asked.rows or asked.short))
 
 
-def summary(verdicts: list[Verdict], *, wanted: int, whole: bool) -> int:
+def summary(results: list[RowResult], *, wanted: int, whole: bool) -> int:
     """Print what came of them all; the exit code.
 
     A ``whole`` table that met one of the moments never has not shown what it should.
     """
-    failed = [v.row.name for v in verdicts if v.problems]
-    killed = sum(len(v.deaths) for v in verdicts)
-    print(f"{len(verdicts)} rows, {killed} deaths, {len(failed)} do not hold {failed}")
-    met = Counter(one for verdict in verdicts for one in verdict.moments)
+    failed = [one.row.name for one in results if one.problems]
+    killed = sum(len(v.deaths) for v in results)
+    print(f"{len(results)} rows, {killed} deaths, {len(failed)} do not hold {failed}")
+    met = Counter(one for result in results for one in result.moments)
     print("deaths " + ", ".join(f"{name}: {met[name]}" for name in MOMENTS.values()))
     missed = [name for name in MOMENTS.values() if whole and not met[name]]
     if missed:
         print(f"never met: {', '.join(missed)}")
-    return 1 if failed or missed or len(verdicts) < wanted else 0
+    return 1 if failed or missed or len(results) < wanted else 0
 
 
 if __name__ == "__main__":

@@ -15,31 +15,31 @@ from pathlib import Path
 
 from tests.chaos.rows import Row
 from tests.chaos.table import TABLE
-from tests.chaos.trial import References, Trial, Verdict
+from tests.chaos.trial import References, Trial, TrialResult
 
 WIDTHS = (18, 46, 9, 6)
 
 
-def mark(verdict: Verdict) -> str:
-    """One word for a verdict."""
-    if verdict.skipped:
+def mark(result: TrialResult) -> str:
+    """One word for a result."""
+    if result.skipped:
         return "skipped"
-    if verdict.row.pending:
-        return "now holds" if verdict.holds else "pending"
-    return "holds" if verdict.holds else "FAILS"
+    if result.row.pending:
+        return "now holds" if result.holds else "pending"
+    return "holds" if result.holds else "FAILS"
 
 
-def line(verdict: Verdict) -> str:
+def line(result: TrialResult) -> str:
     """One row of the matrix, with what is wrong below it."""
-    row = verdict.row
-    cells = (row.name, row.what, mark(verdict), f"{verdict.seconds:.0f} s")
+    row = result.row
+    cells = (row.name, row.what, mark(result), f"{result.seconds:.0f} s")
     text = " ".join(
         f"{cell:{width}}" for cell, width in zip(cells, WIDTHS, strict=True)
     )
-    below = [verdict.skipped] if verdict.skipped else verdict.problems
-    if row.pending and not verdict.skipped:
+    below = [result.skipped] if result.skipped else result.problems
+    if row.pending and not result.skipped:
         below = [row.pending, *below]
-    return "\n".join([f"{text} {verdict.seen}", *(f"    {one}" for one in below)])
+    return "\n".join([f"{text} {result.seen}", *(f"    {one}" for one in below)])
 
 
 def chosen(names: list[str], *, fast: bool) -> list[Row]:
@@ -76,11 +76,11 @@ def main() -> int:
         references = References(base / "undisturbed")
         trials = [Trial(row, base / row.name, references) for row in rows]
         with ThreadPoolExecutor(max_workers=options.jobs) as pool:
-            for verdict in pool.map(Trial.judge, trials):
-                marks[mark(verdict)] += 1
-                print(line(verdict), flush=True)
-                if options.verbose and not verdict.holds:
-                    print(verdict.output, flush=True)
+            for result in pool.map(Trial.judge, trials):
+                marks[mark(result)] += 1
+                print(line(result), flush=True)
+                if options.verbose and not result.holds:
+                    print(result.output, flush=True)
     listed = ", ".join(f"{count} {name}" for name, count in sorted(marks.items()))
     print(f"\n{len(rows)} rows: {listed}")
     if marks["now holds"]:

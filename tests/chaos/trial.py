@@ -44,7 +44,7 @@ every = "5steps"
 
 
 @dataclass
-class Verdict:
+class TrialResult:
     """What came of a row."""
 
     row: Row
@@ -114,21 +114,21 @@ class Trial:
     directory: Path
     references: References
 
-    def judge(self) -> Verdict:
+    def judge(self) -> TrialResult:
         """Run it and compare; nothing is raised for what does not hold."""
-        verdict = Verdict(self.row)
+        result = TrialResult(self.row)
         began = time.monotonic()
         self.directory.mkdir(parents=True)
         try:
             with prepared(self.row, self.directory) as machine:
-                self._run(machine, verdict)
-            verdict.problems += machine.problems
+                self._run(machine, result)
+            result.problems += machine.problems
         except CannotError as reason:
-            verdict.skipped = str(reason)
-        verdict.seconds = time.monotonic() - began
-        return verdict
+            result.skipped = str(reason)
+        result.seconds = time.monotonic() - began
+        return result
 
-    def _run(self, machine: Machine, verdict: Verdict) -> None:
+    def _run(self, machine: Machine, result: TrialResult) -> None:
         row = self.row
         command = Trainwarden(self.directory, self._state(machine))
         spec = self.directory / "job.toml"
@@ -136,14 +136,14 @@ class Trial:
         codes: list[int] = []
         for _ in range(row.again + 1):
             with self._relief(command, machine):
-                codes.append(self._command(command, spec, machine, verdict))
+                codes.append(self._command(command, spec, machine, result))
         if command.state.exists():
-            verdict.incidents = command.json("incidents")
+            result.incidents = command.json("incidents")
         thaw(machine)
-        verdict.problems += [
+        result.problems += [
             *self._codes(codes),
-            *unexpected(row.crashes, verdict.incidents),
-            *self._words(verdict.output),
+            *unexpected(row.crashes, result.incidents),
+            *self._words(result.output),
             *self._bits(),
             *self._logs(command.state),
             *_left(self.directory),
@@ -170,7 +170,7 @@ class Trial:
         )
 
     def _command(
-        self, command: Trainwarden, spec: Path, machine: Machine, verdict: Verdict
+        self, command: Trainwarden, spec: Path, machine: Machine, result: TrialResult
     ) -> int:
         """Run it to its end; its exit code."""
         process = subprocess.Popen(
@@ -193,8 +193,8 @@ class Trial:
                 process.wait(20)
             process.kill()
             output, _ = process.communicate()
-            verdict.problems.append(f"it had not ended after {PATIENCE:.0f} s")
-        verdict.output += output.decode(errors="replace")
+            result.problems.append(f"it had not ended after {PATIENCE:.0f} s")
+        result.output += output.decode(errors="replace")
         return process.returncode
 
     @contextlib.contextmanager
@@ -252,10 +252,10 @@ class Trial:
     def _bits(self) -> Iterator[str]:
         if self.row.end is not End.IDENTICAL:
             return
-        result = self.directory / "result"
-        if not result.exists():
+        left = self.directory / "result"
+        if not left.exists():
             yield "there is no result"
-        elif result.read_text() != self.references.result(self.row):
+        elif left.read_text() != self.references.result(self.row):
             yield "the weights are not those of an undisturbed run"
 
     def _logs(self, state: Path) -> Iterator[str]:

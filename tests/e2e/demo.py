@@ -38,6 +38,8 @@ LOOK_SECONDS = 0.02
 LIMIT_SECONDS = 420.0
 SCRIPT = Path(__file__).parents[2] / "trainers" / "reference" / "digits.py"
 TRAINWARDEN = str(Path(sys.executable).with_name("trainwarden"))
+SCRIPT_PACKAGES = Path(sys.prefix) / "script-packages"
+"""Where ``make`` put scikit-learn, which the script needs (see pyproject.toml)."""
 
 EXPECTED = (["device_oom", "preempted"], ["device_oom", "device_oom", "preempted"])
 """The causes of the incidents: the second where measuring itself ran out of memory."""
@@ -248,6 +250,7 @@ def start(state: Path) -> subprocess.Popen[bytes]:
     command = [
         *(TRAINWARDEN, "run", "--name", JOB, "--state-dir", str(state)),
         *("--cpu-memory", CPU_MEMORY, "--snapshot-every", f"{SNAPSHOT_STEPS}steps"),
+        *("--env", f"PYTHONPATH={SCRIPT_PACKAGES}"),
         str(SCRIPT),
     ]
     sys.stdout.write(f"$ {' '.join(command)}\n")

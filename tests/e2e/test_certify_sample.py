@@ -8,9 +8,9 @@ from tests.support.zygote import Zygote
 def test_killed_runs_end_as_if_they_had_not_been(zygote: Zygote) -> None:
     """Arrays, a pipeline, a loop of its own, and scripts without any seed, through seeded
     kills: the same bits, and each sample once."""
-    verdicts = run_rows(
+    results = run_rows(
         short([row for row in TABLE if row.name in SHORT]), zygote, seed=1
     )
-    assert {v.row.name: v.problems for v in verdicts} == {name: [] for name in SHORT}
-    assert all(verdict.bits for verdict in verdicts)
-    assert sum(len(verdict.deaths) for verdict in verdicts) >= 3 * len(SHORT)
+    assert {v.row.name: v.problems for v in results} == {name: [] for name in SHORT}
+    assert all(result.bits for result in results)
+    assert sum(len(result.deaths) for result in results) >= 3 * len(SHORT)

@@ -21,10 +21,10 @@ def test_a_fault_is_named_answered_and_survived(
     row: Row, references: References, tmp_path: Path
 ) -> None:
     """The cause, the remedy and the end are those of the table, and nothing is left."""
-    verdict = Trial(row, tmp_path / row.name, references).judge()
-    if verdict.skipped:
-        pytest.skip(verdict.skipped)
-    assert verdict.problems == [], verdict.output
+    result = Trial(row, tmp_path / row.name, references).judge()
+    if result.skipped:
+        pytest.skip(result.skipped)
+    assert result.problems == [], result.output
 
 
 def test_the_table_is_whole() -> None:

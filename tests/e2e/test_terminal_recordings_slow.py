@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tests.support.command import Trainwarden
 from tests.support.recording import Recording
+from tests.support.script_packages import SCRIPT_PACKAGES
 
 DIGITS = Path(__file__).parents[2] / "trainers" / "reference" / "digits.py"
 
@@ -16,7 +17,10 @@ def test_a_training_through_two_crashes(trainwarden: Trainwarden) -> None:
     how long it takes; each crash is said in a line; the end is summed up."""
     terminal = Recording(trainwarden.directory, columns=150, rows=24)
     try:
-        limited = ("run", "--cpu-memory", "280MiB", "--snapshot-every", "5steps")
+        limited = (
+            *("run", "--cpu-memory", "280MiB", "--snapshot-every", "5steps"),
+            *("--env", f"PYTHONPATH={SCRIPT_PACKAGES}"),
+        )
         terminal.run([*trainwarden.command(*limited), str(DIGITS)])
         terminal.until(lambda shown: "attempt 1 failed at step 0: device_oom" in shown)
         trains = (

@@ -14,12 +14,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
-from matplotlib.ticker import FuncFormatter, MaxNLocator
 from PIL import Image
 
 from grafana.boards.board import Board, BoardPanel, BoardRow, Kind, Placed, Query
@@ -27,6 +24,7 @@ from grafana.boards.every_board import BOARDS
 from tests.support.fake_nvml import build
 from tests.support.night import Night, asked, night, worsen
 from tests.support.prometheus import Result, results
+from tests.support.script_packages import script_package
 
 PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
 CELL_WIDTH, CELL_HEIGHT = 0.72, 0.36
@@ -47,8 +45,10 @@ SAID = (
 
 Canvas = Any
 """Figures and axes: matplotlib's types tell half of what they take."""
-new_figure: Canvas = import_module("matplotlib.figure").Figure
-dates: Canvas = import_module("matplotlib.dates")
+mpl: Canvas = script_package("matplotlib")
+new_figure: Canvas = script_package("matplotlib.figure").Figure
+dates: Canvas = script_package("matplotlib.dates")
+ticker: Canvas = script_package("matplotlib.ticker")
 Ask = Callable[[Query, Kind], list[Result]]
 
 
@@ -229,7 +229,7 @@ def _styled(chart: Canvas) -> None:
     chart.tick_params(colors=FAINT, labelsize=7, length=0)
     chart.grid(color="#25282c", linewidth=0.6)
     chart.xaxis.set_major_formatter(dates.DateFormatter("%H:%M:%S"))
-    chart.xaxis.set_major_locator(MaxNLocator(5))
+    chart.xaxis.set_major_locator(ticker.MaxNLocator(5))
     for spine in chart.spines.values():
         spine.set_visible(False)
 
@@ -251,8 +251,8 @@ def _chart(chart: Canvas, panel: BoardPanel, lines: list[ChartSeries]) -> None:
     for limit, colour in panel.limits:
         if limit is not None and limit <= top:
             chart.axhline(limit, color=COLOURS[colour], linewidth=0.7, linestyle="--")
-    chart.yaxis.set_major_locator(MaxNLocator(4))
-    chart.yaxis.set_major_formatter(FuncFormatter(partial(_tick, panel.unit)))
+    chart.yaxis.set_major_locator(ticker.MaxNLocator(4))
+    chart.yaxis.set_major_formatter(ticker.FuncFormatter(partial(_tick, panel.unit)))
 
 
 def _tick(unit: str, value: float, _place: int) -> str:

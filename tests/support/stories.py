@@ -13,7 +13,7 @@ from supervisor.core.memory.oom_analysis import OomAnalysis
 from supervisor.core.remediation.escalation import Allow, RemedyPermissions
 from supervisor.core.remediation.history import AttemptHistory, History
 from supervisor.core.remediation.overrides import NOTHING
-from supervisor.core.remediation.policy import Policy, Verdict
+from supervisor.core.remediation.policy import Decision, Policy
 
 GIB = 1 << 30
 BACK_OFF = BackOff(first_seconds=1.0, most_seconds=60.0)
@@ -71,7 +71,7 @@ class Story:
         rss: int | None = None,
         autopsy: OomAnalysis | None = None,
         **evidence: Any,
-    ) -> Verdict:
+    ) -> Decision:
         """One more attempt that ends for the cause."""
         number = len(self.history.attempts) + 1
         last = AttemptHistory(

@@ -7,10 +7,7 @@ from pathlib import Path
 
 import click
 
-from supervisor.cli import json_lines
-from supervisor.cli.commands.run_command import job_of, observing_machine
-from supervisor.cli.console import lasting, view
-from supervisor.cli.json_lines import JsonView
+from supervisor.cli.foreground_run import job_of, observing_machine
 from supervisor.cli.options import EXIT_INTERRUPTED, fail, json_option, state_option
 from supervisor.cli.spec_options import (
     args_argument,
@@ -21,7 +18,10 @@ from supervisor.cli.spec_options import (
     script_argument,
     spec_option,
 )
-from supervisor.cli.summary import last_words
+from supervisor.cli.views import json_lines
+from supervisor.cli.views.console import lasting, view
+from supervisor.cli.views.json_lines import JsonView
+from supervisor.cli.views.summary import last_words
 from supervisor.core.jobs.certificate import Certificate, Outcome
 from supervisor.host.ledger.ledger import LedgerError
 from supervisor.host.service.nonblocking_writer import left_out

@@ -15,7 +15,7 @@ from supervisor.cli.daemon_client import answering, asking, directory_of, tell_g
 from supervisor.cli.daemon_client import box_option as state_option
 from supervisor.cli.ledger_reader import reading
 from supervisor.cli.options import fail, json_option, show
-from supervisor.cli.progress import plan_line, progress_line
+from supervisor.cli.views.progress import plan_line, progress_line
 from supervisor.core.diagnosis.explain import explain_incident, summarise_incident
 from supervisor.core.jobs.job_status import JobStatus, status_from_json, status_json
 from supervisor.host.ledger.ledger import Ledger, LedgerError

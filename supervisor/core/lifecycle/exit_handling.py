@@ -21,7 +21,7 @@ from supervisor.core.lifecycle.run_state import OpenIncident, RunPhase, RunState
 from supervisor.core.remediation.history import AttemptHistory
 from supervisor.core.remediation.observations import FOR_MEMORY
 from supervisor.core.remediation.overrides import Overrides
-from supervisor.core.remediation.policy import Verdict
+from supervisor.core.remediation.policy import Decision
 from supervisor.core.text.log_level import LogLevel
 from supervisor.core.text.units import format_duration, shortened
 
@@ -152,34 +152,34 @@ def _where_drained(event: Exited) -> str:
 def _failed(
     run: RunState, evidence: Evidence, diagnosis: Diagnosis, now: float
 ) -> Step:
-    verdict = _verdict(run, evidence, diagnosis)
+    decision = _decision(run, evidence, diagnosis)
     last = run.history.last
     step = None if last is None else last.last_step
     record = RecordIncident(
         attempt=run.attempt,
         diagnosis=diagnosis,
-        remedy=verdict.remedy,
+        remedy=decision.remedy,
         failed_step=step,
         stacks=evidence.stacks,
     )
     failed = replace(
         run,
         history=run.history.updated(
-            remedy=verdict.remedy.kind, remedy_step=verdict.remedy_step
+            remedy=decision.remedy.kind, remedy_step=decision.remedy_step
         ),
-        overrides=verdict.overrides,
-        quarantined=run.quarantined.union(verdict.quarantine),
+        overrides=decision.overrides,
+        quarantined=run.quarantined.union(decision.quarantine),
         open_incident=OpenIncident(attempt=run.attempt, failed_step=step, at=now),
     )
     reasons = [one.text for one in diagnosis.because] or [diagnosis.cause.value]
-    kept_out = quarantine(run, verdict.quarantine, shortened(reasons[0], 300))
-    next_run, effects = _after_verdict(failed, verdict.remedy, now)
+    kept_out = quarantine(run, decision.quarantine, shortened(reasons[0], 300))
+    next_run, effects = _after_decision(failed, decision.remedy, now)
     return next_run, (record, *kept_out, *effects)
 
 
-def _verdict(run: RunState, evidence: Evidence, diagnosis: Diagnosis) -> Verdict:
+def _decision(run: RunState, evidence: Evidence, diagnosis: Diagnosis) -> Decision:
     """A run that was asked to end does; a GPU that failed is kept out all the same."""
-    verdict = run.policy.decide(
+    decision = run.policy.decide(
         diagnosis,
         evidence,
         run.history,
@@ -187,13 +187,13 @@ def _verdict(run: RunState, evidence: Evidence, diagnosis: Diagnosis) -> Verdict
         quarantined=run.quarantined,
     )
     if run.stop is None:
-        return verdict
+        return decision
     because = "the run was asked to end"
     remedy = Remedy(kind=RemedyKind.NONE, because=because)
-    return replace(verdict, remedy=remedy, overrides=run.overrides, remedy_step=None)
+    return replace(decision, remedy=remedy, overrides=run.overrides, remedy_step=None)
 
 
-def _after_verdict(run: RunState, remedy: Remedy, now: float) -> Step:
+def _after_decision(run: RunState, remedy: Remedy, now: float) -> Step:
     if remedy.kind is RemedyKind.STOP:
         ended = replace(run, phase=RunPhase.GAVE_UP, message=remedy.because)
         said = Say(f"gave up: {remedy.because}", LogLevel.ERROR)

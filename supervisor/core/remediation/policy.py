@@ -48,7 +48,7 @@ retry: what it failed at worked a while ago."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class Decision:
     """A remedy, and what is in force from now on."""
 
     remedy: Remedy
@@ -92,7 +92,7 @@ class Policy:
         overrides: Overrides,
         *,
         quarantined: frozenset[str] = frozenset(),
-    ) -> Verdict:
+    ) -> Decision:
         """The remedy for a failed attempt, the newest in ``history``.
 
         ``overrides`` is what was in force in it.
@@ -117,7 +117,7 @@ class Policy:
             if case.history.unmet and case.evidence.refused is None:
                 because = f"{because} ({sentence(case.history.unmet)})"
             remedy = Remedy(kind=RemedyKind.STOP, because=because)
-            return Verdict(remedy=remedy, overrides=overrides, quarantine=bad)
+            return Decision(remedy=remedy, overrides=overrides, quarantine=bad)
         remedy_step, change = chosen
         remedy = Remedy(
             kind=remedy_step.kind,
@@ -125,7 +125,7 @@ class Policy:
             changes=changes(overrides, change.overrides),
             wait_seconds=self._wait(diagnosis.cause, history),
         )
-        return Verdict(
+        return Decision(
             remedy=remedy,
             overrides=change.overrides,
             remedy_step=remedy_step.name,

@@ -39,7 +39,7 @@ TREE_SECONDS = 5.0
 PRUNED = ("abandoned", "quarantine")
 """Directories beside the snapshots: kept for a look, and the first to go."""
 
-Verdict = GateClear | GateHeld | GateUnknown | Unkillable
+GateState = GateClear | GateHeld | GateUnknown | Unkillable
 
 
 @dataclass(kw_only=True)
@@ -134,7 +134,7 @@ class Leftovers:
         visible: Sequence[str],
         awaited: Awaited | None,
         disk: Path,
-    ) -> Verdict:
+    ) -> GateState:
         """Whether the next attempt may start; if not, who or what holds it.
 
         Raises:
@@ -169,7 +169,7 @@ class Leftovers:
         gpus: Sequence[Gpu],
         visible: Sequence[str],
         disk: Path,
-    ) -> Verdict:
+    ) -> GateState:
         if awaited is None:
             return GateClear()
         if awaited.tenants_gone:

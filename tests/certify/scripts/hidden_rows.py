@@ -22,7 +22,7 @@ pairs = zip(range(10**6), enumerate(itertools.cycle("ab")), strict=False)
 recent = collections.deque([1, 2, 3], maxlen=3)
 large = np.ones((N, 5000), "float32")
 counter = tf.Variable(0.0)
-generator = np.random.default_rng(11)
+noise_generator = np.random.default_rng(11)
 
 
 def set_rate(model, value):
@@ -283,7 +283,7 @@ class Drawing(keras.utils.PyDataset):
     def __getitem__(self, index):
         part = slice(index * BATCH, (index + 1) * BATCH)
         x = self.x[part].copy()
-        x[:, :-1] += 0.1 * generator.normal(size=(BATCH, x.shape[1] - 1))
+        x[:, :-1] += 0.1 * noise_generator.normal(size=(BATCH, x.shape[1] - 1))
         return x, self.y[part]
 
 

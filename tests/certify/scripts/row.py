@@ -56,8 +56,9 @@ KINDS = (
 
 
 def row(name):
-    """The function of that name, by whichever kind of row has it."""
-    return next(getattr(kind, name) for kind in KINDS if hasattr(kind, name))
+    """The function of that name, by whichever kind of row defines it."""
+    found = (vars(kind).get(name) for kind in KINDS)
+    return next(one for one in found if callable(one))
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from supervisor.core.remediation.escalation import Allow, RemedyPermissions
 from supervisor.core.remediation.history import AttemptHistory, History
 from supervisor.core.remediation.microbatch_planner import MicrobatchPlan
 from supervisor.core.remediation.overrides import MIXED, NOTHING, Overrides
-from supervisor.core.remediation.policy import Policy, Verdict
+from supervisor.core.remediation.policy import Decision, Policy
 from supervisor.wire.oom_subject import OomSubject
 from supervisor.wire.reasons import RefusalReason
 from tests.support.evidence import refusal
@@ -39,7 +39,7 @@ def decide(
     steps_done: int | None = 5,
     refused: str | None = None,
     limited: bool = False,
-) -> Verdict:
+) -> Decision:
     """What the policy says after an attempt that ended for ``cause``."""
     diagnosis = Diagnosis(cause=cause, because=(Reason("x", "x"),))
     evidence = Evidence(

@@ -19,7 +19,7 @@ FULL = 1 << 16
 """What a pipe holds: pipe(7)."""
 HURRIES = """
 import sys
-from supervisor.cli.console import lasting
+from supervisor.cli.views.console import lasting
 with lasting() as console:
     for number in range(4000):
         console.put(f"{number:0100}")

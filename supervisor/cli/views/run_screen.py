@@ -19,9 +19,9 @@ from typing import Any, Self
 
 from typing_extensions import override
 
-from supervisor.cli import status_row
-from supervisor.cli.console import View
-from supervisor.cli.status_line import Pace, RunView, left_seconds, status_line
+from supervisor.cli.views import status_row
+from supervisor.cli.views.console import View
+from supervisor.cli.views.status_line import Pace, RunView, left_seconds, status_line
 from supervisor.core.jobs.job_status import JobStatus
 from supervisor.core.text.log_level import LogLevel
 from supervisor.core.text.terminal_filter import obeyed

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from supervisor.cli.status_line import (
+from supervisor.cli.views.status_line import (
     Pace,
     RunView,
     left_seconds,

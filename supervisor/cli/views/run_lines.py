@@ -9,8 +9,8 @@ from typing import Self
 
 from typing_extensions import override
 
-from supervisor.cli.console import LastingConsole, PlainView
-from supervisor.cli.run_screen import NAME, TURN_SECONDS
+from supervisor.cli.views.console import LastingConsole, PlainView
+from supervisor.cli.views.run_screen import NAME, TURN_SECONDS
 from supervisor.core.jobs.job_status import JobStatus
 from supervisor.core.text.log_level import LogLevel
 from supervisor.core.text.units import format_size

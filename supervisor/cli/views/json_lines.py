@@ -8,7 +8,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from supervisor.cli.console import PLAIN_SECONDS, LastingConsole, PlainView
+from supervisor.cli.views.console import PLAIN_SECONDS, LastingConsole, PlainView
 from supervisor.core.jobs.job_status import JobState, JobStatus, status_json
 from supervisor.core.text.log_level import LogLevel
 from supervisor.host.ledger.ledger import IncidentRow

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len
 
-from supervisor.cli.progress import PHASES
+from supervisor.cli.views.progress import PHASES
 from supervisor.core.jobs.job_status import JobState, JobStatus
 from supervisor.core.text.units import format_duration, format_size
 from supervisor.core.text.visible import visible

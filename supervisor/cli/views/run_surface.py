@@ -5,11 +5,11 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
-from supervisor.cli import json_lines
-from supervisor.cli.console import LastingConsole, View, lasting
-from supervisor.cli.json_lines import JsonView
-from supervisor.cli.run_lines import RunLines
-from supervisor.cli.run_screen import RunScreen, ScreenOptions
+from supervisor.cli.views import json_lines
+from supervisor.cli.views.console import LastingConsole, View, lasting
+from supervisor.cli.views.json_lines import JsonView
+from supervisor.cli.views.run_lines import RunLines
+from supervisor.cli.views.run_screen import RunScreen, ScreenOptions
 from supervisor.host.telemetry.output_follower import OutputFollower
 
 

@@ -11,7 +11,7 @@ from rich.live import Live
 from rich.text import Text
 from typing_extensions import override
 
-from supervisor.cli.progress import progress_line
+from supervisor.cli.views.progress import progress_line
 from supervisor.core.jobs.job_status import JobStatus
 from supervisor.core.text.log_level import LogLevel
 from supervisor.core.text.visible import visible

@@ -1,6 +1,6 @@
 """The one line that says how a run stands."""
 
-from supervisor.cli.progress import PHASES, progress_line
+from supervisor.cli.views.progress import PHASES, progress_line
 from supervisor.core.jobs.job_status import JobState, JobStatus
 
 

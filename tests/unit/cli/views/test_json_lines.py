@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from supervisor.cli.commands.logs_command import MOST_OF_A_LINE, Lines
-from supervisor.cli.console import LastingConsole
-from supervisor.cli.json_lines import JsonView
+from supervisor.cli.views.console import LastingConsole
+from supervisor.cli.views.json_lines import JsonView
 from supervisor.core.jobs.job_status import JobState, JobStatus
 from supervisor.core.text.log_level import LogLevel
 from tests.support.command import Trainwarden
