@@ -21,7 +21,7 @@ AT_ONCE ?= $(shell n=$$(nproc); echo $$((n < 4 ? n + 1 : 5)))
 INSTALL := $(PIP) install --quiet --constraint constraints.txt
 EDITABLE := --build-constraint constraints.txt --editable '.[$(EXTRA)]'
 
-.PHONY: help demo test test-slow certify chaos soak slurm container generated pictures lint format constraints clean systemd crashes fuzz matrix oldest
+.PHONY: help demo test test-slow certify certify-oom chaos soak slurm container generated pictures lint format constraints clean systemd crashes fuzz matrix oldest
 
 help: ## say what there is
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -82,6 +82,9 @@ pictures: $(VENV)/.installed ## draw the dashboards for docs/ from a real Promet
 
 certify: $(VENV)/.installed ## kill every kind of run and compare every bit (15 min)
 	$(BIN)/python -m tests.certify.certify
+
+certify-oom: $(VENV)/.installed ## unseeded scripts run out of memory and are killed (20 min)
+	$(BIN)/python -m tests.certify.out_of_memory $(ONLY)
 
 # Orbax is measured beside our snapshots where it installs; nothing else sees it.
 $(VENV)/orbax: $(VENV)/.made

@@ -71,9 +71,8 @@ def problems(row: Row, lines: list[Line], *, whole: list[Line], seen: Any) -> li
 
     ``seen``: for each model how often the final model itself counted each id.
     """
-    kept = surviving(lines)
-    found = [*_gaps(kept), *([] if row.rewinds else _sums(kept, seen))]
-    epochs, expected = by_epoch(kept), by_epoch(whole)
+    found = inconsistencies(row, lines, seen=seen)
+    epochs, expected = by_epoch(surviving(lines)), by_epoch(whole)
     if set(epochs) != set(expected):
         found.append(f"epochs {sorted(epochs)} instead of {sorted(expected)}")
     if row.ledger == ONCE:
@@ -86,6 +85,12 @@ def problems(row: Row, lines: list[Line], *, whole: list[Line], seen: Any) -> li
             if epochs[key] != expected[key]
         ]
     return found
+
+
+def inconsistencies(row: Row, lines: list[Line], *, seen: Any) -> list[str]:
+    """Steps that are missing, or that the final model counted otherwise."""
+    kept = surviving(lines)
+    return [*_gaps(kept), *([] if row.rewinds else _sums(kept, seen))]
 
 
 def _gaps(kept: list[Line]) -> list[str]:

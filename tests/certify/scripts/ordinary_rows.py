@@ -37,6 +37,9 @@ def noise():
 def net(*middle, **options):
     """Default initializers everywhere."""
     usual = (layers.Dense(8, activation="relu"), layers.Dropout(0.3))
+    if "HEAVY" in os.environ:  # a sample takes megabytes
+        large = (layers.RepeatVector(60_000), layers.ReLU())
+        middle = (*(middle or usual), *large, layers.GlobalAveragePooling1D())
     model = keras.Sequential(
         [keras.Input((WIDTH + 1,)), Ledger(), *(middle or usual), layers.Dense(2)]
     )

@@ -23,13 +23,14 @@ DIE, HOW = os.environ.get("DIE"), os.environ.get("HOW", "KILL")
 AT_LATEST = os.environ.get("AT_LATEST")
 DELAY = float(os.environ.get("DELAY", "0"))
 ATTEMPT = int(os.environ.get("ATTEMPT", "0"))
+ONCE = os.environ.get("DIE_ONCE", "").split()
 
 
 # --- places ----------------------------------------------------------------------
 
 
 def kill(where):
-    append("died.txt", where)
+    append(DIED, where)
     if HOW == "RAISE":
         raise RuntimeError("interrupted")
     os.kill(os.getpid(), signal.SIGTERM if HOW == "TERM" else signal.SIGKILL)
@@ -41,7 +42,7 @@ def place(name):
     """Somewhere to die at: noted in a run that is undisturbed, used in the others."""
     if "TRAIL" in os.environ:
         append(os.environ["TRAIL"], name)
-    if name == AT_LATEST:
+    if name == AT_LATEST or (name in ONCE and name not in died_at()):
         kill(name)
     if name != DIE:
         return
@@ -51,6 +52,16 @@ def place(name):
         ).start()
     else:
         kill(name)
+
+
+DIED = os.environ.get("DIED", "died.txt")
+
+
+def died_at():
+    try:
+        return open(DIED).read().split()
+    except FileNotFoundError:
+        return []
 
 
 def append(path, text):
