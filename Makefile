@@ -55,11 +55,11 @@ test: $(VENV)/.installed ## every test; the core with full branch coverage
 	$(BIN)/coverage run -m pytest -q --numprocesses=$(AT_ONCE) tests/unit/core
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --skip-covered --show-missing --fail-under=100
-	$(BIN)/python -m pytest --ignore=tests/unit/core --ignore-glob='*_slow.py' \
+	$(BIN)/python -m pytest --ignore=tests/unit/core -m 'not slow' \
 		--numprocesses=$(AT_ONCE) --dist=worksteal --durations=15
 
 test-slow: $(VENV)/.installed ## the matrices that make test has samples of
-	$(BIN)/python -m pytest $$(find tests -name 'test_*_slow.py')
+	$(BIN)/python -m pytest -m slow --numprocesses=2 --durations=15
 
 lint: $(VENV)/.lint ## style, types, who may import whom, what is declared
 	$(BIN)/ruff check

@@ -30,7 +30,12 @@ with open("out/loss.csv", "a") as file:
 
 @pytest.mark.parametrize(
     ("options", "files"),
-    [(("--kills", "1"), "1 file"), (("--kills", "2", "--steps", "25"), "0 files")],
+    [
+        (("--kills", "1"), "1 file"),
+        pytest.param(
+            ("--kills", "2", "--steps", "25"), "0 files", marks=pytest.mark.slow
+        ),
+    ],
 )
 def test_a_script_that_sets_no_seed(
     trainwarden: Trainwarden, options: tuple[str, ...], files: str
@@ -47,6 +52,7 @@ def test_a_script_that_sets_no_seed(
     assert not list(trainwarden.state.glob("certify-*"))
 
 
+@pytest.mark.slow
 def test_hidden_state(trainwarden: Trainwarden) -> None:
     """Not certified: what differs is named, and that the run had not known."""
     script = trainwarden.script(SCRIPT)

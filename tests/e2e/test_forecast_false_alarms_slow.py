@@ -5,6 +5,8 @@ import pytest
 from tests.support.command import Trainwarden
 from tests.support.settling import KINDS, settle
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("kind", KINDS)

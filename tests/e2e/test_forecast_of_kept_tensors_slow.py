@@ -6,6 +6,8 @@ from tests.support.command import Trainwarden
 from tests.support.foreseen import planned, result
 from tests.support.memory_scripts import LEAKING
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("pace", ["0.05", "0"])
 def test_kept_tensors_are_foreseen(

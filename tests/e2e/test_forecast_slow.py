@@ -6,6 +6,8 @@ from tests.support.command import PATIENCE, Trainwarden
 from tests.support.foreseen import page_rss, planned, result
 from tests.support.memory_scripts import HOST_LEAKING, SETTLING
 
+pytestmark = pytest.mark.slow
+
 
 def test_kept_arrays_are_foreseen(
     trainwarden: Trainwarden, monkeypatch: pytest.MonkeyPatch

@@ -126,7 +126,7 @@ def test_killed_and_drained_is_bit_identical_to_undisturbed(
     assert incident["downtime_seconds"] > 0
 
 
-@pytest.mark.parametrize("onednn", ["0", "1"])
+@pytest.mark.parametrize("onednn", ["0", pytest.param("1", marks=pytest.mark.slow)])
 def test_out_of_memory_for_real(
     trainwarden: Trainwarden, onednn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -162,6 +162,7 @@ def test_out_of_memory_for_real(
     assert "Note: layer 'norm'" in explained
 
 
+@pytest.mark.slow
 def test_a_batch_that_cannot_be_sliced_ends_with_one_that_fits(
     trainwarden: Trainwarden,
 ) -> None:
@@ -188,6 +189,7 @@ def test_a_batch_that_cannot_be_sliced_ends_with_one_that_fits(
     assert [one for one in told_of if one["remedy"]["kind"] != "go_on"] == []
 
 
+@pytest.mark.slow
 def test_a_step_of_its_own_goes_on_with_smaller_batches_where_that_is_allowed(
     trainwarden: Trainwarden,
 ) -> None:

@@ -20,7 +20,7 @@ while not pathlib.Path("go").exists():
 """
 
 
-@pytest.mark.parametrize("gone", [False, True])
+@pytest.mark.parametrize("gone", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_restart_goes_on_with_what_began(
     trainwarden: Trainwarden, *, gone: bool
 ) -> None:
@@ -62,7 +62,7 @@ def said():
 """
 
 
-@pytest.mark.parametrize("gone", [False, True])
+@pytest.mark.parametrize("gone", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_what_it_imports_is_kept_as_well(
     trainwarden: Trainwarden, *, gone: bool
 ) -> None:

@@ -5,9 +5,13 @@ import re
 import signal
 from pathlib import Path
 
+import pytest
+
 from tests.support.command import Trainwarden
 from tests.support.recording import Recording
 from tests.support.script_packages import SCRIPT_PACKAGES
+
+pytestmark = pytest.mark.slow
 
 DIGITS = Path(__file__).parents[2] / "trainers" / "reference" / "digits.py"
 

@@ -6,6 +6,8 @@ import pytest
 
 from tests.support.oom import check, ran_out
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("kind", ["capacity", "fragmentation", "oversize"])
 def test_each_kind_is_told_with_jit(tmp_path: Path, kind: str) -> None:

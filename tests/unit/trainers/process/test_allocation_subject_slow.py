@@ -8,6 +8,8 @@ from tests.support.memory_scripts import ASKED_FOR
 from tests.support.oom import told_as_what_it_is
 from tests.unit.trainers.process.test_allocation_subject import QUICK
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("kind", [kind for kind in ASKED_FOR if kind not in QUICK])
 def test_what_ran_out_is_told(tmp_path: Path, kind: str) -> None:

@@ -6,6 +6,8 @@ import pytest
 
 from tests.support.version_environments import agree, environment
 
+pytestmark = pytest.mark.slow
+
 VERSIONS: tuple[dict[str, str], ...] = (
     {"tensorflow": "2.21.0", "keras": "3.15.1"},
     {"tensorflow": "2.20.0", "keras": "3.12.4"},

@@ -9,6 +9,8 @@ import pytest
 from supervisor.core.causes import Cause
 from tests.support.command import Trainwarden
 
+pytestmark = pytest.mark.slow
+
 if find_spec("tf_keras") is None:
     pytest.skip("tf_keras is not installed", allow_module_level=True)
 
