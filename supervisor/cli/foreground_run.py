@@ -11,7 +11,7 @@ import click
 from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from supervisor.cli.options import EXIT_USAGE, fail
-from supervisor.cli.script_lookup import checked_python, script_content
+from supervisor.cli.script_lookup import active_python, checked_python, script_content
 from supervisor.cli.spec_options import name_of
 from supervisor.cli.termination import Termination
 from supervisor.cli.views.console import LastingConsole, View
@@ -65,6 +65,8 @@ def job_of(spec: Spec) -> Job:
     content = script_content(script, spec.script)
     if spec.python is not None:
         checked_python(spec.python, base)
+    elif (active := active_python()) is not None:
+        spec = spec.model_copy(update={"python": active})
     missing = missing_gpus(spec.gpus)
     if missing is not None:
         fail(f"{missing}; see `trainwarden gpu`")

@@ -5,6 +5,7 @@ What cannot be a script is told in a sentence before anything starts.
 
 import os
 import shutil
+import sys
 from pathlib import Path
 
 from supervisor.cli.options import fail
@@ -55,3 +56,13 @@ def checked_python(python: str, base: Path) -> None:
     found = shutil.which(python if "/" not in python else str(base / python))
     if found is None or not os.access(found, os.X_OK):
         fail(f"cannot run the interpreter {python}: there is no such program")
+
+
+def active_python() -> Path | None:
+    """The interpreter of the virtual environment that is active; None: none is, or it is
+    the one that we run in."""
+    venv = os.environ.get("VIRTUAL_ENV")
+    if not venv or Path(venv).resolve() == Path(sys.prefix).resolve():
+        return None
+    python = Path(venv) / "bin" / "python"
+    return python if os.access(python, os.X_OK) else None

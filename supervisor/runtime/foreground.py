@@ -123,14 +123,7 @@ def begin(
     """
     latest = ledger.latest_run(job.name)
     earlier = None if latest is None else _earlier(latest, paths, job.spec)
-    start = decide_start(
-        earlier,
-        job=job.name,
-        script=str(job.script),
-        script_hash=job.script_hash,
-        fresh=choice.fresh,
-        accept_changes=choice.accept_changes,
-    )
+    start = _start(job, earlier, choice)
     spec = job.spec.model_dump(mode="json")
     if latest is not None and start is ResumeDecision.RESUME:
         ledger.resume_run(latest.id, script_hash=job.script_hash, spec=spec)
@@ -160,6 +153,30 @@ def begin(
             earlier, start, person=choice.person, accept_changes=choice.accept_changes
         ),
         by_hand=started_by_hand(earlier, start, person=choice.person),
+    )
+
+
+def planned_start(
+    job: Job, paths: StatePaths, ledger: Ledger | None, choice: ResumeOptions
+) -> str:
+    """How ``begin`` would begin, as a sentence; nothing is written. ``ledger``: None
+    where nothing ever ran. Raises StartRefusedError, LedgerError."""
+    latest = None if ledger is None else ledger.latest_run(job.name)
+    earlier = None if latest is None else _earlier(latest, paths, job.spec)
+    start = _start(job, earlier, choice)
+    if latest is None or start is ResumeDecision.FRESH:
+        return f"a new run of {job.script}"
+    return _greeting(job, latest, paths_of(latest, paths), start)
+
+
+def _start(job: Job, earlier: Earlier | None, choice: ResumeOptions) -> ResumeDecision:
+    return decide_start(
+        earlier,
+        job=job.name,
+        script=str(job.script),
+        script_hash=job.script_hash,
+        fresh=choice.fresh,
+        accept_changes=choice.accept_changes,
     )
 
 

@@ -1,13 +1,14 @@
 """``trainwarden check``: is this machine fit for training?"""
 
-import os
 import sys
 from dataclasses import asdict
 from pathlib import Path
 
 import click
 
+from supervisor.cli.foreground_run import job_of
 from supervisor.cli.options import json_option, show, state_option
+from supervisor.cli.script_lookup import active_python
 from supervisor.cli.spec_options import read_spec
 from supervisor.core.jobs.spec import DrainSpec
 from supervisor.host.doctor.finding import Finding, FindingLevel
@@ -26,7 +27,8 @@ from supervisor.host.doctor.machine_checks import examine
     "--spec",
     "spec_file",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="A spec, whose drain.grace is compared with the patience of Slurm.",
+    help="A spec: its script, interpreter and GPUs are looked at as run would, and its "
+    "drain.grace is compared with the patience of Slurm.",
 )
 def check(
     *, as_json: bool, state_dir: Path, python: str | None, spec_file: Path | None
@@ -40,10 +42,12 @@ def check(
       trainwarden check
       trainwarden check --python /srv/venv/bin/python
     """  # noqa: D301  # \b is click's mark, not a backslash
-    venv = os.environ.get("VIRTUAL_ENV")
-    usual = f"{venv}/bin/python" if venv else sys.executable
-    drain = DrainSpec() if spec_file is None else read_spec(spec_file, {})[1].drain
-    found = examine(state_dir.absolute(), python=python or usual, grace=drain.grace)
+    spec = None if spec_file is None else job_of(read_spec(spec_file, {})[1]).spec
+    asked = python or (active_python() if spec is None else spec.python)
+    grace = DrainSpec().grace if spec is None else spec.drain.grace
+    found = examine(
+        state_dir.absolute(), python=str(asked or sys.executable), grace=grace
+    )
     show([asdict(one) for one in found], map(line, found), as_json=as_json)
     if any(one.level is FindingLevel.PROBLEM for one in found):
         raise SystemExit(1)

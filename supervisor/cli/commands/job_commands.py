@@ -1,7 +1,6 @@
 """The commands that hand jobs to a daemon, and end or resume them there."""
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -11,7 +10,7 @@ import click
 from supervisor.cli.completion import job_argument, optional_job_argument
 from supervisor.cli.daemon_client import asking, box_option, client_of, post
 from supervisor.cli.options import fail, json_option, show
-from supervisor.cli.script_lookup import script_content
+from supervisor.cli.script_lookup import active_python, script_content
 from supervisor.cli.spec_options import (
     accept_changes_option,
     args_argument,
@@ -127,8 +126,8 @@ def absolute(tables: dict[str, Any]) -> dict[str, Any]:
     base = Path.cwd() / tables.get("working_directory", "")
     script = (base / tables["script"]).resolve()
     script_content(script, tables["script"])
-    venv = os.environ.get("VIRTUAL_ENV")
-    python = {"python": f"{venv}/bin/python"} if venv else {}
+    active = active_python()
+    python = {} if active is None else {"python": str(active)}
     return {
         "name": tables.get("name") or name_of(script),
         **python,

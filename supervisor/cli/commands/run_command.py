@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from supervisor.cli.dry_run import tell_plan
 from supervisor.cli.foreground_run import (
     ENDING_SECONDS,
     ForegroundRun,
@@ -70,6 +71,11 @@ from supervisor.wire.paths import StatePaths
     help="A scheduler starts it again, no person: a run that finished stays so, one that "
     "still ends is waited for, and an edited script goes on as it was.",
 )
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Say what would be done and what stands against it; start nothing.",
+)
 @script_argument
 @args_argument
 def run(
@@ -90,6 +96,7 @@ def run(
     quiet: bool,
     no_output: bool,
     requeued: bool,
+    dry_run: bool,
     script: str | None,
     args: tuple[str, ...],
 ) -> None:
@@ -131,6 +138,8 @@ def run(
         fresh=fresh, accept_changes=accept_changes, person=not requeued
     )
     paths = StatePaths(state_dir.absolute())
+    if dry_run:
+        raise SystemExit(tell_plan(job, paths, choice, as_json=as_json))
     patience = spec.drain.grace + ENDING_SECONDS if requeued else None
     surface = Surface(quiet=quiet, output=not no_output, as_json=as_json)
     with (

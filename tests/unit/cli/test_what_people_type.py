@@ -1,7 +1,9 @@
 """What a person types to run something, and what is said where it cannot be."""
 
+import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -60,6 +62,56 @@ def test_what_cannot_be_run(
     assert sentence in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert not list(trainwarden.state.rglob("output.log"))
+
+
+def test_what_would_be_done(trainwarden: Trainwarden) -> None:
+    """``--dry-run`` says it and starts nothing, for a new run, one that goes on, and one
+    that must not begin."""
+    asked = ("run", "--dry-run", "--cpu-memory", "1GiB", "train.py", "--epochs", "3")
+    done = trainwarden(*asked)
+    assert done.returncode == 0, done.stdout + done.stderr
+    script = trainwarden.directory / "train.py"
+    assert f"start: a new run of {script}\n" in done.stdout
+    assert f"command: {script} --epochs 3\n" in done.stdout
+    assert "memory: 1.00 GiB for CPU tensors\n" in done.stdout
+    assert done.stdout.endswith("nothing was started; without --dry-run it is\n")
+    assert not trainwarden.state.exists()
+    script.write_text("raise SystemExit(3)\n")
+    assert trainwarden("run", "train.py").returncode == 1
+    (told,) = json.loads(trainwarden("run", "--dry-run", "--json", "train.py").stdout)
+    assert told["start"] == f"resuming {script} without a snapshot"
+    refused = trainwarden(
+        "run", "--dry-run", "--name", "of-project", "-m", "package.train"
+    )
+    assert refused.returncode == 2
+    assert "belongs to" in refused.stderr
+    assert not list(trainwarden.state.rglob("attempts/0002"))
+
+
+def test_the_active_environment_trains(
+    trainwarden: Trainwarden, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As for ``submit`` and ``check``: where none is named, its interpreter."""
+    active = trainwarden.directory / "venv"
+    (active / "bin").mkdir(parents=True)
+    python = active / "bin" / "python"
+    python.symlink_to(sys.executable)
+    monkeypatch.setenv("VIRTUAL_ENV", str(active))
+    (told,) = json.loads(trainwarden("run", "--dry-run", "--json", "train.py").stdout)
+    assert told["python"] == str(python)
+    monkeypatch.setenv("VIRTUAL_ENV", sys.prefix)
+    (told,) = json.loads(trainwarden("run", "--dry-run", "--json", "train.py").stdout)
+    assert told["python"] == sys.executable
+
+
+def test_check_refuses_what_run_refuses(trainwarden: Trainwarden) -> None:
+    """The same sentence for a spec whose script or GPU is not there."""
+    spec = trainwarden.directory / "job.toml"
+    for text in ('script = "none.py"\n', 'script = "train.py"\ngpus = ["907"]\n'):
+        spec.write_text(text)
+        answers = [trainwarden(verb, "--spec", spec) for verb in ("run", "check")]
+        assert [done.returncode for done in answers] == [2, 2]
+        assert answers[0].stderr == answers[1].stderr
 
 
 def test_a_project_of_somebody_else(trainwarden: Trainwarden) -> None:
