@@ -150,6 +150,8 @@ class LoopFollower:
         if self._mode is not FollowMode.WAITING:
             return
         self._begin(number)
+        if self._mode is not FollowMode.RECORDING:
+            return
         with self._recording():
             call, known = self._effects.known_by(function, args, kwargs)
             self._recorder.made(call, known, function, result, traced=True)
@@ -158,12 +160,15 @@ class LoopFollower:
             self._promise.give()
 
     def _begin(self, number: int) -> None:
+        if not self._attempt.files.is_on:
+            self._give_up(sentences.NOT_PUT_BACK)
+            return
         self._begin_with(RecordedLoop(number))
         self._mode = FollowMode.RECORDING
         self._listen()
 
     def _listen(self) -> None:
-        self._attempt.files.followed()
+        self._attempt.files.loop_begins()
         self._attempt.training.called()
         self._attempt.training.loop = True
         backend.calls.look(self)
@@ -292,12 +297,17 @@ class LoopFollower:
         """
         if not self._attempt.training.loop:
             return run()
-        if (nbytes or self._recorder.state_bytes()) <= LARGE:
-            return run()
-        if self._mode is FollowMode.REPLAYING:
+        files = self._attempt.files
+        large = (nbytes or self._recorder.state_bytes()) > LARGE
+        if large and self._mode is FollowMode.REPLAYING:
             with self._replaying():
-                return self._replayer.written(path)
-        return self._computed(run, functools.partial(self._recorder.written, path))
+                result = self._replayer.written(path)
+            files.give_back(result if isinstance(result, str) else path)
+            return result
+        with files.natively(path):
+            if not large:
+                return run()
+            return self._computed(run, functools.partial(self._recorder.written, path))
 
     def fit_begins(self) -> None:
         """The script calls ``fit``, or begins a session."""
@@ -338,9 +348,14 @@ class LoopFollower:
     def _look_ahead(self, ahead: Snapshot, number: int) -> None:
         """Begin to replay, where this call is the first of the record."""
         begin, fit = loop_state.begin_of(ahead), self._session.fit_number
-        if ahead.manifest.fit != fit and number <= begin:
-            return  # calls of fit come before it
+        if number < begin or (ahead.manifest.fit != fit and number <= begin):
+            return  # other calls, or those of fit, come before it
         self._ahead = None
+        if (read := self._attempt.files.went_by) is not None:
+            self._attempt.notice(sentences.LOST.format(sentences.READS.format(read)))
+            self._snapshots.set_all_aside()
+            self._give_up(sentences.READS.format(read))
+            return
         if (number, fit) != (begin, ahead.manifest.fit):
             self._attempt.notice(sentences.LOST.format(sentences.OTHER_FITS))
             self._snapshots.set_all_aside()
@@ -359,6 +374,9 @@ class LoopFollower:
         """The script is where the snapshot was taken."""
         taken = self._taken
         assert taken is not None  # noqa: S101  # its record was replayed
+        read = self._attempt.files.went_by
+        if read is not None:
+            self._lost(sentences.READS.format(read))
         gone = loop_state.gone(taken)
         if gone is not None:
             self._lost(sentences.FILE_GONE.format(gone))
@@ -382,6 +400,8 @@ class LoopFollower:
 
     def _boundary(self, number: int) -> None:
         """Save if it is due, end if that was asked for."""
+        if (lost := self._attempt.files.lost_original) is not None:
+            self._promise.tell(sentences.ORIGINAL_LOST.format(lost))
         if self._fits != (self._session.fit_number, self._session.tries):
             self._begin(number)  # a restart computes again what was before that fit
         try:
@@ -400,6 +420,7 @@ class LoopFollower:
         self._mode = FollowMode.OVER
         self._begin_with(RecordedLoop(0))
         self._attempt.training.loop = False
+        self._attempt.files.loop_left()
         backend.calls.look_away()
         self._promise.tell(sentences.UNSAVED.format(why))
 
@@ -415,4 +436,5 @@ class LoopFollower:
             ends=True,
         )
         self._snapshots.set_all_aside()
+        self._attempt.files.loop_left()
         signals.leave(self._attempt)

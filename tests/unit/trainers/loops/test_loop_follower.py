@@ -54,7 +54,7 @@ print(losses, [w.tolist() for w in model.get_weights()], file=open("result", "w"
 @pytest.fixture
 def attempts(tmp_path: Path, zygote: Zygote) -> Attempts:
     """A snapshot at every fourth step."""
-    options = {"snapshot_every_steps": 4, "prove": True}
+    options = {"snapshot_every_steps": 4, "prove": True, "rewind": (".",)}
     return Attempts(tmp_path, options, zygote=zygote)
 
 
