@@ -149,8 +149,7 @@ class LoopFollower:
         """The call just made, which returned ``result``, is the first of the loop."""
         if self._mode is not FollowMode.WAITING:
             return
-        self._begin(number)
-        if self._mode is not FollowMode.RECORDING:
+        if not self._begin(number):
             return
         with self._recording():
             call, known = self._effects.known_by(function, args, kwargs)
@@ -159,13 +158,15 @@ class LoopFollower:
             self._promise.tell(backend.fit.why_device_not_exact())
             self._promise.give()
 
-    def _begin(self, number: int) -> None:
+    def _begin(self, number: int) -> bool:
+        """Record from call ``number`` on, where the loop can be resumed at all."""
         if not self._attempt.files.is_on:
             self._give_up(sentences.NOT_PUT_BACK)
-            return
+            return False
         self._begin_with(RecordedLoop(number))
         self._mode = FollowMode.RECORDING
         self._listen()
+        return True
 
     def _listen(self) -> None:
         self._attempt.files.loop_begins()
@@ -280,12 +281,12 @@ class LoopFollower:
             self._give_up(sentences.CALLBACKS.format(name))
             return run()
         call = self._effects.method_of(model, name, arguments)
+        data = arguments.get("x")
         if self._mode is FollowMode.REPLAYING:
             with self._replaying():
-                data = arguments.get("x")
                 return self._replayer.evaluation(call, model, run, data)
         return self._computed(
-            run, functools.partial(self._recorder.evaluation, call, model)
+            run, functools.partial(self._recorder.evaluation, call, model, data)
         )
 
     def writes(self, path: str, nbytes: int | None, run: Callable[[], Any]) -> Any:
