@@ -126,7 +126,7 @@ class Certificate:
         if self.promise is not None:
             return f"the run had said so: {self.promise}"
         if all(name.startswith(FILE) for name in self.by_kill):
-            return FILES_ALONE if self.tensors else FILES
+            return FILES_ALONE if self.comparison.tensors else FILES
         return HIDDEN
 
     def _also_by_itself(self) -> list[str]:
