@@ -124,7 +124,7 @@ def main() -> int:
         return 78
     expose(ROOT)
     if asked:
-        from trainers.process import framework_versions  # noqa: PLC0415  # as below
+        from trainers.process.environment import framework_versions  # noqa: PLC0415  # as below
 
         return framework_versions.main()
     from trainers.process import training_process  # noqa: PLC0415  # importable only from here on

@@ -54,7 +54,7 @@ from typing import Any, Self
 import numpy as np
 
 from trainers.process import attempt_reporting as attempts
-from trainers.process import isolation
+from trainers.process.script import isolation
 
 IN_PLACE = (
     list, dict, set, collections.deque, np.ndarray, np.random.Generator, random.Random,

@@ -81,7 +81,7 @@ ORDINARY = (
 
 def _followed(name: str, features: str, **more: Any) -> Row:
     """A loop of the script's own that knows nothing of us."""
-    whole: dict[str, Any] = {"memory": True, "ledger": SAME, **more}
+    whole: dict[str, Any] = {"memory": True, "ledger": SAME, "rewind": ("out",), **more}
     return Row(name=f"followed_{name}", features=f"own loop: {features}", **whole)
 
 

@@ -27,8 +27,8 @@ from tests.matrix.pairs import (
     gently,
     made,
 )
-from trainers.process.framework_versions import KNOWN, minor
-from trainers.process.user_cache import CACHE as CACHE_DIRECTORY
+from trainers.process.environment.framework_versions import KNOWN, minor
+from trainers.process.environment.user_cache import CACHE as CACHE_DIRECTORY
 
 PAGE = ROOT / "docs" / "versions.md"
 BEGIN, END = "<!-- made by make matrix -->\n", "<!-- end -->\n"

@@ -10,7 +10,7 @@ from typing import Any
 from supervisor.wire.event_file import RecordKind
 from supervisor.wire.reasons import RefusalReason
 from tests.support.attempts import LAUNCH, Attempts
-from trainers.process import user_cache
+from trainers.process.environment import user_cache
 
 SCRIPT = """
 import keras

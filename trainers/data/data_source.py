@@ -13,7 +13,7 @@ from typing_extensions import override
 from trainers.backends import keras_compat
 from trainers.backends.tensorflow import batch_sizes, pipelines
 from trainers.data import data_fingerprint
-from trainers.process import python_random
+from trainers.process.script import python_random
 from trainers.snapshots.tensor_image import Tensor
 
 

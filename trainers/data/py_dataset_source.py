@@ -13,7 +13,7 @@ from trainers.backends import keras_compat
 from trainers.data import py_dataset_state
 from trainers.data.data_source import DataSource
 from trainers.data.sample_order import permutation
-from trainers.process import python_random
+from trainers.process.script import python_random
 from trainers.snapshots.tensor_image import Tensor
 
 

@@ -15,7 +15,8 @@ class Entry:
     """The kinds of lines."""
 
     OPENED = "opened"
-    """``path, size, appends, serial``: the script opens it to write."""
+    """``path, size, appends, native, serial``: the script opens it to write; ``native``:
+    past Python."""
     HELD = "held"
     """``path``: it is open for longer than a snapshot takes, and not to append."""
     SHARED = "shared"
@@ -27,6 +28,12 @@ class Entry:
     """Each file is as it was at a snapshot."""
     NAMED = "named"
     """``path``: it is never put back, and that was told."""
+    ORIGINAL = "original"
+    """``path, side``: what it held before the loop first wrote to it is in ``side``."""
+    LOOP = "loop"
+    """A loop of the script's own began, so that a restart runs the script from its top."""
+    LEFT = "left"
+    """It is not followed any more: a restart leaves the script to itself."""
     TRAINED = "trained"
     """A supervised fit began, so that a restart does it again from a snapshot."""
 
@@ -49,6 +56,12 @@ class KnownFile:
     it. One that went on from no snapshot leaves its side, and wrote the file anew."""
     while_training: bool = False
     """Whether an attempt opened it after its first supervised fit had begun."""
+    in_loop: bool = False
+    """Whether the loop that is followed was the first to open it."""
+    native: bool = False
+    """Whether it is written past Python, and so may be read."""
+    original: str | None = None
+    """Where what it held before the loop lies; None: nowhere."""
     opened: tuple[int, int] = (0, 0)
     """The last time: in which attempt, after how many snapshots of that."""
 
@@ -65,6 +78,8 @@ class WrittenBefore:
     files: dict[str, KnownFile] = field(default_factory=dict[str, KnownFile])
     named: set[str] = field(default_factory=set[str])
     trained: bool = False
+    loop: bool = False
+    """Whether a loop was followed last."""
     _training: bool = False
     """In the attempt whose lines are taken."""
 
@@ -80,6 +95,8 @@ class WrittenBefore:
             self._opened(line)
         elif kind == Entry.TRAINED:
             self.trained = self._training = True
+        elif kind in {Entry.LOOP, Entry.LEFT}:
+            self.loop = kind == Entry.LOOP
         elif kind == Entry.NAMED:
             self.named.add(path)
         elif kind == Entry.PUT_BACK:
@@ -88,13 +105,18 @@ class WrittenBefore:
         elif file is not None:
             file.held |= kind == Entry.HELD
             file.shared |= kind == Entry.SHARED
+            if kind == Entry.ORIGINAL:
+                file.original = line["side"]
             if kind == Entry.ASIDE:
                 file.sides[line["attempt"]] = line["side"]
 
     def _opened(self, line: dict[str, Any]) -> None:
         path, appends = line["path"], line["appends"]
-        made = KnownFile(path=path, size=line["size"], first_appends=appends)
+        made = KnownFile(
+            path=path, size=line["size"], first_appends=appends, in_loop=self.loop
+        )
         file = self.files.setdefault(path, made)
+        file.native |= line.get("native", False)
         file.appends |= appends
         file.while_training |= self._training
         file.opened = max(file.opened, (line["attempt"], line["serial"]))

@@ -10,6 +10,7 @@ import contextlib
 import os
 import re
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,10 @@ from trainers.files import kept_bytes, open_handles
 from trainers.files.file_end import FileEnd
 from trainers.files.file_journal import Entry, KnownFile
 from trainers.files.kept_bytes import LeftError
+from trainers.files.native_writes import natively
 from trainers.files.open_handles import Handle
 from trainers.files.rewind_report import RewindReport
+from trainers.files.top_of_script import TopOfScript
 from trainers.files.written_files import SHARED, WrittenFiles
 
 MOST_ASIDE_BYTES = 256 * 2**20
@@ -47,6 +50,7 @@ class FileRewind:
         self._resumes = False
         """Whether there is a snapshot that may be given back."""
         self._at_begin: dict[str, int] = {}
+        self._top = TopOfScript(self._written, directive.attempt, self._suffix)
         self._others: dict[str, str] = {}
 
     @property
@@ -66,6 +70,8 @@ class FileRewind:
             self._resumes = self.has_snapshot()
             if before.trained and not self._resumes:
                 self._put_to_beginning(list(before.files.values()))
+            elif before.loop and self._resumes:
+                self._put_to_top([f for f in before.files.values() if f.in_loop])
         if before.trained:
             self._written.before_losing = self._set_aside
             written = [file for file in before.files.values() if file.while_training]
@@ -107,6 +113,17 @@ class FileRewind:
         for file in files:
             self._try(file.path, self._cut_to_beginning, file)
         self._report.over(self._suffix)
+
+    def _put_to_top(self, files: list[KnownFile]) -> None:
+        """The script runs from its top, and its loop is answered from the record."""
+        self._others = open_handles.held_by_others({file.path for file in files})
+        for file in files:
+            self._try(file.path, self._put_one_to_top, file)
+        self._report.over(self._suffix)
+
+    def _put_one_to_top(self, file: KnownFile) -> None:
+        if file.opened[0]:
+            self._top.put_aside(file, self._check)
 
     def _cut_to_beginning(self, file: KnownFile) -> None:
         path = Path(file.path)
@@ -166,6 +183,48 @@ class FileRewind:
                 file.told = -1  # what is opened from here on is a new line
             with contextlib.suppress(OSError):
                 self._written.journal.add(Entry.TRAINED)
+
+    @property
+    def is_on(self) -> bool:
+        """Whether any files are put back at all."""
+        return bool(self._written.roots)
+
+    def loop_begins(self) -> None:
+        """A loop is followed: a restart runs the script from its top."""
+        self.followed()
+        if self._begun and not self._written.looping:
+            self._written.looping = True
+            with contextlib.suppress(OSError):
+                self._written.journal.add(Entry.LOOP)
+
+    def loop_left(self) -> None:
+        """It is not followed any more: the script is left to itself, with its files."""
+        with self._written.unheard(), contextlib.suppress(OSError):
+            self._top.give_all_back()
+            self._written.journal.add(Entry.LEFT, durable=True)
+        self._written.looping = False
+
+    def natively(self, path: str) -> AbstractContextManager[None]:
+        """In here the loop writes ``path`` past Python."""
+        if not self._begun:
+            return contextlib.nullcontext()
+        return natively(self._written, path)
+
+    def give_back(self, path: str) -> None:
+        """The script has come to where it wrote that in an earlier attempt."""
+        with self._written.unheard(), contextlib.suppress(OSError):
+            self._top.give_back(os.path.realpath(path))
+
+    @property
+    def went_by(self) -> str | None:
+        """A file that the loop of an earlier attempt wrote, and that the script has, or
+        may have, read in this one before it came there."""
+        return self._written.read_in_loop or self._top.native
+
+    @property
+    def lost_original(self) -> str | None:
+        """A file that is not as it was where the script may read it again."""
+        return self._written.lost_original
 
     @property
     def read_back(self) -> str | None:
@@ -231,10 +290,12 @@ class FileRewind:
             one.calm = None  # what changed was our own doing
         with contextlib.suppress(OSError):
             self._written.journal.add(Entry.PUT_BACK, durable=True)
+        self._top.is_passed()
         self._report.over(self._suffix)
 
     def _try(self, path: str, put: Callable[..., None], *arguments: Any) -> None:
-        first = () if put in (self._cut_to_beginning, self._begun_later) else (path,)
+        by_file = self._cut_to_beginning, self._begun_later, self._put_one_to_top
+        first = () if put in by_file else (path,)
         try:
             put(*first, *arguments)
         except FileNotFoundError:
@@ -256,7 +317,8 @@ class FileRewind:
         side = Path(kept) if kept is not None and Path(kept).exists() else None
         if not path.exists() and (side is None or not end.grows):
             return self._make_again(path, end, side)
-        if side is None and self._is_as_then(path, end):
+        if path.exists() and self._is_as_then(path, end):
+            self._report.redundant.extend([] if side is None else [side])
             return None
         if known is None:
             raise LeftError(UNKNOWN)

@@ -23,6 +23,7 @@ from trainers.files import file_end, file_journal, open_handles
 from trainers.files.file_end import SMALL_BYTES, FileEnd, tail_of
 from trainers.files.file_journal import Entry, FileJournal, KnownFile
 from trainers.files.open_handles import Buffers, Handle
+from trainers.files.originals import Originals
 
 MOST_FILES = 1000
 MOST_REWRITTEN = 300
@@ -71,6 +72,7 @@ class WrittenFiles:
         """By their real path."""
         self.journal = FileJournal(attempt, directive.attempt)
         self.buffers = Buffers()
+        self.originals = Originals(attempt)
         self.never: set[str] = set()
         """What the script writes and nobody puts back, not yet told."""
         self.before_losing: Callable[[KnownFile, str | None], None] = _let_it
@@ -80,6 +82,16 @@ class WrittenFiles:
         """What the script has removed of those."""
         self.too_many = False
         self.snapshots = 0
+        self.looping = False
+        """Whether a loop of the script's own is followed."""
+        self.at_top = set[str]()
+        """Files of earlier attempts that are as they were at the top of the script."""
+        self.read_in_loop: str | None = None
+        """The first file that the loop of an earlier attempt wrote and the script reads
+        before its state is given back."""
+        self.lost_original: str | None = None
+        """A file that was there before the loop, and that a restart cannot put back to
+        that."""
         self.read_back: str | None = None
         """The first file that an earlier attempt wrote in training and the script reads
         before its state is given back."""
@@ -129,17 +141,21 @@ class WrittenFiles:
             self._reads(name)
             return
         path = self._real(name)
-        if self._is_watched(path):
+        if self.is_watched(path):
             self._opens(path, flags)
         elif flags & os.O_APPEND:
             self._outside(path)
 
     def _opens(self, path: str, flags: int) -> None:
-        stamp = _stamp(path)
+        stamp = stamp_of(path)
         size, appends = stamp and stamp[0], bool(flags & os.O_APPEND)
         if flags & os.O_TRUNC and size and path in self.before.files:
             self.before_losing(self.before.files[path], None)
-        file = self._notice(path, stamp, appends=appends)
+        emptied = flags & os.O_TRUNC and size and path not in self.before.files
+        original = self.originals.keep(path) if self.looping and emptied else None
+        file = self.notice(path, stamp, appends=appends)
+        if original is not None:
+            self.has_original(path, original)
         if file is not None and size:
             file.in_place |= not flags & (os.O_TRUNC | os.O_APPEND | os.O_EXCL)
 
@@ -149,8 +165,11 @@ class WrittenFiles:
             return
         path = self._real(name)
         known = self.before.files.get(path)
-        if known is not None and known.while_training:
-            self.read_back, self.telling = path, set()
+        if known is None or not known.while_training or path in self.at_top:
+            return
+        self.read_back = self.read_back or path
+        if known.in_loop:
+            self.read_in_loop = self.read_in_loop or path
 
     def removes(self, path: Any, *directory: int | None) -> None:
         """``path``, with all below it, is about to go."""
@@ -174,8 +193,8 @@ class WrittenFiles:
         source, target = self._real(path), self._real(onto)
         for file in self._below(target):
             self.before_losing(file, None)
-        if source in self.files and self._is_watched(target):
-            self._notice(target, _stamp(target), appends=False)
+        if source in self.files and self.is_watched(target):
+            self.notice(target, stamp_of(target), appends=False)
 
     def connects(self, database: Any) -> None:
         """SQLite writes past Python."""
@@ -202,9 +221,15 @@ class WrittenFiles:
             self.never.add(path)
             self.journal.add(Entry.NAMED, path=path)
 
-    def _notice(
-        self, path: str, stamp: tuple[int, int] | None, *, appends: bool
+    def notice(
+        self,
+        path: str,
+        stamp: tuple[int, int] | None,
+        *,
+        appends: bool,
+        native: bool = False,
     ) -> Written | None:
+        """The script writes to it; ``stamp``: as it was before. None: it is too much."""
         most = MOST_FILES if appends else MOST_REWRITTEN
         if path not in self.files and len(self.files) >= most:
             self.too_many = True
@@ -220,13 +245,31 @@ class WrittenFiles:
                 path=path,
                 size=size,
                 appends=appends,
+                native=native,
             )
-            known = KnownFile(path=path, size=size, first_appends=appends)
+            known = KnownFile(
+                path=path,
+                size=size,
+                first_appends=appends,
+                in_loop=self.looping,
+                native=native,
+            )
             self.before.files.setdefault(path, known)
         file.told, file.calm = self.snapshots, None
         file.opened += 1
         file.appends |= appends
         return file
+
+    def has_original(self, path: str, kept: str | None) -> None:
+        """What it held before the loop wrote to it is in ``kept``; None: it is lost."""
+        known = self.before.files.get(path)
+        if known is None:
+            return
+        known.original = kept
+        if kept is not None:
+            self.journal.add(Entry.ORIGINAL, path=path, side=kept)
+        elif known.native:
+            self.lost_original = path
 
     def is_shared(self, path: str) -> None:
         """Others write to it as well: it is left to them, for the rest of the run."""
@@ -238,7 +281,7 @@ class WrittenFiles:
     def _real(self, name: Any) -> str:
         return os.path.realpath(os.fsdecode(name))
 
-    def _is_watched(self, path: str) -> bool:
+    def is_watched(self, path: str) -> bool:
         """Below the roots, not hidden, not ours, and a regular file if it is there."""
         root = next((one for one in self.roots if path.startswith(f"{one}/")), None)
         if root is None or path.startswith(self._ours):
@@ -357,7 +400,7 @@ def _let_it(_file: KnownFile, _removed: str | None) -> None:
     """Nobody minds."""
 
 
-def _stamp(path: str) -> tuple[int, int] | None:
+def stamp_of(path: str) -> tuple[int, int] | None:
     """Size and time of its last change; None: it is not there."""
     try:
         found = os.stat(path)  # noqa: PTH116  # in each open

@@ -5,8 +5,9 @@ from typing import Any
 from trainers.data.data_source import DataSource
 from trainers.fit.fit_report import memory_limit
 from trainers.microbatch.prepared import Prepared
-from trainers.process import framework_setup, isolation
 from trainers.process.attempt_reporting import Attempt
+from trainers.process.hooks import framework_setup
+from trainers.process.script import isolation
 from trainers.state import model_build
 
 UNBUILT = (

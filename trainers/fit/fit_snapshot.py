@@ -16,8 +16,8 @@ from trainers.data.data_source import DataSource
 from trainers.fit.fit_position import FitCall, FitPosition
 from trainers.fit.loss_guard import LossGuard
 from trainers.fit.validation import Validation
-from trainers.process import framework_setup
 from trainers.process.attempt_reporting import Attempt
+from trainers.process.hooks import framework_setup
 from trainers.snapshots.durable_store import Snapshot
 from trainers.snapshots.tensor_image import Tensor
 from trainers.state import callback_state, fit_state, hidden_state

@@ -4,8 +4,8 @@ from typing import Any
 
 from supervisor.wire.reasons import RefusalReason
 from trainers.data import data_fingerprint
-from trainers.process import framework_setup
 from trainers.process.attempt_reporting import Attempt
+from trainers.process.hooks import framework_setup
 from trainers.snapshots.durable_store import Snapshot
 from trainers.snapshots.run_progress import script_hash
 

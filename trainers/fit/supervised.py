@@ -17,14 +17,11 @@ from trainers.fit import earlier_traces, fit_report, fit_snapshot, loss_guard
 from trainers.fit.fit_position import FitCall
 from trainers.fit.fit_run import FitRun
 from trainers.fit.validation import Validation
-from trainers.process import (
-    crash_report,
-    framework_setup,
-    framework_versions,
-    signals,
-)
+from trainers.process import crash_report, signals
 from trainers.process.attempt_reporting import Attempt
 from trainers.process.end_of_script import nothing_lost
+from trainers.process.environment import framework_versions
+from trainers.process.hooks import framework_setup
 from trainers.snapshots import durable_store
 from trainers.snapshots.durable_store import Snapshot
 from trainers.snapshots.run_progress import RunProgress

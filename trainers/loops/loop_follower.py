@@ -149,7 +149,8 @@ class LoopFollower:
         """The call just made, which returned ``result``, is the first of the loop."""
         if self._mode is not FollowMode.WAITING:
             return
-        self._begin(number)
+        if not self._begin(number):
+            return
         with self._recording():
             call, known = self._effects.known_by(function, args, kwargs)
             self._recorder.made(call, known, function, result, traced=True)
@@ -157,13 +158,18 @@ class LoopFollower:
             self._promise.tell(backend.fit.why_device_not_exact())
             self._promise.give()
 
-    def _begin(self, number: int) -> None:
+    def _begin(self, number: int) -> bool:
+        """Record from call ``number`` on, where the loop can be resumed at all."""
+        if not self._attempt.files.is_on:
+            self._give_up(sentences.NOT_PUT_BACK)
+            return False
         self._begin_with(RecordedLoop(number))
         self._mode = FollowMode.RECORDING
         self._listen()
+        return True
 
     def _listen(self) -> None:
-        self._attempt.files.followed()
+        self._attempt.files.loop_begins()
         self._attempt.training.called()
         self._attempt.training.loop = True
         backend.calls.look(self)
@@ -275,12 +281,12 @@ class LoopFollower:
             self._give_up(sentences.CALLBACKS.format(name))
             return run()
         call = self._effects.method_of(model, name, arguments)
+        data = arguments.get("x")
         if self._mode is FollowMode.REPLAYING:
             with self._replaying():
-                data = arguments.get("x")
                 return self._replayer.evaluation(call, model, run, data)
         return self._computed(
-            run, functools.partial(self._recorder.evaluation, call, model)
+            run, functools.partial(self._recorder.evaluation, call, model, data)
         )
 
     def writes(self, path: str, nbytes: int | None, run: Callable[[], Any]) -> Any:
@@ -292,12 +298,17 @@ class LoopFollower:
         """
         if not self._attempt.training.loop:
             return run()
-        if (nbytes or self._recorder.state_bytes()) <= LARGE:
-            return run()
-        if self._mode is FollowMode.REPLAYING:
+        files = self._attempt.files
+        large = (nbytes or self._recorder.state_bytes()) > LARGE
+        if large and self._mode is FollowMode.REPLAYING:
             with self._replaying():
-                return self._replayer.written(path)
-        return self._computed(run, functools.partial(self._recorder.written, path))
+                result = self._replayer.written(path)
+            files.give_back(result if isinstance(result, str) else path)
+            return result
+        with files.natively(path):
+            if not large:
+                return run()
+            return self._computed(run, functools.partial(self._recorder.written, path))
 
     def fit_begins(self) -> None:
         """The script calls ``fit``, or begins a session."""
@@ -338,9 +349,14 @@ class LoopFollower:
     def _look_ahead(self, ahead: Snapshot, number: int) -> None:
         """Begin to replay, where this call is the first of the record."""
         begin, fit = loop_state.begin_of(ahead), self._session.fit_number
-        if ahead.manifest.fit != fit and number <= begin:
-            return  # calls of fit come before it
+        if number < begin or (ahead.manifest.fit != fit and number <= begin):
+            return  # other calls, or those of fit, come before it
         self._ahead = None
+        if (read := self._attempt.files.went_by) is not None:
+            self._attempt.notice(sentences.LOST.format(sentences.READS.format(read)))
+            self._snapshots.set_all_aside()
+            self._give_up(sentences.READS.format(read))
+            return
         if (number, fit) != (begin, ahead.manifest.fit):
             self._attempt.notice(sentences.LOST.format(sentences.OTHER_FITS))
             self._snapshots.set_all_aside()
@@ -359,6 +375,9 @@ class LoopFollower:
         """The script is where the snapshot was taken."""
         taken = self._taken
         assert taken is not None  # noqa: S101  # its record was replayed
+        read = self._attempt.files.went_by
+        if read is not None:
+            self._lost(sentences.READS.format(read))
         gone = loop_state.gone(taken)
         if gone is not None:
             self._lost(sentences.FILE_GONE.format(gone))
@@ -382,6 +401,8 @@ class LoopFollower:
 
     def _boundary(self, number: int) -> None:
         """Save if it is due, end if that was asked for."""
+        if (lost := self._attempt.files.lost_original) is not None:
+            self._promise.tell(sentences.ORIGINAL_LOST.format(lost))
         if self._fits != (self._session.fit_number, self._session.tries):
             self._begin(number)  # a restart computes again what was before that fit
         try:
@@ -400,6 +421,7 @@ class LoopFollower:
         self._mode = FollowMode.OVER
         self._begin_with(RecordedLoop(0))
         self._attempt.training.loop = False
+        self._attempt.files.loop_left()
         backend.calls.look_away()
         self._promise.tell(sentences.UNSAVED.format(why))
 
@@ -415,4 +437,5 @@ class LoopFollower:
             ends=True,
         )
         self._snapshots.set_all_aside()
+        self._attempt.files.loop_left()
         signals.leave(self._attempt)

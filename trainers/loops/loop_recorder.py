@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from trainers.backends.selected import backend
+from trainers.backends.tensorflow import pipelines
 from trainers.loops import loop_state, packing, sentences
 from trainers.loops.call_effects import CallEffects, NotFollowedError
 from trainers.loops.call_table import CallOf
@@ -89,11 +90,14 @@ class LoopRecorder:
         number = self._loop.written.numbers[handle]
         self._add(EventKind.LOOKED_AT, number, content)
 
-    def evaluation(self, call: CallOf, model: Any, run: Callable[[], Any]) -> Any:
-        """What ``evaluate`` or ``predict`` returns."""
-        with backend.calls.quiet():
+    def evaluation(
+        self, call: CallOf, model: Any, data: Any, run: Callable[[], Any]
+    ) -> Any:
+        """What ``evaluate`` or ``predict`` returns; ``data``: what it iterates, how
+        often is recorded, too."""
+        with backend.calls.quiet(), pipelines.counted(data) as made:
             result = run()
-        number, leaves = self._packed(call, result)
+        number, leaves = self._packed(call, (len(made), result))
         self._effects.of_method(call, model)
         self._add(EventKind.EVALUATED, number, packing.bytes_of(leaves))
         return result

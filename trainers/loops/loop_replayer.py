@@ -60,14 +60,18 @@ class LoopReplayer:
         """What ``evaluate`` or ``predict`` returned; ``data``: what it iterates."""
         event = self._loop.log.next(EventKind.EVALUATED)
         kind = self._like(event.number, call)
+        found = packing.unpack(kind.template, event.content)
+        # A version before recorded the result alone, which never is such a pair.
+        counts = isinstance(found, tuple) and len(found) == 2 and type(found[0]) is int
+        made, result = found if counts else (0, found)
         known = self._effects.is_known(call)
         with backend.calls.quiet():
-            if known and pipelines.is_pipeline(data):
-                pipelines.replay(data, made=1, used=1)
+            if known and made and pipelines.is_pipeline(data):
+                pipelines.replay(data, made=made, used=1)
             elif not known or not is_arrays(data):
                 run()  # for what is traced in it, or for what its data do
         self._effects.of_method(call, model)
-        return packing.unpack(kind.template, event.content)
+        return result
 
     def written(self, path: str) -> Any:
         """What writing to ``path`` returned; the file lies there."""

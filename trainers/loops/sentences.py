@@ -45,6 +45,18 @@ OTHER_CALL = "it called {}, where it was {}"
 OTHER_DATA = "{} was called with other data"
 OTHER_FILE = "it wrote another file"
 ENDED = "it ended before"
+READS = (
+    "it reads {} before it writes it: what an earlier attempt left there, and not what it"
+    " found at first"
+)
+NOT_PUT_BACK = (
+    "its files are not put back (files.rewind), and a replay of the loop from the top would"
+    " go by what they hold"
+)
+ORIGINAL_LOST = (
+    "{} was there before the loop, which writes it anew: a script that reads it at its top"
+    " goes another way after a restart"
+)
 OTHER_FITS = "it made other calls of fit"
 FILE_LATER = (
     "{} was written again after the snapshot: a script that reads it before it is written"

@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from supervisor.wire.oom_subject import OomSubject
-from trainers.process import import_hooks
+from trainers.process.hooks import import_hooks
 
 _OUT_OF_MEMORY = re.compile(
     r"OOM when allocating|Dst tensor is not initialized|ran out of memory|"

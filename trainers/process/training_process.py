@@ -19,15 +19,10 @@ from typing import Any
 from supervisor.wire.directive import EXIT_NO_ROOM, EXIT_REFUSED, Directive
 from supervisor.wire.event_file import NO_ROOM, RecordKind
 from supervisor.wire.page import Phase
-from trainers.process import (
-    crash_report,
-    framework_setup,
-    isolation,
-    pinned_modules,
-    pinned_script,
-    signals,
-)
+from trainers.process import crash_report, signals
 from trainers.process.attempt_reporting import Attempt, make_current
+from trainers.process.hooks import framework_setup
+from trainers.process.script import isolation, pinned_modules, pinned_script
 
 TOLD_SECONDS = 1.0
 """What takes less at the end of a script is not worth a sentence."""

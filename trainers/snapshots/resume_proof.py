@@ -22,7 +22,7 @@ MOST_SECONDS = 60.0
 """A proof that would take more is left out."""
 CHEAP_SECONDS = 2.0
 """The longest that costs no more than this is taken: more steps show more."""
-ONE_ALONE = "there is no older snapshot of the same attempt and the same call of fit"
+ONE_ALONE = "no older snapshot of the same attempt is of the same fit or loop"
 TOO_FAR = (
     f"the snapshots are more than {MOST_STEPS} steps or {MOST_SECONDS:.0f} s apart"
 )

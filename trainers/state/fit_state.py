@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from trainers.backends.selected import backend
-from trainers.process import python_random
+from trainers.process.script import python_random
 from trainers.snapshots import model_description
 from trainers.snapshots.tensor_image import Tensor
 from trainers.state import callback_state, decode, encode, model_build, variable_state

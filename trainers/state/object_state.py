@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
-from trainers.process.installed_packages import is_installed
+from trainers.process.environment.installed_packages import is_installed
 
 BASES = ("builtins", "abc", "typing")
 """Modules whose classes an own class may inherit from: they keep nothing."""

@@ -126,7 +126,7 @@ class Certificate:
         if self.promise is not None:
             return f"the run had said so: {self.promise}"
         if all(name.startswith(FILE) for name in self.by_kill):
-            return FILES_ALONE
+            return FILES_ALONE if self.comparison.tensors else FILES
         return HIDDEN
 
     def _also_by_itself(self) -> list[str]:
@@ -152,6 +152,11 @@ FILES_ALONE = (
     "training itself is the same: the script writes these files so that a restart shows"
     " in them, and a restart has not put them back: its log says which files it left,"
     " and why (files.rewind); or write them after fit"
+)
+FILES = (
+    "no tensors of a fit could be compared, so that nothing but files tells whether training"
+    " is the same: if one of these holds its result, it is not; else the script writes them"
+    " so that a restart shows in them (files.rewind)"
 )
 HIDDEN = (
     "the run had promised bits: training depends on something that is in no snapshot."

@@ -41,9 +41,10 @@ class ResumeProof:
             case Proof.PROVED:
                 return f"proved: this resume continued to the bit ({figures}{took})"
             case Proof.DIFFERS:
+                differ = f"{self.because} differ ({figures}{took})"
                 return (
-                    "disproved: this resume did not continue to the bit:"
-                    f" {self.because} differ ({figures}{took})"
+                    "disproved: this resume did not continue to the bit: "
+                    f"{differ if self.tensors else self.because}"
                 )
             case Proof.SKIPPED:
                 return f"not proved: {self.because}"

@@ -16,7 +16,8 @@ import tensorflow as tf
 
 from trainers.backends.selected import backend
 from trainers.fit import fit_snapshot
-from trainers.process import attempt_reporting, python_random
+from trainers.process import attempt_reporting
+from trainers.process.script import python_random
 from trainers.state import fit_state, variable_state
 
 MUTATE = json.loads(os.environ.get("MUTATE", "null"))

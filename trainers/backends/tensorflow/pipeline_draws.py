@@ -31,7 +31,7 @@ from tensorflow.python.framework.func_graph import FuncGraph
 from tensorflow.python.ops import control_flow_v2_func_graphs
 
 from trainers.backends.tensorflow import data_compat as compat
-from trainers.process.run_entropy import RunEntropy
+from trainers.process.script.run_entropy import RunEntropy
 
 NAMES: tuple[tuple[Any, str], ...] = (
     (autograph, "tf_convert"),

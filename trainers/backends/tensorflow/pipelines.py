@@ -10,10 +10,12 @@ epoch is repeated or skipped after a restart:
 """
 
 import collections
+import contextlib
 import functools
 import hashlib
 import itertools
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import FrameType
@@ -167,6 +169,32 @@ def replay(dataset: Any, *, made: int, used: int, drawn: int | None = None) -> N
     for stage, begun in _shuffles(dataset, _Times(1, 1, 1), filled=used > 0):
         for _ in range(begun.unused * (made - used) + begun.used * used):
             iter(stage)
+
+
+@contextlib.contextmanager
+def counted(dataset: Any) -> Iterator[list[Any]]:
+    """In here iterators over ``dataset``, or over what is made of it, are made: one
+    entry each, of this thread. None where it is no pipeline."""
+    made: list[Any] = []
+    if not is_pipeline(dataset):
+        yield made
+        return
+    kind, thread = compat.dataset_class(), threading.get_ident()
+    original: Any = vars(kind)["__iter__"]
+
+    def noted(self: Any) -> Any:
+        if threading.get_ident() == thread and any(
+            stage is dataset for stage in compat.stages(self)
+        ):
+            made.append(self)
+        return original(self)
+
+    vars(noted)["__cantrace__"] = False
+    kind.__iter__ = noted  # type: ignore[attr-defined]
+    try:
+        yield made
+    finally:
+        kind.__iter__ = original  # type: ignore[attr-defined]
 
 
 def signature(dataset: Any) -> str:

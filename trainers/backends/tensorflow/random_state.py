@@ -12,7 +12,7 @@ from keras.src.random import seed_generator
 from tensorflow.python.eager import context as eager_context
 
 from trainers.backends.tensorflow.tensor_values import array_of, assign, tensor_of
-from trainers.process import python_random
+from trainers.process.script import python_random
 
 GLOBAL_SEED_GENERATOR = "global_seed_generator"
 """What Keras keeps it under; it has a constant for that from 3.13 on."""

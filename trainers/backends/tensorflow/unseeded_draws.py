@@ -38,7 +38,7 @@ from tensorflow.python.ops import (
 )
 
 from trainers.backends.tensorflow import pipeline_draws
-from trainers.process.run_entropy import RunEntropy
+from trainers.process.script.run_entropy import RunEntropy
 
 NAMES: tuple[tuple[Any, str], ...] = (
     (random_seed, "get_seed"),

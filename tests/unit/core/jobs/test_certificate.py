@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from supervisor.core.jobs.certificate import (
+    FILES,
     FILES_ALONE,
     HIDDEN,
     NOT_REPRODUCIBLE,
@@ -112,6 +113,12 @@ def test_what_was_not_tried_is_not_certified(found: Certificate, because: str) -
     """And says why."""
     assert found.outcome is Outcome.NOT_TRIED
     assert because in found.lines[0]
+
+
+def test_files_alone_tell_little() -> None:
+    """Where no tensor could be compared, nobody says that training is the same."""
+    found = certificate("file weights.npz", again=(), tensors=0)
+    assert found.lines[-1] == FILES
 
 
 def test_many_names_are_counted() -> None:

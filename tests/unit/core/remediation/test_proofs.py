@@ -54,6 +54,10 @@ def test_when_a_resume_is_put_to_the_proof(
                 " 2 of 9 variables (a, b) differ (4 steps, 60 tensors)"
             ),
         ),
+        (
+            ResumeProof(result=Proof.DIFFERS, because="it ended before"),
+            "disproved: this resume did not continue to the bit: it ended before",
+        ),
         (SKIPPED, "not proved: there is no older snapshot"),
         (BEGUN, "its proof was not finished"),
     ],

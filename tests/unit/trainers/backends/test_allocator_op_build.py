@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from trainers.backends.tensorflow.allocator import op_build
-from trainers.process import user_cache
+from trainers.process.environment import user_cache
 
 COMPILER = """#!{python}
 import pathlib, sys, time

@@ -54,7 +54,7 @@ print(losses, [w.tolist() for w in model.get_weights()], file=open("result", "w"
 @pytest.fixture
 def attempts(tmp_path: Path, zygote: Zygote) -> Attempts:
     """A snapshot at every fourth step."""
-    options = {"snapshot_every_steps": 4, "prove": True}
+    options = {"snapshot_every_steps": 4, "prove": True, "rewind": (".",)}
     return Attempts(tmp_path, options, zygote=zygote)
 
 
@@ -280,3 +280,165 @@ def test_a_step_that_draws_is_resumed_without_a_promise(attempts: Attempts) -> N
     assert second.code == 0, second.err
     assert second.of(RecordKind.RESTORED)[0]["step"] == 12
     assert not any(bits for bits, _ in told(second))
+
+
+RESUMES_ITSELF = """
+import json
+start = 0
+if os.path.exists("far.json"):
+    start = json.load(open("far.json"))
+    READ
+for epoch in range(start, 6):
+    for number in range(5):
+        here = slice(number * 8, number * 8 + 8)
+        losses.append(float(step(x[here], y[here])))
+        die(5 * epoch + number)
+    SAVE
+    json.dump(epoch + 1, open("far.json", "w"))
+    print(epoch, losses[-1], file=open("history.txt", "a"))
+"""
+CHECKPOINTS = """
+manager = tf.train.CheckpointManager(
+    tf.train.Checkpoint(model=model, optimizer=optimizer), "kept", max_to_keep=2
+)
+"""
+
+
+@pytest.mark.parametrize(
+    ("save", "read"),
+    [
+        (
+            "model.save_weights('last.weights.h5')",
+            "model.load_weights('last.weights.h5')",
+        ),
+        ("manager.save()", "manager.restore_or_initialize()"),
+    ],
+)
+def test_a_loop_that_resumes_itself(attempts: Attempts, save: str, read: str) -> None:
+    """It finds nothing of what its loop left: no epoch is left out, none done twice."""
+    loop = CHECKPOINTS + RESUMES_ITSELF.replace("SAVE", save).replace("READ", read)
+    path = script(attempts, loop=loop)
+    for number in (13, 22):
+        assert run(attempts, path, die=str(number)).code < 0
+    last = run(attempts, path)
+    assert last.code == 0, last.err
+    assert last.of(RecordKind.RESTORED)
+    lines = (attempts.directory / "history.txt").read_text().splitlines()
+    expected = result(attempts)
+    whole = Attempts(
+        attempts.directory / "whole", attempts.options, zygote=attempts.zygote
+    )
+    assert run(whole, script(whole, loop=loop)).code == 0
+    assert expected == result(whole)
+    assert lines == (whole.directory / "history.txt").read_text().splitlines()
+    kept = sorted(
+        one.name for one in attempts.directory.glob("kept/*") if "cut" not in one.name
+    )
+    assert kept == sorted(one.name for one in whole.directory.glob("kept/*"))
+    assert not list(attempts.directory.glob(".*cut*"))
+
+
+def test_a_file_from_before_the_loop(attempts: Attempts) -> None:
+    """What it held then is what the script finds again."""
+    loop = RESUMES_ITSELF.replace("SAVE", "pass").replace("READ", "pass")
+    path = script(attempts, loop=loop)
+    for one in (attempts.directory, attempts.directory / "whole"):
+        one.mkdir(exist_ok=True)
+        (one / "far.json").write_text("2")
+    assert run(attempts, path, die="22").code < 0
+    last = run(attempts, path)
+    assert last.code == 0, last.err
+    assert last.of(RecordKind.RESTORED)
+    whole = Attempts(
+        attempts.directory / "whole", attempts.options, zygote=attempts.zygote
+    )
+    assert run(whole, script(whole, loop=loop)).code == 0
+    assert result(attempts) == result(whole)
+
+
+def test_what_cannot_be_put_aside(attempts: Attempts) -> None:
+    """Somebody else has written the file since: the script goes by it, and is let."""
+    loop = RESUMES_ITSELF.replace("SAVE", "pass").replace("READ", "pass")
+    path = script(attempts, loop=loop)
+    assert run(attempts, path, die="13").code < 0
+    far = attempts.directory / "far.json"
+    os.link(far, attempts.directory / "second-name")
+    last = run(attempts, path)
+    assert last.code == 0, last.err
+    assert not last.of(RecordKind.RESTORED)
+    assert any("it reads " in text and "far.json" in text for _, text in told(last))
+    assert result(attempts).count(",") > 20  # it made the epochs that were left
+
+
+def test_files_are_left_as_they_are(attempts: Attempts) -> None:
+    """Then a replay from the top would go by what they hold: it is not followed."""
+    attempts.options["rewind"] = ()
+    outcome = run(attempts, script(attempts))
+    ((bits, sentence),) = told(outcome)
+    assert not bits
+    assert "files.rewind" in sentence
+
+
+def test_calls_before_the_first_step(attempts: Attempts) -> None:
+    """Gradients that are summed up by another compiled function."""
+    loop = """
+total = [tf.Variable(tf.zeros_like(one), trainable=False) for one in model.trainable_variables]
+
+@tf.function
+def add(a, b):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean((model(a, training=True) - b) ** 2)
+    for one, more in zip(total, tape.gradient(loss, model.trainable_variables)):
+        one.assign_add(more)
+    return loss
+
+@tf.function
+def apply():
+    optimizer.apply_gradients(zip(total, model.trainable_variables))
+    for one in total:
+        one.assign(tf.zeros_like(one))
+
+for number in range(30):
+    for part in range(3):
+        losses.append(float(add(x[part * 8 : part * 8 + 8], y[part * 8 : part * 8 + 8])))
+    apply()
+    die(number)
+"""
+    path = script(attempts, loop=loop)
+    for number in (9, 21):
+        assert run(attempts, path, die=str(number)).code < 0
+    last = run(attempts, path)
+    assert last.code == 0, last.err
+    assert last.of(RecordKind.RESTORED)
+    whole = Attempts(
+        attempts.directory / "whole", attempts.options, zygote=attempts.zygote
+    )
+    assert run(whole, script(whole, loop=loop)).code == 0
+    assert result(attempts) == result(whole)
+
+
+def test_the_order_of_an_evaluation(attempts: Attempts) -> None:
+    """Its data are shuffled as often as Keras begins them, which is more than once: each
+    evaluation after a resume adds up its samples in the order in which it would have."""
+    loop = """
+model.compile(optimizer, "mse")
+data = tf.data.Dataset.from_tensor_slices((x, y)).shuffle(40)
+kept = data.batch(3)
+for number in range(24):
+    losses.append(float(model.train_on_batch(x[:8], y[:8])))
+    if number % 4 == 3:
+        losses.append(model.evaluate(kept, verbose=0))
+        losses.append([float(b[0]) for _, b in data])
+    die(number)
+"""
+    path = script(attempts, loop=loop)
+    for number in (13, 18):
+        assert run(attempts, path, die=str(number)).code < 0
+    last = run(attempts, path)
+    assert last.code == 0, last.err
+    assert last.of(RecordKind.RESTORED)
+    whole = Attempts(
+        attempts.directory / "whole", attempts.options, zygote=attempts.zygote
+    )
+    assert run(whole, script(whole, loop=loop)).code == 0
+    assert result(attempts) == result(whole)

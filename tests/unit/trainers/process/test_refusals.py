@@ -21,7 +21,7 @@ from supervisor.wire.reasons import RefusalReason, SizeSource
 from tests.support.attempts import Attempts, Outcome
 from tests.support.version_environments import environment
 from tests.support.zygote import Zygote
-from trainers.process import user_cache
+from trainers.process.environment import user_cache
 
 
 def reason_of(outcome: Outcome) -> RefusalReason:

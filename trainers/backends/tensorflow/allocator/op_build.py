@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from trainers.process.user_cache import cache_directory
+from trainers.process.environment.user_cache import cache_directory
 
 SOURCE = Path(__file__).with_name("allocator_ops.cc")
 TRIAL = Path(__file__).with_name("load_check.py")

@@ -14,7 +14,7 @@ from pathlib import Path
 from supervisor.wire.directive import Directive
 from supervisor.wire.files import open_regular, write_atomically
 from supervisor.wire.seal import script_hash
-from trainers.process.pinned_modules import show_as_kept
+from trainers.process.script.pinned_modules import show_as_kept
 
 CHANGED = (
     "{script} was changed after the run began: this attempt runs it as it was then (to"

@@ -15,17 +15,12 @@ from typing import Any, NoReturn
 from supervisor.wire.directive import EXIT_REFUSED, Directive
 from supervisor.wire.event_file import RecordKind
 from supervisor.wire.reasons import RefusalReason
-from trainers.process import (
-    allocation_subject,
-    applied_directive,
-    framework_versions,
-    import_hooks,
-    isolation,
-    loop_hooks,
-    run_entropy,
-)
+from trainers.process import allocation_subject, applied_directive
 from trainers.process.attempt_reporting import Attempt
-from trainers.process.own_steps import OwnSteps
+from trainers.process.environment import framework_versions
+from trainers.process.hooks import import_hooks, loop_hooks
+from trainers.process.hooks.own_steps import OwnSteps
+from trainers.process.script import isolation, run_entropy
 
 OTHER_BACKENDS = {
     "keras.src.backend.jax.trainer": "JAX",

@@ -20,8 +20,8 @@ from types import ModuleType
 from supervisor.wire.directive import Directive
 from supervisor.wire.files import open_regular
 from supervisor.wire.reasons import Changed, RefusalReason
-from trainers.process import isolation
-from trainers.process.installed_packages import is_installed
+from trainers.process.environment.installed_packages import is_installed
+from trainers.process.script import isolation
 
 CHANGED = (
     "{path} was changed after the run began: this attempt imports it as it was then (to"

@@ -15,7 +15,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import metadata
 
-from trainers.process import isolation, self_test
+from trainers.process.environment import self_test
+from trainers.process.script import isolation
 
 KNOWN = {"2.21": ("3.15",)}
 """TensorFlow → Keras: the pairs of which every cell was run (docs/versions.md; the first

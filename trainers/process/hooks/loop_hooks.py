@@ -7,7 +7,7 @@ import os
 from types import ModuleType
 from typing import Any
 
-from trainers.process.own_steps import OwnSteps
+from trainers.process.hooks.own_steps import OwnSteps
 
 
 def hook_optimizers(steps: OwnSteps, module: ModuleType) -> None:

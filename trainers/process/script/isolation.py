@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
-TELLING = {"supervisor": "wire/directive.py", "trainers": "process/isolation.py"}
+TELLING = {"supervisor": "wire/directive.py", "trainers": "process/training_process.py"}
 """Our packages, and a file of each that nobody else's has."""
 
 PACKAGES = tuple(TELLING)

@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.support.attempts import Attempts
 from tests.support.zygote import Zygote
-from trainers.process.run_entropy import RunEntropy
+from trainers.process.script.run_entropy import RunEntropy
 
 PYTHON = """
 import json, multiprocessing, os, random, tempfile, uuid

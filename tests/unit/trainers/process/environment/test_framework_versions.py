@@ -9,7 +9,7 @@ import pytest
 from supervisor.host.doctor import version_checks
 from supervisor.host.doctor.finding import FindingLevel
 from tests.support.version_environments import agree, checked, environment
-from trainers.process.framework_versions import (
+from trainers.process.environment.framework_versions import (
     KNOWN,
     Versions,
     installed,

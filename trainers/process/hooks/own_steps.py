@@ -14,8 +14,8 @@ from collections.abc import Callable
 from typing import Any
 
 from supervisor.wire.page import Phase
-from trainers.process import isolation
 from trainers.process.attempt_reporting import Attempt
+from trainers.process.script import isolation
 
 LOOK_SECONDS = 1.0
 """How often the counters are read: from a GPU that waits for its stream."""

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[5]
 
 BEGIN = """
 import importlib, importlib.util, sys
 sys.path.insert(1, {root!r})
-from trainers.process import import_hooks as hooks
+from trainers.process.hooks import import_hooks as hooks
 calls = []
 def told(name):
     return lambda module: calls.append((name, module, getattr(module, "END", None)))

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from trainers.process import python_random
-from trainers.process.python_random import LOOKED_AT, Ahead
+from trainers.process.script import python_random
+from trainers.process.script.python_random import LOOKED_AT, Ahead
 
 
 @pytest.fixture(autouse=True)

@@ -26,9 +26,9 @@ from supervisor.wire.directive import (
 from supervisor.wire.event_file import EventReader, RecordKind
 from supervisor.wire.files import read_json, write_json
 from supervisor.wire.paths import AttemptPaths
-from trainers.process.user_cache import cache_directory
+from trainers.process.environment.user_cache import cache_directory
 
-TRAINERS = Path(__file__).parents[1]
+TRAINERS = Path(__file__).parents[2]
 SCRIPT = TRAINERS / "reference" / "two_steps.py"
 LAUNCH = TRAINERS / "launch.py"
 KILLED = 9

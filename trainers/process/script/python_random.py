@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from trainers.process import run_entropy
+from trainers.process.script import run_entropy
 
 LOOKED_AT = 32
 """Batches of a pass after which it is taken for one that draws nothing: to look takes

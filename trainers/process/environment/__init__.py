@@ -1,0 +1,1 @@
+"""The environment that training runs in: versions, their self-test, what is installed."""

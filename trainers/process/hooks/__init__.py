@@ -1,0 +1,1 @@
+"""Hooks into the import of a framework, and into optimizer steps outside of ``fit``."""
