@@ -22,6 +22,11 @@ from dataclasses import dataclass, field
 OBSERVED = 5
 """Snapshots whose median cost counts: a single one may have met a busy moment."""
 
+SETTLED = 3
+"""So many tell what one costs: the first finds nothing prepared (memory to map, modules to
+import), and may cost fifty times as much as the next."""
+FEW = 20
+"""Until then one comes after so many times its cost at the latest."""
 FIRST = "the first snapshot is taken at once; from its cost the next are planned"
 
 
@@ -51,6 +56,8 @@ class Costs:
     memory: float | None = None
     durable: float | None = None
     """Beside that of the copy in memory, if there is one."""
+    settled: bool = True
+    """Whether that in memory was measured often enough."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +118,7 @@ class SnapshotSchedule:
         """The intervals for snapshots of these costs."""
         durable, of_durable = self._durable_plan(costs.durable)
         share = (costs.durable or 0.0) / durable if durable else 0.0
-        memory, of_memory = self._memory_plan(costs.memory, share)
+        memory, of_memory = self._memory_plan(costs, share)
         return IntervalPlan(
             memory_seconds=memory,
             durable_seconds=durable,
@@ -133,16 +140,20 @@ class SnapshotSchedule:
         )
 
     def _memory_plan(
-        self, cost: float | None, durable_share: float
+        self, costs: Costs, durable_share: float
     ) -> tuple[float | None, str]:
         if self.memory is None:
             return None, "no snapshots there"
         if self.memory.given:
             return self.memory.seconds, _asked(self.memory)
+        cost = costs.memory
         if cost is None:
             return 0.0, FIRST
         seconds = self.memory_seconds(cost, durable_share=durable_share)
         because = f"one costs {_short(cost)}, the budget is {self.budget:.1%}"
+        soon = _within(FEW * cost, self.memory_bounds)
+        if not costs.settled and soon < seconds:
+            return soon, f"one cost {_short(cost)}, which is to be measured again"
         return seconds, because + _bounded(seconds, self.memory_bounds)
 
     def _durable_plan(self, cost: float | None) -> tuple[float | None, str]:
@@ -210,7 +221,9 @@ class Measured:
     @property
     def costs(self) -> Costs:
         """What a snapshot costs now."""
-        return Costs(memory=_median(self._memory), durable=_median(self._durable))
+        settled = len(self._memory) >= SETTLED
+        memory = _median(self._memory) if settled else min(self._memory, default=None)
+        return Costs(memory=memory, durable=_median(self._durable), settled=settled)
 
 
 def _median(values: deque[float]) -> float | None:
