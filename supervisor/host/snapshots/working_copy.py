@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,11 @@ LINKED_BYTES = 256 << 20
 LEFT_OUT = frozenset({"__pycache__", "node_modules", "venv"})
 """Directories that no script works with; those whose names begin with a dot, too, and
 what a restart set aside."""
+
+CHECKPOINT_STATE = "checkpoint"
+"""TensorFlow's list of the checkpoints in a directory, with the time of each."""
+MODEL = ".keras"
+SMALL_BYTES = 1 << 20
 
 State = tuple[int, int]
 """Size in bytes, and when it was changed."""
@@ -75,6 +81,14 @@ def differing(one: WorkingCopy, other: WorkingCopy) -> tuple[int, list[str]]:
 
 
 def _differ(one: Path, other: Path) -> bool:
+    """But for the time at which they were written, where that stands in them."""
+    if one.name == CHECKPOINT_STATE and one.stat().st_size <= SMALL_BYTES:
+        return _undated(one) != _undated(other)
+    if one.suffix == MODEL:
+        try:
+            return _members(one) != _members(other)
+        except (OSError, zipfile.BadZipFile):
+            pass  # it is none of Keras'
     with one.open("rb") as ours, other.open("rb") as theirs:
         while True:
             mine = ours.read(1 << 20)
@@ -82,6 +96,22 @@ def _differ(one: Path, other: Path) -> bool:
                 return True
             if not mine:
                 return False
+
+
+def _undated(state: Path) -> list[bytes]:
+    return [
+        line for line in state.read_bytes().splitlines() if b"timestamp" not in line
+    ]
+
+
+def _members(model: Path) -> list[tuple[str, int, int]]:
+    """Name, checksum (CRC-32) and size of what is in a model of Keras, but for its
+    ``metadata.json``, which holds the date."""
+    with zipfile.ZipFile(model) as archive:
+        found = sorted(
+            (one.filename, one.CRC, one.file_size) for one in archive.infolist()
+        )
+    return [member for member in found if member[0] != "metadata.json"]
 
 
 def _below(root: Path, *, without: Path | None = None) -> Iterator[Path]:

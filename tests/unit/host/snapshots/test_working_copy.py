@@ -1,5 +1,6 @@
 """A copy of a working directory, and what a script leaves in it."""
 
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -57,3 +58,25 @@ def test_what_two_runs_left(source: Path, tmp_path: Path) -> None:
             (copy.root / "once.txt").write_text("")
     one, other = copies[0].moved(tmp_path / "moved"), copies[1]
     assert differing(one, other) == (4, ["once.txt", "out/other.txt"])
+
+
+def test_when_a_file_was_written_is_no_difference(tmp_path: Path) -> None:
+    """A model of Keras and TensorFlow's list of checkpoints hold the time."""
+    source = tmp_path / "source"
+    source.mkdir()
+    copies = [
+        copy_of(source, tmp_path / n, without=source / "x") for n in ("a", "b", "c")
+    ]
+    for copy, day, weights in zip(copies, (1, 2, 2), (b"w", b"w", b"v"), strict=True):
+        with zipfile.ZipFile(copy.root / "m.keras", "w") as archive:
+            archive.writestr(
+                zipfile.ZipInfo("model.weights.h5", (2026, 1, day, 0, 0, 0)), weights
+            )
+            archive.writestr("metadata.json", f'{{"date_saved": "{day}"}}')
+        (copy.root / "checkpoint").write_text(
+            f'model_checkpoint_path: "{weights!r}"\nlast_preserved_timestamp: {day}.5\n'
+        )
+    assert differing(copies[0], copies[1]) == (2, [])
+    assert differing(copies[1], copies[2]) == (2, ["checkpoint", "m.keras"])
+    (copies[0].root / "m.keras").write_bytes(b"no archive")
+    assert differing(copies[0], copies[1]) == (2, ["m.keras"])
