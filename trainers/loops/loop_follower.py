@@ -81,6 +81,8 @@ class LoopFollower:
         self._shown = self._stepped = self._began = 0.0
         self._ahead: Snapshot | None = None
         """To go on from, where the script comes to the loop that it is of."""
+        self._later = set[str]()
+        """Large files that hold what is to come, until the script writes them again."""
         self._taken: Snapshot | None = None
         """To go on from, in the loop that is replayed."""
         newest = self._session.plan.newest
@@ -308,7 +310,17 @@ class LoopFollower:
         with files.natively(path):
             if not large:
                 return run()
-            return self._computed(run, functools.partial(self._recorder.written, path))
+            result = self._computed(
+                run, functools.partial(self._recorder.written, path)
+            )
+        self._later -= {path, result} if isinstance(result, str) else {path}
+        return result
+
+    def reads(self, path: str) -> None:
+        """The script is about to read a state from ``path``."""
+        if path in self._later:
+            self._later.discard(path)
+            self._promise.tell(sentences.FILE_LATER.format(path))
 
     def fit_begins(self) -> None:
         """The script calls ``fit``, or begins a session."""
@@ -381,9 +393,7 @@ class LoopFollower:
         gone = loop_state.gone(taken)
         if gone is not None:
             self._lost(sentences.FILE_GONE.format(gone))
-        later = loop_state.later(taken)
-        if later is not None:
-            self._promise.tell(sentences.FILE_LATER.format(later))
+        self._later = loop_state.later(taken)
         with backend.calls.quiet():
             wrong = loop_state.put_back(self._loop, taken)
         if wrong is not None:

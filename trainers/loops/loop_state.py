@@ -128,10 +128,10 @@ def gone(taken: Snapshot) -> str | None:
     return next((one for one in there if not is_there(one)), None)
 
 
-def later(taken: Snapshot) -> str | None:
-    """A file that it has written again since: it holds what is to come."""
+def later(taken: Snapshot) -> set[str]:
+    """Files that it has written again since: they hold what is to come."""
     there: dict[str, list[int]] = taken.manifest.state[FILES]
-    return next((one for one, stamp in there.items() if _stamp(one) != stamp), None)
+    return {one for one, stamp in there.items() if _stamp(one) != stamp}
 
 
 def _stamp(path: str) -> list[int]:

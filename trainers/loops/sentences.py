@@ -59,8 +59,8 @@ ORIGINAL_LOST = (
 )
 OTHER_FITS = "it made other calls of fit"
 FILE_LATER = (
-    "{} was written again after the snapshot: a script that reads it before it is written"
-    " once more goes on by what was to come"
+    "the script reads {}, which the attempt before had written again after the snapshot and"
+    " this one not yet: it goes on by what was to come"
 )
 FILE_GONE = "{} is gone"
 

@@ -45,9 +45,24 @@ def _followed(steps: OwnSteps, name: str, original: Any) -> Any:
 
 
 def hook_saving(steps: OwnSteps, module: ModuleType) -> None:
-    """Listen to ``save_model`` and ``save_weights`` of ``keras.src.saving.saving_api``."""
+    """Listen to what ``keras.src.saving.saving_api`` saves and loads."""
     for name in ("save_model", "save_weights"):
         setattr(module, name, _writing(steps, getattr(module, name)))
+    for name in ("load_model", "load_weights"):
+        setattr(module, name, _reading(steps, getattr(module, name)))
+
+
+def _reading(steps: OwnSteps, original: Any) -> Any:
+    signature = inspect.signature(original)
+
+    @functools.wraps(original)
+    def load(*args: Any, **kwargs: Any) -> Any:
+        path = signature.bind(*args, **kwargs).arguments["filepath"]
+        if isinstance(path, (str, os.PathLike)):
+            steps.reads(path)
+        return original(*args, **kwargs)
+
+    return load
 
 
 def _writing(steps: OwnSteps, original: Any) -> Any:
@@ -69,8 +84,8 @@ def state_bytes(model: Any) -> int:
 
 
 def hook_checkpoints(steps: OwnSteps, module: ModuleType) -> None:
-    """Listen to ``TrackableSaver.save`` of TensorFlow's checkpoints."""
-    original = module.TrackableSaver.save
+    """Listen to ``TrackableSaver`` of TensorFlow's checkpoints: ``save``, ``restore``."""
+    original, restores = module.TrackableSaver.save, module.TrackableSaver.restore
 
     @functools.wraps(original)
     def save(self: Any, file_prefix: Any, *args: Any, **kwargs: Any) -> Any:
@@ -81,4 +96,11 @@ def hook_checkpoints(steps: OwnSteps, module: ModuleType) -> None:
             return run()
         return steps.writes_checkpoint(file_prefix, run)
 
+    @functools.wraps(restores)
+    def restore(self: Any, save_path: Any, *args: Any, **kwargs: Any) -> Any:
+        if isinstance(save_path, str):
+            steps.reads(save_path)
+        return restores(self, save_path, *args, **kwargs)
+
     module.TrackableSaver.save = save
+    module.TrackableSaver.restore = restore

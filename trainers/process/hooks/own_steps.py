@@ -152,6 +152,11 @@ class OwnSteps:
             return run()
         return self._loop.writes(os.fspath(path), nbytes, run)
 
+    def reads(self, path: Any) -> None:
+        """A state is about to be read from there."""
+        if self._loop is not None and not self._hooks.is_quiet():
+            self._loop.reads(os.fspath(path))
+
     def writes_checkpoint(self, prefix: str, run: Callable[[], Any]) -> Any:
         """What writing a checkpoint returns, most often of all that is trained."""
         if self._loop is None or self._hooks.is_quiet():

@@ -49,7 +49,7 @@ print("the end")
 @pytest.fixture
 def attempts(tmp_path: Path) -> Attempts:
     """Started afresh: Keras is imported under the hooks."""
-    return Attempts(tmp_path)
+    return Attempts(tmp_path, {"rewind": (".",)})
 
 
 def told(outcome: Outcome) -> list[dict[str, Any]]:
