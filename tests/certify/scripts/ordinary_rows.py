@@ -74,7 +74,7 @@ def ordinary_folds():
     for part, held in StratifiedKFold(n_splits=3, shuffle=True).split(x, y):
         model = net()
         train(model, x[part], y[part], batch_size=BATCH, epochs=2)
-        scores.append(model.evaluate(x[held], y[held], verbose=0))
+        scores.append(model.evaluate(x[held], y[held], batch_size=BATCH, verbose=0))
     finish(model, scores=scores)
 
 

@@ -91,7 +91,11 @@ def test_what_goes_wrong_is_told_and_training_goes_on(tmp_path: Path) -> None:
     generator, a callback that cannot be saved, a SIGTERM that is repeated: each is told, also in
     a project with a package ``trainers`` of its own. Then a model that is not the
     snapshot's is refused before it trains."""
-    options = {"snapshot_every_steps": 2, "memory_limit_bytes": 400 * 2**20}
+    options = {
+        "snapshot_every_steps": 2,
+        "memory_limit_bytes": 400 * 2**20,
+        "rewind": (".",),  # as always: loops are followed then
+    }
     attempts = Attempts(tmp_path, options)
     allocator = {
         "TF_CPU_ALLOCATOR_USE_BFC": "1",
