@@ -1,5 +1,6 @@
 """What holds for every test, and the double of NVML that many look at."""
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,10 @@ from hypothesis import settings
 from tests.support import zygote as zygotes
 from tests.support.fake_nvml import FakeNvml, build
 from tests.support.zygote import Zygote
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # As in a shell's background job: what tests start would ignore Ctrl-C, too.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("trainwarden", deadline=None)  # no test asserts a time
 settings.load_profile("trainwarden")

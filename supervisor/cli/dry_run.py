@@ -18,7 +18,7 @@ from supervisor.wire.paths import StatePaths
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class DryRun:
     """What ``run`` would do."""
 
     job: str
@@ -31,7 +31,7 @@ class Plan:
     state_directory: str
 
 
-def plan_of(job: Job, paths: StatePaths, choice: ResumeOptions) -> Plan:
+def plan_of(job: Job, paths: StatePaths, choice: ResumeOptions) -> DryRun:
     """By the spec and the ledger. Raises StartRefusedError, LedgerError."""
     spec = job.spec
     if (pid := _running(paths, job.name)) is not None:
@@ -45,7 +45,7 @@ def plan_of(job: Job, paths: StatePaths, choice: ResumeOptions) -> Plan:
     limits = {"CPU tensors": spec.memory.cpu, "each GPU": spec.memory.gpu,
               "the whole attempt": spec.memory.host}  # fmt: skip
     told = [f"{format_size(size)} for {of}" for of, size in limits.items() if size]
-    return Plan(
+    return DryRun(
         job=job.name,
         start=start,
         command=shlex.join([str(job.script), *spec.args]),
@@ -92,7 +92,7 @@ def tell_plan(
     return int(any(one.level is FindingLevel.PROBLEM for one in against))
 
 
-def _lines(plan: Plan, against: list[Finding]) -> Iterator[str]:
+def _lines(plan: DryRun, against: list[Finding]) -> Iterator[str]:
     for name, text in asdict(plan).items():
         yield f"{name.replace('_', ' ')}: {text}"
     yield from (f"{one.level}: {one.about}: {one.text}" for one in against)
