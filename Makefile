@@ -21,7 +21,7 @@ AT_ONCE ?= $(shell n=$$(nproc); echo $$((n < 4 ? n + 1 : 5)))
 INSTALL := $(PIP) install --quiet --constraint constraints.txt
 EDITABLE := --build-constraint constraints.txt --editable '.[$(EXTRA)]'
 
-.PHONY: help demo test test-slow certify certify-oom chaos soak slurm container generated pictures lint format constraints clean systemd crashes fuzz matrix oldest
+.PHONY: help demo test test-slow certify certify-oom chaos soak slurm container remote generated pictures lint format constraints clean systemd crashes fuzz matrix oldest
 
 help: ## say what there is
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -101,6 +101,9 @@ soak: $(VENV)/.installed ## jobs under random faults: all end, to the bit (needs
 
 slurm: $(VENV)/.installed ## a real Slurm requeues, preempts, cancels, loses its node (needs root)
 	$(BIN)/python -m tests.slurm.slurm_trial $(ONLY)
+
+remote: $(VENV)/.installed ## snapshots beyond the machine: lost, killed, measured (needs root)
+	$(BIN)/python -m tests.remote.remote_trial $(ONLY)
 
 container: $(VENV)/.installed ## a pod is killed, evicted, and goes on in a fresh one (needs root)
 	$(BIN)/python -m tests.kubernetes.pod_trial

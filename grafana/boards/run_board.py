@@ -180,6 +180,10 @@ RUN_BOARD = Board(
                             expr=f"max by (instance, run) (trainwarden_snapshot_step{{{RUN}}})",
                             legend=f"{WHOSE} snapshot",
                         ),
+                        Query(
+                            expr=f"max by (instance, run) (trainwarden_remote_snapshot_step{{{RUN}}})",
+                            legend=f"{WHOSE} snapshot elsewhere",
+                        ),
                     ),
                 ),
                 BoardPanel(
@@ -438,6 +442,49 @@ RUN_BOARD = Board(
                     ),
                     unit="bytes",
                     width=12,
+                ),
+            ),
+        ),
+        BoardRow(
+            "Beyond the machine",
+            (
+                BoardPanel(
+                    title="Snapshots sent a minute",
+                    about="To the remote tier of runs that have one: complete, and failed. "
+                    "Failed should be 0.",
+                    queries=(
+                        Query(
+                            expr=f"60 * sum by (instance, run) (rate(trainwarden_remote_snapshots_total{{{RUN}}}[$__rate_interval]))",
+                            legend=WHOSE,
+                        ),
+                        Query(
+                            expr=f"60 * sum by (instance, run) (rate(trainwarden_remote_snapshot_failures_total{{{RUN}}}[$__rate_interval]))",
+                            legend=f"{WHOSE} failed",
+                        ),
+                    ),
+                ),
+                BoardPanel(
+                    title="Age of the newest one there",
+                    about="What losing the machine now costs. A saw-tooth is good; a line "
+                    "that only grows is not.",
+                    queries=(
+                        Query(
+                            expr=f"max by (instance, run) (trainwarden_remote_snapshot_age_seconds{{{RUN}}})",
+                            legend=WHOSE,
+                        ),
+                    ),
+                    unit="s",
+                ),
+                BoardPanel(
+                    title="Bytes sent",
+                    about="To the remote tier, a second.",
+                    queries=(
+                        Query(
+                            expr=f"sum by (instance, run) (rate(trainwarden_remote_snapshot_sent_bytes_total{{{RUN}}}[$__rate_interval]))",
+                            legend=WHOSE,
+                        ),
+                    ),
+                    unit="Bps",
                 ),
             ),
         ),

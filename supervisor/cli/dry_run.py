@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 
 from supervisor.cli.options import fail, show
 from supervisor.core.jobs.resume_decision import StartRefusedError
+from supervisor.core.jobs.spec import SnapshotsSpec
 from supervisor.core.text.units import format_size
 from supervisor.host.doctor.finding import Finding, FindingLevel
 from supervisor.host.doctor.machine_checks import examine
@@ -52,9 +53,16 @@ def plan_of(job: Job, paths: StatePaths, choice: ResumeOptions) -> DryRun:
         python=str(spec.python or sys.executable),
         gpus=_gpus(spec.gpus),
         memory=", ".join(told) or "no limit of ours",
-        snapshots=str(spec.snapshots.every or "planned from what one costs"),
+        snapshots=_snapshots(spec.snapshots),
         state_directory=str(paths.root),
     )
+
+
+def _snapshots(spec: SnapshotsSpec) -> str:
+    often = str(spec.every or "planned from what one costs")
+    if spec.remote is None:
+        return often
+    return f"{often}; sent to {spec.remote}, which is asked for newer ones at the start"
 
 
 def _gpus(given: tuple[int | str, ...] | None) -> str:

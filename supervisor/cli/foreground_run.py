@@ -11,6 +11,7 @@ import click
 from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from supervisor.cli.options import EXIT_USAGE, fail
+from supervisor.cli.remote_run import RemotePart, check_remote
 from supervisor.cli.script_lookup import active_python, checked_python, script_content
 from supervisor.cli.spec_options import name_of
 from supervisor.cli.termination import Termination
@@ -70,6 +71,7 @@ def job_of(spec: Spec) -> Job:
     missing = missing_gpus(spec.gpus)
     if missing is not None:
         fail(f"{missing}; see `trainwarden gpu`")
+    check_remote(spec)
     name = spec.name or name_of(script)
     return Job(
         name=name, spec=spec, script=script, script_hash=script_hash(content, spec.args)
@@ -162,6 +164,7 @@ class ForegroundRun:
         clock = Clock()
         began = clock.now()
         with contextlib.closing(Ledger(self.paths.ledger)) as ledger:
+            remote = RemotePart.look(self.job, self.paths, ledger, clock, self.choice)
             begun = self._begun(ledger, clock)
             follower = OutputFollower(
                 lambda number: begun.paths.attempt(number).output,
@@ -172,11 +175,14 @@ class ForegroundRun:
                 if (shared := ledger_sentence(self.paths.root)) is not None:
                     shown.say(shared, level=LogLevel.WARNING)
                 with contextlib.ExitStack() as stack:
+                    remote.begin(begun, shown.say)
+                    stack.callback(remote.close)
                     relay = relay_of(shown.say)
                     if relay is not None:
                         stack.callback(relay.close)
-                    supervisor = self._supervisor(begun, ledger, shown, relay)
+                    supervisor = self._supervisor(begun, ledger, shown, relay, remote)
                     code = supervisor.supervise()
+                    remote.finish(supervisor)
                 end = _End(
                     supervisor.status(), ledger.incidents(run=begun.row.id), code
                 )
@@ -195,9 +201,15 @@ class ForegroundRun:
             fail(str(error))
 
     def _supervisor(
-        self, begun: Begun, ledger: Ledger, shown: View, relay: InputRelay | None
+        self,
+        begun: Begun,
+        ledger: Ledger,
+        shown: View,
+        relay: InputRelay | None,
+        remote: RemotePart,
     ) -> Supervisor:
         def show(status: JobStatus) -> None:
+            remote.see(supervisor)
             shown.show(status)
             jobs = _jobs_view(
                 begun.job.spec, status, self.observer, late=supervisor.recorder.late

@@ -11,7 +11,13 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from supervisor.core.jobs.authorization import Caller
-from supervisor.core.jobs.spec import Spec, SpecError, build_spec, read_toml
+from supervisor.core.jobs.spec import (
+    Spec,
+    SpecError,
+    build_spec,
+    check_for_daemon,
+    read_toml,
+)
 from supervisor.daemon.api_service import ApiService
 from supervisor.daemon.managed_job import SchedulerError, job_name
 from supervisor.host.ledger.ledger import LedgerError
@@ -47,6 +53,7 @@ def read_job_file(path: Path) -> JobFile:
         if "name" not in tables:
             tables["name"] = path.stem
         spec = build_spec(tables)
+        check_for_daemon(spec)
     except OSError as error:
         _fail(path, error.strerror or str(error))
     except UnicodeDecodeError:

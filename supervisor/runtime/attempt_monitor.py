@@ -7,7 +7,7 @@ decided elsewhere. Nobody waits here.
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from supervisor.core.jobs.job_status import JobStatus
+from supervisor.core.jobs.job_status import JobStatus, RemoteStatus
 from supervisor.core.jobs.spec import Spec
 from supervisor.core.lifecycle.effects import AskDrain, Kill, TakeStacks
 from supervisor.core.lifecycle.events import (
@@ -42,6 +42,7 @@ from supervisor.runtime.status_builder import (
     RunFacts,
     earlier_page,
     job_status,
+    remote_status,
     summed,
 )
 from supervisor.wire.page import Page, Phase
@@ -225,9 +226,17 @@ class AttemptMonitor:
             history=run.history,
             view=view,
             forecast_seconds=self.memory.seconds_left(),
+            remote=self._remote(),
         )
         pid = None if handle is None else handle.attempt.pid
         return job_status(facts, page, pid=pid, now=self.clock.now(), earlier=earlier)
+
+    def _remote(self) -> RemoteStatus | None:
+        address = self.spec.snapshots.remote
+        if address is None:
+            return None
+        told = remote_status(self.paths, now=self.clock.now())
+        return told or RemoteStatus(address=address)
 
     def see(self, run: RunState, devices: GpuAccess) -> None:
         """Read the page of the attempt, unless that was done just now: who trains may

@@ -13,6 +13,7 @@ from supervisor.core.jobs.job_status import (
     AllocatorStatus,
     JobState,
     JobStatus,
+    RemoteStatus,
     SnapshotStatus,
 )
 from supervisor.core.jobs.snapshot_stats import tier_statuses
@@ -23,8 +24,10 @@ from supervisor.core.remediation.proofs import RESULTS
 from supervisor.host.launch.launcher import read_shimmed, same_process
 from supervisor.host.ledger.job_book import JobBook, JobRow, WantedState
 from supervisor.host.ledger.ledger import Ledger, RunRow
+from supervisor.host.remote.remote_records import UploadProgress
 from supervisor.host.service.lock import is_locked
 from supervisor.host.telemetry.attempt_telemetry import AttemptView, Telemetry
+from supervisor.wire.files import read_json
 from supervisor.wire.page import MemorySource, Page, Phase
 from supervisor.wire.paths import RunPaths, StatePaths
 
@@ -52,6 +55,7 @@ class RunFacts:
     view: AttemptView = field(default_factory=AttemptView)
     """What the newest attempt says of its snapshots, among others."""
     forecast_seconds: Mapping[str, float] = field(default_factory=dict[str, float])
+    remote: RemoteStatus | None = None
 
 
 def by_cause(incidents: Incidents, *, restarts: bool = False) -> dict[Cause, int]:
@@ -107,6 +111,7 @@ def job_status(
         message=facts.message,
         **_promised(history),
         snapshot_plan=view.snapshot_plan,
+        remote=facts.remote,
         overrides=_in_force(facts, page),
         asked=pending(facts.overrides, history.last),
         unmet=history.unmet,
@@ -247,10 +252,38 @@ def stored_status(
         overrides=run.overrides or NOTHING,
         history=History(attempts=attempts),
         view=telemetry.view,
+        remote=remote_status(run_paths, now=now) if _is_sent(run) else None,
     )
     earlier = earlier_page(run_paths, number)
     pid = shimmed.pid if alive and shimmed is not None else None
     return job_status(facts, telemetry.page(), pid=pid, now=now, earlier=earlier)
+
+
+def _is_sent(run: RunRow) -> bool:
+    """Whether its snapshots go to a remote tier."""
+    snapshots: dict[str, Any] = run.spec.get("snapshots") or {}
+    return snapshots.get("remote") is not None
+
+
+def remote_status(paths: RunPaths, *, now: float) -> RemoteStatus | None:
+    """How far uploads have come; None: nothing is told. ``now``: monotonic seconds."""
+    value = read_json(paths.remote_progress)
+    told = None if value is None else UploadProgress.from_json(value)
+    if told is None:
+        return None
+    since = told.whole_ns
+    return RemoteStatus(
+        address=told.address,
+        step=told.step,
+        snapshots=told.snapshots,
+        failures=told.failures,
+        sent_bytes=told.sent_bytes,
+        kept_bytes=told.kept_bytes,
+        age_seconds=None if since is None else max(now - since / 1e9, 0.0),
+        sending=told.sending,
+        problem=told.problem,
+        taken_by=told.taken_by,
+    )
 
 
 def paths_of(run: RunRow, paths: StatePaths) -> RunPaths:

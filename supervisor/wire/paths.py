@@ -67,6 +67,10 @@ class RunPaths:
 
     snapshots = _Named("snapshots")
     """The durable tier: one directory a snapshot."""
+    remote_claim = _Named("remote-claim.json")
+    """Which claim of the remote tier is ours (``host.remote``)."""
+    remote_progress = _Named("remote-progress.json")
+    """How far uploads have come."""
     script = _Named("script")
     """The script as it was when the run began, kept by the training side."""
 

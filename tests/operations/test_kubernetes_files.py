@@ -11,7 +11,7 @@ from kubernetes_validate.utils import (  # pyright: ignore[reportMissingTypeStub
     validate,
 )
 
-from supervisor.core.jobs.spec import DrainSpec
+from supervisor.core.jobs.spec import DrainSpec, build_spec, read_toml
 from supervisor.core.lifecycle.exit_handling import EXIT_DRAINED, EXIT_GAVE_UP
 
 NEWEST = list(dict.fromkeys(all_versions()))[-4:]
@@ -38,6 +38,36 @@ def test_the_manifests_are_valid(documents: list[dict[str, Any]], version: str) 
     """For the four newest versions; a key that is unknown there is an error."""
     for document in documents:
         validate(document, version, strict=True)
+
+
+@pytest.fixture
+def remote(root: Path) -> list[dict[str, Any]]:
+    """The documents of job-remote.yaml."""
+    text = (root / "deploy" / "kubernetes" / "job-remote.yaml").read_text()
+    return list(yaml.safe_load_all(text))
+
+
+@pytest.mark.parametrize("version", NEWEST)
+def test_the_one_with_a_bucket_is_valid(
+    remote: list[dict[str, Any]], version: str
+) -> None:
+    """For the same versions."""
+    for document in remote:
+        validate(document, version, strict=True)
+
+
+def test_the_one_with_a_bucket_is_gone_on_with(
+    remote: list[dict[str, Any]], job: dict[str, Any]
+) -> None:
+    """Its spec can be used, its rules are those of the other, and what is saved at an
+    eviction can be sent."""
+    _, configuration, other = remote
+    spec = build_spec(read_toml(configuration["data"]["job.toml"]))
+    assert spec.snapshots.remote
+    assert other["spec"]["podFailurePolicy"] == job["podFailurePolicy"]
+    pod = other["spec"]["template"]["spec"]
+    needed = spec.drain.grace + spec.snapshots.remote_wait
+    assert pod["terminationGracePeriodSeconds"] > needed
 
 
 def test_an_unknown_key_is_seen(documents: list[dict[str, Any]]) -> None:

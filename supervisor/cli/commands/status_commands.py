@@ -15,7 +15,8 @@ from supervisor.cli.daemon_client import answering, asking, directory_of, tell_g
 from supervisor.cli.daemon_client import box_option as state_option
 from supervisor.cli.ledger_reader import reading
 from supervisor.cli.options import fail, json_option, show
-from supervisor.cli.views.progress import plan_line, progress_line
+from supervisor.cli.remote_reader import show_remote
+from supervisor.cli.views.progress import plan_line, progress_line, remote_line
 from supervisor.core.diagnosis.explain import explain_incident, summarise_incident
 from supervisor.core.jobs.job_status import JobStatus, status_from_json, status_json
 from supervisor.host.ledger.ledger import Ledger, LedgerError
@@ -27,14 +28,24 @@ from supervisor.wire.paths import StatePaths
 @click.command()
 @json_option
 @state_option
+@click.option(
+    "--remote",
+    metavar="URL",
+    help="Show what lies in this remote tier instead: s3://bucket/prefix.",
+)
 @optional_job_argument
-def status(*, as_json: bool, state_dir: Path | None, job: str | None) -> None:
+def status(
+    *, as_json: bool, state_dir: Path | None, remote: str | None, job: str | None
+) -> None:
     """Show every job, or JOB: its state, its attempt, and where it is.
 
     Asks the daemon if one answers; else the files of the state directory tell.
 
-    Example: trainwarden status digits; trainwarden status --json
+    Example: trainwarden status digits; trainwarden status --remote s3://bucket/runs
     """
+    if remote is not None:
+        show_remote(remote, job, as_json=as_json)
+        return
     client = answering(state_dir)
     if client is None:
         tell_gone(state_dir)
@@ -75,6 +86,8 @@ def _lines(item: JobStatus) -> Iterator[str]:
     yield progress_line(item)
     if item.snapshot_plan is not None and item.pid is not None:
         yield f"  {plan_line(item.snapshot_plan)}"
+    if item.remote is not None:
+        yield f"  {remote_line(item.remote)}"
     remedies = {
         "in force by remedies": item.overrides,
         "asked for by remedies, not confirmed yet": item.asked,

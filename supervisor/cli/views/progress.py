@@ -1,6 +1,11 @@
 """How a run looks in a terminal and in a log: pure text."""
 
-from supervisor.core.jobs.job_status import JobState, JobStatus, SnapshotPlan
+from supervisor.core.jobs.job_status import (
+    JobState,
+    JobStatus,
+    RemoteStatus,
+    SnapshotPlan,
+)
 from supervisor.core.text.units import format_duration, format_size
 
 PHASES = {
@@ -77,3 +82,18 @@ def plan_line(plan: SnapshotPlan) -> str:
     pairs = (("memory", plan.memory_seconds), ("disk", plan.durable_seconds))
     often = [f"to {tier} every {format_duration(s)}" for tier, s in pairs if s]
     return f"snapshots {', '.join(often)} ({plan.because})".replace("  ", " ")
+
+
+def remote_line(remote: RemoteStatus) -> str:
+    """Where the run could go on, were this machine lost."""
+    if remote.taken_by is not None:
+        return f"{remote.taken_by} has taken the run over: nothing is sent from here"
+    where = f"nothing whole in {remote.address} yet"
+    if remote.step is not None:
+        where = f"step {remote.step} is in {remote.address}"
+    if remote.age_seconds is not None:
+        where += f" since {format_duration(remote.age_seconds)}"
+    problem = (
+        "" if remote.problem is None else f"; the last upload failed: {remote.problem}"
+    )
+    return where + problem

@@ -69,6 +69,27 @@ class TierStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteStatus:
+    """The snapshots that were sent beyond the machine. None: none yet, or not known."""
+
+    address: str
+    step: int | None = None
+    """Of the newest whole one there."""
+    age_seconds: float | None = None
+    """Since it was complete there."""
+    snapshots: int = 0
+    failures: int = 0
+    sent_bytes: int = 0
+    kept_bytes: int = 0
+    """Of parts that were there already, and not sent again."""
+    sending: str | None = None
+    problem: str | None = None
+    """Why the last upload failed; None: it did not."""
+    taken_by: str | None = None
+    """The machine that took the run over; None: none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AllocatorStatus:
     """The framework's allocator, looked into. None: not known."""
 
@@ -112,6 +133,8 @@ class JobStatus:
     """By the names of ``wire.manifest``."""
     snapshot_plan: SnapshotPlan | None = None
     """None: the first snapshot has not been taken yet."""
+    remote: RemoteStatus | None = None
+    """None: snapshots stay on this machine."""
     memory_limit_bytes: int | None = None
     memory_in_use_bytes: int | None = None
     memory_peak_bytes: int | None = None
@@ -175,6 +198,7 @@ def status_from_json(value: Mapping[str, Any]) -> JobStatus:
     nested = {
         "snapshot": SnapshotStatus,
         "snapshot_plan": SnapshotPlan,
+        "remote": RemoteStatus,
         "allocator": AllocatorStatus,
     }
     for name, kind in nested.items():

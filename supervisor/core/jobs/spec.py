@@ -33,6 +33,8 @@ from supervisor.core.jobs.spec_values import (
     ModuleName,
     Path,
     PemFile,
+    Rate,
+    RemoteAddress,
     Size,
     Text,
     Threshold,
@@ -79,6 +81,14 @@ class SnapshotsSpec(Table):
     """Interval of those in memory. None: planned from cost and budget."""
     budget: Budget = 0.01
     """Share of the training time that planned snapshots may take."""
+    remote: RemoteAddress = None
+    """Where those on disk are sent, so that another machine can go on. None (``off``):
+    nowhere."""
+    remote_keep: Annotated[int, Field(ge=1, le=1000)] = 2
+    remote_bandwidth: Rate | None = None
+    """The most that is sent, in bytes a second."""
+    remote_wait: Duration = 60.0
+    """How long the end of a run waits for the newest one to be sent."""
 
 
 class FilesSpec(Table):
@@ -294,6 +304,15 @@ def read_toml(text: str) -> dict[str, Any]:
 def build_spec(tables: dict[str, Any]) -> Spec:
     """The spec that ``tables`` describe. Raises SpecError with every problem."""
     return validated(Spec, tables)
+
+
+def check_for_daemon(spec: Spec) -> None:
+    """Raises SpecError: it asks for what only ``run`` does."""
+    if spec.snapshots.remote is not None:
+        expected = (
+            "only `trainwarden run` sends snapshots elsewhere, no daemon does yet"
+        )
+        raise SpecError((Problem("snapshots.remote", expected),))
 
 
 Model = TypeVar("Model", bound=BaseModel)

@@ -11,6 +11,11 @@ from typing import Annotated, Any, cast
 
 from pydantic import AfterValidator, BeforeValidator, WithJsonSchema
 
+from supervisor.core.jobs.remote_address import (
+    ADDRESS,
+    ADDRESS_EXPECTED,
+    checked_address,
+)
 from supervisor.core.text.address import Address, parse_address
 from supervisor.core.text.units import (
     DURATION_EXPECTED,
@@ -308,6 +313,37 @@ PemFile = Annotated[
         _path_of("a PEM file"), json_schema_input_type=_takes(ABSOLUTE, OFF)
     ),
 ]
+
+
+def _remote(value: object) -> str | None:
+    if value == "off":
+        return None
+    if isinstance(value, str):
+        return checked_address(value)
+    message = f"expected {ADDRESS_EXPECTED}"
+    raise ValueError(message)
+
+
+REMOTE = _text(ADDRESS)
+RemoteAddress = Annotated[
+    str | None, BeforeValidator(_remote, json_schema_input_type=_takes(REMOTE, OFF))
+]
+
+RATE_EXPECTED = "a rate such as 50MB/s or 1GiB/s"
+
+
+def _rate(value: object) -> int:
+    if isinstance(value, str) and value.endswith("/s"):
+        try:
+            return parse_size(value.removesuffix("/s"))
+        except ValueError:
+            pass
+    message = f"expected {RATE_EXPECTED}, got {value!r}"
+    raise ValueError(message)
+
+
+RATE = _text(r"^[1-9][0-9]{0,14} ?([kKmMgGtT][iI]?)?[bB]/s$")
+Rate = Annotated[int, BeforeValidator(_rate, json_schema_input_type=_takes(RATE))]
 
 WITH_TLS: dict[str, Any] = {
     "properties": {"certificate": ABSOLUTE, "key": ABSOLUTE},

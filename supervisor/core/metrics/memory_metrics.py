@@ -3,7 +3,12 @@
 from collections.abc import Callable
 from functools import partial
 
-from supervisor.core.jobs.job_status import AllocatorStatus, JobStatus, TierStatus
+from supervisor.core.jobs.job_status import (
+    AllocatorStatus,
+    JobStatus,
+    RemoteStatus,
+    TierStatus,
+)
 from supervisor.core.metrics.metric import Lifetime, Metric, MetricKind, Points, Value
 
 TIERS = ("memory", "durable")
@@ -25,6 +30,10 @@ def _tier(get: Callable[[TierStatus], Value]) -> Callable[[JobStatus], Points]:
     return lambda status: tuple(
         ((tier,), get(status.tiers.get(tier, _NONE))) for tier in TIERS
     )
+
+
+def _remote(get: Callable[[RemoteStatus], Value]) -> Callable[[JobStatus], Value]:
+    return lambda status: get(status.remote) if status.remote else None
 
 
 def _allocator(
@@ -58,6 +67,7 @@ def _interval(status: JobStatus) -> Points:
 
 
 _now = partial(Metric, kind=MetricKind.GAUGE, lifetime=Lifetime.ATTEMPT)
+_of_remote = partial(Metric, kind=MetricKind.GAUGE, source="uploader")
 _of_tiers = partial(
     Metric, kind=MetricKind.GAUGE, labels=("run", "tier"), source="event file"
 )
@@ -191,5 +201,35 @@ MEMORY_METRICS: tuple[Metric, ...] = (
         unit="seconds",
         help="How long the newest snapshot held up the training thread.",
         read=_tier(lambda tier: tier.stall_seconds),
+    ),
+    _of_remote(
+        name="remote_snapshot_step",
+        help="Step of the newest whole snapshot in the remote tier.",
+        value=_remote(lambda remote: remote.step),
+    ),
+    _of_remote(
+        name="remote_snapshot_age",
+        unit="seconds",
+        help="Time since the newest one was complete there.",
+        value=_remote(lambda remote: remote.age_seconds),
+    ),
+    _of_remote(
+        name="remote_snapshots",
+        kind=MetricKind.COUNTER,
+        help="Snapshots that were sent to the remote tier.",
+        value=_remote(lambda remote: remote.snapshots),
+    ),
+    _of_remote(
+        name="remote_snapshot_failures",
+        kind=MetricKind.COUNTER,
+        help="Uploads that failed, and were tried again.",
+        value=_remote(lambda remote: remote.failures),
+    ),
+    _of_remote(
+        name="remote_snapshot_sent",
+        kind=MetricKind.COUNTER,
+        unit="bytes",
+        help="Bytes that were sent to the remote tier.",
+        value=_remote(lambda remote: remote.sent_bytes),
     ),
 )

@@ -10,7 +10,7 @@ import supervisor
 from supervisor.core.gpu.gpu_view import Tenancy, picture
 from supervisor.core.jobs.authorization import Permission
 from supervisor.core.jobs.job_status import JobState, status_json
-from supervisor.core.jobs.spec import SpecError, build_spec, validated
+from supervisor.core.jobs.spec import SpecError, build_spec, check_for_daemon, validated
 from supervisor.daemon.api import json_schema
 from supervisor.daemon.api.bodies import (
     BeginRequest,
@@ -181,10 +181,12 @@ def _choice(body: BeginRequest) -> ResumeOptions:
 
 def _submit(api: ApiService, asked: Asked) -> object:
     tables = asked.body.spec
+    spec = build_spec(tables)
+    check_for_daemon(spec)
     entry = api.submit(
         asked.request.caller,
         tables,
-        build_spec(tables),
+        spec,
         owner=asked.body.user,
         choice=_choice(asked.body),
     )

@@ -1,0 +1,1 @@
+"""The remote tier: snapshots beyond the machine."""
