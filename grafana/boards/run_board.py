@@ -452,6 +452,7 @@ RUN_BOARD = Board(
                     title="Snapshots sent a minute",
                     about="To the remote tier of runs that have one: complete, and failed. "
                     "Failed should be 0.",
+                    empty_because="no run sends snapshots elsewhere",
                     queries=(
                         Query(
                             expr=f"60 * sum by (instance, run) (rate(trainwarden_remote_snapshots_total{{{RUN}}}[$__rate_interval]))",
@@ -467,6 +468,7 @@ RUN_BOARD = Board(
                     title="Age of the newest one there",
                     about="What losing the machine now costs. A saw-tooth is good; a line "
                     "that only grows is not.",
+                    empty_because="no run sends snapshots elsewhere",
                     queries=(
                         Query(
                             expr=f"max by (instance, run) (trainwarden_remote_snapshot_age_seconds{{{RUN}}})",
@@ -478,6 +480,7 @@ RUN_BOARD = Board(
                 BoardPanel(
                     title="Bytes sent",
                     about="To the remote tier, a second.",
+                    empty_because="no run sends snapshots elsewhere",
                     queries=(
                         Query(
                             expr=f"sum by (instance, run) (rate(trainwarden_remote_snapshot_sent_bytes_total{{{RUN}}}[$__rate_interval]))",

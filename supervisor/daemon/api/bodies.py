@@ -4,8 +4,8 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from supervisor.core.jobs.spec import Spec, Table
-from supervisor.core.jobs.spec_values import JobName
+from supervisor.core.jobs.spec import SnapshotsSpec, Spec, Table
+from supervisor.core.jobs.spec_values import JobName, NoRemote
 
 
 def _table(value: object) -> object:
@@ -19,10 +19,17 @@ def _digits(value: object) -> object:
     return int(str(value)) if plain and len(str(value)) < 20 else value
 
 
-class Named(Spec):
-    """A spec with what a job's files are named by."""
+class LocalSnapshotsSpec(SnapshotsSpec):
+    """Snapshots that stay on the machine: a daemon sends none elsewhere."""
+
+    remote: NoRemote = None  # type: ignore[mutable-override]  # frozen: nobody assigns to it
+
+
+class QueuedSpec(Spec):
+    """A spec as a daemon takes it: with a name, and without what only ``run`` does."""
 
     name: JobName  # type: ignore[mutable-override]  # frozen: nobody assigns to it
+    snapshots: LocalSnapshotsSpec = LocalSnapshotsSpec()  # type: ignore[mutable-override]  # frozen: nobody assigns to it
 
 
 class BeginRequest(Table):
@@ -36,7 +43,7 @@ class Submission(BeginRequest):
     """A job: the tables of a spec, with absolute paths."""
 
     spec: Annotated[
-        dict[str, Any], BeforeValidator(_table, json_schema_input_type=Named)
+        dict[str, Any], BeforeValidator(_table, json_schema_input_type=QueuedSpec)
     ]
     user: str | None = None
     """As whom it runs; only root and admins may name somebody else."""
