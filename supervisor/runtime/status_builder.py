@@ -109,7 +109,7 @@ def job_status(
         attempt=facts.attempt,
         pid=pid,
         message=facts.message,
-        **_promised(history),
+        **_promised(history, view),
         snapshot_plan=view.snapshot_plan,
         remote=facts.remote,
         overrides=_in_force(facts, page),
@@ -122,10 +122,11 @@ def job_status(
     )
 
 
-def _promised(history: History) -> dict[str, Any]:
+def _promised(history: History, view: AttemptView) -> dict[str, Any]:
     unpromised = history.unpromised
     newest, counts = history.newest_proof, history.all_proofs
     return {
+        "exact": (view.promised or None) if unpromised is None else False,
         "promise": None if unpromised is None else unpromised.because,
         "promise_fit": None if unpromised is None else unpromised.fit,
         "proof": None if newest is None else newest.sentence,

@@ -45,7 +45,8 @@ class RecordKind:
     tensors, seconds``: what was compared, and what it took beside the first step, and
     ``ends``: the attempt does, for the next to go on from the newer snapshot."""
     FIRST_STEP = "first_step"
-    """``step``, ``seconds``: tracing, compiling and running it."""
+    """``step``, ``seconds``: tracing, compiling and running it; of a loop of the script's
+    own there are no seconds, as it is known only when it is over."""
     PEAK = "peak"
     """``slice_size, slices, peak_bytes, limit_bytes, jit``: measured over whole
     steps of this attempt at this slice. ``usual_bytes``, ``steps``: their median, and

@@ -115,6 +115,7 @@ def test_killed_and_drained_is_bit_identical_to_undisturbed(
     assert trainwarden(*command).returncode == 0
     directory = trainwarden.directory
     assert result(directory / "hit.json") == result(directory / "plain.json")
+    assert [one["exact"] for one in trainwarden.json("status")] == [True, True]
     incidents = trainwarden.json("incidents", "hit")
     assert len(incidents) == 1, incidents
     (incident,) = incidents

@@ -346,6 +346,8 @@ class LoopFollower:
             self._proof.stepped()
         if self._stepped:
             self._attempt.count_step(seconds=now - self._stepped, steps=1)
+        else:
+            self._attempt.say(RecordKind.FIRST_STEP, step=self._session.step)
         self._stepped = now
         if now - self._shown >= SHOW_SECONDS:
             self._show()

@@ -99,6 +99,8 @@ def _lines(item: JobStatus) -> Iterator[str]:
             yield f"  {title}: {listed}"
     if item.proof:
         yield f"  {item.proof}"
+    if item.exact:
+        yield "  bit-identical resume: promised"
     if item.promise:
         yield f"  bit-identical resume is not promised{_of(item)}: {item.promise}"
 

@@ -137,9 +137,10 @@ def _came_to(
         yield f"  metrics: {listed}{epoch}"
     steps = sum(item.lost_steps or 0 for item in incidents)
     down = sum(item.downtime_seconds or 0.0 for item in incidents)
-    if incidents and (steps or down):
-        again = f"{steps} step{'' if steps == 1 else 's'} done again"
-        yield f"  lost: {again}, {format_duration(down)} until training went on"
+    if steps or down:
+        lost = f"{steps} step{'' if steps == 1 else 's'} done again"
+        lost += f", {format_duration(down)} until training went on" if down else ""
+        yield f"  lost: {lost}"
     used: list[str] = []
     if found.device_peak_bytes is not None:
         limit = status.memory_limit_bytes

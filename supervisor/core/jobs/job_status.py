@@ -157,6 +157,8 @@ class JobStatus:
     """What they asked for that the attempt has not confirmed (yet)."""
     unmet: Mapping[str, object] = field(default_factory=dict[str, object])
     """What they asked for that did not come into force."""
+    exact: bool | None = None
+    """Whether a resume to the bit is promised; None: nothing was told of it so far."""
     promise: str | None = None
     """Why bits are not promised for this run, if they are not."""
     promise_fit: int | None = None

@@ -36,6 +36,8 @@ class AttemptView:
     in_fit: bool = False
     restored_step: int | None = None
     first_step: int | None = None
+    promised: bool = False
+    """Whether it promised bits for a call of ``fit``, or a loop."""
     exit_code: int | None = None
     """What the script passed to ``sys.exit``, or 0 at its end; None: not there yet."""
     drained: bool = False
@@ -112,12 +114,17 @@ def _taken(record: Record) -> Taken:
     )
 
 
+def _promised(record: Record) -> dict[str, Any]:
+    return {"promised": True} if record.fields.get("bits") is True else {}
+
+
 _FOLDS: Mapping[str, Callable[[Record], dict[str, Any]]] = {
     RecordKind.LAUNCHED: lambda _: {"launched": True},
     RecordKind.FIT_BEGAN: lambda _: {"in_fit": True},
     RecordKind.FIT_ENDED: lambda _: {"in_fit": False},
     RecordKind.RESTORED: lambda r: {"restored_step": _integer(r, "step")},
     RecordKind.FIRST_STEP: lambda r: {"first_step": _integer(r, "step")},
+    RecordKind.PROMISE: _promised,
     RecordKind.FINISHED: lambda r: {"exit_code": _integer(r, "exit_code")},
     RecordKind.DRAINED: lambda _: {"drained": True},
     RecordKind.REFUSED: lambda r: {"refused": _refusal(r)},

@@ -47,13 +47,16 @@ def place(name):
     if name != DIE:
         return
     if DELAY:  # somewhere in what comes next
-        threading.Thread(
+        killer = threading.Thread(
             target=lambda: (time.sleep(DELAY), kill(name)), daemon=True
-        ).start()
+        )
+        killer.start()
+        killers.append(killer)
     else:
         kill(name)
 
 
+killers = []
 DIED = os.environ.get("DIED", "died.txt")
 
 
@@ -206,6 +209,8 @@ def state_of(callback):
 
 def finish(model, *, callbacks=(), **more):
     """Leave everything behind that must be the same."""
+    for killer in killers:  # the last step may be shorter than its delay
+        killer.join()
     optimizer = getattr(model, "optimizer", None)
     result = {
         "weights": digest(model.variables),

@@ -1,6 +1,8 @@
 """What one user may take of a box, and what of it binds those who rule."""
 
+import contextlib
 import os
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ from supervisor.daemon.launcher_factory import MultiUserFactory
 from supervisor.daemon.managed_job import SchedulerError
 from supervisor.host.service.user_name import user_name
 from tests.support.long_life import WoundClock
-from tests.support.quick_attempts import Fate, QuickHouse, QuickLauncher
+from tests.support.quick_attempts import Fate, Patient, QuickHouse, QuickLauncher
 
 ME = user_name(os.geteuid())
 MEMBER = Caller(uid=4242, name=ME, groups=frozenset({"trainwarden"}))
@@ -39,13 +41,16 @@ def states(daemon: Daemon) -> dict[str, JobState]:
     return {name: one.status().state for name, one in daemon.scheduler.entries.items()}
 
 
-def daemon_in(directory: Path, limits: str) -> Any:
+@contextlib.contextmanager
+def daemon_in(directory: Path, limits: str) -> Generator[Daemon]:
     """A daemon with these limits, whose jobs never end by themselves."""
     clock = WoundClock()
     launcher = QuickLauncher(fate=lambda _: ENDLESS, clock=clock)
     config = build_config(f'state_dir = "{directory / "state"}"\n[limits]\n{limits}\n')
     house = QuickHouse(user=ME, launcher=launcher)
-    return composed(config, clock=clock, launcher_factory=house)
+    with composed(config, clock=clock, launcher_factory=house) as daemon:
+        daemon.observer.population.environments = Patient()
+        yield daemon
 
 
 def test_jobs_on_the_list(tmp_path: Path) -> None:
@@ -138,12 +143,13 @@ def test_a_long_queue_is_looked_at_a_few_times_a_second(
     """However many requests there are; what was put off comes soon."""
     monkeypatch.setattr(scheduler, "LONG_QUEUE", 3)
     with daemon_in(tmp_path, "cpu_slots = 0") as daemon:
-        clock = daemon.scheduler.starter.clock
         for number in range(6):
             submit(daemon, f"job-{number}")
             daemon.turn()
         late = daemon.scheduler.entries["job-5"]
         assert late.life.because == "waiting for its turn"
+        clock = daemon.scheduler.starter.clock
+        assert isinstance(clock, WoundClock)
         wait, most = daemon.scheduler.wait_seconds(10.0), scheduler.LOOK_SECONDS
         assert 0.0 < wait <= most * 1.001  # the clock's own rounding
         clock.wind(most * 1.001)

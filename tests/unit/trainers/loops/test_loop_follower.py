@@ -90,6 +90,7 @@ def test_a_loop_is_resumed_to_the_bit(attempts: Attempts) -> None:
     first = run(attempts, path, "14")
     assert told(first) == [EXACT]
     assert first.page.snapshot_step == 12
+    assert [one["step"] for one in first.of(RecordKind.FIRST_STEP)] == [1]
     second = run(attempts, path, "22")
     (restored,) = second.of(RecordKind.RESTORED)
     assert restored["step"] == 12
@@ -101,6 +102,8 @@ def test_a_loop_is_resumed_to_the_bit(attempts: Attempts) -> None:
     assert last.code == 0, last.err
     assert result(attempts) == expected
     assert last.page.step == 30
+    again = [one["step"] for one in last.of(RecordKind.FIRST_STEP)]
+    assert again == [25]  # the proof computes two steps again
 
 
 def test_it_is_told_what_is_done_instead_of_steps(attempts: Attempts) -> None:
