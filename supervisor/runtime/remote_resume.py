@@ -85,7 +85,7 @@ def arrive(
     try:
         remote = RemoteJob(open_store(address, below=job.name), job.name)
         standing = remote.standing()
-        return _Look(
+        return _TierContents(
             job=job,
             paths=paths,
             ledger=ledger,
@@ -121,7 +121,7 @@ def own_claim(paths: RunPaths, address: str) -> Claim | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Look:
+class _TierContents:
     """What lies in the tier, and what here."""
 
     job: Job

@@ -45,7 +45,7 @@ def size_of(template: str) -> int:
 
 def unpack(template: str, content: bytes) -> Any:
     """What was packed."""
-    return _value(json.loads(template), _Reader(content))
+    return _value(json.loads(template), _ArrayReader(content))
 
 
 def _template(value: Any, leaves: list[Any]) -> Any:
@@ -92,7 +92,7 @@ def _array(leaf: Any) -> Any:
     return backend.calls.array_of(leaf) if backend.calls.is_tensor(leaf) else leaf
 
 
-class _Reader:
+class _ArrayReader:
     def __init__(self, content: bytes) -> None:
         self._content, self._place = content, 0
 
@@ -104,7 +104,7 @@ class _Reader:
         return found.reshape(shape).copy()
 
 
-def _value(template: Any, reader: _Reader) -> Any:
+def _value(template: Any, reader: _ArrayReader) -> Any:
     if "v" in template:
         return template["v"]
     if "dict" in template:

@@ -52,7 +52,7 @@ def choose(
     so that no later attempt goes on from them. Tensors are read, and their hashes
     checked, only of those that are wanted: each costs a second a gigabyte.
     """
-    search = _Search(store, memory)
+    search = _SnapshotChoice(store, memory)
     if before_step is not None:
         search.abandon(before_step)
     while (candidate := search.youngest()) is not None:
@@ -70,7 +70,7 @@ def choose(
     return search.plan
 
 
-class _Search:
+class _SnapshotChoice:
     """What is left to choose from, and what became of the rest."""
 
     def __init__(self, store: Store, memory: MemoryTier | None) -> None:

@@ -151,7 +151,7 @@ class _HTTP(ThreadingHTTPServer):
         self.source = source
         self.context = context
         self.connections = OpenConnections()
-        super().__init__((str(where[0]), int(where[1])), _Handler)
+        super().__init__((str(where[0]), int(where[1])), _MetricsHandler)
 
     @override
     def server_bind(self) -> None:
@@ -188,7 +188,7 @@ _Answer = tuple[HTTPStatus, str, bytes]
 _PLAIN = "text/plain; charset=utf-8"
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _MetricsHandler(BaseHTTPRequestHandler):
     server: _HTTP  # type: ignore[mutable-override]  # nobody else makes handlers
     server_version = "trainwarden"
     sys_version = ""

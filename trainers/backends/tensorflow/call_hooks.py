@@ -63,7 +63,7 @@ class LookFollower(Protocol):
         """It is given another value altogether."""
 
 
-class _Hooks:
+class _CallHooks:
     """What is asked at each call: nobody, at first."""
 
     def __init__(self) -> None:
@@ -75,7 +75,7 @@ class _Hooks:
         self.script = threading.get_ident()
 
 
-_hooks = _Hooks()
+_hooks = _CallHooks()
 _variables: "weakref.WeakValueDictionary[int, Any]" = weakref.WeakValueDictionary()
 
 
