@@ -58,7 +58,12 @@ test: $(VENV)/.installed ## every test; the core with full branch coverage
 	$(BIN)/python -m pytest --ignore=tests/unit/core -m 'not slow' \
 		--numprocesses=$(AT_ONCE) --dist=worksteal --durations=15
 
-test-slow: $(VENV)/.installed ## the matrices that make test has samples of
+# Apart, too: nothing else must see it.
+$(VENV)/other-backends: $(VENV)/.made pyproject.toml
+	$(INSTALL) --target $@ --upgrade --group other-backends
+	@touch $@
+
+test-slow: $(VENV)/.installed $(VENV)/other-backends ## the matrices that make test has samples of
 	$(BIN)/python -m pytest -m slow --numprocesses=2 --durations=15
 
 lint: $(VENV)/.lint ## style, types, who may import whom, what is declared

@@ -26,8 +26,9 @@ OTHER_BACKENDS = {
     "keras.src.backend.jax.trainer": "JAX",
     "keras.src.backend.torch.trainer": "PyTorch",
     "keras.src.backend.openvino.trainer": "OpenVINO",
-    "tf_keras.src.engine.training": "legacy Keras 2",
 }
+LEGACY = "tf_keras.src.engine.training"
+LEGACY_TITLE = "legacy Keras 2"
 ENTROPY = {
     "numpy.random.bit_generator": run_entropy.numpy_asks,
     "numpy.random.mtrand": run_entropy.numpy_begins,
@@ -57,10 +58,12 @@ def refuse(attempt: Attempt, reason: RefusalReason, sentence: str) -> NoReturn:
 
 def watch(attempt: Attempt) -> None:
     """Install the hooks that wait for the script's imports."""
+    steps = OwnSteps(attempt)
     waiting: dict[str, import_hooks.Hook] = {
-        name: _once(functools.partial(_other_backend, attempt, title))
+        name: _once(functools.partial(_other_backend, attempt, steps, title))
         for name, title in OTHER_BACKENDS.items()
     }
+    waiting[LEGACY] = _once(functools.partial(_tell_not_resumed, attempt, LEGACY_TITLE))
     entropy = run_entropy.install(attempt.directive.seed)
     for name, begins in ENTROPY.items():
         waiting[name] = _once(functools.partial(begins, entropy))
@@ -68,7 +71,6 @@ def watch(attempt: Attempt) -> None:
         waiting["keras"] = functools.partial(_precision, attempt)
     # TensorFlow's native half is the same in a module that is imported anew: what it was
     # told holds, and a second seed would take the place of the script's own.
-    steps = OwnSteps(attempt)
     waiting["tensorflow"] = _once(
         functools.partial(_tensorflow, attempt, entropy, steps)
     )
@@ -103,7 +105,15 @@ def _once(hook: import_hooks.Hook) -> import_hooks.Hook:
     return first
 
 
-def _other_backend(attempt: Attempt, title: str, _module: ModuleType) -> None:
+def _other_backend(
+    attempt: Attempt, steps: OwnSteps, title: str, module: ModuleType
+) -> None:
+    """Keras 3 computes with something else: its optimizers are left to it."""
+    steps.stand_back()
+    _tell_not_resumed(attempt, title, module)
+
+
+def _tell_not_resumed(attempt: Attempt, title: str, _module: ModuleType) -> None:
     attempt.notice(
         f"the backend is {title}: this run is watched and restarted, but its fits are"
         " not resumed exactly"

@@ -36,12 +36,20 @@ class OwnSteps:
         self._calls = 0
         """Of compiled functions, outside of ``fit``."""
         self._in_call = False
+        self._stands_back = False
+
+    def stand_back(self) -> None:
+        """Keras computes with JAX or PyTorch: no step of an optimizer is followed, as what
+        it is applied to may be a tracer."""
+        self._stands_back = True
 
     # --- steps -----------------------------------------------------------------------
 
     def applied(self, optimizer: Any) -> None:
         """``optimizer`` makes a step, or one is traced."""
-        if self._attempt.training.running is not None or optimizer in self._optimizers:
+        if self._stands_back or self._attempt.training.running is not None:
+            return
+        if optimizer in self._optimizers:
             return
         if self._hooks is not None and self._hooks.is_quiet() and not self._in_call:
             return  # within a fit
