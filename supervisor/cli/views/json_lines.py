@@ -1,4 +1,4 @@
-"""``run --json``: a JSON object a line, in the shapes that README.md documents."""
+"""``run --json``: a JSON object a line, in the shapes that docs/json.md documents."""
 
 import json
 from collections.abc import Sequence

@@ -352,7 +352,7 @@ def test_a_drain_while_a_launch_fails() -> None:
 
 
 def test_the_diagram_shows_every_state() -> None:
-    """The picture in the README is the table."""
+    """The picture in the documents is the table."""
     text = diagram()
     states = {row.source for row in TABLE.values()}
     states |= {target for row in TABLE.values() for target in row.targets}
