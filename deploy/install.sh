@@ -20,6 +20,9 @@ rules=/etc/polkit-1/rules.d/50-trainwarden.rules
 install -D -m 644 50-trainwarden.rules "$rules.new"
 mv "$rules.new" "$rules"
 install -D -m 644 trainwarden-attempt.service.in /opt/trainwarden/share/trainwarden-attempt.service.in
+(cd ../.. && for page in README.md docs/*.md deploy/*.md deploy/runbooks/*.md; do
+  install -D -m 644 "$page" "/opt/trainwarden/share/doc/trainwarden/$page"
+done)
 # What enable-user wrote, anew. What you changed with "systemctl edit" lies beside it,
 # and stays.
 for template in "$etc"/trainwarden-attempt-*@.service; do

@@ -130,6 +130,9 @@ def _rated(box: Machine) -> None:
     for unit in ("trainwarden.service", "trainwarden-gpu.service", "trainwarden.slice"):
         told = box.run("systemd-analyze", "verify", "--man=no", unit)
         assert told.stdout + told.stderr == ""
+    for unit in ("trainwarden", "trainwarden-gpu"):
+        page = box.property(unit, "Documentation").removeprefix("file:")
+        box.run("test", "-f", page)  # what systemctl help would show
 
 
 CHECKS: tuple[Callable[[Machine], None], ...] = (

@@ -182,9 +182,10 @@ def prepare(root: Path) -> None:
     (opt / "bin").mkdir(parents=True)
     ours.mkdir(parents=True)
     (ours / "trainwarden.pth").write_text(f"{OPT}/src\n{PACKAGES}\n")
-    for name in ("supervisor", "trainers", "deploy", "tests"):
+    for name in ("supervisor", "trainers", "deploy", "docs", "tests"):
         shutil.copytree(OURS / name, opt / "src" / name)
-    shutil.copy(OURS / "pyproject.toml", opt / "src")
+    for name in ("pyproject.toml", "README.md"):
+        shutil.copy(OURS / name, opt / "src")
     base = Path(sys.base_prefix) / "bin" / f"python{sys.version_info.major}"
     (opt / "bin" / "python").symlink_to(base.resolve())
     (opt / "pyvenv.cfg").write_text(f"home = {base.resolve().parent}\n")
