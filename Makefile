@@ -82,8 +82,10 @@ format: $(VENV)/.lint ## put the code into shape
 generated: $(VENV)/.installed ## write what tables say: diagram, metrics, rules, dashboards
 	$(if $(RUNBOOKS),RUNBOOKS=$(RUNBOOKS)) $(BIN)/python -m tests.support.generated
 
-pictures: $(VENV)/.installed ## draw the dashboards for docs/ from a real Prometheus (5 min)
+pictures: $(VENV)/.installed ## draw dashboards (from a real Prometheus) and terminals for docs/ (8 min)
 	$(BIN)/python -m tests.support.pictures
+	TRAINWARDEN_PICTURES=docs/pictures $(BIN)/python -m pytest -q -m slow \
+		tests/e2e/test_terminal_recordings_slow.py
 
 certify: $(VENV)/.installed ## kill every kind of run and compare every bit (15 min)
 	$(BIN)/python -m tests.certify.certify

@@ -14,6 +14,7 @@ from supervisor.core.jobs.progress_series import (
     ProgressSeries,
     series_from_json,
 )
+from supervisor.core.text.units import local_time
 from supervisor.web.box_view import gpus_part, history_part, jobs_part
 from supervisor.web.document import Section, asset, document
 from supervisor.web.incident_view import incident_title
@@ -25,7 +26,7 @@ from supervisor.web.report_page import (
     run_sections,
     run_title,
 )
-from supervisor.web.run_view import RunDossier, incidents_part, local_time
+from supervisor.web.run_view import RunDossier, incidents_part
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from supervisor.cli.options import fail, show
 from supervisor.core.jobs.remote_address import checked_address
 from supervisor.core.jobs.remote_tier import chains
+from supervisor.core.text.units import local_time
 from supervisor.host.remote.remote_job import RemoteJob, RemoteStoreError
 from supervisor.host.remote.remote_store import MissingExtraError, open_store
 from supervisor.runtime.remote_resume import newest_record
@@ -92,7 +93,7 @@ def _utc(seconds: float) -> str:
 
 def _line(one: RemoteJobStatus) -> str:
     where = "no whole snapshot yet"
-    if one.step is not None and one.bytes is not None:
+    if one.step is not None and one.bytes is not None and one.at is not None:
         size = f"{one.bytes / 2**20:.1f} MiB"
-        where = f"step {one.step} ({size}, taken {one.at}, {one.snapshots} there)"
-    return f"{one.job} · {one.state} on {one.host} as of {one.told_at} · {where}"
+        where = f"step {one.step} ({size}, taken {local_time(one.at)}, {one.snapshots} there)"
+    return f"{one.job} · {one.state} on {one.host} as of {local_time(one.told_at)} · {where}"

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from supervisor.core.text.units import format_duration, format_size
+from supervisor.core.text.units import format_duration, format_size, local_time
 from supervisor.web.line_chart import scrolling
 from supervisor.web.markup import Element, tag
-from supervisor.web.run_view import local_time, state_text
+from supervisor.web.run_view import state_text
 from supervisor.web.scales import figure, seconds_text
 
 RUNS = 50

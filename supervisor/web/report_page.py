@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from supervisor.core.text.units import local_time
 from supervisor.web.document import Section, contents, document
 from supervisor.web.incident_view import (
     IncidentDossier,
@@ -19,7 +20,6 @@ from supervisor.web.run_view import (
     attempts_part,
     curves_part,
     incidents_part,
-    local_time,
     state_text,
     summary_part,
 )

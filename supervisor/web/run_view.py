@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from supervisor.core.diagnosis.explain import incident_headline
-from supervisor.core.text.units import format_duration, format_size
+from supervisor.core.text.units import format_duration, format_size, local_time
 from supervisor.web.attempt_evidence import EpochLogs
 from supervisor.web.line_chart import (
     Axis,
@@ -49,11 +49,6 @@ class RunDossier:
     def job(self) -> str:
         """Its name."""
         return str(self.run["job"])
-
-
-def local_time(utc: str) -> str:
-    """A time as the clock on the wall has it."""
-    return datetime.fromisoformat(utc).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
 def seconds_between(earlier: str, later: str) -> float:

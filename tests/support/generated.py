@@ -89,7 +89,9 @@ DRAWN: tuple[Drawn | WrittenFile, ...] = (
         )
         for board in BOARDS
     ),
-    Drawn("docs/crashes.md", "diagram", lambda: f"```mermaid\n{diagram().strip()}\n```"),
+    Drawn(
+        "docs/crashes.md", "diagram", lambda: f"```mermaid\n{diagram().strip()}\n```"
+    ),
     Drawn("deploy/prometheus/metrics.md", "metrics", as_markdown),
     Drawn(
         "tests/unit/host/exporter/metrics_golden.txt",

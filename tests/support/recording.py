@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.command import PATIENCE
+from tests.support.recording_pictures import picture
 
 
 @dataclass
@@ -20,6 +21,8 @@ class Recording:
     directory: Path
     columns: int = 100
     rows: int = 20
+    environment: tuple[str, ...] = ()
+    """``NAME=value`` of the shell."""
     frames: list[str] = field(default_factory=list[str])
     """Screens that were looked at."""
 
@@ -33,7 +36,7 @@ class Recording:
         self._ask(
             "-f", os.devnull, "new-session", "-d", "-s", "terminal",
             "-x", str(self.columns), "-y", str(self.rows), "-c", str(self.directory),
-            "env", "PS1=$ ", "bash", "--norc", "--noprofile",
+            "env", "PS1=$ ", *self.environment, "bash", "--norc", "--noprofile",
         )  # fmt: skip
         self.until(lambda screen: "$" in screen)
 
@@ -75,6 +78,16 @@ class Recording:
             time.sleep(0.1)
         self.frames.append(screen)
         return screen
+
+    def picture(self, name: str, title: str) -> None:
+        """Draw what it shows now into ``TRAINWARDEN_PICTURES``, a directory, if it is
+        set (``make pictures``)."""
+        into = os.environ.get("TRAINWARDEN_PICTURES")
+        if into is not None:
+            painted = self._ask("capture-pane", "-e", "-p", "-J", "-t", "terminal")
+            painted = painted.rstrip("\n").replace(str(self.directory), "~/digits")
+            drawn = picture(painted, columns=self.columns, title=title)
+            (Path(into) / f"{name}.svg").write_text(drawn)
 
     def close(self) -> None:
         """End it, and write down what was seen: into ``TRAINWARDEN_RECORDINGS``, a

@@ -15,7 +15,12 @@ from supervisor.cli.options import json_option, show
 from supervisor.cli.run_reader import told_history
 from supervisor.core.jobs.job_status import JobState
 from supervisor.core.jobs.run_summary import RunFilter, RunSummary
-from supervisor.core.text.units import format_duration, format_size, parse_duration
+from supervisor.core.text.units import (
+    format_duration,
+    format_size,
+    local_time,
+    parse_duration,
+)
 from supervisor.core.text.visible import visible
 
 UNFOLDED = 240
@@ -134,8 +139,8 @@ def row_of(run: RunSummary) -> list[str]:
         str(run.run),
         visible(run.user or "-"),
         state,
-        local(run.began_at),
-        "-" if run.ended_at is None else local(run.ended_at),
+        local_time(run.began_at),
+        "-" if run.ended_at is None else local_time(run.ended_at),
         _or_dash(run.elapsed_seconds, format_duration),
         str(run.attempts),
         "-" if run.exit_code is None else str(run.exit_code),
@@ -148,8 +153,3 @@ def row_of(run: RunSummary) -> list[str]:
 
 def _or_dash(value: float | None, form: Callable[[float], str]) -> str:
     return "-" if value is None else form(value)
-
-
-def local(utc: str) -> str:
-    """A time as the clock on the wall has it."""
-    return datetime.fromisoformat(utc).astimezone().strftime("%Y-%m-%d %H:%M:%S")

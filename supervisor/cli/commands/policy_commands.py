@@ -16,6 +16,7 @@ from supervisor.cli.spec_options import read_tables, spec_of
 from supervisor.core.jobs.spec import merge
 from supervisor.core.remediation.describe import escalations_json, escalations_text
 from supervisor.core.remediation.escalation import RemedyPermissions
+from supervisor.core.text.units import local_time
 from supervisor.host.control.control_client import Client
 from supervisor.host.ledger.job_book import JobBook
 from supervisor.host.ledger.ledger import Ledger, LedgerError
@@ -65,7 +66,7 @@ def quarantine(*, back: str | None, as_json: bool, state_dir: Path | None) -> No
     else:
         kept = _kept_by(client, back)
     lines = [
-        f"{row['gpu']}: since {row['at'][:19]}Z, {row['job']} attempt "
+        f"{row['gpu']}: since {local_time(row['at'])}, {row['job']} attempt "
         f"{row['attempt']}: {row['because']}"
         for row in kept
     ]

@@ -8,7 +8,7 @@ import click
 from supervisor.cli.daemon_client import box_option
 from supervisor.cli.job_lookup import files_of, refuse_as_root
 from supervisor.cli.options import fail, json_option, show
-from supervisor.core.text.units import format_size
+from supervisor.core.text.units import format_size, local_time
 from supervisor.host.snapshots.snapshot_listing import (
     SnapshotRow,
     at_rest,
@@ -65,13 +65,13 @@ def _list(rows: list[SnapshotRow], *, as_json: bool) -> None:
 
 
 def _line(row: SnapshotRow) -> str:
-    if row.bytes is None:
+    if row.bytes is None or row.at is None:
         return f"{row.snapshot}  {row.tier:8}its manifest cannot be read"
     size = format_size(row.bytes)
     where = f"end of fit {row.fit}" if row.fit_done else f"epoch {row.epoch} (from 0)"
     return (
         f"{row.snapshot}  {row.tier:8}step {row.step}, {where},"
-        f" attempt {row.attempt}, {size}, {row.at}"
+        f" attempt {row.attempt}, {size}, {local_time(row.at)}"
     )
 
 

@@ -7,7 +7,12 @@ from typing import Any
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.explain_memory import autopsy_paragraph
 from supervisor.core.diagnosis.result import IncidentKind, RemedyKind
-from supervisor.core.text.units import format_duration, format_size, shortened
+from supervisor.core.text.units import (
+    format_duration,
+    format_size,
+    local_time,
+    shortened,
+)
 from supervisor.wire.reasons import RefusalReason
 
 HEADLINES: Mapping[Cause, str] = {
@@ -99,7 +104,7 @@ def summarise_incident(incident: Mapping[str, Any]) -> str:
     remedy = incident["remedy"]
     step = _at_step(incident)
     return (
-        f"#{incident['id']} {incident['at'][:19]}Z {incident['job']} attempt "
+        f"#{incident['id']} {local_time(incident['at'])} {incident['job']} attempt "
         f"{incident['attempt']}{step}: {headline} [{incident['cause']}] "
         f"→ {remedy['kind']}{_lost(incident)}"
     )

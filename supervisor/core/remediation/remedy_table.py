@@ -254,8 +254,8 @@ ESCALATIONS: Mapping[Cause, EscalationPlan] = {
                 name="rollback",
                 kind=RemedyKind.ROLLBACK,
                 does="go on from a snapshot of before it",
-                because="what came after the loss was lost is no use, and an error "
-                "of the hardware does not come again",
+                because="the run goes back to before it: a fault of the hardware, "
+                "if it was one, does not come again",
                 change=before_the_loss_was_lost,
                 when="it was not lost there in the attempt before",
                 holds=elsewhere,

@@ -1,7 +1,8 @@
-"""Sizes and durations as people write them, and back."""
+"""Sizes, durations and times as people write them, and back."""
 
 import math
 import re
+from datetime import datetime
 
 _SIZES = {
     "b": 1,
@@ -92,3 +93,8 @@ def shortened(text: str, most: int) -> str:
         return whole
     cut = whole[: most - 2]
     return f"{cut.rpartition(' ')[0] or cut} …"
+
+
+def local_time(utc: str) -> str:
+    """A time (ISO 8601, UTC) as the clock on the wall has it: ``2026-01-31 13:00:00``."""
+    return datetime.fromisoformat(utc).astimezone().strftime("%Y-%m-%d %H:%M:%S")

@@ -1,6 +1,7 @@
-"""Sizes and durations as people write them."""
+"""Sizes, durations and times as people write them."""
 
 import math
+import time
 
 import pytest
 from hypothesis import given
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from supervisor.core.text.units import (
     format_duration,
     format_size,
+    local_time,
     parse_duration,
     parse_size,
     parse_timespan,
@@ -111,3 +113,14 @@ def test_sizes_for_people(size: int, text: str) -> None:
 def test_durations_for_people(seconds: float, text: str) -> None:
     """Durations are shown in at most two units."""
     assert format_duration(seconds) == text
+
+
+def test_times_are_those_of_the_clock_on_the_wall(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of a place that is an hour ahead of UTC in winter."""
+    with monkeypatch.context() as place:
+        place.setenv("TZ", "CET-1CEST")
+        time.tzset()
+        assert local_time("2026-01-31T12:00:00+00:00") == "2026-01-31 13:00:00"
+    time.tzset()
