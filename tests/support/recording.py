@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -86,6 +87,7 @@ class Recording:
         if into is not None:
             painted = self._ask("capture-pane", "-e", "-p", "-J", "-t", "terminal")
             painted = painted.rstrip("\n").replace(str(self.directory), "~/digits")
+            painted = painted.replace(sys.prefix, "~/.venv")
             drawn = picture(painted, columns=self.columns, title=title)
             (Path(into) / f"{name}.svg").write_text(drawn)
 
