@@ -254,4 +254,12 @@ TABLE = (
 
 SHORT = ("arrays_seeded", "tf_shuffle", "own_loop", "ordinary_split",
     "ordinary_parallel_map", "hidden_names", "followed_tape", "followed_train_on_batch")  # fmt: skip
-"""The rows that the tests run."""
+"""The rows of the short form."""
+SAMPLE = (
+    "arrays_seeded",
+    "own_loop",
+    "ordinary_split",
+    "hidden_names",
+    "followed_tape",
+)
+"""Those that ``make test`` runs."""

@@ -10,6 +10,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from supervisor.host.process.proc_files import stat
 from tests.support.command import PATIENCE, Trainwarden
 
@@ -87,6 +89,7 @@ def result(path: Path) -> Any:
     return json.loads(path.read_text())
 
 
+@pytest.mark.slow
 def test_a_run_of_misfortunes_ends_as_if_nothing_had_happened(
     trainwarden: Trainwarden,
 ) -> None:

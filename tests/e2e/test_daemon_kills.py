@@ -22,6 +22,7 @@ KINDS = ("training", "shim", "probe", "daemon")
 FATAL = frozenset({"training", "shim"})
 """Whose end is the end of an attempt."""
 ALL = [*itertools.combinations(KINDS, 1), *itertools.combinations(KINDS, 2)]
+SAMPLE = [*itertools.combinations(KINDS, 1), ("training", "daemon")]
 STEPS = """
 import pathlib, sys, time
 path = pathlib.Path(sys.argv[1])
@@ -80,7 +81,14 @@ def pids_of(box: BoxUnderTest, training: int) -> dict[str, int]:
     }
 
 
-@pytest.mark.parametrize("victims", ALL, ids="-".join)
+@pytest.mark.parametrize(
+    "victims",
+    [
+        pytest.param(victims, marks=() if victims in SAMPLE else pytest.mark.slow)
+        for victims in ALL
+    ],
+    ids=map("-".join, ALL),
+)
 def test_kills(box: BoxUnderTest, nvml: FakeNvml, victims: tuple[str, ...]) -> None:
     """An attempt that ended is one incident, and the job goes on in the next; else the
     same process trains on without one. The GPUs are watched again, and nobody is left."""
@@ -111,7 +119,7 @@ def test_kills(box: BoxUnderTest, nvml: FakeNvml, victims: tuple[str, ...]) -> N
     assert done == list(range(len(done)))
 
 
-@pytest.mark.parametrize("watched", [True, False])
+@pytest.mark.parametrize("watched", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_an_xid_that_no_daemon_heard(
     box: BoxUnderTest, nvml: FakeNvml, tmp_path: Path, *, watched: bool
 ) -> None:
@@ -146,6 +154,7 @@ def test_an_xid_that_no_daemon_heard(
         service.wait()
 
 
+@pytest.mark.slow
 def test_a_job_moves_to_another_gpu(
     box: BoxUnderTest, nvml: FakeNvml, tmp_path: Path
 ) -> None:

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.support.command import Trainwarden
 
 SCRIPT = """
@@ -73,6 +75,7 @@ def test_unseeded_data_are_the_same(trainwarden: Trainwarden) -> None:
     assert (status["attempt"], status["promise"]) == (3, None)
 
 
+@pytest.mark.slow
 def test_who_wants_to_be_asked_is(trainwarden: Trainwarden) -> None:
     """By the spec at each restart; who lets the run go on by hand always is. What is
     accepted then goes through later restarts as well."""

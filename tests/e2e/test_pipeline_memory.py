@@ -24,6 +24,7 @@ print("iterations", int(model.optimizer.iterations.numpy()))
 """
 
 
+@pytest.mark.slow
 def test_out_of_memory_on_a_pipeline(
     trainwarden: Trainwarden, monkeypatch: pytest.MonkeyPatch
 ) -> None:

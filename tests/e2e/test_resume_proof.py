@@ -52,7 +52,9 @@ def weights(trainwarden: Trainwarden, name: str) -> dict[str, bytes]:
         return {key: found[key].tobytes() for key in found}
 
 
-@pytest.mark.parametrize("kind", ["exact", "hidden"])
+@pytest.mark.parametrize(
+    "kind", [pytest.param("exact", marks=pytest.mark.slow), "hidden"]
+)
 def test_killed_twice(trainwarden: Trainwarden, kind: str) -> None:
     """Exact: the first restart is proved, the run keeps its promise. State that no
     snapshot holds: disproved, the promise withdrawn; it goes on from the newer snapshot,

@@ -107,7 +107,9 @@ def test_killed_and_drained_is_bit_identical_to_undisturbed(
         "hit.json",
     )
     process = trainwarden.start(*command)
-    hit = trainwarden.until(lambda s: (s["step"] or 0) >= 25, job="hit")
+    hit = trainwarden.until(
+        lambda s: s["pid"] is not None and (s["step"] or 0) >= 25, job="hit"
+    )
     os.kill(hit["pid"], signal.SIGKILL)
     trainwarden.until(lambda s: s["attempt"] == 2 and (s["step"] or 0) >= 45, job="hit")
     process.send_signal(signal.SIGTERM)

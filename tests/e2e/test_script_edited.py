@@ -108,6 +108,7 @@ model.fit(x, np.zeros((64, WIDTH)), batch_size=4, epochs=100_000, verbose=0)
 """
 
 
+@pytest.mark.slow
 def test_a_person_is_asked_about_a_module_that_was_changed(
     trainwarden: Trainwarden,
 ) -> None:

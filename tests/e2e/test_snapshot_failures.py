@@ -86,6 +86,7 @@ def test_not_one_page_in_memory(trainwarden: Trainwarden, tmp_path: Path) -> Non
     assert done.stderr.count("snapshots go to disk only") == 1
 
 
+@pytest.mark.slow
 def test_full_from_one_moment_on(trainwarden: Trainwarden, tmp_path: Path) -> None:
     """The disk fills up while training saves to it, and training is killed: it goes on
     from memory, each attempt has its incident, what was good on disk stays good, and

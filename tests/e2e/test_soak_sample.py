@@ -8,7 +8,7 @@ import pytest
 from tests.chaos.machine import CannotError
 from tests.soak.soak import prepared
 
-SECONDS = 30.0
+SECONDS = 15.0
 
 
 def test_all_jobs_end_and_end_to_the_bit(tmp_path: Path) -> None:
@@ -17,7 +17,7 @@ def test_all_jobs_end_and_end_to_the_bit(tmp_path: Path) -> None:
         pytest.skip("a file system is mounted: that needs root")
     said: list[str] = []
     try:
-        with prepared(tmp_path, 3, said.append, epochs=30) as soak:
+        with prepared(tmp_path, 3, said.append, epochs=15) as soak:
             soak.run(SECONDS)
     except CannotError as reason:
         pytest.skip(str(reason))

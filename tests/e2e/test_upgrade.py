@@ -165,6 +165,7 @@ def submit(box: BoxUnderTest, name: str, spec: str) -> None:
     box.do("submit", "--spec", path)
 
 
+@pytest.mark.slow
 def test_jobs_of_a_daemon(
     box: BoxUnderTest, installation: Installation, expected: Any
 ) -> None:

@@ -83,6 +83,7 @@ def contents(directory: Path) -> dict[str, bytes]:
     }
 
 
+@pytest.mark.slow
 def test_files_end_as_in_a_run_that_was_never_killed(
     trainwarden: Trainwarden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

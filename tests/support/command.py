@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from supervisor.cli.commands.status_commands import stored_jobs
+
 COMMAND = str(Path(sys.executable).parent / "trainwarden")
 PATIENCE = 180.0
 
@@ -75,8 +77,11 @@ class Trainwarden:
         return json.loads(done.stdout)
 
     def status(self, job: str = "train") -> dict[str, Any] | None:
-        """The status of a job; None: there is none yet."""
-        found: list[dict[str, Any]] = self.json("status") if self.state.exists() else []
+        """The status of a job, as ``status --json`` has it; None: there is none yet.
+
+        Read in here: who waits would else take the processor from whom it waits for.
+        """
+        found = stored_jobs(self.state) if self.state.exists() else []
         return next((item for item in found if item["job"] == job), None)
 
     def until(

@@ -101,6 +101,7 @@ def test_fragmentation_is_that_of_the_map(attempts: Attempts) -> None:
     assert holes.example == "uint8 (1048576,)"
 
 
+@pytest.mark.slow
 def test_without_a_compiler_it_is_an_estimate(
     attempts: Attempts, tmp_path: Path
 ) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from supervisor.wire.event_file import RecordKind
 from tests.support.attempts import Attempts, Outcome
+from tests.support.samples import sampled
 from tests.support.zygote import Zygote
 
 COMMON = """
@@ -171,7 +172,7 @@ def notices(outcome: Outcome) -> str:
     return "\n".join(notice["sentence"] for notice in outcome.of(RecordKind.NOTICE))
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize("name", sampled(SCENARIOS, "kept open"))
 def test_files_end_as_in_a_run_that_was_never_killed(
     name: str, tmp_path: Path, zygote: Zygote
 ) -> None:
@@ -196,6 +197,7 @@ def test_files_end_as_in_a_run_that_was_never_killed(
     assert "left as it is" not in notices(last)
 
 
+@pytest.mark.slow
 def test_an_attempt_that_found_no_snapshot_writes_anew(
     tmp_path: Path, zygote: Zygote
 ) -> None:
@@ -216,6 +218,7 @@ def test_an_attempt_that_found_no_snapshot_writes_anew(
     assert "left as it is" not in notices(last)
 
 
+@pytest.mark.slow
 def test_a_script_that_skips_what_it_finds_done(tmp_path: Path, zygote: Zygote) -> None:
     """It makes fewer calls of fit than before: none gets the state of another, and that
     bits are not promised is told."""

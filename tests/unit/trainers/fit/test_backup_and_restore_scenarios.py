@@ -11,6 +11,8 @@ the exception and fit again in the same process: the row ``caught_and_again`` of
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from supervisor.wire.manifest import TENSORS
 from tests.certify.certify import Trial
 from tests.certify.places import Death
@@ -29,6 +31,7 @@ SCENARIOS = (
 """Steps from one snapshot to the next, and where it is interrupted."""
 
 
+@pytest.mark.slow
 def test_interruptions_of_keras_own_tests(tmp_path: Path, zygote: Zygote) -> None:
     """Whenever it is interrupted, by epoch or by step: the next run goes on, and ends
     with the same weights, optimizer and History."""

@@ -35,7 +35,9 @@ json.dump(hashlib.sha256(bits).hexdigest(), open("result.json", "w"))
 
 
 @pytest.mark.parametrize(
-    "also", [(), ("compiled",)], ids=["as it was", "compiled anew"]
+    "also",
+    [(), pytest.param(("compiled",), marks=pytest.mark.slow)],
+    ids=["as it was", "compiled anew"],
 )
 def test_killed_between_fits_of_other_shapes(
     tmp_path: Path, zygote: Zygote, also: tuple[str, ...]

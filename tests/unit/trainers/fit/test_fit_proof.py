@@ -101,7 +101,11 @@ def result(attempts: Attempts) -> dict[str, bytes]:
         return {name: found[name].tobytes() for name in found}
 
 
-@pytest.mark.parametrize("die", [26, 43], ids=["across an epoch's end", "within one"])
+@pytest.mark.parametrize(
+    "die",
+    [26, pytest.param(43, marks=pytest.mark.slow)],
+    ids=["across an epoch's end", "within one"],
+)
 def test_an_exact_resume_is_proved(
     attempts: Attempts, tmp_path: Path, die: int
 ) -> None:
@@ -139,6 +143,7 @@ def test_generators_that_are_made_as_the_state_is_given_back_draw_nothing(
     assert proofs(resumed)[-1]["result"] == Proof.PROVED
 
 
+@pytest.mark.slow
 def test_no_step_is_done_again_where_a_file_would_have_it_twice(
     attempts: Attempts,
 ) -> None:
@@ -217,7 +222,9 @@ def test_a_replay_that_ends_too_soon_is_no_end_of_the_fit(attempts: Attempts) ->
     assert in_memory(attempts) == [20, 24]
 
 
-@pytest.mark.parametrize("by", ["SIGKILL", "SIGTERM"])
+@pytest.mark.parametrize(
+    "by", [pytest.param("SIGKILL", marks=pytest.mark.slow), "SIGTERM"]
+)
 def test_the_newer_snapshot_outlives_an_end_in_the_middle_of_a_proof(
     attempts: Attempts, by: str
 ) -> None:

@@ -187,6 +187,7 @@ def test_who_stops_by_himself_is_left_alone(attempts: Attempts, after: str) -> N
     assert sum("TerminateOnNaN ended the fit" in sentence for sentence in told) == 1
 
 
+@pytest.mark.slow
 def test_terminate_on_nan_that_raises(attempts: Attempts) -> None:
     """Keras may raise instead: then that exception is reported, and the lost loss with
     it; who catches it, and leaves it at that, has not finished either."""

@@ -255,9 +255,9 @@ def check(attempts: Attempts, outcome: Outcome, alone: tuple[Left, int]) -> None
 @pytest.mark.parametrize(
     "options",
     [
-        {},
+        pytest.param({}, marks=pytest.mark.slow),
         {"memory_every_steps": 1, "snapshot_every_steps": 2},
-        {"slice_size": 3},
+        pytest.param({"slice_size": 3}, marks=pytest.mark.slow),
     ],
     ids=["as usual", "snapshots each step", "slices"],
 )
@@ -278,6 +278,7 @@ def test_what_a_script_drops_is_gone(
         assert outcome.of(RecordKind.MICROBATCH)
 
 
+@pytest.mark.slow
 def test_what_is_given_back_is_gone_too(
     tmp_path: Path, tmpfs: Path, zygote: Zygote, alone: tuple[Left, int]
 ) -> None:

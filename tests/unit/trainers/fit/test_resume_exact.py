@@ -8,6 +8,8 @@ few scenarios, each with many features.)
 import signal
 from pathlib import Path
 
+import pytest
+
 from supervisor.wire.event_file import RecordKind
 from supervisor.wire.manifest import TENSORS
 from supervisor.wire.page import Phase
@@ -250,6 +252,7 @@ def test_arrays_and_callbacks_through_five_deaths(
     assert read_result(attempts.directory / "result.json") == expected
 
 
+@pytest.mark.slow
 def test_unseeded_order_jit_and_several_steps_per_execution(
     tmp_path: Path, zygote: Zygote
 ) -> None:

@@ -7,6 +7,8 @@ optimizers are its own. Nothing is built by hand.
 import signal
 from pathlib import Path
 
+import pytest
+
 from supervisor.wire.event_file import RecordKind
 from tests.support.attempts import Attempts, read_result
 from tests.support.zygote import Zygote
@@ -123,6 +125,7 @@ with open("result.json", "w") as file:
 '''
 
 
+@pytest.mark.slow
 def test_a_vae_without_call_and_a_gan_with_two_optimizers(
     tmp_path: Path, zygote: Zygote
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 from supervisor.wire.directive import EXIT_DRAINED
 from supervisor.wire.event_file import RecordKind
 from tests.support.attempts import Attempts, Outcome
+from tests.support.samples import sampled
 from tests.support.zygote import Zygote
 
 HEAD = """
@@ -193,7 +194,7 @@ GIVEN_UP = {
 }
 
 
-@pytest.mark.parametrize("what", GIVEN_UP)
+@pytest.mark.parametrize("what", sampled(GIVEN_UP, "caught", "thread", "evaluate"))
 def test_what_cannot_be_recorded_is_told(attempts: Attempts, what: str) -> None:
     """Then, not after the crash; and the script ends as by plain Python."""
     more, because = GIVEN_UP[what]
@@ -225,7 +226,7 @@ OTHER_WAYS = {
 }
 
 
-@pytest.mark.parametrize("way", OTHER_WAYS)
+@pytest.mark.parametrize("way", sampled(OTHER_WAYS, "call"))
 def test_a_replay_that_leaves_the_path_begins_anew(
     attempts: Attempts, way: str
 ) -> None:
@@ -246,6 +247,7 @@ def test_a_replay_that_leaves_the_path_begins_anew(
     assert last.page.step == 30
 
 
+@pytest.mark.slow
 def test_a_script_that_ends_before_its_record_begins_anew(attempts: Attempts) -> None:
     """What it would leave behind was never computed."""
     more = "if 'SHORT' in os.environ and number > 2: break"
@@ -256,6 +258,7 @@ def test_a_script_that_ends_before_its_record_begins_anew(attempts: Attempts) ->
     assert "it ended before" in str(outcome.of(RecordKind.PROOF))
 
 
+@pytest.mark.slow
 def test_a_file_that_is_gone_is_not_taken_for_there(attempts: Attempts) -> None:
     """A large state is not written again in a replay: it has to lie there."""
     large = "model.add(keras.layers.Dense(200_000)); y = np.zeros((40, 1), 'float32')"
@@ -268,7 +271,7 @@ def test_a_file_that_is_gone_is_not_taken_for_there(attempts: Attempts) -> None:
     assert "w.weights.h5 is gone" in str(outcome.of(RecordKind.PROOF))
 
 
-@pytest.mark.parametrize("reads", [False, True])
+@pytest.mark.parametrize("reads", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_large_file_that_was_written_again(
     attempts: Attempts, *, reads: bool
 ) -> None:
@@ -326,9 +329,10 @@ manager = tf.train.CheckpointManager(
 @pytest.mark.parametrize(
     ("save", "read"),
     [
-        (
+        pytest.param(
             "model.save_weights('last.weights.h5')",
             "model.load_weights('last.weights.h5')",
+            marks=pytest.mark.slow,
         ),
         ("manager.save()", "manager.restore_or_initialize()"),
     ],
@@ -357,6 +361,7 @@ def test_a_loop_that_resumes_itself(attempts: Attempts, save: str, read: str) ->
     assert not list(attempts.directory.glob(".*cut*"))
 
 
+@pytest.mark.slow
 def test_a_file_from_before_the_loop(attempts: Attempts) -> None:
     """What it held then is what the script finds again."""
     loop = RESUMES_ITSELF.replace("SAVE", "pass").replace("READ", "pass")
@@ -398,6 +403,7 @@ def test_files_are_left_as_they_are(attempts: Attempts) -> None:
     assert "files.rewind" in sentence
 
 
+@pytest.mark.slow
 def test_calls_before_the_first_step(attempts: Attempts) -> None:
     """Gradients that are summed up by another compiled function."""
     loop = """
@@ -436,6 +442,7 @@ for number in range(30):
     assert result(attempts) == result(whole)
 
 
+@pytest.mark.slow
 def test_the_order_of_an_evaluation(attempts: Attempts) -> None:
     """Its data are shuffled as often as Keras begins them, which is more than once: each
     evaluation after a resume adds up its samples in the order in which it would have."""

@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 from keras import layers
 
+from tests.support.samples import sampled
 from tests.support.sliced_models import (
     BATCH,
     LABELS,
@@ -147,7 +148,10 @@ CASES: dict[str, Case] = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name",
+    sampled(CASES, "everything, jit", "coupled loss", "weighted mean", "eager", "sum"),
+)
 def test_slices_change_nothing(name: str) -> None:
     """After an epoch in slices: weights, optimizer and logs as after one in batches."""
     mode, build, x, y, fit = CASES[name]

@@ -77,9 +77,11 @@ def series() -> Any:
 CASES: list[Any] = [
     pytest.param(dense, X, "sgd", False, id="dense"),
     pytest.param(decaying, X, "adam", False, id="decay"),
-    pytest.param(decaying, X, "sgd", True, id="decay, jit"),
-    pytest.param(convolution, IMAGES, "adam", True, id="convolution, jit"),
-    pytest.param(series, SERIES, "sgd", True, id="series, jit"),
+    pytest.param(decaying, X, "sgd", True, id="decay, jit", marks=pytest.mark.slow),
+    pytest.param(
+        convolution, IMAGES, "adam", True, id="convolution, jit", marks=pytest.mark.slow
+    ),
+    pytest.param(series, SERIES, "sgd", True, id="series, jit", marks=pytest.mark.slow),
 ]
 
 
@@ -113,6 +115,7 @@ def test_mixed_float16_in_slices_is_that_of_whole_batches(
     assert max(found.values()) <= 1e-4, found
 
 
+@pytest.mark.slow
 def test_the_loss_scaler_takes_the_same_steps() -> None:
     """Updates are skipped, and the scale grows, where they would in whole batches."""
 

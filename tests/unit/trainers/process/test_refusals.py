@@ -203,6 +203,7 @@ def test_a_batch_that_does_not_fit_and_cannot_be_sliced(
     assert cause_of(outcome) is Cause.DEVICE_OOM
 
 
+@pytest.mark.slow
 def test_a_size_names_where_it_comes_from(tmp_path: Path) -> None:
     """Asked for; or tried, until one is settled; or half, where nothing is known."""
     attempts = Attempts(tmp_path, {"restore": False})

@@ -49,10 +49,10 @@ print(tf.config.list_physical_devices("GPU"))
     ("asked", "limit", "told"),
     [
         ("4095", None, 1),
-        ("-1,0", None, 0),
-        ("none", None, 0),
+        pytest.param("-1,0", None, 0, marks=pytest.mark.slow),
+        pytest.param("none", None, 0, marks=pytest.mark.slow),
         ("", None, 0),
-        ("4095", 2**30, 0),
+        pytest.param("4095", 2**30, 0, marks=pytest.mark.slow),
     ],
 )
 def test_a_gpu_that_is_not_there(

@@ -79,6 +79,7 @@ def test_what_the_child_says_is_a_finding() -> None:
     assert levels(None) == [FindingLevel.WARNING]
 
 
+@pytest.mark.slow
 def test_check_and_run_agree_on_a_newer_version_that_works(tmp_path: Path) -> None:
     """The self-test holds for real, and is not run again: neither by the attempt nor by
     the next one who asks."""

@@ -78,6 +78,7 @@ def test_a_fit_is_none_of_them(attempts: Attempts) -> None:
     assert outcome.page.step == 4
 
 
+@pytest.mark.slow
 def test_beside_a_fit(attempts: Attempts) -> None:
     """``train_on_batch`` is followed like a loop; its counter goes on from the fit's."""
     outcome = attempts.run(attempts.script(LOOP), "fit", "train_on_batch")
