@@ -1,6 +1,6 @@
 # Two commands do everything on a machine with git, make and Python 3.11 or newer:
 #   make demo     a training run that crashes twice, and ends well
-#   make test     every test
+#   make test     the tests
 # Both make their own virtual environment in .venv first.
 
 SHELL := /bin/bash
@@ -50,7 +50,7 @@ demo: $(VENV)/.installed ## a run that crashes twice, and ends well
 
 # The core first and alone: it must be covered by its own tests, to the last branch.
 # Then the rest.
-test: $(VENV)/.installed ## every test; the core with full branch coverage
+test: $(VENV)/.installed ## the tests; the core with full branch coverage
 	$(BIN)/coverage erase
 	$(BIN)/coverage run -m pytest -q --numprocesses=$(AT_ONCE) tests/unit/core
 	$(BIN)/coverage combine --quiet
