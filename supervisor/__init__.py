@@ -2,6 +2,7 @@
 
 The map; imports run downwards only, and contracts in ``pyproject.toml`` check that::
 
+    api          the commands, from Python
     cli          the commands
     web          what is looked at in a browser: reports, the read-only page
     daemon       many jobs of many users: scheduler, control API

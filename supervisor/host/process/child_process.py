@@ -9,7 +9,7 @@ import os
 import select
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from subprocess import CompletedProcess, Popen  # noqa: TID251  # this is the one module
@@ -105,6 +105,31 @@ def run_to_end(
         )
     except subprocess.TimeoutExpired as error:
         raise TimeUpError from error
+
+
+@contextlib.contextmanager
+def following(command: Sequence[str], *, complaints: Path) -> Generator[Iterator[str]]:
+    """The lines that ``command`` prints, as they come; it is waited for at the end.
+
+    It is of our session, so that Ctrl-C reaches it, too; where the block raises it is
+    asked to end (SIGTERM) before. Its standard error goes to ``complaints``.
+    """
+    with (
+        complaints.open("wb") as errors,
+        Popen(  # noqa: S603  # the command is ours, no shell
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            encoding="utf-8",
+        ) as process,
+    ):
+        try:
+            yield iter(process.stdout or ())
+        except BaseException:
+            process.terminate()
+            process.wait()
+            raise
 
 
 def start(
