@@ -17,7 +17,9 @@ GENERATED = "`make generated` writes this page."
 def commands_page() -> str:
     """What ``--help`` says of each command."""
     parts = [f"# Commands\n\n{GENERATED}\n"]
-    with click.Context(trainwarden, info_name="trainwarden") as group:
+    with click.Context(
+        trainwarden, info_name="trainwarden", **trainwarden.context_settings
+    ) as group:
         for name in COMMANDS:
             command = trainwarden.get_command(group, name)
             assert command is not None
