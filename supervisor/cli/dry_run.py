@@ -14,7 +14,7 @@ from supervisor.host.doctor.finding import Finding, FindingLevel
 from supervisor.host.doctor.machine_checks import examine
 from supervisor.host.ledger.ledger import Ledger, LedgerError
 from supervisor.host.service.lock import acquire, holder
-from supervisor.runtime.foreground import Job, ResumeOptions, planned_start
+from supervisor.runtime.run_setup import Job, ResumeOptions, planned_start
 from supervisor.wire.paths import StatePaths
 
 

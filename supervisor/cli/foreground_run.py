@@ -38,7 +38,7 @@ from supervisor.host.service.network_file_systems import ledger_sentence
 from supervisor.host.service.user_name import user_name
 from supervisor.host.telemetry.output_follower import OutputFollower
 from supervisor.runtime.exporter_setup import observing
-from supervisor.runtime.foreground import (
+from supervisor.runtime.run_setup import (
     Begun,
     Job,
     ResumeOptions,

@@ -13,7 +13,6 @@ from supervisor.core.text.log_level import LogLevel, Notifier
 from supervisor.host.ledger.ledger import Ledger
 from supervisor.host.remote.remote_store import MissingExtraError, missing_extra
 from supervisor.host.service.clock import Clock
-from supervisor.runtime.foreground import Begun, Job, ResumeOptions
 from supervisor.runtime.remote_resume import (
     RemoteArrival,
     RemoteUnreachableError,
@@ -21,6 +20,7 @@ from supervisor.runtime.remote_resume import (
     upload_request,
 )
 from supervisor.runtime.remote_uploads import RemoteUploads
+from supervisor.runtime.run_setup import Begun, Job, ResumeOptions
 from supervisor.runtime.supervisor import Supervisor
 from supervisor.wire.paths import StatePaths
 

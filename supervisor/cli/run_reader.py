@@ -1,10 +1,9 @@
 """What is told of runs, by the daemon or by the files of a state directory."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from supervisor.cli.daemon_client import asking, directory_of
 from supervisor.cli.ledger_reader import reading
@@ -12,7 +11,7 @@ from supervisor.core.jobs.job_status import JobState
 from supervisor.core.jobs.run_summary import RunSummary
 from supervisor.host.control.control_client import Client
 from supervisor.host.service.clock import Clock
-from supervisor.runtime.run_history import by_lock, record_of, summaries
+from supervisor.runtime.run_history import by_lock, summaries
 from supervisor.wire.paths import StatePaths
 
 
@@ -26,23 +25,6 @@ def told_history(client: Client | None, state_dir: Path | None) -> list[RunSumma
         if ledger is None:
             return []
         return summaries(ledger, by_lock(paths), now=Clock().wall())
-
-
-def told_record(
-    client: Client | None, state_dir: Path | None, job: str
-) -> dict[str, Any] | None:
-    """How the newest run of ``job`` went (``run_history.RunRecord`` as JSON); None: there
-    is no such job."""
-    if client is not None:
-        with asking():
-            found: dict[str, Any] = client.get(f"/v1/jobs/{quote(job)}/record")
-        return found
-    paths = StatePaths(directory_of(state_dir).absolute())
-    with reading(paths) as ledger:
-        if ledger is None:
-            return None
-        record = record_of(ledger, job, by_lock(paths), now=Clock().wall())
-    return None if record is None else asdict(record)
 
 
 def summary_of(value: Mapping[str, Any]) -> RunSummary:

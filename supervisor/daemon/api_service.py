@@ -38,9 +38,9 @@ from supervisor.host.ledger.ledger import (
     QuarantineRow,
 )
 from supervisor.host.service.clock import Clock
-from supervisor.runtime.foreground import ResumeOptions
 from supervisor.runtime.job_locator import JobFiles, job_files
 from supervisor.runtime.run_history import RunRecord, record_of, summaries
+from supervisor.runtime.run_setup import ResumeOptions
 
 AS_BEFORE = ResumeOptions()
 """From the newest snapshot, of the same script."""

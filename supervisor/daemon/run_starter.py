@@ -17,7 +17,7 @@ from supervisor.host.launch.attempt_shim import boot_id
 from supervisor.host.launch.launcher import Name, read_shimmed
 from supervisor.host.ledger.ledger import Ledger, RunRow
 from supervisor.host.service.clock import Clock
-from supervisor.runtime.foreground import (
+from supervisor.runtime.run_setup import (
     Begun,
     Job,
     ResumeOptions,

@@ -33,7 +33,7 @@ from supervisor.host.ledger.ledger import IncidentRow, Ledger
 from supervisor.host.service.clock import Clock
 from supervisor.host.snapshots.working_copy import WorkingCopy, copy_of, differing
 from supervisor.runtime.directive_builder import PlannedEnds
-from supervisor.runtime.foreground import Job, ResumeOptions, begin, supervisor_for
+from supervisor.runtime.run_setup import Job, ResumeOptions, begin, supervisor_for
 from supervisor.runtime.supervisor import Supervisor
 from supervisor.wire.paths import AttemptPaths, RunPaths, StatePaths
 

@@ -37,8 +37,8 @@ from supervisor.host.service.clock import Clock
 from supervisor.host.snapshots.memory_tier import discard
 from supervisor.host.snapshots.snapshot_catalog import age, snapshot_directories
 from supervisor.runtime.directive_builder import memory_of
-from supervisor.runtime.foreground import Begun, Job, ResumeOptions
 from supervisor.runtime.remote_uploads import told_overrides
+from supervisor.runtime.run_setup import Begun, Job, ResumeOptions
 from supervisor.runtime.status_builder import paths_of
 from supervisor.wire.files import fsync_directory, read_json, write_json
 from supervisor.wire.paths import RunPaths, StatePaths

@@ -28,7 +28,7 @@ from supervisor.host.remote.remote_records import UploadProgress
 from supervisor.host.service.lock import is_locked
 from supervisor.host.telemetry.attempt_telemetry import AttemptView, Telemetry
 from supervisor.wire.files import read_json
-from supervisor.wire.page import MemorySource, Page, Phase
+from supervisor.wire.page import PHASE_NAMES, MemorySource, Page
 from supervisor.wire.paths import RunPaths, StatePaths
 
 GONE = "its supervisor is gone; run the same command again to resume"
@@ -143,14 +143,13 @@ def _in_force(facts: RunFacts, page: Page | None) -> dict[str, object]:
     return found
 
 
-_PHASES = {int(phase): phase.name.lower() for phase in Phase}
 _SOURCES = {int(source): source.name.lower() for source in MemorySource}
 
 
 def _reached(page: Page, whole: Page, *, now: float) -> dict[str, Any]:
     """What stays when the training process has ended; ``whole``: all attempts."""
     return {
-        "phase": None if page.phase is None else _PHASES.get(page.phase),
+        "phase": None if page.phase is None else PHASE_NAMES.get(page.phase),
         "epoch": page.epoch,
         "epochs": page.epochs,
         "step": page.step,
@@ -166,7 +165,9 @@ def _reached(page: Page, whole: Page, *, now: float) -> dict[str, Any]:
         "memory_peak_bytes": page.memory_peak_bytes,
         "step_counts": whole.step_counts,
         "step_seconds_sum": whole.step_seconds_sum or 0.0,
-        "phase_seconds": dict(zip(_PHASES.values(), whole.phase_seconds, strict=True)),
+        "phase_seconds": dict(
+            zip(PHASE_NAMES.values(), whole.phase_seconds, strict=True)
+        ),
     }
 
 

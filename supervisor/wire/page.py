@@ -53,6 +53,9 @@ class Phase(enum.IntEnum):
     FINISHED = 8
 
 
+PHASE_NAMES = {int(phase): phase.name.lower() for phase in Phase}
+
+
 class MemorySource(enum.IntEnum):
     """Who says what the page tells of the framework's allocator; the best first."""
 

@@ -18,7 +18,7 @@ from supervisor.daemon.composition import composed
 from supervisor.daemon.daemon import IDLE_SECONDS, Daemon
 from supervisor.host.service.clock import Clock
 from supervisor.host.service.user_name import user_name
-from supervisor.runtime.foreground import ResumeOptions
+from supervisor.runtime.run_setup import ResumeOptions
 from supervisor.wire.directive import Directive
 from tests.support.quick_attempts import Fate, Patient, QuickHouse, QuickLauncher
 

@@ -13,7 +13,7 @@ from supervisor.wire.manifest import DURABLE, FORMAT, MEMORY, TENSORS, Manifest
 from supervisor.wire.seal import hash_of
 from trainers.process import applied_directive
 from trainers.process.attempt_reporting import Attempt
-from trainers.snapshots import durable_store, resume_proof, selection
+from trainers.snapshots import resume_proof, selection
 from trainers.snapshots.durable_store import Snapshot, SnapshotEntry, Store
 from trainers.snapshots.memory_store import MemoryTier, NoMemoryTierError
 from trainers.snapshots.schedule import (
@@ -53,7 +53,7 @@ class RunProgress:
 
         Raises:
             OSError: the snapshot directory cannot be used.
-            snapshot.DirectoryTakenError: another process uses it.
+            durable_store.DirectoryTakenError: another process uses it.
         """
         directive = attempt.directive
         self.attempt = attempt
@@ -397,6 +397,3 @@ def _is_news(plan: IntervalPlan, told: IntervalPlan | None) -> bool:
 def script_hash(attempt: Attempt) -> str | None:
     """The hash of the script that is run; None where there is none."""
     return None if attempt.script is None else hash_of(attempt.script)
-
-
-__all__ = ["RunProgress", "durable_store", "script_hash"]

@@ -16,7 +16,7 @@ class SnapshotNews:
     """Tells of each snapshot on disk, and of those in memory together."""
 
     def __init__(self, say: Callable[..., None]) -> None:
-        """``say(**fields)``: of ``events.Kind.SNAPSHOT``."""
+        """``say(**fields)``: of ``RecordKind.SNAPSHOT``."""
         self._say = say
         self._lock = threading.Lock()  # two saving threads may be done at once
         self._newest: Saved | None = None

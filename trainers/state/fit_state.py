@@ -91,7 +91,7 @@ def build(
     """Make the variables that ``restore`` gives values to, where the model lacks them.
 
     Raises:
-        MismatchError: they cannot be made without a step.
+        StateMismatchError: they cannot be made without a step.
     """
     try:
         model_build.build(
@@ -114,7 +114,7 @@ def restore(
     it was.
 
     Raises:
-        MismatchError: the model has other variables. Nothing was changed then.
+        StateMismatchError: the model has other variables. Nothing was changed then.
     """
     pairs = _paired(model, state["variables"], stored)
     lost = variable_state.lost(model)

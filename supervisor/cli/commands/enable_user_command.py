@@ -10,10 +10,10 @@ from pathlib import Path
 
 import click
 
+from supervisor.cli.daemon_client import BOX_STATE
 from supervisor.cli.options import fail, json_option
 from supervisor.core.jobs.unit_names import USER_EXPECTED, is_user_name, template
 
-STATE = Path("/var/lib/trainwarden")
 UNITS = Path("/etc/systemd/system")
 DAEMON = "trainwarden"
 DATA = "trainwarden-data"
@@ -56,9 +56,9 @@ def enable_user(*, as_json: bool, name: str) -> None:
     if user.pw_uid == 0:
         fail("jobs never run as root")
     # Only the daemon writes requests, only their user reads them.
-    make(STATE / "requests" / name, daemon.pw_uid, user.pw_gid, 0o2750)
+    make(BOX_STATE / "requests" / name, daemon.pw_uid, user.pw_gid, 0o2750)
     # Only the user writes there; what is made there belongs to the daemon's group.
-    place = STATE / "users" / name
+    place = BOX_STATE / "users" / name
     make(place, user.pw_uid, data, 0o2750)
     unit = UNITS / template(name)
     unit.write_text(text)

@@ -31,7 +31,7 @@ from supervisor.cli.spec_options import (
 )
 from supervisor.cli.termination import Termination
 from supervisor.cli.views.run_surface import Surface
-from supervisor.runtime.foreground import ResumeOptions
+from supervisor.runtime.run_setup import ResumeOptions
 from supervisor.wire.paths import StatePaths
 
 

@@ -1,4 +1,4 @@
-"""A diagnosis with its autopsy, where memory was what ran out."""
+"""A diagnosis with what its evidence adds: the OOM analysis, and advice for the case."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -7,10 +7,6 @@ from supervisor.core.gpu.gpu_readings import Gpu
 from supervisor.core.gpu.xids import XidLog
 from supervisor.core.jobs.job_status import JobState
 
-COLLECTORS = ("host", "kernel_log", "nvml")
-"""Who measures. ``kernel_log`` and ``nvml`` only where a GPU is to be expected."""
-FILESYSTEMS = ("state", "memory")
-"""The state directory's, and the one that snapshots in memory lie in."""
 KEPT_OUT = ("out_of_service", "quarantine")
 """Why a GPU is given to nobody: a person took it out, or it failed under a run."""
 
@@ -111,9 +107,9 @@ class Machine:
     trees: Mapping[str, TreeUse] = field(default_factory=dict[str, TreeUse])
     """By run: those that have processes now."""
     spaces: Mapping[str, Space] = field(default_factory=dict[str, Space])
-    """By one of ``FILESYSTEMS``."""
+    """``state``: the state directory's; ``memory``: where snapshots in memory lie."""
     collectors: Mapping[str, Collector] = field(default_factory=dict[str, Collector])
-    """By one of ``COLLECTORS``."""
+    """``host``; where a GPU is to be expected ``kernel_log`` and ``nvml``."""
     kept_out: Mapping[str, Collection[str]] = field(
         default_factory=dict[str, Collection[str]]
     )

@@ -67,7 +67,6 @@ class Policy:
     without_progress: int
     """Fruitless restarts in a row for one cause before giving up."""
     back_off: BackOff
-    allow_inexact: bool
     terms: RemedyPermissions = field(default_factory=RemedyPermissions)
     proof: ProofRule = "off"
     """Which restarts prove themselves."""

@@ -32,7 +32,7 @@ from supervisor.daemon.managed_job import (
 )
 from supervisor.host.control.control_server import Encoded, Request, Response
 from supervisor.host.ledger.ledger import LedgerError
-from supervisor.runtime.foreground import ResumeOptions
+from supervisor.runtime.run_setup import ResumeOptions
 
 ATTEMPT, OFFSET, ENDED = (
     "Trainwarden-Attempt",

@@ -6,7 +6,7 @@ scrapes, as Prometheus does on its side: a connection costs more than an answer.
 on loopback unless told otherwise; it speaks TLS if it is given a certificate (and asks
 readers for theirs if it is given an authority), and leaves passwords to a proxy.
 
-Not prometheus_client's own server: that one encodes in each scrape (``metrics``), gives a
+Not prometheus_client's own server: that one encodes in each scrape (``exposition``), gives a
 reader all the time there is, and has neither a limit on connections nor a way to keep one.
 """
 

@@ -122,7 +122,7 @@ def keep_small(
     libc: ctypes.CDLL, log: int, *, head: int, tail: int, slack: int
 ) -> None:
     """From now on give the disk back what ``log`` has between ``head`` and ``tail``, and
-    has had for a while (``log_retention.LogCap`` says it with the eyes of a reader).
+    has had for a while (``log_retention.LogRetention`` says it with the eyes of a reader).
 
     In a signal handler: all else we do is to wait, and waits go on after it.
     """

@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from supervisor.core.liveness.hang_detection import Look
-from supervisor.wire.page import Page, Phase
+from supervisor.wire.page import PHASE_NAMES, Page
 
 PROC = Path("/proc")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _TICKS = os.sysconf("SC_CLK_TCK")
 READ_BYTES = 65536
-_PHASES = {int(phase): phase.name.lower() for phase in Phase}
 
 
 def read_kernel(path: str | Path) -> str:
@@ -128,7 +127,7 @@ def look_at(
     seen = page or Page()
     return Look(
         heartbeat_ns=seen.heartbeat_ns,
-        phase=None if seen.phase is None else _PHASES.get(seen.phase),
+        phase=None if seen.phase is None else PHASE_NAMES.get(seen.phase),
         progress=(
             seen.phase,
             seen.phase_since_ns,

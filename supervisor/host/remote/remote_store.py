@@ -139,7 +139,6 @@ class _ObjectStore:
             )
             raise MissingExtraError(message) from None
         self._errors = (self._ask.exceptions.BaseError, OSError)
-        self._not_found: type[BaseException] = FileNotFoundError
         try:
             self._store = stores.from_url(address, **_options(address))
         except (self._ask.exceptions.BaseError, ValueError, OSError) as error:

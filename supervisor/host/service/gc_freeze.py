@@ -1,4 +1,4 @@
-"""What a process does once that lives long and must keep nobody waiting."""
+"""The garbage collector of a long-lived process: what is there at its start is frozen."""
 
 import gc
 

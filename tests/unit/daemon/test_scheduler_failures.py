@@ -27,7 +27,7 @@ from supervisor.host.ledger.job_book import WantedState
 from supervisor.host.ledger.ledger import LedgerError
 from supervisor.host.service.user_name import user_name
 from supervisor.runtime.attempt_monitor import CALM_SECONDS, TICK_SECONDS
-from supervisor.runtime.foreground import ResumeOptions
+from supervisor.runtime.run_setup import ResumeOptions
 from supervisor.wire.directive import Directive
 from supervisor.wire.paths import AttemptPaths, StatePaths
 from tests.support.long_life import WoundClock

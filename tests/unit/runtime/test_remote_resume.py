@@ -15,7 +15,6 @@ from supervisor.host.remote.remote_job import RemoteJob, Terms
 from supervisor.host.remote.remote_store import open_store
 from supervisor.host.service.clock import Clock
 from supervisor.host.snapshots.snapshot_catalog import snapshot_directories
-from supervisor.runtime.foreground import Begun, Job, ResumeOptions, begin
 from supervisor.runtime.remote_resume import (
     RemoteArrival,
     RemoteUnreachableError,
@@ -23,6 +22,7 @@ from supervisor.runtime.remote_resume import (
     own_claim,
     upload_request,
 )
+from supervisor.runtime.run_setup import Begun, Job, ResumeOptions, begin
 from supervisor.runtime.status_builder import paths_of
 from supervisor.wire.paths import RunPaths, StatePaths
 from tests.support.remote_tiers import (

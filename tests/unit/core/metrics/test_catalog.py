@@ -21,8 +21,6 @@ from supervisor.core.memory.forecast import Resource
 from supervisor.core.metrics.catalog import METRICS, as_markdown
 from supervisor.core.metrics.gpu_metrics import XID_KINDS
 from supervisor.core.metrics.machine_state import (
-    COLLECTORS,
-    FILESYSTEMS,
     KEPT_OUT,
     Machine,
 )
@@ -240,8 +238,6 @@ def test_names_of_the_wire() -> None:
     assert {MEMORY, DURABLE} == set(TIERS)
     assert tuple(source.name.lower() for source in MemorySource) == SOURCES
     assert {resource.value for resource in Resource} == set(RESOURCES)
-    assert set(MACHINE.collectors) == set(COLLECTORS)
-    assert set(MACHINE.spaces) == set(FILESYSTEMS)
     assert set(MACHINE.kept_out) == set(KEPT_OUT)
 
 

@@ -1,7 +1,7 @@
 """The allocator's operations as functions: its figures, its map, whose chunk is whose.
 
 They are built in the background at first use; until then, and where they cannot be
-built, there are none, and the figures are an estimate (``probe``).
+built, there are none, and the figures are an estimate (``allocator_probe``).
 """
 
 import os

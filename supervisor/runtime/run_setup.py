@@ -1,4 +1,4 @@
-"""Composition of a foreground run: a job, its ledger row, and the loop over it."""
+"""Set-up of a run: from a job to its ledger row, its decision to resume, its supervisor."""
 
 import secrets
 import time
@@ -303,7 +303,6 @@ def policy_of(row: RunRow, spec: Spec) -> Policy:
             first_seconds=spec.restart.back_off,
             most_seconds=spec.restart.back_off_max,
         ),
-        allow_inexact=spec.microbatch.allow_inexact,
         terms=RemedyPermissions(
             allowed=spec.remedies.allowed,
             gpus=spec.gpus,
