@@ -30,7 +30,6 @@ def fresh(**fields: object) -> RunState:
         run_id="r",
         without_progress=3,
         back_off=BackOff(first_seconds=1.0, most_seconds=60.0),
-        allow_inexact=True,
     )
     made = RunState(
         policy=policy,

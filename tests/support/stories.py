@@ -56,7 +56,6 @@ class Story:
             run_id="r",
             without_progress=3,
             back_off=BACK_OFF,
-            allow_inexact=True,
             terms=RemedyPermissions(gpus=only, allowed=allowed),
         )
         self.history, self.overrides = History(), NOTHING

@@ -15,7 +15,6 @@ POLICY = Policy(
     run_id="0" * 32,
     without_progress=3,
     back_off=BackOff(first_seconds=1.0, most_seconds=300.0),
-    allow_inexact=True,
 )
 RUNNING = RunState(
     policy=POLICY, grace_seconds=120.0, attempt=4, phase=RunPhase.RUNNING

@@ -146,7 +146,6 @@ def fresh(*, allowed: frozenset[Allow] = frozenset(), restarts: int = 3) -> RunS
         run_id="r",
         without_progress=restarts,
         back_off=BackOff(first_seconds=1.0, most_seconds=60.0),
-        allow_inexact=True,
         terms=RemedyPermissions(allowed=allowed),
     )
     return RunState(policy=policy, grace_seconds=60.0)

@@ -37,7 +37,6 @@ def running() -> RunState:
         run_id="r",
         without_progress=3,
         back_off=BackOff(first_seconds=1.0, most_seconds=60.0),
-        allow_inexact=True,
     )
     run = RunState(policy=policy, grace_seconds=60.0)
     for event in (DeadlineExpired(), GateClear(), Spawned(7)):

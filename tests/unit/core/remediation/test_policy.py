@@ -24,7 +24,6 @@ POLICY = Policy(
     run_id="r",
     without_progress=3,
     back_off=BackOff(first_seconds=1.0, most_seconds=60.0),
-    allow_inexact=True,
 )
 BATCH = 512
 PLAN = MicrobatchPlan(

@@ -323,3 +323,24 @@ assert said() == []
 """,
         before="import toy\n",
     )
+
+
+def test_frameworks_are_imported_without_collections(python: Python) -> None:
+    """The garbage collector is off while a module with a hook is executed, also for those
+    that it imports, and as it was before from then on, whatever became of the import."""
+    (python.directory / "other.py").write_text(
+        "import gc, os\nEND = gc.isenabled()\nif os.environ.pop('FAIL', None): 1 / 0\n"
+    )
+    python(
+        "import gc, os\n"
+        "os.environ['FAIL'] = 'yes'\n"
+        "try: import other\n"
+        "except ZeroDivisionError: pass\n"
+        "assert gc.isenabled()\n"
+        "import other, toy\n"
+        "assert other.END is False and gc.isenabled()\n"
+        "del sys.modules['other']\n"
+        "gc.disable()\n"
+        "import other\n"
+        "assert not gc.isenabled()\n"
+    )
