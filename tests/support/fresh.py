@@ -7,6 +7,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tests.support.script_packages import SCRIPT_PACKAGES
+
 LAUNCH = Path(__file__).parents[2] / "trainers" / "launch.py"
 PATIENCE = 600.0
 
@@ -26,12 +28,16 @@ class Fresh:
     ) -> int:
         """One attempt to its end: its exit code; negative: the signal."""
         command = [str(LAUNCH), launch] if launch else [script or "", *args]
-        quiet = {"TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONHASHSEED": "0"}
+        ours = {
+            "TF_CPP_MIN_LOG_LEVEL": "3",
+            "PYTHONHASHSEED": "0",
+            "PYTHONPATH": str(SCRIPT_PACKAGES),
+        }
         with Path(output).open("ab") as file:
             done = subprocess.run(
                 [sys.executable, *command],
                 cwd=cwd,
-                env={**os.environ, **quiet, **environment},
+                env={**os.environ, **ours, **environment},
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=file,
