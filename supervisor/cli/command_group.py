@@ -31,6 +31,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "snapshot_commands",
         "List, verify and export the snapshots of a job.",
     ),
+    "notify": (
+        "notify_command",
+        "Say who is told of a run; try whether it reaches them.",
+    ),
     "memory": ("memory_command", "Show who holds the memory of a job."),
     "gpu": (
         "gpu_command",

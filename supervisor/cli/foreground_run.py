@@ -22,7 +22,7 @@ from supervisor.cli.views.summary import figures, summary
 from supervisor.core.gpu.assignment import by_uuid, named
 from supervisor.core.jobs.job_status import JobStatus
 from supervisor.core.jobs.resume_decision import StartRefusedError
-from supervisor.core.jobs.spec import Spec
+from supervisor.core.jobs.spec import NotifySpec, Spec
 from supervisor.core.lifecycle.exit_handling import EXIT_DRAINED, EXIT_FINISHED
 from supervisor.core.metrics.machine_state import JobsView
 from supervisor.core.text.log_level import LogLevel
@@ -32,12 +32,14 @@ from supervisor.host.exporter.metrics_server import ServeError
 from supervisor.host.launch.direct import DirectLauncher
 from supervisor.host.launch.input_relay import InputRelay, relay_of
 from supervisor.host.ledger.ledger import IncidentRow, Ledger, LedgerError
+from supervisor.host.notifications.notification_sender import problem_of
 from supervisor.host.service.clock import Clock
 from supervisor.host.service.lock import Lock, acquire, holder
 from supervisor.host.service.network_file_systems import ledger_sentence
 from supervisor.host.service.user_name import user_name
 from supervisor.host.telemetry.output_follower import OutputFollower
 from supervisor.runtime.exporter_setup import observing
+from supervisor.runtime.run_notifications import RunNotifications
 from supervisor.runtime.run_setup import (
     Begun,
     Job,
@@ -72,10 +74,18 @@ def job_of(spec: Spec) -> Job:
     if missing is not None:
         fail(f"{missing}; see `trainwarden gpu`")
     check_remote(spec)
+    check_notifications(spec.notify)
     name = spec.name or name_of(script)
     return Job(
         name=name, spec=spec, script=script, script_hash=script_hash(content, spec.args)
     )
+
+
+def check_notifications(notify: NotifySpec) -> None:
+    """End the command where somebody is to be told who cannot be."""
+    problem = problem_of(notify.addresses) if notify.wanted else None
+    if problem is not None:
+        fail(problem)
 
 
 @contextlib.contextmanager
@@ -228,6 +238,12 @@ class ForegroundRun:
             population=population,
         )
         supervisor.devices = self.observer.devices_of(begun.job.spec.gpus)
+        supervisor.notifications = RunNotifications(
+            job=begun.job.name,
+            spec=begun.job.spec.notify,
+            directory=begun.paths.root,
+            say=shown.say,
+        )
         settle(supervisor, begun)
         self.termination.of = supervisor
         return supervisor

@@ -8,6 +8,7 @@ from pathlib import Path
 from supervisor.core.jobs.authorization import AccessRules, Caller
 from supervisor.core.jobs.config import Config, UserLimits
 from supervisor.core.jobs.scheduling import CpuSlots
+from supervisor.core.text.log_level import LogLevel
 from supervisor.daemon.api_service import ApiService
 from supervisor.daemon.daemon import Daemon
 from supervisor.daemon.launcher_factory import (
@@ -23,6 +24,7 @@ from supervisor.host.launch import systemctl
 from supervisor.host.ledger.ballast import Ballast
 from supervisor.host.ledger.job_book import JobBook
 from supervisor.host.ledger.ledger import Ledger
+from supervisor.host.notifications.notification_sender import problem_of
 from supervisor.host.process.process_tree import ProcessTree
 from supervisor.host.service.clock import Clock
 from supervisor.host.service.journal import Journal
@@ -91,7 +93,10 @@ def composed(
             launcher_factory=launcher_factory,
             say=journal.say_of,
             observer=observer,
+            notify=config.notify,
         )
+        if config.notify.wanted and (problem := problem_of(config.notify.addresses)):
+            journal.say(problem, level=LogLevel.WARNING)
         scheduler = Scheduler(
             book=JobBook(ledger),
             starter=starter,

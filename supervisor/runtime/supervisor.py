@@ -65,6 +65,7 @@ from supervisor.runtime.directive_builder import (
 from supervisor.runtime.event_loop import loop, wakeups
 from supervisor.runtime.launch_gate import gate
 from supervisor.runtime.progress_recorder import ProgressRecorder
+from supervisor.runtime.run_notifications import RunNotifications
 from supervisor.runtime.run_recorder import RunRecorder
 from supervisor.wire.directive import Directive
 from supervisor.wire.paths import RunPaths
@@ -95,6 +96,8 @@ class Supervisor:
     """For the next attempt alone: those after it import what it did."""
     planned: PlannedEnds = NOTHING_PLANNED
     devices: GpuAccess = NOBODY_ASKS
+    notifications: RunNotifications | None = None
+    """Who is told of the run; None: nobody."""
     exit_code: int | None = None
     """What the command ends with; None while the run goes on."""
     recorder: RunRecorder = field(init=False)
@@ -208,6 +211,8 @@ class Supervisor:
         """After the last ``advance``: the run has ended, and leaves nothing behind."""
         self.recorder.flush()
         self._release_memory()
+        if self.notifications is not None:
+            self.notifications.finish()
 
     def _release_memory(self) -> None:
         """What lies in memory goes to disk, or is of no more use."""
@@ -276,6 +281,8 @@ class Supervisor:
             self.recorder.changes(before, self.run)
         for effect in effects:
             self._perform(effect)
+        if self.notifications is not None:
+            self.notifications.happened(before, self.run, effects)
         if isinstance(event, Exited):
             self.progress.end()  # last: nothing waits for it
 

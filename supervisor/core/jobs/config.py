@@ -4,7 +4,13 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from supervisor.core.jobs.spec import MetricsSpec, Table, read_toml, validated
+from supervisor.core.jobs.spec import (
+    MetricsSpec,
+    NotifySpec,
+    Table,
+    read_toml,
+    validated,
+)
 from supervisor.core.jobs.unit_names import USER_EXPECTED, is_user_name
 
 LAUNCHERS = ("auto", "systemd", "direct")
@@ -78,6 +84,8 @@ class Config(Table):
     admin_group: Group = "trainwarden-admin"
     metrics: MetricsSpec = MetricsSpec()
     """Where the daemon serves ``/metrics``, and how."""
+    notify: NotifySpec = NotifySpec()
+    """Who is told of the jobs of this box; the daemon reads the file and runs the command."""
     gpus: Gpus = Gpus()
     limits: UserLimits = UserLimits()
 

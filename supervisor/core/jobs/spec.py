@@ -18,10 +18,12 @@ from pydantic import (
 )
 from typing_extensions import override
 
+from supervisor.core.jobs.notification import NotificationKind
 from supervisor.core.jobs.spec_values import (
     WITH_TLS,
     WITHOUT_TLS,
     WORKING_DIRECTORY,
+    AddressFile,
     Budget,
     Deadline,
     Directories,
@@ -224,6 +226,25 @@ class MetricsSpec(Table):
         return self
 
 
+class NotifySpec(Table):
+    """Who is told of a run without asking, and of what."""
+
+    addresses: AddressFile = None
+    """A file that only its owner may read, with an address of Apprise a line
+    (``ntfy://…``, ``mailto://…``, ``slack://…``, ``json://…``): they hold secrets, so they
+    stand in no spec. None (``off``): nobody."""
+    command: tuple[Text, ...] = Field(default=(), strict=False)
+    """Run with the notification as JSON on its standard input; no shell. Empty: none."""
+    on: tuple[Annotated[NotificationKind, Field(strict=False)], ...] = Field(
+        default=tuple(NotificationKind), strict=False
+    )
+
+    @property
+    def wanted(self) -> bool:
+        """Whether anybody is told of anything."""
+        return bool(self.on) and (self.addresses is not None or bool(self.command))
+
+
 class Spec(Table):
     """One job. See ``deploy/README.md`` for a file with every key."""
 
@@ -257,6 +278,7 @@ class Spec(Table):
     forecast: ForecastSpec = ForecastSpec()
     logs: LogsSpec = LogsSpec()
     metrics: MetricsSpec = MetricsSpec()
+    notify: NotifySpec = NotifySpec()
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,6 +335,12 @@ def check_for_daemon(spec: Spec) -> None:
             "only `trainwarden run` sends snapshots elsewhere, no daemon does yet"
         )
         raise SpecError((Problem("snapshots.remote", expected),))
+    if spec.notify.wanted:
+        expected = (
+            "only `trainwarden run` notifies by a spec; a daemon does by the [notify] of"
+            " its own configuration"
+        )
+        raise SpecError((Problem("notify", expected),))
 
 
 Model = TypeVar("Model", bound=BaseModel)

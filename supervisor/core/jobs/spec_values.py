@@ -315,6 +315,14 @@ PemFile = Annotated[
 ]
 
 
+AddressFile = Annotated[
+    str | None,
+    BeforeValidator(
+        _path_of("a file of addresses"), json_schema_input_type=_takes(ABSOLUTE, OFF)
+    ),
+]
+
+
 def _remote(value: object) -> str | None:
     if value == "off":
         return None

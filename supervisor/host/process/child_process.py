@@ -85,9 +85,9 @@ class TimeUpError(Exception):
 
 
 def run_to_end(
-    command: Sequence[str], *, seconds: float | None = None
+    command: Sequence[str], *, seconds: float | None = None, text: str = ""
 ) -> CompletedProcess[str]:
-    """Run ``command`` and wait for its end, ``seconds`` at most.
+    """Run ``command`` and wait for its end, ``seconds`` at most; ``text``: what it reads.
 
     Raises:
         OSError: nothing was started.
@@ -96,7 +96,7 @@ def run_to_end(
     try:
         return subprocess.run(  # noqa: S603  # the command is ours, no shell
             command,
-            stdin=subprocess.DEVNULL,
+            input=text,
             capture_output=True,
             encoding="utf-8",
             errors="replace",

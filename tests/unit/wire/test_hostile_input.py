@@ -20,7 +20,13 @@ from hypothesis import strategies as st
 
 from supervisor.core.jobs.authorization import AccessRules, Caller
 from supervisor.core.jobs.job_status import JobState, status_json
-from supervisor.core.jobs.spec import Problem, SpecError, build_spec, read_toml
+from supervisor.core.jobs.spec import (
+    NotifySpec,
+    Problem,
+    SpecError,
+    build_spec,
+    read_toml,
+)
 from supervisor.daemon.api.routes import ROUTES, answer
 from supervisor.daemon.api_service import ApiService
 from supervisor.daemon.launcher_factory import SingleUserFactory
@@ -198,6 +204,7 @@ def api(tmp_path: Path) -> Iterator[ApiService]:
             launcher_factory=SingleUserFactory(user="nobody-here"),
             say=Journal().say_of,
             observer=MachineMonitor(places={}, gpus=None),
+            notify=NotifySpec(),
         )
         box = Scheduler(
             book=JobBook(ledger), starter=starter, gpus=tuple, say=Journal().say

@@ -1,0 +1,94 @@
+"""Notifications of a run: what a transition means to somebody who does not watch."""
+
+from collections.abc import Iterable
+
+from supervisor.core.causes import Cause
+from supervisor.core.diagnosis.result import IncidentKind, RemedyKind
+from supervisor.core.jobs.job_status import JobState
+from supervisor.core.jobs.notification import Notification, NotificationKind
+from supervisor.core.lifecycle.effects import Effect, RecordIncident
+from supervisor.core.lifecycle.run_state import RunState
+from supervisor.core.text.units import shortened
+
+OUT_OF_MEMORY = frozenset(
+    {Cause.DEVICE_OOM, Cause.DEVICE_OOM_FRAGMENTATION, Cause.HOST_OOM}
+)
+MOST = 1000
+"""Characters of a line."""
+FORECASTS = {
+    IncidentKind.PLANNED: "was restarted before its memory ran out",
+    IncidentKind.DEVICE_MEMORY_HIGH: "is short of device memory",
+    IncidentKind.HOST_MEMORY_HIGH: "is short of main memory",
+}
+"""Incidents that say what is to come."""
+
+
+def notifications_of(
+    before: RunState, after: RunState, effects: Iterable[Effect], *, job: str
+) -> list[Notification]:
+    """What there is to tell of the step from ``before`` to ``after``, in order."""
+    found: list[Notification] = []
+    for effect in effects:
+        if isinstance(effect, RecordIncident):
+            found += _of_incident(before, effect, job)
+    if after.state is not before.state and after.state is JobState.FINISHED:
+        found.append(
+            Notification(
+                kind=NotificationKind.FINISHED,
+                job=job,
+                title=f"{job} finished",
+                text=_lines(after.message, f"after {_attempts(after)}"),
+            )
+        )
+    if after.state is not before.state and after.state is JobState.GAVE_UP:
+        found.append(
+            Notification(
+                kind=NotificationKind.GAVE_UP,
+                job=job,
+                title=f"{job} gave up",
+                text=_lines(
+                    after.message,
+                    f"after {_attempts(after)}",
+                    f"why: trainwarden explain; its log: trainwarden logs {job}",
+                ),
+            )
+        )
+    return found
+
+
+def _of_incident(
+    before: RunState, effect: RecordIncident, job: str
+) -> list[Notification]:
+    reasons = effect.diagnosis.because
+    because = reasons[0].text if reasons else ""
+    if effect.happened in FORECASTS:
+        return [
+            Notification(
+                kind=NotificationKind.FORECAST,
+                job=job,
+                title=f"{job} {FORECASTS[effect.happened]}",
+                text=_lines(because, effect.diagnosis.advice),
+            )
+        ]
+    first = effect.diagnosis.cause in OUT_OF_MEMORY and not any(
+        attempt.cause in OUT_OF_MEMORY for attempt in before.history.attempts
+    )
+    goes_on = effect.remedy.kind is not RemedyKind.STOP  # else its end is told
+    if effect.happened is not IncidentKind.ENDED or not (first and goes_on):
+        return []
+    return [
+        Notification(
+            kind=NotificationKind.FIRST_OOM,
+            job=job,
+            title=f"{job} ran out of memory: {effect.diagnosis.cause}",
+            text=_lines(because, f"{effect.remedy.kind}: {effect.remedy.because}"),
+        )
+    ]
+
+
+def _attempts(run: RunState) -> str:
+    return "1 attempt" if run.attempt == 1 else f"{run.attempt} attempts"
+
+
+def _lines(*lines: str) -> str:
+    return "\n".join(shortened(line, MOST) for line in lines if line)

@@ -1,0 +1,1 @@
+"""Notifications on their way: to services, mail, desktops, commands."""
