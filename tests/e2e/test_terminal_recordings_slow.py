@@ -1,4 +1,4 @@
-"""A training as a person sees it: memory runs out, somebody kills it, it finishes."""
+"""A training as a person sees it: undisturbed, out of memory, killed, hanging, at its end."""
 
 import os
 import re
@@ -41,6 +41,19 @@ def terminal(trainwarden: Trainwarden) -> Iterator[Recording]:
         yield recording
     finally:
         recording.close()
+
+
+def test_a_training_that_nothing_happens_to(terminal: Recording) -> None:
+    """Keras' own lines as ever, and one row below them; no line of ours in between."""
+    terminal.run(["trainwarden", "run", "--snapshot-every", "5steps", "digits.py"])
+    trains = r"attempt 1 · epoch [2-8]/8 · step \d+/12 ·.* loss \d.*saved .* left"
+    screen = terminal.until(lambda shown: bool(re.search(trains, shown)))
+    assert "accuracy" in screen
+    ours = [line for line in screen.splitlines() if line.startswith("trainwarden:")]
+    assert len(ours) <= 2, ours
+    terminal.picture("terminal-run", "a run that nothing happens to")
+    screen = terminal.until(lambda shown: "digits: finished in" in shown)
+    assert "failed at step" not in screen
 
 
 def test_a_training_through_two_crashes(
