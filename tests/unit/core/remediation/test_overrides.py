@@ -1,7 +1,11 @@
 """Remedies add up to one value, which outlives every process."""
 
+from dataclasses import fields, replace
+from typing import Any
+
 import pytest
 
+from supervisor.core.remediation.confirmation import pending
 from supervisor.core.remediation.microbatch_planner import MicrobatchPlan
 from supervisor.core.remediation.overrides import (
     MIXED,
@@ -29,6 +33,24 @@ EVERYTHING = Overrides(
     detour=LossRecovery(restore_before_step=7, skip=(6, 9), rate_factor=0.5),
     awaited=Awaited(tenants_gone=True, room_bytes=5, patience_seconds=60.0),
 )
+
+
+@pytest.mark.parametrize("whole", [EVERYTHING, EVERYTHING.detour, EVERYTHING.awaited])
+def test_everything_is_everything(whole: Any) -> None:
+    """A new field belongs into it, and so into the tests that stand on it."""
+    for one in fields(whole):
+        assert getattr(whole, one.name) != one.default, one.name
+
+
+def test_each_is_told_and_confirmed() -> None:
+    """A field that nobody is told of, or that no attempt confirms, would be a remedy that
+    is said to be in force and is not; what is awaited is told by the gate."""
+    for one in fields(Overrides):
+        if one.name != "awaited":
+            alone = replace(NOTHING, **{one.name: getattr(EVERYTHING, one.name)})
+            assert described(alone), one.name
+    by_the_supervisor = set(described(EVERYTHING)) - set(pending(EVERYTHING, None))
+    assert by_the_supervisor == {"recycled at bytes"}
 
 
 def test_the_frameworks_are_told_by_environment() -> None:
