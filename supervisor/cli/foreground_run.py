@@ -39,7 +39,7 @@ from supervisor.host.service.network_file_systems import ledger_sentence
 from supervisor.host.service.user_name import user_name
 from supervisor.host.telemetry.output_follower import OutputFollower
 from supervisor.runtime.exporter_setup import observing
-from supervisor.runtime.run_notifications import RunNotifications
+from supervisor.runtime.run_notifications import NotificationSenders, RunNotifications
 from supervisor.runtime.run_setup import (
     Begun,
     Job,
@@ -83,7 +83,7 @@ def job_of(spec: Spec) -> Job:
 
 def check_notifications(notify: NotifySpec) -> None:
     """End the command where somebody is to be told who cannot be."""
-    problem = problem_of(notify.addresses) if notify.wanted else None
+    problem = problem_of(notify.addresses, notify.command) if notify.wanted else None
     if problem is not None:
         fail(problem)
 
@@ -190,13 +190,21 @@ class ForegroundRun:
                     relay = relay_of(shown.say)
                     if relay is not None:
                         stack.callback(relay.close)
+                    senders = NotificationSenders(
+                        spec=begun.job.spec.notify, directory=begun.paths.root
+                    )
                     supervisor = self._supervisor(begun, ledger, shown, relay, remote)
+                    supervisor.notifications = RunNotifications(
+                        job=begun.job.name, senders=senders, say=shown.say
+                    )
                     code = supervisor.supervise()
+                    ended = clock.now()
                     remote.finish(supervisor)
+                    senders.finish(shown.say)
                 end = _End(
                     supervisor.status(), ledger.incidents(run=begun.row.id), code
                 )
-                self._tell(end, shown, begun.paths, seconds=clock.now() - began)
+                self._tell(end, shown, begun.paths, seconds=ended - began)
         return code
 
     def _begun(self, ledger: Ledger, clock: Clock) -> Begun:
@@ -238,12 +246,6 @@ class ForegroundRun:
             population=population,
         )
         supervisor.devices = self.observer.devices_of(begun.job.spec.gpus)
-        supervisor.notifications = RunNotifications(
-            job=begun.job.name,
-            spec=begun.job.spec.notify,
-            directory=begun.paths.root,
-            say=shown.say,
-        )
         settle(supervisor, begun)
         self.termination.of = supervisor
         return supervisor

@@ -32,6 +32,7 @@ from supervisor.host.service.lock import acquire
 from supervisor.host.service.sd_notify import SdNotifier
 from supervisor.host.service.user_name import user_name
 from supervisor.runtime.exporter_setup import observing
+from supervisor.runtime.run_notifications import NotificationSenders
 from supervisor.wire.paths import StatePaths
 
 CLOCK = Clock()
@@ -93,9 +94,11 @@ def composed(
             launcher_factory=launcher_factory,
             say=journal.say_of,
             observer=observer,
-            notify=config.notify,
+            senders=NotificationSenders(spec=config.notify, directory=paths.root),
         )
-        if config.notify.wanted and (problem := problem_of(config.notify.addresses)):
+        notify = config.notify
+        problem = problem_of(notify.addresses, notify.command)
+        if notify.wanted and problem is not None:
             journal.say(problem, level=LogLevel.WARNING)
         scheduler = Scheduler(
             book=JobBook(ledger),

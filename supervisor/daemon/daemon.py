@@ -113,6 +113,7 @@ class Daemon:
             jobs=self.scheduler.jobs_view(counts),
             kept_out=self.scheduler.kept_out,
         )
+        self.scheduler.starter.senders.look()
         for sentence in self.observer.news():
             self.journal.say(sentence, level=LogLevel.WARNING)
         self.notifier.send(WATCHDOG="1", STATUS=status_line(self.scheduler, counts))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from supervisor.core.jobs.job_phase import JobPhase
 from supervisor.core.jobs.job_status import JobState
-from supervisor.core.jobs.spec import NotifySpec, Spec
+from supervisor.core.jobs.spec import Spec
 from supervisor.core.text.log_level import JobNotifier
 from supervisor.daemon.launcher_factory import LauncherFactory
 from supervisor.daemon.managed_job import ManagedJob
@@ -17,7 +17,7 @@ from supervisor.host.launch.attempt_shim import boot_id
 from supervisor.host.launch.launcher import Name, read_shimmed
 from supervisor.host.ledger.ledger import Ledger, RunRow
 from supervisor.host.service.clock import Clock
-from supervisor.runtime.run_notifications import RunNotifications
+from supervisor.runtime.run_notifications import NotificationSenders, RunNotifications
 from supervisor.runtime.run_setup import (
     Begun,
     Job,
@@ -46,8 +46,8 @@ class RunStarter:
     launcher_factory: LauncherFactory
     say: JobNotifier
     observer: MachineMonitor
-    notify: NotifySpec
-    """Who is told of every run."""
+    senders: NotificationSenders
+    """Who tells people of every run."""
 
     def start(self, entry: ManagedJob, gpus: tuple[str, ...]) -> Supervisor:
         """Begin the run of a job, or go on with it, on these GPUs and no others.
@@ -106,10 +106,8 @@ class RunStarter:
         supervisor.devices = self.observer.devices_of(begun.job.spec.gpus)
         supervisor.notifications = RunNotifications(
             job=entry.name,
-            spec=self.notify,
-            directory=self.paths.root,
+            senders=self.senders,
             say=partial(self.say, entry.name),
-            patience=0.0,
         )
         return supervisor
 

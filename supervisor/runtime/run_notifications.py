@@ -1,11 +1,15 @@
-"""The notifications of a run: each is sent by a process beside it, which nobody waits for."""
+"""The notifications of runs: each is sent by a process beside them, which nobody waits for."""
 
 import os
+import socket
+import stat
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from subprocess import DEVNULL
 
 from supervisor.core.jobs.notification import Notification
 from supervisor.core.jobs.spec import NotifySpec
@@ -21,67 +25,42 @@ AGAIN_SECONDS = 120.0
 """For how long an address that does not take a notification is tried again."""
 FINISH_SECONDS = 10.0
 """How long the end of a run in the foreground waits for its last notification."""
-AT_ONCE = 8
-"""More senders than that have never ended: something is wrong, and no more are started."""
+AT_ONCE = 64
+"""More senders than that at a time: something is wrong, and no more are started."""
 COMMAND = (
     sys.executable, "-I", "-m",
     "supervisor.host.notifications.notification_sender",
 )  # fmt: skip
 
 
-@dataclass(kw_only=True)
-class RunNotifications:
-    """Tells people of one run; whatever becomes of it, the run goes on."""
+@dataclass(frozen=True, slots=True)
+class _Sender:
+    """A process that sends, and who is told if it fails."""
 
     job: str
+    kind: str
+    child: Child
+    say: Notifier
+
+
+@dataclass(kw_only=True)
+class NotificationSenders:
+    """The processes that send now."""
+
     spec: NotifySpec
     directory: Path
     """Where the log of what was sent lies."""
-    say: Notifier
-    patience: float = FINISH_SECONDS
-    """How long its end waits for those that are being sent; a daemon does not."""
-    _senders: list[tuple[str, Child]] = field(default_factory=list[tuple[str, Child]])
+    _going: list[_Sender] = field(default_factory=list[_Sender])
 
-    def happened(
-        self, before: RunState, after: RunState, effects: Sequence[Effect]
-    ) -> None:
-        """A transition of the run: tell of it whom it concerns. Never waits."""
-        if not self.spec.wanted:
+    def send(self, notification: Notification, say: Notifier) -> None:
+        """Start to send it; never waits."""
+        if len(self._going) >= AT_ONCE:
+            because = "too many are being sent"
+            say(_failure(notification.kind, because), level=LogLevel.WARNING)
             return
-        self.look()
-        for one in notifications_of(before, after, effects, job=self.job):
-            if one.kind in self.spec.on:
-                self._send(one)
-
-    def look(self) -> None:
-        """What became of the senders; each failure is told once."""
-        going: list[tuple[str, Child]] = []
-        for kind, child in self._senders:
-            if not child.ended():
-                going.append((kind, child))
-                continue
-            child.close()
-            if child.status:
-                self._failed(kind, f"see {self.directory / LOG}")
-        self._senders = going
-
-    def finish(self) -> None:
-        """The run has ended: wait a little for what is being sent; it is sent all the
-        same, and subprocess reaps who ends later."""
-        ended_by = time.monotonic() + self.patience
-        for _, child in self._senders:
-            wait_for([child.descriptor], seconds=max(ended_by - time.monotonic(), 0))
-        self.look()
-        for _, child in self._senders:
-            child.close()
-        self._senders.clear()
-
-    def _send(self, notification: Notification) -> None:
-        if len(self._senders) >= AT_ONCE:
-            self._failed(notification.kind, "earlier ones are still being sent")
-            return
+        title = f"{notification.title} on {socket.gethostname()}"
         request = SendRequest(
-            notification=notification,
+            notification=replace(notification, title=title),
             addresses=self.spec.addresses,
             command=self.spec.command,
             seconds=AGAIN_SECONDS,
@@ -89,28 +68,94 @@ class RunNotifications:
         try:
             child = _started(request, self.directory)
         except OSError as error:
-            self._failed(notification.kind, f"{error.strerror}")
+            say(
+                _failure(notification.kind, f"{error.strerror}"), level=LogLevel.WARNING
+            )
             return
-        self._senders.append((notification.kind, child))
+        self._going.append(_Sender(notification.job, notification.kind, child, say))
 
-    def _failed(self, kind: str, because: str) -> None:
-        said = f"the notification {kind!r} did not reach everybody: {because}"
-        self.say(said, level=LogLevel.WARNING)
+    def look(self) -> None:
+        """What became of them; each failure is told once. Never waits."""
+        for one in [one for one in self._going if one.child.ended()]:
+            self._going.remove(one)
+            one.child.close()
+            if one.child.status:
+                because = f"see {self.directory / LOG}"
+                one.say(_failure(one.kind, because), level=LogLevel.WARNING)
+
+    def finish(self, say: Notifier) -> None:
+        """Nobody looks any more: wait a little for what is being sent, until Ctrl-C. It is
+        sent all the same."""
+        ended_by = time.monotonic() + FINISH_SECONDS
+        try:
+            for one in self._going:
+                left = max(ended_by - time.monotonic(), 0.0)
+                wait_for([one.child.descriptor], seconds=left)
+        except KeyboardInterrupt:
+            pass
+        self.look()
+        if self._going:
+            kinds = ", ".join(one.kind for one in self._going)
+            say(
+                f"still being sent: the notification of {kinds}; what comes of it will"
+                f" stand in {self.directory / LOG}"
+            )
+
+
+def _failure(kind: str, because: str) -> str:
+    return f"the notification of {kind} did not reach everybody: {because}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunNotifications:
+    """Tells people of one run; whatever becomes of it, the run goes on."""
+
+    job: str
+    senders: NotificationSenders
+    say: Notifier
+
+    def happened(
+        self, before: RunState, after: RunState, effects: Sequence[Effect]
+    ) -> None:
+        """A transition of the run: tell of it whom it concerns. Never waits."""
+        wanted = self.senders.spec
+        if not wanted.wanted:
+            return
+        self.senders.look()
+        told = notifications_of(before, after, effects, job=self.job, on=wanted.on)
+        for one in told:
+            self.senders.send(one, self.say)
 
 
 def _started(request: SendRequest, directory: Path) -> Child:
     """A sender with its request. Raises OSError."""
-    reader, writer = os.pipe2(os.O_CLOEXEC)
+    with tempfile.TemporaryFile() as given:
+        given.write(request.to_json().encode())
+        given.seek(0)
+        log = _opened(directory / LOG)
+        try:
+            return start(
+                COMMAND,
+                environment=os.environ,
+                directory=Path("/"),
+                complaints=DEVNULL if log is None else log,
+                stdin=given.fileno(),
+            )
+        finally:
+            if log is not None:
+                os.close(log)
+
+
+def _opened(path: Path) -> int | None:
+    """The log, to append to; None: what lies there is no file of ours alone. The script
+    may write where it lies: no pipe that nobody reads, no link to another file."""
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
-        # It fits into the pipe (64 KiB, pipe(7)): texts are shortened.
-        os.write(writer, request.to_json().encode())
-        return start(
-            COMMAND,
-            environment=os.environ,
-            directory=directory,
-            complaints=directory / LOG,
-            stdin=reader,
-        )
-    finally:
-        os.close(reader)
-        os.close(writer)
+        descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
+    except OSError:
+        return None
+    found = os.fstat(descriptor)
+    if stat.S_ISREG(found.st_mode) and found.st_nlink == 1:
+        return descriptor
+    os.close(descriptor)
+    return None

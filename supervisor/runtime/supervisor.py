@@ -211,8 +211,6 @@ class Supervisor:
         """After the last ``advance``: the run has ended, and leaves nothing behind."""
         self.recorder.flush()
         self._release_memory()
-        if self.notifications is not None:
-            self.notifications.finish()
 
     def _release_memory(self) -> None:
         """What lies in memory goes to disk, or is of no more use."""

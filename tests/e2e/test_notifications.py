@@ -1,6 +1,8 @@
 """Who does not watch a run is told of it: by ``run``, by a daemon, and never in its way."""
 
 import json
+import os
+import socket
 import subprocess
 import threading
 import time
@@ -48,7 +50,8 @@ def test_an_end_is_told(trainwarden: Trainwarden, hook: Webhook) -> None:
     assert done.returncode == 0, done.stderr
     failed = trainwarden("run", "--spec", spec, trainwarden.script(FAILS, "fails.py"))
     assert failed.returncode == 1
-    assert hook.titles == ["train finished", "fails gave up"]
+    here = socket.gethostname()
+    assert hook.titles == [f"train finished on {here}", f"fails gave up on {here}"]
     logs = [p.read_text() for p in trainwarden.state.rglob("notifications.log")]
     assert len(logs) == 2
     for log in logs:
@@ -77,9 +80,45 @@ def test_a_service_that_hangs_holds_up_nothing(
     began = time.monotonic()
     done = trainwarden("run", "--spec", spec, trainwarden.script("print('done')"))
     assert done.returncode == 0, done.stderr
+    assert "still being sent: the notification of finished" in done.stderr
     assert time.monotonic() - began < 90  # the webhook is silent for two minutes
     hook.silent.set()
-    until(lambda: "train finished" in hook.titles)
+    until(lambda: bool(hook.came))
+
+
+@pytest.mark.parametrize("what", ["pipe", "link", "directory"])
+def test_a_log_that_is_no_file(
+    trainwarden: Trainwarden, hook: Webhook, what: str
+) -> None:
+    """A script may write where the log lies: nothing hangs, no other file is written to,
+    and everybody is told."""
+    other = trainwarden.script("", "other")
+    make = {
+        "pipe": "os.mkfifo(log)",
+        "link": f"os.symlink({str(other)!r}, log)",
+        "directory": "os.mkdir(log)",
+    }[what]
+    script = trainwarden.script(
+        "import glob, os\n"
+        f"(root,) = glob.glob({str(trainwarden.state)!r} + '/jobs/train/run-*')\n"
+        f"log = root + '/notifications.log'\n{make}\n"
+    )
+    done = trainwarden("run", "--spec", spec_of(trainwarden, hook), script)
+    assert done.returncode == 0, done.stderr
+    assert len(hook.came) == 1
+    assert other.read_text() == ""
+
+
+def test_a_long_command(trainwarden: Trainwarden) -> None:
+    """More than a pipe holds is handed over all the same."""
+    spec = trainwarden.script(
+        f'[notify]\ncommand = ["{os.path.realpath("/bin/true")}", "{"A" * 100_000}"]\n',
+        "job.toml",
+    )
+    done = trainwarden("run", "--spec", spec, trainwarden.script("print('done')"))
+    assert done.returncode == 0, done.stderr
+    (log,) = trainwarden.state.rglob("notifications.log")
+    assert "sent" in log.read_text()
 
 
 def test_nobody_can_be_told(trainwarden: Trainwarden, hook: Webhook) -> None:
@@ -104,7 +143,7 @@ def test_try_it(trainwarden: Trainwarden, hook: Webhook) -> None:
     hook.refuse = 1000
     failed = notify("--test", "--spec", spec)
     assert failed.returncode == 1
-    assert "did not take it" in failed.stdout
+    assert "answered 503" in failed.stdout
 
 
 def test_a_daemon_tells_of_every_job(hook: Webhook, tmp_path: Path) -> None:
@@ -117,7 +156,8 @@ def test_a_daemon_tells_of_every_job(hook: Webhook, tmp_path: Path) -> None:
         box.do("submit", box.script("print('done')"))
         box.do("submit", box.script(FAILS, "fails.py"))
         until(lambda: len(hook.came) == 2)
-        assert sorted(hook.titles) == ["fails gave up", "train finished"]
+        told = sorted(title.partition(" on ")[0] for title in hook.titles)
+        assert told == ["fails gave up", "train finished"]
         spec = box.script(f'[notify]\naddresses = "{file}"\n', "job.toml")
         refused = box.command("submit", "--spec", spec, box.script("print(1)", "b.py"))
         assert refused.returncode != 0

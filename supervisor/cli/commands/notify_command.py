@@ -10,8 +10,9 @@ from supervisor.cli.options import fail, json_option, show
 from supervisor.cli.spec_options import project_tables, read_tables, spec_of
 from supervisor.core.jobs.notification import Notification
 from supervisor.core.jobs.spec import NotifySpec, merge
+from supervisor.core.text.visible import visible
+from supervisor.host.notifications.addresses import read_addresses
 from supervisor.host.notifications.notification_sender import (
-    Delivery,
     SendRequest,
     deliver,
     problem_of,
@@ -48,23 +49,31 @@ def notify(
             "nobody is notified: [notify] names neither addresses nor a command, or"
             " nothing to tell them; see docs/running.md"
         )
-    problem = problem_of(told.addresses)
+    problem = problem_of(told.addresses, told.command)
     if problem is not None:
         fail(problem)
     if not test:
-        value = {
-            "addresses": told.addresses,
-            "command": list(told.command),
-            "on": list(told.on),
-        }
-        lines = [f"{name}: {_text(one)}" for name, one in value.items() if one]
+        value = {"addresses": _names(told), "command": list(told.command)}
+        value["on"] = list(told.on)
+        lines = [f"{name}: {', '.join(of)}" for name, of in value.items() if of]
         show(value, lines, as_json=as_json)
         return
-    results = list(deliver(_test_request(told)))
-    listed = [{"address": one.address, "problem": one.problem} for one in results]
-    show(listed, [_line(one) for one in results], as_json=as_json)
-    if any(one.problem is not None for one in results):
+    results: list[dict[str, str | None]] = []
+    for one in deliver(_test_request(told)):
+        results.append({"address": one.address, "problem": one.problem})
+        if not as_json:  # as soon as it is known
+            click.echo(visible(f"{one.address}: {one.problem or 'sent'}"))
+    if as_json:
+        show(results, (), as_json=True)
+    if any(one["problem"] is not None for one in results):
         raise SystemExit(1)
+
+
+def _names(told: NotifySpec) -> list[str]:
+    """What may be said of the addresses."""
+    if told.addresses is None:
+        return []
+    return [one.name for one in read_addresses(Path(told.addresses))]
 
 
 def _told(spec_file: Path | None, config_file: Path | None) -> NotifySpec:
@@ -89,13 +98,3 @@ def _test_request(told: NotifySpec) -> SendRequest:
         command=told.command,
         seconds=0.0,
     )
-
-
-def _line(one: Delivery) -> str:
-    return f"{one.address}: {one.problem or 'sent'}"
-
-
-def _text(value: object) -> str:
-    if isinstance(value, list):
-        return " ".join(str(one) for one in value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-    return str(value)

@@ -14,6 +14,7 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationError,
+    field_validator,
     model_validator,
 )
 from typing_extensions import override
@@ -234,10 +235,26 @@ class NotifySpec(Table):
     (``ntfy://…``, ``mailto://…``, ``slack://…``, ``json://…``): they hold secrets, so they
     stand in no spec. None (``off``): nobody."""
     command: tuple[Text, ...] = Field(default=(), strict=False)
-    """Run with the notification as JSON on its standard input; no shell. Empty: none."""
+    """The absolute path of a program, and its arguments: it reads the notification as
+    JSON; no shell. Empty: none. The ledger keeps it, so that secrets are not for it."""
     on: tuple[Annotated[NotificationKind, Field(strict=False)], ...] = Field(
         default=tuple(NotificationKind), strict=False
     )
+
+    @field_validator("command")
+    @classmethod
+    def _absolute(cls, command: tuple[str, ...]) -> tuple[str, ...]:
+        if command and not command[0].startswith("/"):
+            message = (
+                f"expected the absolute path of a program first, got {command[0]!r}"
+            )
+            raise ValueError(message)
+        return command
+
+    @field_validator("on")
+    @classmethod
+    def _once(cls, on: tuple[NotificationKind, ...]) -> tuple[NotificationKind, ...]:
+        return tuple(dict.fromkeys(on))
 
     @property
     def wanted(self) -> bool:

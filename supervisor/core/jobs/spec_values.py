@@ -241,9 +241,11 @@ def _path_of(what: str) -> Callable[[object], str | None]:
     def path(value: object) -> str | None:
         if value == "off":
             return None
-        if isinstance(value, str) and value.startswith("/"):
+        if isinstance(value, str) and value.startswith("/") and "\0" not in value:
             return value
-        message = f"expected the absolute path of {what}, or off, got {value!r}"
+        message = f"expected the absolute path of {what}, or off"
+        if "://" not in str(value):  # else it may hold a secret
+            message += f", got {value!r}"
         raise ValueError(message)
 
     return path

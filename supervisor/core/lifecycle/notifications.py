@@ -1,14 +1,15 @@
 """Notifications of a run: what a transition means to somebody who does not watch."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from supervisor.core.causes import Cause
-from supervisor.core.diagnosis.result import IncidentKind, RemedyKind
+from supervisor.core.diagnosis.result import IncidentKind
 from supervisor.core.jobs.job_status import JobState
 from supervisor.core.jobs.notification import Notification, NotificationKind
 from supervisor.core.lifecycle.effects import Effect, RecordIncident
 from supervisor.core.lifecycle.run_state import RunState
 from supervisor.core.text.units import shortened
+from supervisor.core.text.visible import visible
 
 OUT_OF_MEMORY = frozenset(
     {Cause.DEVICE_OOM, Cause.DEVICE_OOM_FRAGMENTATION, Cause.HOST_OOM}
@@ -24,13 +25,22 @@ FORECASTS = {
 
 
 def notifications_of(
-    before: RunState, after: RunState, effects: Iterable[Effect], *, job: str
+    before: RunState,
+    after: RunState,
+    effects: Iterable[Effect],
+    *,
+    job: str,
+    on: Collection[NotificationKind],
 ) -> list[Notification]:
-    """What there is to tell of the step from ``before`` to ``after``, in order."""
+    """What there is to tell of the step from ``before`` to ``after``, in order; ``on``:
+    the kinds that are wanted."""
     found: list[Notification] = []
     for effect in effects:
         if isinstance(effect, RecordIncident):
             found += _of_incident(before, effect, job)
+    if NotificationKind.GAVE_UP in on and after.state is JobState.GAVE_UP:
+        # Its end says what it was.
+        found = [one for one in found if one.kind != NotificationKind.FIRST_OOM]
     if after.state is not before.state and after.state is JobState.FINISHED:
         found.append(
             Notification(
@@ -49,11 +59,11 @@ def notifications_of(
                 text=_lines(
                     after.message,
                     f"after {_attempts(after)}",
-                    f"why: trainwarden explain; its log: trainwarden logs {job}",
+                    f"see trainwarden incidents {job} and trainwarden logs {job}",
                 ),
             )
         )
-    return found
+    return [one for one in found if one.kind in on]
 
 
 def _of_incident(
@@ -73,8 +83,7 @@ def _of_incident(
     first = effect.diagnosis.cause in OUT_OF_MEMORY and not any(
         attempt.cause in OUT_OF_MEMORY for attempt in before.history.attempts
     )
-    goes_on = effect.remedy.kind is not RemedyKind.STOP  # else its end is told
-    if effect.happened is not IncidentKind.ENDED or not (first and goes_on):
+    if effect.happened is not IncidentKind.ENDED or not first:
         return []
     return [
         Notification(
@@ -91,4 +100,6 @@ def _attempts(run: RunState) -> str:
 
 
 def _lines(*lines: str) -> str:
-    return "\n".join(shortened(line, MOST) for line in lines if line)
+    """Each made safe to look at, and in one line: what a script printed is in them."""
+    plain = (visible(" ".join(line.split())) for line in lines)
+    return "\n".join(shortened(line, MOST) for line in plain if line)

@@ -2,30 +2,74 @@
 
 import os
 import stat
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from supervisor.wire.files import open_regular
 
 MAX_BYTES = 65536
+MAX_ADDRESSES = 32
 
 
 class AddressFileError(Exception):
     """The file cannot be used; the message is one sentence, without what is in it."""
 
 
-def read_addresses(path: Path) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class Address:
+    """One of them."""
+
+    line: int
+    """Of the file, from 1."""
+    url: str = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        """What may be said of it: any other part may be a secret, as ntfy's topic and
+        the path of a webhook are."""
+        return f"line {self.line} ({self.url.partition(':')[0][:20]})"
+
+
+def read_addresses(path: Path) -> list[Address]:
     """The addresses; empty lines and those that begin with ``#`` are none.
 
     Raises:
-        AddressFileError: it cannot be read, holds none, is another user's, or may be
-            read by others.
+        AddressFileError: it cannot be read, holds none or too many, is another user's,
+            may be read by others, or a line is no single address.
     """
+    addresses = [
+        Address(number, line.strip())
+        for number, line in enumerate(_text(path).splitlines(), start=1)
+        if line.strip() and not line.lstrip().startswith("#")
+    ]
+    if not addresses:
+        message = (
+            f"the file of addresses {path} names none: one a line, e.g. ntfy://topic"
+        )
+        raise AddressFileError(message)
+    if len(addresses) > MAX_ADDRESSES:
+        message = f"the file of addresses {path} names more than {MAX_ADDRESSES}"
+        raise AddressFileError(message)
+    for one in addresses:
+        if len(one.url.split()) > 1 or "://" not in one.url:
+            message = (
+                f"line {one.line} of the file of addresses {path} is not one address, "
+                "such as ntfy://topic"
+            )
+            raise AddressFileError(message)
+    return addresses
+
+
+def _text(path: Path) -> str:
+    """What stands in the file. Raises AddressFileError."""
     try:
-        with open_regular(path, links=True) as file:
+        # By its real path: secrets are often mounted as links (Kubernetes).
+        with open_regular(path.resolve(), links=True) as file:
             found = os.fstat(file.fileno())
             content = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        message = f"the file of addresses {path} cannot be read: {error.strerror}"
+    except (OSError, RuntimeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "its links lead nowhere"
+        message = f"the file of addresses {path} cannot be read: {why}"
         raise AddressFileError(message) from error
     if found.st_uid not in {os.geteuid(), 0}:
         message = f"the file of addresses {path} is another user's"
@@ -39,11 +83,8 @@ def read_addresses(path: Path) -> list[str]:
     if len(content) > MAX_BYTES:
         message = f"the file of addresses {path} is larger than {MAX_BYTES} bytes"
         raise AddressFileError(message)
-    lines = (line.strip() for line in content.decode(errors="replace").splitlines())
-    addresses = [line for line in lines if line and not line.startswith("#")]
-    if not addresses:
-        message = (
-            f"the file of addresses {path} names none: one a line, e.g. ntfy://topic"
-        )
-        raise AddressFileError(message)
-    return addresses
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        message = f"the file of addresses {path} is not UTF-8 text"
+        raise AddressFileError(message) from None

@@ -9,6 +9,7 @@ import os
 import select
 import signal
 import subprocess
+import tempfile
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,9 +86,9 @@ class TimeUpError(Exception):
 
 
 def run_to_end(
-    command: Sequence[str], *, seconds: float | None = None, text: str = ""
+    command: Sequence[str], *, seconds: float | None = None
 ) -> CompletedProcess[str]:
-    """Run ``command`` and wait for its end, ``seconds`` at most; ``text``: what it reads.
+    """Run ``command`` and wait for its end, ``seconds`` at most.
 
     Raises:
         OSError: nothing was started.
@@ -96,7 +97,7 @@ def run_to_end(
     try:
         return subprocess.run(  # noqa: S603  # the command is ours, no shell
             command,
-            input=text,
+            stdin=subprocess.DEVNULL,
             capture_output=True,
             encoding="utf-8",
             errors="replace",
@@ -104,6 +105,34 @@ def run_to_end(
             timeout=seconds,
         )
     except subprocess.TimeoutExpired as error:
+        raise TimeUpError from error
+
+
+def run_in_session(command: Sequence[str], *, seconds: float, text: str) -> int:
+    """Run ``command`` in a session of its own, with ``text`` to read: its exit code. What
+    it prints goes nowhere, so that who it leaves behind keeps nobody waiting.
+
+    Raises:
+        OSError: nothing was started.
+        TimeUpError: it did not end in time, and was killed with all of its session that
+            is still in its process group.
+    """
+    with tempfile.TemporaryFile() as given:
+        given.write(text.encode())
+        given.seek(0)
+        process = Popen(  # noqa: S603  # the command is the user's own, no shell
+            command,
+            stdin=given,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    try:
+        return process.wait(timeout=seconds)
+    except subprocess.TimeoutExpired as error:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # ours until it is reaped
+        process.wait()
         raise TimeUpError from error
 
 
@@ -137,19 +166,19 @@ def start(
     *,
     environment: Mapping[str, str],
     directory: Path,
-    complaints: Path | None = None,
+    complaints: Path | int | None = None,
     stdin: int = subprocess.DEVNULL,
 ) -> Child:
     """Start ``command`` in a session of its own, so that Ctrl-C reaches only us.
 
-    Its standard error goes to ``complaints``; None: where ours goes. ``stdin``: a
-    descriptor; else it has nothing to read.
+    Its standard error goes to ``complaints``, a file or a descriptor; None: where ours
+    goes. ``stdin``: a descriptor; else it has nothing to read.
 
     Raises:
         OSError: nothing was started.
     """
-    ours = contextlib.nullcontext()
-    with ours if complaints is None else complaints.open("ab") as errors:
+    given = contextlib.nullcontext(complaints if isinstance(complaints, int) else None)
+    with complaints.open("ab") if isinstance(complaints, Path) else given as errors:
         process = Popen(  # noqa: S603  # the command is ours, no shell
             command,
             env=dict(environment),

@@ -39,6 +39,7 @@ from supervisor.host.ledger.ledger import Ledger
 from supervisor.host.service.clock import Clock
 from supervisor.host.service.journal import Journal
 from supervisor.host.telemetry.attempt_telemetry import AttemptView, fold, learned
+from supervisor.runtime.run_notifications import NotificationSenders
 from supervisor.runtime.status_builder import RunFacts, job_status
 from supervisor.wire.event_file import RecordKind, parse_line
 from supervisor.wire.page import MAGIC, PAGE_BYTES, parse
@@ -204,7 +205,7 @@ def api(tmp_path: Path) -> Iterator[ApiService]:
             launcher_factory=SingleUserFactory(user="nobody-here"),
             say=Journal().say_of,
             observer=MachineMonitor(places={}, gpus=None),
-            notify=NotifySpec(),
+            senders=NotificationSenders(spec=NotifySpec(), directory=tmp_path),
         )
         box = Scheduler(
             book=JobBook(ledger), starter=starter, gpus=tuple, say=Journal().say

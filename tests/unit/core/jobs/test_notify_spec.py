@@ -1,19 +1,26 @@
 """Who is told of a run: the table ``[notify]`` of a spec and of the daemon's configuration."""
 
+from typing import Any
+
 import pytest
 
 from supervisor.core.jobs.config import build_config
 from supervisor.core.jobs.notification import NotificationKind
 from supervisor.core.jobs.spec import SpecError, build_spec, check_for_daemon
 
-FILE = {"addresses": "/home/me/notify"}
+FILE: dict[str, Any] = {"addresses": "/home/me/notify"}
+TABLES: tuple[dict[str, Any], ...] = (
+    {},
+    FILE,
+    {"command": ["/tell"]},
+    {**FILE, "on": []},
+)
 
 
 def test_nobody_unless_named() -> None:
     """Addresses, a command, or both; and something to tell them."""
     told = [
-        build_spec({"script": "a", "notify": notify}).notify.wanted
-        for notify in ({}, FILE, {"command": ["tell"]}, {**FILE, "on": []})
+        build_spec({"script": "a", "notify": notify}).notify.wanted for notify in TABLES
     ]
     assert told == [False, True, True, False]
 
@@ -25,6 +32,30 @@ def test_of_all_unless_chosen() -> None:
     assert some.notify.on == (NotificationKind.GAVE_UP,)
     with pytest.raises(SpecError, match="'finished', 'gave_up', 'first_oom' or"):
         build_spec({"script": "a", "notify": {"on": ["ended"]}})
+
+
+def test_each_once() -> None:
+    """However often it is named."""
+    twice = {"on": ["gave_up", "finished", "gave_up"]}
+    assert build_spec({"script": "a", "notify": twice}).notify.on == (
+        NotificationKind.GAVE_UP,
+        NotificationKind.FINISHED,
+    )
+
+
+def test_an_address_in_the_wrong_place_is_not_quoted() -> None:
+    """It holds a secret; a path that is none is quoted, without which nobody finds it."""
+    for bad, quoted in (("json://u:secret@h", False), ("mine", True), ("/a\0b", True)):
+        with pytest.raises(SpecError) as refused:
+            build_spec({"script": "a", "notify": {"addresses": bad}})
+        assert (repr(bad) in str(refused.value)) is quoted
+        assert "secret" not in str(refused.value)
+
+
+def test_a_command_is_found_from_anywhere() -> None:
+    """The run has a directory of its own."""
+    with pytest.raises(SpecError, match="absolute path of a program"):
+        build_spec({"script": "a", "notify": {"command": ["./tell"]}})
 
 
 def test_the_daemon_has_its_own() -> None:

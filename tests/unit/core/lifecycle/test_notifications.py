@@ -1,13 +1,13 @@
 """What is told of a run to people who do not watch it."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import pytest
 
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.result import Diagnosis, Reason, Remedy, RemedyKind
-from supervisor.core.jobs.notification import Notification
+from supervisor.core.jobs.notification import Notification, NotificationKind
 from supervisor.core.lifecycle.effects import RecordIncident
 from supervisor.core.lifecycle.events import (
     DeadlineExpired,
@@ -17,7 +17,6 @@ from supervisor.core.lifecycle.events import (
     Spawned,
 )
 from supervisor.core.lifecycle.notifications import MOST, notifications_of
-from supervisor.core.lifecycle.run_state import RunState
 from supervisor.core.lifecycle.table import step
 from supervisor.core.memory.forecast import MemoryLevel, Resource
 from tests.support.lives import finished, fresh, happen, killed, out_of_memory
@@ -25,6 +24,7 @@ from tests.support.lives import finished, fresh, happen, killed, out_of_memory
 AGAIN: tuple[Event, ...] = (DeadlineExpired(), GateClear(), Spawned(8))
 
 
+ALL = frozenset(NotificationKind)
 OOM = RecordIncident(
     attempt=1,
     diagnosis=Diagnosis(
@@ -37,13 +37,13 @@ OOM = RecordIncident(
 )
 
 
-def told(*events: Event, run: RunState | None = None) -> list[Notification]:
+def told(*events: Event, on: Collection[NotificationKind] = ALL) -> list[Notification]:
     """All notifications of a run that begins, and to which ``events`` happen."""
-    now, found = run or fresh(), list[Notification]()
+    now, found = fresh(), list[Notification]()
     for event in (*AGAIN, *events):
         before = now
         now, effects = step(before, event, now=100.0)
-        found += notifications_of(before, now, effects, job="digits")
+        found += notifications_of(before, now, effects, job="digits", on=on)
     return found
 
 
@@ -63,14 +63,14 @@ def test_the_end_is_told() -> None:
 
 def test_memory_that_ran_out_is_told_once() -> None:
     """With why, and what is done; the second time is no news."""
-    (one,) = notifications_of(fresh(), fresh(), [OOM], job="digits")
+    (one,) = notifications_of(fresh(), fresh(), [OOM], job="digits", on=ALL)
     assert (one.kind, one.title) == (
         "first_oom",
         "digits ran out of memory: device_oom",
     )
     assert one.text == "64 samples at once do not fit.\nrestart: 2 slices"
     before, _ = happen(fresh(), *AGAIN, out_of_memory())
-    assert notifications_of(before, before, [OOM], job="digits") == []
+    assert notifications_of(before, before, [OOM], job="digits", on=ALL) == []
 
 
 def test_memory_that_ran_out_for_good() -> None:
@@ -78,6 +78,20 @@ def test_memory_that_ran_out_for_good() -> None:
     found = told(out_of_memory())
     assert kinds(found) == ["gave_up"]
     assert "out of memory" in found[0].text
+    only = told(out_of_memory(), on={NotificationKind.FIRST_OOM})
+    assert kinds(only) == ["first_oom"]
+
+
+def test_what_a_script_printed_is_no_command() -> None:
+    """Escape sequences, directions and line ends are shown, not obeyed."""
+    said = "cannot \x1b]0;pwn\x07 \u202e \r\nX-Injected: yes \x00"
+    hostile = Diagnosis(
+        cause=Cause.HOST_OOM, because=(Reason(said, "exception"),), advice=""
+    )
+    effect = replace(OOM, diagnosis=hostile)
+    (one,) = notifications_of(fresh(), fresh(), [effect], job="digits", on=ALL)
+    assert len(one.text.splitlines()) == 2
+    assert not set(one.text) & set("\x1b\x07\u202e\r\x00")
 
 
 def test_giving_up_is_told_with_where_to_look() -> None:
@@ -109,5 +123,5 @@ def test_a_long_reason_is_shortened() -> None:
         before, _ = step(before, event, now=1.0)
     after, effects = step(before, finished(), now=2.0)
     long = replace(after, message="word " * 10_000)
-    (one,) = notifications_of(before, long, effects, job="digits")
+    (one,) = notifications_of(before, long, effects, job="digits", on=ALL)
     assert len(one.text) < MOST + 100

@@ -1,9 +1,14 @@
 """A notification reaches a real webhook and a real command, or it is said why not."""
 
 import json
+import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,9 +16,12 @@ from supervisor.core.jobs.notification import Notification
 from supervisor.host.notifications.notification_sender import (
     Delivery,
     SendRequest,
+    _by_service,  # pyright: ignore[reportPrivateUsage]  # what a service is asked
     deliver,
     problem_of,
 )
+from supervisor.host.process.child_process import TimeUpError, run_in_session
+from tests.support.boxes import alive, until
 from tests.support.webhooks import Webhook, webhook
 
 # of a module that Apprise imports (apprise/utils/pgp.py)
@@ -22,6 +30,9 @@ pytestmark = pytest.mark.filterwarnings("ignore:.imghdr.:DeprecationWarning")
 TOLD = Notification(
     kind="gave_up", job="digits", title="digits gave up", text="why\nand where"
 )
+
+
+HOSTILE = replace(TOLD, text="<a href='http://x'>y</a>")
 
 
 @pytest.fixture
@@ -50,13 +61,12 @@ def test_a_request_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 
 def test_a_webhook_is_told(hook: Webhook, tmp_path: Path) -> None:
-    """Title and text arrive; what is said of it keeps the secret."""
+    """Title and text arrive; of the address no more is said than its line and kind."""
     (one,) = deliver(request(hook.file(tmp_path)))
-    assert one.problem is None
-    assert "127.0.0.1" in one.address
-    assert "hidden-word" not in one.address
+    assert one == Delivery("line 1 (json)", None)
     (came,) = hook.came
     assert (came["title"], came["message"]) == (TOLD.title, TOLD.text)
+    assert came["type"] == "failure"
 
 
 def test_it_is_tried_again(hook: Webhook, tmp_path: Path) -> None:
@@ -66,16 +76,33 @@ def test_it_is_tried_again(hook: Webhook, tmp_path: Path) -> None:
     assert (one.problem, hook.asked, len(hook.came)) == (None, 3, 1)
     hook.refuse = 1000
     (one,) = deliver(request(hook.file(tmp_path), seconds=0.1))
-    assert one.problem == "did not take it"
+    assert one.problem == "answered 503"
 
 
 def test_each_address_for_itself(hook: Webhook, tmp_path: Path) -> None:
-    """One that nobody knows is told by its line, and the others are reached."""
+    """One that nobody knows is told by its line, nobody waits for one that hangs, and the
+    others are told at once."""
     path = hook.file(tmp_path)
-    path.write_text(f"nothing://here?key=hidden-word\n{hook.address}\n")
-    unknown, known = deliver(request(path))
-    assert unknown == Delivery(f"line 1 of {path}", "is no address of Apprise")
-    assert known.problem is None
+    with webhook() as dead:
+        dead.silent = threading.Event()
+        nobody, hangs = "nothing://here?key=hidden-word", dead.address
+        path.write_text(f"{nobody}\n{hangs}\n# mine\n{hook.address}\n")
+        told = deliver(request(path, seconds=0.0))
+        first = {next(told), next(told)}
+        assert first == {
+            Delivery("line 1 (nothing)", "is no address of Apprise"),
+            Delivery("line 4 (json)", None),
+        }
+        dead.silent.set()
+
+
+def test_text_stays_text() -> None:
+    """What a script printed is no HTML in a mail, and its lines stay lines."""
+    service = _Kept()
+    problem = _by_service(service, replace(request(), notification=HOSTILE))
+    assert problem is None
+    assert service.said["body_format"] == "text"
+    assert service.said["notify_type"] == "failure"
 
 
 def test_a_command_reads_it(tmp_path: Path) -> None:
@@ -89,18 +116,59 @@ def test_a_command_reads_it(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-def test_a_command_that_fails_is_told() -> None:
-    """By what it ended with, or why it cannot be run."""
-    (one,) = deliver(request(None, sys.executable, "-c", "raise SystemExit(7)"))
+def test_a_command_that_fails_is_tried_again(tmp_path: Path) -> None:
+    """As an address is; then it is told by what it ended with, or why it cannot run."""
+    tried = tmp_path / "tried"
+    script = f"open({str(tried)!r}, 'a').write('x'); raise SystemExit(7)"
+    (one,) = deliver(request(None, sys.executable, "-c", script, seconds=1.5))
     assert one.problem == "ended with 7"
-    (one,) = deliver(request(None, "/no/such/program"))
+    assert len(tried.read_text()) >= 2
+    (one,) = deliver(request(None, "/no/such/program", seconds=0.0))
     assert one.problem == "cannot be run: No such file or directory"
 
 
-def test_a_file_that_cannot_be_used_is_a_problem(tmp_path: Path) -> None:
+def test_a_command_that_leaves_somebody_behind(tmp_path: Path) -> None:
+    """Its own end counts; who it left goes on, and keeps nobody waiting."""
+    script = (
+        "import subprocess, sys\n"
+        "p = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(20)'])\n"
+        f"open({str(tmp_path / 'pid')!r}, 'w').write(str(p.pid))\n"
+    )
+    (one,) = deliver(request(None, sys.executable, "-c", script))
+    assert one.problem is None
+    os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
+
+
+def test_a_command_that_does_not_end_is_killed_with_its_own(tmp_path: Path) -> None:
+    """All of its process group."""
+    script = (
+        "import os, subprocess, sys, time\n"
+        "p = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
+        f"open({str(tmp_path / 'pid')!r}, 'w').write(str(p.pid))\n"
+        "time.sleep(60)\n"
+    )
+    with pytest.raises(TimeUpError):
+        run_in_session([sys.executable, "-c", script], seconds=2.0, text="")
+    left = int((tmp_path / "pid").read_text())
+    until(lambda: not alive(left))
+
+
+def test_what_cannot_be_used_is_a_problem(tmp_path: Path) -> None:
     """Known before anything starts; the command is told all the same."""
-    assert problem_of(None) is None
-    assert "No such file" in str(problem_of(str(tmp_path / "none")))
-    first, second = deliver(request(tmp_path / "none", sys.executable, "-c", ""))
-    assert "No such file" in str(first.problem)
-    assert second.problem is None
+    assert problem_of(None, ()) is None
+    assert "No such file" in str(problem_of(str(tmp_path / "none"), ()))
+    assert "is no program" in str(problem_of(None, [str(tmp_path / "none")]))
+    told = list(deliver(request(tmp_path / "none", sys.executable, "-c", "")))
+    assert [one.problem is None for one in told] == [False, True]
+
+
+@dataclass
+class _Kept:
+    """Keeps what it is asked to send."""
+
+    said: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    def notify(self, **said: Any) -> bool:
+        """It takes everything."""
+        self.said = said
+        return True
