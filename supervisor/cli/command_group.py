@@ -4,15 +4,20 @@ The commands are imported when they are asked for: most of them are about readin
 or a socket, and what drives a run takes longer to import than that.
 """
 
+import errno
 import importlib
+import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 import click
+from click.shell_completion import get_completion_class
 from typing_extensions import override
 
 from supervisor import __version__
 from supervisor.cli.options import EXIT_INTERRUPTED, fail
+from supervisor.cli.unknown_words import KindGroup
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "run": ("run_command", "Run a script to its end, in the foreground."),
@@ -69,7 +74,11 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 """Name → module of ``supervisor.cli.commands`` that has it, and what the list says of it."""
 
 
-class Commands(click.Group):
+REFUSALS = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG, errno.ELOOP}
+"""What a path may meet wherever it is used."""
+
+
+class Commands(KindGroup):
     """Imports a command when it is asked for."""
 
     @override
@@ -102,6 +111,7 @@ def trainwarden() -> None:
 
 def main() -> None:
     """Do what the command line asks for (``entry.main`` has looked around first)."""
+    _refuse_other_shells()
     try:
         code = trainwarden.main(standalone_mode=False)
     except click.ClickException as error:
@@ -114,7 +124,30 @@ def main() -> None:
         if _is_somewhere():
             raise
         fail("the directory that you are in is gone: change to one that exists")
+    except OSError as error:
+        if (sentence := _refused(error)) is None:
+            raise
+        fail(sentence, exit_code=1)
     raise SystemExit(code)
+
+
+def _refused(error: OSError) -> str | None:
+    """The sentence about what the machine refuses, whoever asked; None: it is a mistake of
+    ours."""
+    if error.filename is None and error.errno == errno.ENOSPC:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())  # what is left of the answer
+        return "cannot write the answer to standard output: the disk is full"
+    if error.filename is not None and error.errno in REFUSALS:
+        return f"cannot use {error.filename}: {error.strerror}"
+    return None
+
+
+def _refuse_other_shells() -> None:
+    """Click ends without a word."""
+    shell, _, wanted = os.environ.get("_TRAINWARDEN_COMPLETE", "").partition("_")
+    if wanted == "source" and get_completion_class(shell) is None:
+        fail(f"there is no completion for {shell}: bash, zsh and fish have one")
 
 
 def _is_somewhere() -> bool:

@@ -7,6 +7,7 @@ from contextlib import closing
 from dataclasses import asdict, dataclass
 
 from supervisor.cli.options import fail, show
+from supervisor.cli.state_directory import unwritable
 from supervisor.core.jobs.resume_decision import StartRefusedError
 from supervisor.core.jobs.spec import SnapshotsSpec
 from supervisor.core.text.units import format_size
@@ -36,7 +37,7 @@ def plan_of(job: Job, paths: StatePaths, choice: ResumeOptions) -> DryRun:
     """By the spec and the ledger. Raises StartRefusedError, LedgerError."""
     spec = job.spec
     if (pid := _running(paths, job.name)) is not None:
-        message = f"the job {job.name!r} is already run by process {pid}"
+        message = f"the job {job.name!r} is already run by process {pid}; see `trainwarden status`"
         raise StartRefusedError(message)
     if paths.ledger.exists():
         with closing(Ledger(paths.ledger, read_only=True)) as ledger:
@@ -87,6 +88,8 @@ def tell_plan(
     job: Job, paths: StatePaths, choice: ResumeOptions, *, as_json: bool
 ) -> int:
     """Print it, with what ``check`` has against it; the exit code."""
+    if (against := unwritable(paths.root)) is not None:
+        fail(against)
     try:
         plan = plan_of(job, paths, choice)
     except StartRefusedError as error:
@@ -94,10 +97,10 @@ def tell_plan(
     except LedgerError as error:
         fail(str(error), exit_code=1)
     found = examine(paths.root, python=plan.python, grace=job.spec.drain.grace)
-    against = [one for one in found if one.level is not FindingLevel.OK]
-    told = {**asdict(plan), "findings": [asdict(one) for one in against]}
-    show([told], _lines(plan, against), as_json=as_json)
-    return int(any(one.level is FindingLevel.PROBLEM for one in against))
+    findings = [one for one in found if one.level is not FindingLevel.OK]
+    told = {**asdict(plan), "findings": [asdict(one) for one in findings]}
+    show([told], _lines(plan, findings), as_json=as_json)
+    return int(any(one.level is FindingLevel.PROBLEM for one in findings))
 
 
 def _lines(plan: DryRun, against: list[Finding]) -> Iterator[str]:

@@ -14,6 +14,7 @@ from importlib.metadata import PackageNotFoundError, distribution
 import supervisor
 
 EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130
 DAMAGED = (
     "files of trainwarden are missing, as after removing PyPI's 'supervisor' from the "
     "same environment: uninstall trainwarden and install it again"
@@ -29,7 +30,12 @@ def main() -> None:
     if conflict is not None:
         sys.stderr.write(f"trainwarden: {conflict}\n")
         raise SystemExit(EXIT_USAGE)
-    import_module("supervisor.cli.command_group").main()
+    try:
+        main_of_commands = import_module("supervisor.cli.command_group").main
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted\n")
+        raise SystemExit(EXIT_INTERRUPTED) from None
+    main_of_commands()
 
 
 def _hold_standard_streams() -> None:

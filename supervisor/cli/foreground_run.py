@@ -1,7 +1,6 @@
 """One job in the foreground: found, locked, supervised, and told of at its end."""
 
 import contextlib
-import errno
 import os
 from collections.abc import Generator
 from dataclasses import dataclass
@@ -12,8 +11,15 @@ from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from supervisor.cli.options import EXIT_USAGE, fail
 from supervisor.cli.remote_run import RemotePart, check_remote
-from supervisor.cli.script_lookup import active_python, checked_python, script_content
+from supervisor.cli.script_lookup import (
+    active_python,
+    checked_directory,
+    checked_python,
+    script_content,
+    script_path,
+)
 from supervisor.cli.spec_options import name_of
+from supervisor.cli.state_directory import state_sentence
 from supervisor.cli.termination import Termination
 from supervisor.cli.views.console import LastingConsole, View
 from supervisor.cli.views.json_lines import JsonView
@@ -63,9 +69,9 @@ ENDING_SECONDS = 30.0
 
 def job_of(spec: Spec) -> Job:
     """The spec with its names resolved; ends the command if there is no such script."""
-    base = Path(spec.working_directory or Path.cwd())
-    script = (base / spec.script).resolve()
-    content = script_content(script, spec.script)
+    base = checked_directory(spec.working_directory)
+    script = script_path(spec.script, base)
+    content = script_content(script, spec.script, base)
     if spec.python is not None:
         checked_python(spec.python, base)
     elif (active := active_python()) is not None:
@@ -111,7 +117,7 @@ def locked_state(
         lock.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         held = _acquire(lock, seconds=LOCK_SECONDS if patience is None else patience)
     except OSError as error:
-        fail(_state_sentence(paths, error))
+        fail(state_sentence(paths.root, error))
     if held is None:
         pid = holder(lock)
         by = "" if pid is None else f" by process {pid}"
@@ -123,7 +129,7 @@ def locked_state(
     except LedgerError as error:
         fail(str(error), exit_code=1)
     except OSError as error:
-        fail(_state_sentence(paths, error), exit_code=1)
+        fail(state_sentence(paths.root, error), exit_code=1)
     finally:
         held.release()
 
@@ -136,15 +142,6 @@ def _acquire(path: Path, *, seconds: float) -> Lock | None:
         stop=stop_after_delay(seconds),
         retry_error_callback=lambda _state: None,
     )(acquire, path)
-
-
-def _state_sentence(paths: StatePaths, error: OSError) -> str:
-    if error.errno == errno.ENOSPC:
-        return f"the disk of the state directory {paths.root} is full"
-    return (
-        f"cannot write to the state directory {paths.root}: {error.strerror}; "
-        "choose another with --state-dir"
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,8 +34,12 @@ def show(value: object, lines: Iterable[str], *, as_json: bool) -> None:
 
 def default_state_directory() -> Path:
     """``$XDG_STATE_HOME/trainwarden``, by the XDG base directory specification."""
-    base = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
-    return Path(base) / "trainwarden"
+    if (base := os.environ.get("XDG_STATE_HOME")) is not None and base:
+        return Path(base) / "trainwarden"
+    try:
+        return Path.home() / ".local" / "state" / "trainwarden"
+    except RuntimeError:  # HOME is not set, and the user has no name
+        fail("there is no home directory: set HOME, or say --state-dir DIRECTORY")
 
 
 state_option = click.option(

@@ -2,7 +2,7 @@
 
 import os
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -10,7 +10,14 @@ import click
 
 from supervisor.cli.options import fail
 from supervisor.cli.script_lookup import module_file
-from supervisor.core.jobs.spec import Spec, SpecError, build_spec, merge, read_toml
+from supervisor.core.jobs.spec import (
+    Problem,
+    Spec,
+    SpecError,
+    build_spec,
+    merge,
+    read_toml,
+)
 from supervisor.core.jobs.spec_values import checked_name
 
 name_option = click.option(
@@ -57,6 +64,7 @@ args_argument = click.argument("args", nargs=-1, type=click.UNPROCESSED)
 
 
 PROJECT = "pyproject.toml"
+OURS = "[tool.trainwarden"
 
 
 def gpu_list(text: str) -> list[int | str]:
@@ -68,9 +76,9 @@ def gpu_list(text: str) -> list[int | str]:
 def environment_of(variables: Sequence[str]) -> dict[str, str]:
     """``NAME=VALUE`` each; ends the command where one is not."""
     found = [variable.partition("=") for variable in variables]
-    for name, sign, _ in found:
+    for variable, (name, sign, _) in zip(variables, found, strict=True):
         if not (name and sign):
-            fail(f"--env takes NAME=VALUE, such as --env SEED=7; got {name!r}")
+            fail(f"--env takes NAME=VALUE, such as --env SEED=7; got {variable!r}")
     return {name: value for name, _, value in found}
 
 
@@ -78,8 +86,10 @@ def asked_script(
     script: str | None, args: tuple[str, ...], *, module: bool
 ) -> dict[str, Any]:
     """What is to be run; ``module``: ``script`` is the name of one."""
-    asked = {"script": script, "args": list(args) or None}
-    if script is None or not module:
+    if module and not script:
+        fail("which module? Usage: trainwarden run -m package.train [ARGS...]")
+    asked = {"script": script or None, "args": list(args) or None}
+    if not script or not module:
         return asked
     return {**asked, "script": module_file(script, Path.cwd()), "module": script}
 
@@ -98,7 +108,7 @@ def given_only(tables: dict[str, Any]) -> dict[str, Any]:
 def read_tables(path: Path | None) -> dict[str, Any]:
     """What stands in a spec file; ends the command if it cannot be read."""
     try:
-        return {} if path is None else read_toml(path.read_text())
+        return {} if path is None else read_toml(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         fail(f"cannot read the spec {path}: {error.strerror}")
     except UnicodeDecodeError:
@@ -107,25 +117,57 @@ def read_tables(path: Path | None) -> dict[str, Any]:
         fail(f"the spec {path} {error}")
 
 
-def spec_of(tables: dict[str, Any], *, where: str) -> Spec:
-    """The spec that they are; ends the command if it is bad. ``where``: they stand."""
+def spec_of(
+    tables: dict[str, Any], *, where: str, given: Mapping[str, Any] | None = None
+) -> Spec:
+    """The spec that they are; ends the command if it is bad. ``where``: they stand;
+    ``given``: those of them that options said."""
     try:
         return build_spec(tables)
     except SpecError as error:
-        listed = "\n".join(f"  {problem}" for problem in error.problems)
+        said = [_told(problem, given or {}) for problem in error.problems]
+        if len(said) == 1 and said[0] != str(error.problems[0]):
+            fail(said[0])
+        listed = "\n".join(f"  {problem}" for problem in said)
         fail(f"{where} cannot be used:\n{listed}")
+
+
+FLAGS = {
+    "name": "--name",
+    "script": "SCRIPT",
+    "python": "--python",
+    "gpus": "--gpus",
+    "gpu_count": "--gpu-count",
+    "priority": "--priority",
+    "memory.cpu": "--cpu-memory",
+    "snapshots.every": "--snapshot-every",
+    "metrics.listen": "--metrics",
+}
+"""By which option a key of the spec is given."""
+
+
+def _told(problem: Problem, given: Mapping[str, Any]) -> str:
+    """It, by the option that was given, if one was."""
+    path = problem.path.partition("[")[0]
+    table, _, key = path.rpartition(".")
+    said = given.get(table, {}) if table else given
+    known = path in FLAGS and key in said
+    return f"{FLAGS[path]}: {problem.expected}" if known else str(problem)
 
 
 def read_spec(path: Path | None, given: dict[str, Any]) -> tuple[dict[str, Any], Spec]:
     """What stands in a file, with what was given above it: as it is written, and the
     spec that it is; ends the command if it is bad."""
     project, of_project = project_tables(Path.cwd())
-    tables = merge(merge(of_project, read_tables(path)), given_only(given))
+    said = given_only(given)
+    tables = merge(merge(of_project, read_tables(path)), said)
     if path is None and "script" not in tables:
         fail("which script? Usage: trainwarden run [OPTIONS] SCRIPT [ARGS...]")
     places = [f"[tool.trainwarden] of {project}"] if of_project else []
     places += [] if path is None else [f"the spec {path}"]
-    return tables, spec_of(tables, where=" and ".join([*places, "the options"]))
+    return tables, spec_of(
+        tables, where=" and ".join([*places, "the options"]), given=said
+    )
 
 
 def project_tables(directory: Path) -> tuple[Path | None, dict[str, Any]]:
@@ -135,11 +177,17 @@ def project_tables(directory: Path) -> tuple[Path | None, dict[str, Any]]:
     file = next((one for one in files if one.is_file()), None)
     if file is None:
         return None, {}
+    text = ""
     try:
-        mine = file.stat().st_uid in {os.geteuid(), 0}
-        tables = tomllib.loads(file.read_text()) if mine else {}
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
+        if file.stat().st_uid in {os.geteuid(), 0}:
+            text = file.read_text(encoding="utf-8")
+        tables = tomllib.loads(text)
+    except (OSError, UnicodeDecodeError):
         return None, {}  # whose tools it is for will say so
+    except tomllib.TOMLDecodeError as error:
+        if OURS not in text:
+            return None, {}
+        fail(f"{file} is not valid TOML, and has a table {OURS}] for us: {error}")
     tools = tables.get("tool")
     known = cast("dict[str, Any]", tools) if isinstance(tools, dict) else {}
     ours = known.get("trainwarden", {})

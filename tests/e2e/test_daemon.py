@@ -296,7 +296,7 @@ def test_bad_requests(box: BoxUnderTest) -> None:
     for arguments, sentence in (
         (["stop", "nobody"], "there is no job 'nobody'"),
         (["submit", "--name", "../x", script], "name: expected a name"),
-        (["submit", "missing.py"], "cannot read the script missing.py"),
+        (["submit", "missing.py"], "there is no script missing.py"),
         (["submit", "--user", "nobody", script], "without systemd"),
         (["incidents", "--ack", "7"], "there is no incident 7"),
         (["logs", "nobody"], "there is no job"),

@@ -115,6 +115,9 @@ def test_killed_run_goes_on_from_memory_and_leaves_nothing_there(
     verified = trainwarden("snapshots", "verify", "train")
     assert verified.returncode == 1
     assert "recorded hash" in verified.stdout
+    there = trainwarden("snapshots", "export", "train", "320", str(target))
+    assert (there.returncode, "is there already" in there.stderr) == (2, True)
+    target.unlink()
     damaged = trainwarden("snapshots", "export", "train", "320", str(target))
     assert damaged.returncode == 1
     assert "is damaged" in damaged.stderr

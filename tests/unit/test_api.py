@@ -57,7 +57,7 @@ def test_a_run_and_what_is_told_of_it(tmp_path: Path) -> None:
 
 def test_what_cannot_be_run_is_a_sentence(tmp_path: Path) -> None:
     """No script, or a key that is none."""
-    with pytest.raises(api.RunRefusedError, match="cannot read the script"):
+    with pytest.raises(api.RunRefusedError, match="there is no script"):
         api.run({"script": tmp_path / "missing.py"}, state_dir=tmp_path / "state")
     with pytest.raises(api.RunRefusedError, match="epochs"):
         api.run({"script": "train.py", "epochs": 3}, state_dir=tmp_path / "state")

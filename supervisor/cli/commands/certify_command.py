@@ -18,6 +18,8 @@ from supervisor.cli.spec_options import (
     script_argument,
     spec_option,
 )
+from supervisor.cli.state_directory import state_sentence
+from supervisor.cli.unknown_words import ScriptCommand
 from supervisor.cli.views import json_lines
 from supervisor.cli.views.console import lasting, view
 from supervisor.cli.views.json_lines import JsonView
@@ -34,7 +36,7 @@ from supervisor.runtime.certification import (
 from supervisor.wire.paths import StatePaths
 
 
-@click.command(context_settings={"allow_interspersed_args": False})
+@click.command(cls=ScriptCommand, context_settings={"allow_interspersed_args": False})
 @state_option
 @json_option
 @cpu_memory_option
@@ -94,8 +96,11 @@ def certify(
     }
     _, spec = read_spec(spec_file, given)
     job = job_of(spec)
-    state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-    root = Path(tempfile.mkdtemp(prefix="certify-", dir=state_dir.absolute()))
+    try:
+        state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        root = Path(tempfile.mkdtemp(prefix="certify-", dir=state_dir.absolute()))
+    except OSError as error:
+        fail(state_sentence(state_dir, error))
     with (
         lasting(gap=json_lines.left_out if as_json else left_out) as console,
         contextlib.ExitStack() as stack,

@@ -8,7 +8,7 @@ import click
 
 from supervisor.cli.foreground_run import job_of
 from supervisor.cli.options import json_option, show, state_option
-from supervisor.cli.script_lookup import active_python
+from supervisor.cli.script_lookup import active_python, checked_python
 from supervisor.cli.spec_options import read_spec
 from supervisor.core.jobs.spec import DrainSpec
 from supervisor.host.doctor.finding import Finding, FindingLevel
@@ -42,6 +42,8 @@ def check(
       trainwarden check
       trainwarden check --python /srv/venv/bin/python
     """  # noqa: D301  # \b is click's mark, not a backslash
+    if python is not None:
+        checked_python(python, Path.cwd())
     spec = None if spec_file is None else job_of(read_spec(spec_file, {})[1]).spec
     asked = python or (active_python() if spec is None else spec.python)
     grace = DrainSpec().grace if spec is None else spec.drain.grace

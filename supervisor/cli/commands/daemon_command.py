@@ -39,6 +39,12 @@ def daemon(*, file: Path | None) -> None:
             made.run()
     except (DaemonError, LedgerError, ServeError) as error:
         fail(str(error), exit_code=1)
+    except (FileExistsError, NotADirectoryError) as error:
+        fail(
+            f"the daemon cannot start: {error.filename} is no directory; name another as "
+            "state_dir",
+            exit_code=1,
+        )
     except OSError as error:
         where = "" if error.filename is None else f": {error.filename}"
         fail(f"the daemon cannot start: {error.strerror or error}{where}", exit_code=1)

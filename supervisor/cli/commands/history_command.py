@@ -1,5 +1,6 @@
 """``trainwarden history``: all runs, as ``sacct`` has them."""
 
+import contextlib
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -31,13 +32,11 @@ STATES = [s.value for s in JobState if s is not JobState.QUEUED]
 def moment(text: str) -> datetime:
     """``2026-01-31``, ``2026-01-31T12:00``, or so long ago (``7d``, ``2h``). Without a
     zone it is this machine's. Raises ValueError."""
-    try:
+    with contextlib.suppress(ValueError, OverflowError):
         return datetime.now(UTC) - timedelta(seconds=parse_duration(text))
-    except ValueError:
-        pass
     try:
         return datetime.fromisoformat(text).astimezone()
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         message = f"expected a date (2026-01-31, 2026-01-31T12:00) or 7d, got {text!r}"
         raise ValueError(message) from error
 
@@ -57,7 +56,7 @@ class Moment(click.ParamType[datetime]):
         """Read it, or end the command with a sentence."""
         try:
             return value if isinstance(value, datetime) else moment(str(value))
-        except (ValueError, OverflowError) as error:
+        except ValueError as error:
             self.fail(str(error), param, ctx)
 
 

@@ -10,7 +10,12 @@ import click
 from supervisor.cli.completion import job_argument, optional_job_argument
 from supervisor.cli.daemon_client import asking, box_option, client_of, post
 from supervisor.cli.options import fail, json_option, show
-from supervisor.cli.script_lookup import active_python, script_content
+from supervisor.cli.script_lookup import (
+    active_python,
+    checked_directory,
+    script_content,
+    script_path,
+)
 from supervisor.cli.spec_options import (
     accept_changes_option,
     args_argument,
@@ -28,6 +33,7 @@ from supervisor.cli.spec_options import (
     script_argument,
     spec_option,
 )
+from supervisor.cli.unknown_words import ScriptCommand
 from supervisor.host.control.control_client import NoDaemonError, RefusedError
 
 fresh_option = click.option(
@@ -35,7 +41,7 @@ fresh_option = click.option(
 )
 
 
-@click.command(context_settings={"allow_interspersed_args": False})
+@click.command(cls=ScriptCommand, context_settings={"allow_interspersed_args": False})
 @box_option
 @json_option
 @name_option
@@ -123,9 +129,9 @@ def _gpus_here(state_dir: Path | None) -> bool:
 
 def absolute(tables: dict[str, Any]) -> dict[str, Any]:
     """A spec that means the same to the daemon as to who stands here."""
-    base = Path.cwd() / tables.get("working_directory", "")
-    script = (base / tables["script"]).resolve()
-    script_content(script, tables["script"])
+    base = checked_directory(tables.get("working_directory"))
+    script = script_path(tables["script"], base)
+    script_content(script, tables["script"], base)
     active = active_python()
     python = {} if active is None else {"python": str(active)}
     return {

@@ -9,10 +9,11 @@ import click
 from supervisor.cli.daemon_client import answering, asking, box_option, directory_of
 from supervisor.cli.ledger_reader import reading
 from supervisor.cli.options import fail, json_option
+from supervisor.cli.unknown_words import KindGroup
 from supervisor.wire.paths import StatePaths
 
 
-@click.group()
+@click.group(cls=KindGroup)
 def ledger() -> None:
     """Care for the ledger: jobs, runs, attempts, incidents, and who did what."""
 

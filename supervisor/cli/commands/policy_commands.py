@@ -1,6 +1,6 @@
 """``policy`` and ``quarantine``: what would be done, and what is kept out of use."""
 
-import getpass
+import os
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
@@ -21,6 +21,7 @@ from supervisor.host.control.control_client import Client
 from supervisor.host.ledger.job_book import JobBook
 from supervisor.host.ledger.ledger import Ledger, LedgerError
 from supervisor.host.service.clock import Clock
+from supervisor.host.service.user_name import user_name
 from supervisor.wire.paths import StatePaths
 
 
@@ -90,8 +91,8 @@ def _kept(paths: StatePaths, back: str | None) -> list[dict[str, Any]]:
 
 def _put_back(paths: StatePaths, gpu: str) -> None:
     if not paths.ledger.exists():
-        fail(f"{gpu} is not quarantined")
-    now, who = Clock().wall(), getpass.getuser()
+        fail(f"{gpu} is not quarantined; see `trainwarden quarantine`")
+    now, who = Clock().wall(), user_name(os.getuid())
     try:
         with closing(Ledger(paths.ledger)) as ledger, ledger.transaction():
             known = ledger.put_back(gpu, now=now)

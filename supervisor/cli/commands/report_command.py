@@ -110,11 +110,12 @@ def _made(*, redacted: bool) -> str:
 def redactor(run: RunDossier | None, where: Path) -> Redaction:
     """By what is known of this machine, of who asks, and of the run."""
     spec = {} if run is None else run.spec
-    users = {user_name(os.geteuid()), user_name(os.getuid()), Path.home().name}
+    home = Path(os.environ.get("HOME") or Path("~").expanduser())
+    users = {user_name(os.geteuid()), user_name(os.getuid()), home.name}
     users |= set() if run is None or not run.run["user"] else {str(run.run["user"])}
     host = socket.gethostname()
     named = (spec.get("script"), spec.get("working_directory"), spec.get("python"))
-    places = {str(Path.home()), str(where.absolute()), str(Path.cwd())}
+    places = {str(home), str(where.absolute()), str(Path.cwd())}
     places |= {str(path) for one in named if one for path in (Path(one).parent, one)}
     places -= {str(spec.get("script"))}  # its name tells what ran
     return Redactor(

@@ -1,5 +1,6 @@
 """``snapshots``: list a job's snapshots, verify them, hand one to ordinary Keras."""
 
+import os
 from dataclasses import asdict
 from pathlib import Path
 
@@ -45,9 +46,10 @@ def snapshots(*, as_json: bool, state_dir: Path | None, words: tuple[str, ...]) 
             _list(_rows(files_of(state_dir, job)), as_json=as_json)
         case ("verify", job):
             _verify(_rows(files_of(state_dir, job)), as_json=as_json)
-        case ("export", job, step, file) if step.isdigit():
-            files = files_of(state_dir, job)
-            _export(files, step=int(step), out=Path(file).absolute())
+        case ("export", job, step, file):
+            number = _step(step, job)
+            out = _checked(Path(file).absolute())
+            _export(files_of(state_dir, job), step=number, out=out)
         case _:
             fail(
                 "say `snapshots JOB`, `snapshots verify JOB` or"
@@ -87,11 +89,26 @@ def _verify(rows: list[SnapshotRow], *, as_json: bool) -> None:
         raise SystemExit(EXIT_DAMAGED)
 
 
+def _step(text: str, job: str) -> int:
+    if text.isascii() and text.isdigit() and len(text) < 19:
+        return int(text)
+    return fail(
+        f"STEP is the number of a step, as `trainwarden snapshots {job}` lists them; got "
+        f"{text!r}"
+    )
+
+
+def _checked(out: Path) -> Path:
+    if not out.name.endswith(SUFFIXES):
+        fail(f"{out.name} should end in {' or '.join(SUFFIXES)}")
+    if os.path.lexists(out):
+        fail(f"{out} is there already: name another file, or remove it first")
+    return out
+
+
 def _export(files: JobFiles, *, step: int, out: Path) -> None:
     refuse_as_root(files, "run its interpreter")
     rows = _rows(files)
-    if not out.name.endswith(SUFFIXES):
-        fail(f"{out.name} should end in {' or '.join(SUFFIXES)}")
     of_step = [row for row in rows if row.step == step]
     if not of_step:
         steps = ", ".join(str(row.step) for row in rows) or "none"

@@ -1,7 +1,7 @@
 """``status``, ``incidents`` and ``explain``: what the state directory tells."""
 
 import contextlib
-import getpass
+import os
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -9,6 +9,7 @@ from typing import Any, cast
 from urllib.parse import quote
 
 import click
+from typing_extensions import override
 
 from supervisor.cli.completion import complete_incident, optional_job_argument
 from supervisor.cli.daemon_client import answering, asking, directory_of, tell_gone
@@ -21,6 +22,7 @@ from supervisor.core.diagnosis.explain import explain_incident, summarise_incide
 from supervisor.core.jobs.job_status import JobStatus, status_from_json, status_json
 from supervisor.host.ledger.ledger import Ledger, LedgerError
 from supervisor.host.service.clock import Clock
+from supervisor.host.service.user_name import user_name
 from supervisor.runtime.status_builder import stored_statuses
 from supervisor.wire.paths import StatePaths
 
@@ -142,10 +144,32 @@ def _acknowledge(state_dir: Path | None, incident: int) -> None:
     try:
         with contextlib.closing(Ledger(paths.ledger)) as ledger:
             now = Clock().wall()
-            if not ledger.acknowledge(incident, by=getpass.getuser(), now=now):
+            if not ledger.acknowledge(incident, by=user_name(os.getuid()), now=now):
                 fail(f"there is no incident {incident}; see `trainwarden incidents`")
     except LedgerError as error:
         fail(str(error), exit_code=1)
+
+
+class IncidentNumber(click.ParamType[int]):
+    """Of an incident on the command line."""
+
+    name = "id"
+
+    @override
+    def convert(
+        self,
+        value: object,
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> int:
+        """Read it, or end the command with a sentence."""
+        text = str(value)
+        if text.isascii() and text.isdigit() and len(text) < 19:
+            return int(text)
+        return fail(
+            "ID is the number of an incident, as `trainwarden incidents` lists them; got "
+            f"{text!r}"
+        )
 
 
 def _incidents(state_dir: Path | None, job: str | None) -> list[dict[str, Any]]:
@@ -170,7 +194,7 @@ def _incidents(state_dir: Path | None, job: str | None) -> list[dict[str, Any]]:
 @state_option
 @click.argument(
     "incident",
-    type=int,
+    type=IncidentNumber(),
     metavar="[ID]",
     required=False,
     shell_complete=complete_incident,

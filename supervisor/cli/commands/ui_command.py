@@ -35,7 +35,11 @@ def ui(*, as_json: bool, state_dir: Path | None, port: int) -> None:
     try:
         server = PageServer(site, port=port, secret=new_secret())
     except OSError as error:
-        fail(f"cannot listen on 127.0.0.1:{port}: {error.strerror}", exit_code=1)
+        fail(
+            f"cannot listen on 127.0.0.1:{port}: {error.strerror}; name another with "
+            "--port, or leave it out for one that is free",
+            exit_code=1,
+        )
     with server:
         _tell(server, as_json=as_json)
         try:

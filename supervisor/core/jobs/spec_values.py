@@ -40,7 +40,7 @@ def _takes(first: dict[str, Any], *others: dict[str, Any]) -> Any:
 def _plain(value: str) -> str:
     """No path, argument or variable has a NUL or half of a surrogate pair in it."""
     if "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
-        message = f"expected text that can be a file's name, got {value!r}"
+        message = f"expected text in UTF-8 that can be a file's name, got {value!r}"
         raise ValueError(message)
     return value
 
@@ -159,7 +159,7 @@ def _gpu(value: object) -> int | str:
         isinstance(value, str) and re.fullmatch(r"(GPU|MIG)-[0-9A-Za-z/-]+", value)
     ):
         return value
-    message = f"expected a GPU's index or UUID, got {value!r}"
+    message = f"expected a GPU's index, such as 0, or its UUID, got {value!r}"
     raise ValueError(message)
 
 

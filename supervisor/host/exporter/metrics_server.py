@@ -118,7 +118,9 @@ class MetricsServer:
             http = _HTTP(address, source, context)
         except OSError as error:
             reason = error.strerror or str(error)
-            message = f"cannot serve metrics on {address}: {reason}"
+            message = (
+                f"cannot serve metrics on {address}: {reason}; name another address"
+            )
             raise ServeError(message) from error
         self.address = Address(address.host, http.server_address[1])
         self._connections = http.connections

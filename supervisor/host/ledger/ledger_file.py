@@ -25,6 +25,12 @@ SQLite's own default is 2,000 KiB."""
 MAX_COPY_BYTES = 256 * 1024 * 1024
 """A larger ledger is not copied into memory."""
 
+_DAMAGED = {sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT}
+WAY_OUT = (
+    "; put a copy of `trainwarden ledger backup` in its place, or move it away to begin "
+    "with an empty one"
+)
+
 T = TypeVar("T")
 
 
@@ -72,8 +78,9 @@ class LedgerFile:
         try:
             yield
         except sqlite3.Error as error:
-            message = f"the ledger {self.path} cannot be used: {error}"
             code = getattr(error, "sqlite_errorcode", None)
+            way = WAY_OUT if code in _DAMAGED else ""
+            message = f"the ledger {self.path} cannot be used: {error}{way}"
             raise LedgerError(message, busy=code == sqlite3.SQLITE_BUSY) from error
 
     def _in_transaction(self) -> bool:
@@ -141,13 +148,22 @@ class LedgerFile:
                 self._explained(),
                 contextlib.closing(sqlite3.connect(partial)) as copy,
             ):
-                self._connection.backup(copy)
+                self._copy_to(copy, target)
             partial.rename(target)
         except OSError as error:
             message = f"the backup {target} cannot be written: {error.strerror}"
             raise LedgerError(message) from error
         finally:
             partial.unlink(missing_ok=True)
+
+    def _copy_to(self, copy: sqlite3.Connection, target: Path) -> None:
+        try:
+            self._connection.backup(copy)
+        except sqlite3.Error as error:
+            if getattr(error, "sqlite_errorcode", None) != sqlite3.SQLITE_FULL:
+                raise
+            message = f"the backup {target} cannot be written: the disk is full"
+            raise LedgerError(message) from error
 
     def copied(self) -> bytes:
         """The file as it is now, whole and consistent, made at once in memory.

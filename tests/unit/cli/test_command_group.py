@@ -64,7 +64,7 @@ def test_an_unknown_command() -> None:
     """It is refused as one."""
     done = CliRunner().invoke(trainwarden, ["no-such"])
     assert done.exit_code == 2
-    assert "No such command" in done.output
+    assert "there is no command 'no-such': " in done.output
 
 
 def test_a_directory_that_is_gone_is_told(tmp_path: Path) -> None:

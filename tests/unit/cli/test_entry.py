@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from supervisor.cli import entry
 from supervisor.cli.entry import conflicting_distribution
 
 ROOT = Path(__file__).parents[3]
@@ -59,3 +60,18 @@ def test_what_its_removal_leaves_is_told(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "supervisor", left)
     (left / "__init__.py").write_text("")
     assert "files of trainwarden are missing" in begin(ahead=tmp_path)
+
+
+def test_ctrl_c_while_it_is_imported(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One word, and the exit code of shells: no traceback of ours."""
+
+    def interrupted(_name: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(entry, "import_module", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        entry.main()
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == "interrupted\n"

@@ -91,7 +91,7 @@ def test_every_problem_at_once() -> None:
     assert problems["script"] == "is required"
     assert problems["nam"].endswith("did you mean 'name'?")
     assert problems["args[0]"] == "expected text, got 1"
-    assert "index or UUID" in problems["gpus[0]"]
+    assert "index, such as 0, or its UUID" in problems["gpus[0]"]
     assert problems["environment"].startswith("expected a table")
     assert "such as 600MiB" in problems["memory.cpu"]
     assert "such as 600MiB" in problems["memory.gpu"]
@@ -134,8 +134,11 @@ def test_names_cannot_leave_their_directory(name: str) -> None:
 @pytest.mark.parametrize(
     ("tables", "told"),
     [
-        ({"script": "a\0b"}, "script: expected text that can be a file's name"),
-        ({"script": "t.py", "args": ["\udc80"]}, "args[0]: expected text that can"),
+        (
+            {"script": "a\0b"},
+            "script: expected text in UTF-8 that can be a file's name",
+        ),
+        ({"script": "t.py", "args": ["\udc80"]}, "args[0]: expected text in UTF-8"),
         ({"script": ""}, "script: must not be empty"),
         ({"script": "t.py", "python": ""}, "python: must not be empty"),
         ({"script": "t.py", "environment": {"": "x"}}, "the name of an environment"),
