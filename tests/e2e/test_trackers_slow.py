@@ -113,6 +113,8 @@ def trainwarden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trainwarden:
     """The command; its scripts find the trackers."""
     monkeypatch.setenv("PYTHONPATH", f"{TRACKERS}{os.pathsep}{SCRIPT_PACKAGES}")
     monkeypatch.setenv("WANDB_MODE", "offline")
+    for kind in ("CACHE", "CONFIG", "DATA"):
+        monkeypatch.setenv(f"WANDB_{kind}_DIR", os.fspath(tmp_path / "of-wandb"))
     monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
     monkeypatch.setenv("STORE", f"sqlite:///{tmp_path}/mlflow.db")
     return Trainwarden(tmp_path, tmp_path / "state")
