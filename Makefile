@@ -58,12 +58,12 @@ test: $(VENV)/.installed ## the tests; the core with full branch coverage
 	$(BIN)/python -m pytest --ignore=tests/unit/core -m 'not slow' \
 		--numprocesses=$(AT_ONCE) --dist=worksteal --durations=15
 
-# Apart, too: nothing else must see it.
-$(VENV)/other-backends: $(VENV)/.made pyproject.toml
-	$(INSTALL) --target $@ --upgrade --group other-backends
+# Apart, too: nothing else must see them.
+$(VENV)/other-backends $(VENV)/trackers: $(VENV)/.made pyproject.toml
+	$(INSTALL) --target $@ --upgrade --group $(@F)
 	@touch $@
 
-test-slow: $(VENV)/.installed $(VENV)/other-backends ## the matrices that make test has samples of
+test-slow: $(VENV)/.installed $(VENV)/other-backends $(VENV)/trackers ## the matrices that make test has samples of
 	$(BIN)/python -m pytest -m slow --numprocesses=2 --durations=15
 
 lint: $(VENV)/.lint ## style, types, who may import whom, what is declared

@@ -37,6 +37,8 @@ IN_PLACE = "it is changed in place"
 SHARED = "something else writes to it too"
 WRITES = os.O_WRONLY | os.O_RDWR
 _HIDDEN = re.compile(r"/(\.|__pycache__/)|\.lock$")
+_OF_TRACKER = re.compile(r"/(wandb/((offline-)?run-|debug)|mlruns/)")
+"""What experiment trackers keep for themselves (``process.trackers``): their runs go on."""
 _HERE = None, -1
 """What a path is from, where it is from the working directory."""
 _SYSTEM = ("/dev/", "/proc/", "/sys/", "/run/")
@@ -209,6 +211,7 @@ class WrittenFiles:
         if (
             passing
             or _HIDDEN.search(path)
+            or _OF_TRACKER.search(path)
             or (path.startswith(temporary) and not below)
         ):
             return
@@ -282,11 +285,12 @@ class WrittenFiles:
         return os.path.realpath(os.fsdecode(name))
 
     def is_watched(self, path: str) -> bool:
-        """Below the roots, not hidden, not ours, and a regular file if it is there."""
+        """Below the roots, not hidden, nobody else's, and a regular file if it is there."""
         root = next((one for one in self.roots if path.startswith(f"{one}/")), None)
         if root is None or path.startswith(self._ours):
             return False
-        if _HIDDEN.search(path[len(root) :]):
+        below = path[len(root) :]
+        if _HIDDEN.search(below) or _OF_TRACKER.search(below):
             return False
         try:
             return stat.S_ISREG(os.lstat(path).st_mode)

@@ -70,6 +70,8 @@ class FitProof:
             return f"bits are not promised ({self._promise.withdrawn})"
         if never := self._attempt.files.never_put_back:
             return resume_proof.WRITTEN_TWICE.format(listed(sorted(never)))
+        if told := self._attempt.tracker_runs:
+            return resume_proof.LOGGED_TWICE.format(told[0])
         manifest, directive = newer.manifest, self._attempt.directive
         local: dict[str, Any] = fit_snapshot.local_of(newer)
         now = resume_proof.computation_of(directive)

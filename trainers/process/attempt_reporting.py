@@ -142,6 +142,8 @@ class Attempt(PageReporter):
         self._planned_end = PlannedEnd(directive)
         self.files = FileRewind(directive, self.notice)
         self._events = EventWriter(self.paths.events)
+        self.tracker_runs: list[str] = []
+        """What was told of runs of experiment trackers that go on."""
         self.script: bytes | None = None
         """What is run, which may not be what the file holds now; None: not yet read."""
         self._said: dict[str, object] = {}

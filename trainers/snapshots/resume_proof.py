@@ -30,6 +30,7 @@ WRITTEN_TWICE = (
     "the script appends to files that a restart does not put back ({}): the steps of a"
     " proof would be in there twice"
 )
+LOGGED_TWICE = "{}: the steps of a proof would be logged in there twice"
 OTHER_COMPUTATION = "what is in force is not what it was when the snapshots were taken"
 
 

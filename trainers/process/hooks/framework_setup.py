@@ -18,7 +18,7 @@ from supervisor.wire.reasons import RefusalReason
 from trainers.process import allocation_subject, applied_directive
 from trainers.process.attempt_reporting import Attempt
 from trainers.process.environment import framework_versions
-from trainers.process.hooks import import_hooks, loop_hooks
+from trainers.process.hooks import import_hooks, loop_hooks, tracker_hooks
 from trainers.process.hooks.own_steps import OwnSteps
 from trainers.process.script import isolation, run_entropy
 
@@ -79,6 +79,7 @@ def watch(attempt: Attempt) -> None:
     )
     for name, hook in LOOPS.items():
         waiting[name] = functools.partial(hook, steps)
+    waiting.update(tracker_hooks.hooks(attempt))
     import_hooks.after_import(waiting)
     attempt.end.tell(steps.script_ends)
 

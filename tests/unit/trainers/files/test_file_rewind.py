@@ -401,6 +401,18 @@ def test_hidden_files_and_locks_are_not_ours(run: Run, name: str) -> None:
     assert (run.work / name).read_text() == "12"
 
 
+@pytest.mark.parametrize(
+    "name", ["wandb/run-1/logs/debug.log", "mlruns/0/1/metrics/loss"]
+)
+def test_what_trackers_keep_is_theirs(run: Run, name: str) -> None:
+    """Their runs go on; a piece that was cut off would be one more metric."""
+    (run.work / name).parent.mkdir(parents=True)
+    run(f"fit(); add('one ', '{name}'); snapshot(); add('two ', '{name}'); die()")
+    run(f"fit(); add('three', '{name}'); give_back(); snapshot()")
+    assert (run.work / name).read_text() == "one two three"
+    assert run.told == ""
+
+
 def test_turned_off(tmp_path: Path) -> None:
     """Nothing is noticed, and nothing touched."""
     run = Run(tmp_path, rewind=())
