@@ -92,7 +92,7 @@ def test_jobs_are_looked_through(box: BoxUnderTest, terminal: Recording) -> None
 
 
 def test_the_terminal_is_given_back(box: BoxUnderTest, terminal: Recording) -> None:
-    """After Ctrl-Z until fg, after bg too; after Ctrl-C, after SIGTERM."""
+    """After Ctrl-Z until fg, after bg too; after Ctrl-C, after SIGTERM, there as well."""
     terminal.run(top(box))
     terminal.until(lambda shown: LIST in shown)
     terminal.type("C-z")
@@ -108,6 +108,13 @@ def test_the_terminal_is_given_back(box: BoxUnderTest, terminal: Recording) -> N
     terminal.run(["clear;", "sh", "-c", f"'{' '.join(top(box, kill))}'"])
     terminal.until(lambda shown: LIST in shown)
     (box.directory / "kill").touch()
+    given_back(terminal, 143)
+    terminal.run(["clear;", *top(box)])
+    terminal.until(lambda shown: LIST in shown)
+    terminal.type("C-z")
+    terminal.run(["clear;", "bg"])
+    terminal.run(["kill", "%1;", "kill", "-CONT", "%1"])
+    terminal.run(["wait", "%1"])
     given_back(terminal, 143)
 
 

@@ -162,22 +162,23 @@ class RawTerminal:
     def _make_raw(self) -> None:
         """Keys one by one and unseen; Ctrl-C and Ctrl-Z stay signals, Ctrl-S holds
         nothing up."""
-        wanted = termios.tcgetattr(self._keys)
-        wanted[0] &= ~termios.IXON
-        wanted[3] &= ~(termios.ICANON | termios.ECHO | termios.IEXTEN)
-        wanted[6][termios.VMIN], wanted[6][termios.VTIME] = 1, 0
-        while True:
+        done = False
+        while not (done or self._ends()):
             try:
+                wanted = termios.tcgetattr(self._keys)
+                wanted[0] &= ~termios.IXON
+                wanted[3] &= ~(termios.ICANON | termios.ECHO | termios.IEXTEN)
+                wanted[6][termios.VMIN], wanted[6][termios.VTIME] = 1, 0
                 termios.tcsetattr(self._keys, termios.TCSANOW, wanted)
             except termios.error as error:
                 # From the background it stops us (SIGTTOU) until ``fg``, or the end.
-                self._ours = False
                 self.gone = self.gone or error.args[0] != errno.EINTR
-                if self.gone or not set(ENDING).isdisjoint(self._noted):
-                    return
             else:
-                self._ours = True
-                return
+                done = self._ours = True
+
+    def _ends(self) -> bool:
+        """Whether it is over, or will be as soon as signals are looked at."""
+        return self.over or not set(ENDING).isdisjoint(self._noted)
 
     def _give_back(self) -> None:
         ours, self._ours = self._ours, False

@@ -93,6 +93,20 @@ def test_a_signal_waits_until_it_is(pair: TerminalPair, number: int) -> None:
     assert found == [True]
 
 
+def test_an_end_that_comes_with_another_signal(pair: TerminalPair) -> None:
+    """As after SIGSTOP from elsewhere: it is given back all the same."""
+    modes = pair.modes()
+    before = signal.signal(signal.SIGTERM, lambda _number, _frame: None)
+    try:
+        with pair.opened() as terminal:
+            for number in (signal.SIGCONT, signal.SIGTERM):
+                os.kill(os.getpid(), number)
+            terminal.read(None)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert pair.modes() == modes
+
+
 def test_only_what_is_new_is_written(pair: TerminalPair) -> None:
     """All of it after another size."""
     with pair.opened() as terminal:
