@@ -8,13 +8,16 @@ from pathlib import Path
 from typing import Any, cast
 from urllib.parse import quote
 
+from supervisor import __version__
 from supervisor.cli.daemon_client import answering, directory_of
 from supervisor.cli.options import default_state_directory
+from supervisor.cli.views.top.log_lines import LogTail, decoded_tail
 from supervisor.core.jobs.job_status import status_json
 from supervisor.host.control.control_client import Client, NoDaemonError, RefusedError
 from supervisor.host.ledger.ledger import Ledger
 from supervisor.host.ledger.ledger_file import LedgerError
 from supervisor.host.service.clock import Clock
+from supervisor.host.telemetry.log_parts import read_part
 from supervisor.runtime.job_locator import JobFiles, job_files
 from supervisor.runtime.run_history import by_lock, record_of, summaries
 from supervisor.runtime.status_builder import stored_statuses
@@ -37,6 +40,13 @@ class BoxSource:
     where: Path
     """The state directory that tells where no daemon does."""
 
+    def box(self) -> dict[str, Any]:
+        """The shape of ``top --json``."""
+        if self.client is None:
+            return stored_box(self.jobs())
+        found: dict[str, Any] = self._ask("/v1/status")
+        return found
+
     def jobs(self) -> list[dict[str, Any]]:
         """The shape of ``status --json``."""
         if self.client is not None:
@@ -53,12 +63,24 @@ class BoxSource:
             raise UnseenError(self._unknown(name))
         return found
 
-    def incidents(self) -> list[dict[str, Any]]:
-        """The shape of ``incidents --json``."""
+    def incidents(self, job: str | None = None) -> list[dict[str, Any]]:
+        """The shape of ``incidents --json``; ``job``: only those of it."""
         if self.client is not None:
-            return cast("list[dict[str, Any]]", self._ask("/v1/incidents"))
+            of = "" if job is None else f"?job={quote(job)}"
+            return cast("list[dict[str, Any]]", self._ask(f"/v1/incidents{of}"))
         with self._ledger() as ledger:
-            return [asdict(row) for row in ledger.incidents()]
+            return [asdict(row) for row in ledger.incidents(job=job)]
+
+    def log_tail(self, name: str) -> LogTail:
+        """The end of what the newest attempt of a job printed."""
+        if self.client is not None:
+            return _told_tail(self.client, name)
+        files = self._files(name)
+        if files is None or not files.attempt:
+            return LogTail(job=name, problem="it has printed nothing yet")
+        begin, content = read_part(files.paths.attempt(files.attempt).output, None)
+        text = decoded_tail(content, begins_log=begin == 0)
+        return LogTail(job=name, attempt=files.attempt, text=text)
 
     def history(self) -> list[dict[str, Any]]:
         """The shape of ``history --json``."""
@@ -164,6 +186,30 @@ class BoxSource:
 
     def _unknown(self, name: str) -> str:
         return f"there is no job {name!r} in {self.where}; see `trainwarden status`"
+
+
+def stored_box(jobs: list[dict[str, Any]]) -> dict[str, Any]:
+    """``jobs`` as the box that their files tell of: without a ``launcher``, as nothing is
+    started."""
+    return {
+        "version": __version__,
+        "launcher": None,
+        "paused_by": None,
+        "gpus": [],
+        "problems": [],
+        "jobs": jobs,
+    }
+
+
+def _told_tail(client: Client, name: str) -> LogTail:
+    """As the daemon tells it."""
+    try:
+        content, headers = client.read(f"/v1/jobs/{quote(name)}/logs")
+    except (NoDaemonError, RefusedError) as error:
+        return LogTail(job=name, problem=str(error))
+    attempt, end = (int(headers[f"Trainwarden-{n}"]) for n in ("Attempt", "Offset"))
+    text = decoded_tail(content, begins_log=end == len(content))
+    return LogTail(job=name, attempt=attempt, text=text)
 
 
 def _epochs(paths: RunPaths, numbers: list[int]) -> dict[int, Any]:

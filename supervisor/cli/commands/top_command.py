@@ -1,9 +1,10 @@
 """``trainwarden top``: all jobs, live."""
 
 import json
+import os
+import sys
 import time
-from collections import defaultdict, deque
-from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from supervisor import __version__
+from supervisor.cli.box_reader import BoxReader
+from supervisor.cli.box_source import source_of, stored_box
 from supervisor.cli.commands.status_commands import stored_jobs
 from supervisor.cli.daemon_client import (
     asking,
@@ -22,70 +24,27 @@ from supervisor.cli.daemon_client import (
     tell_gone,
 )
 from supervisor.cli.options import json_option
+from supervisor.cli.views.run_screen import ScreenOptions
+from supervisor.cli.views.top.gauges import RecentSamples, sparkline
+from supervisor.cli.views.top.raw_terminal import RawTerminal
+from supervisor.cli.views.top.top_frame import box_title
+from supervisor.cli.views.top.top_screen import TopScreen
 from supervisor.core.text.units import format_size
 from supervisor.host.control.control_client import NoDaemonError
 
-BARS = "▁▂▃▄▅▆▇█"
-KEPT = 24
-"""Readings a sparkline shows."""
-
-
-def sparkline(values: Sequence[float]) -> str:
-    """``values`` as bars, the lowest and the highest of them at the ends."""
-    if not values:
-        return ""
-    low, high = min(values), max(values)
-    span = (high - low) or 1.0
-    return "".join(BARS[round((v - low) / span * (len(BARS) - 1))] for v in values)
-
-
-class RecentSamples:
-    """The last readings of each job."""
-
-    def __init__(self) -> None:
-        self.memory = defaultdict[str, deque[float]](lambda: deque(maxlen=KEPT))
-        self.seconds = defaultdict[str, deque[float]](lambda: deque(maxlen=KEPT))
-
-    def add(self, job: dict[str, Any]) -> None:
-        """One reading."""
-        for known, name in (
-            (self.memory, "memory_in_use_bytes"),
-            (self.seconds, "step_seconds"),
-        ):
-            if job.get(name) is not None:
-                known[job["job"]].append(float(job[name]))
-
 
 def look(state_dir: Path | None) -> dict[str, Any]:
-    """The box as its daemon tells it, or its jobs as their files do: without a
-    ``launcher`` then, as nothing is started."""
+    """The box as its daemon tells it, or its jobs as their files do."""
     try:
         found: dict[str, Any] = client_of(state_dir).get("/v1/status")
     except NoDaemonError:
-        return {
-            "version": __version__,
-            "launcher": None,
-            "paused_by": None,
-            "gpus": [],
-            "problems": [],
-            "jobs": stored_jobs(directory_of(state_dir)),
-        }
+        return stored_box(stored_jobs(directory_of(state_dir)))
     return found
-
-
-def title_of(box: dict[str, Any]) -> str:
-    """The line above the jobs."""
-    jobs = f"{len(box['jobs'])} jobs"
-    if box["launcher"] is None:
-        return f"{jobs}, no daemon runs"
-    held = sum(gpu["job"] is not None for gpu in box["gpus"])
-    paused = f", paused by {box['paused_by']}" if box["paused_by"] else ""
-    return f"{jobs}, {held} of {len(box['gpus'])} GPUs held{paused}"
 
 
 def table_of(box: dict[str, Any], history: RecentSamples) -> Table:
     """The whole picture."""
-    title = title_of(box)
+    title = box_title(box)
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     for name in ("job", "owner", "state", "try", "epoch", "step", "loss"):
         table.add_column(name, no_wrap=True)
@@ -132,13 +91,15 @@ def row_of(job: dict[str, Any], history: RecentSamples) -> list[str]:
 def top(
     *, state_dir: Path | None, as_json: bool, every: float, times: int | None
 ) -> None:
-    """Watch all jobs live; Ctrl-C ends it. With --json: one look.
+    """Watch all jobs live: select, sort, filter, open one, see its log.
+
+    On a terminal ? shows the keys, and q or Ctrl-C ends it. In a pipe, or with --times,
+    it is a table that is printed again and again. With --json: one look.
 
     Asks the daemon; where none runs, the files of the state directory tell.
 
     Example: trainwarden top --every 2
     """
-    history, console = RecentSamples(), Console()
     with asking():
         box = look(state_dir)
     if box["launcher"] is None:
@@ -146,14 +107,44 @@ def top(
     if as_json:
         click.echo(json.dumps(box, indent=2))
         return
-    with asking(), Live(console=console, auto_refresh=False) as live:
-        left = times
-        try:
-            while left is None or left > 0:
-                live.update(table_of(box, history), refresh=True)
-                left = None if left is None else left - 1
-                if left is None or left > 0:
-                    time.sleep(every)
-                    box = look(state_dir)
-        except KeyboardInterrupt:
-            return
+    try:
+        if times is None and _has_keys():
+            _watch_with_keys(state_dir, box, every=every)
+        else:
+            _watch(state_dir, box, every=every, times=times)
+    except KeyboardInterrupt:
+        return
+
+
+def _has_keys() -> bool:
+    """Whether there is a terminal on both sides, which knows more than lines."""
+    both = sys.stdin.isatty() and sys.stdout.isatty()
+    return both and ScreenOptions.of(os.environ, quiet=False).row
+
+
+def _watch_with_keys(
+    state_dir: Path | None, box: dict[str, Any], *, every: float
+) -> None:
+    """Until a key ends it."""
+    terminal = RawTerminal()
+    colour = ScreenOptions.of(os.environ, quiet=False).colour
+    source = partial(source_of, state_dir)
+    with (
+        BoxReader(source, box, every_seconds=every, tell=terminal.wake) as reader,
+        terminal,
+    ):
+        TopScreen(reader, colour=colour).show(terminal)
+
+
+def _watch(
+    state_dir: Path | None, box: dict[str, Any], *, every: float, times: int | None
+) -> None:
+    """``times`` looks, or for ever, printed in place of each other."""
+    history, left = RecentSamples(), times
+    with asking(), Live(console=Console(), auto_refresh=False) as live:
+        while left is None or left > 0:
+            live.update(table_of(box, history), refresh=True)
+            left = None if left is None else left - 1
+            if left is None or left > 0:
+                time.sleep(every)
+                box = look(state_dir)

@@ -206,5 +206,12 @@ def status_from_json(value: Mapping[str, Any]) -> JobStatus:
     for name, kind in nested.items():
         if known.get(name) is not None:
             known[name] = kind(**known[name])
+    tiers: Mapping[str, Any] = known.get("tiers", {})
+    known["tiers"] = {name: _tier_from_json(one) for name, one in tiers.items()}
     known["state"] = JobState(value["state"])
     return JobStatus(**known)
+
+
+def _tier_from_json(value: Mapping[str, Any]) -> TierStatus:
+    names = {item.name for item in fields(TierStatus)}
+    return TierStatus(**{n: given for n, given in value.items() if n in names})

@@ -31,3 +31,11 @@ def obeyed(text: str) -> tuple[str, str]:
     parts = _OBEYED.split(text.removesuffix(rest))
     parts[::2] = [visible(part, log=True) for part in parts[::2]]
     return "".join(parts), rest
+
+
+_COLOURS = re.compile("\x1b\\[[0-9;:]{0,64}m")
+
+
+def without_colours(text: str) -> str:
+    """``text`` without colours (SGR), for where it is shown in colours of ours."""
+    return _COLOURS.sub("", text)

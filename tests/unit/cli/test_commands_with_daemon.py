@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 
 from supervisor.cli import daemon_client
 from supervisor.cli.box_site import BoxSite
-from supervisor.cli.box_source import source_of
+from supervisor.cli.box_source import BoxSource, source_of
 from supervisor.cli.command_group import trainwarden
 from supervisor.core.jobs.authorization import Caller
 from supervisor.core.jobs.config import build_config
@@ -30,6 +30,7 @@ from supervisor.host.ledger.job_book import JobBook, WantedState
 from supervisor.host.ledger.ledger import Ledger
 from supervisor.host.service.lock import acquire
 from supervisor.host.service.user_name import user_name
+from supervisor.host.telemetry.log_parts import TAIL_BYTES
 from supervisor.wire.directive import Directive
 from supervisor.wire.paths import StatePaths
 from tests.support.boxes import until
@@ -188,6 +189,27 @@ def test_one_look_at_the_box(daemon: Daemon, tmp_path: Path) -> None:
     assert [gpu["gpu"] for gpu in told_of["gpus"]] == list(GPUS)
     assert told_of["jobs"][0]["state"] == "finished"
     assert told_of["launcher"]
+
+
+def test_a_job_is_watched(daemon: Daemon, tmp_path: Path) -> None:
+    """What ``top`` shows of it is told by the daemon, and by the files without it."""
+    finished(tmp_path)
+    files = daemon.api.files(daemon.caller, "train").paths.attempt(1)
+    files.output.write_bytes(b"one\ntwo\xff")
+    told_by, stored = source_of(None), BoxSource(client=None, where=tmp_path / "state")
+    assert (told_by.box()["launcher"] is None, stored.box()["launcher"]) == (
+        False,
+        None,
+    )
+    for source in (told_by, stored):
+        tail = source.log_tail("train")
+        assert (tail.attempt, tail.text) == (1, "one\ntwo\ufffd")
+        assert source.box()["jobs"][0]["state"] == "finished"
+        assert source.incidents("train") == []
+        assert source.log_tail("nobody").problem
+    files.output.write_bytes(b"x\n" * TAIL_BYTES)
+    for source in (told_by, stored):
+        assert source.log_tail("train").text.count("x\n") == TAIL_BYTES // 2 - 1
 
 
 def test_a_run_in_the_foreground_is_found_beside_a_daemon(

@@ -2,7 +2,8 @@
 
 from rich.console import Console
 
-from supervisor.cli.commands.top_command import KEPT, RecentSamples, sparkline, table_of
+from supervisor.cli.commands.top_command import table_of
+from supervisor.cli.views.top.gauges import KEPT, RecentSamples, sparkline
 
 
 def test_sparklines() -> None:

@@ -10,6 +10,7 @@ from supervisor.core.jobs.job_status import (
     JobStatus,
     SnapshotPlan,
     SnapshotStatus,
+    TierStatus,
     status_from_json,
     status_json,
 )
@@ -23,6 +24,7 @@ STATUS = JobStatus(
     snapshot=SnapshotStatus(step=3, age_seconds=1.5),
     snapshot_plan=SnapshotPlan(memory_seconds=1.0, durable_seconds=None, because="c"),
     allocator=AllocatorStatus(pool_bytes=9, source="estimate"),
+    tiers={"memory": TierStatus(snapshots=2, age_seconds=1.5)},
 )
 
 
@@ -37,6 +39,7 @@ def test_there_and_back() -> None:
         STATUS.snapshot_plan,
     )
     assert again.allocator == STATUS.allocator
+    assert again.tiers == STATUS.tiers
 
 
 def test_numbers_that_are_none() -> None:
@@ -56,7 +59,13 @@ def test_numbers_that_are_none() -> None:
 
 def test_of_a_newer_daemon() -> None:
     """Keys that are not known here are left out; what is not there is not known."""
-    value = {"job": "a", "state": "queued", "attempt": 0, "gpus": ["GPU-1"]}
+    tiers = {"memory": {"snapshots": 2, "copies": 3}}
+    value = {
+        "job": "a", "state": "queued", "attempt": 0, "gpus": ["GPU-1"], "tiers": tiers,
+    }  # fmt: skip
     assert status_from_json(value) == JobStatus(
-        job="a", state=JobState.QUEUED, attempt=0
+        job="a",
+        state=JobState.QUEUED,
+        attempt=0,
+        tiers={"memory": TierStatus(snapshots=2)},
     )

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisor.core.text.terminal_filter import obeyed
+from supervisor.core.text.terminal_filter import obeyed, without_colours
 
 KERAS = (
     "\x1b[1m 9/12\x1b[0m \x1b[32m━━━━━━━\x1b[0m\x1b[37m━━━━\x1b[0m \x1b[1m0s\x1b[0m"
@@ -67,3 +67,8 @@ def test_only_what_is_known_is_obeyed(text: str) -> None:
     )
     assert not set(plain) & {"\x1b", "\x9b"}
     assert len(rest) <= 66
+
+
+def test_without_colours() -> None:
+    """Only they go; what else a terminal would obey is for others to show."""
+    assert without_colours("\x1b[1;38:5:3m1/2\x1b[m\x1b[2J") == "1/2\x1b[2J"
