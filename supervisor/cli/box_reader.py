@@ -1,6 +1,7 @@
 """What ``top`` shows, found out beside its loop: a daemon that answers late, or a slow
 disk, holds up no key."""
 
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -62,6 +63,8 @@ class BoxReader(TopReader):
             self._asked.set()
 
     def _work(self) -> None:
+        # The loop gets all of them: one that stands still in a call is to be interrupted.
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
             self._wait()
             while not self._over:

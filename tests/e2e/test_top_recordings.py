@@ -112,6 +112,7 @@ def test_the_terminal_is_given_back(box: BoxUnderTest, terminal: Recording) -> N
     terminal.run(["clear;", *top(box)])
     terminal.until(lambda shown: LIST in shown)
     terminal.type("C-z")
+    terminal.until(lambda shown: "Stopped" in shown and LIST not in shown)
     terminal.run(["clear;", "bg"])
     terminal.run(["kill", "%1;", "kill", "-CONT", "%1"])
     terminal.run(["wait", "%1"])

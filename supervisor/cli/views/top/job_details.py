@@ -8,7 +8,7 @@ from rich.cells import cell_len
 
 from supervisor.cli.views.progress import PHASES, plan_line, remote_line
 from supervisor.cli.views.top.gauges import RecentSamples, sparkline
-from supervisor.cli.views.top.job_listing import Job, shown_state
+from supervisor.cli.views.top.job_listing import ListedJob, shown_state
 from supervisor.cli.views.top.job_table import (
     STATE_TONES,
     memory_gauge,
@@ -25,12 +25,12 @@ BAR_CELLS = 20
 MOST_INCIDENTS = 20
 UNKNOWN = "a newer version tells of this job, which this one does not understand"
 
-Fact = tuple[str, str, Tone]
+DetailFact = tuple[str, str, Tone]
 """What it is about, the text, and its tone."""
 
 
 def job_details(
-    job: Job | None,
+    job: ListedJob | None,
     incidents: Sequence[Mapping[str, Any]] | None,
     history: RecentSamples,
     *,
@@ -43,7 +43,7 @@ def job_details(
     return [line for fact in facts for line in _lines(fact, width)]
 
 
-def _incidents(incidents: Sequence[Mapping[str, Any]] | None) -> Iterator[Fact]:
+def _incidents(incidents: Sequence[Mapping[str, Any]] | None) -> Iterator[DetailFact]:
     if not incidents:
         yield "incidents", "…" if incidents is None else "none", Tone.FAINT
         return
@@ -55,7 +55,7 @@ def _incidents(incidents: Sequence[Mapping[str, Any]] | None) -> Iterator[Fact]:
         yield "", rest, Tone.FAINT
 
 
-def job_facts(job: Job | None, history: RecentSamples) -> Iterator[Fact]:
+def job_facts(job: ListedJob | None, history: RecentSamples) -> Iterator[DetailFact]:
     """What is known, without what is not."""
     if job is None:
         yield "", "it is not on the list any more", Tone.WARNING
@@ -76,7 +76,7 @@ def job_facts(job: Job | None, history: RecentSamples) -> Iterator[Fact]:
     yield from (fact for fact in parts if fact[1])
 
 
-def _where(status: JobStatus, job: Job) -> Iterator[Fact]:
+def _where(status: JobStatus, job: ListedJob) -> Iterator[DetailFact]:
     state = f"{shown_state(job)}{_since(status)}"
     yield "state", state, STATE_TONES.get(str(status.state), Tone.NORMAL)
     yield "", status.message, Tone.NORMAL
@@ -92,7 +92,9 @@ def _since(status: JobStatus) -> str:
     return f" ({PHASES.get(phase, phase)})" if phase else ""
 
 
-def _speed(status: JobStatus, job: Job, history: RecentSamples) -> Iterator[Fact]:
+def _speed(
+    status: JobStatus, job: ListedJob, history: RecentSamples
+) -> Iterator[DetailFact]:
     if status.epoch is not None:
         epoch = f"{status.epoch + 1} of {status.epochs or '?'}"
         if status.step_in_epoch is not None:
@@ -109,7 +111,9 @@ def _speed(status: JobStatus, job: Job, history: RecentSamples) -> Iterator[Fact
         yield "batch", f"{status.effective_batch}{cut}", Tone.NORMAL
 
 
-def _memory(status: JobStatus, job: Job, history: RecentSamples) -> Iterator[Fact]:
+def _memory(
+    status: JobStatus, job: ListedJob, history: RecentSamples
+) -> Iterator[DetailFact]:
     trend = sparkline(history.memory[status.job])
     used = f"{memory_gauge(job, BAR_CELLS)} {trend}".strip()
     yield "memory", used, memory_tone(job)
@@ -145,7 +149,7 @@ def _allocator(status: JobStatus) -> str:
     return ", ".join(parts)
 
 
-def _saved(status: JobStatus) -> Iterator[Fact]:
+def _saved(status: JobStatus) -> Iterator[DetailFact]:
     saved = "none yet"
     if status.snapshot is not None:
         age = format_duration(status.snapshot.age_seconds)
@@ -165,7 +169,7 @@ def _saved(status: JobStatus) -> Iterator[Fact]:
         yield "remote", remote_line(status.remote), Tone.NORMAL
 
 
-def _promised(status: JobStatus) -> Iterator[Fact]:
+def _promised(status: JobStatus) -> Iterator[DetailFact]:
     promise = ""
     if status.promise:
         call = status.promise_fit
@@ -177,7 +181,7 @@ def _promised(status: JobStatus) -> Iterator[Fact]:
     yield "proof", status.proof or "", Tone.NORMAL
 
 
-def _remedies(status: JobStatus) -> Iterator[Fact]:
+def _remedies(status: JobStatus) -> Iterator[DetailFact]:
     remedies = {
         "in force": status.overrides,
         "asked for, not confirmed yet": status.asked,
@@ -193,7 +197,7 @@ def _remedies(status: JobStatus) -> Iterator[Fact]:
     yield "restarts", ", ".join(counts), Tone.NORMAL
 
 
-def _lines(fact: Fact, width: int) -> Iterator[SpanLine]:
+def _lines(fact: DetailFact, width: int) -> Iterator[SpanLine]:
     """A fact in as many lines as it takes, beside its label, or below it where there is
     no room beside."""
     label, text, tone = fact

@@ -9,7 +9,7 @@ from typing import Any
 
 from supervisor.core.jobs.job_status import JobState
 
-Job = Mapping[str, Any]
+ListedJob = Mapping[str, Any]
 """In the shape of ``status --json``."""
 
 
@@ -62,13 +62,13 @@ _FIELDS = {
 }
 
 
-def snapshot_age(job: Job) -> float | None:
+def snapshot_age(job: ListedJob) -> float | None:
     """In seconds, of the newest whole one; None: there is none."""
     snapshot: Mapping[str, Any] = job.get("snapshot") or {}
     return snapshot.get("age_seconds")
 
 
-def _sorted_by(job: Job, key: SortKey) -> Any:
+def _sorted_by(job: ListedJob, key: SortKey) -> Any:
     """None: not known."""
     if key is SortKey.JOB:
         return str(job["job"]).casefold()
@@ -80,8 +80,8 @@ def _sorted_by(job: Job, key: SortKey) -> Any:
 
 
 def sorted_jobs(
-    jobs: Sequence[Job], key: SortKey, *, backwards: bool = False
-) -> list[Job]:
+    jobs: Sequence[ListedJob], key: SortKey, *, backwards: bool = False
+) -> list[ListedJob]:
     """``jobs`` by ``key``; equal ones stay in their order, and those of which it is not
     known come last either way."""
     if key is SortKey.GIVEN:
@@ -93,17 +93,17 @@ def sorted_jobs(
     return known + rest
 
 
-def filtered_jobs(jobs: Sequence[Job], text: str) -> list[Job]:
+def filtered_jobs(jobs: Sequence[ListedJob], text: str) -> list[ListedJob]:
     """Those that have ``text`` in their name, owner or state, in any case of letters."""
     wanted = text.casefold()
     return [job for job in jobs if wanted in _sought_in(job)]
 
 
-def _sought_in(job: Job) -> str:
+def _sought_in(job: ListedJob) -> str:
     words = (job["job"], job.get("owner") or "", shown_state(job))
     return "\n".join(str(word) for word in words).casefold()
 
 
-def shown_state(job: Job) -> str:
+def shown_state(job: ListedJob) -> str:
     """In words."""
     return str(job["state"]).replace("_", " ")

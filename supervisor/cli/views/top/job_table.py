@@ -18,7 +18,7 @@ from supervisor.cli.views.top.gauges import (
 )
 from supervisor.cli.views.top.job_listing import (
     LARGEST_FIRST,
-    Job,
+    ListedJob,
     SortKey,
     shown_state,
     snapshot_age,
@@ -65,8 +65,8 @@ class JobColumn:
     title: str
     worth: int
     """What is least worth goes first."""
-    text: Callable[[Job, RecentSamples], str]
-    tone: Callable[[Job], Tone] = lambda _: Tone.NORMAL
+    text: Callable[[ListedJob, RecentSamples], str]
+    tone: Callable[[ListedJob], Tone] = lambda _: Tone.NORMAL
     sort: SortKey | None = None
     """What is sorted by where this is marked."""
     right: bool = False
@@ -74,13 +74,13 @@ class JobColumn:
     """What takes its place where it does not fit; None: nothing."""
 
 
-def memory_share(job: Job) -> float | None:
+def memory_share(job: ListedJob) -> float | None:
     """What is used of the device's limit, 0 to 1; None: not known."""
     used, limit = job.get("memory_in_use_bytes"), job.get("memory_limit_bytes")
     return used / limit if used is not None and limit else None
 
 
-def memory_tone(job: Job) -> Tone:
+def memory_tone(job: ListedJob) -> Tone:
     """How near the limit is."""
     share = memory_share(job) or 0.0
     if share < HIGH:
@@ -88,7 +88,7 @@ def memory_tone(job: Job) -> Tone:
     return Tone.WARNING if share < NEARLY_FULL else Tone.BAD
 
 
-def memory_gauge(job: Job, cells: int = BAR_CELLS) -> str:
+def memory_gauge(job: ListedJob, cells: int = BAR_CELLS) -> str:
     """A bar and figures, or the figure where no limit is known."""
     used, share = job.get("memory_in_use_bytes"), memory_share(job)
     if used is None or share is None:
@@ -96,37 +96,37 @@ def memory_gauge(job: Job, cells: int = BAR_CELLS) -> str:
     return f"{share_bar(share, cells)} {_of_limit(job)}"
 
 
-def _of_limit(job: Job) -> str:
+def _of_limit(job: ListedJob) -> str:
     allocator: Mapping[str, Any] = job.get("allocator") or {}
     estimate = allocator.get("source") == "estimate"
     used, limit = job["memory_in_use_bytes"], job["memory_limit_bytes"]
     return size_of_limit(used, limit, about=estimate)
 
 
-def _bar(job: Job, _history: RecentSamples) -> str:
+def _bar(job: ListedJob, _history: RecentSamples) -> str:
     share = memory_share(job)
     return memory_gauge(job) if share is None else share_bar(share, BAR_CELLS)
 
 
-def _attempt(job: Job, _history: RecentSamples) -> str:
+def _attempt(job: ListedJob, _history: RecentSamples) -> str:
     return str(job["attempt"])
 
 
-def _epoch(job: Job, _history: RecentSamples) -> str:
+def _epoch(job: ListedJob, _history: RecentSamples) -> str:
     epoch = job.get("epoch")
     return "" if epoch is None else f"{epoch + 1}/{job.get('epochs') or '?'}"
 
 
-def _step(job: Job, _history: RecentSamples) -> str:
+def _step(job: ListedJob, _history: RecentSamples) -> str:
     return "" if job.get("step") is None else str(job["step"])
 
 
-def _loss(job: Job, _history: RecentSamples) -> str:
+def _loss(job: ListedJob, _history: RecentSamples) -> str:
     loss = job.get("loss")
     return "" if loss is None else f"{loss:.4f}"
 
 
-def step_time(job: Job) -> str:
+def step_time(job: ListedJob) -> str:
     """In milliseconds, or in seconds where it is long."""
     seconds = job.get("step_seconds")
     if not seconds:
@@ -134,16 +134,16 @@ def step_time(job: Job) -> str:
     return f"{seconds * 1000:.0f} ms" if seconds < 10 else format_duration(seconds)
 
 
-def _saved(job: Job, _history: RecentSamples) -> str:
+def _saved(job: ListedJob, _history: RecentSamples) -> str:
     age = snapshot_age(job)
     return "" if age is None else format_duration(int(age)).replace(".0", "")
 
 
-def _step_trend(job: Job, history: RecentSamples) -> str:
+def _step_trend(job: ListedJob, history: RecentSamples) -> str:
     return sparkline(list(history.seconds[job["job"]])[-TREND_READINGS:])
 
 
-def _memory_trend(job: Job, history: RecentSamples) -> str:
+def _memory_trend(job: ListedJob, history: RecentSamples) -> str:
     return sparkline(list(history.memory[job["job"]])[-TREND_READINGS:])
 
 
@@ -208,7 +208,7 @@ class FilledColumn:
 
 
 def filled_column(
-    column: JobColumn, jobs: Sequence[Job], history: RecentSamples, view: TopView
+    column: JobColumn, jobs: Sequence[ListedJob], history: RecentSamples, view: TopView
 ) -> FilledColumn:
     """``column`` of ``jobs``, its title marked where they are sorted by it."""
     texts = tuple(one_line(column.text(job, history)) for job in jobs)
@@ -239,7 +239,12 @@ def _needed(kept: Sequence[FilledColumn]) -> int:
 
 
 def job_table(
-    jobs: Sequence[Job], view: TopView, history: RecentSamples, *, width: int, rows: int
+    jobs: Sequence[ListedJob],
+    view: TopView,
+    history: RecentSamples,
+    *,
+    width: int,
+    rows: int,
 ) -> list[SpanLine]:
     """The heading, and the rows from ``view.first`` on."""
     seen = jobs[view.first : view.first + rows]
@@ -261,7 +266,7 @@ def job_table(
 
 
 def _columns(
-    jobs: Sequence[Job], view: TopView, history: RecentSamples, width: int
+    jobs: Sequence[ListedJob], view: TopView, history: RecentSamples, width: int
 ) -> list[FilledColumn]:
     found = [filled_column(column, jobs, history, view) for column in COLUMNS]
     known = [one for one in found if any(one.texts) or one.column.sort is SortKey.JOB]
@@ -271,7 +276,7 @@ def _columns(
 
 
 def _row(
-    job: Job, at: int, columns: Sequence[FilledColumn], cells: Sequence[int]
+    job: ListedJob, at: int, columns: Sequence[FilledColumn], cells: Sequence[int]
 ) -> SpanLine:
     spans: list[Span] = []
     for one, wide in zip(columns, cells, strict=True):

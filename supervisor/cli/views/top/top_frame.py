@@ -13,7 +13,7 @@ from rich.cells import cell_len
 from supervisor.cli.views.top.gauges import RecentSamples
 from supervisor.cli.views.top.job_details import job_details, wrapped
 from supervisor.cli.views.top.job_listing import (
-    Job,
+    ListedJob,
     SortKey,
     filtered_jobs,
     sorted_jobs,
@@ -97,7 +97,7 @@ class TopScene:
     """Since the box was seen."""
 
     @property
-    def jobs(self) -> list[Job]:
+    def jobs(self) -> list[ListedJob]:
         """Those that are listed."""
         view = self.view
         found = filtered_jobs(self.news.box["jobs"], view.filter)
