@@ -734,8 +734,9 @@ def notify_rows() -> Iterator[Row]:
     yield Row(name="addresses by a relative path", line=line,
               says="notify.addresses: expected the absolute path", do="or off",
               names=("who",), given=(spec('[notify]\naddresses = "who"\n'),))  # fmt: skip
-    yield Row(name="a command that is not there", line=f"{line} --test", code=1,
-              says="/no/tell: cannot be run", do="No such file", names=("/no/tell",),
+    yield Row(name="a command that is not there", line=f"{line} --test", code=2,
+              says="the command of notify /no/tell", do="is no program to be run",
+              names=("/no/tell",),
               given=(spec('[notify]\ncommand = ["/no/tell"]\n'),))  # fmt: skip
     yield Row(name="a run that could tell nobody", line="run --spec job.toml",
               says="addresses <HERE>/who cannot be read", do="No such file",
