@@ -44,7 +44,7 @@ def copied(value):
         return value
 
 
-def restore_but_one(model, callbacks, state, stored):
+def restore_but_one(model, callbacks, state, stored, **more):
     if MUTATE == "list":
         with open("mutations.json", "w") as file:
             json.dump(list(found_in(model, callbacks, state)), file)
@@ -55,7 +55,7 @@ def restore_but_one(model, callbacks, state, stored):
         {name: copied(value) for name, value in vars(one).items()} for one in callbacks
     ]
     python, framework = python_random.state(), backend.random.state()
-    told = restore(model, callbacks, state, stored)
+    told = restore(model, callbacks, state, stored, **more)
     if kind == "variable":
         backend.values.assign(variables[where[0]], before[where[0]])
     if kind == "callback":
