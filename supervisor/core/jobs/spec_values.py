@@ -338,7 +338,7 @@ REMOTE = _text(ADDRESS)
 RemoteAddress = Annotated[
     str | None, BeforeValidator(_remote, json_schema_input_type=_takes(REMOTE, OFF))
 ]
-NoRemote = Annotated[None, BeforeValidator(_remote, json_schema_input_type=_takes(OFF))]
+OnlyOff = Annotated[None, BeforeValidator(_remote, json_schema_input_type=_takes(OFF))]
 
 RATE_EXPECTED = "a rate such as 50MB/s or 1GiB/s"
 

@@ -4,8 +4,8 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from supervisor.core.jobs.spec import SnapshotsSpec, Spec, Table
-from supervisor.core.jobs.spec_values import JobName, NoRemote
+from supervisor.core.jobs.spec import NotifySpec, SnapshotsSpec, Spec, Table
+from supervisor.core.jobs.spec_values import JobName, OnlyOff, Text
 
 
 def _table(value: object) -> object:
@@ -22,7 +22,14 @@ def _digits(value: object) -> object:
 class LocalSnapshotsSpec(SnapshotsSpec):
     """Snapshots that stay on the machine: a daemon sends none elsewhere."""
 
-    remote: NoRemote = None  # type: ignore[mutable-override]  # frozen: nobody assigns to it
+    remote: OnlyOff = None  # type: ignore[mutable-override]  # frozen: nobody assigns to it
+
+
+class QueuedNotifySpec(NotifySpec):
+    """Nobody: whom a daemon tells stands in its own configuration."""
+
+    addresses: OnlyOff = None  # type: ignore[mutable-override]  # frozen: nobody assigns to it
+    command: tuple[Text, ...] = Field(default=(), max_length=0, strict=False)
 
 
 class QueuedSpec(Spec):
@@ -30,6 +37,7 @@ class QueuedSpec(Spec):
 
     name: JobName  # type: ignore[mutable-override]  # frozen: nobody assigns to it
     snapshots: LocalSnapshotsSpec = LocalSnapshotsSpec()  # type: ignore[mutable-override]  # frozen: nobody assigns to it
+    notify: QueuedNotifySpec = QueuedNotifySpec()  # type: ignore[mutable-override]  # frozen: nobody assigns to it
 
 
 class BeginRequest(Table):
