@@ -8,6 +8,7 @@ import errno
 import importlib
 import os
 import sys
+import traceback
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -134,13 +135,20 @@ def main() -> None:
 def _refused(error: OSError) -> str | None:
     """The sentence about what the machine refuses, whoever asked; None: it is a mistake of
     ours."""
-    if error.filename is None and error.errno == errno.ENOSPC:
+    if error.errno == errno.ENOSPC and _was_echoed(error):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())  # what is left of the answer
         return "cannot write the answer to standard output: the disk is full"
     if error.filename is not None and error.errno in REFUSALS:
         return f"cannot use {error.filename}: {error.strerror}"
     return None
+
+
+def _was_echoed(error: OSError) -> bool:
+    """Whether it came of printing an answer; what else finds a disk full is named by who
+    writes it."""
+    frames = traceback.walk_tb(error.__traceback__)
+    return any(frame.f_code is click.echo.__code__ for frame, _ in frames)
 
 
 def _refuse_other_shells() -> None:

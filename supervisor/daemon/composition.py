@@ -8,6 +8,7 @@ from pathlib import Path
 from supervisor.core.jobs.authorization import AccessRules, Caller
 from supervisor.core.jobs.config import Config, UserLimits
 from supervisor.core.jobs.scheduling import CpuSlots
+from supervisor.core.jobs.spec import NotifySpec
 from supervisor.core.text.log_level import LogLevel
 from supervisor.daemon.api_service import ApiService
 from supervisor.daemon.daemon import Daemon
@@ -96,10 +97,7 @@ def composed(
             observer=observer,
             senders=NotificationSenders(spec=config.notify, directory=paths.root),
         )
-        notify = config.notify
-        problem = problem_of(notify.addresses, notify.command)
-        if notify.wanted and problem is not None:
-            journal.say(problem, level=LogLevel.WARNING)
+        _check_notifications(config.notify, journal)
         scheduler = Scheduler(
             book=JobBook(ledger),
             starter=starter,
@@ -148,6 +146,13 @@ def _alone(root: Path) -> Generator[None]:
         yield
     finally:
         lock.release()
+
+
+def _check_notifications(notify: NotifySpec, journal: Journal) -> None:
+    """Jobs run all the same."""
+    problem = problem_of(notify.addresses, notify.command) if notify.wanted else None
+    if problem is not None:
+        journal.say(problem, level=LogLevel.WARNING)
 
 
 def _gpus_of(

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.first_hour import HISTORY, ROWS, Row, taken_port
+from tests.e2e.first_hour.every_row import ROWS
+from tests.e2e.first_hour.first_hour_row import HISTORY, Row, taken_port
 from tests.support.command import marked
 from tests.support.stranger import (
     Answer,

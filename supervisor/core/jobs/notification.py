@@ -10,7 +10,7 @@ class NotificationKind(enum.StrEnum):
     FINISHED = "finished"
     GAVE_UP = "gave_up"
     FIRST_OOM = "first_oom"
-    """Memory ran out for the first time in this run; it goes on."""
+    """Memory ran out for the first time in this run; where it gives up for it, its end says so, if that is wanted."""
     FORECAST = "forecast"
     """Memory is about to run out: a warning, or a restart in time."""
 

@@ -2,18 +2,15 @@
 
 from collections.abc import Collection, Iterable
 
-from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.result import IncidentKind
 from supervisor.core.jobs.job_status import JobState
 from supervisor.core.jobs.notification import Notification, NotificationKind
 from supervisor.core.lifecycle.effects import Effect, RecordIncident
 from supervisor.core.lifecycle.run_state import RunState
+from supervisor.core.memory.oom_analysis import OUT_OF_MEMORY
 from supervisor.core.text.units import shortened
 from supervisor.core.text.visible import visible
 
-OUT_OF_MEMORY = frozenset(
-    {Cause.DEVICE_OOM, Cause.DEVICE_OOM_FRAGMENTATION, Cause.HOST_OOM}
-)
 MOST = 1000
 """Characters of a line."""
 FORECASTS = {

@@ -16,7 +16,7 @@ class AddressFileError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class NotificationAddress:
     """One of them."""
 
     line: int
@@ -30,7 +30,7 @@ class Address:
         return f"line {self.line} ({self.url.partition(':')[0][:20]})"
 
 
-def read_addresses(path: Path) -> list[Address]:
+def read_addresses(path: Path) -> list[NotificationAddress]:
     """The addresses; empty lines and those that begin with ``#`` are none.
 
     Raises:
@@ -38,7 +38,7 @@ def read_addresses(path: Path) -> list[Address]:
             may be read by others, or a line is no single address.
     """
     addresses = [
-        Address(number, line.strip())
+        NotificationAddress(number, line.strip())
         for number, line in enumerate(_text(path).splitlines(), start=1)
         if line.strip() and not line.lstrip().startswith("#")
     ]

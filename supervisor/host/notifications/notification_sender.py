@@ -28,8 +28,8 @@ from tenacity import Retrying, retry_if_result, stop_after_delay, wait_exponenti
 from supervisor.core.jobs.notification import Notification, NotificationKind
 from supervisor.core.text.visible import visible
 from supervisor.host.notifications.addresses import (
-    Address,
     AddressFileError,
+    NotificationAddress,
     read_addresses,
 )
 from supervisor.host.process.child_process import TimeUpError, run_in_session
@@ -161,7 +161,9 @@ def _by_apprise(request: SendRequest, file: Path) -> dict[str, Try]:
         return {one.name: _of_address(apprise, one, request) for one in addresses}
 
 
-def _of_address(apprise: Any, address: Address, request: SendRequest) -> Try:
+def _of_address(
+    apprise: Any, address: NotificationAddress, request: SendRequest
+) -> Try:
     service = apprise.Apprise(asset=apprise.AppriseAsset(async_mode=False))
     if not service.add(address.url):
         return lambda: "is no address of Apprise"

@@ -8,13 +8,13 @@ from rich.cells import cell_len
 
 from supervisor.cli.views.progress import PHASES, plan_line, remote_line
 from supervisor.cli.views.top.gauges import RecentSamples, sparkline
-from supervisor.cli.views.top.job_listing import ListedJob, shown_state
-from supervisor.cli.views.top.job_table import (
+from supervisor.cli.views.top.job_columns import (
     STATE_TONES,
     memory_gauge,
     memory_tone,
     step_time,
 )
+from supervisor.cli.views.top.job_listing import ListedJob, shown_state
 from supervisor.cli.views.top.spans import Span, SpanLine, Tone, one_line
 from supervisor.core.diagnosis.explain import summarise_incident
 from supervisor.core.jobs.job_status import JobStatus, status_from_json

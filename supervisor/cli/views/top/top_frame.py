@@ -11,6 +11,7 @@ from typing import Any
 from rich.cells import cell_len
 
 from supervisor.cli.views.top.gauges import RecentSamples
+from supervisor.cli.views.top.job_columns import job_table
 from supervisor.cli.views.top.job_details import job_details, wrapped
 from supervisor.cli.views.top.job_listing import (
     ListedJob,
@@ -18,7 +19,6 @@ from supervisor.cli.views.top.job_listing import (
     filtered_jobs,
     sorted_jobs,
 )
-from supervisor.cli.views.top.job_table import job_table
 from supervisor.cli.views.top.log_lines import LogTail, log_lines
 from supervisor.cli.views.top.spans import (
     Span,

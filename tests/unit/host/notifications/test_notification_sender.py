@@ -6,9 +6,8 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,12 +15,12 @@ from supervisor.core.jobs.notification import Notification
 from supervisor.host.notifications.notification_sender import (
     Delivery,
     SendRequest,
-    _by_service,  # pyright: ignore[reportPrivateUsage]  # what a service is asked
     deliver,
     problem_of,
 )
 from supervisor.host.process.child_process import TimeUpError, run_in_session
 from tests.support.boxes import alive, until
+from tests.support.mail_server import mail_server
 from tests.support.webhooks import Webhook, webhook
 
 # of a module that Apprise imports (apprise/utils/pgp.py)
@@ -32,7 +31,7 @@ TOLD = Notification(
 )
 
 
-HOSTILE = replace(TOLD, text="<a href='http://x'>y</a>")
+HOSTILE = replace(TOLD, text="<a href='http://x'>y</a>\nmore")
 
 
 @pytest.fixture
@@ -96,13 +95,23 @@ def test_each_address_for_itself(hook: Webhook, tmp_path: Path) -> None:
         dead.silent.set()
 
 
-def test_text_stays_text() -> None:
+def test_text_stays_text(tmp_path: Path) -> None:
     """What a script printed is no HTML in a mail, and its lines stay lines."""
-    service = _Kept()
-    problem = _by_service(service, replace(request(), notification=HOSTILE))
-    assert problem is None
-    assert service.said["body_format"] == "text"
-    assert service.said["notify_type"] == "failure"
+    with mail_server() as server:
+        path = tmp_path / "addresses"
+        path.write_text(f"{server.address}\n")
+        path.chmod(0o600)
+        (one,) = deliver(replace(request(path), notification=HOSTILE))
+    assert one == Delivery("line 1 (mailto)", None)
+    (mail,) = server.came
+    assert TOLD.title in str(mail["Subject"])
+    text = {
+        part.get_content_subtype(): part.get_content()
+        for part in mail.walk()
+        if part.get_content_maintype() == "text"
+    }
+    assert text["plain"].splitlines() == HOSTILE.text.splitlines()
+    assert "<a href" not in text.get("html", "")
 
 
 def test_a_command_reads_it(tmp_path: Path) -> None:
@@ -160,15 +169,3 @@ def test_what_cannot_be_used_is_a_problem(tmp_path: Path) -> None:
     assert "is no program" in str(problem_of(None, [str(tmp_path / "none")]))
     told = list(deliver(request(tmp_path / "none", sys.executable, "-c", "")))
     assert [one.problem is None for one in told] == [False, True]
-
-
-@dataclass
-class _Kept:
-    """Keeps what it is asked to send."""
-
-    said: dict[str, Any] = field(default_factory=dict[str, Any])
-
-    def notify(self, **said: Any) -> bool:
-        """It takes everything."""
-        self.said = said
-        return True

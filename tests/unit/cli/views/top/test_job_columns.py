@@ -12,8 +12,8 @@ from supervisor.cli.views.top.gauges import (
     size_of_limit,
     sparkline,
 )
+from supervisor.cli.views.top.job_columns import job_table, step_time
 from supervisor.cli.views.top.job_listing import SortKey
-from supervisor.cli.views.top.job_table import job_table, step_time
 from supervisor.cli.views.top.spans import text_of
 from supervisor.cli.views.top.top_view import TopView
 from supervisor.core.jobs.job_status import (
