@@ -1,10 +1,13 @@
-"""What following a loop of the script's own costs, a step.
+"""What following training costs, a step: loops of a script's own, and an eager ``fit``.
 
-``make bench-own-loop``, or ``python -m tests.bench.own_loop [--repeats 5]``
+``make bench-own-loop``, or ``python -m tests.bench.own_loop [--pairs 4] [KIND...]``
 
-Each kind of loop by plain Python and under supervision in turn, each in a process of its
-own; a row is the ratio of the median steps of each pair: their median, least and most. At
-the default schedule, with a memory tier.
+A pair is one process of plain Python and one attempt, at the default schedule and with a
+memory tier. They train in turns, a stretch each (in the order ABBA), so that a machine
+that is busy or slow for a while is so for both. A row is the ratio of what a step takes,
+by the clock and in processor time of all threads: the median of all stretches, and the
+least and most of the medians of each pair of processes (two processes of plain Python
+differ by some 2 % for as long as they live: by where their memory happens to lie).
 """
 
 # ruff: noqa: T201  # printing is the job
@@ -13,16 +16,18 @@ import argparse
 import json
 import os
 import shutil
+import socket
 import statistics
-import subprocess
-import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from tests.support.attempts import Attempts
 
-HEAD = """
-import itertools, json, sys, time
+SCRIPT = """
+import itertools, json, socket, sys, time
 import keras
 import numpy as np
 import tensorflow as tf
@@ -34,13 +39,43 @@ IMAGES = ((32, 32, 3), [layers.Conv2D(32, 3, 2, "same", activation="relu"),
     layers.Conv2D(64, 3, 2, "same", activation="relu"), layers.Flatten(),
     layers.Dense(256, "relu"), layers.Dense(10)], 64)
 
-def prepared(shape, parts, batch):
+class Turns(keras.callbacks.Callback):
+    '''Trains when it is asked to, for so many seconds; tells what its steps took.'''
+
+    def __init__(self, place):
+        super().__init__()
+        self.peer = socket.socket(socket.AF_UNIX)
+        self.peer.connect(place)
+        self.lines = self.peer.makefile()
+        self.until = self.steps = 0
+        self.over = False
+
+    def step(self):
+        self.steps += 1
+        if (now := time.perf_counter()) < self.until:
+            return
+        if self.until:
+            used = time.process_time() - self.used
+            told = [(now - self.began) / self.steps, used / self.steps]
+            self.peer.sendall((json.dumps(told) + chr(10)).encode())
+        asked = self.lines.readline()
+        self.over = not asked
+        self.steps, self.used = 0, time.process_time()
+        self.began = time.perf_counter()
+        self.until = self.began + float(asked or 0)
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.step()
+        if self.over:
+            self.model.stop_training = True
+
+def prepared(shape, parts, batch, eager):
     model = keras.Sequential([keras.Input(shape), *parts])
-    model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        run_eagerly=eager)
     x = np.random.rand(1024, *shape).astype("float32")
     y = np.random.randint(0, 10, 1024)
-    data = tf.data.Dataset.from_tensor_slices((x, y)).batch(batch)
-    return model, itertools.cycle(list(data))  # without the threads of a pipeline
+    return model, tf.data.Dataset.from_tensor_slices((x, y)).batch(batch)
 
 def taped(model):
     optimizer, loss_of = model.optimizer, model.loss
@@ -52,82 +87,150 @@ def taped(model):
         return loss
     return step
 
-kind, seconds = sys.argv[1], float(sys.argv[2])
-model, data = prepared(*(SMALL if "small" in kind else IMAGES))
-step = model.train_on_batch if "train_on_batch" in kind else taped(model)
-if "tf.function" in kind:
-    step = tf.function(step)
-times, began = [], time.perf_counter()
-for number, (a, b) in enumerate(data):
-    before = time.perf_counter()
-    step(a, b)
-    after = time.perf_counter()
-    if number > 20:
-        times.append(after - before)
-    if after - began > seconds:
-        break
-times.sort()
-print(json.dumps(times[len(times) // 2]))
+kind, turns = sys.argv[1], Turns(sys.argv[2])
+model, data = prepared(*(SMALL if "small" in kind else IMAGES), "eager fit" in kind)
+if "fit" in kind:
+    model.fit(data, epochs=10**6, verbose=0, callbacks=[turns])
+else:
+    step = model.train_on_batch if "train_on_batch" in kind else taped(model)
+    if "tf.function" in kind:
+        step = tf.function(step)
+    for a, b in itertools.cycle(list(data)):  # without the threads of a pipeline
+        step(a, b)
+        turns.step()
+        if turns.over:
+            break
 """
 KINDS = (
     "small tf.function",
     "small train_on_batch",
+    "small eager loop",
+    "small eager fit",
     "images tf.function",
     "images train_on_batch",
-    "small eager",
+    "images eager loop",
+    "images eager fit",
 )
-SECONDS = 8.0
+SECONDS = 1.0
+"""Of a stretch."""
+PATIENCE = 120.0
 SHARED = Path("/dev/shm")  # noqa: S108  # what the memory tier is for
 
 
-def plain(script: Path, kind: str) -> float:
-    """Seconds of the median step by Python alone."""
-    command = [sys.executable, str(script), kind, str(SECONDS)]
-    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=True, env=environment
-    )
-    return float(json.loads(done.stdout))
+class Step(NamedTuple):
+    """What a step took."""
+
+    seconds: float
+    processor: float
+    """Seconds of processor time, all threads."""
 
 
-def supervised(script: Path, kind: str) -> float:
-    """The same as an attempt."""
+class Turns:
+    """One of the two processes, which trains for a stretch at a time."""
+
+    def __init__(self, listening: socket.socket) -> None:
+        self._peer, _ = listening.accept()
+        self._peer.settimeout(PATIENCE)
+        self._lines = self._peer.makefile()
+
+    def stretch(self, seconds: float) -> Step:
+        """What a step took in the next one."""
+        self._peer.sendall(f"{seconds}\n".encode())
+        return Step(*json.loads(self._lines.readline()))
+
+    def end(self) -> None:
+        """Ask it to end."""
+        self._lines.close()
+        self._peer.close()
+
+
+@contextmanager
+def training(script: Path, kind: str, place: Path, *, plain: bool) -> Iterator[Turns]:
+    """A process that waits for its turns."""
     memory = Path(tempfile.mkdtemp(prefix="bench-", dir=SHARED))
+    place.mkdir()
+    attempts = Attempts(place, {"memory_directory": str(memory / "run")})
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.settimeout(PATIENCE)
+        listening.bind(str(place / "turns"))
+        listening.listen()
+        command = kind, str(place / "turns")
+        process, _ = attempts.start(script, *command, plain=plain)
+        turns = Turns(listening)
     try:
-        with tempfile.TemporaryDirectory() as place:
-            options = {"memory_directory": str(memory / "run")}
-            attempts = Attempts(Path(place), options)
-            outcome = attempts.run(script, kind, str(SECONDS))
-            assert outcome.code == 0, outcome.err
-            return float(json.loads(outcome.out))
+        yield turns
     finally:
+        turns.end()
+        out, err = process.communicate(timeout=PATIENCE)
         shutil.rmtree(memory)
+        assert process.returncode == 0, (out, err)
+
+
+def compared(script: Path, kind: str, place: Path, stretches: int) -> list[list[Step]]:
+    """What a step took by plain Python and as an attempt, stretch by stretch."""
+    with ExitStack() as both:
+        two = [
+            both.enter_context(
+                training(script, kind, place / f"plain-{plain}", plain=plain)
+            )
+            for plain in (True, False)
+        ]
+        for one in two:
+            one.stretch(2 * SECONDS)  # traced, compiled, warm, and a first snapshot
+        found: list[list[Step]] = [[], []]
+        for number in range(stretches):
+            order = (0, 1) if number % 2 else (1, 0)
+            for index in order:
+                found[index].append(two[index].stretch(SECONDS))
+    return found
+
+
+def row(kind: str, pairs: list[list[list[Step]]]) -> str:
+    """What the table says of one kind."""
+    cells = [f"{kind:22}"]
+    alone = statistics.median(step.seconds for plain, _ in pairs for step in plain)
+    cells.append(f"{1e3 * alone:6.2f} ms")
+    for field in range(2):
+        ratios = [
+            [ours[field] / theirs[field] for theirs, ours in zip(*pair, strict=True)]
+            for pair in pairs
+        ]
+        each = [statistics.median(one) for one in ratios]
+        whole = statistics.median(ratio for one in ratios for ratio in one)
+        cells.append(f"  {whole:.3f} ({min(each):.3f} to {max(each):.3f})")
+    return " ".join(cells)
 
 
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--pairs", type=int, default=4, help="of processes")
+    parser.add_argument("--stretches", type=int, default=12, help="of each pair")
     parser.add_argument("kinds", nargs="*", default=KINDS)
     asked = parser.parse_args()
-    print("a step            alone ms  supervised  ratio (least to most)")
+    print(f"{len(os.sched_getaffinity(0))} cores, load {os.getloadavg()[0]:.1f}")
+    print(
+        "a step                    alone     by the clock              processor time"
+    )
     with tempfile.TemporaryDirectory() as place:
         script = Path(place) / "loop.py"
-        script.write_text(HEAD)
-        for kind in asked.kinds:
+        script.write_text(SCRIPT)
+        for number, kind in enumerate(asked.kinds):
             pairs = [
-                (plain(script, kind), supervised(script, kind))
-                for _ in range(asked.repeats)
+                compared(
+                    script,
+                    kind,
+                    _made(Path(place) / f"{number}-{pair}"),
+                    asked.stretches,
+                )
+                for pair in range(asked.pairs)
             ]
-            ratios = [theirs / alone for alone, theirs in pairs]
-            alone, ours = (
-                1e3 * statistics.median(one) for one in zip(*pairs, strict=True)
-            )
-            print(
-                f"{kind:22} {alone:6.2f} {ours:6.2f}  {statistics.median(ratios):.3f}"
-                f" ({min(ratios):.3f} to {max(ratios):.3f})",
-                flush=True,
-            )
+            print(row(kind, pairs), flush=True)
+
+
+def _made(directory: Path) -> Path:
+    directory.mkdir()
+    return directory
 
 
 if __name__ == "__main__":

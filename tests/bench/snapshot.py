@@ -253,7 +253,8 @@ def speed(name: str, model: Any, data: Any, directory: Path, **options: Any) -> 
     windows = Windows(attempt, **options)
     arguments = {"epochs": 10**6, "verbose": 0, "callbacks": [windows]}
     original = keras.Model.fit
-    supervised.fit(attempt, original, model, data, arguments)
+    with supervised.fit(attempt, original, model, data, arguments) as train:
+        train()
     session = supervised.session_of(attempt)
     session.saver.wait()
     if session.memory is not None:

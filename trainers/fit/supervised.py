@@ -1,7 +1,9 @@
 """A supervised ``fit``: what the script's call of ``Model.fit`` becomes."""
 
+import contextlib
 import functools
 import inspect
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
@@ -82,29 +84,40 @@ def session_of(attempt: Attempt) -> RunProgress:
     return session
 
 
+@contextlib.contextmanager
 def fit(
     attempt: Attempt,
     original: Any,
     model: Any,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
-) -> Any:
-    """Train ``model`` as ``original`` does; returns its History."""
+) -> Iterator[Callable[[], Any]]:
+    """What to call in the place of ``original``: it trains ``model``, and returns its
+    History.
+
+    TensorFlow looks through the whole stack at each eager operation: it is called where
+    nothing of what is done here is below it.
+    """
     session = session_of(attempt)
     attempt.end.ask(nothing_lost)
     plain = _why_plain(attempt, model)
     if plain is not None:
         attempt.notice(plain)
         with epoch_iterator.adopting(lambda _iterator: None):
-            return original(model, *args, **kwargs)
+            yield functools.partial(original, model, *args, **kwargs)
+        return
     bound = inspect.signature(original).bind(model, *args, **kwargs)
     bound.apply_defaults()
     arguments = dict(bound.arguments)
     del arguments["self"]
     end = session.end_of(session.fit_number)
     if end is not None:
-        return restore_finished(session, end, model, arguments)
-    return train(session, original, model, arguments)
+        history = restore_finished(session, end, model, arguments)
+        yield lambda: history
+        return
+    with training(session, model, arguments) as callbacks:
+        arguments["callbacks"] = callbacks
+        yield functools.partial(original, model, **arguments)
 
 
 def _why_plain(attempt: Attempt, model: Any) -> str | None:
@@ -114,10 +127,11 @@ def _why_plain(attempt: Attempt, model: Any) -> str | None:
     return DISTRIBUTED if backend.fit.is_distributed(model) else None
 
 
-def train(
-    session: RunProgress, original: Any, model: Any, arguments: dict[str, Any]
-) -> Any:
-    """A ``fit`` with steps left to do."""
+@contextlib.contextmanager
+def training(
+    session: RunProgress, model: Any, arguments: dict[str, Any]
+) -> Iterator[Any]:
+    """A ``fit`` with steps left to do, by these callbacks."""
     attempt = session.attempt
     earlier_traces.make_again(model)
     callbacks, held = _callbacks(arguments["callbacks"])
@@ -141,7 +155,7 @@ def train(
     attempt.training.began(run)
     try:
         with epoch_iterator.adopting(run.adopt):
-            history = original(model, **{**arguments, "callbacks": callbacks})
+            yield callbacks
         run.finish()
         run.stopped()
         run.let_go()
@@ -158,7 +172,6 @@ def train(
             logger.append = append
         attempt.enter(Phase.BETWEEN)
     ended(session)
-    return history
 
 
 def ended(session: RunProgress) -> None:
@@ -240,4 +253,4 @@ def _element_spec(arguments: dict[str, Any], model: Any) -> Any:
     return iterator.pipeline.element_spec
 
 
-__all__ = ["fit", "restore_finished", "session_of", "train"]
+__all__ = ["fit", "restore_finished", "session_of", "training"]

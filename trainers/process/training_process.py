@@ -13,7 +13,7 @@ import sys
 import threading
 import traceback
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 from supervisor.wire.directive import EXIT_NO_ROOM, EXIT_REFUSED, Directive
@@ -29,12 +29,15 @@ TOLD_SECONDS = 1.0
 WAITING = "ending: the script is over, and its last snapshot is being written"
 
 
-def main(arguments: list[str]) -> int:
-    """Run the attempt that the directive file in ``arguments`` describes."""
+def prepare(arguments: list[str]) -> "TrainingProcess":
+    """The attempt that the directive file in ``arguments`` describes.
+
+    Raises SystemExit: there is no such file, or no room for one of its own.
+    """
     directive = Directive.read(Path(arguments[0])) if arguments else None
     if directive is None:
         sys.stderr.write("trainwarden: no directive that could be read\n")
-        return EXIT_REFUSED
+        raise SystemExit(EXIT_REFUSED)
     try:
         attempt = Attempt(directive)
         signals.watch_faults(attempt)
@@ -42,15 +45,58 @@ def main(arguments: list[str]) -> int:
     except OSError as error:
         with contextlib.suppress(OSError):  # nor this, it may be
             sys.stderr.write(f"trainwarden: cannot write its own files: {error}\n")
-        return EXIT_NO_ROOM if error.errno in NO_ROOM else EXIT_REFUSED
+        full = error.errno in NO_ROOM
+        raise SystemExit(EXIT_NO_ROOM if full else EXIT_REFUSED) from None
     make_current(attempt)
     signals.install(attempt)
     attempt.start_heartbeat()
     attempt.say(RecordKind.LAUNCHED, versions={"python": sys.version.split()[0]})
     framework_setup.watch(attempt)
-    code = run(attempt)
-    wait_for_snapshot(attempt)
-    return code
+    return TrainingProcess(attempt)
+
+
+class TrainingProcess:
+    """The process of an attempt; ``launch`` runs the script in it.
+
+    ``begin()``; then ``over()``, or ``failed(error)`` with what that raised, or the script.
+    """
+
+    def __init__(self, attempt: Attempt) -> None:
+        self._attempt = attempt
+
+    def begin(self) -> tuple[CodeType, dict[str, Any]]:
+        """The script's code, and the variables of its module.
+
+        Raises SystemExit where it is refused, SyntaxError, and what the import of its
+        package raises.
+        """
+        attempt, directive = self._attempt, self._attempt.directive
+        script, told = pinned_script.read(directive)
+        attempt.runs(script)
+        if told is not None:
+            attempt.notice(told)
+        pinned_modules.install(
+            directive,
+            tell=attempt.notice,
+            refuse=functools.partial(framework_setup.refuse, attempt),
+        )
+        attempt.files.begin()
+        main = main_module(directive.script, directive.args, module=directive.module)
+        return compile(script, directive.script, "exec", dont_inherit=True), main
+
+    def failed(self, error: BaseException) -> int:
+        """The exit code that the process should have after ``error``."""
+        if isinstance(error, SystemExit):
+            return self.over(exit_code(error))
+        code = report_failure(self._attempt, error)
+        wait_for_snapshot(self._attempt)
+        return code
+
+    def over(self, code: int = 0) -> int:
+        """The same, where the script came to its end with ``code``."""
+        code = end(self._attempt, code)
+        wait_for_snapshot(self._attempt)
+        return code
 
 
 def wait_for_snapshot(attempt: Attempt) -> None:
@@ -62,27 +108,8 @@ def wait_for_snapshot(attempt: Attempt) -> None:
     telling.cancel()
 
 
-def run(attempt: Attempt) -> int:
-    """Run the script; returns the exit code the process should have."""
-    try:
-        script, told = pinned_script.read(attempt.directive)
-        attempt.runs(script)
-        if told is not None:
-            attempt.notice(told)
-        pinned_modules.install(
-            attempt.directive,
-            tell=attempt.notice,
-            refuse=functools.partial(framework_setup.refuse, attempt),
-        )
-        attempt.files.begin()
-        directive = attempt.directive
-        execute(directive.script, directive.args, script, module=directive.module)
-    except SystemExit as stop:
-        code = exit_code(stop)
-    except BaseException as error:  # noqa: BLE001  # the last one to see it
-        return failed(attempt, error)
-    else:
-        code = 0
+def end(attempt: Attempt, code: int) -> int:
+    """Say that the script is over with ``code``; returns the exit code."""
     attempt.end.over()
     crash = attempt.end.lost()
     if crash is not None:
@@ -105,7 +132,7 @@ def exit_code(stop: SystemExit) -> int:
     return 1
 
 
-def failed(attempt: Attempt, error: BaseException) -> int:
+def report_failure(attempt: Attempt, error: BaseException) -> int:
     """Report ``error``, print it as Python would, and return the exit code."""
     attempt.end.lost()
     crash = crash_report.report(
@@ -122,11 +149,9 @@ def failed(attempt: Attempt, error: BaseException) -> int:
     return 128 + signal.SIGINT if isinstance(error, KeyboardInterrupt) else 1
 
 
-def execute(
-    script: str, args: tuple[str, ...], content: bytes, *, module: str = ""
-) -> None:
-    """Run ``content`` as ``python script args`` would if ``script`` held it; or, where
-    ``module`` has a name, as ``python -m module args`` would.
+def main_module(script: str, args: tuple[str, ...], *, module: str) -> dict[str, Any]:
+    """The variables of ``__main__``, for ``python script args``; or, where ``module`` has
+    a name, for ``python -m module args``.
 
     ``__main__`` is the script's own module: ``multiprocessing`` finds the file to
     import again in a spawned process by it.
@@ -137,14 +162,14 @@ def execute(
     packages = isolation.shadowed()
     if packages:
         isolation.hide(packages)
-    main_module = ModuleType("__main__")
-    variables = _module_variables(module, path) if module else _main_variables(script)
-    vars(main_module).update(variables)
+    main = ModuleType("__main__")
+    vars(main).update(
+        _module_variables(module, path) if module else _main_variables(script)
+    )
     # Ours stays alive: a module that is dropped loses its globals.
     vars(sys)["_trainwarden_main"] = sys.modules["__main__"]
-    sys.modules["__main__"] = main_module
-    code = compile(content, script, "exec", dont_inherit=True)
-    exec(code, vars(main_module))  # noqa: S102  # running the script is the job
+    sys.modules["__main__"] = main
+    return vars(main)
 
 
 def _module_variables(module: str, path: Path) -> dict[str, Any]:

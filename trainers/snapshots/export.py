@@ -24,12 +24,12 @@ class NotExportedError(Exception):
 
 def _expose() -> None:
     """Make ``supervisor`` and ``trainers`` importable, and nothing else."""
-    spec = importlib.util.spec_from_file_location("_launch", HERE / "launch.py")
+    spec = importlib.util.spec_from_file_location("_held", HERE / "held_modules.py")
     assert spec is not None  # noqa: S101  # it lies beside this file
     assert spec.loader is not None  # noqa: S101  # as it is a file
-    launch = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(launch)
-    launch.expose(HERE.parent)
+    held_modules = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(held_modules)
+    held_modules.expose(HERE.parent)
 
 
 def export(source: Path, out: Path) -> None:

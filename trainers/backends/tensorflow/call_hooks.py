@@ -97,15 +97,16 @@ def quiet() -> AbstractContextManager[None]:
 def install() -> None:
     """Right after TensorFlow's import: variables are numbered from here on."""
     base: Any = resource_variable_ops.BaseResourceVariable
+    unread = resource_variable_ops._UnreadVariable
     made = base.__init__
 
     @functools.wraps(made)
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         made(self, *args, **kwargs)
+        if isinstance(self, unread):  # one an assignment
+            return
         number = number_of(self._handle)
-        if number is not None and not isinstance(
-            self, resource_variable_ops._UnreadVariable
-        ):
+        if number is not None:
             _variables[number] = self
 
     base.__init__ = init

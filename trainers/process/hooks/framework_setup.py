@@ -202,7 +202,9 @@ def _keras(attempt: Attempt, steps: OwnSteps, trainer: ModuleType) -> None:
     def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
         tell_of_gpu()  # not before: TensorFlow may be there for its data alone
         module = isolation.load("trainers.fit.supervised")
-        return steps.fit(lambda: module.fit(attempt, original, self, args, kwargs))
+        supervision = module.fit(attempt, original, self, args, kwargs)
+        with steps.fit(), supervision as train:
+            return train()
 
     trainer.TensorFlowTrainer.fit = fit
     loop_hooks.hook_trainer(steps, trainer)

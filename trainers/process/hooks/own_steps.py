@@ -7,10 +7,12 @@ that are not followed are counted by the optimizer's own counter, once a second.
 """
 
 import atexit
+import contextlib
 import os
 import threading
 import weakref
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 from supervisor.wire.page import Phase
@@ -137,14 +139,11 @@ class OwnSteps:
 
     # --- what else the script does with models ---------------------------------------
 
-    def fit(self, run: Callable[[], Any]) -> Any:
-        """What a call of ``fit`` returns."""
+    def fit(self) -> AbstractContextManager[None]:
+        """A call of ``fit``: what is done within is followed by it."""
         if self._loop is not None:
             self._loop.fit_begins()
-        if self._hooks is None:
-            return run()
-        with self._hooks.quiet():
-            return run()
+        return contextlib.nullcontext() if self._hooks is None else self._hooks.quiet()
 
     def evaluation(
         self, model: Any, name: str, run: Callable[[], Any], arguments: dict[str, Any]
