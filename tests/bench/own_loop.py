@@ -149,7 +149,8 @@ def training(script: Path, kind: str, place: Path, *, plain: bool) -> Iterator[T
     """A process that waits for its turns."""
     memory = Path(tempfile.mkdtemp(prefix="bench-", dir=SHARED))
     place.mkdir()
-    attempts = Attempts(place, {"memory_directory": str(memory / "run")})
+    options = {"memory_directory": str(memory / "run"), "rewind": (str(place),)}
+    attempts = Attempts(place, options)
     with socket.socket(socket.AF_UNIX) as listening:
         listening.settimeout(PATIENCE)
         listening.bind(str(place / "turns"))

@@ -156,6 +156,7 @@ TABLE = (
     Row(name="arrays_batch", features='arrays shuffle="batch", class weights'),
     Row(name="arrays_steps_per_epoch", features="arrays, steps_per_epoch,"
         " initial_epoch", ledger=SAME),
+    Row(name="tf_unlike_batches", features="tf.data, batches of 12 and of 9 in a shuffle"),
     Row(name="tf_shuffle", memory=True, features="tf.data shuffle with reshuffling, prefetch;"
         " shuffled validation pipeline", kills=6),
     Row(name="tf_shuffle_unseeded", features="tf.data shuffle, no seed", plain=False),

@@ -50,11 +50,17 @@ class DataSource:
             self.samples = batch_sizes.samples_of(self.dataset)
 
     @property
-    def batch(self) -> int | None:
-        """Samples a step; None where that is not known before the first is drawn."""
+    def stated_batch(self) -> int | None:
+        """Samples a step, as the data say themselves; None where they do not."""
         if self._stated is not None and self.samples:
             return min(self._stated, self.samples)
-        return self._stated or self._seen
+        return self._stated
+
+    @property
+    def batch(self) -> int | None:
+        """The same, or else those of the first batch that this process saw: None before,
+        and another number in another attempt where batches are of unlike sizes."""
+        return self.stated_batch or self._seen
 
     def saw(self, size: int | None) -> None:
         """The first batch is drawn, by whichever thread."""

@@ -68,7 +68,7 @@ def _local(parts: FitParts) -> dict[str, Any]:
         "num_batches": iterator.batches_of_pass,
         "used": source.used,
         "validation": parts.validation.position(),
-        "batch": source.batch,
+        "batch": source.stated_batch,
         "data": parts.fingerprint,
         "epochs": parts.call.epochs,
         "steps": iterator.num_batches,

@@ -65,6 +65,18 @@ def arrays_steps_per_epoch():
     finish(model)
 
 
+def tf_unlike_batches():
+    x, y = seeded()
+    model = noisy()
+    parts = [
+        pipeline(x[:60], y[:60]).batch(12).repeat(1),
+        pipeline(x[60:], y[60:]).batch(9).repeat(1),
+    ]
+    batches = parts[0].concatenate(parts[1]).shuffle(9, seed=3)
+    train(model, batches, epochs=5)
+    finish(model)
+
+
 def tf_shuffle():
     x, y = seeded()
     model = noisy()
