@@ -160,6 +160,7 @@ def test_out_of_memory_for_real(
     statistics, noise = incident["deviations"]
     assert statistics.startswith("layer 'norm' (BatchNormalization) keeps statistics")
     assert noise.startswith("layer 'drop' (Dropout) draws random numbers")
+    assert f"not quite the same: {statistics}; {noise}" in status["promise"]
     explained = trainwarden("explain", str(incident["id"])).stdout
     assert "ran out of memory" in explained
     assert "Note: layer 'norm'" in explained

@@ -9,6 +9,10 @@ SLICED = (
     "the batch is worked through in slices: the same samples, steps and schedule, but"
     " sums are added in another order"
 )
+DEVIATES = (
+    "the batch is worked through in slices: the same samples, steps and schedule, but"
+    " what is computed is not quite the same: {}"
+)
 REDUCED = "each batch is made several smaller ones, with an update each"
 HIDDEN_STATE = (
     "the train step draws from TensorFlow's own random operations (tf.random.uniform,"

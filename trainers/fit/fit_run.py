@@ -22,7 +22,13 @@ from trainers.fit import (
     snapshot_match,
     validation,
 )
-from trainers.fit.determinism import LOST_SEAM, REDUCED, SLICED, Determinism
+from trainers.fit.determinism import (
+    DEVIATES,
+    LOST_SEAM,
+    REDUCED,
+    SLICED,
+    Determinism,
+)
 from trainers.fit.due import DueSnapshot, SinceSaved
 from trainers.fit.fit_position import FitCall, FitPosition
 from trainers.fit.fit_proof import FitProof
@@ -185,7 +191,14 @@ class FitRun:
             hopeless=self._session.step == 0 and not self.resumes,
         )
         if self._slicing()[0] > 1:
-            self._determinism.tell(REDUCED if self._is_reduced() else SLICED)
+            self._determinism.tell(self._sliced())
+
+    def _sliced(self) -> str:
+        """What slices do to the promise."""
+        if self._is_reduced():
+            return REDUCED
+        deviations = () if self._microbatch is None else self._microbatch.deviations
+        return DEVIATES.format("; ".join(deviations)) if deviations else SLICED
 
     def _is_reduced(self) -> bool:
         """Whether each slice is a batch of its own, with an update."""

@@ -38,6 +38,19 @@ def test_layers_that_deviate_are_named() -> None:
     assert noise.startswith("layer 'drop' (Dropout) draws random numbers")
 
 
+def test_layers_of_a_class_are_told_once() -> None:
+    """A dozen of them with their number and the first names, not a dozen sentences."""
+    norms = [layers.BatchNormalization(name=f"norm_{index}") for index in range(12)]
+    model = compiled(keras.Sequential([keras.Input((12,)), *norms, layers.Dense(1)]))
+    _, events = prepare(model, X, Y, allow_inexact=True)
+    assert events[0][1]["deviations"] == [
+        (
+            "12 layers of BatchNormalization (norm_0, norm_1, norm_2, …) keep statistics of"
+            " what they are given: they are given slices"
+        )
+    ]
+
+
 def test_deviations_can_be_forbidden() -> None:
     """Where slices would deviate and may not, nothing is changed and one says why."""
     model = with_noise()

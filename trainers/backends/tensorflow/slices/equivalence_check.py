@@ -46,6 +46,9 @@ ADDED_TOLERANCE = {"float32": 1e-4, "float64": 1e-4}
 
 HALF_TOLERANCE = 2e-2
 
+NAMED = 3
+"""So many layers of a class are named."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EquivalenceFindings:
@@ -88,7 +91,7 @@ def _examine(
             (predict(model, slicing.cut(few, *span)), keras_losses.added_losses(model))
             for span in spans
         ]
-    deviations = [_sentence(layer, random=random) for layer, random in stirred]
+    deviations = _sentences(stirred)
     if not deviations and _coupled(model, whole, [one for one, _ in parts]):
         deviations.append(
             "the prediction for a sample depends on the other samples of its batch, "
@@ -155,11 +158,31 @@ def _changed(variable: Any, before: dict[int, Any]) -> bool:
     return kept is not None and not np.array_equal(kept, variable.numpy())
 
 
-def _sentence(layer: Any, *, random: bool) -> str:
-    name = f"layer '{layer.name}' ({type(layer).__name__})"
+def _sentences(stirred: list[tuple[Any, bool]]) -> list[str]:
+    """One for all layers of a class: a U-Net has a dozen of BatchNormalization."""
+    alike: dict[tuple[str, bool], list[str]] = {}
+    for layer, random in stirred:
+        alike.setdefault((type(layer).__name__, random), []).append(layer.name)
+    return [
+        _sentence(kind, names, random=random) for (kind, random), names in alike.items()
+    ]
+
+
+def _sentence(kind: str, names: list[str], *, random: bool) -> str:
+    if len(names) == 1:
+        who, draw, keep, they_are = (
+            f"layer '{names[0]}' ({kind})",
+            "draws",
+            "keeps",
+            "it is",
+        )
+    else:
+        listed = ", ".join(names[:NAMED]) + (", …" if len(names) > NAMED else "")
+        who = f"{len(names)} layers of {kind} ({listed})"
+        draw, keep, they_are = "draw", "keep", "they are"
     if random:
-        return f"{name} draws random numbers: slices draw others than a whole batch"
-    return f"{name} keeps statistics of what it is given: it is given slices"
+        return f"{who} {draw} random numbers: slices draw others than a whole batch"
+    return f"{who} {keep} statistics of what {they_are} given: {they_are} given slices"
 
 
 def _coupled(model: Any, whole: Any, parts: list[Any]) -> bool:

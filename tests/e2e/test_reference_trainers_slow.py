@@ -1,0 +1,44 @@
+"""The reference trainers: each certified by kills at random, and through a real OOM."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.command import Trainwarden
+from tests.support.script_packages import SCRIPT_PACKAGES
+
+pytestmark = pytest.mark.slow
+REFERENCE = Path(__file__).parents[2] / "trainers" / "reference"
+
+
+@pytest.fixture(autouse=True)
+def _with_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(SCRIPT_PACKAGES))
+
+
+def placed(trainwarden: Trainwarden, name: str) -> Path:
+    """The script, where a person has copied it to."""
+    return trainwarden.script((REFERENCE / f"{name}.py").read_text())
+
+
+@pytest.mark.parametrize(
+    "name", ["gan", "own_loop", "segmentation", "text_buckets", "transfer"]
+)
+def test_certified(trainwarden: Trainwarden, name: str) -> None:
+    """Killed three times, the same to the bit; and the run itself had promised it."""
+    done = trainwarden("certify", placed(trainwarden, name))
+    assert done.returncode == 0, done.stdout + done.stderr
+    *_, last = done.stdout.splitlines()
+    assert last.startswith("certified ("), done.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "limit"), [("segmentation", "72MiB"), ("text_buckets", "10MiB")]
+)
+def test_out_of_memory(trainwarden: Trainwarden, name: str, limit: str) -> None:
+    """One restart in slices, and to the end."""
+    done = trainwarden("run", "--cpu-memory", limit, placed(trainwarden, name))
+    assert done.returncode == 0, done.stdout + done.stderr
+    (incident,) = trainwarden.json("incidents")
+    assert incident["cause"] == "device_oom"
+    assert incident["remedy"]["kind"] == "microbatch"
