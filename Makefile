@@ -21,7 +21,7 @@ AT_ONCE ?= $(shell n=$$(nproc); echo $$((n < 4 ? n + 1 : 5)))
 INSTALL := $(PIP) install --quiet --constraint constraints.txt
 EDITABLE := --build-constraint constraints.txt --editable '.[$(EXTRA)]'
 
-.PHONY: help demo test test-slow certify certify-oom chaos soak slurm container remote generated pictures lint format constraints clean systemd crashes fuzz matrix oldest
+.PHONY: help demo test test-slow certify certify-oom chaos soak slurm container remote generated docs pictures lint format constraints clean systemd crashes fuzz matrix oldest
 
 help: ## say what there is
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -42,7 +42,11 @@ $(VENV)/.installed: $(VENV)/.made pyproject.toml
 	@touch $@
 
 $(VENV)/.lint: $(VENV)/.installed
-	$(INSTALL) --group lint
+	$(INSTALL) --group lint --group docs
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.made pyproject.toml
+	$(INSTALL) --group docs
 	@touch $@
 
 demo: $(VENV)/.installed ## a run that crashes twice, and ends well
@@ -73,7 +77,7 @@ lint: $(VENV)/.lint ## style, types, who may import whom, what is declared
 	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports
 	$(BIN)/deptry supervisor trainers --extend-exclude trainers/reference
-	$(BIN)/deptry supervisor trainers tests grafana --non-dev-dependency-groups test,script-packages,bench
+	$(BIN)/deptry supervisor trainers tests grafana docs --non-dev-dependency-groups test,script-packages,bench,docs
 
 format: $(VENV)/.lint ## put the code into shape
 	$(BIN)/ruff check --fix
@@ -81,6 +85,10 @@ format: $(VENV)/.lint ## put the code into shape
 
 generated: $(VENV)/.installed ## write what tables say: diagram, metrics, rules, dashboards
 	$(if $(RUNBOOKS),RUNBOOKS=$(RUNBOOKS)) $(BIN)/python -m tests.support.generated
+
+docs: $(VENV)/.docs ## build a site from docs/ (20 s); fails on links that lead nowhere
+	$(BIN)/python -m sphinx -q -W --keep-going -E -c docs/site -d build/doctrees . build/site
+	@echo "the pages are in build/site/index.html"
 
 pictures: $(VENV)/.installed ## draw dashboards (from a real Prometheus) and terminals for docs/ (8 min)
 	$(BIN)/python -m tests.support.pictures

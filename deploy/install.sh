@@ -33,6 +33,7 @@ for template in "$etc"/trainwarden-attempt-*@.service; do
 done
 install -m 644 trainwarden.service trainwarden-gpu.service trainwarden.slice \
   trainwarden-run@.service "$etc/"
+install -D -m 644 trainwarden-ui.service /etc/systemd/user/trainwarden-ui.service
 [ -e /etc/trainwarden/trainwarden.toml ] ||
   install -D -m 644 trainwarden.toml /etc/trainwarden/trainwarden.toml
 [ -e /etc/default/trainwarden ] ||

@@ -44,6 +44,7 @@ from supervisor.host.service.lock import Lock, acquire, holder
 from supervisor.host.service.network_file_systems import ledger_sentence
 from supervisor.host.service.user_name import user_name
 from supervisor.host.telemetry.output_follower import OutputFollower
+from supervisor.runtime.disk_notifications import DiskNotifications
 from supervisor.runtime.exporter_setup import observing
 from supervisor.runtime.run_notifications import NotificationSenders, RunNotifications
 from supervisor.runtime.run_setup import (
@@ -194,9 +195,14 @@ class ForegroundRun:
                     supervisor.notifications = RunNotifications(
                         job=begun.job.name, senders=senders, say=shown.say
                     )
+                    disks = DiskNotifications(
+                        senders=senders, clock=clock, say=shown.say
+                    )
+                    supervisor.disks = disks
                     code = supervisor.supervise()
                     ended = clock.now()
                     remote.finish(supervisor)
+                    disks.look(at_once=True)
                     senders.finish(shown.say)
                 end = _End(
                     supervisor.status(), ledger.incidents(run=begun.row.id), code

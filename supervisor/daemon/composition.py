@@ -32,6 +32,7 @@ from supervisor.host.service.journal import Journal
 from supervisor.host.service.lock import acquire
 from supervisor.host.service.sd_notify import SdNotifier
 from supervisor.host.service.user_name import user_name
+from supervisor.runtime.disk_notifications import DiskNotifications
 from supervisor.runtime.exporter_setup import observing
 from supervisor.runtime.run_notifications import NotificationSenders
 from supervisor.wire.paths import StatePaths
@@ -88,6 +89,7 @@ def composed(
                 population=population,
             )
         )
+        senders = NotificationSenders(spec=config.notify, directory=paths.root)
         starter = RunStarter(
             paths=paths,
             ledger=ledger,
@@ -95,7 +97,8 @@ def composed(
             launcher_factory=launcher_factory,
             say=journal.say_of,
             observer=observer,
-            senders=NotificationSenders(spec=config.notify, directory=paths.root),
+            senders=senders,
+            disks=DiskNotifications(senders=senders, clock=clock, say=journal.say),
         )
         _check_notifications(config.notify, journal)
         scheduler = Scheduler(

@@ -113,10 +113,16 @@ class Daemon:
             jobs=self.scheduler.jobs_view(counts),
             kept_out=self.scheduler.kept_out,
         )
+        self._look_at_disks()
         self.scheduler.starter.senders.look()
         for sentence in self.observer.news():
             self.journal.say(sentence, level=LogLevel.WARNING)
         self.notifier.send(WATCHDOG="1", STATUS=status_line(self.scheduler, counts))
+
+    def _look_at_disks(self) -> None:
+        starter = self.scheduler.starter
+        starter.disks.see("", self.scheduler.disk_troubles())
+        starter.disks.look()
 
 
 def status_line(

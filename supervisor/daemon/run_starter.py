@@ -17,6 +17,7 @@ from supervisor.host.launch.attempt_shim import boot_id
 from supervisor.host.launch.launcher import Name, read_shimmed
 from supervisor.host.ledger.ledger import Ledger, RunRow
 from supervisor.host.service.clock import Clock
+from supervisor.runtime.disk_notifications import DiskNotifications
 from supervisor.runtime.run_notifications import NotificationSenders, RunNotifications
 from supervisor.runtime.run_setup import (
     Begun,
@@ -48,6 +49,8 @@ class RunStarter:
     observer: MachineMonitor
     senders: NotificationSenders
     """Who tells people of every run."""
+    disks: DiskNotifications
+    """... and of disks that cannot be written."""
 
     def start(self, entry: ManagedJob, gpus: tuple[str, ...]) -> Supervisor:
         """Begin the run of a job, or go on with it, on these GPUs and no others.
@@ -104,6 +107,7 @@ class RunStarter:
             population=self.observer.population,
         )
         supervisor.devices = self.observer.devices_of(begun.job.spec.gpus)
+        supervisor.disks = self.disks
         supervisor.notifications = RunNotifications(
             job=entry.name,
             senders=self.senders,

@@ -32,6 +32,7 @@ from supervisor.core.jobs.queue_waits import QueueWaits
 from supervisor.core.jobs.resume_decision import StartRefusedError
 from supervisor.core.jobs.scheduling import CpuSlots, assign, takes_another_turn
 from supervisor.core.jobs.spec import SpecError, build_spec
+from supervisor.core.lifecycle.disk_alarm import DiskTrouble, DiskUse
 from supervisor.core.lifecycle.events import DrainRequested
 from supervisor.core.metrics.machine_state import JobsView
 from supervisor.core.remediation.history import AttemptHistory
@@ -43,6 +44,7 @@ from supervisor.host.ledger.ballast import Ballast
 from supervisor.host.ledger.job_book import JobBook, WantedState
 from supervisor.host.ledger.ledger import LedgerError, RunRow
 from supervisor.host.service.lock import acquire
+from supervisor.runtime.disk_notifications import TroubleAt
 from supervisor.runtime.status_builder import stored_status
 from supervisor.runtime.supervisor import Supervisor
 
@@ -78,6 +80,8 @@ class Scheduler:
     """Of job files, as they were when they were last read."""
     ballast: Ballast | None = None
     ballast_at: float = 0.0
+    ballast_given: bool = False
+    """It was given up for want of room, and there is none for it yet."""
     unwritten: dict[str, Callable[[], None]] = field(
         default_factory=dict[str, Callable[[], None]]
     )
@@ -281,14 +285,27 @@ class Scheduler:
         elif now >= self.ballast_at:
             self.ballast_at = now + BALLAST_SECONDS
             self.ballast.hold()
+            if self.ballast.held:
+                self.ballast_given = False
 
     def _give_room(self) -> bool:
         """Give the ballast up; False: there is none (any more)."""
         if self.ballast is None or not self.ballast.drop():
             return False
+        self.ballast_given = True
         text = "the disk is full: its ballast is given up, training goes on"
         self.say(text, level=LogLevel.WARNING)
         return True
+
+    def disk_troubles(self) -> list[TroubleAt]:
+        """What could not be written to the state directory, runs' own apart."""
+        if not (self.unwritten or self.ballast_given):
+            return []
+        given = (
+            "its ballast is given up" if self.ballast_given else "what was asked for"
+        )
+        trouble = DiskTrouble(job="", use=DiskUse.LEDGER, because=given)
+        return [(self.starter.paths.root, trouble)]
 
     def _write_late(self) -> None:
         with contextlib.suppress(LedgerError):

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from supervisor.core.jobs.job_status import JobStatus, RemoteStatus
+from supervisor.core.jobs.snapshot_stats import SnapshotStats
 from supervisor.core.jobs.spec import Spec
 from supervisor.core.lifecycle.effects import AskDrain, Kill, TakeStacks
 from supervisor.core.lifecycle.events import (
@@ -45,6 +46,7 @@ from supervisor.runtime.status_builder import (
     remote_status,
     summed,
 )
+from supervisor.wire.manifest import DURABLE
 from supervisor.wire.page import Page, Phase
 from supervisor.wire.paths import RunPaths
 
@@ -93,6 +95,8 @@ class AttemptMonitor:
     """An earlier supervisor had started it."""
     earlier: Page | None = None
     """Those of the attempts that ended, as one."""
+    unsaved: str | None = None
+    """Why the newest snapshot could not be saved to disk; None: it could, or there was none."""
     _ending: PendingExit | None = None
     """Of an attempt whose processes are gone, until all is known of it."""
 
@@ -180,6 +184,7 @@ class AttemptMonitor:
     ) -> None:
         ended = handle.attempt.ended()  # asked first: all it wrote is read below
         self._post_all(handle.telemetry.poll())
+        self._see_snapshots(handle.telemetry.view.tiers)
         handle.read_log(now=self.clock.now())
         if ended:
             self._ending = self._ended(handle, run, devices)
@@ -202,6 +207,12 @@ class AttemptMonitor:
                 tree=handle.of_training(self.remains),
             )
             self._post_all(seen)
+
+    def _see_snapshots(self, tiers: SnapshotStats) -> None:
+        if DURABLE in tiers.failing:
+            self.unsaved = tiers.failing[DURABLE]
+        elif DURABLE in tiers.newest:
+            self.unsaved = None
 
     def status(
         self, run: RunState, devices: GpuAccess, *, incidents: Incidents

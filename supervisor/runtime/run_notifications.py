@@ -4,7 +4,6 @@ import os
 import socket
 import stat
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -129,7 +128,8 @@ class RunNotifications:
 
 def _started(request: SendRequest, directory: Path) -> Child:
     """A sender with its request. Raises OSError."""
-    with tempfile.TemporaryFile() as given:
+    # In memory: that a disk is full may be what is told.
+    with os.fdopen(os.memfd_create("notification"), "w+b") as given:
         given.write(request.to_json().encode())
         given.seek(0)
         log = _opened(directory / LOG)

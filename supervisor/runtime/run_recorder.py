@@ -38,8 +38,13 @@ class RunRecorder:
     _newer: AttemptHistory | None = None
     """The attempt, where nothing but its newest snapshot is still to be written down."""
     _newer_due: float = 0.0
-    late: bool = False
-    """The ledger could not be written the last time."""
+    problem: LedgerError | None = None
+    """Why the ledger could not be written the last time; None: it could."""
+
+    @property
+    def late(self) -> bool:
+        """Whether something waits to be written down."""
+        return self.problem is not None
 
     def changes(self, before: RunState, run: RunState) -> None:
         """Write down what a step changed."""
@@ -129,7 +134,7 @@ class RunRecorder:
             if not self.late:
                 said = f"{error}; training goes on, this is written down later"
                 self.say(said, level=LogLevel.WARNING)
-            self.late = True
+            self.problem = error
             return
         self._unwritten.clear()
-        self.late = False
+        self.problem = None

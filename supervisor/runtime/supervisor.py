@@ -7,7 +7,7 @@ loop over a single one.
 
 import signal
 from collections import Counter, deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -17,6 +17,7 @@ from supervisor.core.jobs.job_status import JobState, JobStatus
 from supervisor.core.jobs.mtbf import mean_seconds_between_failures
 from supervisor.core.jobs.resume_decision import goes_on_with_other_data
 from supervisor.core.jobs.spec import Spec
+from supervisor.core.lifecycle.disk_alarm import DiskTrouble, DiskUse
 from supervisor.core.lifecycle.effects import (
     AskDrain,
     CheckGate,
@@ -62,6 +63,7 @@ from supervisor.runtime.directive_builder import (
     make_directive,
     memory_of,
 )
+from supervisor.runtime.disk_notifications import DiskNotifications, TroubleAt
 from supervisor.runtime.event_loop import loop, wakeups
 from supervisor.runtime.launch_gate import gate
 from supervisor.runtime.progress_recorder import ProgressRecorder
@@ -98,6 +100,8 @@ class Supervisor:
     devices: GpuAccess = NOBODY_ASKS
     notifications: RunNotifications | None = None
     """Who is told of the run; None: nobody."""
+    disks: DiskNotifications | None = None
+    """Told which disks cannot be written; None: nobody is."""
     exit_code: int | None = None
     """What the command ends with; None while the run goes on."""
     recorder: RunRecorder = field(init=False)
@@ -211,6 +215,9 @@ class Supervisor:
         """After the last ``advance``: the run has ended, and leaves nothing behind."""
         self.recorder.flush()
         self._release_memory()
+        if self.disks is not None:
+            self.disks.see(self.row.job, list(self._disk_troubles()))
+            self.disks.ended(self.row.job)
 
     def _release_memory(self) -> None:
         """What lies in memory goes to disk, or is of no more use."""
@@ -265,10 +272,34 @@ class Supervisor:
         self._looked_at = self.clock.now()
         self._following.look(self.run, self.devices)
         self.recorder.flush()
+        if self.disks is not None:
+            self.disks.see(self.row.job, list(self._disk_troubles()))
+            self.disks.look()
         deadline = self.run.deadline
         over = self._following.over  # it has ended: nothing is overdue any more
         if deadline is not None and not over and self.clock.now() >= deadline:
             self.post(DeadlineExpired())
+
+    def _disk_troubles(self) -> Iterator[TroubleAt]:
+        """What the run could not write to disk, or waits for."""
+        job, problem = self.row.job, self.recorder.problem
+        if problem is not None and not problem.busy:
+            trouble = DiskTrouble(job=job, use=DiskUse.LEDGER, because=str(problem))
+            yield self.ledger.path.parent, trouble
+        unsaved = self._following.unsaved
+        if unsaved is not None:
+            trouble = DiskTrouble(job=job, use=DiskUse.SNAPSHOTS, because=unsaved)
+            yield self.paths.snapshots, trouble
+        awaited = self.run.overrides.awaited
+        room = None if awaited is None else awaited.room_bytes
+        if self.run.phase is RunPhase.WAITING and room is not None:
+            trouble = DiskTrouble(
+                job=job,
+                use=DiskUse.TRAINING,
+                because=self.run.message,
+                needs_bytes=room,
+            )
+            yield self.paths.snapshots, trouble
 
     def _happen(self, event: Event) -> None:
         before = self.run

@@ -246,3 +246,40 @@ def check_the_daemon_may_start_nothing_else(box: Machine) -> None:
     refused = ["systemctl", "--no-ask-password", "start", unknown]
     said = box.run(*refused, user="trainwarden", check=False).stderr
     assert "enied" in said or "authentication required" in said, said
+
+
+ASK = """
+import sys, urllib.error, urllib.request
+try:
+    with urllib.request.urlopen(sys.argv[1], timeout=20) as answer:
+        print(answer.status, answer.read().decode())
+except urllib.error.HTTPError as error:
+    print(error.code, error.read().decode())
+"""
+
+
+def check_a_page_is_its_users_own(box: Machine) -> None:
+    """A service of alice's shows her jobs in a browser, to who has the address; that is in
+    a file of hers and nowhere else, and gone with the page."""
+    submit(box, "paged")
+    running(box, "paged")
+    number = box.says("id", "-u", "alice")
+    box.run("systemctl", "start", f"user@{number}.service")
+    session = ["env", f"XDG_RUNTIME_DIR=/run/user/{number}", "systemctl", "--user"]
+    box.run(*session, "start", "trainwarden-ui", user="alice")
+    address = f"/run/user/{number}/trainwarden-ui"
+    box.until(lambda: "http" in box.run("cat", address, check=False).stdout)
+    url = box.says("cat", address, user="alice").split()[1]
+    ask = (f"{OPT}/bin/python", "-c", ASK)
+    shown = box.says(*ask, url, user="alice")
+    assert shown.startswith("200 ")
+    assert "paged" in shown
+    assert box.run("cat", address, user="bob", check=False).returncode != 0
+    host, secret = url.rstrip("/").rsplit("/", 1)
+    for guess in (host, f"{host}/", f"{host}/{'x' * len(secret)}/"):
+        assert box.says(*ask, guess, user="bob").startswith("403 ")
+    assert secret not in box.says("journalctl", "--no-pager")
+    assert secret not in box.says("ps", "-eo", "args")
+    box.run(*session, "stop", "trainwarden-ui", user="alice")
+    assert box.run("test", "-e", address, check=False).returncode != 0
+    finish(box, "paged")

@@ -38,6 +38,7 @@ def declared(root: Path) -> Iterator[Requirement]:
         *project["project"]["optional-dependencies"]["tensorflow"],
         *project["dependency-groups"]["test"],
         *project["dependency-groups"]["lint"],
+        *project["dependency-groups"]["docs"],
     ]
     return (Requirement(text) for text in texts)
 

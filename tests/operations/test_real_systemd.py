@@ -28,6 +28,7 @@ from tests.operations.box_kills import (
 from tests.operations.box_people import (
     check_a_forged_file_harms_nobody,
     check_a_linked_attempt_shows_nothing_of_others,
+    check_a_page_is_its_users_own,
     check_an_upgrade_renews_the_templates,
     check_each_user_runs_as_themselves,
     check_jobs_leave_room_for_the_daemon,
@@ -144,6 +145,7 @@ CHECKS: tuple[Callable[[Machine], None], ...] = (
     check_the_daemon_may_start_nothing_else,
     check_whoever_runs_as_the_daemon_is_not_the_daemon,
     check_others_see_no_quotes,
+    check_a_page_is_its_users_own,
     check_one_user_leaves_room_for_another,
     check_jobs_leave_room_for_the_daemon,
     check_no_command_needs_a_directory,

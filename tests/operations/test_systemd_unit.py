@@ -57,6 +57,20 @@ def test_verify_would_speak(tool: Tool, installed: Path) -> None:
     assert "KilMode" in analyze(tool, "verify", "--man=no", str(installed))
 
 
+def test_the_page_of_a_user(
+    tool: Tool, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """systemd's manager of users knows every key of it, too."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    text = (root / "deploy" / "systemd" / "trainwarden-ui.service").read_text()
+    program = str(Path(sys.executable).with_name("trainwarden"))
+    path = tmp_path / "trainwarden-ui.service"
+    path.write_text(text.replace(INSTALLED, program))
+    assert analyze(tool, "verify", "--user", "--man=no", str(path)) == ""
+    path.write_text(path.read_text() + "[Service]\nNise=10\n")
+    assert "Nise" in analyze(tool, "verify", "--user", "--man=no", str(path))
+
+
 def test_exposure(tool: Tool, installed: Path) -> None:
     """systemd rates what the service could do at 2.5 of 10 or better."""
     told = analyze(

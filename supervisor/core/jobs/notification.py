@@ -13,6 +13,8 @@ class NotificationKind(enum.StrEnum):
     """Memory ran out for the first time in this run; where it gives up for it, its end says so, if that is wanted."""
     FORECAST = "forecast"
     """Memory is about to run out: a warning, or a restart in time."""
+    DISK = "disk"
+    """A disk cannot be written for snapshots or the ledger, and once that is over."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

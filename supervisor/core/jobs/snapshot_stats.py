@@ -1,7 +1,7 @@
 """What the records of an attempt say about its snapshots, tier by tier."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from supervisor.core.jobs.job_status import TierStatus
 
@@ -19,15 +19,19 @@ class Taken:
     failed: bool = False
     count: int = 1
     """It is the newest of so many."""
+    because: str = ""
+    """Why it failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotStats:
-    """Everything so far; ``newest`` holds the last whole snapshot of each tier."""
+    """Everything so far; ``newest`` holds the last whole snapshot of each tier, ``failing``
+    why the last one of a tier was not saved, where that is so."""
 
     snapshots: Mapping[str, int]
     failures: Mapping[str, int]
     newest: Mapping[str, Taken]
+    failing: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 NO_SNAPSHOTS = SnapshotStats(snapshots={}, failures={}, newest={})
@@ -36,13 +40,18 @@ NO_SNAPSHOTS = SnapshotStats(snapshots={}, failures={}, newest={})
 def fold(tiers: SnapshotStats, records: Iterable[Taken]) -> SnapshotStats:
     """``tiers`` with more records."""
     snapshots, failures = dict(tiers.snapshots), dict(tiers.failures)
-    newest = dict(tiers.newest)
+    newest, failing = dict(tiers.newest), dict(tiers.failing)
     for taken in records:
         counts = failures if taken.failed else snapshots
         counts[taken.tier] = counts.get(taken.tier, 0) + taken.count
-        if not taken.failed:
+        if taken.failed:
+            failing[taken.tier] = taken.because
+        else:
             newest[taken.tier] = taken
-    return SnapshotStats(snapshots=snapshots, failures=failures, newest=newest)
+            failing.pop(taken.tier, None)
+    return SnapshotStats(
+        snapshots=snapshots, failures=failures, newest=newest, failing=failing
+    )
 
 
 def tier_statuses(tiers: SnapshotStats, *, now: float) -> dict[str, TierStatus]:

@@ -44,7 +44,7 @@ def notifications_of(
                 kind=NotificationKind.FINISHED,
                 job=job,
                 title=f"{job} finished",
-                text=_lines(after.message, f"after {_attempts(after)}"),
+                text=plain_lines(after.message, f"after {_attempts(after)}"),
             )
         )
     if after.state is not before.state and after.state is JobState.GAVE_UP:
@@ -53,7 +53,7 @@ def notifications_of(
                 kind=NotificationKind.GAVE_UP,
                 job=job,
                 title=f"{job} gave up",
-                text=_lines(
+                text=plain_lines(
                     after.message,
                     f"after {_attempts(after)}",
                     f"see trainwarden incidents {job} and trainwarden logs {job}",
@@ -74,7 +74,7 @@ def _of_incident(
                 kind=NotificationKind.FORECAST,
                 job=job,
                 title=f"{job} {FORECASTS[effect.happened]}",
-                text=_lines(because, effect.diagnosis.advice),
+                text=plain_lines(because, effect.diagnosis.advice),
             )
         ]
     first = effect.diagnosis.cause in OUT_OF_MEMORY and not any(
@@ -87,7 +87,7 @@ def _of_incident(
             kind=NotificationKind.FIRST_OOM,
             job=job,
             title=f"{job} ran out of memory: {effect.diagnosis.cause}",
-            text=_lines(because, f"{effect.remedy.kind}: {effect.remedy.because}"),
+            text=plain_lines(because, f"{effect.remedy.kind}: {effect.remedy.because}"),
         )
     ]
 
@@ -96,7 +96,7 @@ def _attempts(run: RunState) -> str:
     return "1 attempt" if run.attempt == 1 else f"{run.attempt} attempts"
 
 
-def _lines(*lines: str) -> str:
+def plain_lines(*lines: str) -> str:
     """Each made safe to look at, and in one line: what a script printed is in them."""
     plain = (visible(" ".join(line.split())) for line in lines)
     return "\n".join(shortened(line, MOST) for line in plain if line)

@@ -39,6 +39,11 @@ class Ballast:
     def _free(self) -> int:
         return shutil.disk_usage(self.path.parent).free
 
+    @property
+    def held(self) -> bool:
+        """Whether it holds the room now."""
+        return self.path.exists()
+
     def drop(self) -> bool:
         """Give the room back; False: there was none."""
         with contextlib.suppress(OSError):

@@ -7,6 +7,7 @@ error as soon as it is known, without secrets; it ends with the number of those 
 reached.
 """
 
+import contextlib
 import importlib.util
 import json
 import logging
@@ -47,6 +48,7 @@ URGENCY = {
     NotificationKind.GAVE_UP: "failure",
     NotificationKind.FIRST_OOM: "warning",
     NotificationKind.FORECAST: "warning",
+    NotificationKind.DISK: "warning",
 }
 """By Apprise's names; a test is ``info``."""
 _ANSWER = re.compile(r"error=(\d{3})\b")
@@ -216,8 +218,9 @@ def main() -> int:
         failed += delivery.problem is not None
         when = time.strftime("%Y-%m-%dT%H:%M:%S%z")
         what = f"{told.job}: {told.kind} to {delivery.address}"
-        sys.stderr.write(f"{when} {what}: {delivery.problem or 'sent'}\n")
-        sys.stderr.flush()
+        with contextlib.suppress(OSError):  # on a full disk, which may be the news
+            sys.stderr.write(f"{when} {what}: {delivery.problem or 'sent'}\n")
+            sys.stderr.flush()
     return min(failed, MOST_NAMED)
 
 

@@ -111,6 +111,7 @@ def _taken(record: Record) -> Taken:
         stall_seconds=_seconds(record, "stall_seconds"),
         failed=record.kind == RecordKind.SNAPSHOT_FAILED,
         count=min(max(_integer(record, "snapshots") or 1, 1), MOST_AT_ONCE),
+        because=_text(record, "because"),
     )
 
 

@@ -39,6 +39,7 @@ from supervisor.host.ledger.ledger import Ledger
 from supervisor.host.service.clock import Clock
 from supervisor.host.service.journal import Journal
 from supervisor.host.telemetry.attempt_telemetry import AttemptView, fold, learned
+from supervisor.runtime.disk_notifications import DiskNotifications
 from supervisor.runtime.run_notifications import NotificationSenders
 from supervisor.runtime.status_builder import RunFacts, job_status
 from supervisor.wire.event_file import RecordKind, parse_line
@@ -198,6 +199,8 @@ def _status(view: AttemptView, page: Any) -> Any:
 def api(tmp_path: Path) -> Iterator[ApiService]:
     """The desk of a box without jobs, whose user is nobody here."""
     with closing(Ledger(tmp_path / "ledger.sqlite")) as ledger:
+        senders = NotificationSenders(spec=NotifySpec(), directory=tmp_path)
+        say = Journal().say
         starter = RunStarter(
             paths=StatePaths(tmp_path),
             ledger=ledger,
@@ -205,11 +208,10 @@ def api(tmp_path: Path) -> Iterator[ApiService]:
             launcher_factory=SingleUserFactory(user="nobody-here"),
             say=Journal().say_of,
             observer=MachineMonitor(places={}, gpus=None),
-            senders=NotificationSenders(spec=NotifySpec(), directory=tmp_path),
+            senders=senders,
+            disks=DiskNotifications(senders=senders, clock=Clock(), say=say),
         )
-        box = Scheduler(
-            book=JobBook(ledger), starter=starter, gpus=tuple, say=Journal().say
-        )
+        box = Scheduler(book=JobBook(ledger), starter=starter, gpus=tuple, say=say)
         yield ApiService(
             scheduler=box,
             rules=AccessRules(members="m", admins="a", own_uid=1, trusts_itself=True),

@@ -30,7 +30,9 @@ def test_of_all_unless_chosen() -> None:
     assert build_spec({"script": "a"}).notify.on == tuple(NotificationKind)
     some = build_spec({"script": "a", "notify": {"on": ["gave_up"]}})
     assert some.notify.on == (NotificationKind.GAVE_UP,)
-    with pytest.raises(SpecError, match="'finished', 'gave_up', 'first_oom' or"):
+    with pytest.raises(
+        SpecError, match="'finished', 'gave_up', 'first_oom', 'forecast' or"
+    ):
         build_spec({"script": "a", "notify": {"on": ["ended"]}})
 
 
