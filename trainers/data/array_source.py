@@ -26,6 +26,7 @@ class ArraySource(DataSource):
     """NumPy arrays and tensors: our permutation, Keras' way of taking the slices."""
 
     kind = "arrays"
+    moves_when_glanced_at = False
 
     def __init__(self, iterator: Any, *, seed: int, fit: int) -> None:
         super().__init__(iterator)
@@ -100,7 +101,7 @@ class ArraySource(DataSource):
         self.begun, self.drawn = begun, drawn
         # Read when the new iterator is first asked; an older one has read its own.
         self._order.assign(self.order(begun)[drawn * self._batch :])
-        return iter(self.dataset)
+        return self._iterate(self.dataset)
 
     @override
     def first_batch(self) -> Any:
