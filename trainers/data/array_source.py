@@ -36,10 +36,7 @@ class ArraySource(DataSource):
         self.samples = self._n
         self._repeated = self._keras_order() if self._shuffle else None
         self._spec = self.dataset.element_spec
-        with tf.device("CPU:0"):
-            self._order = tf.Variable(
-                np.zeros([0], np.int64), shape=[None], trainable=False
-            )
+        self._order = data_compat.own_variable(np.zeros([0], np.int64), shape=[None])
         self.dataset = _in_order_of(
             self._order, self._whole(), samples=self._n, batch=self._batch
         )

@@ -21,6 +21,10 @@ from trainers.process.script import python_random
 
 GLOBAL_SEED_GENERATOR = "global_seed_generator"
 """What Keras keeps it under; it has a constant for that from 3.13 on."""
+OTHER_REPLICAS = (
+    "Keras' global seed generator was made for other devices than now: what is drawn from"
+    " it after a restart is not the same"
+)
 SEED_GENERATOR_LINE = "gen = global_state.get_global_attribute("
 
 
@@ -54,7 +58,10 @@ def put_back(state: dict[str, Any]) -> list[str]:
     if state["keras"] is None:
         global_state.set_global_attribute(GLOBAL_SEED_GENERATOR, None)
     else:
-        assign_whole(seed_generator.global_seed_generator().state, state["keras"])
+        found = seed_generator.global_seed_generator().state
+        if framework_array(found).shape != state["keras"].shape:
+            return [OTHER_REPLICAS]
+        assign_whole(found, state["keras"])
     eager = eager_random()
     if (eager is None) != (state["eager"] is None):
         return ["TensorFlow's global seed was set before and is not now, or vice versa"]

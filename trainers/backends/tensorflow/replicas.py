@@ -9,6 +9,7 @@ one of them, or their sum. So a state is that of all copies.
 | --- | --- |
 | ``DistributedDataset._original_dataset`` | the pipeline that Keras has parted |
 | ``DistributedIteratorSpec`` and what it is made of | a step is traced for it without data |
+| ``_collective_ops``, ``_launchers``, ``_ordering_token`` | a step changes these, and they are no state |
 | ``_distribute_strategy`` of a model | the strategy it was made under |
 """
 
@@ -98,6 +99,15 @@ def first(variable: Any) -> Any:
     if isinstance(variable, tf.distribute.DistributedValues):
         return variable.values[0]
     return variable
+
+
+def tokens(model: Any) -> list[Any]:
+    """Variables by which TensorFlow keeps the sums over replicas in one order: they are
+    always zero, and no state."""
+    extended = getattr(strategy_of(model), "extended", None)
+    launchers = getattr(getattr(extended, "_collective_ops", None), "_launchers", ())
+    found = [getattr(one, "_ordering_token", None) for one in launchers]
+    return [one for one in found if one is not None]
 
 
 # --- data ------------------------------------------------------------------------

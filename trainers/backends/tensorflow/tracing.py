@@ -85,6 +85,7 @@ def changed_beside(model: Any, saved: Sequence[Any]) -> int:
     held = [tensor_values.tensor_of(variable) for variable in saved]
     held.append(random_state.keras_generator_variable())
     parts = [part for one in held for part in replicas.copies(one)]
+    parts += replicas.tokens(model)
     known = {id(one.handle) for one in parts if hasattr(one, "handle")}
     return len(_changed_handles(model) - known)
 
