@@ -30,6 +30,9 @@ class FitSupport(Protocol):
     def why_not_followed(self, model: Any, data: Any) -> str | None:
         """Why a ``fit`` of ``model`` on ``data`` cannot be resumed; None if it can."""
 
+    def replicas_of(self, model: Any) -> int:
+        """On how many devices at once it trains."""
+
     def has_own_train_step(self, model: Any) -> bool:
         """Whether its class has a ``train_step`` of the script's own."""
 

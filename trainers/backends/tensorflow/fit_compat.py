@@ -173,6 +173,11 @@ def why_not_followed(model: Any, data: Any) -> str | None:
     return replicas.why_not_followed(model, data)
 
 
+def replicas_of(model: Any) -> int:
+    """On how many devices at once it trains."""
+    return replicas.count(model)
+
+
 def has_own_train_step(model: Any) -> bool:
     """Whether the model's class has a ``train_step`` of the script's own.
 

@@ -65,8 +65,23 @@ def why_not_followed(model: Any, data: Any) -> str | None:
     """Why a ``fit`` of ``model`` on ``data`` cannot be resumed; None if it can."""
     strategy = strategy_of(model)
     if strategy is not None and not isinstance(strategy, FOLLOWED):
-        return NOT_FOLLOWED.format(type(strategy).__name__.removesuffix("V1"))
+        return NOT_FOLLOWED.format(_public_name(strategy))
     return DISTRIBUTED_BY_SCRIPT if _is_distributed(data) else None
+
+
+def _public_name(strategy: Any) -> str:
+    """As scripts write it: some classes have another name inside of TensorFlow."""
+    names = ("MultiWorkerMirroredStrategy", "ParameterServerStrategy", "TPUStrategy")
+    known = (
+        name for name in names if isinstance(strategy, getattr(tf.distribute, name))
+    )
+    return next(known, type(strategy).__name__)
+
+
+def count(model: Any) -> int:
+    """On how many devices at once ``model`` trains."""
+    strategy = strategy_of(model)
+    return 1 if strategy is None else int(strategy.num_replicas_in_sync)
 
 
 def why_not_exact(model: Any, validation_data: Any) -> str | None:
@@ -74,7 +89,7 @@ def why_not_exact(model: Any, validation_data: Any) -> str | None:
     if _is_distributed(validation_data):
         return VALIDATION_BY_SCRIPT
     strategy = strategy_of(model)
-    if strategy is None or strategy.num_replicas_in_sync == 1:
+    if strategy is None or count(model) == 1:
         return None
     on_gpus = any("GPU" in one for one in strategy.extended.worker_devices)
     return ADDED_UP if on_gpus else None
