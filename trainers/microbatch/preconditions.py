@@ -26,8 +26,15 @@ def obstacle(
     """
     if fit_compat.has_own_train_step(model) and not own_step_too:
         return f"{type(model).__name__} has a train_step of its own"
-    if model.distribute_strategy.num_replicas_in_sync > 1:
-        return "training is distributed over several devices"
+    if fit_compat.has_own_train_step(model) and fit_compat.replicas_of(model) > 1:
+        return (
+            f"{type(model).__name__} has a train_step of its own, and several devices"
+            " cannot make an update for each part of a batch"
+        )
+    if tf.distribute.in_cross_replica_context():
+        return (
+            "fit is called inside the scope of its strategy: call it after that block"
+        )
     leaves = [leaf for one in batch for leaf in slicing.leaves(one)]
     reason = _unsliceable(leaves)
     if reason is not None:
