@@ -177,6 +177,9 @@ class FunctionCalls(Protocol):
     def captured(self, function: Any) -> set[int]:
         """All that it uses."""
 
+    def on_replicas(self, function: Any) -> bool:
+        """Whether what it uses is a copy that belongs to one of several replicas."""
+
     def own_state(self, function: Any) -> tuple[set[str], set[str], set[str]]:
         """Operations that keep state elsewhere: random ones, Python's, others."""
 

@@ -177,3 +177,42 @@ model.fit({data}, epochs=1, verbose=0, callbacks=[Begins()])
     assert found.code == 0, found.err[-3000:]
     assert "step" in found.out
     assert [one for one in sentences(found) if told in one], sentences(found)
+
+
+LOOP = f"""{DEVICES}
+strategy = tf.distribute.MirroredStrategy(
+    parts(2), cross_device_ops=tf.distribute.ReductionToOneDevice()
+)
+{DATA}
+with strategy.scope():
+    model = keras.Sequential([keras.Input((5,)), layers.Dense(2)])
+    optimizer = keras.optimizers.Adam(0.01)
+    optimizer.build(model.trainable_variables)
+
+
+def on_one(x, y):
+    with tf.GradientTape() as tape:
+        cost = loss(y, model(x, training=True))
+    weights = model.trainable_variables
+    optimizer.apply_gradients(zip(tape.gradient(cost, weights), weights))
+    return cost
+
+
+@tf.function
+def step(x, y):
+    return strategy.reduce("SUM", strategy.run(on_one, args=(x, y)), axis=None)
+
+
+for _ in range(4):
+    step(x[:12], y[:12])
+"""
+
+
+def test_a_loop_of_its_own_is_not_followed(tmp_path: Path, zygote: Zygote) -> None:
+    """Nobody would give each replica its state back: it is told with the first step."""
+    attempts = attempts_in(tmp_path, zygote)
+    found = attempts.run(attempts.script(LOOP), rewind=("out",))
+    assert found.code == 0, found.err[-3000:]
+    (told,) = sentences(found)
+    assert "not saved from here on" in told
+    assert "several devices by a strategy" in told
