@@ -59,7 +59,7 @@ def put_back(state: dict[str, Any]) -> list[str]:
         global_state.set_global_attribute(GLOBAL_SEED_GENERATOR, None)
     else:
         found = seed_generator.global_seed_generator().state
-        if np.shape(framework_array(found)) != state["keras"].shape:
+        if np.array(framework_array(found)).shape != state["keras"].shape:
             return [OTHER_REPLICAS]
         assign_whole(found, state["keras"])
     eager = eager_random()
