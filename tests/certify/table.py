@@ -144,6 +144,35 @@ HIDDEN = (
 )  # fmt: skip
 """State that is found by what changes."""
 
+
+def _replicas(name: str, features: str, **more: Any) -> tuple[Row, ...]:
+    """A script on two devices, and on four."""
+    on = "MirroredStrategy on"
+    return tuple(
+        Row(
+            name=f"replicas_{name}_{n}",
+            features=f"{on} {n} devices: {features}",
+            **more,
+        )
+        for n in (2, 4)
+    )
+
+
+REPLICAS = (
+    *_replicas("arrays", "arrays shuffled, validation_split, BatchNorm, noise, Dropout",
+        samples=72, kills=5),
+    *_replicas("shuffle", "tf.data shuffle, prefetch, AdamW with a schedule; shuffled validation"
+        " pipeline",
+        memory=True, kills=5),
+    *_replicas("repeat", "short batches, repeat, steps_per_epoch", ledger=SAME),
+    *_replicas("own_step", "own train_step, second optimizer, a generator and a variable"
+        " for each replica; two fits", memory=True, kills=5),
+    Row(name="replicas_one_device_1", features="OneDeviceStrategy: arrays, then tf.data",
+        ledger=SAME),
+    Row(name="replicas_placed_by_hand_2", features="layers on two devices by hand"),
+)  # fmt: skip
+"""Several devices in one process."""
+
 SPLIT = 76
 """Training samples of 96 with ``validation_split=0.2``."""
 
@@ -251,6 +280,7 @@ TABLE = (
     *ORDINARY,
     *FOLLOWED,
     *HIDDEN,
+    *REPLICAS,
 )  # fmt: skip
 
 SHORT = ("arrays_seeded", "tf_shuffle", "own_loop", "ordinary_split",

@@ -27,8 +27,11 @@ class FitSupport(Protocol):
     def replace_epoch_iterator(self) -> None:
         """Let ``fit`` and ``evaluate`` make ours their epoch iterator."""
 
-    def is_distributed(self, model: Any) -> bool:
-        """Whether it trains on several replicas."""
+    def why_not_followed(self, model: Any, data: Any) -> str | None:
+        """Why a ``fit`` of ``model`` on ``data`` cannot be resumed; None if it can."""
+
+    def replicas_of(self, model: Any) -> int:
+        """On how many devices at once it trains."""
 
     def has_own_train_step(self, model: Any) -> bool:
         """Whether its class has a ``train_step`` of the script's own."""
@@ -41,6 +44,9 @@ class FitSupport(Protocol):
 
     def why_device_not_exact(self) -> str | None:
         """Why this device's arithmetic is not the same twice; None if it is."""
+
+    def why_replicas_not_exact(self, model: Any, validation_data: Any) -> str | None:
+        """Why training on several replicas is not the same twice; None if it is."""
 
     def of_any_size(self, element_spec: Any) -> Any:
         """Shapes and dtypes of a batch of any number of samples."""
@@ -75,13 +81,23 @@ class VariableValues(Protocol):
         """The array of what ``values_of`` gave."""
 
     def assign(self, variable: Any, array: np.ndarray) -> None:
-        """Give ``variable`` the value ``array`` (same shape and dtype)."""
+        """Give ``variable`` the value ``array`` (same shape and dtype).
+
+        Of one that has a copy for each replica that is the first; ``listed`` has the
+        others, too.
+        """
+
+    def assign_whole(self, variable: Any, array: np.ndarray) -> None:
+        """Give ``variable`` what ``framework_array`` had of it."""
 
     def assign_bytes(self, variable: Any, content: bytes) -> None:
         """Give ``variable`` the value whose bytes these are."""
 
     def framework_array(self, value: Any) -> np.ndarray | None:
-        """The array of a tensor or variable; None for any other value."""
+        """The array of a tensor or variable; None for any other value.
+
+        Of a variable that has a copy for each replica all of them, one after another.
+        """
 
     def framework_value(self, existing: Any, array: np.ndarray, kind: str) -> Any:
         """``existing`` with the value ``array`` if it is such a variable, else a new one
@@ -160,6 +176,9 @@ class FunctionCalls(Protocol):
 
     def captured(self, function: Any) -> set[int]:
         """All that it uses."""
+
+    def on_replicas(self, function: Any) -> bool:
+        """Whether what it uses is a copy that belongs to one of several replicas."""
 
     def own_state(self, function: Any) -> tuple[set[str], set[str], set[str]]:
         """Operations that keep state elsewhere: random ones, Python's, others."""

@@ -24,6 +24,9 @@ class IteratedData(Protocol):
         """``used`` iterators were drawn from before; ``total`` batches has a pass, where
         an earlier attempt knew."""
 
+    def glance(self) -> Any:
+        """An iterator over one batch that belongs to no epoch."""
+
     def prepare(self, *, begun: int, drawn: int) -> None:
         """Know the position before Keras' ``on_epoch_begin`` may start workers."""
 
@@ -162,6 +165,11 @@ def adopting(adopt: Callable[[Any], Loop | None]) -> Iterator[None]:
         yield
     finally:
         _adopt.remove(adopt)
+
+
+def glance(iterator: Any, source: IteratedData) -> Iterator[Any]:
+    """What Keras looks at before ``fit`` begins, to build a model on several devices."""
+    yield iterator.handed(0, source.glance())
 
 
 def begin_epoch(

@@ -12,6 +12,7 @@ and of the versions (``versions``).
 | ``_compile_config`` | whether a callback compiled the model again |
 | ``_initial_epoch`` | where ``fit`` starts counting epochs |
 | ``_get_metrics_result_or_logs`` | forgets ``loss`` when an epoch is resumed at its very end, where no step runs |
+| ``_distribute_strategy`` | variables are made for its devices; a model with one is built before the first step |
 | ``_symbolic_build`` | makes the variables that a restore needs without running a step |
 | ``ArrayDataAdapter`` | its arrays and batch size: the permutation is ours |
 | ``PyDatasetAdapter`` | the order of its batches is ours |
@@ -19,6 +20,7 @@ and of the versions (``versions``).
 | ``Optimizer._learning_rate`` | a variable, unless it follows a schedule |
 """
 
+import contextlib
 import inspect
 from collections.abc import Iterable
 from typing import Any
@@ -97,7 +99,8 @@ def build(model: Any, element_spec: Any) -> None:
     """Make the model's, metrics' and optimizer's variables without running a step."""
     symbolic = getattr(model, "_symbolic_build", None)
     if symbolic is not None:  # a script builds what its own loop trains
-        symbolic(data_batch=element_spec)
+        with _as_made(model):
+            symbolic(data_batch=element_spec)
 
 
 def build_optimizers(model: Any, _element_spec: Any) -> None:
@@ -106,7 +109,19 @@ def build_optimizers(model: Any, _element_spec: Any) -> None:
         optimizer = vars(layer).get("optimizer")
         known = isinstance(optimizer, keras.optimizers.Optimizer)
         if known and layer.built and not optimizer.built:
-            optimizer.build(layer.trainable_variables)
+            with _as_made(model):
+                optimizer.build(layer.trainable_variables)
+
+
+def is_built_by_fit(model: Any) -> bool:
+    """Whether ``fit`` builds the model before its first step, and not with it."""
+    return getattr(model, "_distribute_strategy", None) is not None
+
+
+def _as_made(model: Any) -> contextlib.AbstractContextManager[Any]:
+    """Variables that are made in here are for the devices that ``model`` was made for."""
+    strategy = getattr(model, "_distribute_strategy", None)
+    return contextlib.nullcontext() if strategy is None else strategy.scope()
 
 
 def compiled_with(model: Any) -> Any | None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import keras
 from keras.src import backend as keras_backend
+from keras.src.losses import loss as loss_module
 from keras.src.trainers.trainer import Trainer
 
 
@@ -20,6 +21,12 @@ def takes_training(model: Any) -> bool:
 def loss_tracker(model: Any) -> Any:
     """The Mean metric behind the log ``loss``."""
     return model._loss_tracker
+
+
+def of_one_replica(loss: Any) -> Any:
+    """The loss of this replica's samples, of its share in that of all replicas."""
+    unscaled = getattr(loss_module, "unscale_loss_for_distribution", None)
+    return loss if unscaled is None else unscaled(loss)
 
 
 def compiled_loss(model: Any) -> Any | None:

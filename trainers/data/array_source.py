@@ -26,6 +26,7 @@ class ArraySource(DataSource):
     """NumPy arrays and tensors: our permutation, Keras' way of taking the slices."""
 
     kind = "arrays"
+    moves_when_glanced_at = False
 
     def __init__(self, iterator: Any, *, seed: int, fit: int) -> None:
         super().__init__(iterator)
@@ -35,10 +36,7 @@ class ArraySource(DataSource):
         self.samples = self._n
         self._repeated = self._keras_order() if self._shuffle else None
         self._spec = self.dataset.element_spec
-        with tf.device("CPU:0"):
-            self._order = tf.Variable(
-                np.zeros([0], np.int64), shape=[None], trainable=False
-            )
+        self._order = data_compat.own_variable(np.zeros([0], np.int64), shape=[None])
         self.dataset = _in_order_of(
             self._order, self._whole(), samples=self._n, batch=self._batch
         )
@@ -100,7 +98,7 @@ class ArraySource(DataSource):
         self.begun, self.drawn = begun, drawn
         # Read when the new iterator is first asked; an older one has read its own.
         self._order.assign(self.order(begun)[drawn * self._batch :])
-        return iter(self.dataset)
+        return self._iterate(self.dataset)
 
     @override
     def first_batch(self) -> Any:

@@ -30,11 +30,14 @@ class DataSource:
     """
 
     kind = "tf.data"
+    moves_when_glanced_at = True
+    """Its shuffles count how often they were begun."""
 
     def __init__(self, iterator: Any) -> None:
         """``iterator``: the epoch iterator that was just constructed."""
         self.adapter = iterator.data_adapter
         self.dataset = pipelines.in_order(iterator.pipeline)
+        self._strategy = iterator.strategy
         self.begun = 0
         self.used = 0
         self.drawn = 0
@@ -68,10 +71,23 @@ class DataSource:
             self._seen = size
             self.tell_batch(size)
 
-    def _iterate(self, dataset: Any) -> Any:
-        """An iterator that tells what the batch is, where that is not known yet."""
+    def _iterate(self, dataset: Any, *, drawn: int = 0) -> Any:
+        """An iterator after ``drawn`` batches, that tells what the batch is, where that is
+        not known yet."""
+        if self._strategy is None and drawn:
+            dataset, drawn = dataset.skip(drawn), 0
         known = self.batch is not None
-        return iter(dataset if known else batch_sizes.telling(dataset, self.saw))
+        told = dataset if known else batch_sizes.telling(dataset, self.saw)
+        return pipelines.iterate(told, self._strategy, drawn=drawn)
+
+    def glance(self) -> Any:
+        """An iterator over one batch, by whose shapes Keras builds a model on several
+        devices before its ``fit`` begins."""
+        if self.moves_when_glanced_at:  # as without us, but never further
+            one = self.dataset.take(1)
+        else:
+            one = pipelines.blank(self.element_spec, self._strategy)
+        return pipelines.iterate(one, self._strategy)
 
     @property
     def element_spec(self) -> Any:
@@ -128,9 +144,9 @@ class DataSource:
         if self._total is not None and drawn >= self._total:
             # Nobody will ask it for anything: it would not get below its shuffles.
             pipelines.replay(self.dataset, made=begun, used=self.used + 1)
-            return iter(self.dataset.take(0))
+            return pipelines.iterate(self.dataset.take(0), self._strategy)
         pipelines.replay(self.dataset, made=begun - 1, used=self.used)
-        return self._iterate(self.dataset.skip(drawn) if drawn else self.dataset)
+        return self._iterate(self.dataset, drawn=drawn)
 
     def first_batch(self) -> Any:
         """A batch to measure with; the order of the data is left as it was."""
@@ -145,6 +161,7 @@ class GeneratorSource(DataSource):
     """A Python generator: its state is its own."""
 
     kind = "generator"
+    moves_when_glanced_at = False
 
     @override
     def why_not_exact(self) -> str:
@@ -171,6 +188,7 @@ class LoaderSource(DataSource):
     """A loader of another library (Grain, PyTorch): each pass iterates it anew."""
 
     kind = "loader"
+    moves_when_glanced_at = False
 
     @override
     def why_not_exact(self) -> str:

@@ -48,6 +48,7 @@ class PyDatasetSource(DataSource):
     """``keras.utils.PyDataset``: asked by index, in our order."""
 
     kind = "PyDataset"
+    moves_when_glanced_at = False
 
     def __init__(self, iterator: Any, *, seed: int, fit: int) -> None:
         super().__init__(iterator)

@@ -88,7 +88,7 @@ class PythonSource(data_source.DataSource):
         return PYTHON_DATA
 
     @override
-    def _iterate(self, dataset: Any) -> Any:
+    def _iterate(self, dataset: Any, *, drawn: int = 0) -> Any:
         """A batch of Python's own has no size that could be known."""
         return iter(dataset)
 
@@ -106,6 +106,7 @@ class LoopIterator:
     pipeline: Any = None
     """What is iterated."""
     data_adapter: None = None
+    strategy: None = None
     steps_per_execution: int = 1
     num_batches: None = None
     batches_of_pass: None = None

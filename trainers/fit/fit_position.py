@@ -30,6 +30,8 @@ class FitPosition:
     """Steps of this epoch that are done, those passed over among them."""
     logs: Any = field(default_factory=dict[str, Any])
     """What the last step returned."""
+    glances: int = 0
+    """Batches that were drawn before it began, to build the model by."""
 
     def begin_epoch(self, epoch: int) -> None:
         """No step of ``epoch`` is done."""
@@ -59,4 +61,5 @@ class FitPosition:
     def resume(self, state: Mapping[str, Any]) -> None:
         """Be where ``state`` was taken."""
         for one in fields(self):
-            setattr(self, one.name, state[one.name])
+            if one.name in state:  # not in a snapshot of an earlier version
+                setattr(self, one.name, state[one.name])

@@ -67,6 +67,7 @@ class FitRun:
         self._no_step_yet = False
         self._between_epochs = False
         self._looked_into = False
+        self._has_begun = False
 
     @property
     def model(self) -> Any:
@@ -131,6 +132,7 @@ class FitRun:
         self._data_known(
             changed,
             backend.fit.why_device_not_exact(),
+            backend.fit.why_replicas_not_exact(self.model, self._call.validation_data),
             shared_data.why_not_exact(self._call.data),
             shared_data.validation_why_not_exact(self._call.validation_data),
             model=backend.digest(self.model, self.source.element_spec),
@@ -159,6 +161,9 @@ class FitRun:
             self._determinism.tell(sentence)
 
     def _training(self, iterator: Any) -> Iterator[Any]:
+        if not self._has_begun:
+            self._position.glances += 1
+            return epoch_iterator.glance(iterator, self.source)
         return of_keras.epoch(iterator, self)
 
     def _begin_proof(self) -> None:
@@ -230,6 +235,7 @@ class FitRun:
 
     def train_begins(self) -> None:
         """All callbacks' ``on_train_begin`` are done (ours is the last)."""
+        self._has_begun = True
         if self._taken is not None:
             keras_compat.start_at_epoch(self.model, self._local["epoch"])
         self._follow()

@@ -30,10 +30,6 @@ from trainers.snapshots.run_progress import RunProgress
 from trainers.state import callback_state, hidden_state
 
 NESTED = "a fit inside a fit is not saved on its own: it is trained again with its step"
-DISTRIBUTED = (
-    "under a distribution strategy this run is watched and restarted, but its fits are"
-    " not resumed exactly"
-)
 BACKUP = (
     "BackupAndRestore goes on writing its backup; after a restart the state comes from"
     " our snapshot, which is never older"
@@ -100,16 +96,16 @@ def fit(
     """
     session = session_of(attempt)
     attempt.end.ask(nothing_lost)
-    plain = _why_plain(attempt, model)
+    bound = inspect.signature(original).bind(model, *args, **kwargs)
+    bound.apply_defaults()
+    arguments = dict(bound.arguments)
+    del arguments["self"]
+    plain = _why_plain(attempt, model, arguments["x"])
     if plain is not None:
         attempt.notice(plain)
         with epoch_iterator.adopting(lambda _iterator: None):
             yield functools.partial(original, model, *args, **kwargs)
         return
-    bound = inspect.signature(original).bind(model, *args, **kwargs)
-    bound.apply_defaults()
-    arguments = dict(bound.arguments)
-    del arguments["self"]
     end = session.end_of(session.fit_number)
     if end is not None:
         history = restore_finished(session, end, model, arguments)
@@ -120,11 +116,11 @@ def fit(
         yield functools.partial(original, model, **arguments)
 
 
-def _why_plain(attempt: Attempt, model: Any) -> str | None:
+def _why_plain(attempt: Attempt, model: Any, data: Any) -> str | None:
     """Why this ``fit`` is left to Keras alone; None if it is supervised."""
     if attempt.training.running is not None:
         return NESTED
-    return DISTRIBUTED if backend.fit.is_distributed(model) else None
+    return backend.fit.why_not_followed(model, data)
 
 
 @contextlib.contextmanager
@@ -209,6 +205,8 @@ def restore_finished(
     spec = _element_spec(arguments, model)
     used = local["used"] + (local["drawn"] > 0)
     data, drawn = arguments["x"], local["drawn"]
+    for _ in range(local.get("glances", 0)):
+        pipelines.glance(data)
     pipelines.replay(data, made=local["begun"], used=used, drawn=drawn)
     shared_data.draw(data, drawn=drawn, looked_at=keras_compat.LOOKED_AT)
     shared_data.why_not_exact(data)  # only remembered

@@ -151,6 +151,9 @@ class LoopFollower:
         """The call just made, which returned ``result``, is the first of the loop."""
         if self._mode is not FollowMode.WAITING:
             return
+        if backend.calls.on_replicas(function):
+            self._give_up(sentences.ON_REPLICAS)
+            return
         if not self._begin(number):
             return
         with self._recording():

@@ -49,6 +49,10 @@ READS = (
     "it reads {} before it writes it: what an earlier attempt left there, and not what it"
     " found at first"
 )
+ON_REPLICAS = (
+    "the loop trains on several devices by a strategy, each of which has a state of its"
+    " own; `fit` under tf.distribute.MirroredStrategy is resumed"
+)
 NOT_PUT_BACK = (
     "its files are not put back (files.rewind), and a replay of the loop from the top would"
     " go by what they hold"

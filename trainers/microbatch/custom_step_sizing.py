@@ -27,6 +27,8 @@ def fitting(
     """
     if limit_bytes is None or not fit_compat.has_own_train_step(model):
         return None
+    if fit_compat.replicas_of(model) > 1:
+        return None  # a step of one device's own says nothing of all
     tried = list(_trials(model, batch, failed=failed, limit_bytes=limit_bytes))
     return calibration.settled(tried, limit_bytes=limit_bytes) if tried else None
 

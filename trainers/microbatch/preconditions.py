@@ -6,7 +6,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from trainers.backends import slicing
+from trainers.backends import keras_losses, slicing
 from trainers.backends.tensorflow import fit_compat
 from trainers.backends.tensorflow.slices import batch_ops
 
@@ -26,10 +26,8 @@ def obstacle(
     """
     if fit_compat.has_own_train_step(model) and not own_step_too:
         return f"{type(model).__name__} has a train_step of its own"
-    if model.distribute_strategy.num_replicas_in_sync > 1:
-        return "training is distributed over several devices"
     leaves = [leaf for one in batch for leaf in slicing.leaves(one)]
-    reason = _unsliceable(leaves)
+    reason = _obstacle_on_replicas(model) or _unsliceable(leaves)
     if reason is not None:
         return reason
     if not own_step_too:
@@ -39,6 +37,25 @@ def obstacle(
     fixed = [shape for shape in _input_batches(model) if shape is not None]
     if fixed:
         return f"the model was built for batches of exactly {fixed[0]}"
+    return None
+
+
+def _obstacle_on_replicas(model: Any) -> str | None:
+    """Devices work through their slices without waiting for each other."""
+    if tf.distribute.in_cross_replica_context():
+        return (
+            "fit is called inside the scope of its strategy: call it after that block"
+        )
+    if fit_compat.replicas_of(model) == 1:
+        return None
+    if fit_compat.has_own_train_step(model):
+        return (
+            f"{type(model).__name__} has a train_step of its own, and several devices"
+            " cannot make an update for each part of a batch"
+        )
+    for layer in keras_losses.all_layers(model):
+        if getattr(layer, "synchronized", False):
+            return f"the layer {layer.name} adds up over all devices within a step"
     return None
 
 

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import keras
-import tensorflow as tf
+import numpy as np
 
 from supervisor.wire.event_file import RecordKind
 from supervisor.wire.reasons import RefusalReason, SizeSource
 from supervisor.wire.slices import balanced, count
 from trainers.backends import keras_losses, slicing
-from trainers.backends.tensorflow import fit_compat, memory_compat
+from trainers.backends.tensorflow import data_compat, fit_compat, memory_compat
 from trainers.backends.tensorflow.allocator import native_ops, peak_readings
 from trainers.microbatch import custom_step_sizing, preconditions
 from trainers.microbatch.calibration import TIGHT_PART, first_trial, stepped_back
@@ -81,7 +81,7 @@ def prepare(
     strategy, whole_only = None, False
     total = 0
     if obstacle is None:
-        total = int(slicing.leaves(batch[0])[0].shape[0])
+        total = _of_one_replica(model, batch)
         ceiling = slice_ceiling or total
         try:
             strategy = strategy_of(
@@ -115,6 +115,12 @@ def prepare(
         limit_bytes=limit,
         report=report,
     ).install()
+
+
+def _of_one_replica(model: Any, batch: Any) -> int:
+    """Samples of a batch that one device works through."""
+    samples = int(slicing.leaves(batch[0])[0].shape[0])
+    return -(-samples // fit_compat.replicas_of(model))
 
 
 def _refuse_deviations(strategy: Strategy) -> None:
@@ -340,9 +346,8 @@ class _Made:
     """A sliced train function and the variables it reads; outlives one ``fit``."""
 
     def __init__(self) -> None:
-        with tf.device("CPU:0"):
-            self.size = tf.Variable(1, dtype=tf.int32, trainable=False)
-            self.seen = tf.Variable(0, dtype=tf.int32, trainable=False)
+        self.size = data_compat.own_variable(np.int32(1), shape=[])
+        self.seen = data_compat.own_variable(np.int32(0), shape=[])
         self.function: Callable[[Any], Any] | None = None
 
 

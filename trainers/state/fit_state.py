@@ -17,6 +17,11 @@ from trainers.snapshots.tensor_image import Tensor
 from trainers.state import callback_state, decode, encode, model_build, variable_state
 from trainers.state.hidden_state import KEY, HiddenState
 
+OTHER_REPLICAS = (
+    "it is trained on {} devices at once, and was on {}, each of which has a state of its"
+    " own; give it as many as before (--fresh begins anew)"
+)
+
 
 class StateMismatchError(Exception):
     """The model is not the one the snapshot was taken of; the text says where."""
@@ -59,6 +64,7 @@ def capture(
     encoder = encode.StateEncoder("other/", array_of=backend.values.framework_array)
     state = {
         "variables": [one.name for one, _ in variables],
+        "replicas": backend.fit.replicas_of(model),
         "callbacks": states,
         "random": encoder.encode(_random_state(of_data)),
         "stop_training": bool(model.stop_training),
@@ -116,6 +122,9 @@ def restore(
     Raises:
         StateMismatchError: the model has other variables. Nothing was changed then.
     """
+    now, then = backend.fit.replicas_of(model), state.get("replicas", 1)
+    if now != then:
+        raise StateMismatchError(OTHER_REPLICAS.format(now, then))
     pairs = _paired(model, state["variables"], stored)
     lost = variable_state.lost(model)
     if lost is not None:

@@ -298,7 +298,7 @@ class HiddenState:
         found = self._look()
         for path, tensor in hidden.get("variables", {}).items():
             if path in found.variables:
-                backend.values.assign(found.variables[path], stored[tensor])
+                backend.values.assign_whole(found.variables[path], stored[tensor])
             else:
                 told.append(GONE.format(path))
         for path, content in hidden.get("tables", {}).items():

@@ -73,7 +73,13 @@ def _refuse_half(noted: int, error: Exception | None) -> None:
 
 
 def _ways(model: Any) -> list[Callable[[Any, Any], None]]:
-    if backend.fit.has_own_train_step(model):
+    if keras_compat.is_built_by_fit(model):
+        first = [
+            keras_compat.build,
+            backend.traces.trace_train,
+            backend.traces.trace_test,
+        ]
+    elif backend.fit.has_own_train_step(model):
         # A validation's step may have made more: compiled metrics, say.
         first = [
             backend.traces.trace_train,

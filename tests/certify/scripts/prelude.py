@@ -112,18 +112,18 @@ class Writer:
 
     def before(self, model):
         ledger = ledger_of(model)
-        self.seen = np.array(ledger.seen)
-        self.step = int(ledger.steps)
+        self.seen = ledger.seen.numpy()
+        self.step = int(ledger.steps.numpy())
 
     def after(self, model, **where):
         ledger = ledger_of(model)
-        more = np.array(ledger.seen) - self.seen
+        more = ledger.seen.numpy() - self.seen
         line = {
             "attempt": ATTEMPT,
             "model": self.number,
             **where,
             "from": self.step,
-            "to": int(ledger.steps),
+            "to": int(ledger.steps.numpy()),
             "ids": [int(i) for i in np.repeat(np.arange(len(more)), more)],
         }
         append("ledger.jsonl", json.dumps(line))
@@ -190,7 +190,10 @@ def train(model, *args, callbacks=(), **options):
 def digest(values):
     total = hashlib.sha256()
     for value in values:
-        total.update(np.asarray(value).tobytes())
+        inner = getattr(value, "_value", value)
+        several = isinstance(inner, tf.distribute.DistributedValues)
+        for one in inner.values if several else [value]:
+            total.update(np.asarray(one).tobytes())
     return total.hexdigest()
 
 

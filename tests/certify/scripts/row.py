@@ -30,6 +30,10 @@ if "BEFORE" in os.environ:
     assert "tensorflow" not in sys.modules
     BEFORE[os.environ["BEFORE"]]()
 
+import replica_rows
+
+replica_rows.divide(sys.argv[1])
+
 import callback_rows
 import data_rows
 import file_rows
@@ -52,6 +56,7 @@ KINDS = (
     model_rows,
     ordinary_rows,
     python_rows,
+    replica_rows,
 )
 
 

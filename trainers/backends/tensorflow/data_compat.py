@@ -7,6 +7,7 @@
 | ``DatasetToGraphV2``, ``DatasetFromGraph`` | a copy that shares no state |
 | ``_VariantDataset`` | that copy as a dataset |
 | ``compute_batch_size`` | what ``batch`` was asked for, behind stages that keep it |
+| ``ResourceVariable`` | made as such, no strategy makes a copy for each replica of it |
 | ``_batch_size`` of a stage | it makes the batches |
 | ``_TensorDataset`` | arrays as Keras gave them to TensorFlow: not copied once more |
 """
@@ -22,6 +23,7 @@ from tensorflow.python.data.util import random_seed
 from tensorflow.python.eager import context as eager_context
 from tensorflow.python.framework.config import is_op_determinism_enabled
 from tensorflow.python.ops import gen_dataset_ops, gen_experimental_dataset_ops
+from tensorflow.python.ops.resource_variable_ops import ResourceVariable
 
 from trainers.backends.tensorflow.operation_types import RANDOM, nodes
 
@@ -45,6 +47,13 @@ NAMES: tuple[tuple[Any, str], ...] = (
     (gen_experimental_dataset_ops, "dataset_from_graph"),
     (distribute, "compute_batch_size"),
 )
+
+
+def own_variable(value: Any, *, shape: Any) -> Any:
+    """A variable on the CPU that is no part of training: inside the scope of a strategy,
+    too, there is one of it."""
+    with tf.device("CPU:0"):
+        return ResourceVariable(value, shape=shape, trainable=False)
 
 
 def replace_get_seed(replacement: Any) -> Any:

@@ -39,6 +39,7 @@ from trainers.backends.tensorflow import (
     hidden_parts,
     pipeline_draws,
     random_state,
+    replicas,
     tensor_values,
     unseeded_draws,
 )
@@ -66,6 +67,7 @@ NAMES: tuple[tuple[Any, str], ...] = (
     *data_compat.NAMES,
     *unseeded_draws.NAMES,
     *pipeline_draws.NAMES,
+    *replicas.NAMES,
     *keras_compat.NAMES,
     *of_keras.NAMES,
 )
@@ -86,6 +88,7 @@ IN_SOURCE: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (getattr(tf_trainer.TFEpochIterator, of_keras.LOOP, None), of_keras.STEPS),
     (seed_generator.global_seed_generator, (random_state.SEED_GENERATOR_LINE,)),
     *hidden_parts.IN_SOURCE,
+    *replicas.IN_SOURCE,
     *keras_compat.IN_SOURCE,
 )
 """Source lines that our replacements mirror."""
@@ -111,7 +114,13 @@ class SupervisedEpochIterator(VersionedIterator, _KerasOwn):
     @property
     def pipeline(self) -> Any:
         """The ``tf.data.Dataset`` that it iterates."""
-        return self._distributed_dataset
+        return replicas.undistributed(self._distributed_dataset)
+
+    @property
+    def strategy(self) -> Any | None:
+        """What parts its batches between replicas; None: nothing does."""
+        parted = self._distributed_dataset is not self.pipeline
+        return self._distribute_strategy if parted else None
 
 
 def replace_epoch_iterator() -> None:
@@ -159,9 +168,14 @@ def out_of_memory(text: str) -> Exception:
     return tf.errors.ResourceExhaustedError(None, None, text)
 
 
-def is_distributed(model: Any) -> bool:
-    """Whether the model trains under a distribution strategy of several replicas."""
-    return model._distribute_strategy is not None or tf.distribute.has_strategy()
+def why_not_followed(model: Any, data: Any) -> str | None:
+    """Why a ``fit`` of ``model`` on ``data`` cannot be resumed; None if it can."""
+    return replicas.why_not_followed(model, data)
+
+
+def replicas_of(model: Any) -> int:
+    """On how many devices at once it trains."""
+    return replicas.count(model)
 
 
 def has_own_train_step(model: Any) -> bool:
@@ -177,6 +191,11 @@ def updates(model: Any) -> int | None:
     """Updates the optimizer made so far; None before it has a counter."""
     iterations = getattr(getattr(model, "optimizer", None), "iterations", None)
     return None if iterations is None else int(tensor_values.array_of(iterations))
+
+
+def why_replicas_not_exact(model: Any, validation_data: Any) -> str | None:
+    """Why training on several replicas is not the same twice; None if it is."""
+    return replicas.why_not_exact(model, validation_data)
 
 
 def why_device_not_exact() -> str | None:

@@ -79,6 +79,13 @@ def captured(function: Any) -> set[int]:
     return {one for one in map(number_of, handles) if one is not None}
 
 
+def on_replicas(function: Any) -> bool:
+    """Whether what it captures is a copy that belongs to one of several replicas."""
+    graphs = [one.graph for one in function._list_all_concrete_functions()]
+    handles = [handle for graph in graphs for handle, _ in graph.captures]
+    return any(hasattr(handle, "_distributed_container") for handle in handles)
+
+
 def _operations(function: Any) -> set[str]:
     """Types of the operations of all its traces."""
     graphs = [one.graph for one in function._list_all_concrete_functions()]
@@ -141,6 +148,7 @@ __all__ = [
     "is_tensor",
     "look",
     "look_away",
+    "on_replicas",
     "own_state",
     "quiet",
     "tensor_of",

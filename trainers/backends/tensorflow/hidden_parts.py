@@ -13,7 +13,7 @@ import tensorflow as tf
 from tensorflow.python.ops import stateful_random_ops
 from tensorflow.python.ops.lookup_ops import DenseHashTable, MutableHashTable
 
-from trainers.backends.tensorflow import model_variables, tensor_values
+from trainers.backends.tensorflow import model_variables, replicas, tensor_values
 
 TABLES = (tf.lookup.experimental.MutableHashTable, DenseHashTable, MutableHashTable)
 
@@ -70,6 +70,9 @@ def mark(variable: Any) -> Any:
     inner = tensor_values.tensor_of(variable)
     if not inner.shape.is_fully_defined():
         return None
+    parts = replicas.copies(inner)
+    if len(parts) > 1:
+        return tuple(mark(one) for one in parts)
     (value,) = tensor_values.values_of([inner])
     array = tensor_values.array_of_value(value)
     if array.nbytes <= READ_BYTES or isinstance(value, np.ndarray):
@@ -81,6 +84,8 @@ def same_mark(before: Any, now: Any) -> bool:
     """Whether nothing has changed between two marks of one variable."""
     if isinstance(before, int) or before is None:
         return bool(before == now)
+    if isinstance(before, tuple):
+        return all(same_mark(one, two) for one, two in zip(before, now, strict=True))
     one, two = before._numpy(), now._numpy()
     return one.__array_interface__["data"] == two.__array_interface__["data"]
 

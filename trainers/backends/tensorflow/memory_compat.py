@@ -8,6 +8,8 @@ from tensorflow.python.client import device_lib
 from tensorflow.python.eager import context as eager_context
 from tensorflow.python.ops.gen_resource_variable_ops import read_variable_op
 
+from trainers.backends.tensorflow import replicas
+
 
 def when_devices_are_ready(callback: Callable[[], None]) -> bool:
     """Call ``callback`` once, right after TensorFlow has initialised its devices.
@@ -33,6 +35,7 @@ def value_of(variable: Any) -> Any:
 
     Let go of it before the next step: an assignment while it is held allocates.
     """
+    variable = replicas.first(variable)
     handle = getattr(variable, "handle", None)
     return (
         variable.read_value()

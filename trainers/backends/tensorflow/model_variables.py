@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import keras
 import tensorflow as tf
 
-from trainers.backends.tensorflow import tensor_values
+from trainers.backends.tensorflow import replicas, tensor_values
 
 Answer = TypeVar("Answer")
 
@@ -102,7 +102,8 @@ def listed(model: Any) -> list[tuple[str, Any]]:
 
     Those of the model, its metrics (the loss tracker and compiled ones included), its
     optimizer, and what else a subclass or a layer of one keeps: further optimizers,
-    metrics, variables, random generators.
+    metrics, variables, random generators. One that has a copy for each replica stands for
+    the first of them, and is followed by the others.
     """
     optimizers, metrics = [getattr(model, "optimizer", None)], list(model.metrics)
     own = []
@@ -125,7 +126,10 @@ def listed(model: Any) -> list[tuple[str, Any]]:
     unique: dict[int, tuple[str, Any]] = {}
     for group, members in groups:
         for one in members:
-            unique.setdefault(id(tensor_values.tensor_of(one)), (group, one))
+            inner = tensor_values.tensor_of(one)
+            unique.setdefault(id(inner), (group, one))
+            for other in replicas.copies(inner)[1:]:
+                unique.setdefault(id(other), (group, other))
     return list(unique.values())
 
 

@@ -140,6 +140,44 @@ def endless_shuffles(dataset: Any) -> list[Any]:
     return list({id(one): one for one in found}.values())
 
 
+def iterate(dataset: Any, strategy: Any | None, *, drawn: int = 0) -> Any:
+    """An iterator over ``dataset`` after ``drawn`` steps, each parted under ``strategy``.
+
+    Under one a step need not be a batch of ``dataset``: after a short batch in the middle
+    of the data, parts are filled up from the next. So only drawing leads to a step.
+    """
+    parted = (
+        dataset
+        if strategy is None
+        else strategy.experimental_distribute_dataset(dataset)
+    )
+    iterator = iter(parted)
+    for _ in range(drawn):
+        next(iterator)
+    return iterator
+
+
+def blank(element_spec: Any, strategy: Any | None) -> Any:
+    """A dataset of one batch of zeros, a sample for each replica where any number may
+    be."""
+    samples = 1 if strategy is None else strategy.num_replicas_in_sync
+
+    def zeros(one: Any) -> Any:
+        sizes = [size or 1 for size in one.shape]
+        if one.shape.rank and one.shape[0] is None:
+            sizes[0] = samples
+        return tf.zeros(sizes, one.dtype)
+
+    return tf.data.Dataset.from_tensors(tf.nest.map_structure(zeros, element_spec))
+
+
+def glance(dataset: Any) -> None:
+    """Draw one batch, as Keras does on several devices before a ``fit`` begins; nothing
+    where it is no pipeline."""
+    if is_pipeline(dataset):
+        next(iter(dataset.take(1)))
+
+
 def replay(dataset: Any, *, made: int, used: int, drawn: int | None = None) -> None:
     """Put the shuffles of ``dataset`` where they are after it was iterated; nothing
     where it is no pipeline.

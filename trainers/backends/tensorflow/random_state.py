@@ -7,15 +7,24 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 from keras.src.backend.common import global_state
 from keras.src.random import seed_generator
 from tensorflow.python.eager import context as eager_context
 
-from trainers.backends.tensorflow.tensor_values import array_of, assign, tensor_of
+from trainers.backends.tensorflow.tensor_values import (
+    assign_whole,
+    framework_array,
+    tensor_of,
+)
 from trainers.process.script import python_random
 
 GLOBAL_SEED_GENERATOR = "global_seed_generator"
 """What Keras keeps it under; it has a constant for that from 3.13 on."""
+OTHER_REPLICAS = (
+    "Keras' global seed generator was made for other devices than now: what is drawn from"
+    " it after a restart is not the same"
+)
 SEED_GENERATOR_LINE = "gen = global_state.get_global_attribute("
 
 
@@ -40,7 +49,7 @@ def state() -> dict[str, Any]:
     eager, generator = eager_random(), keras_generator_variable()
     return {
         "eager": None if eager is None else eager.getstate(),
-        "keras": None if generator is None else array_of(generator).copy(),
+        "keras": None if generator is None else np.array(framework_array(generator)),
     }
 
 
@@ -49,7 +58,10 @@ def put_back(state: dict[str, Any]) -> list[str]:
     if state["keras"] is None:
         global_state.set_global_attribute(GLOBAL_SEED_GENERATOR, None)
     else:
-        assign(seed_generator.global_seed_generator().state, state["keras"])
+        found = seed_generator.global_seed_generator().state
+        if np.array(framework_array(found)).shape != state["keras"].shape:
+            return [OTHER_REPLICAS]
+        assign_whole(found, state["keras"])
     eager = eager_random()
     if (eager is None) != (state["eager"] is None):
         return ["TensorFlow's global seed was set before and is not now, or vice versa"]

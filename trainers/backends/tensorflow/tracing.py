@@ -10,7 +10,12 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.framework import auto_control_deps_utils, func_graph
 
-from trainers.backends.tensorflow import operation_types, random_state, tensor_values
+from trainers.backends.tensorflow import (
+    operation_types,
+    random_state,
+    replicas,
+    tensor_values,
+)
 
 
 def trace_train(model: Any, element_spec: Any) -> None:
@@ -19,21 +24,23 @@ def trace_train(model: Any, element_spec: Any) -> None:
     The same trace is used by the first step. Raises what the script's step raises.
     """
     model.make_train_function()
-    _trace(model.train_function, model.train_step, element_spec)
+    _trace(model, model.train_function, model.train_step, element_spec)
 
 
 def trace_test(model: Any, element_spec: Any) -> None:
     """Trace the function of the validation, as ``trace_train`` does that of a step."""
     model.make_test_function()
-    _trace(model.test_function, model.test_step, element_spec)
+    _trace(model, model.test_function, model.test_step, element_spec)
 
 
-def _trace(function: Any, step: Any, element_spec: Any) -> None:
+def _trace(model: Any, function: Any, step: Any, element_spec: Any) -> None:
     compiled = next(_compiled(function, set()), None)
     if compiled is None:  # eager: traced once for this alone, as Keras would do it
         tf.function(step, autograph=False).get_concrete_function(element_spec)
     else:
-        compiled.get_concrete_function(tf.data.IteratorSpec(element_spec))
+        strategy = replicas.strategy_of(model)
+        spec = replicas.iterator_spec(element_spec, strategy)
+        compiled.get_concrete_function(spec)
 
 
 def _compiled(function: Any, seen: set[int]) -> Iterator[Any]:
@@ -77,7 +84,9 @@ def changed_beside(model: Any, saved: Sequence[Any]) -> int:
     """
     held = [tensor_values.tensor_of(variable) for variable in saved]
     held.append(random_state.keras_generator_variable())
-    known = {id(one.handle) for one in held if hasattr(one, "handle")}
+    parts = [part for one in held for part in replicas.copies(one)]
+    parts += replicas.tokens(model)
+    known = {id(one.handle) for one in parts if hasattr(one, "handle")}
     return len(_changed_handles(model) - known)
 
 

@@ -322,7 +322,7 @@ class SlicedStep:
 
     def _log_losses(self, losses: _Losses, x: Any, total: Any) -> None:
         keras_losses.loss_tracker(self._model).update_state(
-            losses.total, sample_weight=total
+            keras_losses.of_one_replica(losses.total), sample_weight=total
         )
         metrics = keras_losses.output_loss_metrics(self._model)
         # Keras weighs these by the batch size only where the shape states it.
