@@ -36,6 +36,9 @@ OUTLIVED = 2
 """So many new signs of progress after a line mean that training outlived it."""
 _SEE_ABOVE = re.compile(r"(?:message was printed|errors) above")
 """TensorFlow: core/kernels/conv_ops.cc; XLA: stream_executor/dnn.cc."""
+_WARNING = re.compile(r":\d+: \w*Warning: ")
+"""``file.py:12: UserWarning: …`` (cpython: Lib/warnings.py): the program goes on after
+a warning, so that what it says is no more than a hint."""
 QUOTED = 3
 """Lines quoted at most."""
 
@@ -132,9 +135,8 @@ def _claim(hit: Hit) -> ScoredSignal:
     row, order = BY_ID[hit.signature], hit.line
     if row.role is Role.BENIGN:
         return ScoredSignal(0, order, Cause.NONE, _reason(hit), decisive=False)
-    return ScoredSignal(
-        row.weight, order, row.cause, _reason(hit), decisive=row.weight > HINT
-    )
+    weight = min(row.weight, HINT) if _WARNING.search(hit.text) else row.weight
+    return ScoredSignal(weight, order, row.cause, _reason(hit), decisive=weight > HINT)
 
 
 def _reason(hit: Hit) -> Reason:

@@ -17,6 +17,7 @@ among equals. How lines are weighed against each other is ``diagnose``.
 
 import re
 
+from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.signatures import (
     cuda_rows,
     data_rows,
@@ -26,7 +27,7 @@ from supervisor.core.diagnosis.signatures import (
     script_rows,
     version_rows,
 )
-from supervisor.core.diagnosis.signatures.signature import Role, Signature
+from supervisor.core.diagnosis.signatures.signature import HINT, Role, Signature
 
 SIGNATURES: tuple[Signature, ...] = (
     *memory_rows.ROWS,
@@ -92,6 +93,11 @@ def recognise(line: str) -> Signature | None:
     for row in found:
         if row.role is Role.BENIGN:
             return row
-    return max(
-        found, key=lambda row: (row.id != ANY_EXCEPTION, row.weight), default=None
-    )
+    return max(found, key=_telling, default=None)
+
+
+def _telling(row: Signature) -> tuple[bool, bool, int]:
+    """What says more of a line is larger: the exception's type, where it names no cause,
+    less than a message that does."""
+    named = row.cause is not Cause.UNKNOWN and row.weight > HINT
+    return row.id != ANY_EXCEPTION, named, row.weight

@@ -105,8 +105,9 @@ FAULT = (
         Cause.CUDA_FAULT,
         SYMPTOM + 1,
         rx=r"(?:CUDA error|HIP error)\b(?!.*(?:might be|could be))|CUDA_ERROR_UNKNOWN"
-        r"|AcceleratorError",
-        src="pytorch: c10/cuda/CUDAException.cpp",
+        r"|AcceleratorError|\bHSA_STATUS_ERROR"
+        r"|\b(?:cuda|hip)Error(?!NoDevice|PeerAccess|NotReady|NotFound)[A-Z]\w+\b",
+        src="pytorch: c10/cuda/CUDAException.cpp; ROCm: hsa.h, hip_runtime_api.h",
     ),
     benign(
         "torch.debugging_advice",
@@ -141,7 +142,7 @@ def _xid(name: str, cause: Cause, weight: int, numbers: str) -> Signature:
         name,
         cause,
         weight,
-        rx=rf"Xid (?:\([^)]*\)|[0-9a-f:.]+)?:? ?(?:{numbers})\b",
+        rx=rf"Xid (?:\([^)]*\)|[0-9a-f:.]+)?:? ?(?:{numbers})\b(?!.*\bNonfatal\b)",
         src=_XIDS,
     )
 

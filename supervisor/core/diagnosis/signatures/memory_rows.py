@@ -122,7 +122,8 @@ ROWS = (
         rx=r"CUDA (?:runtime |driver )?(?:error|failure)\W*(?:\(?\w*\)?\W+)?out of memory"
         r"|cuda runtime error \(2\)|cudaErrorMemoryAllocation|hipErrorOutOfMemory"
         r"|Cuda failure (?:\d+ )?'out of memory'|cudaMalloc.*out of memory"
-        r"|CUDARuntimeError.*out of memory|OUT_OF_MEMORY.*cuMemAlloc",
+        r"|CUDARuntimeError.*out of memory|OUT_OF_MEMORY.*cuMemAlloc"
+        r"|HSA_STATUS_ERROR_OUT_OF_RESOURCES",
         src="CUDA runtime, error 2; nccl: src/include/checks.h",
     ),
     row(
@@ -261,8 +262,9 @@ ROWS = (
         SYMPTOM + 4,
         rx=r"^\s*(?:\S+:\s)?(?:line \d+:\s+)?(?:.*\s)?\d*\s*Killed\s{2,}\S"
         r"|^\s*(?:\[\d+\][-+]?\s+)?Killed(?:\s*(?:python|\S+\.(?:sh|py)).*)?\s*$"
-        r"|^\S+: line \d+:\s+\d+ Killed|^zsh: killed|[\d\]%)]Killed\s*$",
-        src="bash: jobs.c, of a process that SIGKILL ended",
+        r"|^\S+: line \d+:\s+\d+ Killed|[\d\]%)]Killed\s*$"
+        r"|^(?:zsh: |\[\d+\]\s+(?:[-+]\s+)?\d+ )killed\b",
+        src="bash: jobs.c; zsh: Src/jobs.c, of a process that SIGKILL ended",
     ),
     cascade(
         "shell.killed_translated",

@@ -31,9 +31,10 @@ ROWS = (
         "nccl.warn",
         Cause.NCCL,
         LIBRARY - 12,
-        rx=r"NCCL WARN (?!.*(?:out of memory|illegal memory)).*(?:[Ff]ail|[Ee]rror|"
-        r"[Tt]imed? ?out|[Rr]efused|mismatch|[Cc]lose|No socket|[Uu]nreachable)",
-        src="nccl: src/debug.cc",
+        rx=r"NCCL WARN (?!.*(?:out of memory|illegal memory|open libibverbs)).*"
+        r"(?:[Ff]ail|[Ee]rror|[Tt]imed? ?out|[Rr]efused|mismatch|[Cc]lose|No socket"
+        r"|[Uu]nreachable|returned \d+ ?\(|errno \d)",
+        src="nccl: src/debug.cc; without libibverbs it goes on over sockets",
     ),
     cascade(
         "nccl.timeout",
@@ -69,15 +70,6 @@ ROWS = (
         r"|MPI_ABORT was invoked",
         src="pytorch: third_party/gloo, c10d; tensorflow: distributed_runtime",
     ),
-    cascade(
-        "torchrun.child_failed",
-        Cause.UNKNOWN,
-        8,
-        "ChildFailedError",
-        "ProcessExitedException",
-        "ProcessRaisedException",
-        src="pytorch: distributed/elastic/multiprocessing/errors",
-    ),
     # Processes that end by themselves.
     cascade(
         "process.segmentation_fault",
@@ -87,7 +79,8 @@ ROWS = (
         r"(?:SIGSEGV|SIGBUS|SIGILL|SIGFPE)|^(?:.*: )?Bus error|Illegal instruction|Floating point exception \("
         r"|segfault at [0-9a-f]+ ip|general protection fault|exited on signal (?:4|7|8|11)\b"
         r"|0xC0000(?:005|409|374|01D|0FD)\b"
-        r"|access violation|" + ended_with(-11, -7, -4, -8, 139, 135, 132, 136),
+        r"|access violation|^(?:zsh: |\[\d+\]\s+(?:[-+]\s+)?\d+ )bus error\b"
+        r"|" + ended_with(-11, -7, -4, -8, 139, 135, 132, 136),
         src="linux: arch/x86/kernel/traps.c; bash: jobs.c; cpython: faulthandler.c",
     ),
     cascade(
@@ -175,8 +168,9 @@ ROWS = (
         EXCEPTION + 1,
         rx=r"^\W*KeyboardInterrupt\b|[Rr]eceived (?:signal )?SIGTERM|got signal: \d+"
         r"|^\s*(?:.*: line \d+:\s+\d+ )?Terminated\b|Signal 15 \(SIGTERM\) received"
-        r"|\bSIGHUP\b.*(?:received|closing)",
-        src="cpython; bash: jobs.c; torch: elastic/multiprocessing/api.py",
+        r"|\bSIGHUP\b.*(?:received|closing)"
+        r"|killed by signal: (?:Terminated|Hangup|Interrupt)",
+        src="cpython; bash: jobs.c; torch: elastic/multiprocessing/api.py, DataLoader.cpp",
     ),
     row(
         "kernel.unkillable",

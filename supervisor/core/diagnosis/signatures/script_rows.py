@@ -9,6 +9,7 @@ from supervisor.core.diagnosis.signatures.signature import (
     EXCEPTION,
     HINT,
     LIBRARY,
+    SYMPTOM,
     Where,
     cascade,
     raised,
@@ -40,6 +41,13 @@ ROWS = (
         r"|Detected nan/inf|Error: cannot convert float (?:NaN|infinity) to integer"
         r"|Error: .*(?:NaNs?|nan or inf|non-finite values)\b",
         src="tensorflow: check_numerics_op.cc; pytorch: anomaly_mode.py; jax: api.py",
+    ),
+    row(
+        "numerics.scale_vanished",
+        Cause.NON_FINITE_LOSS,
+        CAUSE - 5,
+        rx=r"loss scale to [\d.]+e-\d+",
+        src="apex: amp/scaler.py; a scale below 1e-4: no step had finite gradients",
     ),
     cascade(
         "numpy.invalid_value",
@@ -139,9 +147,17 @@ ROWS = (
         "ConnectionRefusedError",
         "ConnectionError",
         "TimeoutError",
-        "ChildFailedError",
-        "ProcessRaisedException",
         src=_PYTHON,
+    ),
+    raised(
+        "launcher.child_failed",
+        Cause.UNKNOWN,
+        SYMPTOM - 1,
+        "ChildFailedError",
+        "ProcessExitedException",
+        "ProcessRaisedException",
+        src="pytorch: distributed/elastic/multiprocessing/errors, whose report tells "
+        "with what exit code the child ended",
     ),
     raised(
         "python.own_error",

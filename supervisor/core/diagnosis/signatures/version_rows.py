@@ -74,7 +74,7 @@ ROWS = (
         "version.shared_library",
         Cause.VERSION_MISMATCH,
         CAUSE - 5,
-        rx=r"(?:ImportError|OSError|error|Error)\b.*: cannot open shared object file"
+        rx=r"(?:ImportError|OSError|(?<!dl)error|Error)\b.*: cannot open shared object file"
         r"|undefined symbol: \w|version `?GLIBC[\w.]*' not found|DLL load failed"
         r"|symbol lookup error|WinError 12[67]\]",
         src="glibc: elf/dl-load.c, dl-lookup.c; Windows loader",
