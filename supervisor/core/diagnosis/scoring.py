@@ -36,9 +36,9 @@ OUTLIVED = 2
 """So many new signs of progress after a line mean that training outlived it."""
 _SEE_ABOVE = re.compile(r"(?:message was printed|errors) above")
 """TensorFlow: core/kernels/conv_ops.cc; XLA: stream_executor/dnn.cc."""
-_WARNING = re.compile(r":\d+: \w*Warning: ")
-"""``file.py:12: UserWarning: …`` (cpython: Lib/warnings.py): the program goes on after
-a warning, so that what it says is no more than a hint."""
+_MILD = re.compile(r":\d+: \w*Warning: |^\[I\d* |^I\d{4} \d\d:\d\d")
+"""``file.py:12: UserWarning: …`` (cpython: Lib/warnings.py), and what glog and abseil
+mark as information: the program goes on, so that what it says is no more than a hint."""
 QUOTED = 3
 """Lines quoted at most."""
 
@@ -124,7 +124,8 @@ def _crash_claims(evidence: Evidence) -> Iterator[ScoredSignal]:
 def _log_claims(evidence: Evidence, *, outlived: bool) -> Iterator[ScoredSignal]:
     log = evidence.log
     for hit in log.hits:
-        if (outlived or not _outlived(hit, log)) and not _belied(hit, evidence):
+        worth = outlived or not _outlived(hit, log)
+        if worth and not _belied(hit, evidence) and not _known_better(hit, evidence):
             yield _claim(hit)
     for reason in not_finite(log):
         order = reason.line or 0
@@ -135,7 +136,7 @@ def _claim(hit: Hit) -> ScoredSignal:
     row, order = BY_ID[hit.signature], hit.line
     if row.role is Role.BENIGN:
         return ScoredSignal(0, order, Cause.NONE, _reason(hit), decisive=False)
-    weight = min(row.weight, HINT) if _WARNING.search(hit.text) else row.weight
+    weight = min(row.weight, HINT) if _MILD.search(hit.text) else row.weight
     return ScoredSignal(weight, order, row.cause, _reason(hit), decisive=weight > HINT)
 
 
@@ -157,6 +158,11 @@ def _belied(hit: Hit, evidence: Evidence) -> bool:
     typed = row.where is Where.EXCEPTION or row.id == "python.traceback"
     ours = evidence.exit is not None and not evidence.log_only
     return typed and ours and evidence.crash is None and signal_in(evidence) is not None
+
+
+def _known_better(hit: Hit, evidence: Evidence) -> bool:
+    """Whether ``hit`` only says that a process failed, and its exit status is known."""
+    return hit.signature == "launcher.nonzero_exit" and not evidence.log_only
 
 
 def failed(evidence: Evidence) -> bool:

@@ -46,12 +46,14 @@ BY_ID = {signature.id: signature for signature in SIGNATURES}
 _EXCEPTION = re.compile(
     r"(?<![\w.'])(?:[A-Za-z_]\w*\.)*(?!Error\b)\w*"
     r"(?:Error|Exception|Interrupt|Exit|StopIteration|Expired|OutOfMemory)"
-    r"(?=:|\s*$)"
+    r"(?=(?: \(see above for traceback\))?:|\s*$)"
 )
 _PREFIX = re.compile(
-    r"\[?(?:rank|RANK)\s?\d+\]?|\(\S{1,80} pid=\d+[^)]{0,80}\)|\bE\b|[\W\d_TZ]"
+    r"\[?(?:rank|RANK)\s?\d+\]?|\(\S{1,80} pid=\d+[^)]{0,80}\)|\bE\b"
+    r"|\b(?:ERROR|CRITICAL|FATAL|stderr)\b|[\W\d_TZ]"
 )
-"""What may stand before an exception's name: ranks, workers' names, times, quotes."""
+"""What may stand before an exception's name: ranks, workers' names, times, quotes,
+the level of a log line."""
 
 
 def exception_in(line: str) -> str | None:

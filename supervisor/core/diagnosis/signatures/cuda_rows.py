@@ -147,6 +147,23 @@ def _xid(name: str, cause: Cause, weight: int, numbers: str) -> Signature:
     )
 
 
+AMD = (
+    row(
+        "amdgpu.stopped",
+        Cause.CUDA_FAULT,
+        CAUSE,
+        rx=r"amdgpu.*\bring \S+ timeout|amdgpu.*GPU reset begin|amdgpu.*page fault \(",
+        src="linux: drivers/gpu/drm/amd/amdgpu/amdgpu_job.c, amdgpu_device.c, gmc_v*.c",
+    ),
+    row(
+        "amdgpu.failed",
+        Cause.GPU_HARDWARE,
+        HARDWARE,
+        rx=r"amdgpu.*(?:device lost from bus|uncorrectable hardware errors? detected)",
+        src="linux: drivers/gpu/drm/amd/amdgpu/amdgpu_device.c, amdgpu_ras.c",
+    ),
+)
+
 DRIVER = (
     _xid("driver.xid_hardware", Cause.GPU_HARDWARE, HARDWARE, HARDWARE_XIDS),
     _xid("driver.xid_software", Cause.CUDA_FAULT, CAUSE, SOFTWARE_XIDS),
@@ -186,4 +203,4 @@ DRIVER = (
     ),
 )
 
-ROWS = (*FAULT, *DRIVER)
+ROWS = (*FAULT, *DRIVER, *AMD)

@@ -173,6 +173,13 @@ ROWS = (
         r"|CUDA_ERROR_OUT_OF_MEMORY",
         src="tensorflow: stream_executor/cuda/cuda_driver.cc",
     ),
+    cascade(
+        "cuda.out_of_memory_text",
+        Cause.DEVICE_OOM,
+        SYMPTOM + 7,
+        rx=r"^\s*(?:\w*[Ee]rror: )?out of memory\s*$",
+        src="CUDA: cudaGetErrorString(cudaErrorMemoryAllocation)",
+    ),
     # Memory of the host.
     row(
         "kernel.oom_kill",

@@ -10,6 +10,7 @@ from supervisor.core.diagnosis.signatures.signature import (
     benign,
     cascade,
     ended_with,
+    failed_with,
     row,
 )
 
@@ -33,7 +34,7 @@ ROWS = (
         LIBRARY - 12,
         rx=r"NCCL WARN (?!.*(?:out of memory|illegal memory|open libibverbs)).*"
         r"(?:[Ff]ail|[Ee]rror|[Tt]imed? ?out|[Rr]efused|mismatch|[Cc]lose|No socket"
-        r"|[Uu]nreachable|returned \d+ ?\(|errno \d)",
+        r"|[Uu]nreachable|returned \d+ ?\(|errno \d|status=\d)",
         src="nccl: src/debug.cc; without libibverbs it goes on over sockets",
     ),
     cascade(
@@ -56,6 +57,14 @@ ROWS = (
         src=_NCCL,
     ),
     cascade(
+        "nccl.logged_as_error",
+        Cause.NCCL,
+        SYMPTOM + 3,
+        rx=r"\[[EF]\S* .{0,40}ProcessGroup(?:NCCL|Gloo|MPI)\.cpp:\d+\]"
+        r"|\[[EF] ProcessGroup(?:NCCL|Gloo|MPI)\.cpp:\d+\]",
+        src="pytorch: torch/csrc/distributed/c10d, by severity and place",
+    ),
+    cascade(
         "collective.peer_lost",
         Cause.NCCL,
         EXCEPTION - 4,
@@ -67,10 +76,33 @@ ROWS = (
         r"|(?:[Cc]oordination service|heartbeat).*(?:[Ee]rror|timeout|fail|DEADLINE_EXC)"
         r"|Failed to disconnect from coordination service|Horovod has been shut down"
         r"|MPI communication peer process has unexpectedly disconnected"
-        r"|MPI_ABORT was invoked",
+        r"|MPI_ABORT was invoked|MPI_ERRORS_ARE_FATAL|error occurred in MPI_"
+        r"|Heartbeat monitor timed out",
         src="pytorch: third_party/gloo, c10d; tensorflow: distributed_runtime",
     ),
     # Processes that end by themselves.
+    cascade(
+        "launcher.nonzero_exit",
+        Cause.UNKNOWN,
+        SYMPTOM - 2,
+        rx=failed_with(),
+        src="torchrun, deepspeed, mpirun, srun: of a process they started",
+    ),
+    cascade(
+        "process.stacks_dumped",
+        Cause.STALLED,
+        HINT + 7,
+        rx=r"^\s*Thread (?:\S+ )?\((?:idle|active)[^)]*\)(?:: \"|$)",
+        src="py-spy dump: people take one of a process that stands still",
+    ),
+    cascade(
+        "errno.no_threads",
+        Cause.UNKNOWN,
+        SYMPTOM + 2,
+        rx=r"(?:hread creation failed|pthread_create\b).*Resource temporarily unav"
+        r"|can't start new thread",
+        src="libgomp: team.c; OpenBLAS: blas_server.c: EAGAIN, a limit on processes",
+    ),
     cascade(
         "process.segmentation_fault",
         Cause.NATIVE_CRASH,
@@ -105,6 +137,8 @@ ROWS = (
         SYMPTOM,
         rx=r"^(?:.*: line \d+:\s+\d+ )?Aborted\b|\(core dumped\)|SIGABRT"
         r"|Fatal Python error: Aborted|terminate called (?:after|without)"
+        r"|terminating (?:due to|with) uncaught (?:foreign )?exception"
+        r"|^F0000 00:00|: F tensorflow/|: F external/"
         r"|(?:^|\s)F\S*\s.*Check failed:|INTERNAL ASSERT FAILED|LLVM ERROR"
         r"|" + ended_with(-6, 134),
         src="bash: jobs.c; abseil: log/check.h; libstdc++",
@@ -148,10 +182,17 @@ ROWS = (
         "scheduler.ended_it",
         Cause.PREEMPTED,
         CAUSE + 5,
-        rx=r"\*\*\* (?:JOB|STEP) .* CANCELLED AT|DUE TO (?:TIME LIMIT|PREEMPTION)"
+        rx=r"\*\*\* JOB .* CANCELLED AT|DUE TO (?:TIME LIMIT|PREEMPTION)"
         r"|DUE TO NODE FAILURE|TERM_RUNLIMIT|TERM_PREEMPT|job killed: walltime"
         r"|(?:was|being|been) preempted|reempted by|reemption (?:notice|signal)",
         src="slurm: slurmd/slurmstepd; LSF; PBS",
+    ),
+    cascade(
+        "scheduler.ended_step",
+        Cause.PREEMPTED,
+        SYMPTOM - 4,
+        rx=r"\*\*\* STEP .* CANCELLED AT(?!.*DUE TO)",
+        src="slurm: slurmstepd; srun ends a step also where one of its tasks failed",
     ),
     # A process of the version before met this one's files: by the names that are no more.
     row(
