@@ -10,7 +10,8 @@ One row a fact, each with the source of the message format. The tables lie by st
 - ``data_rows``: data and files
 - ``script_rows``: losses that are no numbers, scripts at fault
 
-Rules of reading, in ``recognise``: a benign row takes the whole line for itself; of
+Rules of reading, in ``recognise``: a benign row takes the whole line for itself, as
+does one of a line that only guesses; of
 the other rows the heaviest that matches speaks for the line, the first in the table
 among equals. How lines are weighed against each other is ``diagnose``.
 """
@@ -39,14 +40,15 @@ SIGNATURES: tuple[Signature, ...] = (
     *script_rows.ROWS,
 )
 
-ANY_EXCEPTION = "python.any_exception"
-"""The row of last resort: it yields to any other that knows the line."""
+LAST_RESORTS = frozenset({"python.any_exception", "library.raised"})
+"""Rows that know only that something was raised: they yield to any that knows more."""
 BY_ID = {signature.id: signature for signature in SIGNATURES}
 
 _EXCEPTION = re.compile(
     r"(?<![\w.'])(?:[A-Za-z_]\w*\.)*(?!Error\b)\w*"
     r"(?:Error|Exception|Interrupt|Exit|StopIteration|Expired|OutOfMemory)"
     r"(?=(?: \(see above for traceback\))?:|\s*$)"
+    r"|(?<![\w.'])(?:[a-z_]\w*\.)+_?[A-Z]\w+(?=: )"
 )
 _PREFIX = re.compile(
     r"\[?(?:rank|RANK)\s?\d+\]?|\(\S{1,80} pid=\d+[^)]{0,80}\)|\bE\b"
@@ -93,7 +95,7 @@ def recognise(line: str) -> Signature | None:
     exception = exception_in(line)
     found = [row for row in rows if row.matches(line, exception)]
     for row in found:
-        if row.role is Role.BENIGN:
+        if row.role in {Role.BENIGN, Role.GUESS}:
             return row
     return max(found, key=_telling, default=None)
 
@@ -102,4 +104,4 @@ def _telling(row: Signature) -> tuple[bool, bool, int]:
     """What says more of a line is larger: the exception's type, where it names no cause,
     less than a message that does."""
     named = row.cause is not Cause.UNKNOWN and row.weight > HINT
-    return row.id != ANY_EXCEPTION, named, row.weight
+    return row.id not in LAST_RESORTS, named, row.weight

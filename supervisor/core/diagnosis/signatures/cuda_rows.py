@@ -55,6 +55,7 @@ FAULT = (
         "launch timed out and was terminated",
         "too many resources requested for launch",
         "Memory access fault by GPU",
+        "HW Exception by GPU",
         "HSA_STATUS_ERROR_MEMORY_APERTURE_VIOLATION",
         src=_DRIVER + "; ROCm runtime",
     ),
@@ -106,7 +107,7 @@ FAULT = (
         SYMPTOM + 1,
         rx=r"(?:CUDA error|HIP error)\b(?!.*(?:might be|could be))|CUDA_ERROR_UNKNOWN"
         r"|AcceleratorError|\bHSA_STATUS_ERROR"
-        r"|\b(?:cuda|hip)Error(?!NoDevice|PeerAccess|NotReady|NotFound)[A-Z]\w+\b",
+        r"|\b(?:cuda|hip)Error(?!NoDevice|PeerAccess|NotReady|NotFound|Profiler)[A-Z]\w+\b",
         src="pytorch: c10/cuda/CUDAException.cpp; ROCm: hsa.h, hip_runtime_api.h",
     ),
     benign(
@@ -193,6 +194,13 @@ DRIVER = (
         "ouble bit ECC error",
         "ouble-bit ECC error",
         src="NVIDIA driver: dmesg (NVRM), nvml.h, cuda.h",
+    ),
+    row(
+        "driver.gsp_silent",
+        Cause.GPU_HARDWARE,
+        CAUSE + 5,
+        rx=r"NVRM: .*(?:GSP Timeout|Heartbeat timed out|Memory Subsystem Error detected)",
+        src="NVIDIA: open-gpu-kernel-modules, kernel_gsp.c: as Xid 119",
     ),
     row(
         "driver.pcie_fatal",

@@ -131,7 +131,8 @@ ROWS = (
         rx=r"ailed to create (?:cu|roc)blas handle|CUBLAS_STATUS_(?!SUCCESS|ARCH)"
         r"|HIPBLAS_STATUS_(?!SUCCESS)|rocblas_status_(?!success)"
         r"|CUSOLVER_STATUS_(?!SUCCESS)|CUSPARSE_STATUS_(?!SUCCESS)"
-        r"|cuSolver internal error|cusolver error",
+        r"|cuSolver internal error|cusolver error|cuFFT error|\bCUFFT_(?!SUCCESS)[A-Z]"
+        r"|CURAND_STATUS_(?!SUCCESS)|rocBLAS error: ",
         src=_CUBLAS,
     ),
     row(

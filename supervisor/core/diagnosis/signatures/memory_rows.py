@@ -123,7 +123,9 @@ ROWS = (
         r"|cuda runtime error \(2\)|cudaErrorMemoryAllocation|hipErrorOutOfMemory"
         r"|Cuda failure (?:\d+ )?'out of memory'|cudaMalloc.*out of memory"
         r"|CUDARuntimeError.*out of memory|OUT_OF_MEMORY.*cuMemAlloc"
-        r"|HSA_STATUS_ERROR_OUT_OF_RESOURCES",
+        r"|HSA_STATUS_ERROR_OUT_OF_RESOURCES|cuMem\w+ failed: out of memory"
+        r"|CUDA: out of memory|BFCArena.*ailed to allocate memory"
+        r"|NVML_SUCCESS == r INTERNAL ASSERT FAILED|CallbackErrorOutOfMemory",
         src="CUDA runtime, error 2; nccl: src/include/checks.h",
     ),
     row(
@@ -190,6 +192,7 @@ ROWS = (
         "invoked oom-killer",
         "oom_reaper: reaped",
         "total-vm:",
+        "page allocation failure: order",
         src="linux: mm/oom_kill.c",
     ),
     row(
@@ -205,10 +208,13 @@ ROWS = (
         Cause.HOST_OOM,
         CAUSE + 10,
         rx=r"TERM_MEMLIMIT|job killed: v?mem|OOMKilled|by the OOM killer"
-        r"|result 'oom-kill'|low on resource: memory"
-        r"|(?:killed|terminated).*due to (?:the node running low on memory|memory "
-        r"pressure)|tried to allocate more memory than is available",
-        src="LSF, PBS, Kubernetes, systemd: src/core/service.c, Ray, Jupyter",
+        r"|result 'oom-kill'|low on resource: memory|low on memory: "
+        r"|(?:[Kk]illed|[Tt]erminated).*due to (?:the node running low on memory|memory "
+        r"pressure)|tried to allocate more memory than is available"
+        r"|systemd-oomd killed|low memory! at or below SIG|using all available RAM"
+        r"|xceeded \d+% memory budget",
+        src="LSF, PBS, Kubernetes, systemd: src/core/service.c, src/oom, earlyoom, Ray, "
+        "Dask, Jupyter, Colab, Vertex AI",
     ),
     row(
         "torch.cpu_allocator",
@@ -260,7 +266,8 @@ ROWS = (
         Cause.HOST_OOM,
         CAUSE - 10,
         rx=r"killed by signal: (?:Killed|Bus error)|out of shared memory"
-        r"|insufficient shared memory|unable to mmap \d+ bytes",
+        r"|insufficient shared memory|unable to mmap \d+ bytes"
+        r"|nable to allocate shared memory",
         src="pytorch: torch/csrc/DataLoader.cpp, utils/data/_utils",
     ),
     cascade(
@@ -270,7 +277,7 @@ ROWS = (
         rx=r"^\s*(?:\S+:\s)?(?:line \d+:\s+)?(?:.*\s)?\d*\s*Killed\s{2,}\S"
         r"|^\s*(?:\[\d+\][-+]?\s+)?Killed(?:\s*(?:python|\S+\.(?:sh|py)).*)?\s*$"
         r"|^\S+: line \d+:\s+\d+ Killed|[\d\]%)]Killed\s*$"
-        r"|^(?:zsh: |\[\d+\]\s+(?:[-+]\s+)?\d+ )killed\b",
+        r"|^(?:zsh: |\[\d+\]\s+(?:[-+]\s+)?\d+ )killed\b|^(?:.*: )?Killed: 9",
         src="bash: jobs.c; zsh: Src/jobs.c, of a process that SIGKILL ended",
     ),
     cascade(

@@ -7,6 +7,7 @@ from supervisor.core.diagnosis.signatures.signature import (
     HINT,
     LIBRARY,
     SYMPTOM,
+    Role,
     benign,
     cascade,
     ended_with,
@@ -77,7 +78,8 @@ ROWS = (
         r"|Failed to disconnect from coordination service|Horovod has been shut down"
         r"|MPI communication peer process has unexpectedly disconnected"
         r"|MPI_ABORT was invoked|MPI_ERRORS_ARE_FATAL|error occurred in MPI_"
-        r"|Heartbeat monitor timed out",
+        r"|Heartbeat monitor timed out|imed out initializing process group"
+        r"|\|CCL_ERROR\||UCX +ERROR|StatusCode\.UNAVAILABLE|connectFullMesh failed",
         src="pytorch: third_party/gloo, c10d; tensorflow: distributed_runtime",
     ),
     # Processes that end by themselves.
@@ -87,6 +89,14 @@ ROWS = (
         SYMPTOM - 2,
         rx=failed_with(),
         src="torchrun, deepspeed, mpirun, srun: of a process they started",
+    ),
+    row(
+        "ray.guesses",
+        Cause.UNKNOWN,
+        SYMPTOM - 1,
+        "There are some potential root causes",
+        src="ray: src/ray/raylet/worker_pool.cc",
+        role=Role.GUESS,
     ),
     cascade(
         "process.stacks_dumped",
@@ -111,7 +121,8 @@ ROWS = (
         r"(?:SIGSEGV|SIGBUS|SIGILL|SIGFPE)|^(?:.*: )?Bus error|Illegal instruction|Floating point exception \("
         r"|segfault at [0-9a-f]+ ip|general protection fault|exited on signal (?:4|7|8|11)\b"
         r"|0xC0000(?:005|409|374|01D|0FD)\b"
-        r"|access violation|^(?:zsh: |\[\d+\]\s+(?:[-+]\s+)?\d+ )bus error\b"
+        r"|access violation|Windows fatal exception: |traps: \S+\[\d+\] trap "
+        r"|^(?:zsh: |\[\d+\]\s+(?:[-+]\s+)?\d+ )(?:bus error|illegal hardware|trace trap)"
         r"|" + ended_with(-11, -7, -4, -8, 139, 135, 132, 136),
         src="linux: arch/x86/kernel/traps.c; bash: jobs.c; cpython: faulthandler.c",
     ),
@@ -138,7 +149,8 @@ ROWS = (
         rx=r"^(?:.*: line \d+:\s+\d+ )?Aborted\b|\(core dumped\)|SIGABRT"
         r"|Fatal Python error: Aborted|terminate called (?:after|without)"
         r"|terminating (?:due to|with) uncaught (?:foreign )?exception"
-        r"|^F0000 00:00|: F tensorflow/|: F external/"
+        r"|^F0000 00:00|: F tensorflow/|: F external/|Abort trap: 6"
+        r"|^(?:zsh: |\[\d+\]\s+(?:[-+]\s+)?\d+ )abort\b"
         r"|(?:^|\s)F\S*\s.*Check failed:|INTERNAL ASSERT FAILED|LLVM ERROR"
         r"|" + ended_with(-6, 134),
         src="bash: jobs.c; abseil: log/check.h; libstdc++",
@@ -183,7 +195,8 @@ ROWS = (
         Cause.PREEMPTED,
         CAUSE + 5,
         rx=r"\*\*\* JOB .* CANCELLED AT|DUE TO (?:TIME LIMIT|PREEMPTION)"
-        r"|DUE TO NODE FAILURE|TERM_RUNLIMIT|TERM_PREEMPT|job killed: walltime"
+        r"|DUE TO NODE FAILURE|TERM_(?:RUNLIMIT|PREEMPT|OWNER|ADMIN)|killed: walltime"
+        r"|Spot Instance interruption|TERMINATE_ON_HOST_MAINTENANCE"
         r"|(?:was|being|been) preempted|reempted by|reemption (?:notice|signal)",
         src="slurm: slurmd/slurmstepd; LSF; PBS",
     ),
@@ -210,7 +223,8 @@ ROWS = (
         rx=r"^\W*KeyboardInterrupt\b|[Rr]eceived (?:signal )?SIGTERM|got signal: \d+"
         r"|^\s*(?:.*: line \d+:\s+\d+ )?Terminated\b|Signal 15 \(SIGTERM\) received"
         r"|\bSIGHUP\b.*(?:received|closing)"
-        r"|killed by signal: (?:Terminated|Hangup|Interrupt)",
+        r"|killed by signal: (?:Terminated|Hangup|Interrupt)"
+        r"|^(?:zsh: |\[\d+\]\s+(?:[-+]\s+)?\d+ )terminated\b|Received \d+ death signal",
         src="cpython; bash: jobs.c; torch: elastic/multiprocessing/api.py, DataLoader.cpp",
     ),
     row(
@@ -257,8 +271,18 @@ ROWS = (
         CAUSE + 5,
         rx=r"No space left on device|Errno (?:28|122)\]|errno = 28\b|\bENOSPC\b"
         r"|isk quota exceeded|not enough space on the disk|WinError 112\]"
-        r"|database or disk is full|out of disk space|Insufficient disk space",
+        r"|database or disk is full|out of disk space|Insufficient disk space"
+        r"|resource: ephemeral-storage|local storage usage exceeds",
         src="errno.h ENOSPC, EDQUOT; hdf5: H5FDsec2.c; sqlite",
+    ),
+    row(
+        "tf.file_resources",
+        Cause.DISK_FULL,
+        CAUSE + 1,
+        rx=r"(?:esource exhausted|RESOURCE_EXHAUSTED|ResourceExhaustedError"
+        r"(?: \(see above for traceback\))?): [^\s:;]*/[^\s;]*(?:[\s;]|$)",
+        src="tensorflow: tsl/platform/default/posix_file_system.cc (IOError): a status "
+        "that begins with a path is about a file, ENOSPC and EDQUOT most often",
     ),
     row(
         "torch.writer_failed",

@@ -138,6 +138,15 @@ ROWS = (
         "CalledProcessError",
         src=_TF,
     ),
+    row(
+        "library.raised",
+        Cause.UNKNOWN,
+        EXCEPTION - 2,
+        rx=r"(?:torch|triton|jaxlib|jax|tensorflow|keras|numba|cupy|pynvml|pyarrow|h5py"
+        r"|grpc|ray|dask|horovod|deepspeed|transformers|datasets|botocore)\.[\w.]*: ",
+        src="cpython: traceback.py: exceptions of modules with names of their own",
+        where=Where.EXCEPTION,
+    ),
     raised(
         "python.peer_gone",
         Cause.UNKNOWN,
@@ -156,8 +165,11 @@ ROWS = (
         "ChildFailedError",
         "ProcessExitedException",
         "ProcessRaisedException",
-        src="pytorch: distributed/elastic/multiprocessing/errors, whose report tells "
-        "with what exit code the child ended",
+        "RayActorError",
+        "ActorDiedError",
+        "WorkerCrashedError",
+        src="pytorch: distributed/elastic/multiprocessing/errors, ray: exceptions.py: "
+        "what else they tell of the child's end says more",
     ),
     raised(
         "python.own_error",
