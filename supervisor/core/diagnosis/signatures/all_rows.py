@@ -48,14 +48,14 @@ _EXCEPTION = re.compile(
     r"(?<![\w.'])(?:[A-Za-z_]\w*\.)*(?!Error\b)\w*"
     r"(?:Error|Exception|Interrupt|Exit|StopIteration|Expired|OutOfMemory)"
     r"(?=(?: \(see above for traceback\))?:|\s*$)"
-    r"|(?<![\w.'])(?:[a-z_]\w*\.)+_?[A-Z]\w+(?=: )"
+    r"|(?<![\w.'])(?:[a-z_]\w*\.)+_?(?!\w*StackTrace)[A-Z]\w+(?=: )"
 )
 _PREFIX = re.compile(
     r"\[?(?:rank|RANK)\s?\d+\]?|\(\S{1,80} pid=\d+[^)]{0,80}\)|\bE\b"
-    r"|\b(?:ERROR|CRITICAL|FATAL|stderr)\b|[\W\d_TZ]"
+    r"|\b(?:ERROR|CRITICAL|FATAL|stderr)\b|[\w.]*StackTrace:|[\W\d_TZ]"
 )
 """What may stand before an exception's name: ranks, workers' names, times, quotes,
-the level of a log line."""
+the level of a log line, what jax calls a traceback that it cut."""
 
 
 def exception_in(line: str) -> str | None:

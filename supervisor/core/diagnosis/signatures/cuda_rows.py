@@ -189,6 +189,7 @@ DRIVER = (
         "GPU requires reset",
         "over nvlink or a hardware error",
         "determine the device handle for GPU",
+        "nvmlDeviceGetHandleByIndex(): Unknown Error",
         "GPU recovery action changed",
         "row remapping failure",
         "ouble bit ECC error",

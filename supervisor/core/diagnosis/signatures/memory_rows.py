@@ -124,9 +124,9 @@ ROWS = (
         r"|Cuda failure (?:\d+ )?'out of memory'|cudaMalloc.*out of memory"
         r"|CUDARuntimeError.*out of memory|OUT_OF_MEMORY.*cuMemAlloc"
         r"|HSA_STATUS_ERROR_OUT_OF_RESOURCES|cuMem\w+ failed: out of memory"
-        r"|CUDA: out of memory|BFCArena.*ailed to allocate memory"
+        r"|_ERROR_OUT_OF_DEVICE_MEMORY|CUDA: out of memory|BFCArena.*ailed to allocate memory"
         r"|NVML_SUCCESS == r INTERNAL ASSERT FAILED|CallbackErrorOutOfMemory",
-        src="CUDA runtime, error 2; nccl: src/include/checks.h",
+        src="CUDA runtime, error 2; nccl: src/include/checks.h; level zero: ze_api.h",
     ),
     row(
         "torch.out_of_memory",
@@ -250,7 +250,7 @@ ROWS = (
         CAUSE,
         rx=r"Cannot allocate memory|Errno 12\]|WinError 1455|paging file is too small"
         r"|std::bad_alloc(?!: out_of_memory: CUDA)|LLVM ERROR: out of memory"
-        r"|virtual memory exhausted",
+        r"|virtual memory exhausted|_ERROR_OUT_OF_HOST_MEMORY",
         src="errno.h ENOMEM; libstdc++",
     ),
     row(
@@ -276,7 +276,7 @@ ROWS = (
         SYMPTOM + 4,
         rx=r"^\s*(?:\S+:\s)?(?:line \d+:\s+)?(?:.*\s)?\d*\s*Killed\s{2,}\S"
         r"|^\s*(?:\[\d+\][-+]?\s+)?Killed(?:\s*(?:python|\S+\.(?:sh|py)).*)?\s*$"
-        r"|^\S+: line \d+:\s+\d+ Killed|[\d\]%)]Killed\s*$"
+        r"|^\S+: line \d+:\s+\d+ Killed|[\d\]%)]Killed\s*$|^Killed[a-z].* \d+ ?/ ?\d+"
         r"|^(?:zsh: |\[\d+\]\s+(?:[-+]\s+)?\d+ )killed\b|^(?:.*: )?Killed: 9",
         src="bash: jobs.c; zsh: Src/jobs.c, of a process that SIGKILL ended",
     ),

@@ -79,7 +79,9 @@ ROWS = (
         r"|MPI communication peer process has unexpectedly disconnected"
         r"|MPI_ABORT was invoked|MPI_ERRORS_ARE_FATAL|error occurred in MPI_"
         r"|Heartbeat monitor timed out|imed out initializing process group"
-        r"|\|CCL_ERROR\||UCX +ERROR|StatusCode\.UNAVAILABLE|connectFullMesh failed",
+        r"|\|CCL_ERROR\||UCX +ERROR|StatusCode\.UNAVAILABLE|connectFullMesh failed"
+        r"|preemption in a connected worker|lame workers found|Cancelled by TearDown"
+        r"|Session \w+ is not found",
         src="pytorch: third_party/gloo, c10d; tensorflow: distributed_runtime",
     ),
     # Processes that end by themselves.
@@ -87,8 +89,24 @@ ROWS = (
         "launcher.nonzero_exit",
         Cause.UNKNOWN,
         SYMPTOM - 2,
-        rx=failed_with(),
-        src="torchrun, deepspeed, mpirun, srun: of a process they started",
+        rx=failed_with() + r"|^(?:slurmstepd|srun|sbatch): error: (?!.*\b(?:instead|ignor))"
+        r"|replica\(s\) failed",
+        src="torchrun, deepspeed, mpirun, srun, kubeflow: of a process they started",
+    ),
+    cascade(
+        "jupyter.kernel_died",
+        Cause.UNKNOWN,
+        SYMPTOM - 1,
+        rx=r"KernelRestarter: restarting kernel|[Kk]ernel (?:appears to have )?died",
+        src="jupyter_client: jupyter_client/restarter.py; notebook",
+    ),
+    cascade(
+        "kernel.oops",
+        Cause.UNKNOWN,
+        EXCEPTION,
+        rx=r"BUG: unable to handle|kernel BUG at |Kernel panic - not syncing"
+        r"|\bOops: [0-9a-f]{4} \[#\d",
+        src="linux: arch/x86/mm/fault.c, kernel/panic.c",
     ),
     row(
         "ray.guesses",
@@ -152,6 +170,7 @@ ROWS = (
         r"|^F0000 00:00|: F tensorflow/|: F external/|Abort trap: 6"
         r"|^(?:zsh: |\[\d+\]\s+(?:[-+]\s+)?\d+ )abort\b"
         r"|(?:^|\s)F\S*\s.*Check failed:|INTERNAL ASSERT FAILED|LLVM ERROR"
+        r"|(?:^|\W)F\d{4} [\d:.]+\s+\d+ \S+(?:\.cc:|\.h:)\d+\] "
         r"|" + ended_with(-6, 134),
         src="bash: jobs.c; abseil: log/check.h; libstdc++",
     ),
@@ -197,8 +216,10 @@ ROWS = (
         rx=r"\*\*\* JOB .* CANCELLED AT|DUE TO (?:TIME LIMIT|PREEMPTION)"
         r"|DUE TO NODE FAILURE|TERM_(?:RUNLIMIT|PREEMPT|OWNER|ADMIN)|killed: walltime"
         r"|Spot Instance interruption|TERMINATE_ON_HOST_MAINTENANCE"
-        r"|(?:was|being|been) preempted|reempted by|reemption (?:notice|signal)",
-        src="slurm: slurmd/slurmstepd; LSF; PBS",
+        r"|(?:was|being|been) preempted|reempted by|reemption (?:notice|signal)"
+        r"|termination is imminent|Power key pressed|System is powering down"
+        r"|The system (?:is going down|will (?:reboot|power off|suspend))",
+        src="slurm: slurmd/slurmstepd; LSF; PBS; systemd: src/login/logind-action.c",
     ),
     cascade(
         "scheduler.ended_step",
@@ -291,6 +312,11 @@ ROWS = (
         rx=r"PytorchStreamWriter failed writing|inline_container\.cc:\d+\] ?\. unexpected"
         r" pos",
         src="pytorch: caffe2/serialize/inline_container.cc",
+    ),
+    benign(
+        "nccl.slower_path",
+        "failed to IPC register userbuff",
+        src="nccl: transport/p2p.cc, before 2.26; it goes on without",
     ),
     benign(
         "scheduler.quiet",

@@ -65,8 +65,9 @@ ROWS = (
         LIBRARY - 11,
         rx=r"can't open file '|error: (?:unrecognized arguments|the following arguments"
         r"|argument .*: (?:invalid|expected))|: command not found"
-        r"|python\S*: No module named|Error: No module named",
-        src="cpython: Modules/main.c, argparse.py; bash",
+        r"|python\S*: No module named|Error: No module named"
+        r"|error: execve\(\): .*(?:No such file|Permission denied)",
+        src="cpython: Modules/main.c, argparse.py; bash; slurm: slurmstepd",
     ),
     row(
         "script.device",
@@ -103,6 +104,13 @@ ROWS = (
         HINT + 4,
         "Traceback (most recent call last)",
         src="cpython: Lib/traceback.py; of an exception with a name of its own",
+    ),
+    cascade(
+        "hydra.error",
+        Cause.USER_ERROR,
+        HINT + 4,
+        "Error executing job with overrides",
+        src="hydra: _internal/utils.py, of an exception of the script's",
     ),
     raised(
         "xla.invalid_argument",
