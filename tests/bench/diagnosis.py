@@ -40,7 +40,8 @@ from supervisor.wire.paths import StatePaths
 
 FEWEST_RIGHT = 0.97
 """Part of a corpus that has to be right."""
-OWN = Path(__file__).parents[1] / "core" / "corpus"
+ROOT = Path(__file__).parents[2]
+OWN = ROOT / "tests" / "unit" / "core" / "diagnosis" / "corpus"
 LOG_BYTES = 100_000_000
 ROUNDS = 5
 
@@ -241,7 +242,7 @@ def report_real_decision(directory: Path) -> None:
         place = directory / f"real-{pause}"
         place.mkdir()
         script = place / "train.py"
-        root = str(OWN.parents[2])
+        root = str(ROOT)
         script.write_text(WRITES.format(root=root, size=LOG_BYTES, pause=pause))
         command = [
             sys.executable, "-c", "from supervisor.cli.entry import main; main()", "run",

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.bench.diagnosis import report_corpora
+from tests.bench.diagnosis import OWN, report_corpora
 
 Case = dict[str, Any]
 
@@ -51,3 +51,9 @@ def test_a_corpus_that_fails(tmp_path: Path, cases: list[Case]) -> None:
     path = corpus(tmp_path / "c.jsonl", *cases)
     good = corpus(tmp_path / "good.jsonl", OOM, QUIET)
     assert report_corpora([good, path]) == ["c.jsonl"]
+
+
+def test_the_repository_s_own_corpora_are_found() -> None:
+    """Without them the bench would judge nothing, and pass."""
+    names = {path.name for path in OWN.glob("*.jsonl")}
+    assert {"cases.jsonl", "public.jsonl", "fresh-a.jsonl"} <= names
