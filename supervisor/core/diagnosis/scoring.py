@@ -39,6 +39,15 @@ _SEE_ABOVE = re.compile(r"(?:message was printed|errors) above")
 _MILD = re.compile(r":\d+: \w*Warning: |^\[I\d* |^I\d{4} \d\d:\d\d")
 """``file.py:12: UserWarning: …`` (cpython: Lib/warnings.py), and what glog and abseil
 mark as information: the program goes on, so that what it says is no more than a hint."""
+_SAYS_IT_FAILED = frozenset(
+    {
+        "launcher.nonzero_exit",
+        "container.not_started",
+        "jupyter.kernel_died",
+        "log.error_failed",
+    }
+)
+"""Rows of lines that know no more than an exit status does."""
 QUOTED = 3
 """Lines quoted at most."""
 
@@ -162,7 +171,7 @@ def _belied(hit: Hit, evidence: Evidence) -> bool:
 
 def _known_better(hit: Hit, evidence: Evidence) -> bool:
     """Whether ``hit`` only says that a process failed, and its exit status is known."""
-    return hit.signature == "launcher.nonzero_exit" and not evidence.log_only
+    return hit.signature in _SAYS_IT_FAILED and not evidence.log_only
 
 
 def failed(evidence: Evidence) -> bool:

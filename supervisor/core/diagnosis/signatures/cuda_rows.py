@@ -106,6 +106,7 @@ FAULT = (
         Cause.CUDA_FAULT,
         SYMPTOM + 1,
         rx=r"(?:CUDA error|HIP error)\b(?!.*(?:might be|could be))|CUDA_ERROR_UNKNOWN"
+        r"|Cuda failure (?:\d+ )?'|Check failed: .*cudaSuccess"
         r"|AcceleratorError|\bHSA_STATUS_ERROR"
         r"|\b(?:cuda|hip)Error(?!NoDevice|PeerAccess|NotReady|NotFound|Profiler)[A-Z]\w+\b",
         src="pytorch: c10/cuda/CUDAException.cpp; ROCm: hsa.h, hip_runtime_api.h",
@@ -200,8 +201,9 @@ DRIVER = (
         "driver.gsp_silent",
         Cause.GPU_HARDWARE,
         CAUSE + 5,
-        rx=r"NVRM: .*(?:GSP Timeout|Heartbeat timed out|Memory Subsystem Error detected)",
-        src="NVIDIA: open-gpu-kernel-modules, kernel_gsp.c: as Xid 119",
+        rx=r"NVRM: .*(?:GSP Timeout|Heartbeat timed out|Memory Subsystem Error detected"
+        r"|rpcSendMessage failed|NV_ERR_GPU_I[SN]_)",
+        src="NVIDIA: open-gpu-kernel-modules, kernel_gsp.c, rpc.c: as Xid 119",
     ),
     row(
         "driver.pcie_fatal",

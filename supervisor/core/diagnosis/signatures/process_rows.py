@@ -105,8 +105,26 @@ ROWS = (
         Cause.UNKNOWN,
         EXCEPTION,
         rx=r"BUG: unable to handle|kernel BUG at |Kernel panic - not syncing"
-        r"|\bOops: [0-9a-f]{4} \[#\d",
-        src="linux: arch/x86/mm/fault.c, kernel/panic.c",
+        r"|\bOops: [0-9a-f]{4} \[#\d|EDAC \w+: \d+ UE "
+        r"|Hardware Error\]: .*(?:Uncorrected|Fatal)",
+        src="linux: arch/x86/mm/fault.c, kernel/panic.c, drivers/edac, of main memory",
+    ),
+    cascade(
+        "container.not_started",
+        Cause.UNKNOWN,
+        SYMPTOM - 3,
+        rx=r"OCI runtime create failed|failed to create (?:shim|containerd) task"
+        r"|nodes are available: .*Insufficient|estarting failed container"
+        r"|[Pp]hase\W+Failed\b|running=\d+, failed=[1-9]|Reason:\s+(?:\w+Error|\w*Failed)\b",
+        src="containerd; kubernetes: kubelet, scheduler, and operators of jobs",
+    ),
+    cascade(
+        "log.error_failed",
+        Cause.UNKNOWN,
+        HINT + 1,
+        rx=r"(?:\[(?:ERROR|FATAL|CRITICAL)\]|^(?:ERROR|FATAL|CRITICAL|fatal)\b[: ])"
+        r".{0,60}\b(?:[Ff]ailed|[Cc]rashed|[Aa]borted|[Tt]erminated)\b(?!.*ignor)",
+        src="python: logging and its like: a line of that level that tells of an end",
     ),
     row(
         "ray.guesses",
@@ -149,7 +167,7 @@ ROWS = (
         Cause.NATIVE_CRASH,
         EXCEPTION + 2,
         "double free or corruption",
-        "free(): invalid",
+        "free(): ",
         "malloc(): ",
         "munmap_chunk()",
         "corrupted size vs. prev_size",
@@ -171,7 +189,7 @@ ROWS = (
         r"|^(?:zsh: |\[\d+\]\s+(?:[-+]\s+)?\d+ )abort\b"
         r"|(?:^|\s)F\S*\s.*Check failed:|INTERNAL ASSERT FAILED|LLVM ERROR"
         r"|(?:^|\W)F\d{4} [\d:.]+\s+\d+ \S+(?:\.cc:|\.h:)\d+\] "
-        r"|" + ended_with(-6, 134),
+        r"|\*\*\* Process received signal \*\*\*|" + ended_with(-6, 134),
         src="bash: jobs.c; abseil: log/check.h; libstdc++",
     ),
     cascade(

