@@ -89,7 +89,8 @@ ROWS = (
         "launcher.nonzero_exit",
         Cause.UNKNOWN,
         SYMPTOM - 2,
-        rx=failed_with() + r"|^(?:slurmstepd|srun|sbatch): error: (?!.*\b(?:instead|ignor))"
+        rx=failed_with()
+        + r"|^(?:slurmstepd|srun|sbatch): error: (?!.*\b(?:instead|ignor))"
         r"|replica\(s\) failed",
         src="torchrun, deepspeed, mpirun, srun, kubeflow: of a process they started",
     ),
