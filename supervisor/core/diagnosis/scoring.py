@@ -45,6 +45,7 @@ _SAYS_IT_FAILED = frozenset(
         "container.not_started",
         "jupyter.kernel_died",
         "log.error_failed",
+        "log.process_failed",
     }
 )
 """Rows of lines that know no more than an exit status does."""

@@ -47,7 +47,7 @@ BY_ID = {signature.id: signature for signature in SIGNATURES}
 _EXCEPTION = re.compile(
     r"(?<![\w.'])(?:[A-Za-z_]\w*\.)*(?!Error\b)\w*"
     r"(?:Error|Exception|Interrupt|Exit|StopIteration|Expired|OutOfMemory)"
-    r"(?=(?: \(see above for traceback\))?:|\s*$)"
+    r"(?=(?: \(see above for traceback\)|\(\w+\))?:|\s*$)"
     r"|(?<![\w.'])(?:[a-z_]\w*\.)+_?(?!\w*StackTrace)[A-Z]\w+(?=: )"
 )
 _PREFIX = re.compile(

@@ -32,6 +32,7 @@ ROWS = (
         "Data loss:",
         "corrupted record at",
         "truncated record at",
+        "Read fewer bytes than requested",
         "not an sstable (bad magic number)",
         src="tensorflow: tsl/lib/io/record_reader.cc, table.cc",
     ),

@@ -132,7 +132,8 @@ ROWS = (
         r"|HIPBLAS_STATUS_(?!SUCCESS)|rocblas_status_(?!success)"
         r"|CUSOLVER_STATUS_(?!SUCCESS)|CUSPARSE_STATUS_(?!SUCCESS)"
         r"|cuSolver internal error|cusolver error|cuFFT error|\bCUFFT_(?!SUCCESS)[A-Z]"
-        r"|CURAND_STATUS_(?!SUCCESS)|rocBLAS error: ",
+        r"|CURAND_STATUS_(?!SUCCESS)|rocBLAS error: "
+        r"|Check failed: .*\bCU(?:BLAS|SPARSE|SOLVER|RAND|FFT)_(?:STATUS_)?SUCCESS",
         src=_CUBLAS,
     ),
     row(

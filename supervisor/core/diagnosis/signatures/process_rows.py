@@ -77,7 +77,7 @@ ROWS = (
         r"|(?:[Cc]oordination service|heartbeat).*(?:[Ee]rror|timeout|fail|DEADLINE_EXC)"
         r"|Failed to disconnect from coordination service|Horovod has been shut down"
         r"|MPI communication peer process has unexpectedly disconnected"
-        r"|MPI_ABORT was invoked|MPI_ERRORS_ARE_FATAL|error occurred in MPI_"
+        r"|MPI_ABORT was invoked|called MPI_Abort\(|MPI_ERRORS_ARE_FATAL|error occurred in MPI_"
         r"|Heartbeat monitor timed out|imed out initializing process group"
         r"|\|CCL_ERROR\||UCX +ERROR|StatusCode\.UNAVAILABLE|connectFullMesh failed"
         r"|preemption in a connected worker|lame workers found|Cancelled by TearDown"
@@ -118,6 +118,16 @@ ROWS = (
         r"|nodes are available: .*Insufficient|estarting failed container"
         r"|[Pp]hase\W+Failed\b|running=\d+, failed=[1-9]|Reason:\s+(?:\w+Error|\w*Failed)\b",
         src="containerd; kubernetes: kubelet, scheduler, and operators of jobs",
+    ),
+    cascade(
+        "log.process_failed",
+        Cause.UNKNOWN,
+        SYMPTOM - 2,
+        rx=r"\b(?:[Jj]ob|[Ww]orker|[Tt]ask|[Tt]rial|[Pp]rocess|[Rr]ank|[Tt]raining|[Rr]eplica"
+        r"|[Aa]ctor|[Pp]od|[Cc]ontainer|[Kk]ernel|[Ss]ession)s?\b[^.,;]{0,60}"
+        r"\b(?:[Ff]ailed|FAILED|died|is dead|[Cc]rashed|restarted)\b"
+        r"|\b\d+ / \d+ failed, log is in",
+        src="batch systems, kaldi: utils/run.pl, ray, SageMaker, Colab: by who failed",
     ),
     cascade(
         "log.error_failed",

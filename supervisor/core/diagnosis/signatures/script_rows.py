@@ -28,8 +28,10 @@ ROWS = (
         rx=r"Invalid loss, terminating|NaN loss during|diverged with loss"
         r"|NanLossDuringTraining|[Ll]oss is (?:nan|NaN|inf)|[Ll]oss.*is not finite"
         r"|[Nn]on-finite loss|infinite loss|loss scale (?:reached|already at minimum)"
-        r"|loss returned in `\w+` is (?:nan|inf)|NaN or Inf (?:found in|loss)",
-        src="keras: callbacks/terminate_on_nan.py; tensorflow: basic_session_run_hooks",
+        r"|loss returned in `\w+` is (?:nan|inf)|NaN or Inf (?:found in|loss)"
+        r"|^\s*\d+/\d+\s+[\d.]+G(?:\s+[\d.]+)*\s+nan\s",
+        src="keras: callbacks/terminate_on_nan.py; tensorflow: basic_session_run_hooks; "
+        "ultralytics: engine/trainer.py, a row of losses",
     ),
     row(
         "numerics.checked",
@@ -151,7 +153,8 @@ ROWS = (
         Cause.UNKNOWN,
         EXCEPTION - 2,
         rx=r"(?:torch|triton|jaxlib|jax|tensorflow|keras|numba|cupy|pynvml|pyarrow|h5py"
-        r"|grpc|ray|dask|horovod|deepspeed|transformers|datasets|botocore)\.[\w.]*: ",
+        r"|grpc|ray|dask|horovod|deepspeed|transformers|datasets|botocore)\.[\w.]*"
+        r"(?:\(\w+\))?: ",
         src="cpython: traceback.py: exceptions of modules with names of their own",
         where=Where.EXCEPTION,
     ),

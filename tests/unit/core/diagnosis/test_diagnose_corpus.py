@@ -44,6 +44,9 @@ def test_crashes_that_were_provoked(case: dict[str, Any], *, with_exit: bool) ->
 MISSED = {
     "e-phase-failed",  # told as information, and nothing else
     "e-rocm-smi-unreadable",  # so do healthy containers
+    "f-subproc-eof",  # an EOFError tells of data, where no frame says otherwise
+    "f-colab-signal-thread",  # an exception that was logged as a warning
+    "f-lichtfeld-save-failed",  # a warning, after which training goes on
 }
 """What is not named right, and for what reason not."""
 

@@ -181,6 +181,11 @@ LINES = [
     ("[1,4]<stderr>:free(): something new", "native_crash"),
     ("  Reason:       ContainerStartError", "unknown"),
     ("[ERROR] could not go on: step failed", "unknown"),
+    ("2024-01-01 00:00:01 Trial 7 of the search has failed.", "unknown"),
+    ("      3/99     2.1G    0.021       nan       nan    12", "non_finite_loss"),
+    ("x.h:1: Check failed: e == CUSPARSE_STATUS_SUCCESS: 1", "cublas"),
+    ("ray.exceptions.RayTaskError(KeyError): x", "unknown"),
+    ("application called MPI_Abort(MPI_COMM_WORLD, 1) - process 0", "nccl"),
 ]  # fmt: skip
 
 
@@ -202,6 +207,7 @@ QUIET = [
     "EDAC MC0: 4 CE error on CPU#0Channel#2_DIMM#0",
     "ERROR 12/99 1.2G 0.01 0.02 62% 1151/1860 [04:45<02:49,  4.18it/s]",
     "[ERROR] 3 downloads failed: ignored",
+    "save gpu log failed",
 ]
 
 
