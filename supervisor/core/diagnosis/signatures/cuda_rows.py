@@ -99,7 +99,10 @@ FAULT = (
         "failed to synchronize the stop event",
         "could not synchronize on CUDA context",
         "failed to enqueue async memcpy",
-        src="tensorflow: common_runtime/gpu/gpu_event_mgr.cc, cuda_event.cc",
+        "command buffer exited with error status",
+        "The error from device(chipId:",
+        src="tensorflow: common_runtime/gpu/gpu_event_mgr.cc, cuda_event.cc; Metal; "
+        "Ascend: device_error_proc.cc",
     ),
     cascade(
         "cuda.error_any",

@@ -179,8 +179,9 @@ ROWS = (
         "cuda.out_of_memory_text",
         Cause.DEVICE_OOM,
         SYMPTOM + 7,
-        rx=r"^\s*(?:\w*[Ee]rror: )?out of memory\s*$",
-        src="CUDA: cudaGetErrorString(cudaErrorMemoryAllocation)",
+        rx=r"^\s*(?:\w*[Ee]rror: )?out of memory\s*$|NV_ERR_NO_MEMORY|^\s*XLA Label: ",
+        src="CUDA: cudaGetErrorString(cudaErrorMemoryAllocation); NVIDIA: nvstatuscodes.h;"
+        " xla: the buffers that it lists when none is left",
     ),
     # Memory of the host.
     row(

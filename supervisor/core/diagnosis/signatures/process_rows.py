@@ -107,7 +107,7 @@ ROWS = (
         EXCEPTION,
         rx=r"BUG: unable to handle|kernel BUG at |Kernel panic - not syncing"
         r"|\bOops: [0-9a-f]{4} \[#\d|EDAC \w+: \d+ UE "
-        r"|Hardware Error\]: .*(?:Uncorrected|Fatal)",
+        r"|Hardware Error\]: .*(?:Uncorrected|Fatal)|no checkins from watchdogd",
         src="linux: arch/x86/mm/fault.c, kernel/panic.c, drivers/edac, of main memory",
     ),
     cascade(
@@ -133,8 +133,9 @@ ROWS = (
         "log.error_failed",
         Cause.UNKNOWN,
         HINT + 1,
-        rx=r"(?:\[(?:ERROR|FATAL|CRITICAL)\]|^(?:ERROR|FATAL|CRITICAL|fatal)\b[: ])"
-        r".{0,60}\b(?:[Ff]ailed|[Cc]rashed|[Aa]borted|[Tt]erminated)\b(?!.*ignor)",
+        rx=r"(?:\[(?:ERROR|FATAL|CRITICAL)\]|^(?:ERROR|FATAL|CRITICAL|fatal)\b[: ]|^E [A-Z])"
+        r".{0,80}\b(?:[Ff]ailed|[Cc]rashed|[Aa]borted|[Tt]erminated|does not contain)\b"
+        r"(?!.*ignor)",
         src="python: logging and its like: a line of that level that tells of an end",
     ),
     row(
@@ -198,7 +199,7 @@ ROWS = (
         r"|terminating (?:due to|with) uncaught (?:foreign )?exception"
         r"|^F0000 00:00|: F tensorflow/|: F external/|Abort trap: 6"
         r"|^(?:zsh: |\[\d+\]\s+(?:[-+]\s+)?\d+ )abort\b"
-        r"|(?:^|\s)F\S*\s.*Check failed:|INTERNAL ASSERT FAILED|LLVM ERROR"
+        r"|^Check failed: |(?:^|\s)F\S*\s.*Check failed:|INTERNAL ASSERT FAILED|LLVM ERROR"
         r"|(?:^|\W)F\d{4} [\d:.]+\s+\d+ \S+(?:\.cc:|\.h:)\d+\] "
         r"|\*\*\* Process received signal \*\*\*|" + ended_with(-6, 134),
         src="bash: jobs.c; abseil: log/check.h; libstdc++",

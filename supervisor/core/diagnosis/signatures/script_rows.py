@@ -68,7 +68,7 @@ ROWS = (
         rx=r"can't open file '|error: (?:unrecognized arguments|the following arguments"
         r"|argument .*: (?:invalid|expected))|: command not found"
         r"|python\S*: No module named|Error: No module named"
-        r"|error: execve\(\): .*(?:No such file|Permission denied)",
+        r"|invalid choice: '|error: execve\(\): .*(?:No such file|Permission denied)",
         src="cpython: Modules/main.c, argparse.py; bash; slurm: slurmstepd",
     ),
     row(

@@ -185,6 +185,11 @@ LINES = [
     ("      3/99     2.1G    0.021       nan       nan    12", "non_finite_loss"),
     ("x.h:1: Check failed: e == CUSPARSE_STATUS_SUCCESS: 1", "cublas"),
     ("ray.exceptions.RayTaskError(KeyError): x", "unknown"),
+    ("Error: command buffer exited with error status.", "cuda_fault"),
+    ("NVRM: NV_ERR_NO_MEMORY (_memdescAllocInternal)", "device_oom"),
+    ("Check failed: IsAligned() ptr = 0x306a33ff0", "native_crash"),
+    ("E All initialization methods failed (['best', 'last']).", "unknown"),
+    ("train.py: error: argument --lr: invalid choice: 'x'", "user_error"),
     ("application called MPI_Abort(MPI_COMM_WORLD, 1) - process 0", "nccl"),
 ]  # fmt: skip
 
