@@ -10,10 +10,11 @@ One row a fact, each with the source of the message format. The tables lie by st
 - ``data_rows``: data and files
 - ``script_rows``: losses that are no numbers, scripts at fault
 
-Rules of reading, in ``recognise``: a benign row takes the whole line for itself, as
-does one of a line that only guesses; of
-the other rows the heaviest that matches speaks for the line, the first in the table
-among equals. How lines are weighed against each other is ``diagnose``.
+Rules of reading, in ``recognise``: a benign row takes the whole line for itself, and so
+does one of a line that guesses. Of the others, one that names a cause speaks for the line
+before one that names none, an exception's mere type last of all; then the heaviest, and
+the first in the table among equals. How lines are weighed against each other is
+``diagnose``.
 """
 
 import re

@@ -111,7 +111,8 @@ FAULT = (
         rx=r"(?:CUDA error|HIP error)\b(?!.*(?:might be|could be))|CUDA_ERROR_UNKNOWN"
         r"|Cuda failure (?:\d+ )?'|Check failed: .*cudaSuccess"
         r"|AcceleratorError|\bHSA_STATUS_ERROR"
-        r"|\b(?:cuda|hip)Error(?!NoDevice|PeerAccess|NotReady|NotFound|Profiler)[A-Z]\w+\b",
+        r"|\b(?:cuda|hip)Error(?!NoDevice|PeerAccess|NotReady|NotFound"
+        r"|Profiler)[A-Z]\w+\b",
         src="pytorch: c10/cuda/CUDAException.cpp; ROCm: hsa.h, hip_runtime_api.h",
     ),
     benign(

@@ -83,7 +83,8 @@ ROWS = (
         "storage.failed",
         Cause.DATA_ERROR,
         CAUSE - 5,
-        rx=r"^(?!.*NCCL WARN).*Input/output error|Errno (?:5|116|107|121)\]|[Ss]tale (?:NFS )?file handle"
+        rx=r"^(?!.*NCCL WARN).*Input/output error|Errno (?:5|116|107|121)\]"
+        r"|[Ss]tale (?:NFS )?file handle"
         r"|Transport endpoint is not connected|Remote I/O error"
         r"|Structure needs cleaning|URL fetch failure|file hash does not match"
         r"|I/O error, dev |Buffer I/O error on|EXT4-fs error|controller is down; will res"

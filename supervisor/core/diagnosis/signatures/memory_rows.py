@@ -124,7 +124,8 @@ ROWS = (
         r"|Cuda failure (?:\d+ )?'out of memory'|cudaMalloc.*out of memory"
         r"|CUDARuntimeError.*out of memory|OUT_OF_MEMORY.*cuMemAlloc"
         r"|HSA_STATUS_ERROR_OUT_OF_RESOURCES|cuMem\w+ failed: out of memory"
-        r"|_ERROR_OUT_OF_DEVICE_MEMORY|CUDA: out of memory|BFCArena.*ailed to allocate memory"
+        r"|_ERROR_OUT_OF_DEVICE_MEMORY|CUDA: out of memory"
+        r"|BFCArena.*ailed to allocate memory"
         r"|NVML_SUCCESS == r INTERNAL ASSERT FAILED|CallbackErrorOutOfMemory",
         src="CUDA runtime, error 2; nccl: src/include/checks.h; level zero: ze_api.h",
     ),

@@ -72,12 +72,15 @@ ROWS = (
         rx=r"gloo/transport/tcp.*(?:closed|reset|timed? ?out|error)"
         r"|Connection (?:closed|reset) by peer \[\S+\]:\d+"
         r"|client socket has timed out|Dist(?:Network|Store)Error|TCPStore.*(?:fail|time"
-        r"|[Bb]roken)|Collective ops is aborted by|CollectiveExecutor::StartAbort (?!OUT_OF_RANGE)|Collective has timed out"
-        r"|Barrier timed out\. Id|GetKeyValue\(\) timed out|JAX distributed service detected"
+        r"|[Bb]roken)|Collective ops is aborted by"
+        r"|CollectiveExecutor::StartAbort (?!OUT_OF_RANGE)|Collective has timed out"
+        r"|Barrier timed out\. Id|GetKeyValue\(\) timed out"
+        r"|JAX distributed service detected"
         r"|(?:[Cc]oordination service|heartbeat).*(?:[Ee]rror|timeout|fail|DEADLINE_EXC)"
         r"|Failed to disconnect from coordination service|Horovod has been shut down"
         r"|MPI communication peer process has unexpectedly disconnected"
-        r"|MPI_ABORT was invoked|called MPI_Abort\(|MPI_ERRORS_ARE_FATAL|error occurred in MPI_"
+        r"|MPI_ABORT was invoked|called MPI_Abort\(|MPI_ERRORS_ARE_FATAL"
+        r"|error occurred in MPI_"
         r"|Heartbeat monitor timed out|imed out initializing process group"
         r"|\|CCL_ERROR\||UCX +ERROR|StatusCode\.UNAVAILABLE|connectFullMesh failed"
         r"|preemption in a connected worker|lame workers found|Cancelled by TearDown"
@@ -116,14 +119,16 @@ ROWS = (
         SYMPTOM - 3,
         rx=r"OCI runtime create failed|failed to create (?:shim|containerd) task"
         r"|nodes are available: .*Insufficient|estarting failed container"
-        r"|[Pp]hase\W+Failed\b|running=\d+, failed=[1-9]|Reason:\s+(?:\w+Error|\w*Failed)\b",
+        r"|[Pp]hase\W+Failed\b|running=\d+, failed=[1-9]|Reason:\s+(?:\w+Error"
+        r"|\w*Failed)\b",
         src="containerd; kubernetes: kubelet, scheduler, and operators of jobs",
     ),
     cascade(
         "log.process_failed",
         Cause.UNKNOWN,
         SYMPTOM - 2,
-        rx=r"\b(?:[Jj]ob|[Ww]orker|[Tt]ask|[Tt]rial|[Pp]rocess|[Rr]ank|[Tt]raining|[Rr]eplica"
+        rx=r"\b(?:[Jj]ob|[Ww]orker|[Tt]ask|[Tt]rial|[Pp]rocess|[Rr]ank|[Tt]raining"
+        r"|[Rr]eplica"
         r"|[Aa]ctor|[Pp]od|[Cc]ontainer|[Kk]ernel|[Ss]ession)s?\b[^.,;]{0,60}"
         r"\b(?:[Ff]ailed|FAILED|died|is dead|[Cc]rashed|restarted)\b"
         r"|\b\d+ / \d+ failed, log is in",
@@ -133,7 +138,8 @@ ROWS = (
         "log.error_failed",
         Cause.UNKNOWN,
         HINT + 1,
-        rx=r"(?:\[(?:ERROR|FATAL|CRITICAL)\]|^(?:ERROR|FATAL|CRITICAL|fatal)\b[: ]|^E [A-Z])"
+        rx=r"(?:\[(?:ERROR|FATAL|CRITICAL)\]|^(?:ERROR|FATAL|CRITICAL|fatal)\b[: ]"
+        r"|^E [A-Z])"
         r".{0,80}\b(?:[Ff]ailed|[Cc]rashed|[Aa]borted|[Tt]erminated|does not contain)\b"
         r"(?!.*ignor)",
         src="python: logging and its like: a line of that level that tells of an end",
@@ -166,8 +172,10 @@ ROWS = (
         Cause.NATIVE_CRASH,
         EXCEPTION + 2,
         rx=r"[Ss]egmentation fault|Fatal Python error: (?!Aborted)|(?<!for )"
-        r"(?:SIGSEGV|SIGBUS|SIGILL|SIGFPE)|^(?:.*: )?Bus error|Illegal instruction|Floating point exception \("
-        r"|segfault at [0-9a-f]+ ip|general protection fault|exited on signal (?:4|7|8|11)\b"
+        r"(?:SIGSEGV|SIGBUS|SIGILL|SIGFPE)|^(?:.*: )?Bus error|Illegal instruction"
+        r"|Floating point exception \("
+        r"|segfault at [0-9a-f]+ ip|general protection fault|exited on signal (?:4|7|8"
+        r"|11)\b"
         r"|0xC0000(?:005|409|374|01D|0FD)\b"
         r"|access violation|Windows fatal exception: |traps: \S+\[\d+\] trap "
         r"|^(?:zsh: |\[\d+\]\s+(?:[-+]\s+)?\d+ )(?:bus error|illegal hardware|trace trap)"

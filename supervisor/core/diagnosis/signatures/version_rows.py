@@ -75,14 +75,16 @@ ROWS = (
         rx=r"libdevice (?:not found at|is required)|JIT compilation failed"
         r"|ptxas exited with non-zero|ptxas fatal\b(?!.*[Mm]emory alloc)"
         r"|nresolved extern function|Could not load library lib(?:cu|nv)"
-        r"|Unable to load any of \{lib|cuDNN could not be found or could not be loaded|Cannot load symbol cu",
+        r"|Unable to load any of \{lib|cuDNN could not be found or could not be loaded"
+        r"|Cannot load symbol cu",
         src="xla: service/gpu/llvm_gpu_backend, asm_compiler.cc; cuDNN: dlopen shim",
     ),
     row(
         "version.shared_library",
         Cause.VERSION_MISMATCH,
         CAUSE - 5,
-        rx=r"(?:ImportError|OSError|(?<!dl)error|Error)\b.*: cannot open shared object file"
+        rx=r"(?:ImportError|OSError|(?<!dl)error"
+        r"|Error)\b.*: cannot open shared object file"
         r"|undefined symbol: \w|version `?GLIBC[\w.]*' not found|DLL load failed"
         r"|symbol lookup error|WinError 12[67]\]",
         src="glibc: elf/dl-load.c, dl-lookup.c; Windows loader",
