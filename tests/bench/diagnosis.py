@@ -24,7 +24,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,8 @@ from supervisor.wire.paths import StatePaths
 
 FEWEST_RIGHT = 0.97
 """Part of a corpus that has to be right."""
-OWN = Path(__file__).parents[1] / "core" / "corpus"
+ROOT = Path(__file__).parents[2]
+OWN = ROOT / "tests" / "unit" / "core" / "diagnosis" / "corpus"
 LOG_BYTES = 100_000_000
 ROUNDS = 5
 
@@ -241,7 +242,7 @@ def report_real_decision(directory: Path) -> None:
         place = directory / f"real-{pause}"
         place.mkdir()
         script = place / "train.py"
-        root = str(OWN.parents[2])
+        root = str(ROOT)
         script.write_text(WRITES.format(root=root, size=LOG_BYTES, pause=pause))
         command = [
             sys.executable, "-c", "from supervisor.cli.entry import main; main()", "run",
@@ -264,22 +265,29 @@ def report_real_decision(directory: Path) -> None:
         )
 
 
-def report_corpora(paths: Sequence[Path]) -> list[str]:
-    """Print how well the cases of each file are judged; the files that fail."""
+def report_corpora(corpora: Mapping[str, Sequence[Path]]) -> list[str]:
+    """Print how well the cases of each corpus are judged; the corpora that fail."""
     failed: list[str] = []
-    for path in paths:
-        cases = read_cases(path)
-        print(f"\n--- {path.name}, {len(cases)} cases")
+    for name, paths in corpora.items():
+        cases = [case for path in paths for case in read_cases(path)]
+        print(f"\n--- {name}, {len(cases)} cases")
         passed = [report_accuracy(cases, with_exit=known) for known in (False, True)]
         if not all(passed):
-            failed.append(path.name)
+            failed.append(name)
     return failed
+
+
+def own_corpora() -> dict[str, list[Path]]:
+    """The repository's, by name; the batches of fresh texts are one."""
+    corpora: dict[str, list[Path]] = {}
+    for path in sorted(OWN.glob("*.jsonl")):
+        corpora.setdefault(path.stem.partition("-")[0], []).append(path)
+    return corpora
 
 
 def main(named: Sequence[str]) -> int:
     """Print all tables, of the files that were ``named`` and of ours; the exit status."""
-    given = [Path(one) for one in named]
-    failed = report_corpora([*given, *sorted(OWN.glob("*.jsonl"))])
+    failed = report_corpora({one: [Path(one)] for one in named} | own_corpora())
     with tempfile.TemporaryDirectory() as directory:
         report_speed(Path(directory))
         report_decision(Path(directory))

@@ -75,6 +75,8 @@ _DUMP_LINE = re.compile(
 )
 _DUMP_SIGNS = (b"allocat", b"Limit: ")
 _HEADER = b"Traceback (most recent call last)"
+_TAKEN_BACK = re.compile(rb"\s*(?:The\s+)?caller\s+indicates\s+that\s+this\s+is\s+not")
+"""The rest of the allocator's warning that it took another way."""
 _QUIET = re.compile(rb"(?:Exception ignored in|--- Logging error ---)[^\n]*\n\s*\Z")
 
 
@@ -243,7 +245,7 @@ class LogScanner:
             self._shapes[shape] = seen + 1
         text = _text(line)
         signature = recognise(text)
-        if signature is None or _ignored(signature, block, start):
+        if signature is None or _ignored(signature, block, start, end):
             return
         if number is None:
             number = self._lines + 1 + block.count(b"\n", 0, start)
@@ -302,8 +304,11 @@ def _lines_with(block: bytes, sign: bytes) -> Iterator[tuple[int, int]]:
         at = block.find(sign, max(stop, at + 1))
 
 
-def _ignored(signature: Signature, block: bytes, start: int) -> bool:
-    """Whether a traceback is one of those that end nothing: a finaliser's, say."""
+def _ignored(signature: Signature, block: bytes, start: int, end: int) -> bool:
+    """Whether a traceback is one of those that end nothing: a finaliser's, say; or a
+    console broke the line before the part that says that it means nothing."""
+    if signature.id == "bfc.out_of_memory":
+        return bool(_TAKEN_BACK.match(block, end, end + WINDOW))
     if signature.where is not Where.EXCEPTION and signature.id != "python.traceback":
         return False
     before = block[max(0, start - 2 * WINDOW) : start]

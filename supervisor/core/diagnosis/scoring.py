@@ -36,6 +36,19 @@ OUTLIVED = 2
 """So many new signs of progress after a line mean that training outlived it."""
 _SEE_ABOVE = re.compile(r"(?:message was printed|errors) above")
 """TensorFlow: core/kernels/conv_ops.cc; XLA: stream_executor/dnn.cc."""
+_MILD = re.compile(r":\d+: \w*Warning: |^\[I\d* |^I\d{4} \d\d:\d\d")
+"""``file.py:12: UserWarning: …`` (cpython: Lib/warnings.py), and what glog and abseil
+mark as information: the program goes on, so that what it says is no more than a hint."""
+_SAYS_IT_FAILED = frozenset(
+    {
+        "launcher.nonzero_exit",
+        "container.not_started",
+        "jupyter.kernel_died",
+        "log.error_failed",
+        "log.process_failed",
+    }
+)
+"""Rows of lines that know no more than an exit status does."""
 QUOTED = 3
 """Lines quoted at most."""
 
@@ -121,7 +134,8 @@ def _crash_claims(evidence: Evidence) -> Iterator[ScoredSignal]:
 def _log_claims(evidence: Evidence, *, outlived: bool) -> Iterator[ScoredSignal]:
     log = evidence.log
     for hit in log.hits:
-        if (outlived or not _outlived(hit, log)) and not _belied(hit, evidence):
+        worth = outlived or not _outlived(hit, log)
+        if worth and not _belied(hit, evidence) and not _known_better(hit, evidence):
             yield _claim(hit)
     for reason in not_finite(log):
         order = reason.line or 0
@@ -132,9 +146,8 @@ def _claim(hit: Hit) -> ScoredSignal:
     row, order = BY_ID[hit.signature], hit.line
     if row.role is Role.BENIGN:
         return ScoredSignal(0, order, Cause.NONE, _reason(hit), decisive=False)
-    return ScoredSignal(
-        row.weight, order, row.cause, _reason(hit), decisive=row.weight > HINT
-    )
+    weight = min(row.weight, HINT) if _MILD.search(hit.text) else row.weight
+    return ScoredSignal(weight, order, row.cause, _reason(hit), decisive=weight > HINT)
 
 
 def _reason(hit: Hit) -> Reason:
@@ -155,6 +168,11 @@ def _belied(hit: Hit, evidence: Evidence) -> bool:
     typed = row.where is Where.EXCEPTION or row.id == "python.traceback"
     ours = evidence.exit is not None and not evidence.log_only
     return typed and ours and evidence.crash is None and signal_in(evidence) is not None
+
+
+def _known_better(hit: Hit, evidence: Evidence) -> bool:
+    """Whether ``hit`` only says that a process failed, and its exit status is known."""
+    return hit.signature in _SAYS_IT_FAILED and not evidence.log_only
 
 
 def failed(evidence: Evidence) -> bool:

@@ -14,7 +14,8 @@ _PROGRESS = re.compile(
     r"|\b[Ii]ter(?:ation)?\W{1,6}\d+|\bbatch\W{1,3}\d+"
 )
 _LOSS = re.compile(
-    r"(?P<name>\b\w*[Ll]oss)['\"]?\s*(?:[:=]|\bis\b)\s*['\"]?(?:tensor\()?"
+    r"(?P<name>\b\w*[Ll]oss)['\"]?\s*(?:,\s*[Vv]alue\s*)?(?:[:=]|\bis\b)\s*['\"]?"
+    r"(?:tensor\()?"
     r"(?P<value>[-+]?(?:nan|NaN|NAN|inf(?:inity)?|Inf)\b|[-+]?\d[\d.]*(?:e[-+]?\d+)?)"
 )
 _PARTS = re.compile(r"[\r\x08]+")

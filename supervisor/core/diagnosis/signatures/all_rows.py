@@ -10,13 +10,16 @@ One row a fact, each with the source of the message format. The tables lie by st
 - ``data_rows``: data and files
 - ``script_rows``: losses that are no numbers, scripts at fault
 
-Rules of reading, in ``recognise``: a benign row takes the whole line for itself; of
-the other rows the heaviest that matches speaks for the line, the first in the table
-among equals. How lines are weighed against each other is ``diagnose``.
+Rules of reading, in ``recognise``: a benign row takes the whole line for itself, and so
+does one of a line that guesses. Of the others, one that names a cause speaks for the line
+before one that names none, an exception's mere type last of all; then the heaviest, and
+the first in the table among equals. How lines are weighed against each other is
+``diagnose``.
 """
 
 import re
 
+from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.signatures import (
     cuda_rows,
     data_rows,
@@ -26,7 +29,7 @@ from supervisor.core.diagnosis.signatures import (
     script_rows,
     version_rows,
 )
-from supervisor.core.diagnosis.signatures.signature import Role, Signature
+from supervisor.core.diagnosis.signatures.signature import HINT, Role, Signature
 
 SIGNATURES: tuple[Signature, ...] = (
     *memory_rows.ROWS,
@@ -38,19 +41,22 @@ SIGNATURES: tuple[Signature, ...] = (
     *script_rows.ROWS,
 )
 
-ANY_EXCEPTION = "python.any_exception"
-"""The row of last resort: it yields to any other that knows the line."""
+LAST_RESORTS = frozenset({"python.any_exception", "library.raised"})
+"""Rows that know only that something was raised: they yield to any that knows more."""
 BY_ID = {signature.id: signature for signature in SIGNATURES}
 
 _EXCEPTION = re.compile(
     r"(?<![\w.'])(?:[A-Za-z_]\w*\.)*(?!Error\b)\w*"
     r"(?:Error|Exception|Interrupt|Exit|StopIteration|Expired|OutOfMemory)"
-    r"(?=:|\s*$)"
+    r"(?=(?: \(see above for traceback\)|\(\w+\))?:|\s*$)"
+    r"|(?<![\w.'])(?:[a-z_]\w*\.)+_?(?!\w*StackTrace)[A-Z]\w+(?=: )"
 )
 _PREFIX = re.compile(
-    r"\[?(?:rank|RANK)\s?\d+\]?|\(\S{1,80} pid=\d+[^)]{0,80}\)|\bE\b|[\W\d_TZ]"
+    r"\[?(?:rank|RANK)\s?\d+\]?|\(\S{1,80} pid=\d+[^)]{0,80}\)|\bE\b"
+    r"|\b(?:ERROR|CRITICAL|FATAL|stderr)\b|[\w.]*StackTrace:|[\W\d_TZ]"
 )
-"""What may stand before an exception's name: ranks, workers' names, times, quotes."""
+"""What may stand before an exception's name: ranks, workers' names, times, quotes,
+the level of a log line, what jax calls a traceback that it cut."""
 
 
 def exception_in(line: str) -> str | None:
@@ -90,8 +96,13 @@ def recognise(line: str) -> Signature | None:
     exception = exception_in(line)
     found = [row for row in rows if row.matches(line, exception)]
     for row in found:
-        if row.role is Role.BENIGN:
+        if row.role in {Role.BENIGN, Role.GUESS}:
             return row
-    return max(
-        found, key=lambda row: (row.id != ANY_EXCEPTION, row.weight), default=None
-    )
+    return max(found, key=_telling, default=None)
+
+
+def _telling(row: Signature) -> tuple[bool, bool, int]:
+    """What says more of a line is larger: the exception's type, where it names no cause,
+    less than a message that does."""
+    named = row.cause is not Cause.UNKNOWN and row.weight > HINT
+    return row.id not in LAST_RESORTS, named, row.weight

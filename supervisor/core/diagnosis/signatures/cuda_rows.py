@@ -55,6 +55,7 @@ FAULT = (
         "launch timed out and was terminated",
         "too many resources requested for launch",
         "Memory access fault by GPU",
+        "HW Exception by GPU",
         "HSA_STATUS_ERROR_MEMORY_APERTURE_VIOLATION",
         src=_DRIVER + "; ROCm runtime",
     ),
@@ -98,15 +99,21 @@ FAULT = (
         "failed to synchronize the stop event",
         "could not synchronize on CUDA context",
         "failed to enqueue async memcpy",
-        src="tensorflow: common_runtime/gpu/gpu_event_mgr.cc, cuda_event.cc",
+        "command buffer exited with error status",
+        "The error from device(chipId:",
+        src="tensorflow: common_runtime/gpu/gpu_event_mgr.cc, cuda_event.cc; Metal; "
+        "Ascend: device_error_proc.cc",
     ),
     cascade(
         "cuda.error_any",
         Cause.CUDA_FAULT,
         SYMPTOM + 1,
         rx=r"(?:CUDA error|HIP error)\b(?!.*(?:might be|could be))|CUDA_ERROR_UNKNOWN"
-        r"|AcceleratorError",
-        src="pytorch: c10/cuda/CUDAException.cpp",
+        r"|Cuda failure (?:\d+ )?'|Check failed: .*cudaSuccess"
+        r"|AcceleratorError|\bHSA_STATUS_ERROR"
+        r"|\b(?:cuda|hip)Error(?!NoDevice|PeerAccess|NotReady|NotFound"
+        r"|Profiler)[A-Z]\w+\b",
+        src="pytorch: c10/cuda/CUDAException.cpp; ROCm: hsa.h, hip_runtime_api.h",
     ),
     benign(
         "torch.debugging_advice",
@@ -141,10 +148,27 @@ def _xid(name: str, cause: Cause, weight: int, numbers: str) -> Signature:
         name,
         cause,
         weight,
-        rx=rf"Xid (?:\([^)]*\)|[0-9a-f:.]+)?:? ?(?:{numbers})\b",
+        rx=rf"Xid (?:\([^)]*\)|[0-9a-f:.]+)?:? ?(?:{numbers})\b(?!.*\bNonfatal\b)",
         src=_XIDS,
     )
 
+
+AMD = (
+    row(
+        "amdgpu.stopped",
+        Cause.CUDA_FAULT,
+        CAUSE,
+        rx=r"amdgpu.*\bring \S+ timeout|amdgpu.*GPU reset begin|amdgpu.*page fault \(",
+        src="linux: drivers/gpu/drm/amd/amdgpu/amdgpu_job.c, amdgpu_device.c, gmc_v*.c",
+    ),
+    row(
+        "amdgpu.failed",
+        Cause.GPU_HARDWARE,
+        HARDWARE,
+        rx=r"amdgpu.*(?:device lost from bus|uncorrectable hardware errors? detected)",
+        src="linux: drivers/gpu/drm/amd/amdgpu/amdgpu_device.c, amdgpu_ras.c",
+    ),
+)
 
 DRIVER = (
     _xid("driver.xid_hardware", Cause.GPU_HARDWARE, HARDWARE, HARDWARE_XIDS),
@@ -170,11 +194,20 @@ DRIVER = (
         "GPU requires reset",
         "over nvlink or a hardware error",
         "determine the device handle for GPU",
+        "nvmlDeviceGetHandleByIndex(): Unknown Error",
         "GPU recovery action changed",
         "row remapping failure",
         "ouble bit ECC error",
         "ouble-bit ECC error",
         src="NVIDIA driver: dmesg (NVRM), nvml.h, cuda.h",
+    ),
+    row(
+        "driver.gsp_silent",
+        Cause.GPU_HARDWARE,
+        CAUSE + 5,
+        rx=r"NVRM: .*(?:GSP Timeout|Heartbeat timed out|Memory Subsystem Error detected"
+        r"|rpcSendMessage failed|NV_ERR_GPU_I[SN]_)",
+        src="NVIDIA: open-gpu-kernel-modules, kernel_gsp.c, rpc.c: as Xid 119",
     ),
     row(
         "driver.pcie_fatal",
@@ -185,4 +218,4 @@ DRIVER = (
     ),
 )
 
-ROWS = (*FAULT, *DRIVER)
+ROWS = (*FAULT, *DRIVER, *AMD)

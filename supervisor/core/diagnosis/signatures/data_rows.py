@@ -32,6 +32,7 @@ ROWS = (
         "Data loss:",
         "corrupted record at",
         "truncated record at",
+        "Read fewer bytes than requested",
         "not an sstable (bad magic number)",
         src="tensorflow: tsl/lib/io/record_reader.cc, table.cc",
     ),
@@ -41,7 +42,7 @@ ROWS = (
         CAUSE - 5,
         rx=r"Unknown image file format|Expected image \(JPEG|Invalid (?:JPEG|PNG|GIF)"
         r"|using a wrong op|cannot identify image|image file is truncated"
-        r"|broken (?:data stream|PNG)|UnidentifiedImageError"
+        r"|broken (?:data stream|PNG)|UnidentifiedImageError|libpng error: "
         r"|Error: .*imread_",
         src="tensorflow: kernels/image/decode_image_op.cc; Pillow; OpenCV",
     ),
@@ -82,10 +83,15 @@ ROWS = (
         "storage.failed",
         Cause.DATA_ERROR,
         CAUSE - 5,
-        rx=r"Input/output error|Errno (?:5|116|107|121)\]|[Ss]tale (?:NFS )?file handle"
+        rx=r"^(?!.*NCCL WARN).*Input/output error|Errno (?:5|116|107|121)\]"
+        r"|[Ss]tale (?:NFS )?file handle"
         r"|Transport endpoint is not connected|Remote I/O error"
-        r"|Structure needs cleaning|URL fetch failure|file hash does not match",
-        src="errno.h EIO, ESTALE, ENOTCONN, EREMOTEIO; keras: utils/file_utils.py",
+        r"|Structure needs cleaning|URL fetch failure|file hash does not match"
+        r"|I/O error, dev |Buffer I/O error on|EXT4-fs error|controller is down; will res"
+        r"|executing an HTTP request|ConnectionError.*Max retries exceeded with url"
+        r"|Could not connect to the endpoint URL",
+        src="errno.h EIO, ESTALE, ENOTCONN, EREMOTEIO; keras: utils/file_utils.py; "
+        "linux: block/blk-core.c, fs/ext4; tensorflow: curl_http_request.cc; requests",
     ),
     row(
         "tf.file_missing",

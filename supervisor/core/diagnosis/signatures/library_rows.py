@@ -128,10 +128,13 @@ ROWS = (
         "cublas.no_handle",
         Cause.CUBLAS,
         LIBRARY,
-        rx=r"ailed to create (?:cu|roc)blas handle|CUBLAS_STATUS_(?!SUCCESS|ARCH)"
+        rx=r"ailed to create (?:cu|roc)blas handle"
+        r"|CUBLAS_STATUS_(?!SUCCESS(?! \(\d+ vs)|ARCH)"
         r"|HIPBLAS_STATUS_(?!SUCCESS)|rocblas_status_(?!success)"
         r"|CUSOLVER_STATUS_(?!SUCCESS)|CUSPARSE_STATUS_(?!SUCCESS)"
-        r"|cuSolver internal error|cusolver error",
+        r"|cuSolver internal error|cusolver error|cuFFT error|\bCUFFT_(?!SUCCESS)[A-Z]"
+        r"|CURAND_STATUS_(?!SUCCESS)|rocBLAS error: "
+        r"|Check failed: .*\bCU(?:BLAS|SPARSE|SOLVER|RAND|FFT)_(?:STATUS_)?SUCCESS",
         src=_CUBLAS,
     ),
     row(

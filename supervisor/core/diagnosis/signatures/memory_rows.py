@@ -122,8 +122,12 @@ ROWS = (
         rx=r"CUDA (?:runtime |driver )?(?:error|failure)\W*(?:\(?\w*\)?\W+)?out of memory"
         r"|cuda runtime error \(2\)|cudaErrorMemoryAllocation|hipErrorOutOfMemory"
         r"|Cuda failure (?:\d+ )?'out of memory'|cudaMalloc.*out of memory"
-        r"|CUDARuntimeError.*out of memory|OUT_OF_MEMORY.*cuMemAlloc",
-        src="CUDA runtime, error 2; nccl: src/include/checks.h",
+        r"|CUDARuntimeError.*out of memory|OUT_OF_MEMORY.*cuMemAlloc"
+        r"|HSA_STATUS_ERROR_OUT_OF_RESOURCES|cuMem\w+ failed: out of memory"
+        r"|_ERROR_OUT_OF_DEVICE_MEMORY|CUDA: out of memory"
+        r"|BFCArena.*ailed to allocate memory"
+        r"|NVML_SUCCESS == r INTERNAL ASSERT FAILED|CallbackErrorOutOfMemory",
+        src="CUDA runtime, error 2; nccl: src/include/checks.h; level zero: ze_api.h",
     ),
     row(
         "torch.out_of_memory",
@@ -172,6 +176,14 @@ ROWS = (
         r"|CUDA_ERROR_OUT_OF_MEMORY",
         src="tensorflow: stream_executor/cuda/cuda_driver.cc",
     ),
+    cascade(
+        "cuda.out_of_memory_text",
+        Cause.DEVICE_OOM,
+        SYMPTOM + 7,
+        rx=r"^\s*(?:\w*[Ee]rror: )?out of memory\s*$|NV_ERR_NO_MEMORY|^\s*XLA Label: ",
+        src="CUDA: cudaGetErrorString(cudaErrorMemoryAllocation); NVIDIA: nvstatuscodes.h;"
+        " xla: the buffers that it lists when none is left",
+    ),
     # Memory of the host.
     row(
         "kernel.oom_kill",
@@ -182,6 +194,7 @@ ROWS = (
         "invoked oom-killer",
         "oom_reaper: reaped",
         "total-vm:",
+        "page allocation failure: order",
         src="linux: mm/oom_kill.c",
     ),
     row(
@@ -197,10 +210,13 @@ ROWS = (
         Cause.HOST_OOM,
         CAUSE + 10,
         rx=r"TERM_MEMLIMIT|job killed: v?mem|OOMKilled|by the OOM killer"
-        r"|result 'oom-kill'|low on resource: memory"
-        r"|(?:killed|terminated).*due to (?:the node running low on memory|memory "
-        r"pressure)|tried to allocate more memory than is available",
-        src="LSF, PBS, Kubernetes, systemd: src/core/service.c, Ray, Jupyter",
+        r"|result 'oom-kill'|low on resource: memory|low on memory: "
+        r"|(?:[Kk]illed|[Tt]erminated).*due to (?:the node running low on memory|memory "
+        r"pressure)|tried to allocate more memory than is available"
+        r"|systemd-oomd killed|low memory! at or below SIG|using all available RAM"
+        r"|xceeded \d+% memory budget",
+        src="LSF, PBS, Kubernetes, systemd: src/core/service.c, src/oom, earlyoom, Ray, "
+        "Dask, Jupyter, Colab, Vertex AI",
     ),
     row(
         "torch.cpu_allocator",
@@ -236,7 +252,7 @@ ROWS = (
         CAUSE,
         rx=r"Cannot allocate memory|Errno 12\]|WinError 1455|paging file is too small"
         r"|std::bad_alloc(?!: out_of_memory: CUDA)|LLVM ERROR: out of memory"
-        r"|virtual memory exhausted",
+        r"|virtual memory exhausted|_ERROR_OUT_OF_HOST_MEMORY",
         src="errno.h ENOMEM; libstdc++",
     ),
     row(
@@ -252,7 +268,8 @@ ROWS = (
         Cause.HOST_OOM,
         CAUSE - 10,
         rx=r"killed by signal: (?:Killed|Bus error)|out of shared memory"
-        r"|insufficient shared memory|unable to mmap \d+ bytes",
+        r"|insufficient shared memory|unable to mmap \d+ bytes"
+        r"|nable to allocate shared memory",
         src="pytorch: torch/csrc/DataLoader.cpp, utils/data/_utils",
     ),
     cascade(
@@ -261,8 +278,9 @@ ROWS = (
         SYMPTOM + 4,
         rx=r"^\s*(?:\S+:\s)?(?:line \d+:\s+)?(?:.*\s)?\d*\s*Killed\s{2,}\S"
         r"|^\s*(?:\[\d+\][-+]?\s+)?Killed(?:\s*(?:python|\S+\.(?:sh|py)).*)?\s*$"
-        r"|^\S+: line \d+:\s+\d+ Killed|^zsh: killed|[\d\]%)]Killed\s*$",
-        src="bash: jobs.c, of a process that SIGKILL ended",
+        r"|^\S+: line \d+:\s+\d+ Killed|[\d\]%)]Killed\s*$|^Killed[a-z].* \d+ ?/ ?\d+"
+        r"|^(?:zsh: |\[\d+\]\s+(?:[-+]\s+)?\d+ )killed\b|^(?:.*: )?Killed: 9",
+        src="bash: jobs.c; zsh: Src/jobs.c, of a process that SIGKILL ended",
     ),
     cascade(
         "shell.killed_translated",

@@ -7,9 +7,11 @@ from supervisor.core.diagnosis.signatures.signature import (
     HINT,
     LIBRARY,
     SYMPTOM,
+    Role,
     benign,
     cascade,
     ended_with,
+    failed_with,
     row,
 )
 
@@ -31,9 +33,10 @@ ROWS = (
         "nccl.warn",
         Cause.NCCL,
         LIBRARY - 12,
-        rx=r"NCCL WARN (?!.*(?:out of memory|illegal memory)).*(?:[Ff]ail|[Ee]rror|"
-        r"[Tt]imed? ?out|[Rr]efused|mismatch|[Cc]lose|No socket|[Uu]nreachable)",
-        src="nccl: src/debug.cc",
+        rx=r"NCCL WARN (?!.*(?:out of memory|illegal memory|open libibverbs)).*"
+        r"(?:[Ff]ail|[Ee]rror|[Tt]imed? ?out|[Rr]efused|mismatch|[Cc]lose|No socket"
+        r"|[Uu]nreachable|returned \d+ ?\(|errno \d|status=\d)",
+        src="nccl: src/debug.cc; without libibverbs it goes on over sockets",
     ),
     cascade(
         "nccl.timeout",
@@ -55,39 +58,128 @@ ROWS = (
         src=_NCCL,
     ),
     cascade(
+        "nccl.logged_as_error",
+        Cause.NCCL,
+        SYMPTOM + 3,
+        rx=r"\[[EF]\S* .{0,40}ProcessGroup(?:NCCL|Gloo|MPI)\.cpp:\d+\]"
+        r"|\[[EF] ProcessGroup(?:NCCL|Gloo|MPI)\.cpp:\d+\]",
+        src="pytorch: torch/csrc/distributed/c10d, by severity and place",
+    ),
+    cascade(
         "collective.peer_lost",
         Cause.NCCL,
         EXCEPTION - 4,
         rx=r"gloo/transport/tcp.*(?:closed|reset|timed? ?out|error)"
         r"|Connection (?:closed|reset) by peer \[\S+\]:\d+"
         r"|client socket has timed out|Dist(?:Network|Store)Error|TCPStore.*(?:fail|time"
-        r"|[Bb]roken)|Collective ops is aborted by|CollectiveExecutor::StartAbort (?!OUT_OF_RANGE)|Collective has timed out"
-        r"|Barrier timed out\. Id|GetKeyValue\(\) timed out|JAX distributed service detected"
+        r"|[Bb]roken)|Collective ops is aborted by"
+        r"|CollectiveExecutor::StartAbort (?!OUT_OF_RANGE)|Collective has timed out"
+        r"|Barrier timed out\. Id|GetKeyValue\(\) timed out"
+        r"|JAX distributed service detected"
         r"|(?:[Cc]oordination service|heartbeat).*(?:[Ee]rror|timeout|fail|DEADLINE_EXC)"
         r"|Failed to disconnect from coordination service|Horovod has been shut down"
         r"|MPI communication peer process has unexpectedly disconnected"
-        r"|MPI_ABORT was invoked",
+        r"|MPI_ABORT was invoked|called MPI_Abort\(|MPI_ERRORS_ARE_FATAL"
+        r"|error occurred in MPI_"
+        r"|Heartbeat monitor timed out|imed out initializing process group"
+        r"|\|CCL_ERROR\||UCX +ERROR|StatusCode\.UNAVAILABLE|connectFullMesh failed"
+        r"|preemption in a connected worker|lame workers found|Cancelled by TearDown"
+        r"|Session \w+ is not found",
         src="pytorch: third_party/gloo, c10d; tensorflow: distributed_runtime",
     ),
-    cascade(
-        "torchrun.child_failed",
-        Cause.UNKNOWN,
-        8,
-        "ChildFailedError",
-        "ProcessExitedException",
-        "ProcessRaisedException",
-        src="pytorch: distributed/elastic/multiprocessing/errors",
-    ),
     # Processes that end by themselves.
+    cascade(
+        "launcher.nonzero_exit",
+        Cause.UNKNOWN,
+        SYMPTOM - 2,
+        rx=failed_with()
+        + r"|^(?:slurmstepd|srun|sbatch): error: (?!.*\b(?:instead|ignor))"
+        r"|replica\(s\) failed",
+        src="torchrun, deepspeed, mpirun, srun, kubeflow: of a process they started",
+    ),
+    cascade(
+        "jupyter.kernel_died",
+        Cause.UNKNOWN,
+        SYMPTOM - 1,
+        rx=r"KernelRestarter: restarting kernel|[Kk]ernel (?:appears to have )?died",
+        src="jupyter_client: jupyter_client/restarter.py; notebook",
+    ),
+    cascade(
+        "kernel.oops",
+        Cause.UNKNOWN,
+        EXCEPTION,
+        rx=r"BUG: unable to handle|kernel BUG at |Kernel panic - not syncing"
+        r"|\bOops: [0-9a-f]{4} \[#\d|EDAC \w+: \d+ UE "
+        r"|Hardware Error\]: .*(?:Uncorrected|Fatal)|no checkins from watchdogd",
+        src="linux: arch/x86/mm/fault.c, kernel/panic.c, drivers/edac, of main memory",
+    ),
+    cascade(
+        "container.not_started",
+        Cause.UNKNOWN,
+        SYMPTOM - 3,
+        rx=r"OCI runtime create failed|failed to create (?:shim|containerd) task"
+        r"|nodes are available: .*Insufficient|estarting failed container"
+        r"|[Pp]hase\W+Failed\b|running=\d+, failed=[1-9]|Reason:\s+(?:\w+Error"
+        r"|\w*Failed)\b",
+        src="containerd; kubernetes: kubelet, scheduler, and operators of jobs",
+    ),
+    cascade(
+        "log.process_failed",
+        Cause.UNKNOWN,
+        SYMPTOM - 2,
+        rx=r"\b(?:[Jj]ob|[Ww]orker|[Tt]ask|[Tt]rial|[Pp]rocess|[Rr]ank|[Tt]raining"
+        r"|[Rr]eplica"
+        r"|[Aa]ctor|[Pp]od|[Cc]ontainer|[Kk]ernel|[Ss]ession)s?\b[^.,;]{0,60}"
+        r"\b(?:[Ff]ailed|FAILED|died|is dead|[Cc]rashed|restarted)\b"
+        r"|\b\d+ / \d+ failed, log is in",
+        src="batch systems, kaldi: utils/run.pl, ray, SageMaker, Colab: by who failed",
+    ),
+    cascade(
+        "log.error_failed",
+        Cause.UNKNOWN,
+        HINT + 1,
+        rx=r"(?:\[(?:ERROR|FATAL|CRITICAL)\]|^(?:ERROR|FATAL|CRITICAL|fatal)\b[: ]"
+        r"|^E [A-Z])"
+        r".{0,80}\b(?:[Ff]ailed|[Cc]rashed|[Aa]borted|[Tt]erminated|does not contain)\b"
+        r"(?!.*ignor)",
+        src="python: logging and its like: a line of that level that tells of an end",
+    ),
+    row(
+        "ray.guesses",
+        Cause.UNKNOWN,
+        SYMPTOM - 1,
+        "There are some potential root causes",
+        src="ray: src/ray/raylet/worker_pool.cc",
+        role=Role.GUESS,
+    ),
+    cascade(
+        "process.stacks_dumped",
+        Cause.STALLED,
+        HINT + 7,
+        rx=r"^\s*Thread (?:\S+ )?\((?:idle|active)[^)]*\)(?:: \"|$)",
+        src="py-spy dump: people take one of a process that stands still",
+    ),
+    cascade(
+        "errno.no_threads",
+        Cause.UNKNOWN,
+        SYMPTOM + 2,
+        rx=r"(?:hread creation failed|pthread_create\b).*Resource temporarily unav"
+        r"|can't start new thread",
+        src="libgomp: team.c; OpenBLAS: blas_server.c: EAGAIN, a limit on processes",
+    ),
     cascade(
         "process.segmentation_fault",
         Cause.NATIVE_CRASH,
         EXCEPTION + 2,
         rx=r"[Ss]egmentation fault|Fatal Python error: (?!Aborted)|(?<!for )"
-        r"(?:SIGSEGV|SIGBUS|SIGILL|SIGFPE)|^(?:.*: )?Bus error|Illegal instruction|Floating point exception \("
-        r"|segfault at [0-9a-f]+ ip|general protection fault|exited on signal (?:4|7|8|11)\b"
+        r"(?:SIGSEGV|SIGBUS|SIGILL|SIGFPE)|^(?:.*: )?Bus error|Illegal instruction"
+        r"|Floating point exception \("
+        r"|segfault at [0-9a-f]+ ip|general protection fault|exited on signal (?:4|7|8"
+        r"|11)\b"
         r"|0xC0000(?:005|409|374|01D|0FD)\b"
-        r"|access violation|" + ended_with(-11, -7, -4, -8, 139, 135, 132, 136),
+        r"|access violation|Windows fatal exception: |traps: \S+\[\d+\] trap "
+        r"|^(?:zsh: |\[\d+\]\s+(?:[-+]\s+)?\d+ )(?:bus error|illegal hardware|trace trap)"
+        r"|" + ended_with(-11, -7, -4, -8, 139, 135, 132, 136),
         src="linux: arch/x86/kernel/traps.c; bash: jobs.c; cpython: faulthandler.c",
     ),
     cascade(
@@ -95,7 +187,7 @@ ROWS = (
         Cause.NATIVE_CRASH,
         EXCEPTION + 2,
         "double free or corruption",
-        "free(): invalid",
+        "free(): ",
         "malloc(): ",
         "munmap_chunk()",
         "corrupted size vs. prev_size",
@@ -112,8 +204,12 @@ ROWS = (
         SYMPTOM,
         rx=r"^(?:.*: line \d+:\s+\d+ )?Aborted\b|\(core dumped\)|SIGABRT"
         r"|Fatal Python error: Aborted|terminate called (?:after|without)"
-        r"|(?:^|\s)F\S*\s.*Check failed:|INTERNAL ASSERT FAILED|LLVM ERROR"
-        r"|" + ended_with(-6, 134),
+        r"|terminating (?:due to|with) uncaught (?:foreign )?exception"
+        r"|^F0000 00:00|: F tensorflow/|: F external/|Abort trap: 6"
+        r"|^(?:zsh: |\[\d+\]\s+(?:[-+]\s+)?\d+ )abort\b"
+        r"|^Check failed: |(?:^|\s)F\S*\s.*Check failed:|INTERNAL ASSERT FAILED|LLVM ERROR"
+        r"|(?:^|\W)F\d{4} [\d:.]+\s+\d+ \S+(?:\.cc:|\.h:)\d+\] "
+        r"|\*\*\* Process received signal \*\*\*|" + ended_with(-6, 134),
         src="bash: jobs.c; abseil: log/check.h; libstdc++",
     ),
     cascade(
@@ -155,10 +251,20 @@ ROWS = (
         "scheduler.ended_it",
         Cause.PREEMPTED,
         CAUSE + 5,
-        rx=r"\*\*\* (?:JOB|STEP) .* CANCELLED AT|DUE TO (?:TIME LIMIT|PREEMPTION)"
-        r"|DUE TO NODE FAILURE|TERM_RUNLIMIT|TERM_PREEMPT|job killed: walltime"
-        r"|(?:was|being|been) preempted|reempted by|reemption (?:notice|signal)",
-        src="slurm: slurmd/slurmstepd; LSF; PBS",
+        rx=r"\*\*\* JOB .* CANCELLED AT|DUE TO (?:TIME LIMIT|PREEMPTION)"
+        r"|DUE TO NODE FAILURE|TERM_(?:RUNLIMIT|PREEMPT|OWNER|ADMIN)|killed: walltime"
+        r"|Spot Instance interruption|TERMINATE_ON_HOST_MAINTENANCE"
+        r"|(?:was|being|been) preempted|reempted by|reemption (?:notice|signal)"
+        r"|termination is imminent|Power key pressed|System is powering down"
+        r"|The system (?:is going down|will (?:reboot|power off|suspend))",
+        src="slurm: slurmd/slurmstepd; LSF; PBS; systemd: src/login/logind-action.c",
+    ),
+    cascade(
+        "scheduler.ended_step",
+        Cause.PREEMPTED,
+        SYMPTOM - 4,
+        rx=r"\*\*\* STEP .* CANCELLED AT(?!.*DUE TO)",
+        src="slurm: slurmstepd; srun ends a step also where one of its tasks failed",
     ),
     # A process of the version before met this one's files: by the names that are no more.
     row(
@@ -175,8 +281,10 @@ ROWS = (
         EXCEPTION + 1,
         rx=r"^\W*KeyboardInterrupt\b|[Rr]eceived (?:signal )?SIGTERM|got signal: \d+"
         r"|^\s*(?:.*: line \d+:\s+\d+ )?Terminated\b|Signal 15 \(SIGTERM\) received"
-        r"|\bSIGHUP\b.*(?:received|closing)",
-        src="cpython; bash: jobs.c; torch: elastic/multiprocessing/api.py",
+        r"|\bSIGHUP\b.*(?:received|closing)"
+        r"|killed by signal: (?:Terminated|Hangup|Interrupt)"
+        r"|^(?:zsh: |\[\d+\]\s+(?:[-+]\s+)?\d+ )terminated\b|Received \d+ death signal",
+        src="cpython; bash: jobs.c; torch: elastic/multiprocessing/api.py, DataLoader.cpp",
     ),
     row(
         "kernel.unkillable",
@@ -222,8 +330,18 @@ ROWS = (
         CAUSE + 5,
         rx=r"No space left on device|Errno (?:28|122)\]|errno = 28\b|\bENOSPC\b"
         r"|isk quota exceeded|not enough space on the disk|WinError 112\]"
-        r"|database or disk is full|out of disk space|Insufficient disk space",
+        r"|database or disk is full|out of disk space|Insufficient disk space"
+        r"|resource: ephemeral-storage|local storage usage exceeds",
         src="errno.h ENOSPC, EDQUOT; hdf5: H5FDsec2.c; sqlite",
+    ),
+    row(
+        "tf.file_resources",
+        Cause.DISK_FULL,
+        CAUSE + 1,
+        rx=r"(?:esource exhausted|RESOURCE_EXHAUSTED|ResourceExhaustedError"
+        r"(?: \(see above for traceback\))?): [^\s:;]*/[^\s;]*(?:[\s;]|$)",
+        src="tensorflow: tsl/platform/default/posix_file_system.cc (IOError): a status "
+        "that begins with a path is about a file, ENOSPC and EDQUOT most often",
     ),
     row(
         "torch.writer_failed",
@@ -232,6 +350,11 @@ ROWS = (
         rx=r"PytorchStreamWriter failed writing|inline_container\.cc:\d+\] ?\. unexpected"
         r" pos",
         src="pytorch: caffe2/serialize/inline_container.cc",
+    ),
+    benign(
+        "nccl.slower_path",
+        "failed to IPC register userbuff",
+        src="nccl: transport/p2p.cc, before 2.26; it goes on without",
     ),
     benign(
         "scheduler.quiet",

@@ -9,6 +9,7 @@ from supervisor.core.diagnosis.signatures.signature import (
     EXCEPTION,
     HINT,
     LIBRARY,
+    SYMPTOM,
     Where,
     cascade,
     raised,
@@ -27,8 +28,10 @@ ROWS = (
         rx=r"Invalid loss, terminating|NaN loss during|diverged with loss"
         r"|NanLossDuringTraining|[Ll]oss is (?:nan|NaN|inf)|[Ll]oss.*is not finite"
         r"|[Nn]on-finite loss|infinite loss|loss scale (?:reached|already at minimum)"
-        r"|loss returned in `\w+` is (?:nan|inf)|NaN or Inf (?:found in|loss)",
-        src="keras: callbacks/terminate_on_nan.py; tensorflow: basic_session_run_hooks",
+        r"|loss returned in `\w+` is (?:nan|inf)|NaN or Inf (?:found in|loss)"
+        r"|^\s*\d+/\d+\s+[\d.]+G(?:\s+[\d.]+)*\s+nan\s",
+        src="keras: callbacks/terminate_on_nan.py; tensorflow: basic_session_run_hooks; "
+        "ultralytics: engine/trainer.py, a row of losses",
     ),
     row(
         "numerics.checked",
@@ -40,6 +43,13 @@ ROWS = (
         r"|Detected nan/inf|Error: cannot convert float (?:NaN|infinity) to integer"
         r"|Error: .*(?:NaNs?|nan or inf|non-finite values)\b",
         src="tensorflow: check_numerics_op.cc; pytorch: anomaly_mode.py; jax: api.py",
+    ),
+    row(
+        "numerics.scale_vanished",
+        Cause.NON_FINITE_LOSS,
+        CAUSE - 5,
+        rx=r"loss scale to [\d.]+e-\d+",
+        src="apex: amp/scaler.py; a scale below 1e-4: no step had finite gradients",
     ),
     cascade(
         "numpy.invalid_value",
@@ -57,8 +67,9 @@ ROWS = (
         LIBRARY - 11,
         rx=r"can't open file '|error: (?:unrecognized arguments|the following arguments"
         r"|argument .*: (?:invalid|expected))|: command not found"
-        r"|python\S*: No module named|Error: No module named",
-        src="cpython: Modules/main.c, argparse.py; bash",
+        r"|python\S*: No module named|Error: No module named"
+        r"|invalid choice: '|error: execve\(\): .*(?:No such file|Permission denied)",
+        src="cpython: Modules/main.c, argparse.py; bash; slurm: slurmstepd",
     ),
     row(
         "script.device",
@@ -96,6 +107,13 @@ ROWS = (
         "Traceback (most recent call last)",
         src="cpython: Lib/traceback.py; of an exception with a name of its own",
     ),
+    cascade(
+        "hydra.error",
+        Cause.USER_ERROR,
+        HINT + 4,
+        "Error executing job with overrides",
+        src="hydra: _internal/utils.py, of an exception of the script's",
+    ),
     raised(
         "xla.invalid_argument",
         Cause.USER_ERROR,
@@ -130,6 +148,16 @@ ROWS = (
         "CalledProcessError",
         src=_TF,
     ),
+    row(
+        "library.raised",
+        Cause.UNKNOWN,
+        EXCEPTION - 2,
+        rx=r"(?:torch|triton|jaxlib|jax|tensorflow|keras|numba|cupy|pynvml|pyarrow|h5py"
+        r"|grpc|ray|dask|horovod|deepspeed|transformers|datasets|botocore)\.[\w.]*"
+        r"(?:\(\w+\))?: ",
+        src="cpython: traceback.py: exceptions of modules with names of their own",
+        where=Where.EXCEPTION,
+    ),
     raised(
         "python.peer_gone",
         Cause.UNKNOWN,
@@ -139,9 +167,20 @@ ROWS = (
         "ConnectionRefusedError",
         "ConnectionError",
         "TimeoutError",
-        "ChildFailedError",
-        "ProcessRaisedException",
         src=_PYTHON,
+    ),
+    raised(
+        "launcher.child_failed",
+        Cause.UNKNOWN,
+        SYMPTOM - 1,
+        "ChildFailedError",
+        "ProcessExitedException",
+        "ProcessRaisedException",
+        "RayActorError",
+        "ActorDiedError",
+        "WorkerCrashedError",
+        src="pytorch: distributed/elastic/multiprocessing/errors, ray: exceptions.py: "
+        "what else they tell of the child's end says more",
     ),
     raised(
         "python.own_error",

@@ -17,6 +17,8 @@ class Role(enum.StrEnum):
     CASCADE = "cascade"
     """It follows from something else, or only hints: it decides when nothing better
     is known, and only if something did fail."""
+    GUESS = "guess"
+    """Something failed, and it lists what may be why: no other row may use the line."""
     BENIGN = "benign"
     """It looks terrible and means nothing: no other row may use that line."""
 
@@ -79,14 +81,26 @@ class Signature:
         return self._compiled.search(line) is not None
 
 
+_ENDED = (
+    "exit (?:status )?code|Exit code|Exit Code|EXIT CODE|exit status"
+    "|xited with (?:status |exit )?code|xited with status|exitcode|exitCode"
+    "|return code|returncode|non-zero status of|ExitCode"
+)
+_BETWEEN = r"\s*[:=(]?\s*"
+
+
 def ended_with(*numbers: int) -> str:
     """A pattern of how launchers and container runtimes tell of an exit status."""
     either = "|".join(str(number) for number in numbers)
-    said = (
-        "exit (?:status )?code|exit status|exited with (?:status )?code"
-        "|exited with status|exitcode|return code|returncode"
+    return rf"(?:{_ENDED}){_BETWEEN}(?:{either})\b"
+
+
+def failed_with() -> str:
+    """A pattern of how they tell of an exit status that is not 0."""
+    return (
+        rf"(?:{_ENDED}){_BETWEEN}-?[1-9]\d*\b"
+        r"|non-zero (?:exit )?(?:code|status)|nonzero exit"
     )
-    return rf"(?:{said})\s*[:=]?\s*(?:{either})\b"
 
 
 def row(

@@ -1,8 +1,15 @@
 """Signatures: driver, CUDA, libraries and framework that do not go together."""
 
 from supervisor.core.causes import Cause
-from supervisor.core.diagnosis.signatures.signature import CAUSE, HINT, cascade, row
+from supervisor.core.diagnosis.signatures.signature import (
+    CAUSE,
+    EXCEPTION,
+    HINT,
+    cascade,
+    row,
+)
 
+_LIBRARY = r"(?:jax|tensorflow|keras|torch|numpy|google\.protobuf|flax|optax|triton)"
 _DRIVER = "CUDA: cuda.h (CUresult), cudaGetErrorString"
 
 ROWS = (
@@ -20,7 +27,7 @@ ROWS = (
         CAUSE,
         rx=r"Found \w+ version .*but JAX was built against|CUDA backend failed to init"
         r"|requires ptxas version|jaxlib (?:is )?version .*(?:incompatible|but|older)"
-        r"|Outdated cu",
+        r"|Outdated cu|Jax plugin configuration error",
         src="jax: _src/xla_bridge.py, jax_plugins; xla: asm_compiler.cc",
     ),
     row(
@@ -57,7 +64,8 @@ ROWS = (
         r"|forward compatibility was attempted|unsupported display driver / cuda"
         r"|NVIDIA driver on your system is too old|river/library version mismatch"
         r"|NVRM: API mismatch|does not match DSO version|InsufficientDriver"
-        r"|CUDA_ERROR_STUB_LIBRARY",
+        r"|CUDA_ERROR_STUB_LIBRARY|NVMLError_(?:LibRmVersion|DriverNotLoaded)"
+        r"|couldn't communicate with the NVIDIA driver",
         src=_DRIVER + "; nvml.h; tensorflow: cuda_diagnostics.cc",
     ),
     row(
@@ -67,14 +75,16 @@ ROWS = (
         rx=r"libdevice (?:not found at|is required)|JIT compilation failed"
         r"|ptxas exited with non-zero|ptxas fatal\b(?!.*[Mm]emory alloc)"
         r"|nresolved extern function|Could not load library lib(?:cu|nv)"
-        r"|Unable to load any of \{lib|cuDNN could not be found or could not be loaded|Cannot load symbol cu",
+        r"|Unable to load any of \{lib|cuDNN could not be found or could not be loaded"
+        r"|Cannot load symbol cu",
         src="xla: service/gpu/llvm_gpu_backend, asm_compiler.cc; cuDNN: dlopen shim",
     ),
     row(
         "version.shared_library",
         Cause.VERSION_MISMATCH,
         CAUSE - 5,
-        rx=r"(?:ImportError|OSError|error|Error)\b.*: cannot open shared object file"
+        rx=r"(?:ImportError|OSError|(?<!dl)error"
+        r"|Error)\b.*: cannot open shared object file"
         r"|undefined symbol: \w|version `?GLIBC[\w.]*' not found|DLL load failed"
         r"|symbol lookup error|WinError 12[67]\]",
         src="glibc: elf/dl-load.c, dl-lookup.c; Windows loader",
@@ -89,6 +99,23 @@ ROWS = (
         r"|Torch not compiled with CUDA|Found no NVIDIA driver"
         r"|(?:Error|requires).*requires TensorFlow (?:version|>=)",
         src="tensorflow: platform/cpu_feature_guard.cc; numpy; protobuf; pytorch",
+    ),
+    row(
+        "version.api_missing",
+        Cause.VERSION_MISMATCH,
+        EXCEPTION + 3,
+        rx=rf"AttributeError: module '{_LIBRARY}[\w.]*' has no attribute"
+        rf"|ImportError: cannot import name '\w+' from (?:partially initialized module )?"
+        rf"'{_LIBRARY}[\w.]*'",
+        src="cpython: Objects/moduleobject.c: one library looked for what another, of "
+        "another version, does not have",
+    ),
+    row(
+        "openmp.twice",
+        Cause.VERSION_MISMATCH,
+        EXCEPTION,
+        rx=r"OMP: Error #\d+:",
+        src="openmp: runtime/src/kmp_runtime.cpp: two libraries bring one each",
     ),
     cascade(
         "version.library_not_loaded",

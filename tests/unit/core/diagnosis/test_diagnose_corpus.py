@@ -19,6 +19,13 @@ PUBLIC = [
     for line in CORPUS.with_name("public.jsonl").read_text().splitlines()
 ]
 """Short quotes of output that people published, each with where it stands."""
+FRESH = [
+    json.loads(line)
+    for path in sorted(CORPUS.parent.glob("fresh-*.jsonl"))
+    for line in path.read_text().splitlines()
+]
+"""More of them, in batches: each was labelled and committed before the diagnosis saw
+it. What it made of them at first look stands in docs/crashes.md."""
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case["id"] for case in CASES])
@@ -34,8 +41,37 @@ def test_crashes_that_were_provoked(case: dict[str, Any], *, with_exit: bool) ->
     assert bool(diagnosis.because) == (diagnosis.cause is not Cause.NONE)
 
 
-@pytest.mark.parametrize("case", PUBLIC, ids=[case["id"] for case in PUBLIC])
+MISSED = {
+    "e-phase-failed",  # told as information, and nothing else
+    "e-rocm-smi-unreadable",  # so do healthy containers
+    "g-one-camera",  # a traceback without its first line and its last
+    "f-subproc-eof",  # an EOFError tells of data, where no frame says otherwise
+    "f-colab-signal-thread",  # an exception that was logged as a warning
+    "f-lichtfeld-save-failed",  # a warning, after which training goes on
+}
+"""What is not named right, and for what reason not."""
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(
+            case,
+            id=case["id"],
+            marks=[pytest.mark.xfail(strict=True)] if case["id"] in MISSED else [],
+        )
+        for case in PUBLIC + FRESH
+    ],
+)
 def test_output_that_people_published(case: dict[str, Any]) -> None:
     """A few lines of other people's crashes, or of none, are named right."""
     answer = diagnose_log(seen(case["text"])).cause
     assert answer in {case["cause"], *case["also"]}
+
+
+def test_no_source_is_told_twice() -> None:
+    """What one batch taught is no first look in the next."""
+    ids = [case["id"] for case in CASES + PUBLIC + FRESH]
+    assert len(set(ids)) == len(ids)
+    texts = [case["text"] for case in PUBLIC + FRESH]
+    assert len(set(texts)) == len(texts)

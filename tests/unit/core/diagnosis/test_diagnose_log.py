@@ -1,7 +1,7 @@
 """From the lines of a log alone to a cause: which of them wins."""
 
 from supervisor.core.causes import Cause
-from supervisor.core.diagnosis.diagnose import diagnose_log
+from supervisor.core.diagnosis.diagnose import diagnose, diagnose_log
 from supervisor.core.diagnosis.evidence import Evidence
 from tests.support.evidence import FAULT, HOLES, OOM, STEPS, ours, seen
 
@@ -64,3 +64,31 @@ def test_a_wrapper_that_saw_exit_code_zero_is_believed() -> None:
     end = "Process finished with exit code 0\n"
     assert diagnose_log(seen("KeyError: 'a'\n" + end)).cause is Cause.NONE
     assert diagnose_log(seen(end + "KeyError: 'a'\n")).cause is Cause.USER_ERROR
+
+
+def test_what_is_said_mildly_is_a_hint() -> None:
+    """A warning of Python's, and what glog marks as information."""
+    for mild in (
+        "a.py:12: UserWarning: CUDA error: an illegal memory access was encountered\n",
+        "I0102 10:00:00.1 1 a.cc:1] NCCL operation x failed\n",
+    ):
+        assert diagnose_log(seen(mild)).cause is Cause.NONE
+        failed = diagnose_log(seen(mild), evidence=Evidence(exit=ours(1)))
+        assert failed.cause in {Cause.CUDA_FAULT, Cause.NCCL}
+
+
+def test_an_allocator_s_warning_may_be_taken_back_on_the_next_line() -> None:
+    """A console broke the line before the words that say it is no failure."""
+    said = "Allocator (GPU_0_bfc) ran out of memory trying to allocate 1.06GiB.\n"
+    back = "  The caller indicates that this is not a failure, but may mean\n"
+    assert diagnose_log(seen(said)).cause is Cause.DEVICE_OOM
+    assert diagnose_log(seen(said + back)).cause is Cause.NONE
+
+
+def test_a_known_exit_status_needs_no_line_about_it() -> None:
+    """That a process failed is said best by its status; alone, the line is all."""
+    log = seen("subprocess ended with exit code 3\n")
+    assert diagnose_log(log).cause is Cause.UNKNOWN
+    assert diagnose_log(log).because[0].signature == "launcher.nonzero_exit"
+    known = diagnose(Evidence(exit=ours(3), log=log))
+    assert "launcher.nonzero_exit" not in {each.signature for each in known.because}

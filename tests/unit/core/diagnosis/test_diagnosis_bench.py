@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.bench.diagnosis import report_corpora
+from tests.bench.diagnosis import own_corpora, report_corpora
 
 Case = dict[str, Any]
 
@@ -30,7 +30,7 @@ def test_a_corpus_that_is_right(
     wrong = {**OOM, "cause": "user_error", "id": "mislabelled"}
     also = {**OOM, "cause": "host_oom", "also": ["device_oom"]}
     path = corpus(tmp_path / "c.jsonl", *[OOM] * 60, *[QUIET] * 36, also, *[wrong] * 3)
-    assert report_corpora([path]) == []
+    assert report_corpora({"c": [path]}) == []
     told = capsys.readouterr().out
     assert "97/100 right" in told
     assert "wrong: mislabelled: user_error, answered device_oom" in told
@@ -50,4 +50,12 @@ def test_a_corpus_that_fails(tmp_path: Path, cases: list[Case]) -> None:
     """Fewer than 97 in 100, or one benign case that is taken for a failure."""
     path = corpus(tmp_path / "c.jsonl", *cases)
     good = corpus(tmp_path / "good.jsonl", OOM, QUIET)
-    assert report_corpora([good, path]) == ["c.jsonl"]
+    assert report_corpora({"good": [good], "c": [path]}) == ["c"]
+
+
+def test_the_repository_s_own_corpora_are_found() -> None:
+    """Without them the bench would judge nothing, and pass; batches count as one."""
+    found = own_corpora()
+    assert set(found) == {"cases", "public", "fresh"}
+    assert len(found["fresh"]) == 7
+    assert report_corpora({"fresh": found["fresh"]}) == []

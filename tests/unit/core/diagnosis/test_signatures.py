@@ -156,6 +156,41 @@ LINES = [
     ("ModuleNotFoundError: No module named 'trainers.mine'", "user_error"),
     ("The loss returned in `training_step` is nan.", "non_finite_loss"),
     ("KeyError: 'Unable to open object (bad symbol)'", "data_error"),
+    ("RuntimeError: hipErrorSomethingNew", "cuda_fault"),
+    ("amdgpu 0000:03:00.0: amdgpu: GPU reset begin!", "cuda_fault"),
+    ("ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY", "host_oom"),
+    ("F0102 10:00:00.123456    99 planner.cc:12] Non-OK-status: s", "native_crash"),
+    ("[E Reducer ProcessGroupGloo.cpp:12] Rank 1 failed", "nccl"),
+    ("zsh: abort      python train.py", "native_crash"),
+    ("[1]  + 4242 killed     python train.py", "host_oom"),
+    ("Command failed with non-zero exit status 3", "unknown"),
+    ("srun: error: Unable to create step for job 1: Invalid account", "unknown"),
+    ("slurmstepd: error: *** STEP 1.0 ON n CANCELLED AT 2024-01-01T00:00:00 ***",
+     "preempted"),
+    ("ResourceExhaustedError: /scratch/events.out; Disk quota", "disk_full"),
+    ("Kernel panic - not syncing: Fatal exception", "unknown"),
+    ("grpc.SomethingNew: what it says", "unknown"),
+    ("RuntimeError: CUDA_ERROR_ILLEGAL_ADDRESS of torch.Strange: x", "cuda_fault"),
+    ("AttributeError: module 'jax.numpy' has no attribute 'DeviceArray'",
+     "version_mismatch"),
+    ("AttributeError: module 'mine' has no attribute 'DeviceArray'", "user_error"),
+    ("x.h:1: Check failed: e == cudaSuccess CUDA: a status", "cuda_fault"),
+    ("x.h:1: Check failed: e == CUBLAS_STATUS_SUCCESS (13 vs. 0) x", "cublas"),
+    ("kernel: NVRM: GPU0 x: (status == NV_ERR_GPU_IS_LOST)", "gpu_hardware"),
+    ("EDAC MC3: 1 UE memory read error on CPU_SrcID#1", "unknown"),
+    ("[1,4]<stderr>:free(): something new", "native_crash"),
+    ("  Reason:       ContainerStartError", "unknown"),
+    ("[ERROR] could not go on: step failed", "unknown"),
+    ("2024-01-01 00:00:01 Trial 7 of the search has failed.", "unknown"),
+    ("      3/99     2.1G    0.021       nan       nan    12", "non_finite_loss"),
+    ("x.h:1: Check failed: e == CUSPARSE_STATUS_SUCCESS: 1", "cublas"),
+    ("ray.exceptions.RayTaskError(KeyError): x", "unknown"),
+    ("Error: command buffer exited with error status.", "cuda_fault"),
+    ("NVRM: NV_ERR_NO_MEMORY (_memdescAllocInternal)", "device_oom"),
+    ("Check failed: IsAligned() ptr = 0x306a33ff0", "native_crash"),
+    ("E All initialization methods failed (['best', 'last']).", "unknown"),
+    ("train.py: error: argument --lr: invalid choice: 'x'", "user_error"),
+    ("application called MPI_Abort(MPI_COMM_WORLD, 1) - process 0", "nccl"),
 ]  # fmt: skip
 
 
@@ -172,6 +207,12 @@ QUIET = [
     "I0000 gpu_device.cc:2022] Created device GPU:0 with 14785 MB memory",
     "NCCL INFO Bootstrap : Using eth0:10.0.0.1<0>",
     "def on_error(self, error: Exception) -> None:",
+    "slurmstepd: error: couldn't chdir to `/home/me': going to /tmp instead",
+    "the worker finished with exit code: none",
+    "EDAC MC0: 4 CE error on CPU#0Channel#2_DIMM#0",
+    "ERROR 12/99 1.2G 0.01 0.02 62% 1151/1860 [04:45<02:49,  4.18it/s]",
+    "[ERROR] 3 downloads failed: ignored",
+    "save gpu log failed",
 ]
 
 
@@ -187,6 +228,8 @@ BENIGN = [
     "Unable to register cuDNN factory: Attempting to register factory",
     "UserWarning: Your input ran out of data; interrupting training.",
     "failed call to cuInit: INTERNAL: CUDA error: Failed call to cuInit",
+    "transport/p2p.cc:9 NCCL WARN rank 0 failed to IPC register userbuff 0x7f",
+    "The process exited with code 0",
 ]
 
 
@@ -221,6 +264,22 @@ def test_an_exception_line_begins_with_its_name() -> None:
     assert exception_in("[rank0]: a.b.XError: c") == "a.b.XError: c"
     assert exception_in("(train pid=12, ip=1.2.3.4) ValueError: c") == "ValueError: c"
     assert exception_in("KeyboardInterrupt") == "KeyboardInterrupt"
+    assert exception_in("12:00:01 ERROR ValueError: c") == "ValueError: c"
+    assert exception_in("x.y.Strange: c") == "x.y.Strange: c"
+    assert exception_in("a.b.UnfilteredStackTrace: XError: c") == "XError: c"
+    late = "CancelledError (see above for traceback): c"
+    assert exception_in(late) == late
     assert exception_in("we caught a ValueError: c") is None
     assert exception_in("Error: not a Python exception") is None
     assert exception_in("plain") is None
+
+
+def test_a_line_that_guesses_speaks_for_nothing_else() -> None:
+    """It says that something failed, and what might be why: memory, say."""
+    line = (
+        "Worker unexpectedly exits. There are some potential root causes. (1) The"
+        " process is killed by SIGKILL by OOM killer due to high memory usage."
+    )
+    row = recognise(line)
+    assert row is not None
+    assert (row.role, row.cause) == (Role.GUESS, Cause.UNKNOWN)
