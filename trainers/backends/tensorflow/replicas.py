@@ -46,11 +46,6 @@ ADDED_UP = (
     "several GPUs add up their gradients in an order that nobody promises to be the same"
     " each time"
 )
-COPIED = (
-    "the tf.data pipeline lies on another device than the one that feeds the replicas,"
-    " which get a copy of it: how often its shuffles were begun cannot be told, so after a"
-    " restart samples may be repeated or skipped"
-)
 
 
 def strategy_of(model: Any) -> Any | None:

@@ -104,7 +104,8 @@ ROWS = (
         "version.api_missing",
         Cause.VERSION_MISMATCH,
         EXCEPTION + 3,
-        rx=rf"AttributeError: module '{_LIBRARY}[\w.]*' has no attribute"
+        # With a name that is nearly the same, the script has a slip of the pen.
+        rx=rf"AttributeError: module '{_LIBRARY}[\w.]*' has no attribute(?!.*Did you mean)"
         rf"|ImportError: cannot import name '\w+' from (?:partially initialized module )?"
         rf"'{_LIBRARY}[\w.]*'",
         src="cpython: Objects/moduleobject.c: one library looked for what another, of "

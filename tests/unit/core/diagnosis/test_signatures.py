@@ -174,6 +174,8 @@ LINES = [
     ("AttributeError: module 'jax.numpy' has no attribute 'DeviceArray'",
      "version_mismatch"),
     ("AttributeError: module 'mine' has no attribute 'DeviceArray'", "user_error"),
+    ("AttributeError: module 'keras' has no attribute 'layer'. Did you mean: 'layers'?",
+     "user_error"),
     ("x.h:1: Check failed: e == cudaSuccess CUDA: a status", "cuda_fault"),
     ("x.h:1: Check failed: e == CUBLAS_STATUS_SUCCESS (13 vs. 0) x", "cublas"),
     ("kernel: NVRM: GPU0 x: (status == NV_ERR_GPU_IS_LOST)", "gpu_hardware"),
