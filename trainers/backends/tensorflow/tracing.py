@@ -12,6 +12,8 @@ from tensorflow.python.framework import auto_control_deps_utils, func_graph
 
 from trainers.backends.tensorflow import operation_types, random_state, tensor_values
 
+MADE_AGAIN = True
+
 
 def trace_train(model: Any, element_spec: Any) -> None:
     """Trace the train function for batches of ``element_spec``; no step is run.
