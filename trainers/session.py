@@ -47,6 +47,7 @@ are iterated as they are. Several loops in one session are told apart by their o
 
 import collections
 import random
+import sys
 from collections.abc import Iterator
 from types import TracebackType
 from typing import Any, Self
@@ -62,6 +63,7 @@ IN_PLACE = (
 """What is given back in place."""
 
 OUTSIDE = "batches() belongs into a loop over epochs(), or use steps()"
+ON_JAX = "the backend is JAX: the loops of a session are watched and restarted, but not resumed"
 TWICE = "batches() was called twice in an epoch: only one pass can be taken up again"
 
 
@@ -150,6 +152,9 @@ def session(**state: Any) -> Run:
             raise TypeError(message)
     attempt = attempts.current()
     if attempt is None:
+        return Run()
+    if "keras.src.backend.jax.trainer" in sys.modules:
+        attempt.notice(ON_JAX)
         return Run()
     module = isolation.load("trainers.fit.supervised_session")
     supervised: Run = module.SupervisedRun(attempt, state)

@@ -22,6 +22,7 @@ from supervisor.wire.event_file import EventReader, RecordKind
 from supervisor.wire.files import write_json
 from supervisor.wire.proof import Proof
 from tests.certify import ledger
+from tests.certify.jax_table import JAX_SHORT, JAX_TABLE
 from tests.certify.places import MOMENTS, Death, deaths, moment, reachable
 from tests.certify.table import SHORT, TABLE, Row
 from tests.support import zygote as zygotes
@@ -31,6 +32,7 @@ from tests.support.zygote import Zygote
 
 HERE = Path(__file__).parent
 SHARED = Path("/dev/shm")  # noqa: S108  # what the memory tier is for
+TABLES = {"tensorflow": (TABLE, SHORT), "jax": (JAX_TABLE, JAX_SHORT)}
 FEWEST = 3
 """Deaths that every row has to come through."""
 MEMORY_EVERY, DISK_EVERY = 2, 9
@@ -112,6 +114,8 @@ class Trial:
             "output": str(self.directory / f"output-{number}.log"),
         }
         parent: Zygote | Fresh = self.zygote
+        if self.row.quiet:
+            environment["QUIET"] = "1"
         if self.row.before is not None:
             parent, environment["BEFORE"] = Fresh(), self.row.before
         if plain:
@@ -209,16 +213,17 @@ def _certify(
 
 def _compare(result: RowResult, whole: Trial, torn: Trial) -> None:
     row, expected, found = result.row, whole.result(), torn.result()
-    lines = torn.lines()
+    lines = [] if row.quiet else torn.lines()
     different = [key for key in expected if expected[key] != found.get(key)]
     result.bits = not different
     result.replayed = ledger.replayed(lines)
     result.proofs = Counter(str(proof["result"]) for proof in torn.proofs)
     result.proof_seconds = sum(p.get("seconds") or 0.0 for p in torn.proofs)
     result.problems += _of_proofs(torn, bits=result.bits)
-    result.problems += ledger.problems(
-        row, lines, whole=whole.lines(), seen=found["seen"]
-    )
+    if not row.quiet:
+        result.problems += ledger.problems(
+            row, lines, whole=whole.lines(), seen=found["seen"]
+        )
     if different and row.why_no_bits is None:
         result.problems.append(f"not the same: {', '.join(different)}")
     sentence = row.why_no_bits or row.told
@@ -287,15 +292,17 @@ def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=1, help="of where to kill")
+    parser.add_argument("--backend", choices=list(TABLES), default="tensorflow")
     parser.add_argument("--short", action="store_true", help="only a few rows")
     parser.add_argument("--keep", type=Path, help="leave everything in this directory")
     parser.add_argument("rows", nargs="*", help="names of rows; all without")
     asked = parser.parse_args()
-    names = asked.rows or (SHORT if asked.short else [row.name for row in TABLE])
-    rows = [row for row in TABLE if row.name in names]
+    table, shorter = TABLES[asked.backend]
+    names = asked.rows or (shorter if asked.short else [row.name for row in table])
+    rows = [row for row in table if row.name in names]
     if asked.short:
         rows = short(rows)
-    with zygotes.zygote() as parent:
+    with zygotes.zygote(asked.backend) as parent:
         results = run_rows(rows, parent, seed=asked.seed, keep=asked.keep)
     return summary(results, wanted=len(names), whole=not (asked.rows or asked.short))
 

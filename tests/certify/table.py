@@ -35,6 +35,8 @@ class Row:
     kills: int = 4
     rewind: tuple[str, ...] = ()
     """Directories whose files are put back; not where the ledger lies."""
+    quiet: bool = False
+    """No step is written down: the ledger is the model's own count alone."""
     before: str | None = None
     """What the script does before it imports anything of TensorFlow (``row.BEFORE``);
     each attempt is a Python of its own then. None: nothing, and it is forked."""

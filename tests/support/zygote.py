@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import IO, Any
 
 PROCESS = Path(__file__).with_name("zygote_process.py")
+OTHER_BACKENDS = Path(sys.prefix) / "other-backends"
+"""Where ``make .venv/other-backends`` installs them."""
 PATIENCE = 600.0
 
 
@@ -32,9 +34,12 @@ class Zygote:
 
 
 @contextmanager
-def zygote() -> Generator[Zygote]:
-    """Start one, and end it."""
-    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONHASHSEED": "0"}
+def zygote(backend: str = "tensorflow") -> Generator[Zygote]:
+    """Start one, and end it; Keras computes with ``backend``."""
+    ours = {"TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONHASHSEED": "0"}
+    environment = {**os.environ, **ours, "KERAS_BACKEND": backend}
+    if backend == "jax":
+        environment["PYTHONPATH"] = str(OTHER_BACKENDS)
     with subprocess.Popen(
         [sys.executable, str(PROCESS)],
         stdin=subprocess.PIPE,

@@ -21,6 +21,24 @@ class FitSupport(Protocol):
     def SupervisedEpochIterator(self) -> type[Any]:  # noqa: N802  # a class
         """Keras' epoch iterator with ``epoch_iterator.Supervised`` before it."""
 
+    @property
+    def TAKES_ARRAYS(self) -> bool:  # noqa: N802  # a constant
+        """Whether batches come from Keras' adapters as they are, not by ``tf.data``."""
+
+    @property
+    def SLICES(self) -> bool:  # noqa: N802  # as above
+        """Whether a batch can be worked through in slices."""
+
+    @property
+    def GLANCES_COUNT(self) -> bool:  # noqa: N802  # as above
+        """Whether the batch that Keras looks at before ``fit``, to build a model on several
+        devices, begins the shuffles of the data once more."""
+
+    @property
+    def STANDS_IN(self) -> bool:  # noqa: N802  # as above
+        """Whether a loop that begins within an epoch needs the result of a step before
+        the first: it is handed one that is not run."""
+
     def self_test(self) -> list[str]:
         """What of the framework is not as expected inside; empty where supported."""
 
@@ -35,6 +53,17 @@ class FitSupport(Protocol):
 
     def has_own_train_step(self, model: Any) -> bool:
         """Whether its class has a ``train_step`` of the script's own."""
+
+    def logs_of(self, result: Any) -> Any:
+        """What of the train function's ``result`` is its logs."""
+
+    def not_run(self, arguments: tuple[Any, ...], logs: Any) -> Any:
+        """What a train function of these ``arguments`` returns for a step that is not
+        run: the ``logs`` of an earlier one."""
+
+    def element_spec_of(self, model: Any, arguments: dict[str, Any]) -> Any:
+        """Shapes and dtypes of a batch of the data that a ``fit`` is given so, which is
+        left as that ``fit`` leaves the data and the model before it trains."""
 
     def updates(self, model: Any) -> int | None:
         """Updates the optimizer made so far; None before it has a counter."""
@@ -67,12 +96,28 @@ class ModelVariables(Protocol):
     def variables(self, model: Any) -> list[tuple[str, Any]]:
         """The same, each after a readable name."""
 
+    def in_place(self, model: Any) -> AbstractContextManager[None]:
+        """Within, the variables have their values between two steps, too, wherever the
+        loop keeps them; afterwards all is as it was."""
+
+    def take_over(self, model: Any) -> None:
+        """Let the variables have their values, and the loop take them from there."""
+
+    def held_by_loop(self, model: Any) -> bool:
+        """Whether the loop keeps the values now, and the variables have none."""
+
 
 class VariableValues(Protocol):
     """Values of variables and tensors, taken and given back."""
 
     def tensor_of(self, variable: Any) -> Any:
         """The framework's own variable inside Keras' one."""
+
+    def dtype_of(self, variable: Any) -> str:
+        """NumPy's name of the type of its value."""
+
+    def shape_of(self, variable: Any) -> tuple[int, ...] | None:
+        """Its shape; None: not a fixed one."""
 
     def values_of(self, variables: Sequence[Any]) -> list[Any]:
         """Their present values, which stay what they are; read in any thread later."""
@@ -99,9 +144,15 @@ class VariableValues(Protocol):
         Of a variable that has a copy for each replica all of them, one after another.
         """
 
+    def kind_of(self, value: Any) -> str:
+        """What tells a tensor or variable from others when it is made again."""
+
+    def tensor_array(self, value: Any) -> np.ndarray | None:
+        """A look at the values of a tensor; None for any other value."""
+
     def framework_value(self, existing: Any, array: np.ndarray, kind: str) -> Any:
         """``existing`` with the value ``array`` if it is such a variable, else a new one
-        of the type named ``kind``."""
+        of the ``kind`` that was told."""
 
 
 class RandomStates(Protocol):
@@ -119,6 +170,11 @@ class RandomStates(Protocol):
 
 class StepTraces(Protocol):
     """What the compiled train function does."""
+
+    @property
+    def MADE_AGAIN(self) -> bool:  # noqa: N802  # a constant
+        """Whether ``trace_train`` and ``trace_test`` make the traces of the next steps, so
+        that they can be made with plain values of another time."""
 
     def trace_train(self, model: Any, element_spec: Any) -> None:
         """Trace a train step without running it. Raises what the script's step raises."""
@@ -266,8 +322,11 @@ class Backend(Protocol):
     values: VariableValues
     random: RandomStates
     traces: StepTraces
-    calls: FunctionCalls
     hidden: HiddenParts
+
+    @property
+    def calls(self) -> FunctionCalls:
+        """Where loops of the script's own are followed."""
 
     def digest(self, model: Any, element_spec: Any) -> str | None:
         """What decides the memory of a step beside the batch; None: not yet known."""

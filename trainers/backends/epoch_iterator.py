@@ -7,6 +7,7 @@ after every callback, before anything of the next step.
 
 import contextlib
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from supervisor.wire.oom_subject import OomSubject
@@ -80,6 +81,10 @@ class FollowedEpochs(Protocol):
 
     def restore(self) -> None:
         """Give back the state; the next thing that happens is the next step."""
+
+    def stands_in(self) -> AbstractContextManager[bool]:
+        """Around a step that is not run, which Keras' loop needs before it goes on within
+        an epoch; whether it does."""
 
     def at_epoch_begin(self, *, resumed: bool) -> None:
         """Right before the first step of an epoch, or the first after a restore."""
@@ -230,6 +235,8 @@ def _counted(
         iterator._current_iterator = fit.source.begin()
         iterator._steps_seen = 0
     fit.at_epoch_begin(resumed=resumed)
+    if resumed:
+        yield from _stand_in(iterator, fit, iterator._current_iterator)
     for step in range(fit.next_step, total, chunk):
         if iterator._num_batches and iterator._steps_seen >= iterator._num_batches:
             if iterator.steps_per_epoch:
@@ -243,6 +250,12 @@ def _counted(
         fit.after_step(step + chunk)
 
 
+def _stand_in(iterator: Any, fit: FollowedEpochs, batches: Any) -> Iterator[Any]:
+    with fit.stands_in() as needed:
+        if needed:
+            yield iterator.handed(fit.next_step, batches)
+
+
 def _until_exhausted(
     iterator: Any, fit: FollowedEpochs, *, start: int
 ) -> Iterator[Any]:
@@ -252,6 +265,7 @@ def _until_exhausted(
         iterator._current_iterator = fit.source.begin()
     current, iterator._current_iterator = iterator._current_iterator, None
     fit.at_epoch_begin(resumed=start > 0)
+    yield from _stand_in(iterator, fit, current)
     step = start
     while True:
         iterator._steps_seen = step + chunk

@@ -22,10 +22,11 @@ and of the versions (``versions``).
 
 import contextlib
 import inspect
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import keras
+import numpy as np
 from keras.src import tree
 from keras.src.trainers.data_adapters import array_slicing, data_adapter_utils
 from keras.src.trainers.data_adapters.array_data_adapter import ArrayDataAdapter
@@ -124,6 +125,18 @@ def _as_made(model: Any) -> contextlib.AbstractContextManager[Any]:
     return contextlib.nullcontext() if strategy is None else strategy.scope()
 
 
+def precision(model: Any, *, wanted: str) -> str:
+    """``wanted`` where any layer computes by that dtype policy, else one that does."""
+    found = {
+        str(layer.dtype_policy.name)
+        for layer in model._flatten_layers()
+        if not isinstance(layer, keras.layers.InputLayer)
+        # What only holds other layers computes nothing by its own policy.
+        and next(iter(layer._flatten_layers(include_self=False)), None) is None
+    }
+    return wanted if wanted in found else min(found, default=wanted)
+
+
 def compiled_with(model: Any) -> Any | None:
     """What ``compile`` was given, another object each time; None: it was not called."""
     return getattr(model, "_compile_config", None)
@@ -178,6 +191,55 @@ def array_data(adapter: Any) -> tuple[Any, int, int, Any]:
     return (
         adapter._inputs, adapter._num_samples, adapter._batch_size, adapter._shuffle
     )  # fmt: skip
+
+
+def array_batches(adapter: Any, *, after: int) -> Iterator[Any]:
+    """The batches of the ``ArrayDataAdapter`` as JAX is given them, but for the first
+    ``after``: drawn from NumPy's global generator as ``_get_iterator`` does, at once."""
+    inputs, samples, size, shuffle = array_data(adapter)
+    starts = range(0, samples, size)
+    ends = [min(start + size, samples) for start in starts]
+    mixed = None
+    if shuffle and shuffle != "batch":
+        mixed = np.random.permutation(samples)  # noqa: NPY002  # the global one
+    if shuffle == "batch":
+        for start, end in zip(starts[:after], ends, strict=False):
+            np.random.permutation(end - start)  # noqa: NPY002  # as above
+    sliceable = array_slicing.convert_to_sliceable(inputs, target_backend="jax")
+
+    def batches() -> Iterator[Any]:
+        for start, end in zip(starts[after:], ends[after:], strict=True):
+            indices: Any = slice(start, end)
+            if shuffle == "batch":
+                indices = np.random.permutation(end - start) + start  # noqa: NPY002  # as above
+            elif mixed is not None:
+                indices = mixed[start:end]
+            yield tree.map_structure(
+                lambda one, chosen=indices: one.convert_to_jax_compatible(one[chosen]),
+                sliceable,
+                none_is_leaf=False,
+            )
+
+    return batches()
+
+
+def samples_in(batch: Any) -> int | None:
+    """Samples in a batch: the first dimension of its first array."""
+    for leaf in tree.flatten(batch):
+        shape: Any = getattr(leaf, "shape", ())
+        if len(shape) > 0:
+            return int(shape[0])
+    return None
+
+
+def pipeline_of(adapter: Any) -> Any:
+    """The ``tf.data`` pipeline of a ``TFDatasetAdapter``."""
+    return adapter._dataset
+
+
+def replace_pipeline(adapter: Any, pipeline: Any) -> None:
+    """Let it hand out the batches of ``pipeline``."""
+    adapter._dataset = pipeline
 
 
 def peeked_batch(adapter: Any) -> Any:

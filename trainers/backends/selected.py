@@ -1,31 +1,21 @@
-"""The backend of this process: only on TensorFlow is ``fit`` supervised so far."""
+"""The backend of this process: what Keras computes with, of those ``fit`` is supervised on."""
+
+import keras
 
 from trainers.backends import base
-from trainers.backends.tensorflow import (
-    fit_compat,
-    function_calls,
-    hidden_parts,
-    model_digest,
-    model_variables,
-    random_state,
-    tensor_values,
-    tracing,
-)
-from trainers.backends.tensorflow.allocator.allocator_probe import AllocatorProbe
 
 
-class TensorFlowBackend:
-    """Keras on TensorFlow: which module answers for which part."""
+def _selected() -> base.Backend:
+    # Not before: each imports its framework.
+    if keras.backend.backend() == "jax":
+        from trainers.backends.jax.jax_backend import JaxBackend  # noqa: PLC0415
 
-    fit: base.FitSupport = fit_compat
-    variables: base.ModelVariables = model_variables
-    values: base.VariableValues = tensor_values
-    random: base.RandomStates = random_state
-    traces: base.StepTraces = tracing
-    calls: base.FunctionCalls = function_calls
-    hidden: base.HiddenParts = hidden_parts
-    digest = staticmethod(model_digest.of)
-    memory_probe = AllocatorProbe
+        return JaxBackend()
+    from trainers.backends.tensorflow.tensorflow_backend import (  # noqa: PLC0415
+        TensorFlowBackend,
+    )
+
+    return TensorFlowBackend()
 
 
-backend: base.Backend = TensorFlowBackend()
+backend: base.Backend = _selected()

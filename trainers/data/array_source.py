@@ -71,7 +71,7 @@ class ArraySource(DataSource):
             self._n, batch=self._batch, shuffle=self._shuffle
         )
 
-    def order(self, begun: int) -> np.ndarray:
+    def samples_in_order(self, begun: int) -> np.ndarray:
         """The samples (n,) int64 in the order of the ``begun``-th time."""
         if not self._shuffle:
             return np.arange(self._n)
@@ -97,7 +97,7 @@ class ArraySource(DataSource):
     def _from(self, *, begun: int, drawn: int) -> Any:
         self.begun, self.drawn = begun, drawn
         # Read when the new iterator is first asked; an older one has read its own.
-        self._order.assign(self.order(begun)[drawn * self._batch :])
+        self._order.assign(self.samples_in_order(begun)[drawn * self._batch :])
         return self._iterate(self.dataset)
 
     @override

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
-from trainers.backends import keras_compat
-from trainers.backends.tensorflow import batch_sizes, pipelines
+from trainers.backends import keras_compat, tf_data
 from trainers.data import data_fingerprint
 from trainers.process.script import python_random
 from trainers.snapshots.tensor_image import Tensor
@@ -36,7 +35,7 @@ class DataSource:
     def __init__(self, iterator: Any) -> None:
         """``iterator``: the epoch iterator that was just constructed."""
         self.adapter = iterator.data_adapter
-        self.dataset = pipelines.in_order(iterator.pipeline)
+        self.dataset = tf_data.in_order(iterator.pipeline)
         self._strategy = iterator.strategy
         self.begun = 0
         self.used = 0
@@ -48,9 +47,9 @@ class DataSource:
         self.samples: int | None = None
         """Samples in the data; None where unknown."""
         self._seen: int | None = None
-        if pipelines.is_pipeline(self.dataset):
-            self._stated = batch_sizes.batch_of(self.dataset)
-            self.samples = batch_sizes.samples_of(self.dataset)
+        if tf_data.is_pipeline(self.dataset):
+            self._stated = tf_data.batch_of(self.dataset)
+            self.samples = tf_data.samples_of(self.dataset)
 
     @property
     def stated_batch(self) -> int | None:
@@ -77,8 +76,8 @@ class DataSource:
         if self._strategy is None and drawn:
             dataset, drawn = dataset.skip(drawn), 0
         known = self.batch is not None
-        told = dataset if known else batch_sizes.telling(dataset, self.saw)
-        return pipelines.iterate(told, self._strategy, drawn=drawn)
+        told = dataset if known else tf_data.telling(dataset, self.saw)
+        return tf_data.iterate(told, self._strategy, drawn=drawn)
 
     def glance(self) -> Any:
         """An iterator over one batch, by whose shapes Keras builds a model on several
@@ -86,8 +85,8 @@ class DataSource:
         if self.moves_when_glanced_at:  # as without us, but never further
             one = self.dataset.take(1)
         else:
-            one = pipelines.blank(self.element_spec, self._strategy)
-        return pipelines.iterate(one, self._strategy)
+            one = tf_data.blank(self.element_spec, self._strategy)
+        return tf_data.iterate(one, self._strategy)
 
     @property
     def element_spec(self) -> Any:
@@ -100,12 +99,23 @@ class DataSource:
 
     def why_not_exact(self) -> str | None:
         """Why bits cannot be promised, in a sentence; None if they can."""
-        return pipelines.why_not_exact(self.dataset)
+        return tf_data.why_not_exact(self.dataset)
 
     def iterated(self, *, used: int, total: int | None) -> None:
         """``used`` iterators were drawn from before; ``total`` batches has a pass, where
         an earlier attempt knew."""
         self.used, self._total = used, total
+
+    @property
+    def made(self) -> int:
+        """Iterators that were made of what is behind it all, a pipeline, say."""
+        return self.begun
+
+    @property
+    def handed_out(self) -> int | None:
+        """Batches of the present iterator that were handed out, those before a resume
+        among them; None: nobody counts them."""
+        return None
 
     def took(self, batches: int) -> None:
         """Training has taken so many from the present iterator."""
@@ -119,6 +129,13 @@ class DataSource:
 
     def pass_began(self) -> None:
         """``on_epoch_begin`` is done, and nothing drawn yet."""
+
+    def order(self) -> Any:
+        """What else the order of this pass comes from, as it was when it began; or None."""
+        return None
+
+    def put_order_back(self, order: Any) -> None:
+        """The pass that is resumed began with ``order``."""
 
     def state(self, *, done: bool) -> tuple[list[Tensor], list[str]]:  # noqa: ARG002  # for others
         """What to save of the data themselves, and why that is not all of it.
@@ -143,14 +160,14 @@ class DataSource:
         self.begun, self.drawn = begun, drawn
         if self._total is not None and drawn >= self._total:
             # Nobody will ask it for anything: it would not get below its shuffles.
-            pipelines.replay(self.dataset, made=begun, used=self.used + 1)
-            return pipelines.iterate(self.dataset.take(0), self._strategy)
-        pipelines.replay(self.dataset, made=begun - 1, used=self.used)
+            tf_data.replay(self.dataset, made=begun, used=self.used + 1)
+            return tf_data.iterate(self.dataset.take(0), self._strategy)
+        tf_data.replay(self.dataset, made=begun - 1, used=self.used)
         return self._iterate(self.dataset, drawn=drawn)
 
     def first_batch(self) -> Any:
         """A batch to measure with; the order of the data is left as it was."""
-        batch = pipelines.a_batch(self.dataset)
+        batch = tf_data.a_batch(self.dataset)
         if batch is None:
             # Told by ``why_not_exact``: such a pipeline is not exact anyway.
             batch = next(iter(self.dataset))

@@ -91,12 +91,13 @@ def capture(dataset: Any, *, places: Mapping[str, Any]) -> PyDatasetState:
         encoder = encode.StateEncoder(
             f"data/{len(saved):04d}/",
             array_of=backend.values.framework_array,
-            refers=_refers,
+            kind_of=backend.values.kind_of,
+            refers=callback_state.refers,
         )
         try:
             encoded = None if _is_long(value) else encoder.encode(value)
         except encode.UnencodableError as error:
-            if not _refers(value):
+            if not callback_state.refers(value):
                 missing[name] = str(error)
             continue
         if _is_long(value) or _size(encoded, encoder.tensors) > MOST_BYTES:
@@ -206,10 +207,6 @@ class Followed:
         for name, kind in {**unknown, **self._state.missing}.items():
             told.append(UNKNOWN.format(self._name, kind, name))
         return told
-
-
-def _refers(value: Any) -> bool:
-    return isinstance(value, callback_state.REFERENCES)
 
 
 def _is_long(value: Any) -> bool:

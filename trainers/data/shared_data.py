@@ -12,7 +12,7 @@ import types
 import weakref
 from typing import Any
 
-from trainers.backends.tensorflow import pipelines
+from trainers.backends import tf_data
 
 AGAIN = (
     "an earlier fit drew from the same {} without coming to its end, and it was read"
@@ -50,16 +50,16 @@ def validation_why_not_exact(given: Any) -> str | None:
     """The same for ``validation_data``, which each ``fit`` begins anew."""
     if isinstance(given, types.GeneratorType):
         return VALIDATION_GENERATOR
-    if not pipelines.is_pipeline(given):
+    if not tf_data.is_pipeline(given):
         return None
-    sentence = pipelines.why_not_exact(given)
+    sentence = tf_data.why_not_exact(given)
     return None if sentence is None else VALIDATION + sentence
 
 
 def loop_why_not_exact(given: Any) -> str | None:
     """The same for a loop of the script's own, which begins ``given`` each epoch."""
     endless = bool(_unfinished(given)) and not isinstance(given, types.GeneratorType)
-    return LOOP if endless and pipelines.is_infinite(given) else None
+    return LOOP if endless and tf_data.is_infinite(given) else None
 
 
 def draw(given: Any, *, drawn: int, looked_at: int) -> None:
@@ -75,6 +75,6 @@ def draw(given: Any, *, drawn: int, looked_at: int) -> None:
 def _unfinished(given: Any) -> list[Any]:
     if isinstance(given, types.GeneratorType):
         return [given]
-    if pipelines.is_pipeline(given):
-        return pipelines.endless_shuffles(given)
+    if tf_data.is_pipeline(given):
+        return tf_data.endless_shuffles(given)
     return []

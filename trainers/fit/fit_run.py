@@ -1,5 +1,6 @@
 """One supervised call of ``fit``: it follows the loop of Keras and keeps its state."""
 
+import contextlib
 import itertools
 import time
 from collections.abc import Iterator
@@ -39,7 +40,7 @@ from trainers.microbatch.prepared import Prepared
 from trainers.process import allocation_subject, applied_directive, signals
 from trainers.snapshots.durable_store import Snapshot
 from trainers.snapshots.run_progress import RunProgress
-from trainers.state import hidden_state
+from trainers.state import callback_state, hidden_state
 
 
 class FitRun:
@@ -64,6 +65,7 @@ class FitRun:
         self._since = SinceSaved(session)
         self._loss_guard = loss_guard.LossGuard(session.attempt, call.model)
         self._hidden = hidden_state.of_call(call.model, call.callbacks, call.data)
+        self._was_held = False
         self._no_step_yet = False
         self._between_epochs = False
         self._looked_into = False
@@ -135,6 +137,7 @@ class FitRun:
             backend.fit.why_replicas_not_exact(self.model, self._call.validation_data),
             shared_data.why_not_exact(self._call.data),
             shared_data.validation_why_not_exact(self._call.validation_data),
+            *(hidden_state.told_of(self._taken.manifest.state) if self._taken else ()),
             model=backend.digest(self.model, self.source.element_spec),
         )
         self._tell_applied()
@@ -161,7 +164,9 @@ class FitRun:
             self._determinism.tell(sentence)
 
     def _training(self, iterator: Any) -> Iterator[Any]:
-        if not self._has_begun:
+        if not self._has_begun:  # Keras builds the model from a batch
+            if not backend.fit.GLANCES_COUNT:
+                return iterator.keras_own()
             self._position.glances += 1
             return epoch_iterator.glance(iterator, self.source)
         return of_keras.epoch(iterator, self)
@@ -258,6 +263,7 @@ class FitRun:
         if self._taken is None:
             return None
         self.source.put_back(self._taken.tensors)
+        self.source.put_order_back(self._local.get("order"))
         # First those of the validation: a shuffle that both come from counts them all,
         # and the iterator that is made next must be the last.
         self._validation.resume(self._local["validation"], self._call.validation_data)
@@ -270,6 +276,7 @@ class FitRun:
             return
         began, before = time.perf_counter(), self._attempt.enter(Phase.RESTORING)
         parts = self._parts()
+        self._was_held = self._local.get("held", False)
         for sentence in fit_snapshot.restore(parts, taken, self._local, self._attempt):
             self._determinism.tell(sentence)
         if not self._proof.under_way:
@@ -295,6 +302,21 @@ class FitRun:
             self._attempt.enter(self._attempt.phase_at(self._session.step))
         if not resumed:
             self._boundary()
+
+    @contextlib.contextmanager
+    def stands_in(self) -> Iterator[bool]:
+        """Around a step that is not run: Keras' loop is then as it was after the last
+        one, and no callback of the script's hears of it."""
+        needed = backend.fit.STANDS_IN and self.next_step > 0
+        if not needed:
+            yield False
+            return
+        self._steps.instead = dict(self._position.logs)
+        with callback_state.deaf(self.callbacks):
+            yield True
+        self._steps.instead = None
+        if not self._was_held:
+            backend.variables.take_over(self.model)
 
     def epoch_is_over(self) -> None:
         """Its last step is done: callbacks may take as long as they like now."""
@@ -408,7 +430,9 @@ class FitRun:
         """Whether the newest snapshot was met: until then nothing is saved."""
         if self._attempt.drain_requested:
             self.leave()
-        newer, found = self._proof.newer, self._proof.at_boundary(self._parts())
+        newer = self._proof.newer
+        with backend.variables.in_place(self.model):
+            found = self._proof.at_boundary(self._parts())
         if found is Proof.BEGUN:
             return False
         self._after_proof(found, newer)
@@ -446,6 +470,10 @@ class FitRun:
         Not ``patient``: if there is no memory for it yet, that is made aside, and the
         state is saved at a later boundary.
         """
+        with backend.variables.in_place(self.model):
+            self._save(fit_done=fit_done, durable=durable, patient=patient)
+
+    def _save(self, *, fit_done: bool, durable: bool, patient: bool) -> None:
         self._watch_loss(due=True)
         began = time.perf_counter()
         before = self._attempt.enter(Phase.SNAPSHOT)

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from supervisor.wire.reasons import RefusalReason
+from trainers.backends.selected import backend
 from trainers.data.data_source import DataSource
 from trainers.fit.fit_report import memory_limit
 from trainers.microbatch.prepared import Prepared
@@ -14,6 +16,12 @@ UNBUILT = (
     "The batch is not sliced: the model's variables cannot be made without running a"
     " step ({})."
 )
+WHOLE_ONLY = "The batch is not sliced: on this backend of Keras a step works through it as a whole."
+TOO_LARGE = (
+    "memory ran out before a step was done, and on this backend of Keras a batch cannot be"
+    " worked through in slices: make it smaller in the script (batch_size of fit, or batch"
+    " of the data)"
+)
 
 
 def prepare(
@@ -25,6 +33,11 @@ def prepare(
     """
     directive = attempt.directive
     if directive.slice_size is None and not directive.calibrate:
+        return None
+    if not backend.fit.SLICES:
+        if hopeless and directive.slice_ceiling is not None:
+            framework_setup.refuse(attempt, RefusalReason.MEMORY, TOO_LARGE)
+        attempt.notice(WHOLE_ONLY)
         return None
     # A model that is built by its first step has no weights yet to examine.
     try:

@@ -63,10 +63,13 @@ def _local(parts: FitParts) -> dict[str, Any]:
     return {
         **parts.position.state(),
         "begun": source.begun,
+        "made": source.made,
         "drawn": source.drawn,
         "steps_seen": iterator.steps_seen,
         "num_batches": iterator.batches_of_pass,
         "used": source.used,
+        "order": source.order(),
+        "held": backend.variables.held_by_loop(parts.call.model),
         "validation": parts.validation.position(),
         "batch": source.stated_batch,
         "data": parts.fingerprint,

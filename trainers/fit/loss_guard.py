@@ -27,6 +27,7 @@ import numpy as np
 from supervisor.wire.event_file import RecordKind
 from supervisor.wire.records import CrashReport
 from trainers.backends import keras_compat
+from trainers.backends.selected import backend
 from trainers.fit.fit_report import SELDOM_SECONDS, loss_of
 from trainers.process import applied_directive, crash_report, signals
 from trainers.process.attempt_reporting import Attempt
@@ -58,7 +59,8 @@ class LossGuard:
         if math.isfinite(loss):
             self.last_finite, self._bad_epochs = step, []
             return
-        bad = next(_not_finite(self._model.weights), None)
+        with backend.variables.in_place(self._model):
+            bad = next(_not_finite(self._model.weights), None)
         if bad is not None:
             self._leave(step, loss, f"{bad.path} is not finite either")
         if epoch not in self._bad_epochs:
@@ -110,6 +112,7 @@ class LossGuard:
             applied_directive.tell(attempt, "rate_factor", asked=factor, found=1.0)
             attempt.notice("the learning rate follows a schedule: it was not lowered")
             return
+        backend.variables.take_over(self._model)
         before = float(rate)
         rate.assign(before * factor)
         applied_directive.tell(attempt, "rate_factor", asked=factor, found=factor)

@@ -18,6 +18,8 @@ class Steps:
         self._began = 0.0
         self.ran = 0
         """Steps since the last boundary; 0: none, or not through the train function."""
+        self.instead: Any = None
+        """Logs of an earlier step, where the next is not to be run; else None."""
 
     def stand_around(self, executed: Callable[[Any], None]) -> None:
         """Call ``executed(logs)`` after the train function, also if a callback had it
@@ -26,10 +28,12 @@ class Steps:
         if getattr(inner, "trainwarden_steps", None) is self:
             return
 
-        def train_function(iterator: Any) -> Any:
-            logs = inner(iterator)
-            executed(logs)
-            return logs
+        def train_function(*arguments: Any) -> Any:
+            if self.instead is not None:
+                return backend.fit.not_run(arguments, self.instead)
+            result = inner(*arguments)
+            executed(backend.fit.logs_of(result))
+            return result
 
         around: Any = train_function
         around.trainwarden_steps = self
@@ -61,6 +65,8 @@ class Steps:
 
     def _count(self, iterator: FitIterator, source: DataSource) -> int:
         """Steps of the execution that just returned."""
+        if source.handed_out is not None:
+            return source.handed_out - source.drawn
         chunk = iterator.steps_per_execution
         if chunk == 1 or iterator.batches_of_pass is not None:
             return planned(iterator, source)

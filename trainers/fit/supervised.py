@@ -11,9 +11,8 @@ import keras
 from supervisor.wire.event_file import NO_ROOM, RecordKind
 from supervisor.wire.page import Phase
 from supervisor.wire.reasons import RefusalReason
-from trainers.backends import epoch_iterator, keras_compat
+from trainers.backends import epoch_iterator, keras_compat, tf_data
 from trainers.backends.selected import backend
-from trainers.backends.tensorflow import pipelines
 from trainers.data import py_dataset_state, shared_data
 from trainers.fit import earlier_traces, fit_report, fit_snapshot, loss_guard
 from trainers.fit.fit_position import FitCall
@@ -206,8 +205,9 @@ def restore_finished(
     used = local["used"] + (local["drawn"] > 0)
     data, drawn = arguments["x"], local["drawn"]
     for _ in range(local.get("glances", 0)):
-        pipelines.glance(data)
-    pipelines.replay(data, made=local["begun"], used=used, drawn=drawn)
+        tf_data.glance(data)
+    made = local.get("made", local["begun"])
+    tf_data.replay(data, made=made, used=used, drawn=drawn)
     shared_data.draw(data, drawn=drawn, looked_at=keras_compat.LOOKED_AT)
     shared_data.why_not_exact(data)  # only remembered
     told = []
@@ -241,14 +241,9 @@ def restore_finished(
 def _element_spec(arguments: dict[str, Any], model: Any) -> Any:
     """Shapes and dtypes of a batch of this call's data."""
     names = ("x", "y", "sample_weight", "batch_size", "steps_per_epoch", "class_weight")
+    given = {name: arguments[name] for name in names}
     with epoch_iterator.adopting(lambda _iterator: None):
-        iterator = backend.fit.SupervisedEpochIterator(
-            **{name: arguments[name] for name in names},
-            shuffle=False,
-            distribute_strategy=model.distribute_strategy,
-            steps_per_execution=model.steps_per_execution,
-        )
-    return iterator.pipeline.element_spec
+        return backend.fit.element_spec_of(model, {**given, "shuffle": False})
 
 
 __all__ = ["fit", "restore_finished", "session_of", "training"]

@@ -7,8 +7,7 @@ may share, is put where it was when a ``fit`` is resumed.
 from collections.abc import Iterator
 from typing import Any
 
-from trainers.backends import keras_compat
-from trainers.backends.tensorflow import pipelines
+from trainers.backends import keras_compat, tf_data
 
 
 class Validation:
@@ -23,7 +22,7 @@ class Validation:
     def resume(self, was: dict[str, int], given: Any) -> None:
         """Go on from the position ``was``; ``given``: ``fit``'s validation data."""
         self._was = was
-        pipelines.replay(given, made=was["begun"], used=was["used"])
+        tf_data.replay(given, made=was["begun"], used=was["used"])
 
     def position(self) -> dict[str, int]:
         """Iterators made of the data, and drawn from."""

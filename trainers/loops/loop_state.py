@@ -56,7 +56,11 @@ def capture(
         tensors.append(found.stored)
         names.append(name)
         numbers.append(number)
-    encoder = encode.StateEncoder("other/", array_of=backend.values.framework_array)
+    encoder = encode.StateEncoder(
+        "other/",
+        array_of=backend.values.framework_array,
+        kind_of=backend.values.kind_of,
+    )
     state = {
         "variables": names,
         "callbacks": [],

@@ -17,7 +17,7 @@ from supervisor.wire.oom_subject import OomSubject
 from trainers.process.hooks import import_hooks
 
 _OUT_OF_MEMORY = re.compile(
-    r"OOM when allocating|Dst tensor is not initialized|ran out of memory|"
+    r"OOM when allocating|RESOURCE_EXHAUSTED: |Dst tensor is not initialized|ran out of memory|"
     r"[Oo]ut of memory while trying to allocate|Cannot parse tensor from proto"
 )
 """The last is what becomes of a constant of a graph (zeros, say) for which there is no
@@ -125,6 +125,7 @@ def install() -> None:
     import_hooks.after_import(
         {
             "keras.src.backend.tensorflow.core": _variables,
+            "keras.src.backend.jax.core": _variables,
             "keras.src.optimizers.base_optimizer": _optimizers,
             "tensorflow.python.eager.polymorphic_function.polymorphic_function": _lifted,
         }

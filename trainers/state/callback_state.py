@@ -4,19 +4,19 @@ What a callback refers to but does not own (models, functions, open files) is le
 the script made it. What looks like state and cannot be saved is told, not dropped.
 """
 
+import contextlib
 import io
 import logging
 import os
 import threading
 import types
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import keras
 
-from trainers.backends import keras_compat
+from trainers.backends import keras_compat, tf_data
 from trainers.backends.selected import backend
-from trainers.backends.tensorflow import pipelines
 from trainers.process.attempt_reporting import current
 from trainers.state import decode, encode
 from trainers.state.iterator_state import NoWayBackError
@@ -33,12 +33,17 @@ REFERENCES = (
     types.FunctionType, types.MethodType, types.BuiltinFunctionType, types.ModuleType,
     type, *FILES, threading.Thread, type(threading.Lock()), logging.Logger,
     keras.Layer, keras.optimizers.Optimizer, keras.Metric, keras.Loss,
-    keras.callbacks.Callback, keras.utils.PyDataset, pipelines.Pipeline,
+    keras.callbacks.Callback, keras.utils.PyDataset,
 )  # fmt: skip
 """What a callback may refer to; it is the script's, and the script makes it again."""
 
 DISPLAY = (keras.callbacks.ProgbarLogger,)
 """Callbacks whose state is only what is on the screen."""
+
+
+def refers(value: Any) -> bool:
+    """Whether a callback may refer to ``value``: the script makes it again."""
+    return isinstance(value, REFERENCES) or tf_data.is_pipeline(value)
 
 
 def of_fit(callbacks: Iterable[Any], model: Any) -> list[Any]:
@@ -62,7 +67,8 @@ def encode_all(
         encoder = encode.StateEncoder(
             f"callback/{index}/",
             array_of=backend.values.framework_array,
-            refers=lambda value: isinstance(value, REFERENCES),
+            kind_of=backend.values.kind_of,
+            refers=refers,
             place_of=places.of,
             place_of_id=places.of_id,
         )
@@ -95,7 +101,7 @@ def _attributes(
         try:
             attributes[name] = encoder.encode(value)
         except encode.UnencodableError as error:
-            lost = [] if isinstance(value, REFERENCES) else [(name, str(error))]
+            lost = [] if refers(value) else [(name, str(error))]
             if type(value) is dict:
                 attributes[name], lost = _entries(name, value, encoder)
             if not _is_keras_own(callback):
@@ -118,7 +124,7 @@ def _entries(
         try:
             pairs.append(encoder.many((key, one), 0))
         except encode.UnencodableError as error:
-            if not isinstance(one, REFERENCES):
+            if not refers(one):
                 lost.append((f"{name}[{key!r}]", str(error)))
     return {encode.KIND: "dict", "v": pairs, encode.PART: True}, lost
 
@@ -170,6 +176,27 @@ def decode_all(
         if isinstance(callback, keras.callbacks.CSVLogger):
             told += _cut_csv(callback, state.get("file_bytes"))
     return told
+
+
+@contextlib.contextmanager
+def deaf(callbacks: Iterable[Any]) -> Iterator[None]:
+    """Within, ``callbacks`` do not hear of batches of the training."""
+    names = ("on_train_batch_begin", "on_train_batch_end")
+    given = [(one, name) for one in callbacks for name in names]
+    covered = [(one, name, vars(one).get(name)) for one, name in given]
+    for one, name in given:
+        vars(one)[name] = _nothing
+    try:
+        yield
+    finally:
+        for one, name, before in covered:
+            del vars(one)[name]
+            if before is not None:
+                vars(one)[name] = before
+
+
+def _nothing(*_arguments: Any, **_more: Any) -> None:
+    """What a callback does that does not hear."""
 
 
 def keep_csv_rows(callbacks: Iterable[Any]) -> list[tuple[Any, bool]]:

@@ -65,20 +65,22 @@ class StateEncoder:
         prefix: str,
         *,
         array_of: Callable[[Any], Any],
+        kind_of: Callable[[Any], str] = type_name,
         refers: Callable[[Any], bool] = lambda _value: False,
         place_of: Callable[[Any], Any] = lambda _value: None,
         place_of_id: Callable[[int], Any] = lambda _number: None,
     ) -> None:
         """``array_of(value)``: the array of a framework's tensor or variable, or None.
 
+        ``kind_of(value)``: what tells such a tensor from others when it is made again.
         ``refers(value)``: an object may refer to this, and it is no state of its own.
         ``place_of(value)``: where a variable of the model is found again, as JSON; None
         for any other value. A copy would no longer be trained.
         ``place_of_id(number)``: the same of what has this ``id``: scripts have dictionaries
-        by it. These four are all that depends on the framework.
+        by it. These five are all that depends on the framework.
         """
         self._prefix = prefix
-        self._array_of = array_of
+        self._array_of, self._kind_of = array_of, kind_of
         self._refers = refers
         self._place_of = place_of
         self._place_of_id = place_of_id
@@ -154,7 +156,11 @@ class StateEncoder:
         array = self._array_of(value)
         if array is None:
             return None
-        return {KIND: "framework", "v": self.tensor(array), "type": type_name(value)}
+        return {
+            KIND: "framework",
+            "v": self.tensor(array),
+            "type": self._kind_of(value),
+        }
 
     def _named(self, value: Any, depth: int) -> Any:
         kind = reference(type(value))

@@ -113,8 +113,9 @@ class _Look:
 
     def of_object(self, value: Any, depth: int) -> Mark:
         """Which one it is, and its attributes; of a library's not too deep."""
-        if backend.calls.is_tensor(value):
-            return self.of_array(backend.calls.array_of(value), depth)
+        array = backend.values.tensor_array(value)
+        if array is not None:
+            return self.of_array(array, depth)
         library = type(value).__module__.partition(".")[0]
         own = object_state.is_of_own_class(value)
         if library in STEADY or (depth > FOREIGN_DEEP and not own):

@@ -61,7 +61,11 @@ def capture(
     variables, missing = variable_state.storable(model)
     places = variable_state.Places([variable for _, variable in variables])
     states, callback_tensors, told = callback_state.encode_all(callbacks, places)
-    encoder = encode.StateEncoder("other/", array_of=backend.values.framework_array)
+    encoder = encode.StateEncoder(
+        "other/",
+        array_of=backend.values.framework_array,
+        kind_of=backend.values.kind_of,
+    )
     state = {
         "variables": [one.name for one, _ in variables],
         "replicas": backend.fit.replicas_of(model),

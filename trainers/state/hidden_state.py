@@ -28,7 +28,7 @@ from trainers.state import (
     object_state,
     reachable,
 )
-from trainers.state.callback_state import FILES, REFERENCES
+from trainers.state.callback_state import FILES, refers
 from trainers.state.compilation import Compilation
 from trainers.state.reachable import Owner, Reached
 from trainers.state.variable_state import Places
@@ -64,6 +64,11 @@ OF_DATA = (
     "the data change {} as they are drawn, which happens ahead of training: after a"
     " restart samples are neither repeated nor skipped, but what is drawn may differ"
 )
+BAKED_IN = (
+    "training changes {}, and the compiled step, or that of the validation, may go on with"
+    " what it was when it was compiled: after a restart it is compiled with what it is then,"
+    " so the result may differ (make it a variable of the model)"
+)
 UNSEEN = (
     "what training changes outside of the model cannot be looked at ({}): after a restart"
     " it is what the script makes it at the start"
@@ -81,6 +86,12 @@ def of_call(model: Any, callbacks: Iterable[Any], data: Any) -> "HiddenState":
     return HiddenState(model, callbacks, own)
 
 
+def told_of(state: Mapping[str, Any]) -> list[str]:
+    """Why bits are not promised any more once ``state``, of a snapshot, is restored."""
+    baked = (state.get(KEY) or {}).get("baked", ())
+    return [BAKED_IN.format(reachable.at(*name)) for name in baked]
+
+
 class HiddenState:
     """What one ``fit`` can reach, beside what is saved anyway."""
 
@@ -96,6 +107,9 @@ class HiddenState:
         self._variables: dict[str, Any] = {}
         self._tables: dict[str, fingerprint.Mark] = {}
         self._traced: dict[str, dict[Name, Any]] = {}
+        self._baked: set[Name] = set()
+        """Plain values that a function compiled by an earlier attempt, too, may go on
+        with as they were."""
         self._wrong: str | None = None
         """What went wrong when it was looked at."""
         try:
@@ -176,7 +190,8 @@ class HiddenState:
         encoder = encode.StateEncoder(
             f"{KEY}/",
             array_of=backend.values.framework_array,
-            refers=lambda value: isinstance(value, REFERENCES),
+            kind_of=backend.values.kind_of,
+            refers=refers,
             place_of=places.of,
             place_of_id=places.of_id,
         )
@@ -197,6 +212,9 @@ class HiddenState:
         if self._dataset is not None:
             changed = _changed(self._of_data(found), self._data)
             told += [OF_DATA.format(reachable.at(*name)) for name, _ in changed]
+        if not backend.traces.MADE_AGAIN:
+            self._baked |= self._baked_in(found)
+        told += [BAKED_IN.format(reachable.at(*name)) for name in sorted(self._baked)]
         traced = {
             function: _nested(
                 {name: encoder.encode(kept[name]) for name in values if name in kept}
@@ -206,6 +224,7 @@ class HiddenState:
         compiled, why_not = self._compilation.capture()
         told += why_not
         state = {
+            "baked": [list(name) for name in sorted(self._baked)],
             "compiled": compiled,
             "traced": traced,
             "values": _nested({k: v for k, v in values.items() if v is not None}),
@@ -213,6 +232,30 @@ class HiddenState:
             "tables": tables,
         }
         return state, encoder.tensors, told
+
+    def _baked_in(self, found: Reached) -> set[Name]:
+        """Each plain value that a compiled function may use and that has
+        changed since: one that is new may hide that of a class."""
+        now = {
+            (owner.path, name): value
+            for owner in found.owners.values()
+            for name, value in _values(owner)
+            if type(value) in PLAIN
+        }
+        changed = {
+            name
+            for kept in self._traced.values()
+            for name, value in now.items()
+            if name not in kept or kept[name] != value
+        }
+        if not changed:
+            return set()
+        used = {
+            (owner.path, name)
+            for owner in reachable.reachable(self._model, ()).owners.values()
+            for name in owner.names
+        }
+        return changed & used
 
     def _encoded(
         self, encoder: encode.StateEncoder, name: Name, value: Any, told: list[str]
@@ -291,6 +334,7 @@ class HiddenState:
             assign=backend.values.framework_value,
             variable_at=places.variable_at,
         )
+        self._baked.update((path, name) for path, name in hidden.get("baked", ()))
         self._compilation.unfreeze(hidden.get("compiled", {}))
         told = self._put_values(_flat(hidden["values"]), decoder)
         found = self._look()

@@ -14,6 +14,8 @@ import numpy as np
 from trainers.backends.selected import backend
 from trainers.snapshots.tensor_image import DTYPES, Tensor
 
+TRAINED = ("float", "bfloat", "complex")
+"""How the names of types begin whose values can be trained."""
 COMPLEX = "complex128"
 """Has no name in the format: stored as pairs of float64, real and imaginary part."""
 
@@ -71,9 +73,9 @@ def lost(model: Any) -> str | None:
     listed = backend.variables.variables(model)
     known = _of(model, [variable for _, variable in listed])
     for (name, variable), one in zip(listed, known.described, strict=True):
-        kind = backend.values.tensor_of(variable).dtype
+        kind = backend.values.dtype_of(variable)
         trains = getattr(variable, "trainable", False)
-        if one is None and trains and (kind.is_floating or kind.is_complex):
+        if one is None and trains and kind.startswith(TRAINED):
             return f"the variable {name} is trained and cannot be given back"
     return None
 
@@ -142,11 +144,6 @@ def tensor_name(index: int) -> str:
     return f"variable/{index:05d}"
 
 
-@functools.cache
-def _name_of(dtype: Any) -> str:
-    return np.dtype(dtype.as_numpy_dtype).name
-
-
 def _describe(model: Any) -> _Known:
     variables: list[weakref.ref[Any]] = []
     described: list[Described | None] = []
@@ -162,9 +159,9 @@ def _describe(model: Any) -> _Known:
 
 def stored_as(name: str, variable: Any, *, index: int) -> Described | str:
     """As what it is stored, or why it cannot be."""
-    inner = backend.values.tensor_of(variable)
-    dtype, shape = _name_of(inner.dtype), inner.shape
-    if not shape.is_fully_defined():
+    dtype = backend.values.dtype_of(variable)
+    shape = backend.values.shape_of(variable)
+    if shape is None:
         return f"the variable {name} has no fixed shape, and is not saved"
     in_pairs = dtype == COMPLEX
     if not in_pairs and dtype not in DTYPES:
@@ -172,7 +169,7 @@ def stored_as(name: str, variable: Any, *, index: int) -> Described | str:
     stored = Tensor(
         tensor_name(index),
         "float64" if in_pairs else dtype,
-        (*shape, 2) if in_pairs else tuple(shape),
+        (*shape, 2) if in_pairs else shape,
         weakref.ref(variable),
         _values_of,
         lasting=True,

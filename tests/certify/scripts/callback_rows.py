@@ -7,10 +7,11 @@ import h5py
 import keras
 import numpy as np
 import tensorflow as tf
-from ingredients import BATCH, noisy, seeded
+from ingredients import BATCH, ON_JAX, noisy, seeded
 from prelude import digest, finish, train
 
 cb = keras.callbacks
+VARIABLE = keras.Variable if ON_JAX else tf.Variable
 
 
 def early_stopping():
@@ -142,7 +143,7 @@ class Own(cb.Callback):
         self.best = min(self.best, logs["loss"])
         kernel = self.model.trainable_variables[0].numpy()
         self.average = kernel if self.average is None else (self.average + kernel) / 2
-        self.slow = tf.Variable(kernel) if self.slow is None else self.slow
+        self.slow = VARIABLE(kernel) if self.slow is None else self.slow
         self.slow.assign(0.9 * self.slow + 0.1 * kernel)
 
     def on_epoch_end(self, epoch, logs=None):

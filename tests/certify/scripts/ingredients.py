@@ -9,6 +9,8 @@ import numpy as np
 import tensorflow as tf
 
 N, WIDTH, BATCH = 96, 5, 12
+ON_JAX = keras.backend.backend() == "jax"
+JIT = "auto" if ON_JAX else False
 
 
 def samples(n=N, seed=0):
@@ -35,9 +37,8 @@ class Ledger(keras.layers.Layer):
 
     def call(self, inputs, training=False):
         if training:
-            ids = tf.cast(inputs[:, -1:], tf.int32)
-            ones = tf.ones_like(ids[:, 0])
-            self.seen.assign(tf.tensor_scatter_nd_add(self.seen.value, ids, ones))
+            ids = keras.ops.cast(inputs[:, -1:], "int32")
+            self.seen.assign(counted(self.seen.value, ids))
             # Hangs on the data: a call that finds none left is no step.
             self.steps.assign_add(1 + 0 * ids[0, 0])
         return inputs[:, :-1]
@@ -46,11 +47,18 @@ class Ledger(keras.layers.Layer):
         return (*shape[:-1], shape[-1] - 1)
 
 
+def counted(seen, ids):
+    """``seen`` with one more for each of ``ids`` (n, 1)."""
+    if ON_JAX:
+        return seen.at[ids[:, 0]].add(1)
+    return tf.tensor_scatter_nd_add(seen, ids, tf.ones_like(ids[:, 0]))
+
+
 def glorot():
     return keras.initializers.GlorotUniform(3)
 
 
-def make(*layers, optimizer=None, jit=False, **options):
+def make(*layers, optimizer=None, jit=JIT, **options):
     """A compiled classifier that begins with a Ledger."""
     middle = layers or (keras.layers.Dense(8, "relu", kernel_initializer=glorot()),)
     model = keras.Sequential(
@@ -65,7 +73,7 @@ def make(*layers, optimizer=None, jit=False, **options):
     return model
 
 
-def compiled(model, *, optimizer=None, jit=False, **options):
+def compiled(model, *, optimizer=None, jit=JIT, **options):
     model.compile(
         optimizer or keras.optimizers.Adam(0.01),
         keras.losses.SparseCategoricalCrossentropy(from_logits=True),

@@ -40,6 +40,7 @@ import file_rows
 import fit_rows
 import followed_rows
 import hidden_rows
+import jax_rows
 import loop_rows
 import model_rows
 import ordinary_rows
@@ -52,6 +53,7 @@ KINDS = (
     fit_rows,
     followed_rows,
     hidden_rows,
+    jax_rows,
     loop_rows,
     model_rows,
     ordinary_rows,

@@ -20,7 +20,6 @@
 import inspect
 from typing import Any
 
-import keras
 import tensorflow as tf
 from keras.src.backend.common import global_state
 from keras.src.backend.tensorflow import trainer as tf_trainer
@@ -45,6 +44,10 @@ from trainers.backends.tensorflow import (
 )
 from trainers.backends.versions.keras_version import VersionedIterator, of_keras
 
+TAKES_ARRAYS = False
+SLICES = True
+GLANCES_COUNT = True
+STANDS_IN = False
 FIT_PARAMETERS = (
     "self", "x", "y", "batch_size", "epochs", "verbose", "callbacks",
     "validation_split", "validation_data", "shuffle", "class_weight", "sample_weight",
@@ -133,14 +136,27 @@ def replace_epoch_iterator() -> None:
 
 def precision(model: Any, *, wanted: str) -> str:
     """``wanted`` where any layer computes by that dtype policy, else one that does."""
-    found = {
-        str(layer.dtype_policy.name)
-        for layer in model._flatten_layers()
-        if not isinstance(layer, keras.layers.InputLayer)
-        # What only holds other layers computes nothing by its own policy.
-        and next(iter(layer._flatten_layers(include_self=False)), None) is None
-    }
-    return wanted if wanted in found else min(found, default=wanted)
+    return keras_compat.precision(model, wanted=wanted)
+
+
+def logs_of(result: Any) -> Any:
+    """What of the train function's ``result`` is its logs."""
+    return result
+
+
+def not_run(_arguments: tuple[Any, ...], logs: Any) -> Any:
+    """Not asked for: nothing stands in for a step here."""
+    return logs
+
+
+def element_spec_of(model: Any, arguments: dict[str, Any]) -> Any:
+    """Shapes and dtypes of a batch of the data that a ``fit`` is given so."""
+    iterator = SupervisedEpochIterator(
+        **arguments,
+        distribute_strategy=model.distribute_strategy,
+        steps_per_execution=model.steps_per_execution,
+    )
+    return iterator.pipeline.element_spec
 
 
 def zeros_of(element_spec: Any) -> Any:

@@ -1,91 +1,12 @@
 """The variables of a model that decide the rest of its training."""
 
-import itertools
-import weakref
-from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+import contextlib
+from typing import Any
 
-import keras
 import tensorflow as tf
 
+from trainers.backends.model_listing import Listing
 from trainers.backends.tensorflow import replicas, tensor_values
-
-Answer = TypeVar("Answer")
-
-NO_STATE_IN = frozenset(
-    {
-        "_layers", "_operations", "_operations_by_depth", "_nodes_by_depth",
-        "_compiled_trainable_state", "_self_unconditional_checkpoint_dependencies",
-    }
-)  # fmt: skip
-"""Attributes of Keras with an item for each layer, none of which is a variable, metric
-or optimizer: to look at them took a quarter of the time for a model of many layers."""
-
-
-def _attributes(model: Any) -> Iterator[Any]:
-    """Attributes of the model itself, and what lies in those that are containers."""
-    for name, value in list(vars(model).items()):
-        if name in NO_STATE_IN:
-            continue
-        if isinstance(value, dict):
-            yield from value.values()
-        elif isinstance(value, (list, tuple)):
-            yield from value
-        else:
-            yield value
-
-
-def _inside(model: Any) -> Iterator[Any]:
-    """What layers keep that Keras does not count among their variables.
-
-    That is what the script's own classes have as attributes, and the optimizers of
-    models inside of the model. Keras' own layers have nothing of the kind.
-    """
-    layers = getattr(model, "_flatten_layers", None)
-    for layer in () if layers is None else layers(include_self=False):
-        kind: type = type(layer)  # undeclared, mypy takes it for unhashable
-        is_own, is_model = _sort_of(kind)
-        if is_own:
-            yield from _attributes(layer)
-        elif is_model:
-            yield vars(layer).get("optimizer")
-
-
-def _of_types(answer: Callable[[type], Answer]) -> Callable[[type], Answer]:
-    """``answer``, asked once for each type, of which none is kept alive.
-
-    A class may be made for one model, and its methods close over that and its data.
-    """
-    known: weakref.WeakKeyDictionary[type, Answer] = weakref.WeakKeyDictionary()
-
-    def ask(kind: type) -> Answer:
-        try:
-            return known[kind]
-        except KeyError:
-            return known.setdefault(kind, answer(kind))
-
-    return ask
-
-
-@_of_types
-def _sort_of(layer: type) -> tuple[bool, bool]:
-    """Whether such layers are the script's own, and whether they are models."""
-    return not layer.__module__.startswith("keras."), issubclass(layer, keras.Model)
-
-
-@_of_types
-def _is_state(kind: type) -> bool:
-    """Asked of thousands of attributes a snapshot, of few types."""
-    return issubclass(
-        kind,
-        (
-            keras.optimizers.Optimizer,
-            keras.Metric,
-            tensor_values.KerasVariable,
-            tf.Variable,
-            tf.random.Generator,
-        ),
-    )
 
 
 def _raw(value: Any) -> Any:
@@ -97,45 +18,34 @@ def _raw(value: Any) -> Any:
     )
 
 
-def listed(model: Any) -> list[tuple[str, Any]]:
-    """Every variable that decides the rest of training, once, after what it is.
-
-    Those of the model, its metrics (the loss tracker and compiled ones included), its
-    optimizer, and what else a subclass or a layer of one keeps: further optimizers,
-    metrics, variables, random generators. One that has a copy for each replica stands for
-    the first of them, and is followed by the others.
-    """
-    optimizers, metrics = [getattr(model, "optimizer", None)], list(model.metrics)
-    own = []
-    for value in itertools.chain(_attributes(model), _inside(model)):
-        kind: type = type(value)  # as in ``_inside``
-        if not _is_state(kind):
-            continue
-        if isinstance(value, keras.optimizers.Optimizer):
-            optimizers.append(value)
-        elif isinstance(value, keras.Metric):
-            metrics.append(value)
-        elif (raw := _raw(value)) is not None:
-            own.append(raw)
-    groups = (
-        ("model", model.variables),
-        *(("metric", metric.variables) for metric in metrics),
-        *(("optimizer", getattr(one, "variables", ())) for one in optimizers),
-        ("own", own),
-    )
-    unique: dict[int, tuple[str, Any]] = {}
-    for group, members in groups:
-        for one in members:
-            inner = tensor_values.tensor_of(one)
-            unique.setdefault(id(inner), (group, one))
-            for other in replicas.copies(inner)[1:]:
-                unique.setdefault(id(other), (group, other))
-    return list(unique.values())
+def _identity(variable: Any) -> int:
+    return id(tensor_values.tensor_of(variable))
 
 
-def variables(model: Any) -> list[tuple[str, Any]]:
-    """What ``listed`` finds, each after a readable name."""
-    return [
-        (f"{group}:{getattr(one, 'path', None) or getattr(one, 'name', '')}", one)
-        for group, one in listed(model)
-    ]
+def _others(variable: Any) -> tuple[Any, ...]:
+    """The copies of a variable for the replicas after the first."""
+    return replicas.copies(tensor_values.tensor_of(variable))[1:]
+
+
+_listing = Listing(
+    (tensor_values.KerasVariable, tf.Variable, tf.random.Generator),
+    raw=_raw,
+    identity=_identity,
+    others=_others,
+)
+listed = _listing.listed
+variables = _listing.variables
+
+
+def in_place(_model: Any) -> contextlib.AbstractContextManager[None]:
+    """They always have their values."""
+    return contextlib.nullcontext()
+
+
+def take_over(_model: Any) -> None:
+    """As above."""
+
+
+def held_by_loop(_model: Any) -> bool:
+    """As above."""
+    return False

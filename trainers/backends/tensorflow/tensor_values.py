@@ -3,6 +3,7 @@
 The private names that this leans on stand in the table of ``fit_compat``.
 """
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,6 +29,22 @@ def tensor_of(variable: Any) -> Any:
 def first_of(variable: Any) -> Any:
     """The same; of one that has a copy for each replica the first."""
     return replicas.first(tensor_of(variable))
+
+
+def dtype_of(variable: Any) -> str:
+    """NumPy's name of the type of its value."""
+    return _name_of(tensor_of(variable).dtype)
+
+
+@functools.cache
+def _name_of(dtype: Any) -> str:
+    return np.dtype(dtype.as_numpy_dtype).name
+
+
+def shape_of(variable: Any) -> tuple[int, ...] | None:
+    """Its shape; None: not a fixed one."""
+    shape = tensor_of(variable).shape
+    return tuple(shape) if shape.is_fully_defined() else None
 
 
 def array_of(variable: Any) -> np.ndarray:
@@ -136,6 +153,20 @@ def framework_array(value: Any) -> np.ndarray | None:
     if isinstance(value, tf.Tensor) and hasattr(value, "numpy"):
         return np.asarray(value.numpy())
     return None
+
+
+def kind_of(value: Any) -> str:
+    """The name of its type."""
+    kind = type(value)
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def tensor_array(value: Any) -> np.ndarray | None:
+    """A look at the values of a tensor; None for any other value."""
+    if not isinstance(value, tf.Tensor) or not hasattr(value, "numpy"):
+        return None
+    found: np.ndarray = value._numpy() if hasattr(value, "_numpy") else value.numpy()
+    return found
 
 
 def framework_value(existing: Any, array: np.ndarray, kind: str) -> Any:

@@ -17,6 +17,8 @@ from trainers.backends.tensorflow import (
     tensor_values,
 )
 
+MADE_AGAIN = True
+
 
 def trace_train(model: Any, element_spec: Any) -> None:
     """Trace the train function for batches of ``element_spec``; no step is run.

@@ -124,6 +124,11 @@ def _tried(versions: Versions) -> str | None:
     return self_test.wrong_with(versions.all)
 
 
+def on_jax() -> dict[str, str | None]:
+    """The versions that decide how a fit of Keras on JAX runs."""
+    return {name: installed(name) for name in ("keras", "jax", "jaxlib")}
+
+
 def strange_inside(wrong: list[str]) -> str:
     """Why a known pair is refused that is not as it was; ``wrong``: what is not."""
     return "Keras is not as expected inside: " + "; ".join(wrong)

@@ -23,10 +23,10 @@ from trainers.process.hooks.own_steps import OwnSteps
 from trainers.process.script import isolation, run_entropy
 
 OTHER_BACKENDS = {
-    "keras.src.backend.jax.trainer": "JAX",
     "keras.src.backend.torch.trainer": "PyTorch",
     "keras.src.backend.openvino.trainer": "OpenVINO",
 }
+JAX = "keras.src.backend.jax.trainer"
 LEGACY = "tf_keras.src.engine.training"
 LEGACY_TITLE = "legacy Keras 2"
 ENTROPY = {
@@ -44,6 +44,14 @@ ANEW = (
     " of the new one are not resumed exactly"
 )
 """What we do in a ``fit`` leans on the modules that were there at the first."""
+OWN_LOOPS_ON_JAX = (
+    "the backend is JAX: calls of fit are resumed; loops of the script's own are watched"
+    " and restarted, but not resumed"
+)
+NOT_RESUMED_ON_JAX = (
+    "this version of Keras on JAX is not as expected inside ({}): the run is watched and"
+    " restarted, but its fits are not resumed"
+)
 NAMED_GPU = re.compile(r"\s*(\d|GPU-|MIG-)")
 """How ``CUDA_VISIBLE_DEVICES`` of who wants a GPU begins; whatever comes after what is
 none is not seen (CUDA C++ Programming Guide, environment variables)."""
@@ -63,6 +71,7 @@ def watch(attempt: Attempt) -> None:
         name: _once(functools.partial(_other_backend, attempt, steps, title))
         for name, title in OTHER_BACKENDS.items()
     }
+    waiting[JAX] = functools.partial(_keras_on_jax, attempt, steps)
     waiting[LEGACY] = _once(functools.partial(_tell_not_resumed, attempt, LEGACY_TITLE))
     entropy = run_entropy.install(attempt.directive.seed)
     for name, begins in ENTROPY.items():
@@ -119,6 +128,39 @@ def _tell_not_resumed(attempt: Attempt, title: str, _module: ModuleType) -> None
         f"the backend is {title}: this run is watched and restarted, but its fits are"
         " not resumed exactly"
     )
+
+
+def _keras_on_jax(attempt: Attempt, steps: OwnSteps, trainer: ModuleType) -> None:
+    """Put our ``fit`` in place; where Keras is not as expected it is left to itself."""
+    steps.stand_back()
+    if attempt.training.is_open:
+        attempt.notice(ANEW)
+        return
+    found = framework_versions.on_jax()
+    attempt.say(RecordKind.LAUNCHED, versions=found)
+    attempt.notice(OWN_LOOPS_ON_JAX)
+    allocation_subject.install()
+    original = trainer.JAXTrainer.fit
+    wrong = functools.cache(functools.partial(_wrong_inside, attempt))
+
+    @functools.wraps(original)
+    def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if wrong():
+            return original(self, *args, **kwargs)
+        module = isolation.load("trainers.fit.supervised")
+        supervision = module.fit(attempt, original, self, args, kwargs)
+        with steps.fit(), supervision as train:
+            return train()
+
+    trainer.JAXTrainer.fit = fit
+
+
+def _wrong_inside(attempt: Attempt) -> bool:
+    """Whether Keras on JAX is not as expected inside: that is told then."""
+    found = isolation.load("trainers.backends.selected").backend.fit.self_test()
+    if found:
+        attempt.notice(NOT_RESUMED_ON_JAX.format("; ".join(found)))
+    return bool(found)
 
 
 def _precision(attempt: Attempt, keras: ModuleType) -> None:

@@ -59,3 +59,18 @@ def test_what_a_dictionary_refers_to_is_the_scripts() -> None:
     saved.by_name["count"] = 7
     assert given_back(saved, anew) == []
     assert anew.by_name == {"layer": layer, "count": 7}
+
+
+def test_callbacks_that_are_deaf_hear_no_batch() -> None:
+    """Also one whose method is an attribute of its own; afterwards all is as it was."""
+    heard: list[int] = []
+    given = keras.callbacks.LambdaCallback(
+        on_train_batch_end=lambda batch, logs: heard.append(batch)  # noqa: ARG005  # Keras' names
+    )
+    before = dict(vars(given))
+    with callback_state.deaf([given]):
+        given.on_train_batch_begin(1)
+        given.on_train_batch_end(1, {})
+    assert (heard, vars(given)) == ([], before)
+    given.on_train_batch_end(2, {})
+    assert heard == [2]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from trainers.backends import model_listing
 from trainers.backends.tensorflow import model_variables
 from trainers.state import fit_state, variable_state
 
@@ -82,6 +83,6 @@ def test_no_state_is_in_what_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> 
     model.held = [keras.metrics.Mean(), tf.Variable(1.0)]
     model.train_on_batch(np.ones((4, 2)), np.ones((4, 2)))
     found = [id(one) for _, one in model_variables.listed(model)]
-    monkeypatch.setattr(model_variables, "NO_STATE_IN", frozenset())
+    monkeypatch.setattr(model_listing, "NO_STATE_IN", frozenset())
     assert [id(one) for _, one in model_variables.listed(model)] == found
     assert len(found) > 10

@@ -1,16 +1,19 @@
-"""Keras on JAX: watched, restarted and told why it died. Nothing of ours is in its way."""
+"""Keras on JAX: its fits are resumed exactly; what is not is said."""
 
 import os
-import sys
+import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from supervisor.core.causes import Cause
+from supervisor.wire.directive import EXIT_REFUSED
+from tests.certify.certify import run_rows, short
+from tests.certify.jax_table import JAX_SHORT, JAX_TABLE
+from tests.support.attempts import Attempts, Outcome
 from tests.support.command import Trainwarden
-
-OTHER_BACKENDS = Path(sys.prefix) / "other-backends"
-"""Where ``make test-slow`` installs them."""
+from tests.support.zygote import OTHER_BACKENDS, zygote
 
 pytestmark = [
     pytest.mark.slow,
@@ -72,6 +75,75 @@ print("steps", int(state[2][0]))
 """
 
 
+OUT_OF_MEMORY = f"""{BEGINNING}
+class Asks(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        keras.ops.ones((1 << 44,))
+
+model.compile("adam", "mse")
+model.fit(x, y, verbose=0, callbacks=[Asks()])
+"""
+SEEDED = f"""{BEGINNING}
+import hashlib, sys
+
+die = os.environ.get("DIE")
+
+class Killed(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        seen.append(batch)
+        if die and len(seen) == int(die):
+            os.kill(os.getpid(), 9)
+
+seen = []
+# here
+keras.utils.set_random_seed(3)
+model = keras.Sequential([
+    keras.layers.Dense(8, "relu"), keras.layers.BatchNormalization(),
+    keras.layers.Dropout(0.3), keras.layers.Dense(1),
+])
+model.compile("adam", "mse")
+found = model.fit(x, y, batch_size=10, epochs=4, verbose=0, callbacks=[Killed()],
+                  validation_data=(x[:20], y[:20]))
+total = hashlib.sha256()
+for one in [*model.variables, *model.optimizer.variables]:
+    total.update(np.asarray(one.value).tobytes())
+print(total.hexdigest(), found.history)
+print("without" if "tensorflow" not in sys.modules else "with")
+"""
+SESSION = f"""{BEGINNING}
+from trainers.session import session
+
+with session(model=model) as run:
+    for epoch in run.epochs(2):
+        for batch in run.batches([1, 2, 3]):
+            run.log(loss=0.5)
+    print(run.step, "steps")
+"""
+OTHER_INSIDE = """
+def fit(self, *given, **more):
+    return own(self, *given, **more)
+
+from keras.src.backend.jax.trainer import JAXTrainer as Trainer
+own, Trainer.fit = Trainer.fit, fit
+"""
+
+
+@pytest.fixture
+def attempts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Attempts:
+    """A run whose scripts find JAX."""
+    monkeypatch.setenv("PYTHONPATH", os.fspath(OTHER_BACKENDS))
+    return Attempts(tmp_path, {"snapshot_every_steps": 2})
+
+
+@pytest.fixture
+def no_tensorflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It cannot be imported."""
+    package = tmp_path / "none" / "tensorflow"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("raise ImportError('there is none')")
+    monkeypatch.setenv("PYTHONPATH", f"{package.parent}:{OTHER_BACKENDS}")
+
+
 @pytest.fixture
 def trainwarden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trainwarden:
     """The command; its scripts find JAX."""
@@ -79,14 +151,12 @@ def trainwarden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trainwarden:
     return Trainwarden(tmp_path, tmp_path / "state")
 
 
-def test_a_fit_is_restarted_and_told_that_it_is_not_resumed(
-    trainwarden: Trainwarden,
-) -> None:
-    """The sentence comes at the start of each attempt; the second one ends."""
+def test_a_fit_is_resumed_and_loops_are_told_of(trainwarden: Trainwarden) -> None:
+    """A fit that was done is given back; what is said of loops comes at each start."""
     done = trainwarden("run", trainwarden.script(KILLED))
     said = done.stdout + done.stderr
     assert done.returncode == 0, said
-    assert said.count("the backend is JAX: this run is watched and restarted") == 2
+    assert said.count("the backend is JAX: calls of fit are resumed; loops of") == 2
     assert "backend jax 2" in said
     assert [one["cause"] for one in trainwarden.json("incidents")] == [Cause.PREEMPTED]
 
@@ -97,3 +167,77 @@ def test_a_loop_of_the_scripts_own_runs(trainwarden: Trainwarden) -> None:
     said = done.stdout + done.stderr
     assert done.returncode == 0, said
     assert "steps 5" in said
+
+
+def test_memory_that_runs_out_is_named(trainwarden: Trainwarden) -> None:
+    """A real RESOURCE_EXHAUSTED; no smaller batch is promised for it."""
+    done = trainwarden("run", trainwarden.script(OUT_OF_MEMORY))
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "RESOURCE_EXHAUSTED: Out of memory" in done.stdout + done.stderr
+    causes = {one["cause"] for one in trainwarden.json("incidents")}
+    assert causes == {Cause.HOST_OOM}
+    assert "slice" not in done.stderr
+
+
+def killed(attempts: Attempts, script: Path, *, at: str, **options: Any) -> Outcome:
+    """The next attempt, killed at the steps ``at``; without any it comes to its end."""
+    return attempts.run(script, environment={"DIE": at}, **options)
+
+
+def told(outcome: Outcome) -> str:
+    """What was said."""
+    return " ".join(one["sentence"] for one in outcome.of("notice"))
+
+
+@pytest.mark.usefixtures("no_tensorflow")
+def test_a_script_without_tensorflow(attempts: Attempts) -> None:
+    """Arrays need none of it: killed three times, it ends as it does alone."""
+    script = attempts.script(SEEDED)
+    alone = attempts.run(script, plain=True)
+    for at in ("3", "8", "11"):
+        assert killed(attempts, script, at=at).code == -signal.SIGKILL
+    last = killed(attempts, script, at="")
+    assert last.of("restored")
+    assert (last.code, last.out) == (0, alone.out), last.err
+    assert alone.out.endswith("without\n")
+
+
+def test_slices_are_not_promised(attempts: Attempts) -> None:
+    """After steps were done the batch stays whole, and that is said; before, the run ends
+    with what a person can do."""
+    script = attempts.script(SEEDED)
+    options: dict[str, Any] = {"slice_size": 4, "slice_ceiling": 8}
+    refused = killed(attempts, script, at="", **options)
+    assert refused.code == EXIT_REFUSED, refused.err
+    assert "make it smaller in the script" in refused.err
+    assert killed(attempts, script, at="7").code == -signal.SIGKILL
+    resumed = killed(attempts, script, at="", **options)
+    assert resumed.code == 0, resumed.err
+    assert "The batch is not sliced" in told(resumed)
+
+
+def test_a_session_only_iterates(attempts: Attempts) -> None:
+    """Its loop is the script's own, and that it is not resumed is said."""
+    script = attempts.script(SESSION)
+    done = attempts.run(script)
+    assert (done.code, done.out) == (0, "6 steps\n"), done.err
+    assert "the loops of a session are watched and restarted" in told(done)
+
+
+def test_a_version_that_is_another_inside(attempts: Attempts) -> None:
+    """It is watched and restarted, and said is that it is not resumed."""
+    script = attempts.script(SEEDED.replace("# here", OTHER_INSIDE))
+    done = killed(attempts, script, at="")
+    assert done.code == 0, done.err
+    assert "not as expected inside (the parameters of fit are others; " in told(done)
+    assert not done.of("promise")
+
+
+def test_killed_runs_on_jax_end_as_if_they_had_not_been() -> None:
+    """A few rows of ``make certify-jax``, two of them with nobody who looks at the model
+    within an epoch: the same bits."""
+    rows = [row for row in JAX_TABLE if row.name in JAX_SHORT]
+    with zygote("jax") as parent:
+        results = run_rows(short(rows), parent, seed=1)
+    assert {v.row.name: v.problems for v in results} == {name: [] for name in JAX_SHORT}
+    assert all(result.bits for result in results)

@@ -1,0 +1,1 @@
+"""Keras on JAX, behind the Protocols of ``trainers.backends.base``."""

@@ -1,0 +1,28 @@
+"""Keras on TensorFlow: which module answers for which part."""
+
+from trainers.backends import base
+from trainers.backends.tensorflow import (
+    fit_compat,
+    function_calls,
+    hidden_parts,
+    model_digest,
+    model_variables,
+    random_state,
+    tensor_values,
+    tracing,
+)
+from trainers.backends.tensorflow.allocator.allocator_probe import AllocatorProbe
+
+
+class TensorFlowBackend:
+    """Each part."""
+
+    fit: base.FitSupport = fit_compat
+    variables: base.ModelVariables = model_variables
+    values: base.VariableValues = tensor_values
+    random: base.RandomStates = random_state
+    traces: base.StepTraces = tracing
+    calls: base.FunctionCalls = function_calls
+    hidden: base.HiddenParts = hidden_parts
+    digest = staticmethod(model_digest.of)
+    memory_probe = AllocatorProbe
