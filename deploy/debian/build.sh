@@ -141,9 +141,12 @@ mkdir -p "$2"
 out=$(cd "$2" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
 files "$work/root"
 program "$1" "$work/root" "$work"
 control "$work/root" "$work"
 deb=$out/trainwarden_${version}_$architecture.deb
-dpkg-deb --build --root-owner-group "$work/root" "$deb" >/dev/null
+# One thread: how many there are would show in the bytes.
+dpkg-deb --build --root-owner-group --threads-max=1 "$work/root" "$deb" >/dev/null
 echo "$deb"

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterator
-from importlib.metadata import Distribution, distributions
+from importlib.metadata import Distribution
 from pathlib import Path
 
 
@@ -20,16 +20,18 @@ def license_of(one: Distribution) -> str:
 
 def paragraphs(site: Path) -> Iterator[str]:
     """One for each distribution but our own."""
-    found = sorted(distributions(path=[str(site)]), key=lambda one: one.name.lower())
-    for one in found:
+    for where in sorted(site.glob("*.dist-info"), key=lambda path: path.name.lower()):
+        one = Distribution.at(where)
         if one.name == "trainwarden":
             continue
-        where = next(site.glob(f"{one.name.replace('-', '_')}-*.dist-info"), site)
         author = one.metadata.get("Author-email") or one.metadata.get("Author")
         texts = [
-            f"/{path.relative_to(site.parents[4])}"
+            f"/{path.relative_to(site.parents[5])}"
             for path in sorted(where.rglob("*"))
-            if path.name.upper().startswith(("LICENSE", "LICENCE", "COPYING", "NOTICE"))
+            if path.is_file()
+            and path.name.upper().startswith(
+                ("LICENSE", "LICENCE", "COPYING", "NOTICE")
+            )
         ]
         yield "\n".join(
             [
