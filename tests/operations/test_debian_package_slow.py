@@ -305,7 +305,18 @@ def test_the_same_checkout_gives_the_same_bytes(package: Path, tmp_path: Path) -
     assert build_package(tmp_path).read_bytes() == package.read_bytes()
 
 
-def test_lintian_finds_no_error(package: Path) -> None:
+def test_it_is_for_the_python_it_was_built_for(package: Path) -> None:
+    """Another minor version would find none of its packages: apt is told."""
+    asked = "import sys; print(*sys.version_info[:2])"
+    major, minor = map(int, ended_well("/usr/bin/python3", "-Ic", asked).split())
+    depends = field_of(package, "Depends").split(", ")
+    assert f"python3 (>= {major}.{minor})" in depends
+    assert f"python3 (<< {major}.{minor + 1})" in depends
+
+
+def test_lintian_finds_no_error(package: Path, tool: Callable[[str], str]) -> None:
     """But those that the package overrides, with reasons."""
-    said = ended_well("lintian", "--fail-on=error", "--tag-display-limit=0", package)
+    said = ended_well(
+        tool("lintian"), "--fail-on=error", "--tag-display-limit=0", package
+    )
     assert "E:" not in said

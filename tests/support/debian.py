@@ -22,6 +22,8 @@ ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "deploy" / "debian" / "build.sh"
 TOOLS = ("debootstrap", "dpkg-deb", "dpkg-shlibdeps", "dpkg-parsechangelog")
 PROGRAM = "/usr/bin/trainwarden"
+LOGIND = "libpam-systemd"
+"""What polkitd means by "logind": debootstrap knows no packages by what they provide."""
 BUILT_IN_SECONDS = 1800.0
 """A Debian is fetched from its mirror, a package compressed."""
 
@@ -81,7 +83,7 @@ def as_later_version(package: Path, version: str, aside: Path) -> Path:
 
 def bootstrap(root: Path, package: Path) -> None:
     """This machine's release of Debian, with what ``package`` depends on."""
-    depends = {
+    depends = {LOGIND} | {
         re.split(r"[ (|:]", words.strip())[0]
         for words in field(package, "Depends").split(",")
     }
@@ -96,7 +98,8 @@ def bootstrap(root: Path, package: Path) -> None:
          release, str(root), *mirrors[:1]],
         check=False, capture_output=True, text=True, timeout=BUILT_IN_SECONDS,
     )  # fmt: skip
-    if done.returncode and not os.environ.get("CI"):
+    fetched = (root / "var/lib/dpkg/status").exists()
+    if done.returncode and not fetched and not os.environ.get("CI"):
         pytest.skip(f"debootstrap: {done.stdout.splitlines()[-1:]}")
     assert done.returncode == 0, done.stdout[-2000:]
 
