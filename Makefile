@@ -21,7 +21,7 @@ AT_ONCE ?= $(shell n=$$(nproc); echo $$((n < 4 ? n + 1 : 5)))
 INSTALL := $(PIP) install --quiet --constraint constraints.txt
 EDITABLE := --build-constraint constraints.txt --editable '.[$(EXTRA)]'
 
-.PHONY: help demo test test-slow certify certify-jax certify-oom chaos soak slurm container remote generated docs pictures lint format constraints clean systemd crashes fuzz matrix oldest
+.PHONY: help demo test test-slow certify certify-jax certify-oom chaos soak slurm container remote deb deb-test generated docs pictures lint format constraints clean systemd crashes fuzz matrix oldest
 
 help: ## say what there is
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -125,6 +125,12 @@ remote: $(VENV)/.installed ## snapshots beyond the machine: lost, killed, measur
 
 container: $(VENV)/.installed ## a pod is killed, evicted, and goes on in a fresh one (needs root)
 	$(BIN)/python -m tests.kubernetes.pod_trial
+
+deb: $(VENV)/.made ## a Debian package of the program and its service, in dist/
+	deploy/debian/build.sh $(abspath $(BIN)/python) dist
+
+deb-test: $(VENV)/.installed ## the package in a fresh Debian: install, upgrade, purge (needs root)
+	$(BIN)/python -m pytest -m slow tests/operations/test_debian_package_slow.py
 
 $(VENV)/.bench: $(VENV)/.installed
 	$(INSTALL) --group bench

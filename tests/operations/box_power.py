@@ -61,7 +61,7 @@ def check_a_shutdown_drains_and_the_next_boot_resumes(box: Machine) -> None:
     done = len(_steps(box, "bits"))
     assert STEPS // 10 < done < STEPS
     (place / "bits.slow").unlink()
-    again = boot(box.root, box.shared)
+    again = boot(box.root, box.shared, *box.options)
     box.process, box.leader = again.process, again.leader
     for name in ("night", "bits"):
         _finishes_in_its_second_attempt(box, name)

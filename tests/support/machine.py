@@ -41,6 +41,10 @@ class Machine:
     process: subprocess.Popen[bytes]
     leader: int
     """Its PID 1, as we number it."""
+    options: tuple[str, ...] = ()
+    """What ``boot`` was given."""
+    program: str = f"{OPT}/bin/trainwarden"
+    """The installed command, inside."""
 
     @property
     def _environment(self) -> dict[str, str]:
@@ -96,7 +100,7 @@ class Machine:
         self, *words: str, user: str | None = None, check: bool = True
     ) -> subprocess.CompletedProcess[str]:
         """The installed command, inside."""
-        return self.run(f"{OPT}/bin/trainwarden", *words, user=user, check=check)
+        return self.run(self.program, *words, user=user, check=check)
 
     def property(self, unit: str, name: str) -> str:
         """A property of a unit."""
@@ -140,7 +144,8 @@ def machine_in(directory: Path) -> Generator[Machine]:
         shared.mkdir(mode=0o777)
         shared.chmod(0o777)
         prepare(root)
-        machine = boot(root, shared)
+        packages = Path(sys.prefix) / LIBRARY
+        machine = boot(root, shared, f"--bind-ro={packages}:{PACKAGES}")
         held.callback(end, machine)
         yield machine
 
@@ -155,8 +160,8 @@ def alone() -> Generator[None]:
 
 
 @contextlib.contextmanager
-def overlay(directory: Path, root: Path) -> Generator[None]:
-    """This machine's root, with everything written elsewhere."""
+def overlay(directory: Path, root: Path, *, lower: Path = Path("/")) -> Generator[None]:
+    """This machine's root, or ``lower``, with everything written elsewhere."""
     layer = directory / "layer"
     for path in (layer, root):
         path.mkdir()
@@ -164,7 +169,7 @@ def overlay(directory: Path, root: Path) -> Generator[None]:
     try:
         for name in ("upper", "work"):
             (layer / name).mkdir()
-        options = f"lowerdir=/,upperdir={layer}/upper,workdir={layer}/work"
+        options = f"lowerdir={lower},upperdir={layer}/upper,workdir={layer}/work"
         _call("mount", "-t", "overlay", "-o", options, "overlay", str(root))
         try:
             yield
@@ -211,8 +216,8 @@ def prepare(root: Path) -> None:
         (reach / "test.conf").write_text("[Service]\nProtectHome=read-only\n")
 
 
-def boot(root: Path, shared: Path) -> Machine:
-    """Boot it and wait until it is up.
+def boot(root: Path, shared: Path, *options: str) -> Machine:
+    """Boot it, with more ``options`` of systemd-nspawn, and wait until it is up.
 
     With cgroups of version 2 only, as on training boxes, and with bpf(2): by that
     systemd enforces which devices a unit may open.
@@ -220,8 +225,7 @@ def boot(root: Path, shared: Path) -> Machine:
     process = subprocess.Popen(
         [NSPAWN, "-q", "-D", str(root), "--register=no", "--keep-unit",
          "--system-call-filter=bpf", "--capability=CAP_BPF",
-         f"--bind={shared}:/shared", f"--bind-ro={Path(sys.prefix) / LIBRARY}:{PACKAGES}",
-         "--private-users=no", "-b",
+         f"--bind={shared}:/shared", *options, "--private-users=no", "-b",
          "systemd.unit=multi-user.target"],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
@@ -233,7 +237,7 @@ def boot(root: Path, shared: Path) -> Machine:
     while time.monotonic() < deadline:
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
         for child in children.split():
-            machine = Machine(root, shared, process, int(child))
+            machine = Machine(root, shared, process, int(child), options)
             state = machine.run("systemctl", "is-system-running", check=False).stdout
             if state.strip() in {"running", "degraded"}:
                 return machine
