@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from playwright.sync_api import Browser
 
 from tests.support import zygote as zygotes
+from tests.support.browser import chromium
 from tests.support.fake_nvml import FakeNvml, build
 from tests.support.zygote import Zygote
 
@@ -17,6 +19,13 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 settings.register_profile("trainwarden", deadline=None)  # no test asserts a time
 settings.load_profile("trainwarden")
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Debian's chromium: one in a process, which can drive no second one."""
+    with chromium() as found:
+        yield found
 
 
 @pytest.fixture(scope="session")

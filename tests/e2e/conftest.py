@@ -5,9 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser
 
-from tests.support.browser import chromium
 from tests.support.command import PATIENCE, Trainwarden, marked
 
 
@@ -26,10 +24,3 @@ def trainwarden(tmp_path: Path) -> Iterator[Trainwarden]:
         time.sleep(0.1)
         left = marked(tmp_path)
     assert not left, "processes of the run were left behind"
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    """Debian's chromium."""
-    with chromium() as found:
-        yield found

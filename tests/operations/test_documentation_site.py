@@ -4,13 +4,12 @@ import importlib.util
 import os
 import subprocess
 import sys
-from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser
 
-from tests.support.browser import NARROW, WIDE, chromium, visit
+from tests.support.browser import NARROW, WIDE, visit
 
 ROOT = Path(__file__).parents[2]
 LOOKED_AT = {
@@ -53,13 +52,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     told = built(ROOT, directory)
     assert told.returncode == 0, told.stderr
     return directory
-
-
-@pytest.fixture(scope="module")
-def browser() -> Generator[Browser]:
-    """One for all pages."""
-    with chromium() as started:
-        yield started
 
 
 def test_every_page_is_in_it(site: Path) -> None:
