@@ -32,13 +32,24 @@ def test_certified(trainwarden: Trainwarden, name: str) -> None:
     assert last.startswith("certified ("), done.stdout
 
 
-@pytest.mark.parametrize(
-    ("name", "limit"), [("segmentation", "72MiB"), ("text_buckets", "10MiB")]
-)
-def test_out_of_memory(trainwarden: Trainwarden, name: str, limit: str) -> None:
+def test_a_unet_out_of_memory(trainwarden: Trainwarden) -> None:
     """One restart in slices, and to the end."""
-    done = trainwarden("run", "--cpu-memory", limit, placed(trainwarden, name))
+    done = trainwarden(
+        "run", "--cpu-memory", "72MiB", placed(trainwarden, "segmentation")
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     (incident,) = trainwarden.json("incidents")
     assert incident["cause"] == "device_oom"
     assert incident["remedy"]["kind"] == "microbatch"
+
+
+def test_texts_out_of_memory(trainwarden: Trainwarden) -> None:
+    """Batches of three shapes may leave no block that is large enough though enough is
+    free: whichever it was, the run comes to its end."""
+    done = trainwarden(
+        "run", "--cpu-memory", "10MiB", placed(trainwarden, "text_buckets")
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    causes = {one["cause"] for one in trainwarden.json("incidents")}
+    assert causes
+    assert causes <= {"device_oom", "device_oom_fragmentation"}
