@@ -111,7 +111,7 @@ def expose(root: Path) -> None:
         spec.loader.exec_module(module)
 
 
-class Launch:
+class ScriptLaunch:
     """One script, from what the command line names to its exit code."""
 
     def __init__(self) -> None:

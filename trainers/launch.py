@@ -10,9 +10,9 @@ script, and little is done in it before.
 import sys
 
 sys.path.insert(0, __file__.rpartition("/")[0])
-from held_modules import Launch  # type: ignore[import-not-found]  # beside this file
+from held_modules import ScriptLaunch  # type: ignore[import-not-found]  # beside this file
 
-launch = Launch()
+launch = ScriptLaunch()
 try:
     exec(*launch.begun())  # noqa: S102  # running the script is the job
 except BaseException as error:  # noqa: BLE001  # the last one to see it

@@ -62,6 +62,14 @@ IN_SOURCE: tuple[tuple[Any, tuple[str, ...]], ...] = (
 )
 """Source lines that our replacements mirror."""
 
+FIT_PARAMETERS = (
+    "self", "x", "y", "batch_size", "epochs", "verbose", "callbacks",
+    "validation_split", "validation_data", "shuffle", "class_weight", "sample_weight",
+    "initial_epoch", "steps_per_epoch", "validation_steps", "validation_batch_size",
+    "validation_freq",
+)  # fmt: skip
+"""Of ``fit``, whose arguments are bound by name."""
+
 
 def missing(names: Iterable[tuple[Any, str]]) -> list[str]:
     """A sentence for each of ``names`` that its owner lacks."""
@@ -260,3 +268,13 @@ __all__ = [
     "array_slicing",
     "tree",
 ]
+
+
+def build_optimizers_of(models: Iterable[Any]) -> None:
+    """Make the variables of their optimizers, which the first step would make."""
+    for model in models:
+        optimizer = getattr(model, "optimizer", None)
+        if not isinstance(optimizer, keras.optimizers.Optimizer) or optimizer.built:
+            continue
+        if model.built:
+            optimizer.build(model.trainable_variables)

@@ -38,12 +38,6 @@ DISTRIBUTED = (
     " resumed: after a restart each begins anew"
 )
 
-FIT_PARAMETERS = (
-    "self", "x", "y", "batch_size", "epochs", "verbose", "callbacks",
-    "validation_split", "validation_data", "shuffle", "class_weight", "sample_weight",
-    "initial_epoch", "steps_per_epoch", "validation_steps", "validation_batch_size",
-    "validation_freq",
-)  # fmt: skip
 
 NAMES: tuple[tuple[Any, str], ...] = (
     (jax_trainer, "JAXEpochIterator"),
@@ -115,7 +109,7 @@ def self_test() -> list[str]:
     if config.is_nnx_enabled():
         wrong.append("Flax NNX is enabled, and its variables are others")
     fit = inspect.unwrap(jax_trainer.JAXTrainer.fit)
-    if tuple(inspect.signature(fit).parameters) != FIT_PARAMETERS:
+    if tuple(inspect.signature(fit).parameters) != keras_compat.FIT_PARAMETERS:
         wrong.append("the parameters of fit are others")
     return wrong + keras_compat.other_lines(IN_SOURCE)
 
@@ -192,9 +186,7 @@ def not_run(arguments: tuple[Any, ...], logs: Any) -> Any:
     return logs, arguments[0]
 
 
-def precision(model: Any, *, wanted: str) -> str:
-    """``wanted`` where any layer computes by that dtype policy, else one that does."""
-    return keras_compat.precision(model, wanted=wanted)
+precision = keras_compat.precision
 
 
 def zeros_of(_element_spec: Any) -> Any:

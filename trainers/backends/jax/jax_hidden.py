@@ -1,10 +1,10 @@
 """State on JAX that belongs to no model: variables of Keras'."""
 
-from collections.abc import Iterable
 from typing import Any
 
 import keras
 
+from trainers.backends import keras_compat
 from trainers.backends.jax import jax_variables
 from trainers.backends.jax.jax_values import KerasVariable
 
@@ -66,11 +66,4 @@ def python_function(value: Any) -> Any | None:
     return getattr(value, "__wrapped__", None) if of_jax else None
 
 
-def build_optimizers(models: Iterable[Any]) -> None:
-    """Make the variables of their optimizers, which the first step would make."""
-    for model in models:
-        optimizer = getattr(model, "optimizer", None)
-        if not isinstance(optimizer, keras.optimizers.Optimizer) or optimizer.built:
-            continue
-        if model.built:
-            optimizer.build(model.trainable_variables)
+build_optimizers = keras_compat.build_optimizers_of

@@ -103,7 +103,7 @@ def install() -> None:
     @functools.wraps(made)
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         made(self, *args, **kwargs)
-        if isinstance(self, unread):  # one an assignment
+        if isinstance(self, unread):  # what an assignment returns
             return
         number = number_of(self._handle)
         if number is not None:

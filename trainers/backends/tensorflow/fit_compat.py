@@ -48,12 +48,6 @@ TAKES_ARRAYS = False
 SLICES = True
 GLANCES_COUNT = True
 STANDS_IN = False
-FIT_PARAMETERS = (
-    "self", "x", "y", "batch_size", "epochs", "verbose", "callbacks",
-    "validation_split", "validation_data", "shuffle", "class_weight", "sample_weight",
-    "initial_epoch", "steps_per_epoch", "validation_steps", "validation_batch_size",
-    "validation_freq",
-)  # fmt: skip
 
 NAMES: tuple[tuple[Any, str], ...] = (
     (tf_trainer, "TFEpochIterator"),
@@ -103,7 +97,7 @@ def self_test() -> list[str]:
     if op_def_registry.get(tensor_values.READ_VARIABLES) is None:
         wrong.append(f"the operation {tensor_values.READ_VARIABLES} is missing")
     fit = inspect.unwrap(tf_trainer.TensorFlowTrainer.fit)
-    if tuple(inspect.signature(fit).parameters) != FIT_PARAMETERS:
+    if tuple(inspect.signature(fit).parameters) != keras_compat.FIT_PARAMETERS:
         wrong.append("the parameters of fit are others")
     return wrong + keras_compat.other_lines(IN_SOURCE)
 
@@ -134,9 +128,7 @@ def replace_epoch_iterator() -> None:
 # --- The model -------------------------------------------------------------------
 
 
-def precision(model: Any, *, wanted: str) -> str:
-    """``wanted`` where any layer computes by that dtype policy, else one that does."""
-    return keras_compat.precision(model, wanted=wanted)
+precision = keras_compat.precision
 
 
 def logs_of(result: Any) -> Any:

@@ -18,6 +18,8 @@ from trainers.backends.tensorflow.call_hooks import (
     under_tape,
     variable,
 )
+from trainers.backends.tensorflow.tensor_values import is_tensor
+from trainers.backends.tensorflow.tensor_values import view_of as array_of
 
 HARMLESS = frozenset({
     "NoOp", "Placeholder", "Assert", "Print", "PrintV2", "ReadVariableOp", "VarHandleOp",
@@ -112,11 +114,6 @@ def own_state(function: Any) -> tuple[set[str], set[str], set[str]]:
 # --- arguments and results -----------------------------------------------------------
 
 
-def is_tensor(value: Any) -> bool:
-    """Whether it is one with a value."""
-    return isinstance(value, tf.Tensor) and hasattr(value, "numpy")
-
-
 def dtype_and_shape(tensor: Any) -> tuple[str, tuple[int, ...]]:
     """Of a tensor, an array or a variable."""
     return tf.as_dtype(tensor.dtype).name, tuple(tensor.shape)
@@ -125,11 +122,6 @@ def dtype_and_shape(tensor: Any) -> tuple[str, tuple[int, ...]]:
 def in_main_memory(tensor: Any) -> bool:
     """Whether it can be read without waiting for a device."""
     return "CPU" in tensor.backing_device
-
-
-def array_of(tensor: Any) -> Any:
-    """Its values: a view where it lies in main memory."""
-    return tensor._numpy() if hasattr(tensor, "_numpy") else tensor.numpy()
 
 
 def tensor_of(array: Any) -> Any:

@@ -4,7 +4,6 @@ The private names that this leans on stand in the table of ``fit_compat``.
 """
 
 import zlib
-from collections.abc import Iterable
 from typing import Any
 
 import keras
@@ -13,6 +12,7 @@ import tensorflow as tf
 from tensorflow.python.ops import stateful_random_ops
 from tensorflow.python.ops.lookup_ops import DenseHashTable, MutableHashTable
 
+from trainers.backends import keras_compat
 from trainers.backends.tensorflow import model_variables, replicas, tensor_values
 
 TABLES = (tf.lookup.experimental.MutableHashTable, DenseHashTable, MutableHashTable)
@@ -131,11 +131,4 @@ def python_function(value: Any) -> Any | None:
     return getattr(value, "python_function", None) if of_tensorflow else None
 
 
-def build_optimizers(models: Iterable[Any]) -> None:
-    """Make the variables of their optimizers, which the first step would make."""
-    for model in models:
-        optimizer = getattr(model, "optimizer", None)
-        if not isinstance(optimizer, keras.optimizers.Optimizer) or optimizer.built:
-            continue
-        if model.built:
-            optimizer.build(model.trainable_variables)
+build_optimizers = keras_compat.build_optimizers_of

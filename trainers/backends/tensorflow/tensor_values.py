@@ -150,9 +150,7 @@ def framework_array(value: Any) -> np.ndarray | None:
         if _is_copied(inner):
             return np.stack(arrays_of(replicas.copies(inner)))
         return array_of(inner)
-    if isinstance(value, tf.Tensor) and hasattr(value, "numpy"):
-        return np.asarray(value.numpy())
-    return None
+    return np.asarray(value.numpy()) if is_tensor(value) else None
 
 
 def kind_of(value: Any) -> str:
@@ -163,9 +161,17 @@ def kind_of(value: Any) -> str:
 
 def tensor_array(value: Any) -> np.ndarray | None:
     """A look at the values of a tensor; None for any other value."""
-    if not isinstance(value, tf.Tensor) or not hasattr(value, "numpy"):
-        return None
-    found: np.ndarray = value._numpy() if hasattr(value, "_numpy") else value.numpy()
+    return view_of(value) if is_tensor(value) else None
+
+
+def is_tensor(value: Any) -> bool:
+    """Whether it is one with a value."""
+    return isinstance(value, tf.Tensor) and hasattr(value, "numpy")
+
+
+def view_of(tensor: Any) -> np.ndarray:
+    """Its values: a view where it lies in main memory."""
+    found: np.ndarray = tensor._numpy() if hasattr(tensor, "_numpy") else tensor.numpy()
     return found
 
 
