@@ -170,7 +170,7 @@ class LoopRun(FitRun):
         else:
             self._position.begin_epoch(self._position.epoch)
             iterator = source.begin()
-        self._boundary()
+        self._between_steps()
         for batch in iterator:
             source.saw(batch_sizes.size_of(batch))
             self.before_step()

@@ -9,35 +9,22 @@ from typing import Any
 
 from supervisor.wire.oom_subject import OomSubject
 from supervisor.wire.page import Phase
-from supervisor.wire.proof import Proof
 from trainers.backends import epoch_iterator, keras_compat
 from trainers.backends.epoch_iterator import FitIterator
 from trainers.backends.selected import backend
 from trainers.backends.versions.keras_version import of_keras
 from trainers.data import data_fingerprint, shared_data, source_factory
 from trainers.data.data_source import DataSource
-from trainers.fit import (
-    fit_slices,
-    fit_snapshot,
-    loss_guard,
-    snapshot_match,
-    validation,
-)
-from trainers.fit.determinism import (
-    DEVIATES,
-    LOST_SEAM,
-    REDUCED,
-    SLICED,
-    Determinism,
-)
-from trainers.fit.due import DueSnapshot, SinceSaved
+from trainers.fit import fit_snapshot, loss_guard, snapshot_match, validation
+from trainers.fit.determinism import LOST_SEAM, Determinism
+from trainers.fit.fit_boundary import Boundary
 from trainers.fit.fit_position import FitCall, FitPosition
 from trainers.fit.fit_proof import FitProof
 from trainers.fit.fit_report import Report
+from trainers.fit.fit_slices import Slicing
 from trainers.fit.fit_snapshot import FitParts
 from trainers.fit.step_counter import Steps, planned
-from trainers.microbatch.prepared import Prepared
-from trainers.process import allocation_subject, applied_directive, signals
+from trainers.process import allocation_subject, applied_directive
 from trainers.snapshots.durable_store import Snapshot
 from trainers.snapshots.run_progress import RunProgress
 from trainers.state import callback_state, hidden_state
@@ -57,12 +44,12 @@ class FitRun:
         self._fingerprint: data_fingerprint.Fingerprint = {}
         self._position = FitPosition()
         self._validation = validation.Validation()
-        self._microbatch: Prepared | None = None
         self._report = Report(session.attempt)
         self._determinism = Determinism(self._report)
         self._proof = FitProof(session, self._determinism)
         self._steps = Steps(call.model)
-        self._since = SinceSaved(session)
+        self._slices = Slicing()
+        self._boundary = Boundary(session, self._proof, self._determinism, self._slices)
         self._loss_guard = loss_guard.LossGuard(session.attempt, call.model)
         self._hidden = hidden_state.of_call(call.model, call.callbacks, call.data)
         self._was_held = False
@@ -145,7 +132,9 @@ class FitRun:
         self._begin_proof()
         self._determinism.give()
         self._report.measure(
-            self._slicing, jit=bool(self.model.jit_compile), reduced=self._is_reduced()
+            self._slicing,
+            jit=bool(self.model.jit_compile),
+            reduced=self._slices.is_reduced,
         )
         return self._training
 
@@ -176,7 +165,7 @@ class FitRun:
         if self._taken is None:
             return
         older = self._proof.begin(
-            self._taken, slices=self._slicing()[0], data=self._fingerprint
+            self._taken, slices=self._slices.count, data=self._fingerprint
         )
         if older is not None:
             self._taken, self._local = older, fit_snapshot.local_of(older)
@@ -194,27 +183,17 @@ class FitRun:
 
     def _slice(self) -> None:
         """Work in slices, where that is asked for."""
-        self._microbatch = fit_slices.prepare(
+        self._slices.prepare(
             self.model,
             self.source,
             self._attempt,
             hopeless=self._session.step == 0 and not self.resumes,
         )
-        if self._slicing()[0] > 1:
-            self._determinism.tell(self._sliced())
+        self._determinism.tell(self._slices.why_not_exact)
 
-    def _sliced(self) -> str:
-        """What slices do to the promise."""
-        if self._is_reduced():
-            return REDUCED
-        deviations = () if self._microbatch is None else self._microbatch.deviations
-        return DEVIATES.format("; ".join(deviations)) if deviations else SLICED
-
-    def _is_reduced(self) -> bool:
-        """Whether each slice is a batch of its own, with an update."""
-        prepared = self._microbatch
-        reduces = prepared is not None and prepared.mode == "reduce"
-        return reduces and self._slicing()[0] > 1
+    def _slicing(self) -> tuple[int, int | None]:
+        """In how many slices, and of which size, a batch is worked through now."""
+        return self._slices.now(self.source.batch)
 
     def _check_snapshot(self) -> str | None:
         """A snapshot of another try of this call is none to go on from; one of other
@@ -231,13 +210,6 @@ class FitRun:
         self._attempt.notice(snapshot_match.OTHER_TRY)
         return None
 
-    def _slicing(self) -> tuple[int, int | None]:
-        """In how many slices, and of which size, a batch is worked through now."""
-        prepared = self._microbatch
-        if prepared is None or prepared.size is None:
-            return 1, self.source.batch
-        return prepared.slices, prepared.size
-
     def train_begins(self) -> None:
         """All callbacks' ``on_train_begin`` are done (ours is the last)."""
         self._has_begun = True
@@ -253,8 +225,7 @@ class FitRun:
         """Leave the model as Keras made it."""
         self._steps.leave()
         keras_compat.forget_last_logs(self.model)
-        if self._microbatch is not None:
-            self._microbatch.restore()
+        self._slices.restore()
 
     # --- restoring ---------------------------------------------------------------
 
@@ -283,7 +254,7 @@ class FitRun:
             self._session.put_files_back(taken)
         seconds = time.perf_counter() - began
         self._session.restored(taken, seconds=seconds, proves=self._proof.newer)
-        self._since.restored()
+        self._boundary.restored()
         self.publish_position()
         self._attempt.enter(before)
         self._no_step_yet = True
@@ -301,7 +272,7 @@ class FitRun:
         if self._attempt.phase is Phase.BETWEEN:
             self._attempt.enter(self._attempt.phase_at(self._session.step))
         if not resumed:
-            self._boundary()
+            self._between_steps()
 
     @contextlib.contextmanager
     def stands_in(self) -> Iterator[bool]:
@@ -312,9 +283,11 @@ class FitRun:
             yield False
             return
         self._steps.instead = dict(self._position.logs)
-        with callback_state.deaf(self.callbacks):
-            yield True
-        self._steps.instead = None
+        try:
+            with callback_state.deaf(self.callbacks):
+                yield True
+        finally:
+            self._steps.instead = None
         if not self._was_held:
             backend.variables.take_over(self.model)
 
@@ -383,17 +356,19 @@ class FitRun:
             step_in_epoch=self._position.step_in_epoch,
             samples=self._session.samples,
         )
-        self._watch_loss(due=False)
-        self._boundary()
-
-    def _watch_loss(self, *, due: bool) -> None:
-        position, step = self._position, self._session.step
-        self._loss_guard.look(position.logs, step=step, epoch=position.epoch, due=due)
+        self._loss_guard.look(
+            self._position.logs,
+            step=self._session.step,
+            epoch=self._position.epoch,
+            due=False,
+        )
+        self._between_steps()
 
     def _look_into(self) -> None:
         """The first step is made, and all its functions are traced."""
-        sliced, known = self._microbatch is not None, self._hidden.variables()
-        self._determinism.look_into(self.model, sliced=sliced, known=known)
+        self._determinism.look_into(
+            self.model, sliced=self._slices.prepared, known=self._hidden.variables()
+        )
 
     @property
     def doing(self) -> OomSubject:
@@ -412,106 +387,24 @@ class FitRun:
             samples=self._session.samples,
         )
 
-    def _boundary(self) -> None:
-        """Between two steps: save if it is due, end if that was asked for."""
-        if self._proof.under_way and not self._is_proved():
-            return
-        if self._attempt.drain_requested:
-            if not self._since.on_disk:
-                self.save()
-            self.leave()
-        wanted = self._since.wanted()
-        if wanted is None and self._dares():
-            wanted = DueSnapshot(durable=False, patient=True)
-        if wanted is not None:
-            self.save(durable=wanted.durable, patient=wanted.patient)
-
-    def _is_proved(self) -> bool:
-        """Whether the newest snapshot was met: until then nothing is saved."""
-        if self._attempt.drain_requested:
-            self.leave()
-        newer = self._proof.newer
-        with backend.variables.in_place(self.model):
-            found = self._proof.at_boundary(self._parts())
-        if found is Proof.BEGUN:
-            return False
-        self._after_proof(found, newer)
-        return True
-
-    def _after_proof(self, found: Proof, newer: Snapshot | None) -> None:
-        if found is Proof.DIFFERS:
-            self.leave()
-        self._session.put_files_back(newer)
-        self._since.restored()
-
-    def _dares(self) -> bool:
-        """Whether the next step may fail for want of memory, and a snapshot is cheap."""
-        sliced, memory = self._microbatch, self._session.memory
-        return sliced is not None and memory is not None and sliced.daring
-
     def _evaluation(self, iterator: Any) -> Iterator[Any]:
         """The loop of an evaluation inside ``fit``, most often the validation.
 
         A drain need not wait for its end where the state before it is saved.
         """
         for step in self._validation.follow(iterator, self.model):
-            if self._attempt.drain_requested and self._since.on_disk:
-                self.leave()
+            if self._attempt.drain_requested and self._boundary.on_disk:
+                self._boundary.leave()
             self._attempt.tick()
             yield step
 
-    # --- saving ------------------------------------------------------------------
-
-    def save(
-        self, *, fit_done: bool = False, durable: bool = True, patient: bool = True
-    ) -> None:
-        """Copy the state and let it be saved: in memory, and on disk if ``durable``.
-
-        Not ``patient``: if there is no memory for it yet, that is made aside, and the
-        state is saved at a later boundary.
-        """
-        with backend.variables.in_place(self.model):
-            self._save(fit_done=fit_done, durable=durable, patient=patient)
-
-    def _save(self, *, fit_done: bool, durable: bool, patient: bool) -> None:
-        self._watch_loss(due=True)
-        began = time.perf_counter()
-        before = self._attempt.enter(Phase.SNAPSHOT)
-        state, tensors, told = fit_snapshot.capture(self._parts(), fit_done=fit_done)
-        for sentence in told:
-            self._determinism.tell(sentence)
-        if not patient and not self._session.saver.prepared(tensors):
-            self._attempt.enter(before)
-            return
-        self._session.save(
-            state,
-            tensors,
-            began=began,
-            durable=durable,
-            fit=self._session.fit_number,
-            fit_done=fit_done,
-            epoch=self._position.epoch,
-            step_in_epoch=self._position.step_in_epoch,
-            batch=self.source.batch,
-            slices=self._slicing()[0],
-        )
-        self._since.saved(durable=durable or self._session.memory is None)
-        self._attempt.enter(before)
-
-    def leave(self) -> None:
-        """End the process once everything is on disk."""
-        self._proof.leave()
-        self._session.saver.wait()
-        signals.leave(self._attempt)
+    def _between_steps(self) -> None:
+        self._boundary.between_steps(self._parts)
 
     def finish(self) -> None:
         """``fit`` returned: keep its end state, so that it is never trained again."""
         self.restore()  # where no epoch was left to train
-        if self._proof.under_way:
-            newer = self._proof.newer
-            self._after_proof(self._proof.missed(), newer)
-        self.save(fit_done=True)
-        self._session.saver.wait()
+        self._boundary.finish(self._parts)
 
     def epoch_ended(self, epoch: int, logs: Any) -> None:
         """The epoch and every callback of its end are done."""

@@ -5,6 +5,7 @@ from typing import Any
 from supervisor.wire.reasons import RefusalReason
 from trainers.backends.selected import backend
 from trainers.data.data_source import DataSource
+from trainers.fit.determinism import DEVIATES, REDUCED, SLICED
 from trainers.fit.fit_report import memory_limit
 from trainers.microbatch.prepared import Prepared
 from trainers.process.attempt_reporting import Attempt
@@ -24,13 +25,70 @@ TOO_LARGE = (
 )
 
 
-def prepare(
+class Slicing:
+    """In how many slices the batches of one ``fit`` are worked through."""
+
+    def __init__(self) -> None:
+        self._prepared: Prepared | None = None
+
+    def prepare(
+        self, model: Any, source: DataSource, attempt: Attempt, *, hopeless: bool
+    ) -> None:
+        """Let ``model`` train in slices where the directive asks for it.
+
+        ``hopeless``: no step was ever done.
+        """
+        self._prepared = _prepare(model, source, attempt, hopeless=hopeless)
+
+    def restore(self) -> None:
+        """Leave the model as it was."""
+        if self._prepared is not None:
+            self._prepared.restore()
+
+    @property
+    def prepared(self) -> bool:
+        """Whether the model's step was changed."""
+        return self._prepared is not None
+
+    @property
+    def daring(self) -> bool:
+        """Whether the next step is the first of a size that might not fit."""
+        return self._prepared is not None and self._prepared.daring
+
+    @property
+    def count(self) -> int:
+        """In how many; 1: the batch is whole."""
+        return self.now(None)[0]
+
+    @property
+    def is_reduced(self) -> bool:
+        """Whether each slice is a batch of its own, with an update."""
+        prepared = self._prepared
+        return prepared is not None and prepared.mode == "reduce" and self.count > 1
+
+    @property
+    def why_not_exact(self) -> str | None:
+        """What slices do to the promise; None: the batch is whole."""
+        prepared = self._prepared
+        if prepared is None or self.count == 1:
+            return None
+        if self.is_reduced:
+            return REDUCED
+        deviations = prepared.deviations
+        return DEVIATES.format("; ".join(deviations)) if deviations else SLICED
+
+    def now(self, batch: int | None) -> tuple[int, int | None]:
+        """In how many slices, and of which size, ``batch`` samples are worked through."""
+        prepared = self._prepared
+        if prepared is None or prepared.size is None:
+            return 1, batch
+        return prepared.slices, prepared.size
+
+
+def _prepare(
     model: Any, source: DataSource, attempt: Attempt, *, hopeless: bool
 ) -> Prepared | None:
-    """Let the model train in slices where the directive asks for it.
-
-    ``hopeless``: no step was ever done. None where there is nothing to undo.
-    """
+    """As ``Slicing.prepare``; None where there is nothing to undo."""
     directive = attempt.directive
     if directive.slice_size is None and not directive.calibrate:
         return None
