@@ -23,24 +23,15 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psutil
 
-from supervisor.core.jobs.job_status import JobStatus
-from supervisor.core.text.address import Address
-from supervisor.host.exporter.exposition_cache import ExpositionCache
-from supervisor.host.exporter.machine_monitor import MachineMonitor
-from supervisor.host.exporter.metrics_server import MetricsServer
-from supervisor.host.service.gc_freeze import settle
 from tests.bench.exporter_trial import report_daemon
 from tests.support.fake_nvml import FakeNvml, build
-from tests.support.metrics import DIGITS
 from tests.support.scraped import (
     Scraper,
     answers,
@@ -55,72 +46,10 @@ LATE_EVERY = 0.005
 SCRAPES = 400
 
 
-def statuses(jobs: int, pids: list[int], second: int) -> Iterator[JobStatus]:
-    """So many runs, of which every figure changes that changes in a training."""
-    for number in range(jobs):
-        yield replace(
-            DIGITS,
-            job=f"job-{number:02d}",
-            pid=pids[number % len(pids)],
-            step=1000 + second,
-            samples=64_000 + 64 * second,
-            loss=1.0 / (2 + second + number),
-            heartbeat_age_seconds=0.01 * (second % 10),
-            step_seconds_sum=100.0 + second,
-            step_counts=(0, 0, 0, 0, 3 + second, 11, 0, 0, 0, 0, 0, 1),
-            memory_in_use_bytes=10**8 + second,
-            host_rss_bytes=10**9 + second,
-        )
-
-
-@dataclass
-class Lateness:
-    """How late a thread gets to run that wants to run every 5 ms, in seconds."""
-
-    worst: list[float]
-    stopped: threading.Event
-
-    def watch(self) -> None:
-        """Until stopped."""
-        while not self.stopped.is_set():
-            began = time.monotonic()
-            time.sleep(LATE_EVERY)
-            self.worst.append(time.monotonic() - began - LATE_EVERY)
-
-
-def exporting(jobs: int, pids: list[int], *, watch: bool) -> None:
-    """What a supervisor does, and nothing else; ends when its standard input does."""
-    board = ExpositionCache()
-    observer = MachineMonitor(places={"state": Path("/")}, gpus=None, board=board)
-    lateness = Lateness([], threading.Event())
-    watcher = threading.Thread(target=lateness.watch)
-    shows: list[float] = []
-    ended = threading.Event()
-    threading.Thread(target=_await_end, args=(ended,), daemon=True).start()
-    with MetricsServer(Address("127.0.0.1", 0), board.read) as server:
-        observer.start()
-        settle()
-        print(json.dumps({"port": server.address.port}), flush=True)
-        if watch:
-            watcher.start()
-        second = 0
-        while not ended.wait(1.0):
-            made = list(statuses(jobs, pids, second))
-            began = time.monotonic()
-            observer.show(made)
-            shows.append(time.monotonic() - began)
-            second += 1
-        if watch:
-            lateness.stopped.set()
-            watcher.join()
-        observer.close()
-    print(json.dumps({"late": lateness.worst, "shows": shows}), flush=True)
-
-
 @contextmanager
 def idle() -> Generator[subprocess.Popen[str]]:
     """A process that only notes how late it gets to run."""
-    command = [sys.executable, "-m", "tests.bench.exporter", "--idle"]
+    command = [sys.executable, "-m", "tests.bench.exporter_alone", "--idle"]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
@@ -129,27 +58,13 @@ def idle() -> Generator[subprocess.Popen[str]]:
             process.communicate()
 
 
-def idling() -> None:
-    """What ``idle`` does."""
-    ended = threading.Event()
-    threading.Thread(target=_await_end, args=(ended,), daemon=True).start()
-    lateness = Lateness([], ended)
-    lateness.watch()
-    print(json.dumps(lateness.worst))
-
-
-def _await_end(ended: threading.Event) -> None:
-    sys.stdin.read()
-    ended.set()
-
-
 @contextmanager
 def exporter(
     jobs: int, pids: list[int], nvml: FakeNvml, *, watch: bool
 ) -> Generator[tuple[subprocess.Popen[str], int]]:
-    """``exporting`` in a process of its own; yields it and its port."""
+    """``exporter_alone``; yields it and its port."""
     command = [
-        *(sys.executable, "-m", "tests.bench.exporter", "--export", str(jobs)),
+        *(sys.executable, "-m", "tests.bench.exporter_alone", "--export", str(jobs)),
         *("--pids", ",".join(map(str, pids))),
         *(["--watch"] if watch else []),
     ]
@@ -228,18 +143,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--jobs", type=int, default=64)
-    parser.add_argument("--export", type=int, help=argparse.SUPPRESS)
-    parser.add_argument("--pids", help=argparse.SUPPRESS)
-    parser.add_argument("--idle", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--watch", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
-    if given.idle:
-        idling()
-        return
-    if given.export:
-        pids = [int(pid) for pid in given.pids.split(",")]
-        exporting(given.export, pids, watch=given.watch)
-        return
     with tempfile.TemporaryDirectory() as directory, processes(8) as pids:
         nvml = FakeNvml(build(Path(directory)), Path(directory, "script"))
         nvml.gpus(GPUS)
