@@ -33,7 +33,7 @@ def report_daemon(
 ) -> None:
     """Memory and processor time of the daemon, of its probe, and of nvitop-exporter."""
     with box_in(directory / "box") as box, nvitop(nvml) as (theirs, their_port):
-        daemon = psutil.Process(_begun(box, nvml))
+        daemon = psutil.Process(_begun(box, nvml, jobs))
         _train(box, nvml, jobs)
         (probe,) = (one for one in daemon.children() if _is_probe(one))
         until(lambda: answers(PORT) and answers(their_port))
@@ -52,9 +52,11 @@ def report_daemon(
             box.until(lambda job: JobState(job["state"]).ended, f"job-{number}")
 
 
-def _begun(box: BoxUnderTest, nvml: FakeNvml) -> int:
+def _begun(box: BoxUnderTest, nvml: FakeNvml, jobs: int) -> int:
     box.directory.mkdir()
-    box.config = f'[metrics]\nlisten = "127.0.0.1:{PORT}"\n'
+    box.config = (
+        f'[metrics]\nlisten = "127.0.0.1:{PORT}"\n[limits]\ncpu_slots = {jobs}\n'
+    )
     box.environment = nvml.environment
     return box.begin().pid
 
