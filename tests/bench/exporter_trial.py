@@ -7,6 +7,7 @@ from pathlib import Path
 import psutil
 
 from supervisor.core.jobs.job_status import JobState
+from supervisor.host.gpu.probe_sources import PROBE
 from tests.support.boxes import BoxUnderTest, box_in
 from tests.support.fake_nvml import FakeNvml
 from tests.support.scraped import answers, nvitop, report_uses, until
@@ -77,4 +78,4 @@ def _train(box: BoxUnderTest, nvml: FakeNvml, jobs: int) -> None:
 
 
 def _is_probe(process: psutil.Process) -> bool:
-    return "gpu_probe" in " ".join(process.cmdline())
+    return PROBE in " ".join(process.cmdline())
