@@ -68,6 +68,8 @@ class Trial:
     """Where the memory tier lies, for a row that has one."""
     attempts: Attempts = field(init=False)
     told: list[str] = field(default_factory=list[str])
+    withdrawn: list[str] = field(default_factory=list[str])
+    """Why bits were not promised, where they were not."""
     proofs: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
 
     def __post_init__(self) -> None:
@@ -131,6 +133,8 @@ class Trial:
             sentence = record.fields.get("sentence")
             if sentence is not None and record.fields.get("bits") is not True:
                 self.told.append(sentence)
+            if record.kind == RecordKind.PROMISE and not record.fields["bits"]:
+                self.withdrawn.append(sentence)
             if record.kind == RecordKind.SNAPSHOT_FAILED:
                 self.told.append(f"snapshot failed: {record.fields['because']}")
         return code
@@ -232,9 +236,9 @@ def _compare(result: RowResult, whole: Trial, torn: Trial) -> None:
         result.told = said[0] if said else ""
         if not said:
             result.problems.append(f"nothing was told of {sentence!r}: {torn.told}")
-    elif torn.told and row.why_no_bits is None:
-        unexpected = [t for t in torn.told if "snapshot failed" in t or "bits" in t]
-        result.problems += unexpected
+    else:
+        result.problems += [t for t in torn.told if "snapshot failed" in t]
+        result.problems += [f"not promised: {why}" for why in torn.withdrawn]
 
 
 def _of_proofs(torn: Trial, *, bits: bool) -> list[str]:
