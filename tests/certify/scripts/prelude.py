@@ -50,16 +50,15 @@ def place(name):
     if name != DIE:
         return
     if DELAY:  # somewhere in what comes next
-        killer = threading.Thread(
-            target=lambda: (time.sleep(DELAY), kill(name)), daemon=True
-        )
-        killer.start()
-        killers.append(killer)
+        # Kept nowhere: what a global list holds is state of the script.
+        threading.Thread(
+            target=lambda: (time.sleep(DELAY), kill(name)), name=KILLER, daemon=True
+        ).start()
     else:
         kill(name)
 
 
-killers = []
+KILLER = "killer"
 DIED = os.environ.get("DIED", "died.txt")
 
 
@@ -219,8 +218,9 @@ def state_of(callback):
 
 def finish(model, *, callbacks=(), **more):
     """Leave everything behind that must be the same."""
-    for killer in killers:  # the last step may be shorter than its delay
-        killer.join()
+    for thread in threading.enumerate():
+        if thread.name == KILLER:  # the last step may be shorter than its delay
+            thread.join()
     optimizer = getattr(model, "optimizer", None)
     result = {
         "weights": digest(model.variables),
