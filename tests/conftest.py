@@ -3,15 +3,17 @@
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
-from playwright.sync_api import Browser
 
 from tests.support import zygote as zygotes
-from tests.support.browser import chromium
 from tests.support.fake_nvml import FakeNvml, build
 from tests.support.zygote import Zygote
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # As in a shell's background job: what tests start would ignore Ctrl-C, too.
@@ -22,8 +24,10 @@ settings.load_profile("trainwarden")
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
+def browser() -> "Iterator[Browser]":
     """Debian's chromium: one in a process, which can drive no second one."""
+    from tests.support.browser import chromium  # noqa: PLC0415  # not in every environment
+
     with chromium() as found:
         yield found
 

@@ -37,7 +37,7 @@ HOLDS = "holds"
 LITTLE_DISK = 30 << 30
 """With less, an environment is removed once its pair is done."""
 SELF_TEST = (
-    "import sys; from trainers.process import framework_versions, self_test;"
+    "import sys; from trainers.process.environment import framework_versions, self_test;"
     " sys.exit(self_test.wrong_with(framework_versions.here().all))"
 )
 NUMPY = "import numpy; print(numpy.__version__)"
