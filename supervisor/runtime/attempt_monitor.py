@@ -4,7 +4,7 @@ What is new becomes events, in the order in which it is seen; what follows from 
 decided elsewhere. Nobody waits here.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from supervisor.core.jobs.job_status import JobStatus, RemoteStatus
@@ -34,6 +34,7 @@ from supervisor.host.memory.memory_monitor import MemoryMonitor, ask_who_holds
 from supervisor.host.process.process_tree import ProcessTree
 from supervisor.host.service.clock import Clock
 from supervisor.host.telemetry.attempt_telemetry import AttemptView
+from supervisor.runtime.advisor import Advisor
 from supervisor.runtime.attempt_handle import AttemptHandle
 from supervisor.runtime.directive_builder import log_cap_of, tiers_of
 from supervisor.runtime.evidence_collector import gather
@@ -91,6 +92,8 @@ class AttemptMonitor:
     memory: MemoryMonitor = field(init=False)
     handle: AttemptHandle | None = None
     """Of the attempt that runs; None: there is none."""
+    _advisor: Advisor = field(default_factory=Advisor)
+    """Of the attempt that runs."""
     _taken_over: bool = False
     """An earlier supervisor had started it."""
     earlier: Page | None = None
@@ -120,6 +123,7 @@ class AttemptMonitor:
         """Follow ``attempt``, which was launched or is taken over."""
         self.handle = AttemptHandle.over(attempt, cap=log_cap_of(self.spec))
         self._taken_over = taken_over
+        self._advisor = Advisor()
 
     def adopt(self, exited: Exited, devices: GpuAccess) -> None:
         """The attempt of an earlier supervisor has ended, as its files tell it."""
@@ -184,6 +188,7 @@ class AttemptMonitor:
     ) -> None:
         ended = handle.attempt.ended()  # asked first: all it wrote is read below
         self._post_all(handle.telemetry.poll())
+        self._post_all(self._advisor.look(handle.telemetry.view))
         self._see_snapshots(handle.telemetry.view.tiers)
         handle.read_log(now=self.clock.now())
         if ended:
@@ -259,7 +264,7 @@ class AttemptMonitor:
             if page is not None:
                 self.memory.glance(page)
 
-    def _post_all(self, events: list[Event]) -> None:
+    def _post_all(self, events: Sequence[Event]) -> None:
         for event in events:
             self.post(event)
 

@@ -1,0 +1,7 @@
+"""Advisories: what makes a run slower or larger than it need be, from what was measured.
+
+``advisory``    one of them, as a value
+``evidence``    what a rule looks at
+``input_rules``, ``compile_rules``, ``memory_rules``, ``gpu_rules``: a rule each kind
+``rules``       all of them, as one table
+"""

@@ -1,0 +1,84 @@
+"""The table of advisories: what each is about, the rule, and why it has its threshold."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from supervisor.core.advisories import compile_rules, input_rules
+from supervisor.core.advisories.advisory import Advisory, AdvisoryKind
+from supervisor.core.advisories.evidence import Evidence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One row."""
+
+    kind: AdvisoryKind
+    title: str
+    """What is wrong, in a few words."""
+    threshold: str
+    """When it is told, and why not earlier."""
+    advice: str
+    """What helps."""
+    judge: Callable[[Evidence], Advisory | None]
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        kind=AdvisoryKind.INPUT_BOUND,
+        title="steps wait for their data",
+        threshold=(
+            f"{input_rules.WAITED_PART:.0%} of the time or more (data that are always "
+            "there would make it a third faster), "
+            f"{input_rules.WAITED_SECONDS:.0f} s in all, over "
+            f"{input_rules.WAITED_STEPS} steps or more; on a GPU as far as it is idle"
+        ),
+        advice=input_rules.READ_AHEAD,
+        judge=input_rules.input_bound,
+    ),
+    Rule(
+        kind=AdvisoryKind.RETRACING,
+        title="a function is traced in every step",
+        threshold=(
+            f"in {compile_rules.TRACED_PART:.0%} of the steps or more, and in "
+            f"{compile_rules.TRACED_STEPS} at least: batches of a few shapes are traced "
+            "once each, and no more"
+        ),
+        advice=compile_rules.STABLE_ARGUMENTS,
+        judge=compile_rules.retracing,
+    ),
+    Rule(
+        kind=AdvisoryKind.FLOAT64,
+        title="float64 where float32 was meant",
+        threshold=(
+            "one matrix product or convolution of the step in float64, while "
+            "keras.config.floatx() is another type: Keras never makes one by itself"
+        ),
+        advice=compile_rules.SINGLE_PRECISION,
+        judge=compile_rules.float64,
+    ),
+    Rule(
+        kind=AdvisoryKind.CONVERTED_INPUTS,
+        title="inputs are converted in every step",
+        threshold=(
+            "1 MiB of a batch or more comes in float64: less is hidden by what the launch "
+            "of a step takes"
+        ),
+        advice=input_rules.NARROW,
+        judge=input_rules.converted_inputs,
+    ),
+)
+
+
+def advise(evidence: Evidence) -> tuple[Advisory, ...]:
+    """What ``evidence`` shows, in the order of the table."""
+    found = (rule.judge(evidence) for rule in RULES)
+    return tuple(one for one in found if one is not None)
+
+
+def followed(
+    before: Sequence[Advisory], now: Sequence[Advisory]
+) -> tuple[Advisory, ...]:
+    """``now``, and those of ``before`` that hold no more, marked so."""
+    kinds = {one.kind for one in now}
+    gone = (replace(one, over=True) for one in before if one.kind not in kinds)
+    return (*now, *gone)
