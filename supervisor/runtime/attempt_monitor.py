@@ -7,6 +7,8 @@ decided elsewhere. Nobody waits here.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from supervisor.core.gpu.assignment import named
+from supervisor.core.gpu.gpu_readings import Gpu
 from supervisor.core.jobs.job_status import JobStatus, RemoteStatus
 from supervisor.core.jobs.snapshot_stats import SnapshotStats
 from supervisor.core.jobs.spec import Spec
@@ -188,7 +190,6 @@ class AttemptMonitor:
     ) -> None:
         ended = handle.attempt.ended()  # asked first: all it wrote is read below
         self._post_all(handle.telemetry.poll())
-        self._post_all(self._advisor.look(handle.telemetry.view))
         self._see_snapshots(handle.telemetry.view.tiers)
         handle.read_log(now=self.clock.now())
         if ended:
@@ -212,6 +213,16 @@ class AttemptMonitor:
                 tree=handle.of_training(self.remains),
             )
             self._post_all(seen)
+        self._advise(handle, run, () if ended else devices.gpus())
+
+    def _advise(
+        self, handle: AttemptHandle, run: RunState, gpus: tuple[Gpu, ...]
+    ) -> None:
+        """Post what makes the attempt slower than it need be, where that is news."""
+        out = run.quarantined.union(run.overrides.avoid)
+        usable = [gpu for gpu in named(self.spec.gpus, gpus) if gpu not in out]
+        self._advisor.see_gpus(gpus, handle.page, named=usable, ours=self.remains.pids)
+        self._post_all(self._advisor.look(handle.telemetry.view, handle.page))
 
     def _see_snapshots(self, tiers: SnapshotStats) -> None:
         if DURABLE in tiers.failing:

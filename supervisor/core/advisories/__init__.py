@@ -2,6 +2,7 @@
 
 ``advisory``    one of them, as a value
 ``evidence``    what a rule looks at
-``input_rules``, ``compile_rules``, ``memory_rules``, ``gpu_rules``: a rule each kind
+``gpu_evidence``  what looks at the GPUs show together
+``input_rules``, ``compile_rules``, ``gpu_rules``  a rule each kind
 ``rules``       all of them, as one table
 """

@@ -12,6 +12,10 @@ class AdvisoryKind(enum.StrEnum):
     RETRACING = "retracing"
     FLOAT64 = "float64"
     CONVERTED_INPUTS = "converted_inputs"
+    SMALL_BATCH = "small_batch"
+    SHARED_GPU = "shared_gpu"
+    THROTTLING = "throttling"
+    PCIE_WIDTH = "pcie_width"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

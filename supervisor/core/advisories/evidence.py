@@ -2,12 +2,15 @@
 
 from dataclasses import dataclass
 
+from supervisor.core.advisories.gpu_evidence import GpuEvidence
 from supervisor.wire.step_evidence import StepEvidence
+
+NO_GPUS = GpuEvidence()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchMemory:
-    """Device memory of whole steps of one batch, worked through at once."""
+    """Device memory of whole steps of one batch that is worked through at once."""
 
     batch: int
     """Samples."""
@@ -16,19 +19,9 @@ class BatchMemory:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GpuTimes:
-    """The GPUs of an attempt, as all looks at them up to now show them together."""
-
-    looks: int = 0
-    """At each GPU while steps were made."""
-    busy: float | None = None
-    """Mean part of the time in which a kernel ran, 0 to 1."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
     """What is known of one attempt."""
 
     steps: StepEvidence | None = None
     memory: BatchMemory | None = None
-    gpus: GpuTimes = GpuTimes()
+    gpus: GpuEvidence = NO_GPUS

@@ -39,7 +39,7 @@ def input_bound(evidence: Evidence) -> Advisory | None:
     part = steps.wait_seconds / steps.data_seconds
     if not steps.on_cpu:  # the GPU may be at work on the step before meanwhile
         busy = evidence.gpus.busy
-        if busy is None or evidence.gpus.looks < LOOKS:
+        if busy is None or evidence.gpus.busy_looks < LOOKS:
             return None
         part = min(part, 1.0 - busy)
     waited = part * steps.seconds

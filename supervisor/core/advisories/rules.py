@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from supervisor.core.advisories import compile_rules, input_rules
+from supervisor.core.advisories import compile_rules, gpu_rules, input_rules
 from supervisor.core.advisories.advisory import Advisory, AdvisoryKind
 from supervisor.core.advisories.evidence import Evidence
 
@@ -65,6 +65,50 @@ RULES: tuple[Rule, ...] = (
         ),
         advice=input_rules.NARROW,
         judge=input_rules.converted_inputs,
+    ),
+    Rule(
+        kind=AdvisoryKind.SMALL_BATCH,
+        title="a batch far below what fits",
+        threshold=(
+            f"the peak is {gpu_rules.SMALL_PART:.0%} of the GPU's limit or less (four times "
+            "the batch is sure to fit then), the GPU is idle "
+            f"{gpu_rules.IDLE_PART:.0%} of the time or more, and not for its data; after "
+            f"{gpu_rules.SMALL_BATCH_STEPS} steps"
+        ),
+        advice=gpu_rules.LARGER,
+        judge=gpu_rules.small_batch,
+    ),
+    Rule(
+        kind=AdvisoryKind.SHARED_GPU,
+        title="another process on the GPU",
+        threshold=(
+            "a process of somebody else's holds 5% of the memory of a GPU of the run (a "
+            f"desktop holds less), at {gpu_rules.LOOKS} looks in a row, about 20 s"
+        ),
+        advice=gpu_rules.ALONE,
+        judge=gpu_rules.shared_gpu,
+    ),
+    Rule(
+        kind=AdvisoryKind.THROTTLING,
+        title="heat, power or a fault holds the clocks down",
+        threshold=(
+            f"in {gpu_rules.SLOW_TIMES:.0%} of {gpu_rules.SLOW_LOOKS} looks or more, to "
+            f"{gpu_rules.SLOW_CLOCK:.0%} of the highest clock or less: the power limit alone "
+            "takes a healthy board to about 90%"
+        ),
+        advice=gpu_rules.COOLER,
+        judge=gpu_rules.throttling,
+    ),
+    Rule(
+        kind=AdvisoryKind.PCIE_WIDTH,
+        title="a PCIe link narrower than it can be",
+        threshold=(
+            "fewer lanes than card and slot can have, at "
+            f"{gpu_rules.LOOKS} looks in a row while steps are made: an idle link may save "
+            "power, one in use has no reason to"
+        ),
+        advice=gpu_rules.RESEAT,
+        judge=gpu_rules.pcie_width,
     ),
 )
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from supervisor.core.advisories import compile_rules, input_rules
 from supervisor.core.advisories.advisory import Advisory, AdvisoryKind
-from supervisor.core.advisories.evidence import Evidence, GpuTimes
+from supervisor.core.advisories.evidence import Evidence
+from supervisor.core.advisories.gpu_evidence import GpuEvidence
 from supervisor.core.advisories.rules import RULES, advise, followed
 from supervisor.wire.step_evidence import StepEvidence
 
@@ -113,13 +114,14 @@ def test_a_wait_that_a_gpu_computes_through_is_none() -> None:
     """On a GPU it counts as far as that is idle; where nobody says, nothing is told."""
     steps = replace(HEALTHY, wait_seconds=90.0, on_cpu=False)
 
-    def told(gpus: GpuTimes) -> list[Advisory]:
+    def told(looks: int, busy: float) -> list[Advisory]:
+        gpus = GpuEvidence(busy_looks=looks, busy_sum=looks * busy)
         return list(advise(Evidence(steps=steps, gpus=gpus)))
 
-    assert told(GpuTimes()) == []
-    assert told(GpuTimes(looks=input_rules.LOOKS - 1, busy=0.1)) == []
-    assert told(GpuTimes(looks=input_rules.LOOKS, busy=0.76)) == []
-    (found,) = told(GpuTimes(looks=input_rules.LOOKS, busy=0.7))
+    assert told(0, 0.0) == []
+    assert told(input_rules.LOOKS - 1, 0.1) == []
+    assert told(input_rules.LOOKS, 0.76) == []
+    (found,) = told(input_rules.LOOKS, 0.7)
     assert found.figures["waited_ratio"] == pytest.approx(0.3)
     assert "the GPU is idle" in found.sentence
 
