@@ -39,6 +39,12 @@ class StepEvidence(JsonRecord):
     """All of them, of any type."""
     float64_meant: bool = False
     """Whether the script set Keras' default type to float64."""
+    write_looks: int = 0
+    """Looks at the training thread, one a second."""
+    writing_looks: int = 0
+    """Those that found it standing in a write."""
+    written_file: str = ""
+    """Where most of these went."""
     wide_input_bytes: int = 0
     """Of a batch: what comes in float64, and is made narrower in each step."""
     wide_inputs: tuple[str, ...] = ()

@@ -84,7 +84,9 @@ the batches that it handed out and the next ones asked for; what lies between th
 of two steps and is no gap is a wait. It is asked once a second, which takes 0.1 ms. On a GPU
 a wait counts only as far as the driver says that the GPU was idle, since it may be at work on
 the step before meanwhile. Tracing is timed by TensorFlow itself; the types of a step's
-operations are read once, after the first step.
+operations are read once, after the first step. With each heartbeat, once a second, the kernel
+is asked whether the training thread stands in a write. GPUs are judged by the samples that
+the metrics come from, those taken while steps are made.
 
 ## What it does not see
 

@@ -8,7 +8,7 @@ steps is gaps and waits, so the waits are what is left.
 
 import itertools
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -49,6 +49,8 @@ class EvidenceCollector:
         self._traced_before = 0
         self._traced_steps = self._traced_micros = 0
         self._of_model: dict[str, Any] = {}
+        self._looks_before = 0
+        self._found_before: Counter[str] = Counter()
 
     def look_into(self, model: Any, element_spec: Any, *, batch: int | None) -> None:
         """The first step is made, and its functions are traced."""
@@ -84,6 +86,9 @@ class EvidenceCollector:
     def _begin(self, began: float) -> None:
         self._since = began
         self._look_due, self._tell_due = began + LOOK_SECONDS, began + TELL_SECONDS
+        if (writes := self._attempt.writes) is not None:
+            self._looks_before = writes.looks
+            self._found_before = Counter(writes.found)
 
     def _trace(self, steps: int) -> bool:
         """Whether a function was traced since the last step."""
@@ -134,6 +139,19 @@ class EvidenceCollector:
             on_cpu=backend.evidence.computes_on_cpu(),
             traced_steps=self._traced_steps if traced else None,
             trace_seconds=self._traced_micros / 1e6,
+            **self._writes(),
             **self._of_model,
         )
         self._attempt.say(RecordKind.EVIDENCE, **evidence.to_json())
+
+    def _writes(self) -> dict[str, Any]:
+        """How often the training thread was found in a write since it began."""
+        writes = self._attempt.writes
+        if writes is None:
+            return {}
+        found = writes.found - self._found_before
+        return {
+            "write_looks": writes.looks - self._looks_before,
+            "writing_looks": found.total(),
+            "written_file": max(found, key=found.__getitem__, default=""),
+        }

@@ -3,6 +3,6 @@
 ``advisory``    one of them, as a value
 ``evidence``    what a rule looks at
 ``gpu_evidence``  what looks at the GPUs show together
-``input_rules``, ``compile_rules``, ``gpu_rules``  a rule each kind
+``input_rules``, ``compile_rules``, ``gpu_rules``, ``output_rules``  a rule each kind
 ``rules``       all of them, as one table
 """

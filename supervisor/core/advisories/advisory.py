@@ -16,6 +16,7 @@ class AdvisoryKind(enum.StrEnum):
     SHARED_GPU = "shared_gpu"
     THROTTLING = "throttling"
     PCIE_WIDTH = "pcie_width"
+    SLOW_WRITES = "slow_writes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,12 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from supervisor.core.advisories import compile_rules, gpu_rules, input_rules
+from supervisor.core.advisories import (
+    compile_rules,
+    gpu_rules,
+    input_rules,
+    output_rules,
+)
 from supervisor.core.advisories.advisory import Advisory, AdvisoryKind
 from supervisor.core.advisories.evidence import Evidence
 
@@ -109,6 +114,16 @@ RULES: tuple[Rule, ...] = (
         ),
         advice=gpu_rules.RESEAT,
         judge=gpu_rules.pcie_width,
+    ),
+    Rule(
+        kind=AdvisoryKind.SLOW_WRITES,
+        title="it logs more than the disk takes",
+        threshold=(
+            f"at {output_rules.WRITING_PART:.0%} of {output_rules.LOOKS} looks or more, one "
+            "a second while steps are made, the training thread stands in a write"
+        ),
+        advice=output_rules.SELDOM,
+        judge=output_rules.slow_writes,
     ),
 )
 

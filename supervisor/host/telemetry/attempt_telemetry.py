@@ -91,7 +91,8 @@ def _evidence(record: Record) -> dict[str, Any]:
     if not all(0 <= one <= MOST for one in figures):
         return {}
     shapes = tuple(str(one)[:100] for one in found.wide_inputs[:20])
-    return {"evidence": replace(found, wide_inputs=shapes)}
+    file = found.written_file[:500]
+    return {"evidence": replace(found, wide_inputs=shapes, written_file=file)}
 
 
 def _non_finite(record: Record) -> NonFinite:

@@ -68,6 +68,16 @@ THRESHOLDS = [
     ),
     ("float64", {"float64_operations": 1}, {"float64_operations": 0}),
     (
+        "slow_writes",
+        {"write_looks": 20, "writing_looks": 5},
+        {"write_looks": 19, "writing_looks": 5},
+    ),
+    (
+        "slow_writes",
+        {"write_looks": 100, "writing_looks": 25, "written_file": "/nfs/log.csv"},
+        {"write_looks": 100, "writing_looks": 24},
+    ),
+    (
         "converted_inputs",
         {"wide_input_bytes": WIDE},
         {"wide_input_bytes": WIDE - 1},
