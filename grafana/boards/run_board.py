@@ -303,6 +303,21 @@ RUN_BOARD = Board(
                     ),
                 ),
                 BoardPanel(
+                    title="Advice",
+                    about="What makes the run slower than it need be, as measured. Empty is "
+                    "good; `trainwarden explain` says what to do.",
+                    kind=Kind.TIMELINE,
+                    width=12,
+                    queries=(
+                        Query(
+                            expr=f"max by (instance, run, kind) (trainwarden_advisory{{{RUN}}}) == 1",
+                            legend=f"{WHOSE} {{{{kind}}}}",
+                        ),
+                    ),
+                    names={"1": ("yes", AMBER)},
+                    limits=((None, GREY), (1.0, AMBER)),
+                ),
+                BoardPanel(
                     title="Slices a batch",
                     about="1: the batch is worked through whole, which is fastest.",
                     queries=(

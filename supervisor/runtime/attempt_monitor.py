@@ -4,9 +4,11 @@ What is new becomes events, in the order in which it is seen; what follows from 
 decided elsewhere. Nobody waits here.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from supervisor.core.gpu.assignment import named
+from supervisor.core.gpu.gpu_readings import Gpu
 from supervisor.core.jobs.job_status import JobStatus, RemoteStatus
 from supervisor.core.jobs.snapshot_stats import SnapshotStats
 from supervisor.core.jobs.spec import Spec
@@ -34,6 +36,7 @@ from supervisor.host.memory.memory_monitor import MemoryMonitor, ask_who_holds
 from supervisor.host.process.process_tree import ProcessTree
 from supervisor.host.service.clock import Clock
 from supervisor.host.telemetry.attempt_telemetry import AttemptView
+from supervisor.runtime.advisor import Advisor
 from supervisor.runtime.attempt_handle import AttemptHandle
 from supervisor.runtime.directive_builder import log_cap_of, tiers_of
 from supervisor.runtime.evidence_collector import gather
@@ -91,6 +94,8 @@ class AttemptMonitor:
     memory: MemoryMonitor = field(init=False)
     handle: AttemptHandle | None = None
     """Of the attempt that runs; None: there is none."""
+    _advisor: Advisor = field(default_factory=Advisor)
+    """Of the attempt that runs."""
     _taken_over: bool = False
     """An earlier supervisor had started it."""
     earlier: Page | None = None
@@ -120,6 +125,7 @@ class AttemptMonitor:
         """Follow ``attempt``, which was launched or is taken over."""
         self.handle = AttemptHandle.over(attempt, cap=log_cap_of(self.spec))
         self._taken_over = taken_over
+        self._advisor = Advisor()
 
     def adopt(self, exited: Exited, devices: GpuAccess) -> None:
         """The attempt of an earlier supervisor has ended, as its files tell it."""
@@ -207,6 +213,16 @@ class AttemptMonitor:
                 tree=handle.of_training(self.remains),
             )
             self._post_all(seen)
+        self._advise(handle, run, () if ended else devices.gpus())
+
+    def _advise(
+        self, handle: AttemptHandle, run: RunState, gpus: tuple[Gpu, ...]
+    ) -> None:
+        """Post what makes the attempt slower than it need be, where that is news."""
+        out = run.quarantined.union(run.overrides.avoid)
+        usable = [gpu for gpu in named(self.spec.gpus, gpus) if gpu not in out]
+        self._advisor.see_gpus(gpus, handle.page, named=usable, ours=self.remains.pids)
+        self._post_all(self._advisor.look(handle.telemetry.view, handle.page))
 
     def _see_snapshots(self, tiers: SnapshotStats) -> None:
         if DURABLE in tiers.failing:
@@ -259,7 +275,7 @@ class AttemptMonitor:
             if page is not None:
                 self.memory.glance(page)
 
-    def _post_all(self, events: list[Event]) -> None:
+    def _post_all(self, events: Sequence[Event]) -> None:
         for event in events:
             self.post(event)
 

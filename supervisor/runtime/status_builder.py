@@ -10,6 +10,7 @@ from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.result import RemedyKind
 from supervisor.core.jobs.job_phase import never_begun, queued
 from supervisor.core.jobs.job_status import (
+    AdvisoryStatus,
     AllocatorStatus,
     JobState,
     JobStatus,
@@ -118,7 +119,23 @@ def job_status(
         tiers=tier_statuses(view.tiers, now=now),
         incidents=by_cause(facts.incidents),
         restarts=by_cause(facts.incidents, restarts=True),
+        advisories=_advisories(facts, lives=pid is not None),
         **reached,
+    )
+
+
+def _advisories(facts: RunFacts, *, lives: bool) -> tuple[AdvisoryStatus, ...]:
+    """``lives``: there is a training process."""
+    return tuple(
+        AdvisoryStatus(
+            kind=one.kind,
+            active=lives and attempt == facts.attempt and not one.over,
+            attempt=attempt,
+            sentence=one.sentence,
+            advice=one.advice,
+            figures=one.figures,
+        )
+        for attempt, one in facts.history.advisories.values()
     )
 
 

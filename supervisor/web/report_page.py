@@ -17,6 +17,7 @@ from supervisor.web.incident_view import (
 from supervisor.web.markup import Redaction, as_it_is, tag
 from supervisor.web.run_view import (
     RunDossier,
+    advice_part,
     attempts_part,
     curves_part,
     incidents_part,
@@ -31,6 +32,7 @@ def run_sections(
     """The parts of a run; ``link``: to the page of an incident."""
     return [
         Section(id="summary", title="In figures", content=summary_part(dossier)),
+        Section(id="advice", title="Advice", content=[advice_part(dossier)]),
         Section(id="attempts", title="Attempts", content=[attempts_part(dossier)]),
         Section(id="curves", title="Curves", content=curves_part(dossier), charts=True),
         Section(

@@ -80,6 +80,24 @@ def summary_part(dossier: RunDossier) -> list[Node]:
     ]
 
 
+def advice_part(dossier: RunDossier) -> Element | None:
+    """What makes it slower than it need be, and what to do; None: nothing was seen."""
+    advisories: Sequence[Mapping[str, Any]] = dossier.status.get("advisories") or ()
+    if not advisories:
+        return None
+    items = [
+        tag(
+            "li",
+            tag("strong", str(one["kind"]).replace("_", " ")),
+            tag("span", f"attempt {one['attempt']}", class_="note"),
+            tag("span", f"{one['sentence']}."),
+            tag("span", str(one["advice"])),
+        )
+        for one in advisories
+    ]
+    return tag("ol", items, class_="incidents")
+
+
 def spent_of(dossier: RunDossier) -> TimeSpent:
     """Of the whole run; of one that was interrupted what its attempts took."""
     run = dossier.run

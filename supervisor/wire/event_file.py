@@ -78,6 +78,8 @@ class RecordKind:
     APPLIED = "applied"
     """``name`` (a field of the directive, or an environment variable of its remedies),
     ``asked``, ``found``: the value that is in force in this process. The newest counts."""
+    EVIDENCE = "evidence"
+    """The fields of ``step_evidence.StepEvidence``: seldom, and at the end of a ``fit``."""
     NOTICE = "notice"
     """``sentence``: for the person who runs this."""
     FINISHED = "finished"

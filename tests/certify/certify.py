@@ -17,10 +17,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from supervisor.core.advisories.advisory import Advisory
+from supervisor.core.advisories.evidence import Evidence
+from supervisor.core.advisories.rules import advise
 from supervisor.wire.directive import EXIT_DRAINED
 from supervisor.wire.event_file import EventReader, RecordKind
 from supervisor.wire.files import write_json
 from supervisor.wire.proof import Proof
+from supervisor.wire.step_evidence import StepEvidence
 from tests.certify import ledger
 from tests.certify.jax_table import JAX_SHORT, JAX_TABLE
 from tests.certify.places import MOMENTS, Death, deaths, moment, reachable
@@ -71,6 +75,7 @@ class Trial:
     withdrawn: list[str] = field(default_factory=list[str])
     """Why bits were not promised, where they were not."""
     proofs: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    advice: list[Advisory] = field(default_factory=list[Advisory])
 
     def __post_init__(self) -> None:
         self.directory.mkdir(parents=True)
@@ -130,6 +135,9 @@ class Trial:
         for record in EventReader(root / "events.jsonl").poll():
             if record.kind == RecordKind.PROOF:
                 self.proofs.append(record.fields)
+            if record.kind == RecordKind.EVIDENCE:
+                evidence = StepEvidence.from_json(record.fields)
+                self.advice += advise(Evidence(steps=evidence))
             sentence = record.fields.get("sentence")
             if sentence is not None and record.fields.get("bits") is not True:
                 self.told.append(sentence)
@@ -230,6 +238,11 @@ def _compare(result: RowResult, whole: Trial, torn: Trial) -> None:
         )
     if different and row.why_no_bits is None:
         result.problems.append(f"not the same: {', '.join(different)}")
+    result.problems += [
+        f"advice for a healthy script: {one.sentence}"
+        for one in (*whole.advice, *torn.advice)
+        if one.kind not in row.advice
+    ]
     sentence = row.why_no_bits or row.told
     if sentence is not None:
         said = [told for told in torn.told if sentence in told]

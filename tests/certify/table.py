@@ -26,6 +26,8 @@ class Row:
     """Part of the sentence that says why bits are not promised; None: they are."""
     told: str | None = None
     """Part of a sentence that has to be told although bits come out the same."""
+    advice: tuple[str, ...] = ()
+    """The kinds of advisories that it may be told of."""
     rewinds: bool = False
     """The script itself goes back to earlier weights: its own count does as well."""
     every: int = 3

@@ -351,6 +351,18 @@ nvmlReturn_t nvmlDeviceGetPcieReplayCounter(nvmlDevice_t device, unsigned int *v
     return one(device, "replays", value);
 }
 
+nvmlReturn_t nvmlDeviceGetCurrPcieLinkWidth(nvmlDevice_t device, unsigned int *value)
+{
+    ENTER_DEVICE;
+    return one(device, "lanes", value);
+}
+
+nvmlReturn_t nvmlDeviceGetMaxPcieLinkWidth(nvmlDevice_t device, unsigned int *value)
+{
+    ENTER_DEVICE;
+    return one(device, "lanes_most", value);
+}
+
 nvmlReturn_t nvmlDeviceGetCurrentClocksEventReasons(nvmlDevice_t device,
                                                     unsigned long long *reasons)
 {

@@ -7,6 +7,7 @@ the file that holds its answers, as often as a test likes. Keys::
     N.uuid N.name N.bus        who GPU N is (``00000000:3B:00.0``)
     N.total N.used N.reserved  memory, in bytes
     N.utilization N.temperature N.power N.power_limit N.throttle N.replays
+    N.lanes N.lanes_most       of the PCIe link
     N.clock.sm N.clock.memory  in MHz; N.clock_limit.sm and .memory; N.energy in mJ
     N.field.ID                 a counter of NVLink, by its number in nvml.h
     N.ecc.volatile.corrected   and so on; N.rows=CORRECTED,UNCORRECTED,PENDING,FAILED
@@ -133,6 +134,8 @@ HEALTHY: dict[str, object] = {
     "ecc.aggregate.uncorrected": 1,
     "rows": "1,2,0,0",
     "replays": 7,
+    "lanes": 16,
+    "lanes_most": 16,
     "clock.sm": 1755,
     "clock.memory": 3201,
     "clock_limit.sm": 1980,

@@ -17,7 +17,7 @@ from supervisor.core.lifecycle.table import diagram
 from supervisor.core.metrics.catalog import as_markdown
 from supervisor.host.exporter.exposition import ExpositionEncoder, MetricsSnapshot
 from tests.support.metrics import DIGITS, MACHINE
-from tests.support.references import causes_page, commands_page
+from tests.support.references import advisories_page, causes_page, commands_page
 
 ROOT = Path(__file__).parents[2]
 
@@ -95,6 +95,7 @@ DRAWN: tuple[Drawn | WrittenFile, ...] = (
     ),
     WrittenFile("docs/commands.md", commands_page),
     WrittenFile("docs/causes.md", causes_page),
+    WrittenFile("docs/advisories.md", advisories_page),
     Drawn("deploy/prometheus/metrics.md", "metrics", as_markdown),
     Drawn(
         "tests/unit/host/exporter/metrics_golden.txt",

@@ -13,6 +13,7 @@ from supervisor.core.gpu.gpu_readings import (
 )
 from supervisor.core.gpu.xids import XidLog, heard
 from supervisor.core.jobs.job_status import (
+    AdvisoryStatus,
     AllocatorStatus,
     JobState,
     JobStatus,
@@ -102,6 +103,16 @@ DIGITS = JobStatus(
     phase_seconds={"training": 3.1, "waiting": 1.0},
     restarts={Cause.DEVICE_OOM: 1},
     incidents={Cause.DEVICE_OOM: 1},
+    advisories=(
+        AdvisoryStatus(
+            kind="input_bound",
+            active=True,
+            attempt=2,
+            sentence="training waits for its data 40% of the time",
+            advice="Read ahead.",
+            figures={"waited_ratio": 0.4},
+        ),
+    ),
 )
 
 GPU = Gpu(

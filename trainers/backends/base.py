@@ -5,7 +5,7 @@ backend stands in ``keras_compat`` and ``epoch_iterator`` instead; ``tf.data`` i
 for data, whatever trains on them, and its modules are used by their names.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -192,6 +192,32 @@ class StepTraces(Protocol):
         """Variables that the traced step changes and that are none of ``saved``."""
 
 
+class StepFigures(Protocol):
+    """What the framework counts of its steps anyway, as evidence for advice."""
+
+    def gaps(self, batches: Any) -> Sequence[float] | None:
+        """Seconds from each batch that the iterator ``batches`` handed out to the next one
+        that was asked for, of the newest hundred, oldest first; None: not measured."""
+
+    def tracing_clock(self) -> Callable[[], int] | None:
+        """What tells the microseconds spent on tracing so far; None: nothing does."""
+
+    def float64_products(self, model: Any) -> tuple[int, int] | None:
+        """Matrix products and convolutions of the traced step in float64, and in all;
+        None: not known."""
+
+    def float64_is_meant(self) -> bool:
+        """Whether the script set Keras' default type to it."""
+
+    def wide_inputs(
+        self, element_spec: Any, *, batch: int | None
+    ) -> tuple[int, tuple[str, ...]]:
+        """Bytes of a batch that come in float64, and the shapes that they come in."""
+
+    def computes_on_cpu(self) -> bool:
+        """Whether a step is over when the next batch is asked for."""
+
+
 class FunctionCalls(Protocol):
     """Compiled functions that the script calls itself, and the variables they change.
 
@@ -323,6 +349,7 @@ class Backend(Protocol):
     random: RandomStates
     traces: StepTraces
     hidden: HiddenParts
+    evidence: StepFigures
 
     @property
     def calls(self) -> FunctionCalls:

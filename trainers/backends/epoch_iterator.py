@@ -95,8 +95,9 @@ class FollowedEpochs(Protocol):
     def before_step(self) -> None:
         """The iterator is about to hand out a step."""
 
-    def after_step(self, next_step: int) -> None:
-        """After the step and every callback: the state is whole."""
+    def after_step(self, next_step: int, batches: Any) -> None:
+        """After the step and every callback: the state is whole. ``batches``: what it
+        drew from."""
 
     def epoch_is_over(self) -> None:
         """Its last step is done."""
@@ -247,7 +248,7 @@ def _counted(
             continue
         fit.before_step()
         yield iterator.handed(step, iterator._current_iterator)
-        fit.after_step(step + chunk)
+        fit.after_step(step + chunk, iterator._current_iterator)
 
 
 def _stand_in(iterator: Any, fit: FollowedEpochs, batches: Any) -> Iterator[Any]:
@@ -272,5 +273,5 @@ def _until_exhausted(
         if not fit.passes_over(step, current):
             fit.before_step()
             yield iterator.handed(step, current)
-            fit.after_step(step + chunk)
+            fit.after_step(step + chunk, current)
         step += chunk

@@ -177,7 +177,7 @@ class LoopRun(FitRun):
             yield batch
             self._kept.stepped()
             self._executed(self._position.logs)
-            self.after_step(self.next_step + 1)
+            self.after_step(self.next_step + 1, iterator)
         self.publish_position()
 
     def _source_for(self, dataset: Any) -> data_source.DataSource:

@@ -17,6 +17,7 @@ from trainers.data import data_fingerprint, shared_data, source_factory
 from trainers.data.data_source import DataSource
 from trainers.fit import fit_snapshot, loss_guard, snapshot_match, validation
 from trainers.fit.determinism import LOST_SEAM, Determinism
+from trainers.fit.evidence_collector import EvidenceCollector
 from trainers.fit.fit_boundary import Boundary
 from trainers.fit.fit_position import FitCall, FitPosition
 from trainers.fit.fit_proof import FitProof
@@ -45,6 +46,7 @@ class FitRun:
         self._position = FitPosition()
         self._validation = validation.Validation()
         self._report = Report(session.attempt)
+        self._evidence = EvidenceCollector(session.attempt, fit=session.fit_number)
         self._determinism = Determinism(self._report)
         self._proof = FitProof(session, self._determinism)
         self._steps = Steps(call.model)
@@ -339,8 +341,9 @@ class FitRun:
         self._proof.stepped()
         allocation_subject.watch.forget()
 
-    def after_step(self, next_step: int) -> None:
-        """After the step and every callback: the state is whole."""
+    def after_step(self, next_step: int, batches: Any) -> None:
+        """After the step and every callback: the state is whole. ``batches``: what it
+        drew from."""
         self._position.comes_to(next_step)
         if not self._steps.ran:
             self._determinism.tell(LOST_SEAM)
@@ -356,6 +359,9 @@ class FitRun:
             step_in_epoch=self._position.step_in_epoch,
             samples=self._session.samples,
         )
+        self._evidence.stepped(
+            began=self._steps.began, steps=self._steps.ran, batches=batches
+        )
         self._loss_guard.look(
             self._position.logs,
             step=self._session.step,
@@ -368,6 +374,9 @@ class FitRun:
         """The first step is made, and all its functions are traced."""
         self._determinism.look_into(
             self.model, sliced=self._slices.prepared, known=self._hidden.variables()
+        )
+        self._evidence.look_into(
+            self.model, self.source.element_spec, batch=self.source.batch
         )
 
     @property
@@ -428,6 +437,7 @@ class FitRun:
         who reports it looks into them.)
         """
         self._report.over()
+        self._evidence.tell()
         del self._hidden
         epoch_iterator.leave(self.iterator)
         self._source = self._iterator = None

@@ -15,7 +15,8 @@ class Steps:
     def __init__(self, model: Any) -> None:
         self._model = model
         self._updates: int | None = None
-        self._began = 0.0
+        self.began = 0.0
+        """When the newest step was handed out (``perf_counter``)."""
         self.ran = 0
         """Steps since the last boundary; 0: none, or not through the train function."""
         self.instead: Any = None
@@ -51,12 +52,12 @@ class Steps:
         self.ran = 0
         if iterator.steps_per_execution > 1 and self._updates is None:
             self._updates = backend.fit.updates(self._model)
-        self._began = time.perf_counter()
+        self.began = time.perf_counter()
 
     @property
     def seconds(self) -> float:
         """Since then."""
-        return time.perf_counter() - self._began
+        return time.perf_counter() - self.began
 
     def end(self, iterator: FitIterator, source: DataSource) -> None:
         """The train function returned: ``source`` has given the batches of its steps."""

@@ -17,6 +17,7 @@ from supervisor.wire.proof import Proof
 from trainers.backends.selected import backend
 from trainers.fit import supervised
 from trainers.fit.determinism import Determinism
+from trainers.fit.evidence_collector import EvidenceCollector
 from trainers.fit.fit_proof import FitProof
 from trainers.loops import loop_state, sentences
 from trainers.loops.call_effects import CallEffects, NotFollowedError
@@ -79,6 +80,7 @@ class LoopFollower:
         """Handles of the optimizers' counters."""
         self._begin_with(RecordedLoop(0))
         self._shown = self._stepped = self._began = 0.0
+        self._evidence = EvidenceCollector(attempt, fit=None)
         self._ahead: Snapshot | None = None
         """To go on from, where the script comes to the loop that it is of."""
         self._later = set[str]()
@@ -336,6 +338,7 @@ class LoopFollower:
             self._lost(sentences.ENDED)
         if self._mode is FollowMode.RECORDING:
             self._show()
+            self._evidence.tell()
 
     # --- steps -----------------------------------------------------------------------
 
@@ -351,6 +354,7 @@ class LoopFollower:
             self._attempt.count_step(seconds=now - self._stepped, steps=1)
         else:
             self._attempt.say(RecordKind.FIRST_STEP, step=self._session.step)
+        self._evidence.stepped(began=self._stepped or now, steps=1)
         self._stepped = now
         if now - self._shown >= SHOW_SECONDS:
             self._show()

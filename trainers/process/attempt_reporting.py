@@ -19,10 +19,13 @@ from trainers.files.file_rewind import FileRewind
 from trainers.process.end_of_script import EndOfScript
 from trainers.process.planned_end import PlannedEnd
 from trainers.process.training_progress import TrainingProgress
+from trainers.process.write_sampler import WriteSampler
 
 HEARTBEAT_SECONDS = 1.0
 TICK_NS = 500_000_000
 """Nobody looks more often: a tick costs less than a write of the page."""
+STEPPING = frozenset({Phase.TRAINING, Phase.REPLAYING})
+"""In these phases the training thread is looked at."""
 SMOOTHING = 0.1
 """Weight of the newest step in the smoothed step time."""
 
@@ -50,6 +53,7 @@ class PageReporter:
         self._phase_since = time.monotonic_ns()
         self._phase_seconds = [0.0] * len(Phase)
         self._step_counts = [0] * (len(STEP_BUCKETS_SECONDS) + 1)
+        self.writes: WriteSampler | None = None
         self._ticks = 0
         self._ticked = 0
         self._step_sum = 0.0
@@ -116,7 +120,9 @@ class PageReporter:
         self.set(heartbeat_ns=time.monotonic_ns(), host_rss_bytes=rss_bytes())
 
     def start_heartbeat(self) -> None:
-        """Beat once a second from a daemon thread: the interpreter still runs."""
+        """Beat once a second from a daemon thread: the interpreter still runs. Called by
+        the thread that trains."""
+        self.writes = WriteSampler()
         threading.Thread(
             target=self._beat_for_ever, name="trainwarden-heartbeat", daemon=True
         ).start()
@@ -124,6 +130,8 @@ class PageReporter:
     def _beat_for_ever(self) -> None:
         while True:
             self.beat()
+            if self.writes is not None and self._phase in STEPPING:
+                self.writes.look()
             time.sleep(HEARTBEAT_SECONDS)
 
 

@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
@@ -17,6 +17,7 @@ from supervisor.cli.daemon_client import box_option as state_option
 from supervisor.cli.ledger_reader import reading
 from supervisor.cli.options import fail, json_option, show
 from supervisor.cli.remote_reader import show_remote
+from supervisor.cli.views.advice import advisory_line, advisory_text
 from supervisor.cli.views.progress import plan_line, progress_line, remote_line
 from supervisor.core.diagnosis.explain import explain_incident, summarise_incident
 from supervisor.core.jobs.job_status import JobStatus, status_from_json, status_json
@@ -99,6 +100,8 @@ def _lines(item: JobStatus) -> Iterator[str]:
         if parts:
             listed = ", ".join(f"{name} {value}" for name, value in parts.items())
             yield f"  {title}: {listed}"
+    for one in item.advisories:
+        yield f"  {advisory_line(one)}"
     if item.proof:
         yield f"  {item.proof}"
     if item.exact:
@@ -200,7 +203,8 @@ def _incidents(state_dir: Path | None, job: str | None) -> list[dict[str, Any]]:
     shell_complete=complete_incident,
 )
 def explain(*, as_json: bool, state_dir: Path | None, incident: int | None) -> None:
-    """Explain an incident in plain words: the newest, or that of this ID.
+    """Explain an incident in plain words: the newest, or that of this ID; and what the
+    run could do better.
 
     Example: trainwarden explain; trainwarden explain 3
     """
@@ -208,10 +212,40 @@ def explain(*, as_json: bool, state_dir: Path | None, incident: int | None) -> N
     if incident is None:
         found = sorted(known, key=lambda item: item["id"])[-1:]
         if not found:
-            fail("there is no incident: nothing went wrong")
+            _show_advice(state_dir, as_json=as_json)
+            return
     else:
         found = [item for item in known if item["id"] == incident]
     if not found:
         fail(f"there is no incident {incident}; see `trainwarden incidents`")
-    text = explain_incident(found[0])
-    show({**found[0], "explanation": text}, [text], as_json=as_json)
+    job, text = found[0]["job"], explain_incident(found[0])
+    advised = [item for item in _advised(state_dir) if item.job == job]
+    advice = [advisory_text(item.job, item.advisories) for item in advised]
+    value = {**found[0], "explanation": text, "advisories": _as_json(advised)}
+    show(value, ["\n\n".join((text, *advice))], as_json=as_json)
+
+
+def _advised(state_dir: Path | None) -> list[JobStatus]:
+    """Jobs that could do better."""
+    client = answering(state_dir)
+    if client is None:
+        found = stored_jobs(directory_of(state_dir))
+    else:
+        with asking():
+            found = client.get("/v1/status")["jobs"]
+    return [item for item in map(status_from_json, found) if item.advisories]
+
+
+def _as_json(advised: Sequence[JobStatus]) -> list[dict[str, Any]]:
+    return [asdict(one) for item in advised for one in item.advisories]
+
+
+def _show_advice(state_dir: Path | None, *, as_json: bool) -> None:
+    """Nothing went wrong, but something may be slower than it need be."""
+    advised = _advised(state_dir)
+    if not advised:
+        fail("there is no incident: nothing went wrong")
+    text = "There is no incident: nothing went wrong."
+    advice = [advisory_text(item.job, item.advisories) for item in advised]
+    value = {"explanation": text, "advisories": _as_json(advised)}
+    show(value, ["\n\n".join((text, *advice))], as_json=as_json)

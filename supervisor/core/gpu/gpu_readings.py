@@ -101,6 +101,8 @@ class Gpu:
     """Errors by span and kind; empty without ECC."""
     rows: RemappedRows | None = None
     pcie_replays: int | None = None
+    pcie_lanes: tuple[int, int] | None = None
+    """Of its link now, and the most that card and slot can have."""
     clocks_hertz: Mapping[str, float] = field(default_factory=dict[str, float])
     """By the names of ``CLOCKS``, as of now."""
     clock_limits_hertz: Mapping[str, float] = field(default_factory=dict[str, float])

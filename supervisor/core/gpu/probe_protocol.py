@@ -37,6 +37,7 @@ MOST_COUNT = 2**53
 MOST_WATTS = 20_000.0
 MOST_MEGAHERTZ = 100_000.0
 MOST_JOULES = 1e13
+MOST_LANES = 32
 LEAST_CELSIUS, MOST_CELSIUS = -50.0, 200.0
 """Beyond these it is no measurement but a driver's way of saying that it has none."""
 MOST_TEXT = 96
@@ -107,6 +108,7 @@ def _gpu(value: Mapping[str, Any]) -> Gpu | None:
         ecc=_ecc(value.get("ecc")),
         rows=_rows(value.get("rows")),
         pcie_replays=_count(value, "pcie_replays"),
+        pcie_lanes=_lanes(value),
         clocks_hertz=_clocks(value.get("clocks_megahertz")),
         clock_limits_hertz=_clocks(value.get("clock_limits_megahertz")),
         energy_joules=_scaled(value, "energy_millijoules", 1000, most=MOST_JOULES),
@@ -155,6 +157,13 @@ def _clocks(value: object) -> dict[str, float]:
         name: _scaled(told, name, 1e-6, most=1e6 * MOST_MEGAHERTZ) for name in CLOCKS
     }
     return {name: hertz for name, hertz in known.items() if hertz}
+
+
+def _lanes(value: Mapping[str, Any]) -> tuple[int, int] | None:
+    """None unless both are known; 0 is a link that is asleep."""
+    now = _whole(value, "pcie_lanes", MOST_LANES + 1)
+    most = _whole(value, "pcie_lanes_most", MOST_LANES + 1)
+    return (now, most) if now and most else None
 
 
 def _counts(value: object, names: tuple[str, ...]) -> dict[str, int]:

@@ -105,6 +105,22 @@ class AllocatorStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AdvisoryStatus:
+    """What makes the run slower or larger than it need be."""
+
+    kind: str
+    """``core.advisories.AdvisoryKind``."""
+    active: bool
+    """Whether it holds for the attempt that runs now."""
+    attempt: int
+    """The newest that it held for."""
+    sentence: str
+    advice: str
+    figures: Mapping[str, float] = field(default_factory=dict[str, float])
+    """The evidence, in base units."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobStatus:
     """One job, now. None: not known (yet), which is not zero."""
 
@@ -169,6 +185,8 @@ class JobStatus:
     """What came of all such proofs, by ``wire.proof.Proof``."""
     proof_seconds: float = 0.0
     """What they took: steps done again that are no lost work."""
+    advisories: tuple[AdvisoryStatus, ...] = ()
+    """The newest of each kind, of all attempts."""
     message: str = ""
     """What is going on, in a sentence."""
 
@@ -208,8 +226,14 @@ def status_from_json(value: Mapping[str, Any]) -> JobStatus:
             known[name] = kind(**known[name])
     tiers: Mapping[str, Any] = known.get("tiers", {})
     known["tiers"] = {name: _tier_from_json(one) for name, one in tiers.items()}
+    known["advisories"] = tuple(map(_advisory_from_json, value.get("advisories", ())))
     known["state"] = JobState(value["state"])
     return JobStatus(**known)
+
+
+def _advisory_from_json(value: Mapping[str, Any]) -> AdvisoryStatus:
+    names = {item.name for item in fields(AdvisoryStatus)}
+    return AdvisoryStatus(**{n: given for n, given in value.items() if n in names})
 
 
 def _tier_from_json(value: Mapping[str, Any]) -> TierStatus:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from supervisor.core.advisories.advisory import Advisory
 from supervisor.core.diagnosis.evidence import Evidence
 from supervisor.core.diagnosis.result import Diagnosis
 from supervisor.core.liveness.hang_detection import Look
@@ -151,6 +152,13 @@ class MemoryHigh:
 
 
 @dataclass(frozen=True, slots=True)
+class Advised:
+    """What makes the attempt slower or larger than it need be, and what did before."""
+
+    advisories: tuple[Advisory, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class DriverStuck:
     """A process that asked the GPU driver cannot be killed: only a reboot helps."""
 
@@ -199,7 +207,7 @@ class GateUnknown:
 
 Event = (
     Spawned | SpawnFailed | ProgressReported | Applied | NoticeReceived | ProofReported
-    | SnapshotFailed | HealthSampled | Exited
+    | SnapshotFailed | Advised | HealthSampled | Exited
     | DrainRequested | RestartDue | MemoryHigh | StacksTaken | Unkillable | DeadlineExpired
     | GateClear | GateHeld | GateUnknown | DriverStuck
 )  # fmt: skip

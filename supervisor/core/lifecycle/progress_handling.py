@@ -6,6 +6,7 @@ from dataclasses import replace
 from supervisor.core.diagnosis.result import RemedyKind
 from supervisor.core.lifecycle.effects import Effect, Say, UpdateIncident
 from supervisor.core.lifecycle.events import (
+    Advised,
     Applied,
     NoticeReceived,
     ProgressReported,
@@ -177,6 +178,20 @@ def told(run: RunState, event: NoticeReceived, _now: float) -> Step:
         return run, effects
     first = weakest((last.unpromised, event.unpromised))
     return replace(run, history=run.history.updated(unpromised=first)), effects
+
+
+def advised(run: RunState, event: Advised, _now: float) -> Step:
+    """What makes the attempt slower than it need be: said once a run, kept with each."""
+    last = run.history.last
+    if last is None or last.advisories == event.advisories:
+        return run, ()
+    known = run.history.advisories
+    new = [one for one in event.advisories if one.kind not in known]
+    said = tuple(
+        Say(f"advice: {one.sentence}. {one.advice}", LogLevel.WARNING) for one in new
+    )
+    history = run.history.updated(advisories=event.advisories)
+    return replace(run, history=history), said
 
 
 def proof_told(run: RunState, event: ProofReported, _now: float) -> Step:

@@ -18,6 +18,7 @@ from supervisor.core.causes import Cause
 from supervisor.core.lifecycle import stopping as end
 from supervisor.core.lifecycle.effects import CheckGate, End, Launch, Say
 from supervisor.core.lifecycle.events import (
+    Advised,
     Applied,
     DeadlineExpired,
     DrainRequested,
@@ -46,6 +47,7 @@ from supervisor.core.lifecycle.live_incidents import (
     unsaved,
 )
 from supervisor.core.lifecycle.progress_handling import (
+    advised,
     applied,
     learned,
     proof_told,
@@ -180,6 +182,7 @@ def _rows() -> tuple[Transition, ...]:
         (s.RUNNING, ProgressReported, (s.RUNNING,), learned, "news"),
         (s.RUNNING, Applied, (s.RUNNING,), applied, "in force or not"),
         (s.RUNNING, NoticeReceived, (s.RUNNING,), told, "a sentence"),
+        (s.RUNNING, Advised, (s.RUNNING,), advised, "advice"),
         (s.RUNNING, ProofReported, (s.RUNNING,), proof_told, "a proof"),
         (s.RUNNING, SnapshotFailed, (s.RUNNING,), unsaved, "not saved"),
         (s.RUNNING, HealthSampled, look_at, end.looked, "it hangs, or grew too large"),
@@ -191,6 +194,7 @@ def _rows() -> tuple[Transition, ...]:
         (s.DRAINING, ProgressReported, (s.DRAINING,), learned, "news"),
         (s.DRAINING, Applied, (s.DRAINING,), applied, "in force or not"),
         (s.DRAINING, NoticeReceived, (s.DRAINING,), told, "a sentence"),
+        (s.DRAINING, Advised, (s.DRAINING,), advised, "advice"),
         (s.DRAINING, ProofReported, (s.DRAINING,), proof_told, "a proof"),
         (s.DRAINING, SnapshotFailed, (s.DRAINING,), unsaved, "not saved"),
         (s.DRAINING, DrainRequested, (s.DRAINING, s.KILLING), end.drain_again, "a person asked again"),
@@ -198,6 +202,7 @@ def _rows() -> tuple[Transition, ...]:
         (s.DRAINING, Exited, over, exited, ended),
         (s.RESTARTING, ProgressReported, (s.RESTARTING,), learned, "news"),
         (s.RESTARTING, NoticeReceived, (s.RESTARTING,), told, "a sentence"),
+        (s.RESTARTING, Advised, (s.RESTARTING,), advised, "advice"),
         (s.RESTARTING, ProofReported, (s.RESTARTING,), proof_told, "a proof"),
         (s.RESTARTING, SnapshotFailed, (s.RESTARTING,), unsaved, "not saved"),
         (s.RESTARTING, DrainRequested, (s.DRAINING, s.KILLING), end.drain_instead, "asked to end"),

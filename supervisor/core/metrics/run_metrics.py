@@ -2,6 +2,7 @@
 
 from functools import lru_cache
 
+from supervisor.core.advisories.advisory import AdvisoryKind
 from supervisor.core.causes import Cause
 from supervisor.core.jobs.job_status import JobState, JobStatus
 from supervisor.core.metrics.metric import (
@@ -39,6 +40,11 @@ def _states(status: JobStatus) -> Points:
 
 def _current_phase(status: JobStatus) -> Points:
     return () if status.phase is None else _CURRENT_PHASES[status.phase]
+
+
+def _advisories(status: JobStatus) -> Points:
+    active = {one.kind for one in status.advisories if one.active}
+    return tuple(((kind.value,), float(kind in active)) for kind in AdvisoryKind)
 
 
 def _phase_seconds(status: JobStatus) -> Points:
@@ -138,6 +144,15 @@ RUN_METRICS: tuple[Metric, ...] = (
         help="Time spent in each phase, complete phases of all attempts, and without one.",
         source="telemetry page",
         read=_phase_seconds,
+    ),
+    Metric(
+        name="advisory",
+        kind=MetricKind.GAUGE,
+        labels=("run", "kind"),
+        lifetime=Lifetime.ATTEMPT,
+        help="1 for what makes the run slower than it need be, as measured; else 0.",
+        source="history",
+        read=_advisories,
     ),
     Metric(
         name="heartbeat_age",

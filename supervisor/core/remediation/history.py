@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import takewhile
 
+from supervisor.core.advisories.advisory import Advisory, AdvisoryKind
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.result import RemedyKind
 from supervisor.core.liveness.progress_intervals import ProgressIntervals, together
@@ -77,6 +78,8 @@ class AttemptHistory(FitMemory):
     """The first call of which bits are not promised; None: there was none."""
     proof: ResumeProof | None = None
     """Of its resume."""
+    advisories: tuple[Advisory, ...] = ()
+    """What makes it slower or larger than it need be, and what did for a while."""
     rss_bytes: int | None = None
     """Host memory of the training process at its end."""
     intervals: tuple[ProgressIntervals, ...] = ()
@@ -201,6 +204,15 @@ class History:
         """Of the newest attempt that said how it came out."""
         told = (a.proof for a in reversed(self.attempts) if a.proof is not None)
         return next((one for one in told if one.result is not Proof.BEGUN), None)
+
+    @property
+    def advisories(self) -> dict[AdvisoryKind, tuple[int, Advisory]]:
+        """The newest of each kind, and the attempt that it is about."""
+        return {
+            one.kind: (attempt.number, one)
+            for attempt in self.attempts
+            for one in attempt.advisories
+        }
 
     @property
     def intervals(self) -> dict[str, ProgressIntervals]:

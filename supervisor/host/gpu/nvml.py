@@ -213,6 +213,8 @@ def _health(device: Device) -> Value:
         "ecc": _ecc(device),
         "rows": _rows(device),
         "pcie_replays": device.ask(pynvml.nvmlDeviceGetPcieReplayCounter),
+        "pcie_lanes": device.ask(pynvml.nvmlDeviceGetCurrPcieLinkWidth),
+        "pcie_lanes_most": device.ask(pynvml.nvmlDeviceGetMaxPcieLinkWidth),
         "clocks_megahertz": _clocks(device, pynvml.nvmlDeviceGetClockInfo),
         "clock_limits_megahertz": _clocks(device, pynvml.nvmlDeviceGetMaxClockInfo),
         "energy_millijoules": device.ask(pynvml.nvmlDeviceGetTotalEnergyConsumption),

@@ -1,7 +1,7 @@
 """Telemetry of a training process: its events folded into one view, beside its page."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, cast
 
 from supervisor.core.diagnosis.evidence import NonFinite, Refusal
@@ -25,6 +25,7 @@ from supervisor.wire.page import Page, PageReader
 from supervisor.wire.paths import AttemptPaths
 from supervisor.wire.proof import Proof
 from supervisor.wire.reasons import SizeSource
+from supervisor.wire.step_evidence import StepEvidence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +46,8 @@ class AttemptView:
     snapshot_plan: SnapshotPlan | None = None
     non_finite: NonFinite | None = None
     tiers: SnapshotStats = NO_SNAPSHOTS
+    evidence: StepEvidence | None = None
+    """How steps spend their time, as the newest call of ``fit`` told last."""
 
 
 def _integer(record: Record, name: str) -> int | None:
@@ -73,6 +76,23 @@ def _refusal(record: Record) -> Refusal:
     return Refusal(
         reason=refusal_reason(record.fields), sentence=_text(record, "sentence")
     )
+
+
+MOST = 1e15
+"""A figure of steps above is none of ours."""
+
+
+def _evidence(record: Record) -> dict[str, Any]:
+    """Nothing, where it is not what training writes: the file may hold anything."""
+    found = StepEvidence.from_json(record.fields)
+    if found is None:
+        return {}
+    figures = [one for one in asdict(found).values() if isinstance(one, (int, float))]
+    if not all(0 <= one <= MOST for one in figures):
+        return {}
+    shapes = tuple(str(one)[:100] for one in found.wide_inputs[:20])
+    file = found.written_file[:500]
+    return {"evidence": replace(found, wide_inputs=shapes, written_file=file)}
 
 
 def _non_finite(record: Record) -> NonFinite:
@@ -131,6 +151,7 @@ _FOLDS: Mapping[str, Callable[[Record], dict[str, Any]]] = {
     RecordKind.REFUSED: lambda r: {"refused": _refusal(r)},
     RecordKind.NON_FINITE: lambda r: {"non_finite": _non_finite(r)},
     RecordKind.SNAPSHOT_PLAN: lambda r: {"snapshot_plan": _plan(r)},
+    RecordKind.EVIDENCE: _evidence,
 }
 """What a record of each kind changes in the view; the others change nothing."""
 

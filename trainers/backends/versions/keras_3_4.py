@@ -54,7 +54,7 @@ def epoch(iterator: Any, fit: FollowedEpochs) -> Iterator[Any]:
         fit.before_step()
         # Where their number is not known, these versions count from the last.
         yield handed(step if total else step + chunk - 1, chunk, batches)
-        fit.after_step(step + chunk)
+        fit.after_step(step + chunk, batches)
     iterator.data_adapter.on_epoch_end()
     fit.epoch_is_over()
 

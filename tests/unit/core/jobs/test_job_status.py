@@ -5,6 +5,7 @@ import math
 from dataclasses import replace
 
 from supervisor.core.jobs.job_status import (
+    AdvisoryStatus,
     AllocatorStatus,
     JobState,
     JobStatus,
@@ -25,6 +26,16 @@ STATUS = JobStatus(
     snapshot_plan=SnapshotPlan(memory_seconds=1.0, durable_seconds=None, because="c"),
     allocator=AllocatorStatus(pool_bytes=9, source="estimate"),
     tiers={"memory": TierStatus(snapshots=2, age_seconds=1.5)},
+    advisories=(
+        AdvisoryStatus(
+            kind="float64",
+            active=True,
+            attempt=2,
+            sentence="it is wide",
+            advice="Cast.",
+            figures={"operations": 2},
+        ),
+    ),
 )
 
 
@@ -40,6 +51,7 @@ def test_there_and_back() -> None:
     )
     assert again.allocator == STATUS.allocator
     assert again.tiers == STATUS.tiers
+    assert again.advisories == STATUS.advisories
 
 
 def test_numbers_that_are_none() -> None:

@@ -46,6 +46,7 @@ def test_every_figure_arrives(watched: Watched, nvml: FakeNvml) -> None:
     assert gpu.rows is not None
     assert (gpu.rows.corrected, gpu.rows.uncorrected, gpu.rows.failed) == (1, 2, False)
     assert gpu.pcie_replays == 7
+    assert gpu.pcie_lanes == (16, 16)
     assert [p.bytes for p in gpu.processes or () if p.pid == 4711] == [GIB, 5]
     assert gpu.problems == {}
 

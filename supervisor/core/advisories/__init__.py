@@ -1,0 +1,8 @@
+"""Advisories: what makes a run slower or larger than it need be, from what was measured.
+
+``advisory``    one of them, as a value
+``evidence``    what a rule looks at
+``gpu_evidence``  what looks at the GPUs show together
+``input_rules``, ``compile_rules``, ``gpu_rules``, ``output_rules``  a rule each kind
+``rules``       all of them, as one table
+"""

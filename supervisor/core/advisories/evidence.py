@@ -1,0 +1,27 @@
+"""The evidence that advisories are drawn from. None, and empty: not measured."""
+
+from dataclasses import dataclass
+
+from supervisor.core.advisories.gpu_evidence import GpuEvidence
+from supervisor.wire.step_evidence import StepEvidence
+
+NO_GPUS = GpuEvidence()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchMemory:
+    """Device memory of whole steps of one batch that is worked through at once."""
+
+    batch: int
+    """Samples."""
+    peak_bytes: int
+    limit_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What is known of one attempt."""
+
+    steps: StepEvidence | None = None
+    memory: BatchMemory | None = None
+    gpus: GpuEvidence = NO_GPUS
