@@ -100,6 +100,9 @@ class Directive(JsonRecord):
     """The learning rate is multiplied by this before the first step."""
     watch_loss: bool = False
     """End the attempt when loss and weights are no numbers any more."""
+    in_place: bool = False
+    """Whether it may ask to go on in its process after a step that failed, and wait for
+    the answer."""
     foresee: bool = True
     """The supervisor plans restarts before memory runs out: wait for its answer."""
     prove: bool = False

@@ -22,18 +22,23 @@ from trainers.fit.fit_position import FitCall, FitPosition
 from trainers.fit.fit_proof import FitProof
 from trainers.fit.fit_report import Report
 from trainers.fit.fit_slices import Slicing
+from trainers.fit.recovery_doubts import FailedFit
 from trainers.fit.fit_snapshot import FitParts
 from trainers.fit.step_counter import Steps, planned
 from trainers.process import allocation_subject, applied_directive
 from trainers.snapshots.durable_store import Snapshot
 from trainers.snapshots.run_progress import RunProgress
 from trainers.state import callback_state, hidden_state
+from trainers.state.hidden_state import HiddenState
 
 
 class FitRun:
     """The position, the state and the boundaries of one ``fit``."""
 
-    def __init__(self, session: RunProgress, call: FitCall) -> None:
+    def __init__(
+        self, session: RunProgress, call: FitCall, *, hidden: HiddenState | None = None
+    ) -> None:
+        """``hidden``: what the same call, made again in this process, began with."""
         self._session, self._call = session, call
         self._attempt = session.attempt
         self._attempt.files.followed()
@@ -51,7 +56,10 @@ class FitRun:
         self._slices = Slicing()
         self._boundary = Boundary(session, self._proof, self._determinism, self._slices)
         self._loss_guard = loss_guard.LossGuard(session.attempt, call.model)
-        self._hidden = hidden_state.of_call(call.model, call.callbacks, call.data)
+        self._hidden = hidden or hidden_state.of_call(
+            call.model, call.callbacks, call.data
+        )
+        self._in_use: int | None = None
         self._was_held = False
         self._no_step_yet = False
         self._between_epochs = False
@@ -89,6 +97,18 @@ class FitRun:
     def next_step(self) -> int:
         """Keras' number of the next step of this epoch."""
         return self._position.next_step
+
+    @property
+    def failure(self) -> FailedFit:
+        """What there is to know of it where it came to no end."""
+        return FailedFit(
+            call=self._call,
+            source=self._source,
+            hidden=self._hidden,
+            in_step=self._steps.failed,
+            in_use=self._in_use,
+            proves=self._proof.under_way,
+        )
 
     @property
     def resumes(self) -> bool:
@@ -323,6 +343,8 @@ class FitRun:
         """The iterator is about to hand out a step."""
         self._follow()
         self._loss_guard.lower_rate()
+        if self._attempt.directive.in_place:
+            self._in_use = backend.recovery.memory_in_use()
         self._steps.begin(self.iterator)
 
     def _executed(self, logs: Any) -> None:

@@ -36,6 +36,21 @@ EPOCHS = 3
 EXCEPTION = "trainwarden.NonFiniteLoss"
 
 
+class LossLostError(BaseException):
+    """Loss and weights are no numbers any more: past what a script catches."""
+
+    def __init__(self, crash: CrashReport) -> None:
+        super().__init__(crash.message)
+        self.crash = crash
+
+
+def leave(attempt: Attempt, crash: CrashReport) -> NoReturn:
+    """End the process, at once: a script's ``except:`` must not call it finished."""
+    crash_report.write(attempt.paths.crash, crash)
+    attempt.wait_for_saver()
+    signals.end_at_once(1)
+
+
 class LossGuard:
     """The loss of one ``fit``."""
 
@@ -121,12 +136,12 @@ class LossGuard:
         )
 
     def _leave(self, step: int, loss: float, because: str) -> NoReturn:
-        """End the process, at once: a script's ``except:`` must not call it finished."""
+        """End the ``fit``: whoever made it may go on without another process."""
         attempt = self._attempt
         crash = tell(attempt, loss, because, step=step, last_finite=self.last_finite)
-        crash_report.write(attempt.paths.crash, crash)
-        attempt.wait_for_saver()
-        signals.end_at_once(1)
+        if attempt.directive.in_place:
+            raise LossLostError(crash)
+        leave(attempt, crash)
 
 
 def _lost(

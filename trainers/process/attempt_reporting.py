@@ -20,6 +20,8 @@ from trainers.process.end_of_script import EndOfScript
 from trainers.process.planned_end import PlannedEnd
 from trainers.process.training_progress import TrainingProgress
 
+LOSS_REMEDIES = ("passed over", "rate lowered")
+"""What ``is_news`` is asked about once for each remedy."""
 HEARTBEAT_SECONDS = 1.0
 TICK_NS = 500_000_000
 """Nobody looks more often: a tick costs less than a write of the page."""
@@ -159,6 +161,13 @@ class Attempt(PageReporter):
     def phase_at(self, step: int) -> Phase:
         """What a step after ``step`` is: done again after a crash, or new."""
         return Phase.REPLAYING if step < self._done_before else Phase.TRAINING
+
+    def goes_on(self, directive: Directive, *, failed_step: int) -> None:
+        """A step failed, and the attempt goes on from an earlier one, by ``directive``."""
+        self.directive = directive
+        self._done_before = max(self._done_before, failed_step)
+        for what in LOSS_REMEDIES:
+            self._said.pop(what, None)
 
     def done(self, step: int) -> None:
         """``step`` steps of the run are done."""
