@@ -22,8 +22,8 @@ from trainers.fit.fit_position import FitCall, FitPosition
 from trainers.fit.fit_proof import FitProof
 from trainers.fit.fit_report import Report
 from trainers.fit.fit_slices import Slicing
-from trainers.fit.recovery_doubts import FailedFit
 from trainers.fit.fit_snapshot import FitParts
+from trainers.fit.recovery_doubts import FailedFit
 from trainers.fit.step_counter import Steps, planned
 from trainers.process import allocation_subject, applied_directive
 from trainers.snapshots.durable_store import Snapshot

@@ -9,6 +9,8 @@ import functools
 import gc
 import traceback
 
+from supervisor.wire.page import Phase
+from supervisor.wire.records import CrashReport
 from trainers.backends.selected import backend
 from trainers.fit import loss_guard, recovery_doubts
 from trainers.fit.fit_run import FitRun
@@ -18,9 +20,6 @@ from trainers.process import allocation_subject, crash_report, recovery_request
 from trainers.snapshots.run_progress import RunProgress
 from trainers.state.callback_state import Unsaved
 from trainers.state.hidden_state import HiddenState
-from supervisor.wire.manifest import Manifest
-from supervisor.wire.page import Phase
-from supervisor.wire.records import CrashReport
 
 NOT_HERE = "a new process is needed: {}"
 
@@ -70,22 +69,18 @@ class Recovery:
         return self._asks(failed, error)
 
     def _why_not(self, failed: FailedFit, error: BaseException) -> str | None:
+        session, unsaved = self._session, self._unsaved
         if self._attempt.drain_requested:
             return "the attempt was asked to end"
-        if self._session.step == self._failed_step:
+        if self._failed_step is not None and session.step <= self._failed_step:
             return recovery_doubts.SAME_STEP
-        taken = self._session.newest_of(self._session.fit_number)
-        if taken is None or self._unsaved is None:
+        taken = session.newest_of(session.fit_number)
+        if taken is None or unsaved is None:
             return recovery_doubts.UNSAVED
-        of_memory = not isinstance(error, LossLostError)
-        doubt = (
-            backend.recovery.why_memory_in_doubt(failed.call.model)
-            if of_memory
-            else None
-        )
-        return doubt or next(self._doubts(failed, taken, self._unsaved), None)
-
-    def _doubts(self, failed: FailedFit, taken: Manifest, unsaved: Unsaved):
+        if not isinstance(error, LossLostError):
+            doubt = backend.recovery.why_memory_in_doubt(failed.call.model)
+            if doubt is not None:
+                return doubt
         return recovery_doubts.about(failed, taken, unsaved, self._attempt)
 
     def _asks(self, failed: FailedFit, error: BaseException) -> bool:

@@ -5,7 +5,6 @@ since. So it is taken up here only where all that has changed is in the snapshot
 from its beginning again; else a new process is the way.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,10 +52,11 @@ class FailedFit:
 
 def about(
     failed: FailedFit, taken: Manifest, unsaved: Unsaved, attempt: Attempt
-) -> Iterator[str]:
-    """Each reason not to go back to ``taken`` here, in half a sentence."""
+) -> str | None:
+    """Why not to go back to ``taken`` here, in half a sentence; None: nothing speaks
+    against it."""
     model, source = failed.call.model, failed.source
-    found = [
+    found = (
         backend.recovery.why_never(model),
         PROVES if failed.proves else None,
         BEFORE_DATA if source is None else source.why_not_begun_anew(),
@@ -64,8 +64,8 @@ def about(
         unsaved.changed(taken.state["callbacks"]),
         _of_files(failed.call, taken, attempt),
         _of_hidden(failed, taken),
-    ]
-    yield from (one for one in found if one is not None)
+    )
+    return next((one for one in found if one is not None), None)
 
 
 def of_memory(failed: FailedFit) -> str | None:

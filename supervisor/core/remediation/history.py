@@ -20,6 +20,8 @@ from supervisor.wire.proof import Proof
 
 KEPT = 256
 """Attempts kept whole, at least; thinned when there are twice as many."""
+KEPT_RECOVERIES = 32
+"""Failures that one process went on after that are kept: more than any budget counts."""
 LANDMARKS = 64
 """Older ones that are kept whole, at most."""
 KILLS_BEFORE_A_STEP = 10
@@ -81,6 +83,25 @@ class AttemptHistory(FitMemory):
     """Host memory of the training process at its end."""
     intervals: tuple[ProgressIntervals, ...] = ()
     """How long it took from one sign of progress to the next, by phase."""
+    recovery: int = 0
+    """Which failure of its process it went on after, from 1; 0: it is the whole attempt."""
+    recoveries: tuple["AttemptHistory", ...] = ()
+    """Itself as it was at each of the newest failures that its process went on after."""
+
+    @property
+    def ends(self) -> tuple["AttemptHistory", ...]:
+        """Each of its failures, and last its end, or how it is now."""
+        return (*self.recoveries, self)
+
+    @property
+    def recovered(self) -> int:
+        """How many failures its process went on after."""
+        return self.recoveries[-1].recovery if self.recoveries else 0
+
+    def went_on(self, ended: "AttemptHistory", **known: object) -> "AttemptHistory":
+        """It goes on in its process after ``ended``, with what is ``known`` from there."""
+        kept = (*self.recoveries, replace(ended, recoveries=()))[-KEPT_RECOVERIES:]
+        return replace(self, recoveries=kept, **known)  # type: ignore[arg-type]  # by name
 
     @property
     def fit_memory(self) -> FitMemory:
@@ -142,6 +163,11 @@ class History:
         return self.attempts[-1] if self.attempts else None
 
     @property
+    def ends(self) -> tuple[AttemptHistory, ...]:
+        """Of all attempts, their failures in one process among them, oldest first."""
+        return tuple(end for attempt in self.attempts for end in attempt.ends)
+
+    @property
     def batch(self) -> int | None:
         """The effective batch, as the newest attempt that knew it had it."""
         known = [a.batch for a in self.attempts if a.batch is not None]
@@ -161,7 +187,7 @@ class History:
     def failures(self) -> int:
         """How many attempts came to an end that nobody wanted."""
         wanted = {None, Cause.NONE, Cause.PREEMPTED}
-        known = sum(attempt.cause not in wanted for attempt in self.attempts)
+        known = sum(one.cause not in wanted for one in self.ends)
         return known + self.past.failures
 
     @property
@@ -266,7 +292,8 @@ class History:
         """
         if len(self.attempts) <= 2 * kept + LANDMARKS:
             return self
-        row = max(len(self._row(None)), self.unknown() + 1) + 1
+        ends = max(len(self._row(None)), self.unknown() + 1) + 1
+        row = len({end.number for end in self.ends[-ends:]})
         older = self.attempts[: -max(kept, row)]
         landmarks = _landmarks(older)
         kept_numbers = {attempt.number for attempt in landmarks}
@@ -298,7 +325,7 @@ class History:
 
     def _counted(self) -> tuple[AttemptHistory, ...]:
         since = self.budget_since
-        return tuple(a for a in self.attempts if a.started and a.number >= since)
+        return tuple(a for a in self.ends if a.started and a.number >= since)
 
     def _row(
         self, cause: Cause | None, *, outside: bool = False
@@ -309,7 +336,7 @@ class History:
         counted = self._counted()
         accidents = set[int]() if outside else _accidents(counted)
         for attempt in reversed(counted):
-            if attempt.number in accidents:
+            if attempt.number in accidents and not attempt.recovery:
                 continue
             if cause is not None and attempt.cause is not cause:
                 break
