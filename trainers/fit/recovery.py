@@ -17,7 +17,9 @@ from trainers.fit.fit_run import FitRun
 from trainers.fit.loss_guard import LossLostError
 from trainers.fit.recovery_doubts import FailedFit
 from trainers.process import allocation_subject, crash_report, recovery_request
+from trainers.snapshots.durable_store import Snapshot
 from trainers.snapshots.run_progress import RunProgress
+from trainers.state import fit_state
 from trainers.state.callback_state import Unsaved
 from trainers.state.hidden_state import HiddenState
 
@@ -100,7 +102,8 @@ class Recovery:
             return False
         failed_step = session.step
         attempt.goes_on(answer.applied_to(attempt.directive), failed_step=failed_step)
-        if not session.go_back():
+        taken = session.go_back()
+        if taken is None or not _put_variables_back(failed, taken):
             return False
         recovery_request.goes_on(attempt, answer, step=failed_step)
         allocation_subject.watch.forget()
@@ -115,6 +118,16 @@ class Recovery:
         attempt.end.say(_nothing)
         crash_report.mark_in_fit(error)
         return crash_report.report(error, steps_done=attempt.training.steps)
+
+
+def _put_variables_back(failed: FailedFit, taken: Snapshot) -> bool:
+    try:
+        fit_state.put_variables_back(
+            failed.call.model, taken.manifest.state, taken.tensors
+        )
+    except fit_state.StateMismatchError:
+        return False
+    return True
 
 
 def _nothing(_error: BaseException) -> None:

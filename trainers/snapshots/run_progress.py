@@ -228,9 +228,9 @@ class RunProgress:
         known = middle and LOOP not in newest.state
         return newest if known and self._is_of_this_try(newest.state) else None
 
-    def go_back(self) -> bool:
-        """Choose a snapshot of the present call anew, by the present directive, as a new
-        process would; whether there is one to go on from."""
+    def go_back(self) -> Snapshot | None:
+        """The snapshot of the present call to go on from, by the present directive, as a
+        new process would choose it; None: there is none."""
         before = self.attempt.directive.restore_before_step
         found = selection.choose(self.store, memory=self.memory, before_step=before)
         applied_directive.tell(
@@ -238,14 +238,14 @@ class RunProgress:
         )
         newest = found.newest
         if newest is None or newest.manifest.fit != self.fit_number:
-            return False
+            return None
         self.plan.newest, self.plan.quarantined = newest, found.quarantined
         if self._went_back_to is not None:
             self.saver.protected.discard(self._went_back_to)
         self._went_back_to = newest.entry.name
         self.saver.protected.add(newest.entry.name)
         self.saver.pinned.update(found.in_memory)
-        return True
+        return newest
 
     def set_aside(self, taken: Snapshot) -> None:
         """``taken`` is none of the call that asked for it: it may be of a later one."""
