@@ -138,6 +138,7 @@ def answer_of(effect: AnswerFailure) -> RecoveryAnswer:
         restore_before_step=None if detour is None else detour.restore_before_step,
         skip=None if detour is None else detour.skip,
         rate_factor=1.0 if detour is None else detour.rate_factor,
+        prove=effect.prove,
     )
 
 

@@ -113,6 +113,9 @@ class Directive(JsonRecord):
     """SIGKILL itself when so many steps are done: what ``certify`` asks for."""
     die_after_seconds: float = 0.0
     """... and so much later, wherever training is then."""
+    lose_at_steps: tuple[int, ...] = ()
+    """Take the loss for lost once at each of these steps, where a fit is followed: what
+    ``make certify`` asks for."""
     rewind: tuple[str, ...] = ()
     """Directories, from the working directory: files below them that the script appends
     to are put back to where they were at a snapshot."""

@@ -22,6 +22,7 @@ class RecoveryAnswer(JsonRecord):
     restore_before_step: int | None = None
     skip: tuple[int, int] | None = None
     rate_factor: float = 1.0
+    prove: bool = False
 
     def applied_to(self, directive: Directive) -> Directive:
         """``directive`` as it holds from here on."""
@@ -33,4 +34,5 @@ class RecoveryAnswer(JsonRecord):
             restore_before_step=self.restore_before_step,
             skip=self.skip,
             rate_factor=self.rate_factor,
+            prove=self.prove,
         )

@@ -63,6 +63,8 @@ class LossGuard:
 
     def look(self, logs: Any, *, step: int, epoch: int, due: bool) -> None:
         """Look at the loss, now and then or if it is ``due``. It may end the process."""
+        if self._attempt.planned_end.loses(step):
+            self._leave(step, math.nan, "so it was asked for")
         now = time.monotonic()
         wanted = self._attempt.directive.watch_loss and not self._model.stop_training
         if not wanted or not (due or now - self._looked_at >= SELDOM_SECONDS):

@@ -141,7 +141,7 @@ class Attempt(PageReporter):
         at by each step boundary."""
         self.training = TrainingProgress()
         self.end = EndOfScript()
-        self._planned_end = PlannedEnd(directive)
+        self.planned_end = PlannedEnd(directive)
         self.files = FileRewind(directive, self.notice)
         self._events = EventWriter(self.paths.events)
         self.tracker_runs: list[str] = []
@@ -171,7 +171,7 @@ class Attempt(PageReporter):
 
     def done(self, step: int) -> None:
         """``step`` steps of the run are done."""
-        if self._planned_end.reached(step):
+        if self.planned_end.reached(step):
             self.drain()
 
     def drain(self) -> None:

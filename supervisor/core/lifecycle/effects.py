@@ -97,6 +97,8 @@ class AnswerFailure:
     overrides: Overrides | None
     """Go on in the same process, with these in force; None: end, as without asking."""
     because: str
+    prove: bool = False
+    """Let it prove its resume."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,8 @@ from supervisor.core.lifecycle.run_state import (
 from supervisor.core.remediation.history import AttemptHistory, History
 from supervisor.core.remediation.in_place import why_not
 from supervisor.core.remediation.observations import FOR_MEMORY
-from supervisor.core.remediation.overrides import NOTHING
+from supervisor.core.remediation.overrides import NOTHING, Overrides
+from supervisor.core.remediation.policy import Decision
 
 IN_PLACE = "{}, in the same process"
 FORGOTTEN = (
@@ -55,6 +56,7 @@ def step_failed(run: RunState, event: StepFailed, now: float) -> Step:
         diagnosis,
         decision,
         ended=ended,
+        disproved=any(one.disproved for one in history.ends),
         before=before,
         allowed=run.policy.in_place and run.phase is RunPhase.RUNNING,
     )
@@ -72,6 +74,7 @@ def step_failed(run: RunState, event: StepFailed, now: float) -> Step:
         number=event.number,
         overrides=decision.overrides,
         because=decision.remedy.because,
+        prove=run.policy.proves(history, _in_force(decision)),
     )
     return replace(run, offer=offer), (goes_on,)
 
@@ -117,6 +120,16 @@ def _as_it_goes_on(run: RunState, offer: Offer, last: AttemptHistory) -> History
         remedy=decision.remedy.kind,
         remedy_step=decision.remedy_step,
     )
-    in_force = None if decision.overrides == NOTHING else decision.overrides
-    newest = last.went_on(ended, overrides=in_force, restored_step=None, stepped=False)
+    newest = last.went_on(
+        ended,
+        overrides=_in_force(decision),
+        restored_step=None,
+        stepped=False,
+        proof=None,
+    )
     return replace(run.history, attempts=(*run.history.attempts[:-1], newest))
+
+
+def _in_force(decision: Decision) -> Overrides | None:
+    """As a history keeps it."""
+    return None if decision.overrides == NOTHING else decision.overrides

@@ -196,7 +196,9 @@ def proof_told(run: RunState, event: ProofReported, _now: float) -> Step:
     wrong = proof.result is Proof.DIFFERS
     level = LogLevel.WARNING if wrong else LogLevel.INFO
     said = Say(f"attempt {run.attempt}: {proof.sentence}", level)
-    ended = [one for one in run.history.attempts[:-1] if one.started]
+    ended = [one for one in run.history.ends[:-1] if one.started]
     if not ended:
         return known, (said,)
-    return known, (said, UpdateIncident(attempt=ended[-1].number, proof=proof))
+    about = ended[-1]
+    update = UpdateIncident(attempt=about.number, recovery=about.recovery, proof=proof)
+    return known, (said, update)

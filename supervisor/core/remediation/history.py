@@ -209,23 +209,23 @@ class History:
 
     def proofs(self, *, overrides: Overrides | None) -> Counter[Proof]:
         """What came of the proofs with these in force."""
-        return _proofs(a for a in self.attempts if a.overrides == overrides)
+        return _proofs(a for a in self.ends if a.overrides == overrides)
 
     @property
     def all_proofs(self) -> Counter[Proof]:
         """What came of the proofs of all resumes."""
-        return self.past.proofs + _proofs(self.attempts)
+        return self.past.proofs + _proofs(self.ends)
 
     @property
     def proof_seconds(self) -> float:
         """What they took together."""
-        known = (a.proof.seconds or 0.0 for a in self.attempts if a.proof is not None)
+        known = (a.proof.seconds or 0.0 for a in self.ends if a.proof is not None)
         return self.past.proof_seconds + sum(known)
 
     @property
     def newest_proof(self) -> ResumeProof | None:
         """Of the newest attempt that said how it came out."""
-        told = (a.proof for a in reversed(self.attempts) if a.proof is not None)
+        told = (a.proof for a in reversed(self.ends) if a.proof is not None)
         return next((one for one in told if one.result is not Proof.BEGUN), None)
 
     @property

@@ -16,6 +16,7 @@ from supervisor.core.remediation.policy import Decision
 CAUSES = frozenset({Cause.DEVICE_OOM, Cause.NON_FINITE_LOSS})
 """The others leave a process in doubt, or are cured by a new one (memory in pieces)."""
 KINDS = frozenset({RemedyKind.MICROBATCH, RemedyKind.ROLLBACK, RemedyKind.ALTER})
+DISPROVED = "a resume of this run did not continue to the bit"
 NEVER = "it is not allowed ([remedies] in_place)"
 
 
@@ -26,18 +27,21 @@ def why_not(
     ended: AttemptHistory,
     before: Overrides,
     allowed: bool,
+    disproved: bool = False,
 ) -> str | None:
     """Why the process has to end, in half a sentence; None: it may go on.
 
     ``ended``: the attempt as if it had ended at the failed step; ``before``: what was in
-    force in it.
+    force in it; ``disproved``: a resume of the run did not continue to the bit.
     """
     if not allowed:
         return NEVER
+    if disproved:
+        return DISPROVED
     found = (
         _of_cause(diagnosis),
-        _of_remedy(decision, before),
         _of_attempt(ended),
+        _of_remedy(decision, before),
     )
     return next((one for one in found if one is not None), None)
 

@@ -152,8 +152,13 @@ class Ledger(LedgerFile):
             if effect.proof is not None:
                 connection.execute(
                     "UPDATE incidents SET proof = ? WHERE run = ? AND attempt = ?"
-                    " AND happened IN ('ended', 'planned')",
-                    (json.dumps(effect.proof.to_json()), run, effect.attempt),
+                    " AND recovery = ? AND happened IN ('ended', 'planned', 'recovered')",
+                    (
+                        json.dumps(effect.proof.to_json()),
+                        run,
+                        effect.attempt,
+                        effect.recovery,
+                    ),
                 )
             connection.execute(
                 "UPDATE incidents SET restored_step = coalesce(?, restored_step),"
