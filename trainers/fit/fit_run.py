@@ -19,26 +19,25 @@ from trainers.fit import fit_snapshot, loss_guard, snapshot_match, validation
 from trainers.fit.determinism import LOST_SEAM, Determinism
 from trainers.fit.fit_boundary import Boundary
 from trainers.fit.fit_position import FitCall, FitPosition
-from trainers.fit.fit_proof import FitProof
+from trainers.fit.fit_proof import FitProof, no_doubt
 from trainers.fit.fit_report import Report
 from trainers.fit.fit_slices import Slicing
 from trainers.fit.fit_snapshot import FitParts
-from trainers.fit.recovery_doubts import FailedFit
+from trainers.fit.recovery_doubts import Again, FailedFit
 from trainers.fit.step_counter import Steps, planned
 from trainers.process import allocation_subject, applied_directive
 from trainers.snapshots.durable_store import Snapshot
 from trainers.snapshots.run_progress import RunProgress
 from trainers.state import callback_state, hidden_state
-from trainers.state.hidden_state import HiddenState
 
 
 class FitRun:
     """The position, the state and the boundaries of one ``fit``."""
 
     def __init__(
-        self, session: RunProgress, call: FitCall, *, hidden: HiddenState | None = None
+        self, session: RunProgress, call: FitCall, *, again: Again | None = None
     ) -> None:
-        """``hidden``: what the same call, made again in this process, began with."""
+        """``again``: the call failed before in this process."""
         self._session, self._call = session, call
         self._attempt = session.attempt
         self._attempt.files.followed()
@@ -56,8 +55,11 @@ class FitRun:
         self._slices = Slicing()
         self._boundary = Boundary(session, self._proof, self._determinism, self._slices)
         self._loss_guard = loss_guard.LossGuard(session.attempt, call.model)
-        self._hidden = hidden or hidden_state.of_call(
-            call.model, call.callbacks, call.data
+        self._again = again
+        self._hidden = (
+            hidden_state.of_call(call.model, call.callbacks, call.data)
+            if again is None
+            else again.hidden
         )
         self._in_use: int | None = None
         self._was_held = False
@@ -184,9 +186,13 @@ class FitRun:
         """Go on from an older snapshot, to meet the newest on the way: where asked."""
         if self._taken is None:
             return
+        again = self._again
+        if again is not None:
+            self._proof.doubt, self._again = again.doubt, again.without_data()
         older = self._proof.begin(
             self._taken, slices=self._slices.count, data=self._fingerprint
         )
+        self._proof.doubt = no_doubt
         if older is not None:
             self._taken, self._local = older, fit_snapshot.local_of(older)
 
@@ -268,6 +274,8 @@ class FitRun:
         began, before = time.perf_counter(), self._attempt.enter(Phase.RESTORING)
         parts = self._parts()
         self._was_held = self._local.get("held", False)
+        if self._again is not None:
+            self._hidden.goes_back(taken.manifest.state)
         for sentence in fit_snapshot.restore(parts, taken, self._local, self._attempt):
             self._determinism.tell(sentence)
         if not self._proof.under_way:

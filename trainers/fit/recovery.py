@@ -9,19 +9,19 @@ import functools
 import gc
 import traceback
 
+from supervisor.wire.manifest import Manifest
 from supervisor.wire.page import Phase
 from supervisor.wire.records import CrashReport
 from trainers.backends.selected import backend
 from trainers.fit import loss_guard, recovery_doubts
 from trainers.fit.fit_run import FitRun
 from trainers.fit.loss_guard import LossLostError
-from trainers.fit.recovery_doubts import FailedFit
+from trainers.fit.recovery_doubts import Again, FailedFit
 from trainers.process import allocation_subject, crash_report, recovery_request
 from trainers.snapshots.durable_store import Snapshot
 from trainers.snapshots.run_progress import RunProgress
 from trainers.state import fit_state
 from trainers.state.callback_state import Unsaved
-from trainers.state.hidden_state import HiddenState
 
 NOT_HERE = "a new process is needed: {}"
 
@@ -39,7 +39,7 @@ class Recovery:
         self._session, self._attempt = session, session.attempt
         self._asked = 0
         self._failed_step: int | None = None
-        self._hidden: HiddenState | None = None
+        self._again: Again | None = None
         self._unsaved: Unsaved | None = None
 
     @property
@@ -47,10 +47,10 @@ class Recovery:
         """Whether the supervisor answers."""
         return self._attempt.directive.in_place
 
-    def began_with(self) -> HiddenState | None:
-        """What the call that is made again began with, once; None: it is another."""
-        hidden, self._hidden = self._hidden, None
-        return hidden
+    def again(self) -> Again | None:
+        """The call that is made again, once; None: it is another."""
+        again, self._again = self._again, None
+        return again
 
     def begins(self, run: FitRun, *, again: bool) -> None:
         """``run`` is about to train; ``again``: not for the first time."""
@@ -83,7 +83,18 @@ class Recovery:
             doubt = backend.recovery.why_memory_in_doubt(failed.call.model)
             if doubt is not None:
                 return doubt
-        return recovery_doubts.about(failed, taken, unsaved, self._attempt)
+        return self._doubt(failed, taken)
+
+    def _doubt(self, failed: FailedFit, taken: Manifest) -> str | None:
+        assert self._unsaved is not None  # noqa: S101  # asked before
+        return recovery_doubts.about(failed, taken, self._unsaved, self._attempt)
+
+    def _can_take(self, failed: FailedFit, taken: Snapshot) -> bool:
+        """It may be an older one than that which was looked at before."""
+        why_not = self._doubt(failed, taken.manifest)
+        if why_not is not None:
+            self._attempt.notice(NOT_HERE.format(why_not))
+        return why_not is None and _put_variables_back(failed, taken)
 
     def _asks(self, failed: FailedFit, error: BaseException) -> bool:
         session, attempt = self._session, self._attempt
@@ -102,12 +113,14 @@ class Recovery:
             return False
         failed_step = session.step
         attempt.goes_on(answer.applied_to(attempt.directive), failed_step=failed_step)
+        doubt = functools.partial(self._doubt, failed)
         taken = session.go_back()
-        if taken is None or not _put_variables_back(failed, taken):
+        if taken is None or not self._can_take(failed, taken):
             return False
         recovery_request.goes_on(attempt, answer, step=failed_step)
         allocation_subject.watch.forget()
-        self._failed_step, self._hidden = failed_step, failed.hidden
+        self._failed_step = failed_step
+        self._again = Again(hidden=failed.hidden, doubt=doubt)
         return True
 
     def _crash(self, error: BaseException) -> CrashReport:

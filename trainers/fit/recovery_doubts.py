@@ -5,7 +5,8 @@ since. So it is taken up here only where all that has changed is in the snapshot
 from its beginning again; else a new process is the way.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import keras
@@ -48,6 +49,24 @@ class FailedFit:
     in_use: int | None
     """Bytes in use before that step; None: not known."""
     proves: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Again:
+    """A call of ``fit`` that is made again."""
+
+    hidden: HiddenState
+    """With what it began at first."""
+    doubt: Callable[[Manifest], str | None]
+    """Why not to go back to a snapshot; asked before anything is given back."""
+
+    def without_data(self) -> "Again":
+        """The same, once nobody asks any more: what failed must not be kept."""
+        return replace(self, doubt=_over)
+
+
+def _over(_taken: Manifest) -> None:
+    """It has gone back."""
 
 
 def about(

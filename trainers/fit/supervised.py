@@ -135,7 +135,7 @@ def training(
     callbacks, held = _callbacks(arguments["callbacks"])
     given = list(held)
     recovery = recovery_of(session)
-    begun_with = recovery.began_with()
+    failed = recovery.again()
     run = FitRun(
         session,
         FitCall(
@@ -145,9 +145,9 @@ def training(
             data=arguments["x"],
             validation_data=arguments["validation_data"],
         ),
-        hidden=begun_with,
+        again=failed,
     )
-    recovery.begins(run, again=begun_with is not None)
+    recovery.begins(run, again=failed is not None)
     follower = Follower(run)
     follower.set_model(model)
     held.append(follower)

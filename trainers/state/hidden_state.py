@@ -286,6 +286,17 @@ class HiddenState:
         del self._variables[path]
         return True
 
+    def goes_back(self, state: Mapping[str, Any]) -> None:
+        """``state``, of a snapshot, is given back in the process that took it: functions
+        that were traced later are taken for traced when they are called again, where they
+        would have been traced the same."""
+        kept = state.get(KEY, {})
+        known = kept.get("traced", {})
+        self._traced = {
+            name: one for name, one in self._traced.items() if name in known
+        }
+        self._baked = {(path, name) for path, name in kept.get("baked", ())}
+
     def beyond(self, state: Mapping[str, Any], places: Places) -> str | None:
         """What has changed since ``fit`` began although ``state``, of a snapshot, does not
         have it: this process cannot give that back. In half a sentence; None: nothing.

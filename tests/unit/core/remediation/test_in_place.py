@@ -42,7 +42,8 @@ ENDED = AttemptHistory(number=1, last_step=20, snapshot_step=15)
     disproved=st.booleans(),
 )
 def test_it_goes_on_only_without_any_doubt(
-    *cause: Cause,
+    *,
+    cause: Cause,
     kind: RemedyKind,
     before: Overrides,
     after: Overrides,
