@@ -153,6 +153,12 @@ class FitProof:
         self.newer = None
         return Proof.PROVED if found.equal else Proof.SKIPPED
 
+    def could_not(self, because: str, taken: Snapshot) -> None:
+        """Not all of ``taken`` could be given back in this process: it is to end."""
+        self.newer = self.newer or taken
+        step = self.newer.manifest.step
+        self._say(Proof.DIFFERS, because, step=step, steps=0, tensors=0, ends=True)
+
     def leave(self) -> None:
         """The process ends in the middle of it: what is on disk has to be the newer
         snapshot, for memory may not outlive what comes."""

@@ -276,7 +276,11 @@ class FitRun:
         self._was_held = self._local.get("held", False)
         if self._again is not None:
             self._hidden.goes_back(taken.manifest.state)
-        for sentence in fit_snapshot.restore(parts, taken, self._local, self._attempt):
+        told = fit_snapshot.restore(parts, taken, self._local, self._attempt)
+        if told and self._again is not None:
+            self._proof.could_not(told[0], taken)  # a new process can
+            self._boundary.leave()
+        for sentence in told:
             self._determinism.tell(sentence)
         if not self._proof.under_way:
             self._session.put_files_back(taken)

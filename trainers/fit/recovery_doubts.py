@@ -17,7 +17,7 @@ from trainers.backends.selected import backend
 from trainers.data.data_source import DataSource
 from trainers.fit.fit_position import FitCall
 from trainers.process.attempt_reporting import Attempt
-from trainers.state import callback_state, variable_state
+from trainers.state import callback_state, encode, variable_state
 from trainers.state.callback_state import Unsaved
 from trainers.state.hidden_state import HiddenState
 
@@ -33,6 +33,7 @@ BEFORE_DATA = "it failed before its data were known"
 VALIDATION = "the validation data have a state of their own"
 FILES = "the script wrote files after the snapshot"
 WRITES = "{} does something when training begins, and the script has written files"
+ITERATOR = "what training draws from a Python iterator cannot be put back into it"
 NOT_BACK = "{} bytes more are in use than before the step"
 
 
@@ -81,6 +82,7 @@ def about(
         BEFORE_DATA if source is None else source.why_not_begun_anew(),
         _of_validation(failed.call.validation_data),
         unsaved.changed(taken.state["callbacks"]),
+        ITERATOR if _has_iterator(taken.state) else None,
         _of_files(failed.call, taken, attempt),
         _of_hidden(failed, taken),
     )
@@ -114,6 +116,16 @@ def _of_files(call: FitCall, taken: Manifest, attempt: Attempt) -> str | None:
         return FILES
     begins = callback_state.begins_anew(call.callbacks) if ends else None
     return None if begins is None else WRITES.format(begins)
+
+
+def _has_iterator(value: Any) -> bool:
+    """Whether a snapshot's JSON tells where an iterator stands: one that has gone on is
+    not moved back."""
+    if isinstance(value, dict):
+        held: dict[str, Any] = value
+        own = held.get(encode.KIND) == "iterator"
+        return own or any(map(_has_iterator, held.values()))
+    return isinstance(value, list) and any(map(_has_iterator, value))
 
 
 def _of_hidden(failed: FailedFit, taken: Manifest) -> str | None:

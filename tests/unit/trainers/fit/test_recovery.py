@@ -143,7 +143,15 @@ class Holds(keras.callbacks.Callback):
         self.held = (one for one in [1, 2])
 callbacks.append(Holds())
 """
+DRAWS = """
+ticks = iter(range(1000))
+class Ticks(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        next(ticks)
+callbacks.append(Ticks())
+"""
 DOUBTS = {
+    "iterator": (DRAWS, "a Python iterator"),
     "shuffled": (f"{PIPELINE}.shuffle(4, seed=3)", "is shuffled"),
     "shuffled_validation": (
         f"{PIPELINE.replace('data', 'validation', 1)}.shuffle(4, seed=3)",
