@@ -2,7 +2,7 @@
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 
 from supervisor.wire.event_file import EventReader, RecordKind
 from supervisor.wire.files import write_json
@@ -22,7 +22,7 @@ def go_back(number: int, step: int) -> RecoveryAnswer:
 
 
 @contextlib.contextmanager
-def answering(paths: AttemptPaths, answer: Answer = go_back) -> Iterator[None]:
+def answering(paths: AttemptPaths, answer: Answer = go_back) -> Generator[None]:
     """In here the attempt in ``paths`` is answered."""
     over = threading.Event()
     thread = threading.Thread(target=_answer, args=(paths, answer, over))
