@@ -4,6 +4,7 @@ What is new becomes events, in the order in which it is seen; what follows from 
 decided elsewhere. Nobody waits here.
 """
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -12,13 +13,19 @@ from supervisor.core.gpu.gpu_readings import Gpu
 from supervisor.core.jobs.job_status import JobStatus, RemoteStatus
 from supervisor.core.jobs.snapshot_stats import SnapshotStats
 from supervisor.core.jobs.spec import Spec
-from supervisor.core.lifecycle.effects import AskDrain, Kill, TakeStacks
+from supervisor.core.lifecycle.effects import (
+    AnswerFailure,
+    AskDrain,
+    Kill,
+    TakeStacks,
+)
 from supervisor.core.lifecycle.events import (
     DriverStuck,
     Event,
     Exited,
     Spawned,
     SpawnFailed,
+    StepFailed,
 )
 from supervisor.core.lifecycle.run_state import RunState
 from supervisor.host.exporter.allocator_status import completed
@@ -38,7 +45,7 @@ from supervisor.host.service.clock import Clock
 from supervisor.host.telemetry.attempt_telemetry import AttemptView
 from supervisor.runtime.advisor import Advisor
 from supervisor.runtime.attempt_handle import AttemptHandle
-from supervisor.runtime.directive_builder import log_cap_of, tiers_of
+from supervisor.runtime.directive_builder import answer_of, log_cap_of, tiers_of
 from supervisor.runtime.evidence_collector import gather
 from supervisor.runtime.pending_exit import PendingExit
 from supervisor.runtime.status_builder import (
@@ -49,6 +56,7 @@ from supervisor.runtime.status_builder import (
     remote_status,
     summed,
 )
+from supervisor.wire.files import write_json
 from supervisor.wire.manifest import DURABLE
 from supervisor.wire.page import Page, Phase
 from supervisor.wire.paths import RunPaths
@@ -102,6 +110,9 @@ class AttemptMonitor:
     """Those of the attempts that ended, as one."""
     unsaved: str | None = None
     """Why the newest snapshot could not be saved to disk; None: it could, or there was none."""
+    _asking: tuple[int, PendingExit, bool] | None = None
+    """Number and evidence of the failed step at which it stands still, and whether not all
+    is known of that; None: it does not."""
     _ending: PendingExit | None = None
     """Of an attempt whose processes are gone, until all is known of it."""
 
@@ -149,7 +160,7 @@ class AttemptMonitor:
 
     def due_after(self, looked_at: float) -> float:
         """When to look again (monotonic seconds) while no descriptor is readable."""
-        if self.over:
+        if self.over or (self._asking is not None and self._asking[2]):
             return looked_at + ENDING_SECONDS
         if self.handle is None:
             return shared(looked_at, every=self.usual_seconds)
@@ -190,11 +201,13 @@ class AttemptMonitor:
     ) -> None:
         ended = handle.attempt.ended()  # asked first: all it wrote is read below
         self._post_all(handle.telemetry.poll())
+        handle.log.forget_before(handle.telemetry.view.log_from)
         self._see_snapshots(handle.telemetry.view.tiers)
         handle.read_log(now=self.clock.now())
         if ended:
             self._ending = self._ended(handle, run, devices)
         else:
+            self._hear_out(handle, devices)
             stuck = devices.stuck()
             if stuck is not None:
                 self.post(DriverStuck(stuck))
@@ -223,6 +236,37 @@ class AttemptMonitor:
         usable = [gpu for gpu in named(self.spec.gpus, gpus) if gpu not in out]
         self._advisor.see_gpus(gpus, handle.page, named=usable, ours=self.remains.pids)
         self._post_all(self._advisor.look(handle.telemetry.view, handle.page))
+
+    def _hear_out(self, handle: AttemptHandle, devices: GpuAccess) -> None:
+        """It may stand still at a step that failed, and wait for an answer."""
+        asks = handle.telemetry.view.asks
+        if not asks:
+            self._asking = None
+            return
+        if self._asking is None or self._asking[0] != asks:
+            exited = gather(
+                handle.attempt.paths,
+                telemetry=handle.telemetry,
+                log=handle.log,
+                limited=self.spec.memory.cpu is not None,
+                snapshots=tiers_of(self.row, self.spec, self.paths),
+                oom_kills=handle.attempt.oom_kills(),
+                asks=True,
+            )
+            self._asking = asks, self._ending_of(exited, devices), True
+        number, pending, waits = self._asking
+        known = pending.known(now=self.clock.now()) if waits else None
+        if known is not None:
+            self._asking = number, pending, False
+            self.post(StepFailed(number=number, exited=known))
+
+    def answer(self, effect: AnswerFailure) -> None:
+        """Tell the attempt that stands still what to do. Where that cannot be written it
+        ends by itself after a while."""
+        if self.handle is not None:
+            with contextlib.suppress(OSError):
+                answer = answer_of(effect).to_json()
+                write_json(self.handle.attempt.paths.recovery, answer)
 
     def _see_snapshots(self, tiers: SnapshotStats) -> None:
         if DURABLE in tiers.failing:

@@ -10,13 +10,14 @@ from supervisor.core.diagnosis.result import IncidentKind
 from supervisor.core.gpu.assignment import named, usable
 from supervisor.core.gpu.gpu_readings import Gpu
 from supervisor.core.jobs.spec import Spec
-from supervisor.core.lifecycle.effects import RecordIncident
+from supervisor.core.lifecycle.effects import AnswerFailure, RecordIncident
 from supervisor.core.remediation.overrides import NOTHING, Overrides, variables
 from supervisor.core.text.units import shortened
 from supervisor.host.ledger.ledger import RunRow
 from supervisor.host.telemetry.log_retention import LogRetention
 from supervisor.wire.directive import Directive
 from supervisor.wire.paths import RunPaths, memory_directory
+from supervisor.wire.recovery_answer import RecoveryAnswer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,9 +117,28 @@ def make_directive(
         skip=None if detour is None else detour.skip,
         rate_factor=1.0 if detour is None else detour.rate_factor,
         watch_loss=spec.remedies.watch_loss,
+        in_place=spec.remedies.in_place,
         foresee=spec.forecast.restart_below is not None,
         rewind=spec.files.rewind,
         reduce=None if spec.microbatch.reduce == "off" else spec.microbatch.reduce,
+    )
+
+
+def answer_of(effect: AnswerFailure) -> RecoveryAnswer:
+    """What the attempt is told that asked about a failed step."""
+    overrides = effect.overrides or NOTHING
+    plan, detour = overrides.plan, overrides.detour
+    return RecoveryAnswer(
+        number=effect.number,
+        goes_on=effect.overrides is not None,
+        because=effect.because,
+        slice_size=None if plan is None else plan.slice_size,
+        calibrate=plan is not None and plan.calibrate,
+        slice_ceiling=None if plan is None else plan.ceiling,
+        restore_before_step=None if detour is None else detour.restore_before_step,
+        skip=None if detour is None else detour.skip,
+        rate_factor=1.0 if detour is None else detour.rate_factor,
+        prove=effect.prove,
     )
 
 
@@ -148,6 +168,8 @@ def incident_sentence(effect: RecordIncident) -> str:
     unsaved = UNSAVED.get(effect.happened)
     if unsaved is not None:
         return f"attempt {effect.attempt}{at}: {unsaved}{because}; it trains on"
+    if effect.happened is IncidentKind.RECOVERED:
+        return f"attempt {effect.attempt}: a step failed{at}: {effect.diagnosis.cause}{because}"
     if effect.happened is IncidentKind.PLANNED:
         return f"attempt {effect.attempt} was ended on purpose{at}, nothing was lost"
     return f"attempt {effect.attempt} failed{at}: {effect.diagnosis.cause}{because}"

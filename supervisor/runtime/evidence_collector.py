@@ -40,18 +40,23 @@ def gather(
     snapshots: Sequence[Path | None],
     oom_kills: int | None = None,
     unit: UnitEnd | None = None,
+    asks: bool = False,
 ) -> Exited:
     """What is known of the end of the attempt in ``files``, all processes gone.
 
     ``snapshots``: the tiers. ``limited``: the supervisor put the CPU allocator under a
     limit. ``oom_kills``: how many the kernel counted in the attempt's cgroup while it
     ran, as far as we saw; the shim has seen it to its end. ``unit``: what systemd says, which
-    counts where there is no exit record.
+    counts where there is no exit record. ``asks``: it has not ended, but stands still at a
+    step that failed.
     """
     telemetry.poll()
     log.poll()
     page, view = telemetry.page(), telemetry.view
-    record, crash = _read(files.exit, ExitRecord), _read(files.crash, CrashReport)
+    record, crash = (
+        _read(files.exit, ExitRecord),
+        _read(files.failure if asks else files.crash, CrashReport),
+    )
     memory_map = read_first_map(files.dumps)
     evidence = Evidence(
         exit=record,

@@ -309,6 +309,7 @@ def policy_of(row: RunRow, spec: Spec) -> Policy:
             patience_seconds=spec.remedies.patience,
         ),
         proof=spec.restart.proof,
+        in_place=spec.remedies.in_place,
     )
 
 

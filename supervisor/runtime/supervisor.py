@@ -19,6 +19,7 @@ from supervisor.core.jobs.resume_decision import goes_on_with_other_data
 from supervisor.core.jobs.spec import Spec
 from supervisor.core.lifecycle.disk_alarm import DiskTrouble, DiskUse
 from supervisor.core.lifecycle.effects import (
+    AnswerFailure,
     AskDrain,
     CheckGate,
     Effect,
@@ -72,6 +73,9 @@ from supervisor.runtime.run_recorder import RunRecorder
 from supervisor.wire.directive import Directive
 from supervisor.wire.paths import RunPaths
 from supervisor.wire.reasons import Changed
+
+FAILURES = frozenset({IncidentKind.ENDED, IncidentKind.RECOVERED})
+"""Incidents that are failures, of an attempt or of a step of it."""
 
 
 @dataclass(kw_only=True)
@@ -318,7 +322,7 @@ class Supervisor:
     def _write_down(self, effect: Effect) -> None:
         self.recorder.effect(effect)
         if isinstance(effect, RecordIncident):
-            if effect.happened is IncidentKind.ENDED:
+            if effect.happened in FAILURES:
                 self._incidents[effect.diagnosis.cause, effect.remedy.kind] += 1
             self.say(incident_sentence(effect), level=LogLevel.WARNING)
 
@@ -328,6 +332,8 @@ class Supervisor:
                 self._launch(effect)
             case AskDrain() | Kill() | TakeStacks():
                 self._following.ask(effect, self.run, self.devices)
+            case AnswerFailure():
+                self._following.answer(effect)
             case CheckGate(awaited=awaited):
                 self.post(self._gate(awaited))
             case Say(text=text, level=level):
@@ -384,6 +390,7 @@ class Supervisor:
         return replace(
             self.planned.of(directive),
             accept_changes=goes_on,
+            in_place=directive.in_place and self.launcher.user_id is None,
             changed_modules=modules,
             prove=effect.prove and modules is Changed.AS_KEPT,
         )

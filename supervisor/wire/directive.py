@@ -100,6 +100,9 @@ class Directive(JsonRecord):
     """The learning rate is multiplied by this before the first step."""
     watch_loss: bool = False
     """End the attempt when loss and weights are no numbers any more."""
+    in_place: bool = False
+    """Whether it may ask to go on in its process after a step that failed, and wait for
+    the answer."""
     foresee: bool = True
     """The supervisor plans restarts before memory runs out: wait for its answer."""
     prove: bool = False
@@ -110,6 +113,9 @@ class Directive(JsonRecord):
     """SIGKILL itself when so many steps are done: what ``certify`` asks for."""
     die_after_seconds: float = 0.0
     """... and so much later, wherever training is then."""
+    lose_at_steps: tuple[int, ...] = ()
+    """Take the loss for lost once at each of these steps, where a fit is followed: what
+    ``make certify`` asks for."""
     rewind: tuple[str, ...] = ()
     """Directories, from the working directory: files below them that the script appends
     to are put back to where they were at a snapshot."""

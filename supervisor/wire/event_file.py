@@ -75,6 +75,13 @@ class RecordKind:
     NON_FINITE = "non_finite"
     """``step, last_finite_step`` (null: none was seen), ``loss``, ``because``: loss and
     weights are no numbers any more, and the process ends."""
+    STEP_FAILED = "step_failed"
+    """``number`` (from 1, counted in the attempt), ``step``: training stands still at a
+    step that failed, and asks whether to go on in this process; why it failed stands in
+    ``AttemptPaths.failure``."""
+    GOES_ON = "goes_on"
+    """``number, step, log_bytes``: it was allowed, and does: what the log said before its
+    first ``log_bytes`` bytes is over."""
     APPLIED = "applied"
     """``name`` (a field of the directive, or an environment variable of its remedies),
     ``asked``, ``found``: the value that is in force in this process. The newest counts."""

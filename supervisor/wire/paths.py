@@ -45,6 +45,10 @@ class AttemptPaths:
     """Standard output and standard error of training, as they came."""
     crash = _Named("crash.json")
     """The crash report of an uncaught Python exception."""
+    failure = _Named("failure.json")
+    """The crash report of a step that failed, where training asks whether to go on."""
+    recovery = _Named("recovery.json")
+    """The supervisor's answer to that (``recovery_answer.RecoveryAnswer``)."""
     fault = _Named("fault.log")
     """The stacks that faulthandler writes on a fatal signal, or when asked."""
     exit = _Named("exit.json")

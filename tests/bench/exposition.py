@@ -23,7 +23,7 @@ from supervisor.host.exporter.exposition import (
     family,
     points_of,
 )
-from tests.bench.exporter import statuses
+from tests.bench.exporter_alone import statuses
 from tests.support.metrics import MACHINE
 
 PAIRS = 21

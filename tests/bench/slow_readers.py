@@ -32,7 +32,7 @@ import psutil
 from supervisor.core.text.address import Address
 from supervisor.host.exporter.exposition_cache import ExpositionCache
 from supervisor.host.exporter.metrics_server import MetricsServer
-from tests.bench.exporter import statuses
+from tests.bench.exporter_alone import statuses
 from tests.support.scraped import Scraper, answers, quantile, until
 
 TURN_SECONDS = 2.0

@@ -7,6 +7,7 @@ sample was seen twice or skipped. Prints the table; ends with 1 if a row does no
 
 import argparse
 import json
+import random
 import shutil
 import signal
 import sys
@@ -21,8 +22,9 @@ from supervisor.core.advisories.advisory import Advisory
 from supervisor.core.advisories.evidence import Evidence
 from supervisor.core.advisories.rules import advise
 from supervisor.wire.directive import EXIT_DRAINED
-from supervisor.wire.event_file import EventReader, RecordKind
+from supervisor.wire.event_file import EventReader, Record, RecordKind
 from supervisor.wire.files import write_json
+from supervisor.wire.paths import AttemptPaths
 from supervisor.wire.proof import Proof
 from supervisor.wire.step_evidence import StepEvidence
 from tests.certify import ledger
@@ -30,6 +32,7 @@ from tests.certify.jax_table import JAX_SHORT, JAX_TABLE
 from tests.certify.places import MOMENTS, Death, deaths, moment, reachable
 from tests.certify.table import SHORT, TABLE, Row
 from tests.support import zygote as zygotes
+from tests.support.answering import answering
 from tests.support.attempts import Attempts
 from tests.support.fresh import Fresh
 from tests.support.zygote import Zygote
@@ -37,6 +40,8 @@ from tests.support.zygote import Zygote
 HERE = Path(__file__).parent
 SHARED = Path("/dev/shm")  # noqa: S108  # what the memory tier is for
 TABLES = {"tensorflow": (TABLE, SHORT), "jax": (JAX_TABLE, JAX_SHORT)}
+LOSSES = 4
+"""How often the loss is lost, where that is tried."""
 FEWEST = 3
 """Deaths that every row has to come through."""
 MEMORY_EVERY, DISK_EVERY = 2, 9
@@ -59,6 +64,7 @@ class RowResult:
     proofs: Counter[str] = field(default_factory=Counter[str])
     """What the resumes said of themselves."""
     proof_seconds: float = 0.0
+    recovered: int = 0
 
 
 @dataclass
@@ -71,6 +77,10 @@ class Trial:
     memory: Path | None = None
     """Where the memory tier lies, for a row that has one."""
     attempts: Attempts = field(init=False)
+    losses: list[int] = field(default_factory=list[int])
+    """Steps at which the loss is still to be taken for lost, where that is tried."""
+    recovered: int = 0
+    """How often it went on in its process."""
     told: list[str] = field(default_factory=list[str])
     withdrawn: list[str] = field(default_factory=list[str])
     """Why bits were not promised, where they were not."""
@@ -127,25 +137,42 @@ class Trial:
             parent, environment["BEFORE"] = Fresh(), self.row.before
         if plain:
             return parent.run(script=str(script), args=[self.row.name], **order)
-        directive = self.attempts.directive(script, self.row.name, prove=prove)
+        directive = self.attempts.directive(
+            script,
+            self.row.name,
+            prove=prove,
+            in_place=bool(self.losses),
+            lose_at_steps=tuple(self.losses),
+        )
         root = Path(directive.attempt_directory)
         root.mkdir()
         write_json(root / "directive.json", directive.to_json())
-        code = parent.run(launch=str(root / "directive.json"), **order)
+        with answering(AttemptPaths(root)):
+            code = parent.run(launch=str(root / "directive.json"), **order)
         for record in EventReader(root / "events.jsonl").poll():
-            if record.kind == RecordKind.PROOF:
-                self.proofs.append(record.fields)
-            if record.kind == RecordKind.EVIDENCE:
-                evidence = StepEvidence.from_json(record.fields)
-                self.advice += advise(Evidence(steps=evidence))
-            sentence = record.fields.get("sentence")
-            if sentence is not None and record.fields.get("bits") is not True:
-                self.told.append(sentence)
-            if record.kind == RecordKind.PROMISE and not record.fields["bits"]:
-                self.withdrawn.append(sentence)
-            if record.kind == RecordKind.SNAPSHOT_FAILED:
-                self.told.append(f"snapshot failed: {record.fields['because']}")
+            self._heard(record)
         return code
+
+    def _heard(self, record: Record) -> None:
+        """One record of an attempt."""
+        fields = record.fields
+        sentence = fields.get("sentence")
+        if sentence is not None and fields.get("bits") is not True:
+            self.told.append(sentence)
+        match record.kind:
+            case RecordKind.NON_FINITE:
+                self.losses = self.losses[1:]
+            case RecordKind.GOES_ON:
+                self.recovered += 1
+            case RecordKind.PROOF:
+                self.proofs.append(fields)
+            case RecordKind.EVIDENCE:
+                steps = StepEvidence.from_json(fields)
+                self.advice += advise(Evidence(steps=steps))
+            case RecordKind.PROMISE if not fields["bits"]:
+                self.withdrawn.append(sentence)
+            case RecordKind.SNAPSHOT_FAILED:
+                self.told.append(f"snapshot failed: {fields['because']}")
 
     def places(self) -> set[str]:
         """The places that the last attempt passed; none if it failed before them."""
@@ -169,12 +196,17 @@ class Trial:
         return ledger.read(self.directory / "ledger.jsonl")
 
 
-def certify(row: Row, zygote: Zygote, directory: Path, *, seed: int) -> RowResult:
-    """Run the row and compare."""
+def certify(
+    row: Row, zygote: Zygote, directory: Path, *, seed: int, in_place: bool = False
+) -> RowResult:
+    """Run the row and compare. ``in_place``: its loss is lost, instead of its process."""
     result, began = RowResult(row), time.monotonic()
     memory = tempfile.mkdtemp(prefix="certify-", dir=SHARED) if row.memory else None
     try:
-        _certify(result, zygote, directory, memory=memory, seed=seed)
+        if in_place:
+            _certify_in_place(result, zygote, directory, memory=memory, seed=seed)
+        else:
+            _certify(result, zygote, directory, memory=memory, seed=seed)
     finally:
         if memory is not None:
             shutil.rmtree(memory, ignore_errors=True)
@@ -220,6 +252,37 @@ def _certify(
     if (code := torn.run()) != 0:
         result.problems.append(f"the last attempt ended with {code}: {torn.output()}")
         return
+    _compare(result, whole, torn)
+
+
+def _certify_in_place(
+    result: RowResult,
+    zygote: Zygote,
+    directory: Path,
+    *,
+    memory: str | None,
+    seed: int,
+) -> None:
+    """Its loss is taken for lost at some steps: it goes on in its process, or where that
+    is in doubt in another."""
+    row = result.row
+    whole = Trial(zygote, row, directory / "whole")
+    if whole.run(plain=row.plain) != 0:
+        result.problems.append(f"undisturbed it failed: {whole.output()}")
+        return
+    inside = None if memory is None else Path(memory) / "torn"
+    torn = Trial(zygote, row, directory / "torn", memory=inside)
+    draw = random.Random(f"{seed} {row.name}")  # noqa: S311  # drawn to be drawn again
+    steps = sum(int(line["to"]) - int(line["from"]) for line in whole.lines())
+    torn.losses = sorted(draw.sample(range(4, max(steps, 12)), k=LOSSES))
+    for _ in range(LOSSES + 1):
+        code = torn.run()
+        if code != 1:
+            break
+    if code != 0:
+        result.problems.append(f"it ended with {code}: {torn.output()}")
+        return
+    result.recovered = torn.recovered
     _compare(result, whole, torn)
 
 
@@ -274,6 +337,8 @@ def show(result: RowResult) -> None:
         f" again  {result.seconds:5.1f} s  {row.features}"
         f"{'; two tiers' if row.memory else ''}"
     )
+    if result.recovered or not result.deaths:
+        print(f"       went on in its process {result.recovered} times")
     print(
         f"       {len(result.deaths)} deaths: {', '.join(d.text for d in result.deaths)}"
     )
@@ -287,7 +352,12 @@ def show(result: RowResult) -> None:
 
 
 def run_rows(
-    rows: list[Row], parent: Zygote, *, seed: int, keep: Path | None = None
+    rows: list[Row],
+    parent: Zygote,
+    *,
+    seed: int,
+    keep: Path | None = None,
+    in_place: bool = False,
 ) -> list[RowResult]:
     """Each of ``rows`` in turn, shown as it comes."""
     results: list[RowResult] = []
@@ -295,7 +365,8 @@ def run_rows(
         for row in rows:
             directory = (keep or Path(scratch)) / row.name
             shutil.rmtree(directory, ignore_errors=True)
-            results.append(certify(row, parent, directory, seed=seed))
+            found = certify(row, parent, directory, seed=seed, in_place=in_place)
+            results.append(found)
             show(results[-1])
     return results
 
@@ -311,6 +382,11 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="of where to kill")
     parser.add_argument("--backend", choices=list(TABLES), default="tensorflow")
     parser.add_argument("--short", action="store_true", help="only a few rows")
+    parser.add_argument(
+        "--in-place",
+        action="store_true",
+        help="lose the loss of each run, and let it go on in its process",
+    )
     parser.add_argument("--keep", type=Path, help="leave everything in this directory")
     parser.add_argument("rows", nargs="*", help="names of rows; all without")
     asked = parser.parse_args()
@@ -320,8 +396,22 @@ def main() -> int:
     if asked.short:
         rows = short(rows)
     with zygotes.zygote(asked.backend) as parent:
-        results = run_rows(rows, parent, seed=asked.seed, keep=asked.keep)
+        results = run_rows(
+            rows, parent, seed=asked.seed, keep=asked.keep, in_place=asked.in_place
+        )
+    if asked.in_place:
+        return summary_in_place(results, wanted=len(names))
     return summary(results, wanted=len(names), whole=not (asked.rows or asked.short))
+
+
+def summary_in_place(results: list[RowResult], *, wanted: int) -> int:
+    """Print what came of them all; the exit code."""
+    failed = [one.row.name for one in results if one.problems]
+    went = [one for one in results if one.recovered]
+    times = sum(one.recovered for one in results)
+    print(f"{len(results)} rows, {len(failed)} do not hold {failed}")
+    print(f"{len(went)} of them went on in their process, {times} times in all")
+    return 1 if failed or not went or len(results) < wanted else 0
 
 
 def summary(results: list[RowResult], *, wanted: int, whole: bool) -> int:

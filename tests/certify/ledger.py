@@ -40,7 +40,8 @@ def _past(lines: list[Line], model: int) -> list[Line]:
             attempt = line["attempt"]
             earlier.append(past)
             past = []
-        if line["from"] != _end(past):
+        if line["from"] != _end(past):  # it may have gone back in its process
+            earlier.append(past)
             past = _until(earlier, int(line["from"]))
         past = [*past, line]
     return past

@@ -340,6 +340,20 @@ class MemoryProbe(Protocol):
         """Read and publish; None: this allocator keeps no figures."""
 
 
+class StepRecovery(Protocol):
+    """Whether the process is whole after a step that failed."""
+
+    def why_never(self, model: Any) -> str | None:
+        """Why a ``fit`` of ``model`` cannot be made again in its process; None: it can."""
+
+    def why_memory_in_doubt(self, model: Any) -> str | None:
+        """Why memory may not be whole after a step of ``model`` that found none, in half
+        a sentence; None: nothing speaks against it."""
+
+    def memory_in_use(self) -> int | None:
+        """Bytes that the framework has handed out now; None: it does not count them."""
+
+
 class Backend(Protocol):
     """One framework."""
 
@@ -350,6 +364,7 @@ class Backend(Protocol):
     traces: StepTraces
     hidden: HiddenParts
     evidence: StepFigures
+    recovery: StepRecovery
 
     @property
     def calls(self) -> FunctionCalls:

@@ -31,6 +31,13 @@ def why_not_exact(dataset: Any) -> str | None:
     return found
 
 
+def why_not_begun_anew(dataset: Any) -> str | None:
+    """Why a pipeline that was iterated here does not yield the same again from its
+    beginning, in half a sentence; None: it does."""
+    found: str | None = _of("pipelines").why_not_begun_anew(dataset)
+    return found
+
+
 def endless_shuffles(dataset: Any) -> list[Any]:
     """The shuffles of a pipeline that are repeated without end."""
     found: list[Any] = _of("pipelines").endless_shuffles(dataset)

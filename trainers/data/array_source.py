@@ -66,6 +66,11 @@ class ArraySource(DataSource):
         """Arrays are exact."""
         return
 
+    @override
+    def why_not_begun_anew(self) -> None:
+        """The order is ours, from its beginning."""
+        return
+
     def _keras_order(self) -> np.ndarray | None:
         return sample_order.repeated_by_keras(
             self._n, batch=self._batch, shuffle=self._shuffle

@@ -101,6 +101,13 @@ class DataSource:
         """Why bits cannot be promised, in a sentence; None if they can."""
         return tf_data.why_not_exact(self.dataset)
 
+    def why_not_begun_anew(self) -> str | None:
+        """Why a second ``fit`` of this process cannot take them up where this one was, in
+        half a sentence; None: it can."""
+        if type(self) is DataSource and tf_data.is_pipeline(self.dataset):
+            return tf_data.why_not_begun_anew(self.dataset)
+        return f"the training data ({self.kind}) have a state of their own"
+
     def iterated(self, *, used: int, total: int | None) -> None:
         """``used`` iterators were drawn from before; ``total`` batches has a pass, where
         an earlier attempt knew."""

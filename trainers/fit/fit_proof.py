@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from supervisor.wire.event_file import RecordKind
-from supervisor.wire.manifest import MEMORY
+from supervisor.wire.manifest import MEMORY, Manifest
 from supervisor.wire.proof import Proof
 from trainers.data import data_fingerprint
 from trainers.files.rewind_report import listed
@@ -30,6 +30,14 @@ Capture = Callable[[], tuple[dict[str, Any], list[Tensor]]]
 PASSED = "training did not come by the place where the newer snapshot was taken"
 
 
+Doubt = Callable[[Manifest], str | None]
+"""Why a snapshot cannot be gone on from in this process; None: it can."""
+
+
+def no_doubt(_taken: Manifest) -> None:
+    """A new process can go on from any."""
+
+
 class FitProof:
     """Which snapshot is to be met, and whether it was."""
 
@@ -38,6 +46,8 @@ class FitProof:
         self._promise = promise
         self.newer: Snapshot | None = None
         """What training has to come to; None: there is no proof under way."""
+        self.doubt: Doubt = no_doubt
+        """Asked about the older snapshot, where the process is not a new one."""
         self._from_step = 0
         self._began = 0.0
 
@@ -79,7 +89,12 @@ class FitProof:
         same_data = data_fingerprint.difference(local.get("data") or {}, data) is None
         if not known or not same_data or manifest.slices != slices:
             return resume_proof.OTHER_COMPUTATION
-        return resume_proof.beginning(newer, self._session.entries(), job=directive.job)
+        found = resume_proof.beginning(
+            newer, self._session.entries(), job=directive.job
+        )
+        if isinstance(found, str):
+            return found
+        return self.doubt(found.manifest) or found
 
     def stepped(self) -> None:
         """A step is done: the first, with all that is traced and compiled for it, is
@@ -137,6 +152,12 @@ class FitProof:
         self._session.saver.pinned.discard(self.newer.entry.name)
         self.newer = None
         return Proof.PROVED if found.equal else Proof.SKIPPED
+
+    def could_not(self, because: str, taken: Snapshot) -> None:
+        """Not all of ``taken`` could be given back in this process: it is to end."""
+        self.newer = self.newer or taken
+        step = self.newer.manifest.step
+        self._say(Proof.DIFFERS, because, step=step, steps=0, tensors=0, ends=True)
 
     def leave(self) -> None:
         """The process ends in the middle of it: what is on disk has to be the newer

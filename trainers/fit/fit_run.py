@@ -20,10 +20,11 @@ from trainers.fit.determinism import LOST_SEAM, Determinism
 from trainers.fit.evidence_collector import EvidenceCollector
 from trainers.fit.fit_boundary import Boundary
 from trainers.fit.fit_position import FitCall, FitPosition
-from trainers.fit.fit_proof import FitProof
+from trainers.fit.fit_proof import FitProof, no_doubt
 from trainers.fit.fit_report import Report
 from trainers.fit.fit_slices import Slicing
 from trainers.fit.fit_snapshot import FitParts
+from trainers.fit.recovery_doubts import Again, FailedFit
 from trainers.fit.step_counter import Steps, planned
 from trainers.process import allocation_subject, applied_directive
 from trainers.snapshots.durable_store import Snapshot
@@ -34,7 +35,10 @@ from trainers.state import callback_state, hidden_state
 class FitRun:
     """The position, the state and the boundaries of one ``fit``."""
 
-    def __init__(self, session: RunProgress, call: FitCall) -> None:
+    def __init__(
+        self, session: RunProgress, call: FitCall, *, again: Again | None = None
+    ) -> None:
+        """``again``: the call failed before in this process."""
         self._session, self._call = session, call
         self._attempt = session.attempt
         self._attempt.files.followed()
@@ -53,7 +57,13 @@ class FitRun:
         self._slices = Slicing()
         self._boundary = Boundary(session, self._proof, self._determinism, self._slices)
         self._loss_guard = loss_guard.LossGuard(session.attempt, call.model)
-        self._hidden = hidden_state.of_call(call.model, call.callbacks, call.data)
+        self._again = again
+        self._hidden = (
+            hidden_state.of_call(call.model, call.callbacks, call.data)
+            if again is None
+            else again.hidden
+        )
+        self._in_use: int | None = None
         self._was_held = False
         self._no_step_yet = False
         self._between_epochs = False
@@ -91,6 +101,18 @@ class FitRun:
     def next_step(self) -> int:
         """Keras' number of the next step of this epoch."""
         return self._position.next_step
+
+    @property
+    def failure(self) -> FailedFit:
+        """What there is to know of it where it came to no end."""
+        return FailedFit(
+            call=self._call,
+            source=self._source,
+            hidden=self._hidden,
+            in_step=self._steps.failed,
+            in_use=self._in_use,
+            proves=self._proof.under_way,
+        )
 
     @property
     def resumes(self) -> bool:
@@ -166,9 +188,13 @@ class FitRun:
         """Go on from an older snapshot, to meet the newest on the way: where asked."""
         if self._taken is None:
             return
+        again = self._again
+        if again is not None:
+            self._proof.doubt, self._again = again.doubt, again.without_data()
         older = self._proof.begin(
             self._taken, slices=self._slices.count, data=self._fingerprint
         )
+        self._proof.doubt = no_doubt
         if older is not None:
             self._taken, self._local = older, fit_snapshot.local_of(older)
 
@@ -250,7 +276,13 @@ class FitRun:
         began, before = time.perf_counter(), self._attempt.enter(Phase.RESTORING)
         parts = self._parts()
         self._was_held = self._local.get("held", False)
-        for sentence in fit_snapshot.restore(parts, taken, self._local, self._attempt):
+        if self._again is not None:
+            self._hidden.goes_back(taken.manifest.state)
+        told = fit_snapshot.restore(parts, taken, self._local, self._attempt)
+        if told and self._again is not None:
+            self._proof.could_not(told[0], taken)  # a new process can
+            self._boundary.leave()
+        for sentence in told:
             self._determinism.tell(sentence)
         if not self._proof.under_way:
             self._session.put_files_back(taken)
@@ -325,6 +357,8 @@ class FitRun:
         """The iterator is about to hand out a step."""
         self._follow()
         self._loss_guard.lower_rate()
+        if self._attempt.directive.in_place:
+            self._in_use = backend.recovery.memory_in_use()
         self._steps.begin(self.iterator)
 
     def _executed(self, logs: Any) -> None:

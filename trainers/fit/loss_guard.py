@@ -36,6 +36,21 @@ EPOCHS = 3
 EXCEPTION = "trainwarden.NonFiniteLoss"
 
 
+class LossLostError(BaseException):
+    """Loss and weights are no numbers any more: past what a script catches."""
+
+    def __init__(self, crash: CrashReport) -> None:
+        super().__init__(crash.message)
+        self.crash = crash
+
+
+def leave(attempt: Attempt, crash: CrashReport) -> NoReturn:
+    """End the process, at once: a script's ``except:`` must not call it finished."""
+    crash_report.write(attempt.paths.crash, crash)
+    attempt.wait_for_saver()
+    signals.end_at_once(1)
+
+
 class LossGuard:
     """The loss of one ``fit``."""
 
@@ -48,6 +63,8 @@ class LossGuard:
 
     def look(self, logs: Any, *, step: int, epoch: int, due: bool) -> None:
         """Look at the loss, now and then or if it is ``due``. It may end the process."""
+        if self._attempt.planned_end.loses(step):
+            self._leave(step, math.nan, "so it was asked for")
         now = time.monotonic()
         wanted = self._attempt.directive.watch_loss and not self._model.stop_training
         if not wanted or not (due or now - self._looked_at >= SELDOM_SECONDS):
@@ -121,12 +138,12 @@ class LossGuard:
         )
 
     def _leave(self, step: int, loss: float, because: str) -> NoReturn:
-        """End the process, at once: a script's ``except:`` must not call it finished."""
+        """End the ``fit``: whoever made it may go on without another process."""
         attempt = self._attempt
         crash = tell(attempt, loss, because, step=step, last_finite=self.last_finite)
-        crash_report.write(attempt.paths.crash, crash)
-        attempt.wait_for_saver()
-        signals.end_at_once(1)
+        if attempt.directive.in_place:
+            raise LossLostError(crash)
+        leave(attempt, crash)
 
 
 def _lost(

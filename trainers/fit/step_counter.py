@@ -19,6 +19,8 @@ class Steps:
         """When the newest step was handed out (``perf_counter``)."""
         self.ran = 0
         """Steps since the last boundary; 0: none, or not through the train function."""
+        self.failed = False
+        """Whether the train function raised, and did not return since."""
         self.instead: Any = None
         """Logs of an earlier step, where the next is not to be run; else None."""
 
@@ -32,7 +34,9 @@ class Steps:
         def train_function(*arguments: Any) -> Any:
             if self.instead is not None:
                 return backend.fit.not_run(arguments, self.instead)
+            self.failed = True
             result = inner(*arguments)
+            self.failed = False
             executed(backend.fit.logs_of(result))
             return result
 

@@ -17,6 +17,8 @@ from trainers.data import py_dataset_state, shared_data
 from trainers.fit import earlier_traces, fit_report, fit_snapshot, loss_guard
 from trainers.fit.fit_position import FitCall
 from trainers.fit.fit_run import FitRun
+from trainers.fit.recovery import of_session as recovery_of
+from trainers.fit.recovery import old_way as recovery_end
 from trainers.fit.validation import Validation
 from trainers.process import crash_report, signals
 from trainers.process.attempt_reporting import Attempt
@@ -88,7 +90,8 @@ def fit(
     kwargs: dict[str, Any],
 ) -> Iterator[Callable[[], Any]]:
     """What to call in the place of ``original``: it trains ``model``, and returns its
-    History.
+    History. To be asked again where leaving the context is no error and no result: a
+    step failed, and the call is to be made again.
 
     TensorFlow looks through the whole stack at each eager operation: it is called where
     nothing of what is done here is below it.
@@ -131,6 +134,8 @@ def training(
     earlier_traces.make_again(model)
     callbacks, held = _callbacks(arguments["callbacks"])
     given = list(held)
+    recovery = recovery_of(session)
+    failed = recovery.again()
     run = FitRun(
         session,
         FitCall(
@@ -140,7 +145,9 @@ def training(
             data=arguments["x"],
             validation_data=arguments["validation_data"],
         ),
+        again=failed,
     )
+    recovery.begins(run, again=failed is not None)
     follower = Follower(run)
     follower.set_model(model)
     held.append(follower)
@@ -148,6 +155,7 @@ def training(
         attempt.notice(BACKUP)
     kept = callback_state.keep_csv_rows(given) if run.resumes else []
     attempt.training.began(run)
+    again = False
     try:
         with epoch_iterator.adopting(run.adopt):
             yield callbacks
@@ -155,10 +163,13 @@ def training(
         run.stopped()
         run.let_go()
     except BaseException as error:
-        crash_report.mark_in_fit(error, during=run.doing)
-        run.stopped()
-        session.fit_failed()
-        raise
+        again = recovery.recovers(run, error)
+        if not again:
+            recovery_end(session, error)
+            crash_report.mark_in_fit(error, during=run.doing)
+            run.stopped()
+            session.fit_failed()
+            raise
     finally:
         attempt.training.ended()
         run.unwrap()
@@ -166,7 +177,8 @@ def training(
         for logger, append in kept:
             logger.append = append
         attempt.enter(Phase.BETWEEN)
-    ended(session)
+    if not again:
+        ended(session)
 
 
 def ended(session: RunProgress) -> None:

@@ -21,6 +21,8 @@ from trainers.process.planned_end import PlannedEnd
 from trainers.process.training_progress import TrainingProgress
 from trainers.process.write_sampler import WriteSampler
 
+LOSS_REMEDIES = ("passed over", "rate lowered")
+"""What ``is_news`` is asked about once for each remedy."""
 HEARTBEAT_SECONDS = 1.0
 TICK_NS = 500_000_000
 """Nobody looks more often: a tick costs less than a write of the page."""
@@ -147,7 +149,7 @@ class Attempt(PageReporter):
         at by each step boundary."""
         self.training = TrainingProgress()
         self.end = EndOfScript()
-        self._planned_end = PlannedEnd(directive)
+        self.planned_end = PlannedEnd(directive)
         self.files = FileRewind(directive, self.notice)
         self._events = EventWriter(self.paths.events)
         self.tracker_runs: list[str] = []
@@ -168,9 +170,16 @@ class Attempt(PageReporter):
         """What a step after ``step`` is: done again after a crash, or new."""
         return Phase.REPLAYING if step < self._done_before else Phase.TRAINING
 
+    def goes_on(self, directive: Directive, *, failed_step: int) -> None:
+        """A step failed, and the attempt goes on from an earlier one, by ``directive``."""
+        self.directive = directive
+        self._done_before = max(self._done_before, failed_step)
+        for what in LOSS_REMEDIES:
+            self._said.pop(what, None)
+
     def done(self, step: int) -> None:
         """``step`` steps of the run are done."""
-        if self._planned_end.reached(step):
+        if self.planned_end.reached(step):
             self.drain()
 
     def drain(self) -> None:

@@ -13,6 +13,7 @@ class PlannedEnd:
 
     def __init__(self, directive: Directive) -> None:
         self._die_at, self._stop_at = directive.die_at_step, directive.stop_at_step
+        self._lose_at = list(directive.lose_at_steps)
         self._delay_seconds = directive.die_after_seconds
 
     def reached(self, step: int) -> bool:
@@ -23,6 +24,13 @@ class PlannedEnd:
                 target=self._die, name="trainwarden-planned-end", daemon=True
             ).start()
         return self._stop_at is not None and step >= self._stop_at
+
+    def loses(self, step: int) -> bool:
+        """Whether the loss is to be taken for lost now that ``step`` steps are done."""
+        due = bool(self._lose_at) and step >= self._lose_at[0]
+        if due:
+            del self._lose_at[0]
+        return due
 
     def _die(self) -> None:
         time.sleep(self._delay_seconds)

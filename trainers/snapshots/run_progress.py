@@ -13,7 +13,7 @@ from supervisor.wire.manifest import DURABLE, FORMAT, MEMORY, TENSORS, Manifest
 from supervisor.wire.seal import hash_of
 from trainers.process import applied_directive
 from trainers.process.attempt_reporting import Attempt
-from trainers.snapshots import resume_proof, selection
+from trainers.snapshots import durable_store, resume_proof, selection
 from trainers.snapshots.durable_store import Snapshot, SnapshotEntry, Store
 from trainers.snapshots.memory_store import MemoryTier, NoMemoryTierError
 from trainers.snapshots.schedule import (
@@ -106,6 +106,8 @@ class RunProgress:
         self._serial = self._last_serial()
         self._count = 0
         self._published = 0
+        self._went_back_to: str | None = None
+        """The snapshot that was last gone on from within this process."""
         self.own_way: str | None = None
         """Why nothing is given back although there is something."""
         self._let_script_go_on()
@@ -192,7 +194,8 @@ class RunProgress:
     def end_of(self, fit: int) -> Snapshot | None:
         """The end state of call ``fit``, if an earlier attempt finished it."""
         end = self.plan.finished.get(fit)
-        return end if end is not None and self._is_of_this_try(end) else None
+        known = end is not None and self._is_of_this_try(end.manifest.state)
+        return end if known else None
 
     def middle_of(self, fit: int) -> Snapshot | None:
         """The snapshot to go on from in call ``fit``; handed out once."""
@@ -201,16 +204,48 @@ class RunProgress:
             return None
         if LOOP in newest.manifest.state:  # before it
             return None
-        if not self._is_of_this_try(newest):
+        if not self._is_of_this_try(newest.manifest.state):
             return None
         self.plan.newest = None
         return newest
 
-    def _is_of_this_try(self, taken: Snapshot) -> bool:
-        tries = taken.manifest.state.get("tries", 0)
+    def _is_of_this_try(self, state: dict[str, Any]) -> bool:
+        tries = state.get("tries", 0)
         if tries > self.tries:
             self.attempt.notice(LATER_TRY)
         return bool(tries == self.tries)
+
+    def newest_of(self, fit: int) -> Manifest | None:
+        """What the newest snapshot says of itself, if call ``fit`` can be taken up from
+        it; None: it cannot."""
+        self.saver.wait()
+        entries = sorted(self.entries(), key=lambda one: one.serial)
+        try:
+            newest = durable_store.describe(entries[-1], job=self.store.job)
+        except (IndexError, durable_store.DamagedError):
+            return None
+        middle = newest.fit == fit and not newest.fit_done
+        known = middle and LOOP not in newest.state
+        return newest if known and self._is_of_this_try(newest.state) else None
+
+    def go_back(self) -> Snapshot | None:
+        """The snapshot of the present call to go on from, by the present directive, as a
+        new process would choose it; None: there is none."""
+        before = self.attempt.directive.restore_before_step
+        found = selection.choose(self.store, memory=self.memory, before_step=before)
+        applied_directive.tell(
+            self.attempt, "restore_before_step", asked=before, found=before
+        )
+        newest = found.newest
+        if newest is None or newest.manifest.fit != self.fit_number:
+            return None
+        self.plan.newest, self.plan.quarantined = newest, found.quarantined
+        if self._went_back_to is not None:
+            self.saver.protected.discard(self._went_back_to)
+        self._went_back_to = newest.entry.name
+        self.saver.protected.add(newest.entry.name)
+        self.saver.pinned.update(found.in_memory)
+        return newest
 
     def set_aside(self, taken: Snapshot) -> None:
         """``taken`` is none of the call that asked for it: it may be of a later one."""

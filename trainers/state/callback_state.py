@@ -10,7 +10,7 @@ import logging
 import os
 import threading
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import keras
@@ -36,6 +36,9 @@ REFERENCES = (
     keras.callbacks.Callback, keras.utils.PyDataset,
 )  # fmt: skip
 """What a callback may refer to; it is the script's, and the script makes it again."""
+
+BEGINNINGS = ("set_model", "set_params", "on_train_begin", "on_epoch_begin")
+"""What a ``fit`` calls before its first step."""
 
 DISPLAY = (keras.callbacks.ProgbarLogger,)
 """Callbacks whose state is only what is on the screen."""
@@ -127,6 +130,39 @@ def _entries(
             if not refers(one):
                 lost.append((f"{name}[{key!r}]", str(error)))
     return {encode.KIND: "dict", "v": pairs, encode.PART: True}, lost
+
+
+class Unsaved:
+    """What callbacks of the script's own refer to when a ``fit`` begins, beside what a
+    snapshot has of them."""
+
+    def __init__(self, callbacks: Iterable[Any]) -> None:
+        self._at_begin = [
+            (one, {**vars(one)}) for one in callbacks if not _is_keras_own(one)
+        ]
+
+    def changed(self, states: Iterable[Mapping[str, Any]]) -> str | None:
+        """What is another now and not in ``states``, of a snapshot, in half a sentence;
+        None: nothing."""
+        for callback, before in self._at_begin:
+            kind = encode.type_name(callback)
+            saved = [one["attributes"] for one in states if one["type"] == kind]
+            for name, value in vars(callback).items():
+                known = name in NOT_STATE or all(name in one for one in saved)
+                if not (known and saved) and before.get(name) is not value:
+                    return f"{_called(callback)} keeps what is not saved in {name}"
+        return None
+
+
+def begins_anew(callbacks: Iterable[Any]) -> str | None:
+    """Which of ``callbacks`` does something of the script's own when a ``fit`` begins;
+    None: none does."""
+    for one in callbacks:
+        for name in BEGINNINGS:
+            module = getattr(getattr(one, name, None), "__module__", "")
+            if not str(module).startswith("keras."):
+                return _called(one)
+    return None
 
 
 def _called(callback: Any) -> str:

@@ -144,6 +144,19 @@ def restore(
     return told + _set_random_state(decoder.decode(state["random"]))
 
 
+def put_variables_back(
+    model: Any, state: Mapping[str, Any], stored: Mapping[str, np.ndarray]
+) -> None:
+    """Give the model's variables their values, and nothing else: what looks at the model
+    before ``restore`` must not find what a failed step left of it.
+
+    Raises:
+        StateMismatchError: as ``restore``.
+    """
+    for variable, array in _paired(model, state["variables"], stored):
+        backend.values.assign(variable, array)
+
+
 def is_whole(
     model: Any, state: Mapping[str, Any], stored: Mapping[str, np.ndarray]
 ) -> bool:

@@ -286,6 +286,47 @@ class HiddenState:
         del self._variables[path]
         return True
 
+    def goes_back(self, state: Mapping[str, Any]) -> None:
+        """``state``, of a snapshot, is given back in the process that took it: functions
+        that were traced later are taken for traced when they are called again, where they
+        would have been traced the same."""
+        kept = state.get(KEY, {})
+        known = kept.get("traced", {})
+        self._traced = {
+            name: one for name, one in self._traced.items() if name in known
+        }
+        self._baked = {(path, name) for path, name in kept.get("baked", ())}
+
+    def beyond(self, state: Mapping[str, Any], places: Places) -> str | None:
+        """What has changed since ``fit`` began although ``state``, of a snapshot, does not
+        have it: this process cannot give that back. In half a sentence; None: nothing.
+
+        ``places``: of the variables that are saved with the model.
+        """
+        try:
+            return self._wrong or next(self._beyond(state.get(KEY, {}), places), None)
+        except Exception as error:  # noqa: BLE001  # as in ``capture``
+            return repr(error)
+
+    def _beyond(self, kept: Mapping[str, Any], places: Places) -> Iterator[str]:
+        changed, why_not = self._compilation.capture()
+        if changed or why_not:
+            yield "a callback compiled the model anew, or let other layers train"
+        found = self._look()
+        saved = _flat(kept.get("values", {}))
+        now = {(o.path, name) for o in found.owners.values() for name, _ in _values(o)}
+        lost = [name for name, _ in _changed(found, self._marks) if name not in saved]
+        for name in [*lost, *(self._marks.keys() - now)]:
+            yield f"{reachable.at(*name)} has changed since the snapshot"
+        for path, one in found.variables.items():
+            known = places.of(one) is not None or path in kept.get("variables", {})
+            if not known and self._has_changed(path, one):
+                yield f"{path} has changed since the snapshot"
+        for path, one in found.tables.items():
+            known = path in kept.get("tables", {})
+            if not known and self._tables.get(path) != _of_table(one):
+                yield f"{path} has changed since the snapshot"
+
     def compile_again(self, state: Mapping[str, Any]) -> list[str]:
         """As a callback had compiled the model when ``capture`` was asked, where one had;
         before its variables are looked for. A sentence, where that cannot be."""

@@ -134,6 +134,8 @@ def _what(incident: Mapping[str, Any], headline: str) -> str:
     who = f"Attempt {incident['attempt']} of {incident['job']}"
     if incident.get("happened", "") in UNSAVED:
         return f"{who} trained on{_at_step(incident)}, but {headline}."
+    if incident.get("happened", "") == IncidentKind.RECOVERED:
+        return f"{who} went on in its process{_at_step(incident)}, where {headline}."
     if incident.get("happened", "") == IncidentKind.PLANNED:
         averted = AVERTED[Cause(incident["cause"])]
         at = _at_step(incident)

@@ -37,10 +37,13 @@ class Diagnosis:
 
 
 class IncidentKind(enum.StrEnum):
-    """What an incident is about; an attempt has at most one of each."""
+    """What an incident is about; an attempt has at most one of each, but for those that it
+    recovers from: they are counted."""
 
     ENDED = "ended"
     """The attempt ended, and nobody wanted that."""
+    RECOVERED = "recovered"
+    """A step failed, and the attempt went on from a snapshot in the same process."""
     UNSAVED_IN_MEMORY = "unsaved_in_memory"
     """A snapshot could not be kept in memory; training went on."""
     UNSAVED_ON_DISK = "unsaved_on_disk"

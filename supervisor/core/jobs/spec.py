@@ -141,6 +141,8 @@ class RemediesSpec(Table):
     """The loss was lost: go on at half of the learning rate."""
     watch_loss: bool = True
     """End an attempt whose loss and weights are no numbers any more."""
+    in_place: bool = False
+    """Go on in the same process where a step failed and nothing in it is in doubt."""
     patience: Duration = 1800.0
     """How long to wait for a GPU that somebody else uses."""
 

@@ -60,6 +60,8 @@ class RecordIncident:
     happened: IncidentKind = IncidentKind.ENDED
 
     attempt: int
+    recovery: int = 0
+    """Which failure of it that it recovers from in its process, from 1; 0: its end."""
     diagnosis: Diagnosis
     remedy: Remedy
     failed_step: int | None
@@ -72,6 +74,8 @@ class UpdateIncident:
     """What became of the incident of attempt ``attempt``; None: not known yet."""
 
     attempt: int
+    recovery: int = 0
+    """As in ``RecordIncident``."""
     restored_step: int | None = None
     lost_steps: int | None = None
     downtime_seconds: float | None = None
@@ -82,6 +86,19 @@ class UpdateIncident:
     """Another deviation, beside those that are known."""
     proof: ResumeProof | None = None
     """Of the resume after it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerFailure:
+    """Tell the attempt, which stands still at a step that failed, what to do."""
+
+    number: int
+    """Of the failure."""
+    overrides: Overrides | None
+    """Go on in the same process, with these in force; None: end, as without asking."""
+    because: str
+    prove: bool = False
+    """Let it prove its resume."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +118,6 @@ class End:
 
 Effect = (
     Launch | AskDrain | Kill | TakeStacks | CheckGate | Quarantine | RecordIncident
-    | UpdateIncident | Say | End
+    | UpdateIncident | AnswerFailure | Say | End
 )  # fmt: skip
 """Any of them."""

@@ -109,6 +109,23 @@ class Exited:
     """Host memory of training at its last heartbeat."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepFailed:
+    """The attempt stands still at a step that failed, and asks whether to go on."""
+
+    number: int
+    """Of the failure in this attempt, from 1."""
+    exited: Exited
+    """What would be known if it had ended there."""
+
+
+@dataclass(frozen=True, slots=True)
+class WentOn:
+    """It goes on in its process, as it was allowed to after failure ``number``."""
+
+    number: int
+
+
 @dataclass(frozen=True, slots=True)
 class HealthSampled:
     """A look at the attempt, every two seconds or sooner."""
@@ -207,7 +224,7 @@ class GateUnknown:
 
 Event = (
     Spawned | SpawnFailed | ProgressReported | Applied | NoticeReceived | ProofReported
-    | SnapshotFailed | Advised | HealthSampled | Exited
+    | SnapshotFailed | Advised | StepFailed | WentOn | HealthSampled | Exited
     | DrainRequested | RestartDue | MemoryHigh | StacksTaken | Unkillable | DeadlineExpired
     | GateClear | GateHeld | GateUnknown | DriverStuck
 )  # fmt: skip

@@ -64,13 +64,14 @@ def _exited(run: RunState, event: Exited, now: float) -> Step:
     over = replace(
         run,
         history=history,
-        overrides=_past_the_detour(run.overrides, history.last),
+        overrides=past_the_detour(run.overrides, history.last),
         deadline=None,
         waiting_since=now,
         gate_holds=0,
         killed=None,
         killing=None,
         restart=None,
+        offer=None,
     )
     if evidence.finished:
         ended = replace(over, phase=RunPhase.FINISHED, message="finished")
@@ -100,7 +101,7 @@ def _where_ended(event: Exited) -> str:
     return f"ended at step {event.last_step}; {newest}"
 
 
-def _past_the_detour(overrides: Overrides, last: AttemptHistory | None) -> Overrides:
+def past_the_detour(overrides: Overrides, last: AttemptHistory | None) -> Overrides:
     """The way round a bad place is done once a snapshot was made on it."""
     if overrides.detour is None or last is None:
         return overrides

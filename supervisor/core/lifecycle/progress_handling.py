@@ -38,9 +38,13 @@ def learned(run: RunState, event: ProgressReported, now: float) -> Step:
         newer, said = judged(newer, stepped=True)
     followed, effects = _follow_incident(newer, event, now)
     effects = (*effects, *said)
-    sliced = [a for a in run.history.attempts if a.remedy is RemedyKind.MICROBATCH]
+    sliced = [a for a in run.history.ends if a.remedy is RemedyKind.MICROBATCH]
     if sliced and event.measured:
-        update = UpdateIncident(attempt=sliced[-1].number, slices=event.slices)
+        update = UpdateIncident(
+            attempt=sliced[-1].number,
+            recovery=sliced[-1].recovery,
+            slices=event.slices,
+        )
         effects = (*effects, update)
     return followed, effects
 
@@ -123,6 +127,7 @@ def _follow_incident(run: RunState, event: ProgressReported, now: float) -> Step
         lost = max(incident.failed_step - last.restored_step, 0)
     update = UpdateIncident(
         attempt=incident.attempt,
+        recovery=incident.recovery,
         restored_step=last.restored_step,
         lost_steps=lost,
         downtime_seconds=now - incident.at if done else None,
@@ -165,8 +170,9 @@ def judged(run: RunState, *, stepped: bool) -> Step:
     text = f"attempt {run.attempt}: {sentence(new)}"
     effects: tuple[Effect, ...] = (Say(text, LogLevel.WARNING),)
     if run.open_incident is not None:
-        about = run.open_incident.attempt
-        effects = (*effects, UpdateIncident(attempt=about, note=text))
+        about = run.open_incident
+        note = UpdateIncident(attempt=about.attempt, recovery=about.recovery, note=text)
+        effects = (*effects, note)
     left = without(run.overrides, new)
     return replace(run, history=history, overrides=left), effects
 
@@ -205,7 +211,9 @@ def proof_told(run: RunState, event: ProofReported, _now: float) -> Step:
     wrong = proof.result is Proof.DIFFERS
     level = LogLevel.WARNING if wrong else LogLevel.INFO
     said = Say(f"attempt {run.attempt}: {proof.sentence}", level)
-    ended = [one for one in run.history.attempts[:-1] if one.started]
+    ended = [one for one in run.history.ends[:-1] if one.started]
     if not ended:
         return known, (said,)
-    return known, (said, UpdateIncident(attempt=ended[-1].number, proof=proof))
+    about = ended[-1]
+    update = UpdateIncident(attempt=about.number, recovery=about.recovery, proof=proof)
+    return known, (said, update)

@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from supervisor.core.diagnosis.evidence import Killed
-from supervisor.core.diagnosis.result import IncidentKind
+from supervisor.core.diagnosis.result import Diagnosis, IncidentKind
 from supervisor.core.jobs.job_status import JobState
 from supervisor.core.lifecycle.effects import Effect
 from supervisor.core.lifecycle.events import DrainRequested, RestartDue
 from supervisor.core.liveness.hang_detection import Liveness
-from supervisor.core.remediation.history import History
+from supervisor.core.remediation.history import AttemptHistory, History
 from supervisor.core.remediation.overrides import NOTHING, Overrides
-from supervisor.core.remediation.policy import Policy
+from supervisor.core.remediation.policy import Decision, Policy
 from supervisor.wire.reasons import KillReason
 
 
@@ -57,6 +57,21 @@ class OpenIncident:
     failed_step: int | None
     at: float
     """Monotonic seconds of the exit."""
+    recovery: int = 0
+    """Which failure of the attempt it is, where that goes on in its process."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """A failed step that the attempt was allowed to go on after; it has not done so yet."""
+
+    number: int
+    ended: AttemptHistory
+    """The attempt as if it had ended there."""
+    diagnosis: Diagnosis
+    decision: Decision
+    at: float
+    """Monotonic seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +105,7 @@ class RunState:
     quarantined: frozenset[str] = frozenset()
     """GPUs kept out of use on this box."""
     open_incident: OpenIncident | None = None
+    offer: Offer | None = None
     message: str = "starting"
     unsaved: frozenset[IncidentKind] = frozenset()
     """What this attempt has an incident for that did not end it."""

@@ -38,9 +38,12 @@ from supervisor.core.lifecycle.events import (
     Spawned,
     SpawnFailed,
     StacksTaken,
+    StepFailed,
     Unkillable,
+    WentOn,
 )
 from supervisor.core.lifecycle.exit_handling import EXIT_GAVE_UP, exited
+from supervisor.core.lifecycle.failed_step import step_failed, went_on
 from supervisor.core.lifecycle.live_incidents import (
     driver_stuck,
     memory_high,
@@ -185,6 +188,8 @@ def _rows() -> tuple[Transition, ...]:
         (s.RUNNING, Advised, (s.RUNNING,), advised, "advice"),
         (s.RUNNING, ProofReported, (s.RUNNING,), proof_told, "a proof"),
         (s.RUNNING, SnapshotFailed, (s.RUNNING,), unsaved, "not saved"),
+        (s.RUNNING, StepFailed, (s.RUNNING,), step_failed, "a step failed: may it go on?"),
+        (s.RUNNING, WentOn, (s.RUNNING,), went_on, "it goes on in its process"),
         (s.RUNNING, HealthSampled, look_at, end.looked, "it hangs, or grew too large"),
         (s.RUNNING, MemoryHigh, (s.RUNNING,), memory_high, "memory nearly full"),
         (s.RUNNING, DriverStuck, (s.RUNNING,), driver_stuck, "GPU driver hangs"),
@@ -197,6 +202,8 @@ def _rows() -> tuple[Transition, ...]:
         (s.DRAINING, Advised, (s.DRAINING,), advised, "advice"),
         (s.DRAINING, ProofReported, (s.DRAINING,), proof_told, "a proof"),
         (s.DRAINING, SnapshotFailed, (s.DRAINING,), unsaved, "not saved"),
+        (s.DRAINING, StepFailed, (s.DRAINING,), step_failed, "a step failed: it ends"),
+        (s.DRAINING, WentOn, (s.DRAINING,), went_on, "it goes on in its process"),
         (s.DRAINING, DrainRequested, (s.DRAINING, s.KILLING), end.drain_again, "a person asked again"),
         (s.DRAINING, DeadlineExpired, (s.KILLING,), end.grace_over, "grace over"),
         (s.DRAINING, Exited, over, exited, ended),
@@ -205,6 +212,8 @@ def _rows() -> tuple[Transition, ...]:
         (s.RESTARTING, Advised, (s.RESTARTING,), advised, "advice"),
         (s.RESTARTING, ProofReported, (s.RESTARTING,), proof_told, "a proof"),
         (s.RESTARTING, SnapshotFailed, (s.RESTARTING,), unsaved, "not saved"),
+        (s.RESTARTING, StepFailed, (s.RESTARTING,), step_failed, "a step failed: it ends"),
+        (s.RESTARTING, WentOn, (s.RESTARTING,), went_on, "it goes on in its process"),
         (s.RESTARTING, DrainRequested, (s.DRAINING, s.KILLING), end.drain_instead, "asked to end"),
         (s.RESTARTING, DeadlineExpired, (s.KILLING,), end.grace_over, "grace over"),
         (s.RESTARTING, Exited, over, exited, ended),

@@ -21,6 +21,8 @@ from supervisor.wire.proof import Proof
 
 KEPT = 256
 """Attempts kept whole, at least; thinned when there are twice as many."""
+KEPT_RECOVERIES = 32
+"""Failures that one process went on after that are kept: more than any budget counts."""
 LANDMARKS = 64
 """Older ones that are kept whole, at most."""
 KILLS_BEFORE_A_STEP = 10
@@ -84,6 +86,25 @@ class AttemptHistory(FitMemory):
     """Host memory of the training process at its end."""
     intervals: tuple[ProgressIntervals, ...] = ()
     """How long it took from one sign of progress to the next, by phase."""
+    recovery: int = 0
+    """Which failure of its process it went on after, from 1; 0: it is the whole attempt."""
+    recoveries: tuple["AttemptHistory", ...] = ()
+    """Itself as it was at each of the newest failures that its process went on after."""
+
+    @property
+    def ends(self) -> tuple["AttemptHistory", ...]:
+        """Each of its failures, and last its end, or how it is now."""
+        return (*self.recoveries, self)
+
+    @property
+    def recovered(self) -> int:
+        """How many failures its process went on after."""
+        return self.recoveries[-1].recovery if self.recoveries else 0
+
+    def went_on(self, ended: "AttemptHistory", **known: object) -> "AttemptHistory":
+        """It goes on in its process after ``ended``, with what is ``known`` from there."""
+        kept = (*self.recoveries, replace(ended, recoveries=()))[-KEPT_RECOVERIES:]
+        return replace(self, recoveries=kept, **known)  # type: ignore[arg-type]  # by name
 
     @property
     def fit_memory(self) -> FitMemory:
@@ -145,6 +166,11 @@ class History:
         return self.attempts[-1] if self.attempts else None
 
     @property
+    def ends(self) -> tuple[AttemptHistory, ...]:
+        """Of all attempts, their failures in one process among them, oldest first."""
+        return tuple(end for attempt in self.attempts for end in attempt.ends)
+
+    @property
     def batch(self) -> int | None:
         """The effective batch, as the newest attempt that knew it had it."""
         known = [a.batch for a in self.attempts if a.batch is not None]
@@ -164,7 +190,7 @@ class History:
     def failures(self) -> int:
         """How many attempts came to an end that nobody wanted."""
         wanted = {None, Cause.NONE, Cause.PREEMPTED}
-        known = sum(attempt.cause not in wanted for attempt in self.attempts)
+        known = sum(one.cause not in wanted for one in self.ends)
         return known + self.past.failures
 
     @property
@@ -186,23 +212,23 @@ class History:
 
     def proofs(self, *, overrides: Overrides | None) -> Counter[Proof]:
         """What came of the proofs with these in force."""
-        return _proofs(a for a in self.attempts if a.overrides == overrides)
+        return _proofs(a for a in self.ends if a.overrides == overrides)
 
     @property
     def all_proofs(self) -> Counter[Proof]:
         """What came of the proofs of all resumes."""
-        return self.past.proofs + _proofs(self.attempts)
+        return self.past.proofs + _proofs(self.ends)
 
     @property
     def proof_seconds(self) -> float:
         """What they took together."""
-        known = (a.proof.seconds or 0.0 for a in self.attempts if a.proof is not None)
+        known = (a.proof.seconds or 0.0 for a in self.ends if a.proof is not None)
         return self.past.proof_seconds + sum(known)
 
     @property
     def newest_proof(self) -> ResumeProof | None:
         """Of the newest attempt that said how it came out."""
-        told = (a.proof for a in reversed(self.attempts) if a.proof is not None)
+        told = (a.proof for a in reversed(self.ends) if a.proof is not None)
         return next((one for one in told if one.result is not Proof.BEGUN), None)
 
     @property
@@ -278,7 +304,8 @@ class History:
         """
         if len(self.attempts) <= 2 * kept + LANDMARKS:
             return self
-        row = max(len(self._row(None)), self.unknown() + 1) + 1
+        ends = max(len(self._row(None)), self.unknown() + 1) + 1
+        row = len({end.number for end in self.ends[-ends:]})
         older = self.attempts[: -max(kept, row)]
         landmarks = _landmarks(older)
         kept_numbers = {attempt.number for attempt in landmarks}
@@ -310,7 +337,7 @@ class History:
 
     def _counted(self) -> tuple[AttemptHistory, ...]:
         since = self.budget_since
-        return tuple(a for a in self.attempts if a.started and a.number >= since)
+        return tuple(a for a in self.ends if a.started and a.number >= since)
 
     def _row(
         self, cause: Cause | None, *, outside: bool = False
@@ -321,7 +348,7 @@ class History:
         counted = self._counted()
         accidents = set[int]() if outside else _accidents(counted)
         for attempt in reversed(counted):
-            if attempt.number in accidents:
+            if attempt.number in accidents and not attempt.recovery:
                 continue
             if cause is not None and attempt.cause is not cause:
                 break

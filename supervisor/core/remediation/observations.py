@@ -29,7 +29,7 @@ def observations(history: History) -> tuple[Observation, ...]:
     """What is known of the newest call of ``fit``, oldest first: of each attempt that
     had its batch, and of each earlier call like it, the sizes that it measured, and
     last the one that it ended with."""
-    known = [attempt for attempt in history.attempts if attempt.batch is not None]
+    known = [attempt for attempt in history.ends if attempt.batch is not None]
     return tuple(
         observation
         for attempt in known
@@ -67,7 +67,7 @@ def _of(seen: FitMemory, last_size: int, *, failed: bool) -> Iterator[Observatio
 def failed_elsewhere(history: History) -> bool:
     """Whether another call of ``fit`` than the newest ran out of memory: the slices in
     force may be its own, and say nothing about this one."""
-    known = [attempt for attempt in history.attempts if attempt.batch is not None]
+    known = [attempt for attempt in history.ends if attempt.batch is not None]
     return any(
         failed and not same_work(seen, known[-1].fit_memory)
         for attempt in known

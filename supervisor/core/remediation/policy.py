@@ -70,6 +70,8 @@ class Policy:
     terms: RemedyPermissions = field(default_factory=RemedyPermissions)
     proof: ProofRule = "off"
     """Which restarts prove themselves."""
+    in_place: bool = False
+    """Whether an attempt may go on in its process after a step that failed."""
 
     def proves(self, history: History, overrides: Overrides | None) -> bool:
         """Whether the attempt after ``history`` does; ``overrides``: what it will have

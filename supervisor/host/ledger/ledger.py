@@ -104,9 +104,9 @@ class Ledger(LedgerFile):
         with self.transaction() as connection:
             connection.execute(
                 "INSERT INTO incidents (run, attempt, at, cause, because, memory,"
-                " advice, remedy, failed_step, happened, stacks, autopsy)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-                " ON CONFLICT (run, attempt, happened) DO NOTHING",
+                " advice, remedy, failed_step, happened, stacks, autopsy, recovery)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+                " ON CONFLICT (run, attempt, happened, recovery) DO NOTHING",
                 (
                     run,
                     effect.attempt,
@@ -126,6 +126,7 @@ class Ledger(LedgerFile):
                     effect.happened,
                     effect.stacks,
                     None if autopsy is None else json.dumps(asdict(autopsy)),
+                    effect.recovery,
                 ),
             )
 
@@ -137,29 +138,37 @@ class Ledger(LedgerFile):
                 connection.execute(
                     "UPDATE incidents SET"
                     " remedy = json_set(remedy, '$.changes.slices[1]', ?)"
-                    " WHERE run = ? AND attempt = ? AND happened = 'ended'",
-                    (effect.slices, run, effect.attempt),
+                    " WHERE run = ? AND attempt = ? AND recovery = ?"
+                    " AND happened IN ('ended', 'recovered')",
+                    (effect.slices, run, effect.attempt, effect.recovery),
                 )
             if effect.note is not None:
                 connection.execute(
                     "UPDATE incidents SET deviations = json_insert(deviations, '$[#]', ?)"
-                    " WHERE run = ? AND attempt = ? AND happened = 'ended'",
-                    (effect.note, run, effect.attempt),
+                    " WHERE run = ? AND attempt = ? AND recovery = ?"
+                    " AND happened IN ('ended', 'recovered')",
+                    (effect.note, run, effect.attempt, effect.recovery),
                 )
             if effect.proof is not None:
                 connection.execute(
                     "UPDATE incidents SET proof = ? WHERE run = ? AND attempt = ?"
-                    " AND happened IN ('ended', 'planned')",
-                    (json.dumps(effect.proof.to_json()), run, effect.attempt),
+                    " AND recovery = ? AND happened IN ('ended', 'planned', 'recovered')",
+                    (
+                        json.dumps(effect.proof.to_json()),
+                        run,
+                        effect.attempt,
+                        effect.recovery,
+                    ),
                 )
             connection.execute(
                 "UPDATE incidents SET restored_step = coalesce(?, restored_step),"
                 " lost_steps = coalesce(?, lost_steps),"
                 " downtime_seconds = coalesce(?, downtime_seconds),"
                 " deviations = coalesce(?, deviations)"
-                " WHERE run = ? AND attempt = ? AND happened IN ('ended', 'planned')",
+                " WHERE run = ? AND attempt = ? AND recovery = ?"
+                " AND happened IN ('ended', 'planned', 'recovered')",
                 (effect.restored_step, effect.lost_steps, effect.downtime_seconds,
-                 deviations, run, effect.attempt),
+                 deviations, run, effect.attempt, effect.recovery),
             )  # fmt: skip
 
     def acknowledge(self, incident: int, *, by: str, now: float) -> bool:
@@ -233,13 +242,13 @@ class Ledger(LedgerFile):
         )
 
     def counts(self, job: str) -> Counter[tuple[Cause, RemedyKind]]:
-        """How many attempts of ``job`` ended badly, by cause and remedy."""
+        """How many failures ``job`` had, by cause and remedy."""
         found = self.rows(
             lambda row: ((Cause(row[0]), RemedyKind(row[1])), int(row[2])),
             "SELECT cause, json_extract(remedy, '$.kind') AS kind, count(*)"
             " FROM incidents JOIN runs ON runs.id = incidents.run"
-            " WHERE runs.job = ? AND forgotten_at IS NULL AND happened = 'ended'"
-            " GROUP BY cause, kind",
+            " WHERE runs.job = ? AND forgotten_at IS NULL"
+            " AND happened IN ('ended', 'recovered') GROUP BY cause, kind",
             job,
         )
         return Counter(dict(found))

@@ -60,6 +60,8 @@ class IncidentRow:
     id: int
     job: str
     attempt: int
+    recovery: int
+    """Which failure it is that the attempt went on after in its process, from 1; 0: none."""
     at: Utc
     happened: str
     """``core.diagnosis.result.IncidentKind``: the attempt ended, or a snapshot was not saved."""

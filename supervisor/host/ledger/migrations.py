@@ -137,5 +137,35 @@ MIGRATIONS = (
     ) STRICT;
     ALTER TABLE runs ADD COLUMN user TEXT;
     """,
+    # A process may go on after a failed step, and more than once.
+    """
+    ALTER TABLE incidents RENAME TO incidents_2;
+    CREATE TABLE incidents (
+        id INTEGER PRIMARY KEY,
+        run INTEGER NOT NULL REFERENCES runs (id),
+        attempt INTEGER NOT NULL,
+        at REAL NOT NULL,
+        cause TEXT NOT NULL,
+        because TEXT NOT NULL,
+        memory TEXT,
+        advice TEXT NOT NULL,
+        remedy TEXT NOT NULL,
+        deviations TEXT NOT NULL DEFAULT '[]',
+        failed_step INTEGER,
+        restored_step INTEGER,
+        lost_steps INTEGER,
+        downtime_seconds REAL,
+        happened TEXT NOT NULL DEFAULT 'ended',
+        stacks TEXT NOT NULL DEFAULT '',
+        autopsy TEXT,
+        acknowledged_at REAL,
+        acknowledged_by TEXT,
+        proof TEXT,
+        recovery INTEGER NOT NULL DEFAULT 0,
+        UNIQUE (run, attempt, happened, recovery)
+    ) STRICT;
+    INSERT INTO incidents SELECT *, 0 FROM incidents_2;
+    DROP TABLE incidents_2;
+    """,
 )
 """What leads from one schema version to the next; ``user_version`` counts them."""

@@ -15,6 +15,7 @@ from supervisor.core.lifecycle.events import (
     ProgressReported,
     ProofReported,
     SnapshotFailed,
+    WentOn,
 )
 from supervisor.core.remediation.history import Unpromised
 from supervisor.core.remediation.proofs import ResumeProof
@@ -48,6 +49,10 @@ class AttemptView:
     tiers: SnapshotStats = NO_SNAPSHOTS
     evidence: StepEvidence | None = None
     """How steps spend their time, as the newest call of ``fit`` told last."""
+    asks: int = 0
+    """Number of the failed step at which it stands still and asks; 0: it does not."""
+    log_from: int = 0
+    """What the log says before so many bytes, the attempt has outlived."""
 
 
 def _integer(record: Record, name: str) -> int | None:
@@ -152,6 +157,13 @@ _FOLDS: Mapping[str, Callable[[Record], dict[str, Any]]] = {
     RecordKind.NON_FINITE: lambda r: {"non_finite": _non_finite(r)},
     RecordKind.SNAPSHOT_PLAN: lambda r: {"snapshot_plan": _plan(r)},
     RecordKind.EVIDENCE: _evidence,
+    RecordKind.STEP_FAILED: lambda r: {"asks": _integer(r, "number") or 0},
+    RecordKind.GOES_ON: lambda r: {
+        "asks": 0,
+        "log_from": _integer(r, "log_bytes") or 0,
+        "non_finite": None,
+        "first_step": None,
+    },
 }
 """What a record of each kind changes in the view; the others change nothing."""
 
@@ -241,6 +253,11 @@ def _proof(record: Record) -> ProofReported | None:
     return ProofReported(proof=proof, ends=record.fields.get("ends") is True)
 
 
+def _went_on(record: Record) -> WentOn | None:
+    number = _integer(record, "number")
+    return None if number is None else WentOn(number)
+
+
 def _failed(record: Record) -> SnapshotFailed:
     return SnapshotFailed(
         in_memory=record.fields.get("tier") == MEMORY,
@@ -256,6 +273,7 @@ _READERS: Mapping[str, Callable[[Record], Event | None]] = {
     RecordKind.PROMISE: _withdrawn,
     RecordKind.SNAPSHOT_FAILED: _failed,
     RecordKind.PROOF: _proof,
+    RecordKind.GOES_ON: _went_on,
 }
 """What a record of each kind is to the core; the others are nothing."""
 

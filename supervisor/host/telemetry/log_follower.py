@@ -34,7 +34,7 @@ class LogFollower:
         self._cap = cap or LogRetention()
         self._punched_to = 0
         self._scanner = LogScanner(holds=holds)
-        self._offset = 0
+        self._offset = self._begins = 0
         self._identity: tuple[int, int] | None = None
         self.size_bytes: int | None = None
         """As it was at the last ``poll``; None: there was none."""
@@ -42,6 +42,12 @@ class LogFollower:
     def poll(self, *, at_most_bytes: int = POLL_BYTES) -> int:
         """Read on; the number of bytes that were new. A missing log is an empty one."""
         return 0 if self._is_unchanged() else self._poll(at_most_bytes)
+
+    def forget_before(self, offset: int) -> None:
+        """What stands before ``offset`` was outlived: it is evidence of nothing."""
+        if offset > self._begins:
+            self._begins = self._offset = offset
+            self._scanner = LogScanner(holds=holds)
 
     def findings(self, *, at_most_bytes: int = END_BYTES) -> LogFindings:
         """What the log says up to its present end: reads the rest first, or the last
@@ -71,7 +77,9 @@ class LogFollower:
         status = os.fstat(file.fileno())
         identity = (status.st_dev, status.st_ino)
         if identity != self._identity or status.st_size < self._offset:
-            self._identity, self._offset, self._punched_to = identity, 0, 0
+            new = self._identity is None and status.st_size >= self._begins
+            self._offset = self._begins if new else 0
+            self._identity, self._punched_to = identity, 0
         begin = self._cap.resume_at(size=status.st_size, read_to=self._offset)
         begin = max(begin, status.st_size - at_most) if newest else begin
         self._offset = next_data(file.fileno(), begin)

@@ -7,6 +7,7 @@ from trainers.backends.jax import (
     jax_fit,
     jax_hidden,
     jax_random,
+    jax_recovery,
     jax_step_figures,
     jax_traces,
     jax_values,
@@ -25,6 +26,7 @@ class JaxBackend:
     traces: base.StepTraces = jax_traces
     hidden: base.HiddenParts = jax_hidden
     evidence: base.StepFigures = jax_step_figures
+    recovery: base.StepRecovery = jax_recovery
     memory_probe = NoProbe
 
     @property

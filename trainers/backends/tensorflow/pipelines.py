@@ -91,6 +91,19 @@ def why_not_exact(dataset: Any) -> str | None:
     return CALLS_PYTHON if nested & PYTHON else None
 
 
+def why_not_begun_anew(dataset: Any) -> str | None:
+    """Why ``dataset``, which was iterated in this process, does not yield the same again
+    from its beginning, in half a sentence; None: it does."""
+    if why_not_exact(dataset) is not None:
+        return "the tf.data pipeline is not exact"
+    for stage in compat.stages(dataset):
+        if compat.seeds(stage) is not None or compat.is_mixed_anew(stage):
+            return "the tf.data pipeline is shuffled, and goes on from where it is"
+        if _is_cache(stage):
+            return "the tf.data pipeline has a cache"
+    return None
+
+
 def a_batch(dataset: Any) -> Any | None:
     """The first batch; None where taking it would change the order of the data."""
     try:

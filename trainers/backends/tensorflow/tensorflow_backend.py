@@ -9,6 +9,7 @@ from trainers.backends.tensorflow import (
     model_variables,
     random_state,
     step_figures,
+    step_recovery,
     tensor_values,
     tracing,
 )
@@ -26,5 +27,6 @@ class TensorFlowBackend:
     calls: base.FunctionCalls = function_calls
     hidden: base.HiddenParts = hidden_parts
     evidence: base.StepFigures = step_figures
+    recovery: base.StepRecovery = step_recovery
     digest = staticmethod(model_digest.of)
     memory_probe = AllocatorProbe

@@ -244,9 +244,10 @@ def _keras(attempt: Attempt, steps: OwnSteps, trainer: ModuleType) -> None:
     def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
         tell_of_gpu()  # not before: TensorFlow may be there for its data alone
         module = isolation.load("trainers.fit.supervised")
-        supervision = module.fit(attempt, original, self, args, kwargs)
-        with steps.fit(), supervision as train:
-            return train()
+        with steps.fit():
+            while True:  # again where a step failed and the supervisor says so
+                with module.fit(attempt, original, self, args, kwargs) as train:
+                    return train()
 
     trainer.TensorFlowTrainer.fit = fit
     loop_hooks.hook_trainer(steps, trainer)

@@ -300,3 +300,38 @@ def test_what_is_no_ledger(tmp_path: Path) -> None:
         Ledger(path)
     with pytest.raises(LedgerError, match="cannot be used"):
         Ledger(tmp_path / "missing" / "ledger.sqlite", read_only=True)
+
+
+def test_a_process_may_recover_more_than_once(ledger: Ledger) -> None:
+    """Each failure that it went on after is an incident of its own, beside its end; what
+    becomes of one belongs to it alone. Together they are the failures of the job."""
+    run = begin(ledger)
+    went_on = replace(incident(), happened=IncidentKind.RECOVERED)
+    for number in (1, 2):
+        ledger.record_incident(run.id, replace(went_on, recovery=number), now=1.0)
+    ledger.record_incident(run.id, replace(went_on, recovery=2), now=2.0)
+    ledger.record_incident(run.id, incident(), now=3.0)
+    update = UpdateIncident(
+        attempt=1, recovery=2, restored_step=5, lost_steps=1, slices=8, note="noted"
+    )
+    ledger.update_incident(run.id, update)
+    found = ledger.incidents()
+    assert [(one.happened, one.recovery) for one in found] == [
+        ("recovered", 1),
+        ("recovered", 2),
+        ("ended", 0),
+    ]
+    assert [one.lost_steps for one in found] == [None, 1, None]
+    assert [one.deviations for one in found] == [[], ["noted"], []]
+    assert [one.remedy["changes"]["slices"][1] for one in found] == [4, 8, 4]
+    assert ledger.counts(run.job) == {(Cause.DEVICE_OOM, RemedyKind.MICROBATCH): 3}
+
+
+def test_what_an_attempt_recovered_from_is_kept(ledger: Ledger) -> None:
+    """As it was told."""
+    run = begin(ledger)
+    attempt = AttemptHistory(number=1, last_step=9)
+    ended = replace(attempt, cause=Cause.DEVICE_OOM, recovery=1, last_step=4)
+    attempt = attempt.went_on(ended, overrides=Overrides(growth=True))
+    ledger.put_attempt(run.id, attempt, now=1.0)
+    assert ledger.attempts(run.id) == (attempt,)

@@ -1,0 +1,187 @@
+"""A step that fails is gone on after in its process, where the spec allows it."""
+
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.attempts import read_result
+from tests.support.command import PATIENCE, Trainwarden
+
+SCRIPT = """
+import json, pathlib, sys, time
+import keras, numpy as np, tensorflow as tf
+
+keras.utils.set_random_seed(3)
+x = np.random.default_rng(0).normal(size=(320, 8)).astype("float32")
+y = (x.sum(axis=1, keepdims=True) > 0).astype("float32")
+once = pathlib.Path(sys.argv[2])
+
+
+class Hungry(keras.layers.Layer):
+    # Needs memory for as many rows as its variable says.
+    def build(self, shape):
+        self.rows = self.add_weight(
+            shape=(), dtype="int32", initializer="ones", trainable=False, name="rows"
+        )
+        self.kernel = self.add_weight(shape=(8, 16))
+
+    def call(self, x):
+        shape = [tf.convert_to_tensor(self.rows), 1 << 18]
+        noise = tf.random.stateless_uniform(shape, seed=[1, 2])
+        return keras.ops.relu(x @ self.kernel) + 0.0 * tf.reduce_mean(noise)
+
+
+class Trouble(keras.callbacks.Callback):
+    # Comes once, after step 23.
+    def on_train_batch_end(self, batch, logs=None):
+        time.sleep(0.02)
+        if int(self.model.optimizer.iterations) == 23 and not once.exists():
+            once.touch()
+            if "memory" in sys.argv:
+                self.model.layers[0].rows.assign(200)
+            else:
+                kernel = self.model.layers[-1].kernel
+                kernel.assign(kernel * float("nan"))
+            if "file" in sys.argv:
+                with open("written.txt", "a") as file:
+                    file.write("here")
+
+
+model = keras.Sequential([keras.Input((8,)), Hungry(), keras.layers.Dense(1)])
+model.compile("adam", keras.losses.BinaryCrossentropy(from_logits=True))
+history = model.fit(
+    x, y, batch_size=32, epochs=5, validation_split=0.2, callbacks=[Trouble()], verbose=0
+)
+weights = [one.tolist() for one in model.get_weights()]
+json.dump([weights, history.history], open(sys.argv[1], "w"))
+"""
+
+
+@pytest.fixture
+def once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where a run leaves word that it had its trouble: not among its own files."""
+    return tmp_path_factory.mktemp("once") / "once"
+
+
+def spec(trainwarden: Trainwarden, once: Path, *more: str, in_place: bool) -> Path:
+    """A run that has trouble, with snapshots at known steps."""
+    script = trainwarden.script(SCRIPT)
+    path = trainwarden.directory / "job.toml"
+    listed = ", ".join(f'"{one}"' for one in ("result.json", str(once), *more))
+    limit = '[memory]\ncpu = "128MiB"\n' if "memory" in more else ""
+    path.write_text(
+        f'script = "{script}"\nargs = [{listed}]\n'
+        'environment = {TF_ENABLE_ONEDNN_OPTS = "0"}\n'
+        '[snapshots]\nevery = "10steps"\nmemory_every = "5steps"\n'
+        f"[remedies]\nin_place = {str(in_place).lower()}\n{limit}"
+    )
+    return path
+
+
+def ran(trainwarden: Trainwarden, path: Path) -> tuple[Any, list[dict[str, Any]], int]:
+    """What the script left, the incidents, and how many attempts it took."""
+    done = trainwarden("run", "--fresh", "--spec", path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    status = trainwarden.status()
+    assert status is not None
+    incidents = trainwarden.json("incidents")
+    return (
+        read_result(trainwarden.directory / "result.json"),
+        incidents,
+        status["attempt"],
+    )
+
+
+def test_a_lost_loss_is_gone_back_from_in_one_attempt(
+    trainwarden: Trainwarden, once: Path
+) -> None:
+    """To the bit as if it had not happened; the incident says what was done."""
+    once.touch()
+    whole, incidents, _ = ran(trainwarden, spec(trainwarden, once, in_place=True))
+    assert incidents == []
+    once.unlink()
+    result, (incident,), attempts = ran(
+        trainwarden, spec(trainwarden, once, in_place=True)
+    )
+    assert result == whole
+    assert attempts == 1
+    assert incident["happened"] == "recovered"
+    assert (incident["attempt"], incident["recovery"]) == (1, 1)
+    assert (incident["cause"], incident["remedy"]["kind"]) == (
+        "non_finite_loss",
+        "rollback",
+    )
+    assert incident["remedy"]["because"].endswith("in the same process")
+    lost = incident["failed_step"] - incident["restored_step"]
+    assert incident["lost_steps"] == lost > 0
+    assert incident["downtime_seconds"] > 0
+    assert incident["proof"]["result"] == "proved"
+    explained = trainwarden("explain", str(incident["id"])).stdout
+    assert "went on in its process" in explained
+
+
+def test_exhausted_memory_ends_as_with_a_restart_in_the_same_slices(
+    trainwarden: Trainwarden, once: Path
+) -> None:
+    """In one attempt where that is allowed, in two where it is not; the same bits."""
+    result, (incident,), attempts = ran(
+        trainwarden, spec(trainwarden, once, "memory", in_place=True)
+    )
+    assert attempts == 1
+    assert (incident["cause"], incident["happened"]) == ("device_oom", "recovered")
+    assert incident["remedy"]["kind"] == "microbatch"
+    assert incident["restored_step"] == 20
+    once.unlink()
+    other, incidents, attempts = ran(
+        trainwarden, spec(trainwarden, once, "memory", in_place=False)
+    )
+    assert attempts == 2
+    assert [one["happened"] for one in incidents[1:]] == ["ended"]
+    slices = [one["remedy"]["changes"]["slices"] for one in (incident, incidents[1])]
+    assert slices[0] == slices[1]
+    assert slices[0][1] > 1
+    assert result == other
+
+
+def test_in_doubt_another_attempt_follows(trainwarden: Trainwarden, once: Path) -> None:
+    """The script wrote a file after the snapshot, which only a restart puts back."""
+    _, (incident,), attempts = ran(
+        trainwarden, spec(trainwarden, once, "file", in_place=True)
+    )
+    assert attempts == 2
+    assert incident["happened"] == "ended"
+
+
+def test_a_supervisor_that_does_not_answer_is_not_waited_for(
+    trainwarden: Trainwarden, once: Path
+) -> None:
+    """The process ends as without such a way; once there is a supervisor again, the next
+    attempt goes on, and there is one incident."""
+    path = spec(trainwarden, once, in_place=True)
+    process = trainwarden.start("run", "--spec", path)
+    trainwarden.until(lambda s: (s["step"] or 0) >= 5)
+    process.send_signal(signal.SIGSTOP)
+    try:
+        crash = until_there(trainwarden.state, "crash.json")
+    finally:
+        process.send_signal(signal.SIGCONT)
+    assert process.wait(PATIENCE) == 0
+    assert "NonFiniteLoss" in crash
+    (incident,) = trainwarden.json("incidents")
+    assert (incident["happened"], incident["cause"]) == ("ended", "non_finite_loss")
+    status = trainwarden.status()
+    assert status is not None
+    assert status["attempt"] == 2
+
+
+def until_there(directory: Path, name: str) -> str:
+    """What a file of that name holds, as soon as there is one."""
+    ends = time.monotonic() + PATIENCE
+    while time.monotonic() < ends:
+        for found in directory.rglob(name):
+            return found.read_text()
+        time.sleep(0.1)
+    raise AssertionError(name)
