@@ -10,7 +10,8 @@ from supervisor.cli.options import fail, show
 from supervisor.cli.state_directory import unwritable
 from supervisor.core.jobs.resume_decision import StartRefusedError
 from supervisor.core.jobs.spec import SnapshotsSpec
-from supervisor.core.text.units import format_size
+from supervisor.core.jobs.spec_values import SnapshotInterval
+from supervisor.core.text.units import format_duration, format_size
 from supervisor.host.doctor.finding import Finding, FindingLevel
 from supervisor.host.doctor.machine_checks import examine
 from supervisor.host.ledger.ledger import Ledger, LedgerError
@@ -60,10 +61,16 @@ def plan_of(job: Job, paths: StatePaths, choice: ResumeOptions) -> DryRun:
 
 
 def _snapshots(spec: SnapshotsSpec) -> str:
-    often = str(spec.every or "planned from what one costs")
+    often = "planned from what one costs" if spec.every is None else _every(spec.every)
     if spec.remote is None:
         return often
     return f"{often}; sent to {spec.remote}, which is asked for newer ones at the start"
+
+
+def _every(interval: SnapshotInterval) -> str:
+    if interval.steps is not None:
+        return f"every {interval.steps} steps, on disk"
+    return f"every {format_duration(interval.seconds or 0.0)}, on disk"
 
 
 def _gpus(given: tuple[int | str, ...] | None) -> str:

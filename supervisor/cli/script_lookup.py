@@ -123,13 +123,29 @@ def module_file(module: str, base: Path) -> str:
         fail(f"{module!r} is not the name of a module: expected one such as pkg.train")
     place = module.replace(".", "/")
     files = (f"{place}.py", f"{place}/__main__.py")
-    found = next((file for file in files if (base / file).is_file()), None)
+    roots = [base / root for root in ("", *_python_path())]
+    found = next((r / f for r in roots for f in files if (r / f).is_file()), None)
     if found is None:
-        fail(
-            f"there is no module {module} in {base}: -m takes those of the working "
-            f"directory ({' or '.join(files)})"
-        )
-    return found
+        fail(_no_module(module, base, roots, files))
+    return str(found.relative_to(base) if found.is_relative_to(base) else found)
+
+
+def _no_module(
+    module: str, base: Path, roots: list[Path], files: tuple[str, ...]
+) -> str:
+    """The sentence about what cannot be run by -m."""
+    package = Path(module.replace(".", "/"), "__init__.py")
+    if any((root / package).is_file() for root in roots):
+        return f"{module} is a package without a __main__.py: name a module of it"
+    return (
+        f"there is no module {module} in {base}: -m takes those of the working directory "
+        f"and of PYTHONPATH ({' or '.join(files)})"
+    )
+
+
+def _python_path() -> list[str]:
+    """Where Python looks first, beside the working directory."""
+    return [one for one in os.environ.get("PYTHONPATH", "").split(os.pathsep) if one]
 
 
 def checked_python(python: str, base: Path) -> None:

@@ -50,7 +50,8 @@ module_option = click.option(
 python_option = click.option(
     "--python",
     metavar="PATH",
-    help="The interpreter of the script, whose packages it has. Default: ours.",
+    help="The interpreter of the script, whose packages it has. Default: that of the"
+    " active virtual environment, else ours.",
 )
 env_option = click.option(
     "--env",

@@ -76,6 +76,7 @@ def gather(
         limited=limited,
         cgroup_oom_kills=_most(oom_kills, None if record is None else record.oom_kills),
         script_exit_code=view.exit_code,
+        script_exit_message=view.exit_message,
         non_finite=view.non_finite,
         snapshot_bytes=_newest_bytes(snapshots[0]),
     )

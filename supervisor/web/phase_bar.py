@@ -19,7 +19,7 @@ NAMES = {
     "replaying": "steps done again",
     "between": "the script outside of fit",
     "finished": "ending",
-    "waiting": "no training process",
+    "waiting": "between attempts, and Python starting",
 }
 
 

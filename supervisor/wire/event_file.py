@@ -90,7 +90,8 @@ class RecordKind:
     NOTICE = "notice"
     """``sentence``: for the person who runs this."""
     FINISHED = "finished"
-    """The script came to its end; ``exit_code``."""
+    """The script came to its end; ``exit_code``, and ``message``: what it passed to
+    ``sys.exit`` in the place of a number."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,8 @@ from trainers.process.attempt_reporting import Attempt, make_current
 from trainers.process.hooks import framework_setup
 from trainers.process.script import isolation, pinned_modules, pinned_script
 
+MOST_SAID = 1000
+"""Characters of what a script says at its end."""
 TOLD_SECONDS = 1.0
 """What takes less at the end of a script is not worth a sentence."""
 WAITING = "ending: the script is over, and its last snapshot is being written"
@@ -87,14 +89,14 @@ class TrainingProcess:
     def failed(self, error: BaseException) -> int:
         """The exit code that the process should have after ``error``."""
         if isinstance(error, SystemExit):
-            return self.over(exit_code(error))
+            return self.over(exit_code(error), said=exit_message(error))
         code = report_failure(self._attempt, error)
         wait_for_snapshot(self._attempt)
         return code
 
-    def over(self, code: int = 0) -> int:
-        """The same, where the script came to its end with ``code``."""
-        code = end(self._attempt, code)
+    def over(self, code: int = 0, *, said: str = "") -> int:
+        """The same, where the script came to its end with ``code``, and ``said`` why."""
+        code = end(self._attempt, code, said=said)
         wait_for_snapshot(self._attempt)
         return code
 
@@ -108,7 +110,7 @@ def wait_for_snapshot(attempt: Attempt) -> None:
     telling.cancel()
 
 
-def end(attempt: Attempt, code: int) -> int:
+def end(attempt: Attempt, code: int, *, said: str = "") -> int:
     """Say that the script is over with ``code``; returns the exit code."""
     attempt.end.over()
     crash = attempt.end.lost()
@@ -118,7 +120,7 @@ def end(attempt: Attempt, code: int) -> int:
     crash_report.release(attempt.paths.crash)
     signals.over()
     attempt.enter(Phase.FINISHED)
-    attempt.say(RecordKind.FINISHED, exit_code=code)
+    attempt.say(RecordKind.FINISHED, exit_code=code, message=said)
     return code
 
 
@@ -130,6 +132,14 @@ def exit_code(stop: SystemExit) -> int:
         return stop.code & 0xFF
     sys.stderr.write(f"{stop.code}\n")
     return 1
+
+
+def exit_message(stop: SystemExit) -> str:
+    """What the script passed to ``sys.exit`` in the place of a number, to be printed;
+    empty: a number, or nothing."""
+    if stop.code is None or isinstance(stop.code, int):
+        return ""
+    return str(stop.code)[:MOST_SAID]
 
 
 def report_failure(attempt: Attempt, error: BaseException) -> int:

@@ -26,6 +26,7 @@ from supervisor.core.diagnosis.exit_status import ASKS_TO_END, NATIVE, SIGKILL
 from supervisor.core.diagnosis.log_scanner import LogFindings
 from supervisor.core.diagnosis.result import Diagnosis, Reason
 from supervisor.core.diagnosis.scoring import (
+    LONGEST,
     QUOTED,
     ScoredSignal,
     claims_of,
@@ -281,7 +282,18 @@ def _quotes(best: ScoredSignal, claims: list[ScoredSignal]) -> list[Reason]:
     """The line that decided, and the heaviest others of the same cause."""
     same = [claim for claim in claims if claim.cause is best.cause]
     ordered = [best, *sorted(same, key=precedence)]
-    return list(dict.fromkeys(claim.reason for claim in ordered))[:QUOTED]
+    if best.cause is Cause.USER_ERROR:  # as the script's author would look for it
+        raised = [claim for claim in same if claim.reason.signature == "crash"]
+        ordered = ordered if _within(best, raised) else [*raised, *ordered]
+    said: dict[str, Reason] = {}
+    for claim in ordered:
+        said.setdefault(claim.reason.text.strip(), claim.reason)
+    return list(said.values())[:QUOTED]
+
+
+def _within(best: ScoredSignal, raised: list[ScoredSignal]) -> bool:
+    """Whether the exception itself is what decided."""
+    return any(best.reason.text.strip() in claim.reason.text for claim in raised)
 
 
 def _memory_reasons(cause: Cause, memory: MemoryFigures | None) -> Iterator[Reason]:
@@ -305,6 +317,9 @@ def _by_its_own_choice(evidence: Evidence) -> Diagnosis | None:
     if not code:
         return None
     sentence = f"The script itself ended with sys.exit({code})."
+    if evidence.script_exit_message:
+        first = evidence.script_exit_message.splitlines()[0]
+        sentence = f"The script itself ended, saying: {first[:LONGEST]}"
     return _made(Cause.USER_ERROR, Reason(sentence, "exit"))
 
 

@@ -74,6 +74,8 @@ class Evidence:
     """Whether the script came to its end (the event file says so)."""
     script_exit_code: int | None = None
     """What the script itself passed to ``sys.exit``; None: it did not get that far."""
+    script_exit_message: str = ""
+    """... where that was no number: Python prints it, and ends with 1."""
     drained: bool = False
     """Whether the attempt saved its state on request and ended."""
     steps_done: int | None = None

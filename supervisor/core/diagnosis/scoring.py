@@ -51,6 +51,11 @@ _SAYS_IT_FAILED = frozenset(
 """Rows of lines that know no more than an exit status does."""
 QUOTED = 3
 """Lines quoted at most."""
+LONGEST = 300
+"""Characters of an exception that are quoted."""
+_COMMAND_FAILED = re.compile(r"subprocess\.CalledProcessError: .* non-zero exit status")
+"""cpython: Lib/subprocess.py. In a log it is a launcher's; raised by the script it is of a
+command that the script ran."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +118,10 @@ def _crash_claims(evidence: Evidence) -> Iterator[ScoredSignal]:
     crash = evidence.crash
     if crash is None:
         return
-    last = crash.allocation or f"{crash.exception}: {crash.message}"
+    name = crash.exception.removeprefix("__main__.")  # as Python prints it
+    last = crash.allocation or f"{name}: {crash.message}".removesuffix(": ")
     above = "" if crash.allocation else crash.traceback
-    findings = scan(f"{above}\n{last}\n".encode(errors="replace"))
-    for hit in findings.hits:
+    for hit in _said_by(above, last):
         claim = _claim(hit)
         told = claim.weight >= LIBRARY and not _SEE_ABOVE.search(hit.text)
         bonus = 10 if told else 0
@@ -124,18 +129,31 @@ def _crash_claims(evidence: Evidence) -> Iterator[ScoredSignal]:
             bonus = CAUSE + 10 - claim.weight
         reason = replace(claim.reason, line=None)
         yield replace(claim, weight=claim.weight + bonus, reason=reason)
-    summary = last.splitlines()[0][:300]
+    summary = Reason((last.splitlines() or [last])[0][:LONGEST], "crash")
+    if _COMMAND_FAILED.match(last):
+        yield ScoredSignal(EXCEPTION + 1, 0, Cause.USER_ERROR, summary)
     if crash.memory is not None:  # TensorFlow has other names for it too
         cause = Cause.DEVICE_OOM if _on_device(evidence) else Cause.HOST_OOM
-        yield ScoredSignal(CAUSE - 5, 0, cause, Reason(summary, "crash"))
-    yield ScoredSignal(HINT + 4, 0, Cause.USER_ERROR, Reason(summary, "crash"))
+        yield ScoredSignal(CAUSE - 5, 0, cause, summary)
+    yield ScoredSignal(HINT + 4, 0, Cause.USER_ERROR, summary)
+
+
+def _said_by(above: str, last: str) -> Iterator[Hit]:
+    """What is known of an exception: of its own line, and of the traceback ``above`` it
+    what that line does not say as well (there it may be quoted from the source)."""
+    own = scan(f"{last}\n".encode(errors="replace")).hits
+    yield from own
+    known = {hit.signature for hit in own} | {"python.traceback"}
+    for hit in scan(f"{above}\n".encode(errors="replace")).hits:
+        if hit.signature not in known:
+            yield hit
 
 
 def _log_claims(evidence: Evidence, *, outlived: bool) -> Iterator[ScoredSignal]:
     log = evidence.log
     for hit in log.hits:
         worth = outlived or not _outlived(hit, log)
-        if worth and not _belied(hit, evidence) and not _known_better(hit, evidence):
+        if worth and not (_belied(hit, evidence) or _known_better(hit, evidence)):
             yield _claim(hit)
     for reason in not_finite(log):
         order = reason.line or 0
@@ -171,7 +189,10 @@ def _belied(hit: Hit, evidence: Evidence) -> bool:
 
 
 def _known_better(hit: Hit, evidence: Evidence) -> bool:
-    """Whether ``hit`` only says that a process failed, and its exit status is known."""
+    """Whether ``hit`` only says that a process failed, and its exit status is known, or
+    that an exception was raised, which is known."""
+    if hit.signature == "python.traceback":
+        return evidence.crash is not None
     return hit.signature in _SAYS_IT_FAILED and not evidence.log_only
 
 

@@ -41,6 +41,7 @@ class AttemptView:
     promised: bool = False
     """Whether it promised bits for a call of ``fit``, or a loop."""
     exit_code: int | None = None
+    exit_message: str = ""
     """What the script passed to ``sys.exit``, or 0 at its end; None: not there yet."""
     drained: bool = False
     refused: Refusal | None = None
@@ -151,7 +152,10 @@ _FOLDS: Mapping[str, Callable[[Record], dict[str, Any]]] = {
     RecordKind.RESTORED: lambda r: {"restored_step": _integer(r, "step")},
     RecordKind.FIRST_STEP: lambda r: {"first_step": _integer(r, "step")},
     RecordKind.PROMISE: _promised,
-    RecordKind.FINISHED: lambda r: {"exit_code": _integer(r, "exit_code")},
+    RecordKind.FINISHED: lambda r: {
+        "exit_code": _integer(r, "exit_code"),
+        "exit_message": _text(r, "message"),
+    },
     RecordKind.DRAINED: lambda _: {"drained": True},
     RecordKind.REFUSED: lambda r: {"refused": _refusal(r)},
     RecordKind.NON_FINITE: lambda r: {"non_finite": _non_finite(r)},

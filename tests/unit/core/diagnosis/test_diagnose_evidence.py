@@ -228,3 +228,48 @@ def test_no_room_to_begin_is_a_full_disk() -> None:
     evidence = Evidence(exit=ours(74), no_room=True)
     assert cause(evidence) is Cause.DISK_FULL
     assert cause(replace(evidence, no_room=False)) is Cause.UNKNOWN
+
+
+OWN = """Traceback (most recent call last):
+  File "train.py", line 9, in <module>
+    raise DatasetCorrupted("shard 17")
+DatasetCorrupted: shard 17
+"""
+
+
+def test_an_exception_of_the_script_is_quoted_as_python_names_it() -> None:
+    """Whatever its name ends in; not the word Traceback, nor the line that raised it."""
+    report = crash("__main__.DatasetCorrupted", "shard 17", OWN.replace("\nData", "\n"))
+    diagnosis = diagnose(Evidence(exit=ours(1), crash=report, log=seen(OWN)))
+    assert diagnosis.cause is Cause.USER_ERROR
+    quoted = [reason.text for reason in diagnosis.because]
+    assert quoted[0] == "DatasetCorrupted: shard 17"
+    assert not any("Traceback" in text for text in quoted)
+    source = '    raise BadZipFile("File is not a zip file")\n'
+    archive = crash("zipfile.BadZipFile", "File is not a zip file", source)
+    first = diagnose(Evidence(exit=ours(1), crash=archive)).because[0]
+    assert first.text == "zipfile.BadZipFile: File is not a zip file"
+    group = crash("ExceptionGroup", "no data (1 sub-exception)", "  | ValueError: a\n")
+    first = diagnose(Evidence(exit=ours(1), crash=group)).because[0]
+    assert first.text == "ExceptionGroup: no data (1 sub-exception)"
+    bare = crash("RuntimeError", "")
+    assert (
+        diagnose(Evidence(exit=ours(1), crash=bare)).because[0].text == "RuntimeError"
+    )
+
+
+def test_a_command_of_the_script_that_failed_is_its_own_error() -> None:
+    """In a log the same words are a launcher's, which know no more than a status."""
+    said = "Command '['x']' returned non-zero exit status 2."
+    report = crash("subprocess.CalledProcessError", said)
+    assert cause(Evidence(exit=ours(1), crash=report)) is Cause.USER_ERROR
+    logged = seen(f"subprocess.CalledProcessError: {said}\n")
+    assert diagnose_log(logged).cause is Cause.UNKNOWN
+
+
+def test_what_a_script_says_with_its_exit_is_quoted() -> None:
+    """``sys.exit("…")`` prints it and ends with 1."""
+    left = Evidence(
+        exit=ours(1), script_exit_code=1, script_exit_message="/data is empty\nbye"
+    )
+    assert diagnose(left).because[0].text.endswith("saying: /data is empty")
