@@ -7,6 +7,7 @@ for data, whatever trains on them, and its modules are used by their names.
 
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -314,6 +315,43 @@ class MemoryProbe(Protocol):
         """Read and publish; None: this allocator keeps no figures."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepTrial:
+    """Some steps of one size, tried: what they added to what is there between them."""
+
+    added_bytes: tuple[int, ...]
+    """Of each step but the first."""
+    first_seconds: float
+    """The first step, which traces and compiles."""
+    step_seconds: float
+    """The last."""
+
+
+class StepTrials(Protocol):
+    """Steps that are tried for their memory, in a process that trains nothing after."""
+
+    @property
+    def COMPILES(self) -> bool:  # noqa: N802  # a constant
+        """Whether each size is compiled anew, whatever the model says."""
+
+    def in_use(self) -> int | None:
+        """Bytes in use in the framework's memory now; None: it keeps no figures."""
+
+    def kept(self, batch: Any) -> Any:
+        """``batch`` in main memory, outside of the framework's where that is possible."""
+
+    def sized(self, batch: Any, size: int) -> Any:
+        """``size`` samples of ``batch``, some of them again where it has fewer."""
+
+    def tried(
+        self, model: Any, batch: Any, *, element_spec: Any, steps: int
+    ) -> StepTrial:
+        """Train ``model`` so many steps on ``batch``, and one before."""
+
+    def trained_once(self, model: Any) -> None:
+        """Make what only a step makes: the variables of optimizers, say."""
+
+
 class Backend(Protocol):
     """One framework."""
 
@@ -323,6 +361,7 @@ class Backend(Protocol):
     random: RandomStates
     traces: StepTraces
     hidden: HiddenParts
+    trials: StepTrials
 
     @property
     def calls(self) -> FunctionCalls:

@@ -7,6 +7,7 @@ from trainers.backends.jax import (
     jax_fit,
     jax_hidden,
     jax_random,
+    jax_step_trials,
     jax_traces,
     jax_values,
     jax_variables,
@@ -23,6 +24,7 @@ class JaxBackend:
     random: base.RandomStates = jax_random
     traces: base.StepTraces = jax_traces
     hidden: base.HiddenParts = jax_hidden
+    trials: base.StepTrials = jax_step_trials
     memory_probe = NoProbe
 
     @property

@@ -8,6 +8,7 @@ from trainers.backends.tensorflow import (
     model_digest,
     model_variables,
     random_state,
+    step_trials,
     tensor_values,
     tracing,
 )
@@ -24,5 +25,6 @@ class TensorFlowBackend:
     traces: base.StepTraces = tracing
     calls: base.FunctionCalls = function_calls
     hidden: base.HiddenParts = hidden_parts
+    trials: base.StepTrials = step_trials
     digest = staticmethod(model_digest.of)
     memory_probe = AllocatorProbe
