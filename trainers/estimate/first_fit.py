@@ -22,12 +22,12 @@ from trainers.backends.selected import backend
 from trainers.data import source_factory
 from trainers.estimate import model_memory, seen_data, trial_sizes
 from trainers.estimate.seen_data import SeenData
-from trainers.estimate.trial_sizes import Limits, Tried
+from trainers.estimate.trial_sizes import TrialLimits, TriedSize
 from trainers.process import signals
 from trainers.process.attempt_reporting import Attempt
 from trainers.state import model_build
 
-STEPS = 3
+STEPS = 5
 """Of a trial, after the first: which operations run at once differs from step to step."""
 SEVERAL_DEVICES = (
     "this fit trains on several devices at once: an estimate is made for one; run the"
@@ -122,7 +122,7 @@ class Measurement:
         size: int | None = trial_sizes.first_size(self._batch, compiles=self._compiles)
         if not self._seen.per_sample:
             self._batch = size = self._seen.samples
-        tried: list[Tried] = []
+        tried: list[TriedSize] = []
         because = ""
         while size is not None:
             trial = self._try(size)
@@ -147,7 +147,7 @@ class Measurement:
         told = model_memory.of(self._model, self._seen, before=self._before)
         self._attempt.say(RecordKind.MODEL_MEMORY, **told.to_json())
 
-    def _told(self, size: int, trial: StepTrial) -> Tried:
+    def _told(self, size: int, trial: StepTrial) -> TriedSize:
         added = max(trial.added_bytes, default=0)
         told = StepMemory(
             size=size,
@@ -157,17 +157,17 @@ class Measurement:
             first_seconds=trial.first_seconds,
         )
         self._attempt.say(RecordKind.STEP_MEMORY, **told.to_json())
-        return Tried(
+        return TriedSize(
             size=size,
             added_bytes=added,
             step_seconds=trial.step_seconds,
             first_seconds=trial.first_seconds,
         )
 
-    def _limits(self) -> Limits:
+    def _limits(self) -> TrialLimits:
         in_use = backend.trials.in_use() or 0
         room = 2**62 if self._limit is None else self._limit - in_use
-        return Limits(
+        return TrialLimits(
             batch=self._batch,
             room_bytes=room,
             seconds=self._seconds - (time.monotonic() - self._began),

@@ -50,8 +50,10 @@ def of(model: Any, seen: SeenData, *, before: int | None) -> ModelMemory:
 
 
 def _optimizer_of(model: Any) -> str:
+    """Its class; of a step of the script's own nobody knows which it takes."""
     found = getattr(model, "optimizer", None)
-    return "" if found is None else type(found).__name__
+    own = backend.fit.has_own_train_step(model)
+    return "" if found is None or own else type(found).__name__
 
 
 def _trained(model: Any, own: list[Any]) -> list[Any]:

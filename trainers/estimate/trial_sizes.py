@@ -25,7 +25,7 @@ NO_TIME = "a larger batch would take longer than is given to an estimate"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tried:
+class TriedSize:
     """One size that was tried."""
 
     size: int
@@ -41,7 +41,7 @@ def first_size(batch: int, *, compiles: bool) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class TrialLimits:
     """What trials may use."""
 
     batch: int
@@ -56,7 +56,7 @@ class Limits:
     """Whether each size is compiled anew."""
 
 
-def next_size(tried: Sequence[Tried], limits: Limits) -> tuple[int | None, str]:
+def next_size(tried: Sequence[TriedSize], limits: TrialLimits) -> tuple[int | None, str]:
     """The next size; None: there is none, and why, or an empty text: all were tried.
 
     Two sizes are tried whatever the time: one alone says nothing of others.
@@ -74,7 +74,7 @@ def next_size(tried: Sequence[Tried], limits: Limits) -> tuple[int | None, str]:
     return size, ""
 
 
-def _by_time(last: Tried, limits: Limits) -> float:
+def _by_time(last: TriedSize, limits: TrialLimits) -> float:
     """So many times the last size there is time for."""
     compiling = last.first_seconds if limits.compiles else 0.0
     steps = (1 + limits.steps) * max(last.step_seconds, 1e-9)
