@@ -151,11 +151,12 @@ class Estimation:
         if (refused := told.get(RecordKind.REFUSED)) is not None:
             raise EstimateError(str(refused.get("sentence", "")))
         model = ModelMemory.from_json(told.get(RecordKind.MODEL_MEMORY, {}))
-        steps = tuple(
-            sorted(_steps(self._records), key=lambda one: one.size)
-        )
+        steps = tuple(sorted(_steps(self._records), key=lambda one: one.size))
         if model is None or not steps:
-            if RecordKind.FINISHED in told and told[RecordKind.FINISHED].get("exit_code") == 0:
+            if (
+                RecordKind.FINISHED in told
+                and told[RecordKind.FINISHED].get("exit_code") == 0
+            ):
                 raise EstimateError(NO_FIT)
             message = "the script failed before anything of its fit was measured"
             raise EstimateError(message, failed=paths)

@@ -52,7 +52,10 @@ def main() -> None:
     def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
         if jit != "-":
             self.jit_compile = jit == "1"
-        kwargs["callbacks"] = [*(kwargs.get("callbacks") or ()), _ends_after(steps=int(steps))]
+        kwargs["callbacks"] = [
+            *(kwargs.get("callbacks") or ()),
+            _ends_after(steps=int(steps)),
+        ]
         return original(self, *args, **{**kwargs, "epochs": 10**6})
 
     keras.Model.fit = fit

@@ -327,6 +327,19 @@ class StepTrial:
     """The last."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialPlan:
+    """How steps of one size are tried."""
+
+    element_spec: Any
+    """Shapes and dtypes of a batch of the script's."""
+    least: int
+    """Steps after the first."""
+    most: int
+    seconds: float
+    """More than the least as long as they take no longer together."""
+
+
 class StepTrials(Protocol):
     """Steps that are tried for their memory, in a process that trains nothing after."""
 
@@ -344,9 +357,10 @@ class StepTrials(Protocol):
         """``size`` samples of ``batch``, some of them again where it has fewer."""
 
     def tried(
-        self, model: Any, batch: Any, *, element_spec: Any, steps: int
+        self, model: Any, batch: Any, short: Any | None, plan: TrialPlan
     ) -> StepTrial:
-        """Train ``model`` so many steps on ``batch``, and one before."""
+        """Train ``model`` on ``batch`` by the ``plan``. ``short``: a batch with fewer
+        samples, as the data end with; None: they do not."""
 
     def trained_once(self, model: Any) -> None:
         """Make what only a step makes: the variables of optimizers, say."""

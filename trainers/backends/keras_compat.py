@@ -112,6 +112,11 @@ def build(model: Any, element_spec: Any) -> None:
             symbolic(data_batch=element_spec)
 
 
+def build_by(model: Any, iterator: Any) -> None:
+    """Make them from a batch of an epoch iterator, as ``fit`` does on some backends."""
+    model._symbolic_build(iterator=iterator)
+
+
 def may_be_compiled(model: Any) -> bool:
     """Whether Keras compiles it by itself where there is a GPU."""
     return bool(not model.run_eagerly and model_supports_jit(model))

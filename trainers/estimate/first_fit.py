@@ -16,8 +16,8 @@ from supervisor.wire.estimate_records import StepMemory
 from supervisor.wire.event_file import RecordKind
 from supervisor.wire.page import Phase
 from supervisor.wire.reasons import RefusalReason
-from trainers.backends import epoch_iterator
-from trainers.backends.base import StepTrial
+from trainers.backends import epoch_iterator, keras_compat
+from trainers.backends.base import StepTrial, TrialPlan
 from trainers.backends.selected import backend
 from trainers.data import source_factory
 from trainers.estimate import model_memory, seen_data, trial_sizes
@@ -27,8 +27,13 @@ from trainers.process import signals
 from trainers.process.attempt_reporting import Attempt
 from trainers.state import model_build
 
-STEPS = 5
-"""Of a trial, after the first: which operations run at once differs from step to step."""
+STEPS = range(4, 40)
+"""Of a trial, after the first: which operations run at once differs from step to step, and
+the allocator's pool gets untidier; the highest of them counts."""
+STEPS_SECONDS = 3.0
+"""So long more of them than the least are made."""
+STEPS_SECONDS_OF_BATCH = 10.0
+"""... where it is the batch itself."""
 SEVERAL_DEVICES = (
     "this fit trains on several devices at once: an estimate is made for one; run the"
     " script without its strategy"
@@ -88,7 +93,7 @@ def _measure(attempt: Attempt, model: Any, iterator: Any) -> NoReturn:
 def _build(model: Any, source: Any, iterator: Any) -> None:
     """As far as that goes: where it does not, the first trial says why."""
     if source.element_spec is None:  # no pipeline: Keras looks at a batch
-        model._symbolic_build(iterator=iterator)
+        keras_compat.build_by(model, iterator)
         return
     try:
         model_build.build_for_slices(model, source.element_spec)
@@ -133,13 +138,20 @@ class Measurement:
         self._attempt.say(RecordKind.ESTIMATED, because=because)
 
     def _try(self, size: int) -> StepTrial:
-        batch = self._seen.largest
+        batch, short = self._seen.largest, None
         if self._seen.per_sample:
+            rest = size * self._seen.rest // self._seen.samples
+            if rest and not self._compiles:
+                short = backend.trials.sized(batch, rest)
             batch = backend.trials.sized(batch, size)
         self._attempt.tick()
-        return backend.trials.tried(
-            self._model, batch, element_spec=self._spec, steps=STEPS
+        plan = TrialPlan(
+            element_spec=self._spec,
+            least=STEPS.start,
+            most=STEPS.stop,
+            seconds=STEPS_SECONDS_OF_BATCH if size == self._batch else STEPS_SECONDS,
         )
+        return backend.trials.tried(self._model, batch, short, plan)
 
     def _tell_of_model(self) -> None:
         """All that a step makes is there now."""
@@ -171,7 +183,6 @@ class Measurement:
             batch=self._batch,
             room_bytes=room,
             seconds=self._seconds - (time.monotonic() - self._began),
-            steps=STEPS,
+            steps=STEPS.start,
             compiles=self._compiles,
         )
-

@@ -40,7 +40,7 @@ def of(model: Any, seen: SeenData, *, before: int | None) -> ModelMemory:
         optimizer_bytes=_bytes(optimizer),
         optimizer=_optimizer_of(model),
         other_bytes=other,
-        data_bytes=max((held or 0) - in_all - other, 0),
+        data_bytes=max((held or 0) - in_all - other, seen.array_bytes),
         drawn_bytes=drawn,
         jit=bool(model.jit_compile),
         jit_possible=keras_compat.may_be_compiled(model),
@@ -77,5 +77,5 @@ def _item_bytes(dtype: str) -> int:
     try:
         return np.dtype(dtype).itemsize
     except TypeError:  # bfloat16 and float8 are none of NumPy's own
-        digits = "".join(c for c in dtype.split("_")[0] if c.isdigit())
+        digits = "".join(c for c in dtype.split("_", maxsplit=1)[0] if c.isdigit())
         return max(int(digits or 8) // 8, 1)

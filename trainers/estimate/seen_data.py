@@ -42,6 +42,11 @@ class SeenData:
     """Bytes in use, at most, while a batch was held; None: nobody counts."""
     shapes: int
     """Of samples, seen."""
+    array_bytes: int
+    """Of data that the framework may have copied, or not."""
+    rest: int
+    """Samples in the last batch of a pass, where that is short; 0: it is not, or nobody
+    knows."""
 
 
 def seen(iterator: Any, source: DataSource) -> SeenData:
@@ -75,6 +80,8 @@ def seen(iterator: Any, source: DataSource) -> SeenData:
         per_sample=per_sample,
         most_in_use=most or None,
         shapes=len(shapes),
+        array_bytes=source.array_bytes,
+        rest=(source.samples or 0) % samples,
     )
 
 
@@ -133,13 +140,10 @@ def _settled_in_use() -> int:
     if most is None or last is None:
         return 0
     began = still = time.monotonic()
-    while time.monotonic() < min(
-        still + STILL_SECONDS, began + STILL_AT_MOST_SECONDS
-    ):
+    while time.monotonic() < min(still + STILL_SECONDS, began + STILL_AT_MOST_SECONDS):
         time.sleep(LOOK_SECONDS)
         now = backend.trials.in_use() or 0
         if now != last:
             still = time.monotonic()
         most, last = max(most, now), now
     return most
-

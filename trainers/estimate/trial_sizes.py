@@ -56,7 +56,9 @@ class TrialLimits:
     """Whether each size is compiled anew."""
 
 
-def next_size(tried: Sequence[TriedSize], limits: TrialLimits) -> tuple[int | None, str]:
+def next_size(
+    tried: Sequence[TriedSize], limits: TrialLimits
+) -> tuple[int | None, str]:
     """The next size; None: there is none, and why, or an empty text: all were tried.
 
     Two sizes are tried whatever the time: one alone says nothing of others.

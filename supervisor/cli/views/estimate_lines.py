@@ -42,9 +42,7 @@ def notes_of(measured: Measured) -> list[str]:
     return [*found, FIRST_FIT]
 
 
-def as_json(
-    measured: Measured, batch: int, fits: Sequence[BatchFit]
-) -> dict[str, Any]:
+def as_json(measured: Measured, batch: int, fits: Sequence[BatchFit]) -> dict[str, Any]:
     """The documented shape."""
     estimate = measured.estimate
     model = estimate.model
@@ -64,9 +62,7 @@ def as_json(
     }
 
 
-def lines(
-    measured: Measured, batch: int, fits: Sequence[BatchFit]
-) -> Iterator[str]:
+def lines(measured: Measured, batch: int, fits: Sequence[BatchFit]) -> Iterator[str]:
     """A table of what makes up the peak, and where it fits."""
     estimate = measured.estimate
     yield f"a step of {batch} samples, {how(estimate, batch)}"

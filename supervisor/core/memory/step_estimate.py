@@ -6,7 +6,7 @@ as the batch grows. So a size that was tried needs what was seen; between two, a
 them; beyond the largest, the line through that and the next smaller goes on.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from supervisor.wire.estimate_records import ModelMemory, StepMemory
@@ -79,7 +79,9 @@ class StepEstimate:
 
     def peak(self, batch: int) -> int:
         """Bytes in use at most, in training with such batches, all in one memory."""
-        return self.weights + self.model.data_bytes + self.drawn(batch) + self.added(batch)
+        return (
+            self.weights + self.model.data_bytes + self.drawn(batch) + self.added(batch)
+        )
 
     def device_peak(self, batch: int) -> int:
         """The same for a GPU: of the data there is only the batch in work, the others stay
@@ -115,8 +117,12 @@ def parts(estimate: StepEstimate, batch: int) -> tuple[MemoryPart, ...]:
             bytes=model.parameter_bytes,
             about=_about_parameters(model),
         ),
-        MemoryPart(name="optimizer", bytes=model.optimizer_bytes, about=model.optimizer),
-        MemoryPart(name="gradients", bytes=gradients, about="of the trained parameters"),
+        MemoryPart(
+            name="optimizer", bytes=model.optimizer_bytes, about=model.optimizer
+        ),
+        MemoryPart(
+            name="gradients", bytes=gradients, about="of the trained parameters"
+        ),
         MemoryPart(
             name="activations",
             bytes=grows,
@@ -148,7 +154,9 @@ def _about_parameters(model: ModelMemory) -> str:
 
 def _each(size: int, batch: int) -> str:
     each = size / batch
-    return f"{each / 2**20:.2f} MiB" if each >= 2**20 / 10 else f"{each / 2**10:.1f} KiB"
+    return (
+        f"{each / 2**20:.2f} MiB" if each >= 2**20 / 10 else f"{each / 2**10:.1f} KiB"
+    )
 
 
 def largest_fitting(need: Callable[[int], int], *, limit_bytes: int, start: int) -> int:

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from trainers.backends import slicing
-from trainers.backends.base import StepTrial
+from trainers.backends.base import StepTrial, TrialPlan
 
 COMPILES = True
 
@@ -34,7 +34,12 @@ def trained_once(model: Any) -> None:
         optimizer.build(model.trainable_variables)
 
 
-def tried(model: Any, batch: Any, *, element_spec: Any, steps: int) -> StepTrial:  # noqa: ARG001  # of the Protocol
+def tried(
+    model: Any,
+    batch: Any,
+    short: Any | None,  # noqa: ARG001  # of the Protocol
+    plan: TrialPlan,  # noqa: ARG001
+) -> StepTrial:
     """What a step on ``batch`` adds to the model and the batch themselves."""
     began = time.perf_counter()
     state = model._get_jax_state(
@@ -44,14 +49,12 @@ def tried(model: Any, batch: Any, *, element_spec: Any, steps: int) -> StepTrial
         metrics_variables=True,
         purge_model_variables=False,
     )
-    compiled = (
-        jax.jit(model.train_step, donate_argnums=0).lower(state, batch).compile()
-    )
+    compiled = jax.jit(model.train_step, donate_argnums=0).lower(state, batch).compile()
     found = compiled.memory_analysis()
     added = (
         found.temp_size_in_bytes
         + found.output_size_in_bytes
         - found.alias_size_in_bytes
     )
-    seconds = time.perf_counter() - began
-    return StepTrial(added_bytes=(added,), first_seconds=seconds, step_seconds=0.0)
+    took = time.perf_counter() - began
+    return StepTrial(added_bytes=(added,), first_seconds=took, step_seconds=0.0)

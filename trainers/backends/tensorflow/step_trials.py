@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from trainers.backends import keras_compat, slicing
-from trainers.backends.base import StepTrial
+from trainers.backends.base import StepTrial, TrialPlan
 from trainers.backends.tensorflow import replicas
 from trainers.backends.tensorflow.allocator import peak_readings
 
@@ -42,31 +42,40 @@ def sized(batch: Any, size: int) -> Any:
         if samples == size:
             return leaf
         chosen = np.arange(size) % samples
-        return (
-            leaf[chosen] if isinstance(leaf, np.ndarray) else tf.gather(leaf, chosen)
-        )
+        return leaf[chosen] if isinstance(leaf, np.ndarray) else tf.gather(leaf, chosen)
 
     return slicing.map_leaves(cut, batch)
 
 
-def tried(model: Any, batch: Any, *, element_spec: Any, steps: int) -> StepTrial:
-    """Train ``model`` so many steps on ``batch``, and one before."""
+def tried(model: Any, batch: Any, short: Any | None, plan: TrialPlan) -> StepTrial:
+    """Train ``model`` on ``batch`` by the ``plan``. ``short``: a batch with fewer samples,
+    as the data end with; None: they do not.
+
+    The allocator hands out a free block whole where it is not twice what was asked for:
+    once a short batch has left its blocks behind, a whole one gets larger ones than
+    before, here a tenth more in all.
+    """
     model.make_train_function()
-    batches = iter(_again_and_again(model, batch, element_spec))
-    first = _seconds_of_step(model, batches)
-    added, seconds = [], 0.0
-    for _ in range(steps):
+    batches = iter(_again_and_again(model, batch, plan.element_spec))
+    first = last = _seconds_of_step(model, batches)
+    added: list[int] = []
+    until = time.perf_counter() + plan.seconds
+    for number in range(plan.most):
+        if number >= plan.least and time.perf_counter() > until:
+            break
+        if short is not None and number == plan.least // 2:
+            _seconds_of_step(
+                model, iter(_again_and_again(model, short, plan.element_spec))
+            )
         gc.collect()  # what the steps before left is not of this one
         peak_readings.reset_peak()
         before = peak_readings.read()
-        seconds = _seconds_of_step(model, batches)
+        last = _seconds_of_step(model, batches)
         after = peak_readings.read()
         if before is not None and after is not None:
             between = max(before.current_bytes, after.current_bytes)
             added.append(after.peak_bytes - between)
-    return StepTrial(
-        added_bytes=tuple(added), first_seconds=first, step_seconds=seconds
-    )
+    return StepTrial(added_bytes=tuple(added), first_seconds=first, step_seconds=last)
 
 
 def trained_once(_model: Any) -> None:
@@ -85,7 +94,8 @@ def _again_and_again(model: Any, batch: Any, element_spec: Any) -> Any:
     """A pipeline of ``batch`` alone, whose elements look like those of any size: all sizes
     share one trace."""
     flat = keras_compat.tree.flatten(element_spec)
-    shapes = [_of_any_size(one) for one in flat]
+    samples = slicing.leaves(batch)[0].shape[0]
+    shapes = [_of_any_size(one, samples) for one in flat]
 
     def as_any_size(*elements: Any) -> Any:
         whole = elements if len(elements) > 1 else elements[0]
@@ -105,13 +115,15 @@ def _again_and_again(model: Any, batch: Any, element_spec: Any) -> Any:
         data = data.map(as_any_size)
     strategy = replicas.strategy_of(model)
     data = data.repeat()
-    return (
-        data if strategy is None else strategy.experimental_distribute_dataset(data)
-    )
+    return data if strategy is None else strategy.experimental_distribute_dataset(data)
 
 
-def _of_any_size(spec: Any) -> list[int | None] | None:
-    """Its shape for any number of samples; None: it is no plain tensor."""
+def _of_any_size(spec: Any, samples: int) -> list[int | None] | None:
+    """Its shape for any number of samples; None: it is no plain tensor.
+
+    Where the script's own is for one number, that very number is traced for it alone.
+    """
     if not isinstance(spec, tf.TensorSpec) or not spec.shape.rank:
         return None
-    return [None, *spec.shape[1:]]
+    fixed = spec.shape[0] == samples
+    return [samples if fixed else None, *spec.shape[1:]]
