@@ -6,7 +6,7 @@ removed after. No GPU is seen by it, and what it would need is measured in main 
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -178,7 +178,7 @@ def _steps(records: list[Record]) -> Iterator[StepMemory]:
 
 
 @contextlib.contextmanager
-def _ended(attempt: DirectAttempt) -> Iterator[None]:
+def _ended(attempt: DirectAttempt) -> Generator[None]:
     """Nothing of it is left, however it is come out of this."""
     try:
         yield

@@ -4,6 +4,7 @@ import gc
 import math
 from typing import Any
 
+import keras
 import numpy as np
 
 from supervisor.wire.estimate_records import ModelMemory
@@ -44,7 +45,7 @@ def of(model: Any, seen: SeenData, *, before: int | None) -> ModelMemory:
         drawn_bytes=drawn,
         jit=bool(model.jit_compile),
         jit_possible=keras_compat.may_be_compiled(model),
-        backend=keras_compat.keras.backend.backend(),
+        backend=keras.backend.backend(),
         shapes=seen.shapes,
     )
 

@@ -3,7 +3,7 @@
 import contextlib
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -179,7 +179,7 @@ def to_measure(job: Job, pool: int) -> Job:
 
 
 @contextlib.contextmanager
-def _directory(state_dir: Path) -> Iterator[Path]:
+def _directory(state_dir: Path) -> Generator[Path]:
     """A directory for the attempt's files, removed after."""
     try:
         state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -2,10 +2,13 @@
 
 What lies there between steps is counted: weights, optimizer, data. What a step adds is the
 highest of several sums, each ``constant + slope * batch``: it bends upwards, and straightens
-as the batch grows. So a size that was tried needs what was seen; between two, a line joins
-them; beyond the largest, the line through that and the next smaller goes on.
+as the batch grows. So a size that was tried needs what was seen, or more where the line
+through two smaller ones says more: of a large size there are few steps, and which of its
+operations run at once differs from step to step. Between two sizes a line joins them;
+beyond the largest, the line through that and the next smaller goes on.
 """
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -47,21 +50,31 @@ class StepEstimate:
         """Bytes that a sample more adds to a step, beyond the largest size tried."""
         if not self.scales:
             return 0.0
-        before, last = self.steps[-2:]
-        grown = last.added_bytes - before.added_bytes
-        return max(grown / (last.size - before.size), 0.0)
+        before, last = self._points[-2:]
+        return max((last[1] - before[1]) / (last[0] - before[0]), 0.0)
+
+    @property
+    def _points(self) -> list[tuple[int, int]]:
+        """Sizes, and what a step of each adds."""
+        found: list[tuple[int, int]] = []
+        for one in self.steps:
+            added = one.added_bytes
+            if len(found) > 1:
+                added = max(added, int(_on_line(found[-2], found[-1], one.size)))
+            found.append((one.size, added))
+        return found
 
     def added(self, batch: int) -> int:
         """Bytes that a step of so many samples adds to what lies there between steps."""
-        last = self.steps[-1]
-        if batch >= last.size or not self.scales:
-            return int(last.added_bytes + self.slope * (batch - last.size))
-        first, second = self.steps[:2]
-        for below, above in zip(self.steps, self.steps[1:], strict=False):
-            if below.size <= batch:
+        points = self._points
+        size, added = points[-1]
+        if batch >= size or not self.scales:
+            return int(added + self.slope * (batch - size))
+        first, second = points[:2]
+        for below, above in itertools.pairwise(points):
+            if below[0] <= batch:
                 first, second = below, above
-        slope = (second.added_bytes - first.added_bytes) / (second.size - first.size)
-        return max(int(first.added_bytes + slope * (batch - first.size)), 0)
+        return max(int(_on_line(first, second, batch)), 0)
 
     @property
     def weights(self) -> int:
@@ -88,6 +101,12 @@ class StepEstimate:
         in main memory."""
         one = int(self.model.batch_bytes * batch / self.model.batch)
         return self.weights + one + self.added(batch)
+
+
+def _on_line(first: tuple[int, int], second: tuple[int, int], size: int) -> float:
+    """What a step of ``size`` adds, by the line through two others."""
+    slope = (second[1] - first[1]) / (second[0] - first[0])
+    return first[1] + slope * (size - first[0])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -112,6 +112,14 @@ def test_what_was_tried_needs_what_was_seen() -> None:
     assert LINE.measured_batch == 64
 
 
+def test_few_steps_of_a_large_size_do_not_count_against_many_of_smaller_ones() -> None:
+    """What a step adds bends upwards: the line through smaller sizes is the least."""
+    found = estimate((4, 14_000), (16, 26_000), (64, 70_000))
+    assert found.added(64) == 74_000
+    assert found.slope == 1000
+    assert estimate((4, 14_000), (16, 26_000), (64, 80_000)).added(64) == 80_000
+
+
 def test_the_peak_is_the_sum_of_what_is_there() -> None:
     """Variables, data, what is read ahead, and the step."""
     assert LINE.peak(64) == 4400 + 8000 + 12 + 5000 + 192_000 + 74_000
