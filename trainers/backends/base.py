@@ -359,8 +359,8 @@ class StepTrials(Protocol):
     def tried(
         self, model: Any, batch: Any, short: Any | None, plan: TrialPlan
     ) -> StepTrial:
-        """Train ``model`` on ``batch`` by the ``plan``. ``short``: a batch with fewer
-        samples, as the data end with; None: they do not."""
+        """Train ``model`` on ``batch`` by the ``plan``. ``short``: a batch of another size
+        or shape, as the data have, too; None: they do not."""
 
     def trained_once(self, model: Any) -> None:
         """Make what only a step makes: the variables of optimizers, say."""

@@ -144,6 +144,8 @@ class Measurement:
             if rest and not self._compiles:
                 short = backend.trials.sized(batch, rest)
             batch = backend.trials.sized(batch, size)
+        if size == self._seen.samples and self._seen.another is not None:
+            short = self._seen.another
         self._attempt.tick()
         plan = TrialPlan(
             element_spec=self._spec,

@@ -33,6 +33,8 @@ class SeenData:
 
     largest: Any
     """The largest batch, as ``StepTrials.kept`` has it."""
+    another: Any | None
+    """The last batch of another shape of samples; None: there was none."""
     samples: int
     """In that batch."""
     nbytes: int
@@ -60,28 +62,32 @@ def seen(iterator: Any, source: DataSource) -> SeenData:
     batches = source.begin()
     unlike = _are_unlike(source.element_spec)
     until = time.monotonic() + SECONDS
-    largest, most, shapes = None, 0, set[Any]()
+    largest, another, most, shapes = None, None, 0, set[Any]()
     for batch in islice(batches, BATCHES_UNLIKE if unlike else BATCHES):
         if len(shapes) == 0 or not unlike:
             most = max(most, _settled_in_use())
         found = _measured(batch)
         shapes.add(found[1])
         if largest is None or found[0] > largest[0]:
-            largest = (found[0], backend.trials.kept(batch))
+            largest, another = (*found, backend.trials.kept(batch)), largest
+        elif found[1] != largest[1]:
+            another = (*found, backend.trials.kept(batch))
         if time.monotonic() > until:
             break
     if largest is None:
         raise StopIteration
-    samples, per_sample = _samples(largest[1])
+    samples, per_sample = _samples(largest[2])
+    other = another is not None and another[1] != largest[1]
     return SeenData(
-        largest=largest[1],
+        largest=largest[2],
+        another=another[2] if another is not None and other else None,
         samples=samples,
         nbytes=largest[0][1],
         per_sample=per_sample,
         most_in_use=most or None,
         shapes=len(shapes),
         array_bytes=source.array_bytes,
-        rest=(source.samples or 0) % samples,
+        rest=0 if unlike else (source.samples or 0) % samples,
     )
 
 

@@ -82,6 +82,8 @@ def lines(measured: Measured, batch: int, fits: Sequence[BatchFit]) -> Iterator[
 def how(estimate: StepEstimate, batch: int) -> str:
     """How the peak of that batch is known."""
     sizes = ", ".join(str(one.size) for one in estimate.steps)
+    if estimate.model.backend == "jax":
+        return f"by XLA's analysis of compiled steps (of {sizes}; none was run)"
     if batch in {one.size for one in estimate.steps}:
         return f"measured (tried: {sizes})"
     return f"by the line through those that were tried: {sizes}"

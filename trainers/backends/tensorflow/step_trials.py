@@ -48,8 +48,8 @@ def sized(batch: Any, size: int) -> Any:
 
 
 def tried(model: Any, batch: Any, short: Any | None, plan: TrialPlan) -> StepTrial:
-    """Train ``model`` on ``batch`` by the ``plan``. ``short``: a batch with fewer samples,
-    as the data end with; None: they do not.
+    """Train ``model`` on ``batch`` by the ``plan``. ``short``: a batch of another size or
+    shape, as the data have, too; None: they do not.
 
     The allocator hands out a free block whole where it is not twice what was asked for:
     once a short batch has left its blocks behind, a whole one gets larger ones than
