@@ -164,10 +164,10 @@ def test_one_size_says_nothing_of_others() -> None:
 @pytest.mark.parametrize(
     ("limit", "fits", "largest", "slices"),
     [
-        (400_000, True, 88, 1),
-        (280_000, False, 59, 2),
-        (238_000, False, 49, 32),
-        (225_000, False, 46, None),
+        (400_000, True, 83, 1),
+        (280_000, False, 56, 3),
+        (252_000, False, 49, 22),
+        (237_000, False, 46, None),
         (17_000, False, 0, None),
     ],
 )
