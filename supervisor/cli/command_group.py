@@ -59,6 +59,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "forget": ("forget_command", "Take a job that has ended off the list."),
     "pause": ("job_commands", "Start nothing more on this box."),
     "resume": ("job_commands", "Start jobs again."),
+    "estimate": (
+        "estimate_command",
+        "Say what training a script would need of memory.",
+    ),
     "certify": (
         "certify_command",
         "Try whether a script ends as if it had never been killed.",

@@ -124,6 +124,13 @@ class Directive(JsonRecord):
     reduce: str | None = None
     """A model's own ``train_step`` may do several smaller batches instead of one, with
     the learning rate by this rule (``keep``, ``sqrt``, ``linear``); None: it may not."""
+    estimate_seconds: float | None = None
+    """Train nothing: about so long measure what a step of the first ``fit`` needs, and end
+    there; None: train."""
+    estimate_batch: int | None = None
+    """Measure up to batches of so many samples; None: of as many as the script has."""
+    estimate_jit: bool | None = None
+    """Measure the step compiled by XLA, or not; None: as the script has it here."""
 
     @classmethod
     def read(cls, path: Path) -> Self | None:

@@ -87,6 +87,13 @@ class RecordKind:
     ``asked``, ``found``: the value that is in force in this process. The newest counts."""
     EVIDENCE = "evidence"
     """The fields of ``step_evidence.StepEvidence``: seldom, and at the end of a ``fit``."""
+    MODEL_MEMORY = "model_memory"
+    """``wire.estimate_records.ModelMemory``: only where an estimate was asked for."""
+    STEP_MEMORY = "step_memory"
+    """``wire.estimate_records.StepMemory``: as above, once for each size that was tried."""
+    ESTIMATED = "estimated"
+    """As above: all was measured, and the process ends. ``because``: why no larger size was
+    tried; empty: the one that was asked for was."""
     NOTICE = "notice"
     """``sentence``: for the person who runs this."""
     FINISHED = "finished"

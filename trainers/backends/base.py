@@ -7,6 +7,7 @@ for data, whatever trains on them, and its modules are used by their names.
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -354,6 +355,57 @@ class StepRecovery(Protocol):
         """Bytes that the framework has handed out now; None: it does not count them."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepTrial:
+    """Some steps of one size, tried: what they added to what is there between them."""
+
+    added_bytes: tuple[int, ...]
+    """Of each step but the first."""
+    first_seconds: float
+    """The first step, which traces and compiles."""
+    step_seconds: float
+    """The last."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialPlan:
+    """How steps of one size are tried."""
+
+    element_spec: Any
+    """Shapes and dtypes of a batch of the script's."""
+    least: int
+    """Steps after the first."""
+    most: int
+    seconds: float
+    """More than the least as long as they take no longer together."""
+
+
+class StepTrials(Protocol):
+    """Steps that are tried for their memory, in a process that trains nothing after."""
+
+    @property
+    def COMPILES(self) -> bool:  # noqa: N802  # a constant
+        """Whether each size is compiled anew, whatever the model says."""
+
+    def in_use(self) -> int | None:
+        """Bytes in use in the framework's memory now; None: it keeps no figures."""
+
+    def kept(self, batch: Any) -> Any:
+        """``batch`` in main memory, outside of the framework's where that is possible."""
+
+    def sized(self, batch: Any, size: int) -> Any:
+        """``size`` samples of ``batch``, some of them again where it has fewer."""
+
+    def tried(
+        self, model: Any, batch: Any, short: Any | None, plan: TrialPlan
+    ) -> StepTrial:
+        """Train ``model`` on ``batch`` by the ``plan``. ``short``: a batch of another size
+        or shape, as the data have, too; None: they do not."""
+
+    def trained_once(self, model: Any) -> None:
+        """Make what only a step makes: the variables of optimizers, say."""
+
+
 class Backend(Protocol):
     """One framework."""
 
@@ -365,6 +417,7 @@ class Backend(Protocol):
     hidden: HiddenParts
     evidence: StepFigures
     recovery: StepRecovery
+    trials: StepTrials
 
     @property
     def calls(self) -> FunctionCalls:

@@ -120,6 +120,8 @@ class Supervised:
     _num_batches: int | None
     begun = 0
     """How often its data were begun."""
+    _loop: Loop | None = None
+    """Keras' own, until it is known who it belongs to."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         try:
@@ -128,7 +130,7 @@ class Supervised:
             allocation_subject.watch.note(error, OomSubject.DATA)
             raise
         self.begun = 0  # whatever was asked of them on the way
-        self._loop: Loop | None = _adopt[-1](self) if _adopt else None
+        self._loop = _adopt[-1](self) if _adopt else None
 
     def steps(self) -> Iterator[Any]:
         """Those of the next epoch, as Keras' ``fit`` takes them."""

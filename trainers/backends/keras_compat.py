@@ -35,7 +35,7 @@ from keras.src.trainers.data_adapters.generator_data_adapter import (
 )
 from keras.src.trainers.data_adapters.py_dataset_adapter import PyDatasetAdapter
 from keras.src.trainers.data_adapters.tf_dataset_adapter import TFDatasetAdapter
-from keras.src.trainers.trainer import Trainer
+from keras.src.trainers.trainer import Trainer, model_supports_jit
 
 LOOKED_AT: int = data_adapter_utils.NUM_BATCHES_FOR_TENSOR_SPEC
 """Batches that Keras takes from a generator before the first step."""
@@ -110,6 +110,16 @@ def build(model: Any, element_spec: Any) -> None:
     if symbolic is not None:  # a script builds what its own loop trains
         with _as_made(model):
             symbolic(data_batch=element_spec)
+
+
+def build_by(model: Any, iterator: Any) -> None:
+    """Make them from a batch of an epoch iterator, as ``fit`` does on some backends."""
+    model._symbolic_build(iterator=iterator)
+
+
+def may_be_compiled(model: Any) -> bool:
+    """Whether Keras compiles it by itself where there is a GPU."""
+    return bool(not model.run_eagerly and model_supports_jit(model))
 
 
 def build_optimizers(model: Any, _element_spec: Any) -> None:

@@ -52,6 +52,11 @@ class DataSource:
             self.samples = tf_data.samples_of(self.dataset)
 
     @property
+    def array_bytes(self) -> int:
+        """Bytes of arrays in it that a framework may copy as a whole."""
+        return 0
+
+    @property
     def stated_batch(self) -> int | None:
         """Samples a step, as the data say themselves; None where they do not."""
         if self._stated is not None and self.samples:

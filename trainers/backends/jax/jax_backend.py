@@ -9,6 +9,7 @@ from trainers.backends.jax import (
     jax_random,
     jax_recovery,
     jax_step_figures,
+    jax_step_trials,
     jax_traces,
     jax_values,
     jax_variables,
@@ -27,6 +28,7 @@ class JaxBackend:
     hidden: base.HiddenParts = jax_hidden
     evidence: base.StepFigures = jax_step_figures
     recovery: base.StepRecovery = jax_recovery
+    trials: base.StepTrials = jax_step_trials
     memory_probe = NoProbe
 
     @property

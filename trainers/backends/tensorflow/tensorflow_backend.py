@@ -10,6 +10,7 @@ from trainers.backends.tensorflow import (
     random_state,
     step_figures,
     step_recovery,
+    step_trials,
     tensor_values,
     tracing,
 )
@@ -28,5 +29,6 @@ class TensorFlowBackend:
     hidden: base.HiddenParts = hidden_parts
     evidence: base.StepFigures = step_figures
     recovery: base.StepRecovery = step_recovery
+    trials: base.StepTrials = step_trials
     digest = staticmethod(model_digest.of)
     memory_probe = AllocatorProbe

@@ -18,7 +18,12 @@ from supervisor.wire.reasons import RefusalReason
 from trainers.process import allocation_subject, applied_directive
 from trainers.process.attempt_reporting import Attempt
 from trainers.process.environment import framework_versions
-from trainers.process.hooks import import_hooks, loop_hooks, tracker_hooks
+from trainers.process.hooks import (
+    estimate_hooks,
+    import_hooks,
+    loop_hooks,
+    tracker_hooks,
+)
 from trainers.process.hooks.own_steps import OwnSteps
 from trainers.process.script import isolation, run_entropy
 
@@ -66,6 +71,41 @@ def refuse(attempt: Attempt, reason: RefusalReason, sentence: str) -> NoReturn:
 
 def watch(attempt: Attempt) -> None:
     """Install the hooks that wait for the script's imports."""
+    if estimate_hooks.wanted(attempt):
+        _watch_for_estimate(attempt)
+    else:
+        _watch_for_training(attempt)
+
+
+def _watch_for_estimate(attempt: Attempt) -> None:
+    """Nothing is followed: the first ``fit`` is measured, and ends the process."""
+    titles = {**OTHER_BACKENDS, LEGACY: LEGACY_TITLE}
+    waiting: dict[str, import_hooks.Hook] = {
+        name: functools.partial(estimate_hooks.refuse_backend, attempt, title)
+        for name, title in titles.items()
+    }
+    waiting["tensorflow"] = _once(functools.partial(_tensorflow_to_measure, attempt))
+    waiting.update(estimate_hooks.FirstFit(attempt).hooks())
+    import_hooks.after_import(waiting)
+
+
+def _tensorflow_to_measure(attempt: Attempt, tf: ModuleType) -> None:
+    """Before any op runs: no GPU, and a pool as a GPU's is."""
+    estimate_hooks.without_gpus(tf)
+    if _is_supported(attempt):
+        pipelines = isolation.load("trainers.backends.tensorflow.pipelines")
+        pipelines.install(seed=attempt.directive.seed, notice=attempt.notice)
+    _one_pool(attempt.directive)
+
+
+def _one_pool(directive: Directive) -> None:
+    """The pool of the CPU in one piece, where there is a limit to it."""
+    if directive.memory_limit_bytes is not None:
+        module = isolation.load("trainers.backends.tensorflow.allocator.cpu_pool")
+        module.in_one_piece(directive.memory_limit_bytes)
+
+
+def _watch_for_training(attempt: Attempt) -> None:
     steps = OwnSteps(attempt)
     waiting: dict[str, import_hooks.Hook] = {
         name: _once(functools.partial(_other_backend, attempt, steps, title))
@@ -195,9 +235,8 @@ def _tensorflow(
         pipelines.install(seed=directive.seed, notice=attempt.notice)
         isolation.load("trainers.backends.tensorflow.unseeded_draws").install(entropy)
         steps.listen(isolation.load("trainers.backends.tensorflow.call_hooks"))
-    if directive.memory_limit_bytes is not None and sliced(directive):
-        module = isolation.load("trainers.backends.tensorflow.allocator.cpu_pool")
-        module.in_one_piece(directive.memory_limit_bytes)
+    if sliced(directive):
+        _one_pool(directive)
     if directive.deterministic:
         tf.config.experimental.enable_op_determinism()
         applied_directive.tell(attempt, "deterministic", asked=True, found=True)

@@ -17,6 +17,8 @@ ROOM_BYTES = 4 * 2**20
 """Asked for is this much less than the limit: the region is the whole limit anyway,
 because regions are rounded up to a power of two and then cut to the limit."""
 
+ROW_BYTES = 2**20
+
 
 def in_one_piece(limit_bytes: int) -> bool:
     """Reserve the pool of ``limit_bytes`` as soon as TensorFlow's devices are ready.
@@ -30,6 +32,8 @@ def _reserve(limit_bytes: int) -> None:
     room = limit_bytes - ROOM_BYTES
     if room <= 0:
         return
+    # Each length of a shape is an int32 here: 2 GiB have two.
+    rows = [room // ROW_BYTES, ROW_BYTES] if room >= ROW_BYTES else [room]
     with tf.init_scope(), tf.device("CPU:0"):
-        tf.raw_ops.Empty(shape=[room], dtype=tf.uint8, init=False)
+        tf.raw_ops.Empty(shape=rows, dtype=tf.uint8, init=False)
     tf.config.experimental.reset_memory_stats("CPU:0")

@@ -1,0 +1,231 @@
+"""``trainwarden estimate``: what would training need, before its first step?"""
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Generator, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from supervisor.cli.foreground_run import job_of
+from supervisor.cli.options import (
+    EXIT_INTERRUPTED,
+    fail,
+    json_option,
+    show,
+    state_option,
+)
+from supervisor.cli.spec_options import (
+    args_argument,
+    asked_script,
+    env_option,
+    environment_of,
+    module_option,
+    python_option,
+    read_spec,
+    script_argument,
+    spec_option,
+)
+from supervisor.cli.state_directory import state_sentence
+from supervisor.cli.unknown_words import ScriptCommand
+from supervisor.cli.views import estimate_lines
+from supervisor.cli.views.summary import last_words
+from supervisor.core.jobs.spec import MemorySpec, Spec
+from supervisor.core.memory.step_estimate import (
+    GPU_RESERVE_BYTES,
+    BatchFit,
+    StepEstimate,
+    fit_into,
+)
+from supervisor.core.text.log_level import LogLevel
+from supervisor.core.text.units import parse_size
+from supervisor.host.exporter.gpu_query import gpus_once
+from supervisor.host.ledger.ledger import LedgerError
+from supervisor.host.memory.main_memory import capacity
+from supervisor.runtime.certification import forget
+from supervisor.runtime.estimation import (
+    EstimateError,
+    EstimateQuestion,
+    Estimation,
+    Measured,
+)
+from supervisor.runtime.run_setup import Job
+
+POOL_PART = 0.7
+"""Of the main memory that is free: the script's own data need some, too."""
+TRIAL_SECONDS = 40.0
+
+
+@click.command(cls=ScriptCommand, context_settings={"allow_interspersed_args": False})
+@state_option
+@json_option
+@module_option
+@python_option
+@env_option
+@spec_option
+@click.option(
+    "--memory-limit",
+    metavar="SIZE",
+    help="Say what fits into so much, e.g. 4GiB. Default: each GPU of this machine.",
+)
+@click.option(
+    "--batch",
+    type=click.IntRange(min=1, max=2**31),
+    help="Estimate a batch of so many samples. Default: the script's own.",
+)
+@click.option(
+    "--jit/--no-jit",
+    default=None,
+    help="Measure the step compiled by XLA, or not. Default: as the script has it.",
+)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=1, max=3600),
+    default=TRIAL_SECONDS,
+    show_default=True,
+    help="About so long for trials, once the script has come to its fit.",
+)
+@click.option(
+    "--patience",
+    type=click.FloatRange(min=1, max=86400),
+    default=600.0,
+    show_default=True,
+    help="Seconds until all has to be over.",
+)
+@script_argument
+@args_argument
+def estimate(
+    *,
+    state_dir: Path,
+    as_json: bool,
+    module: bool,
+    python: str | None,
+    variables: tuple[str, ...],
+    spec_file: Path | None,
+    memory_limit: str | None,
+    batch: int | None,
+    jit: bool | None,
+    seconds: float,
+    patience: float,
+    script: str | None,
+    args: tuple[str, ...],
+) -> None:
+    """Say what training SCRIPT would need of memory, before its first step.
+
+    The script needs no change. It is run up to its first model.fit; there some steps of a
+    few batch sizes are tried on the CPU, by the allocator that TensorFlow uses on GPUs (on
+    JAX: by XLA's own analysis), and the process ends. Nothing is trained, no callback of
+    the script's is called, and no GPU is used.
+
+    Ends with 0 where it was measured, whether it fits or not; with 1 where that cannot be
+    done, and why.
+
+    \b
+    Examples:
+      trainwarden estimate train.py
+      trainwarden estimate --memory-limit 4GiB --batch 256 train.py --epochs 10
+    """  # noqa: D301  # \b is click's mark, not a backslash
+    limit = _limit_of(memory_limit)
+    _, spec = read_spec(
+        spec_file,
+        {
+            **asked_script(script, args, module=module),
+            "python": python,
+            "environment": environment_of(variables),
+        },
+    )
+    job = job_of(spec)
+    pool = int(POOL_PART * capacity(os.getpid(), rss=0, limit=None))
+    question = EstimateQuestion(
+        pool_bytes=pool,
+        seconds=seconds,
+        patience_seconds=patience,
+        batch=batch,
+        jit=jit,
+    )
+    with _directory(state_dir) as root:
+        measured = _measured(
+            Estimation(to_measure(job, pool), question, root, say=_say)
+        )
+    wanted = batch or measured.estimate.model.batch
+    fits = list(_fits(measured.estimate, wanted, spec, limit))
+    show(
+        estimate_lines.as_json(measured, wanted, fits),
+        estimate_lines.lines(measured, wanted, fits),
+        as_json=as_json,
+    )
+
+
+def _limit_of(text: str | None) -> int | None:
+    try:
+        return None if text is None else parse_size(text)
+    except ValueError as error:
+        fail(f"--memory-limit: {error}")
+
+
+def to_measure(job: Job, pool: int) -> Job:
+    """``job`` as it is measured: on the CPU, in a pool of so many bytes."""
+    spec = job.spec
+    changes: dict[str, Any] = {
+        "memory": MemorySpec(cpu=pool),
+        "gpus": (),
+        "snapshots": spec.snapshots.model_copy(update={"memory": None, "remote": None}),
+        "environment": {**spec.environment, "JAX_PLATFORMS": "cpu"},
+    }
+    return replace(job, spec=spec.model_copy(update=changes))
+
+
+@contextlib.contextmanager
+def _directory(state_dir: Path) -> Generator[Path]:
+    """A directory for the attempt's files, removed after."""
+    try:
+        state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        root = Path(tempfile.mkdtemp(prefix="estimate-", dir=state_dir.absolute()))
+    except OSError as error:
+        fail(state_sentence(state_dir, error))
+    try:
+        yield root
+    finally:
+        forget(root)
+
+
+def _say(text: str, *, level: LogLevel = LogLevel.INFO) -> None:  # noqa: ARG001  # a Notifier
+    click.echo(text, err=True)
+
+
+def _measured(estimation: Estimation) -> Measured:
+    try:
+        return estimation.measured()
+    except EstimateError as error:
+        said = [str(error)]
+        if error.failed is not None:
+            said.append(last_words(error.failed.crash, error.failed.output))
+        fail("\n".join(said), exit_code=1)
+    except KeyboardInterrupt:
+        fail("interrupted before it was measured", exit_code=EXIT_INTERRUPTED)
+    except (LedgerError, OSError) as error:
+        fail(f"the script cannot be measured: {error}", exit_code=1)
+
+
+def _fits(
+    found: StepEstimate, batch: int, spec: Spec, limit: int | None
+) -> Iterator[BatchFit]:
+    """Into the limit that was asked about, that of the spec, or the GPUs of this box."""
+    if limit is not None:
+        yield fit_into(found, batch, where="limit", limit_bytes=limit)
+        return
+    if spec.memory.cpu is not None:
+        where = "memory.cpu of the spec"
+        yield fit_into(found, batch, where=where, limit_bytes=spec.memory.cpu)
+        return
+    for gpu in gpus_once():
+        if gpu.memory is not None:
+            total = gpu.memory.total - (gpu.memory.reserved or 0) - GPU_RESERVE_BYTES
+            size = min(total, spec.memory.gpu or total)
+            name = f"GPU {'' if gpu.index is None else gpu.index} {gpu.name}".strip()
+            yield fit_into(
+                found, batch, where=name, limit_bytes=max(size, 1), device=True
+            )

@@ -1,0 +1,110 @@
+"""An estimate for a person, and the same as JSON."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from supervisor.core.memory.step_estimate import BatchFit, StepEstimate, parts
+from supervisor.core.text.units import format_duration, format_size
+from supervisor.runtime.estimation import Measured
+
+JIT_ON_GPU = (
+    "measured without XLA, as the script has it on a CPU; on a GPU Keras compiles such a"
+    " model by itself unless compile() says otherwise: --jit measures that"
+)
+FIRST_FIT = (
+    "this is the script's first fit: a later one, or a validation with a larger batch, may"
+    " need more"
+)
+UNLIKE = (
+    "batches are of {} shapes; measured is that with the longest samples, of {} samples"
+)
+ONE_SIZE = (
+    "the batch cannot be cut, as something in it is not per sample: nothing is said of"
+    " other batches"
+)
+DEVICE = (
+    "for a GPU the data that stay in main memory are left out, and its context and the"
+    " workspace of its libraries are not in it: no CPU shows those"
+)
+
+
+def notes_of(measured: Measured) -> list[str]:
+    """What a person has to know of it."""
+    estimate, found = measured.estimate, list(measured.notes)
+    model = estimate.model
+    if model.jit_possible and not model.jit:
+        found.append(JIT_ON_GPU)
+    if model.shapes > 1:
+        found.append(UNLIKE.format(model.shapes, model.batch))
+    if not estimate.scales:
+        found.append(ONE_SIZE)
+    return [*found, FIRST_FIT]
+
+
+def as_json(measured: Measured, batch: int, fits: Sequence[BatchFit]) -> dict[str, Any]:
+    """The documented shape."""
+    estimate = measured.estimate
+    model = estimate.model
+    return {
+        "batch": batch,
+        "peak_bytes": estimate.peak(batch),
+        "device_peak_bytes": estimate.device_peak(batch),
+        "measured_batch": estimate.measured_batch,
+        "backend": model.backend,
+        "jit": model.jit,
+        "parts": [asdict(part) for part in parts(estimate, batch)],
+        "fits": [asdict(one) for one in fits],
+        "trials": [one.to_json() for one in estimate.steps],
+        "model": model.to_json(),
+        "notes": notes_of(measured),
+        "seconds": round(measured.seconds, 1),
+    }
+
+
+def lines(measured: Measured, batch: int, fits: Sequence[BatchFit]) -> Iterator[str]:
+    """A table of what makes up the peak, and where it fits."""
+    estimate = measured.estimate
+    yield f"a step of {batch} samples, {how(estimate, batch)}"
+    for part in parts(estimate, batch):
+        about = f"  {part.about}" if part.about else ""
+        yield f"  {part.name:20}{format_size(part.bytes):>10}{about}"
+    yield f"  {'peak':20}{format_size(estimate.peak(batch)):>10}"
+    yield (
+        f"  {'of it on a GPU':20}{format_size(estimate.device_peak(batch)):>10}"
+        "  without its context and workspace"
+    )
+    yield from (_fit_line(one, batch) for one in fits)
+    yield from (f"note: {note}" for note in notes_of(measured))
+    yield f"took {format_duration(measured.seconds)}; nothing was trained"
+
+
+def how(estimate: StepEstimate, batch: int) -> str:
+    """How the peak of that batch is known."""
+    sizes = ", ".join(str(one.size) for one in estimate.steps)
+    if estimate.model.backend == "jax":
+        return f"by XLA's analysis of compiled steps (of {sizes}; none was run)"
+    if batch in {one.size for one in estimate.steps}:
+        return f"measured (tried: {sizes})"
+    return f"by the line through those that were tried: {sizes}"
+
+
+def _fit_line(one: BatchFit, batch: int) -> str:
+    limit = format_size(one.limit_bytes)
+    if one.fits:
+        more = f"; the largest batch that does is {one.largest_batch}"
+        return f"{one.where}: fits into {limit}{more if one.largest_batch else ''}"
+    return f"{one.where}: a batch of {batch} does not fit into {limit}{_instead(one)}"
+
+
+def _instead(one: BatchFit) -> str:
+    if one.largest_batch is None:
+        return ""
+    if one.largest_batch == 0:
+        return ", nor does any other: the model itself is too large"
+    slices = (
+        f", or {one.slices} slices of this one (trainwarden run cuts it by itself)"
+        if one.slices
+        else ""
+    )
+    return f": at most {one.largest_batch} do{slices}"

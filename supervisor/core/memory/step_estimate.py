@@ -1,0 +1,260 @@
+"""The estimate of what training needs at a batch of any size, by a few sizes that were tried.
+
+What lies there between steps is counted: weights, optimizer, data. What a step adds is the
+highest of several sums, each ``constant + slope * batch``: it bends upwards, and straightens
+as the batch grows. So a size that was tried needs what was seen, or more where the line
+through two smaller ones says more: of a large size there are few steps, and which of its
+operations run at once differs from step to step. Between two sizes a line joins them;
+beyond the largest, the line through that and the next smaller goes on.
+"""
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from supervisor.wire.estimate_records import ModelMemory, StepMemory
+from supervisor.wire.slices import count
+
+MARGIN = 0.1
+"""Of a limit, left free: of what a few steps show, all that follow may need a little more.
+Measured (``make bench-estimate``): up to a tenth."""
+
+READ_AHEAD_BATCHES = 16
+"""Where more than so many batches lie there once the data are iterated, most of that is a
+shuffle's buffer, which holds so many samples whatever the batch."""
+
+GPU_RESERVE_BYTES = 1 << 30
+"""Of a GPU, left free: a context, and libraries with their workspace, which no CPU shows.
+Some hundred MiB, most often."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepEstimate:
+    """What was measured, as a line through the sizes that were tried."""
+
+    model: ModelMemory
+    steps: tuple[StepMemory, ...]
+    """One for each size, the smallest first; not empty."""
+
+    @property
+    def measured_batch(self) -> int:
+        """The largest size that was tried."""
+        return self.steps[-1].size
+
+    @property
+    def scales(self) -> bool:
+        """Whether anything can be said of other sizes."""
+        return len(self.steps) > 1
+
+    @property
+    def slope(self) -> float:
+        """Bytes that a sample more adds to a step, beyond the largest size tried."""
+        if not self.scales:
+            return 0.0
+        before, last = self._points[-2:]
+        return max((last[1] - before[1]) / (last[0] - before[0]), 0.0)
+
+    @property
+    def _points(self) -> list[tuple[int, int]]:
+        """Sizes, and what a step of each adds."""
+        found: list[tuple[int, int]] = []
+        for one in self.steps:
+            added = one.added_bytes
+            if len(found) > 1:
+                added = max(added, int(_on_line(found[-2], found[-1], one.size)))
+            found.append((one.size, added))
+        return found
+
+    def added(self, batch: int) -> int:
+        """Bytes that a step of so many samples adds to what lies there between steps."""
+        points = self._points
+        size, added = points[-1]
+        if batch >= size or not self.scales:
+            return int(added + self.slope * (batch - size))
+        first, second = points[:2]
+        for below, above in itertools.pairwise(points):
+            if below[0] <= batch:
+                first, second = below, above
+        return max(int(_on_line(first, second, batch)), 0)
+
+    @property
+    def weights(self) -> int:
+        """Bytes of the model's variables and those of its optimizers."""
+        model = self.model
+        return model.parameter_bytes + model.optimizer_bytes + model.other_bytes
+
+    def drawn(self, batch: int) -> int:
+        """Bytes of the batch in work and those that are read ahead, for such batches."""
+        model = self.model
+        each = model.batch_bytes / model.batch
+        if model.drawn_bytes > READ_AHEAD_BATCHES * model.batch_bytes:
+            return max(int(model.drawn_bytes + each * (batch - model.batch)), 0)
+        return int(model.drawn_bytes * batch / model.batch)
+
+    def peak(self, batch: int) -> int:
+        """Bytes in use at most, in training with such batches, all in one memory."""
+        return (
+            self.weights + self.model.data_bytes + self.drawn(batch) + self.added(batch)
+        )
+
+    def device_peak(self, batch: int) -> int:
+        """The same for a GPU: of the data there is only the batch in work, the others stay
+        in main memory."""
+        one = int(self.model.batch_bytes * batch / self.model.batch)
+        return self.weights + one + self.added(batch)
+
+
+def _on_line(first: tuple[int, int], second: tuple[int, int], size: int) -> float:
+    """What a step of ``size`` adds, by the line through two others."""
+    slope = (second[1] - first[1]) / (second[0] - first[0])
+    return first[1] + slope * (size - first[0])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryPart:
+    """One row of the answer."""
+
+    name: str
+    bytes: int
+    about: str
+
+
+def parts(estimate: StepEstimate, batch: int) -> tuple[MemoryPart, ...]:
+    """What makes up the peak at that batch: the rows add up to it.
+
+    What a step needs at any batch is taken for gradients, as far as those of all trained
+    weights go, and for workspace beyond; what grows with the batch for activations (and
+    their gradients, and the workspace of their operations).
+    """
+    model, added = estimate.model, estimate.added(batch)
+    grows = min(int(estimate.slope * batch), added)
+    if not estimate.scales:
+        grows = max(added - model.trained_bytes, 0)
+    gradients = min(model.trained_bytes, added - grows)
+    return (
+        MemoryPart(
+            name="parameters",
+            bytes=model.parameter_bytes,
+            about=_about_parameters(model),
+        ),
+        MemoryPart(
+            name="optimizer", bytes=model.optimizer_bytes, about=model.optimizer
+        ),
+        MemoryPart(
+            name="gradients", bytes=gradients, about="of the trained parameters"
+        ),
+        MemoryPart(
+            name="activations",
+            bytes=grows,
+            about=f"{_each(grows, batch)} a sample",
+        ),
+        MemoryPart(
+            name="workspace",
+            bytes=added - grows - gradients,
+            about="what else a step needs, whatever the batch",
+        ),
+        MemoryPart(
+            name="prefetched batches",
+            bytes=estimate.drawn(batch),
+            about="the batch in work, those read ahead, shuffles",
+        ),
+        MemoryPart(
+            name="data",
+            bytes=model.data_bytes + model.other_bytes,
+            about="arrays of training data, metrics and the rest",
+        ),
+    )
+
+
+def _about_parameters(model: ModelMemory) -> str:
+    fixed = model.parameters - model.trained
+    rest = f", {fixed:,} of them not trained" if fixed else ""
+    return f"{model.parameters:,} numbers{rest}"
+
+
+def _each(size: int, batch: int) -> str:
+    each = size / batch
+    return (
+        f"{each / 2**20:.2f} MiB" if each >= 2**20 / 10 else f"{each / 2**10:.1f} KiB"
+    )
+
+
+def largest_fitting(need: Callable[[int], int], *, limit_bytes: int, start: int) -> int:
+    """The largest batch whose ``need`` is within the limit, less a margin; 0: none is.
+
+    ``need`` does not fall as the batch grows, but for what readings vary. ``start``: where
+    to begin to look, 1 or more.
+    """
+    room = int((1 - MARGIN) * limit_bytes)
+    if need(1) > room:
+        return 0
+    fits, fails = 1, max(start, 2)
+    while need(fails) <= room:
+        fits, fails = fails, 2 * fails
+        if fails > 2**32:
+            return fits
+    while fails - fits > 1:
+        middle = (fits + fails) // 2
+        if need(middle) <= room:
+            fits = middle
+        else:
+            fails = middle
+    return fits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchFit:
+    """Whether a batch fits into a memory, and what would."""
+
+    where: str
+    limit_bytes: int
+    need_bytes: int
+    fits: bool
+    largest_batch: int | None
+    """The largest that fits; 0: none does; None: it cannot be told of other batches."""
+    slices: int | None
+    """Into how many parts a batch has to be cut to fit; 1: none; None: no number of them
+    is enough, or it cannot be told."""
+
+
+def fit_into(
+    estimate: StepEstimate,
+    batch: int,
+    *,
+    where: str,
+    limit_bytes: int,
+    device: bool = False,
+) -> BatchFit:
+    """Whether ``batch`` samples fit. ``device``: it is the memory of a GPU."""
+    need = estimate.device_peak if device else estimate.peak
+    fits = need(batch) <= int((1 - MARGIN) * limit_bytes)
+    largest = slices = None
+    if estimate.scales:
+        largest = largest_fitting(
+            need, limit_bytes=limit_bytes, start=estimate.measured_batch
+        )
+        slices = _slices(estimate, batch, need(batch), limit_bytes=limit_bytes)
+    return BatchFit(
+        where=where,
+        limit_bytes=limit_bytes,
+        need_bytes=need(batch),
+        fits=fits,
+        largest_batch=largest,
+        slices=1 if fits else slices,
+    )
+
+
+def _slices(
+    estimate: StepEstimate, batch: int, whole: int, *, limit_bytes: int
+) -> int | None:
+    """The parts of a batch of which a step needs ``whole``: only what the step adds shrinks
+    with them, and the gradients of the parts are added up in memory of their own."""
+    fixed = whole - estimate.added(batch) + estimate.model.trained_bytes
+    size = largest_fitting(
+        lambda samples: fixed + estimate.added(samples),
+        limit_bytes=limit_bytes,
+        start=min(estimate.measured_batch, batch),
+    )
+    if size == 0:
+        return None
+    return max(count(batch=batch, size=size), 2)

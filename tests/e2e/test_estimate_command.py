@@ -1,0 +1,132 @@
+"""``trainwarden estimate``: a script of somebody's own, measured before its first step."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from supervisor.core.memory.step_estimate import StepEstimate
+from supervisor.wire.estimate_records import ModelMemory, StepMemory
+from tests.support.command import PATIENCE, Trainwarden
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPT = """
+import sys
+from pathlib import Path
+import keras
+import numpy as np
+
+keras.utils.set_random_seed(1)
+x = np.random.default_rng(1).random((256, 32, 32, 3), "float32")
+y = np.random.default_rng(2).integers(0, 10, 256)
+model = keras.Sequential([
+    keras.Input((32, 32, 3)),
+    keras.layers.Conv2D(16, 3, padding="same", activation="relu"),
+    keras.layers.Conv2D(16, 3, padding="same", activation="relu"),
+    keras.layers.GlobalAveragePooling2D(),
+    keras.layers.Dense(10),
+])
+loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+model.compile("adam", loss, jit_compile="jit" in sys.argv)
+print("the beginning")
+try:
+    model.fit(x, y, batch_size=64, epochs=3, verbose=0, callbacks=[
+        keras.callbacks.CSVLogger("log.csv"),
+        keras.callbacks.ModelCheckpoint("kept.keras"),
+    ])
+finally:
+    Path("trained").touch()
+"""
+
+OWN_LOOP = """
+import keras, tensorflow as tf
+from pathlib import Path
+w = tf.Variable(1.0)
+optimizer = keras.optimizers.SGD(0.1)
+try:
+    for step in range(10):
+        with tf.GradientTape() as tape:
+            loss = w * w
+        optimizer.apply_gradients([(tape.gradient(loss, w), w)])
+except BaseException:
+    pass
+Path("trained").touch()
+"""
+
+
+def real_peak(trainwarden: Trainwarden, script: str, *arguments: str) -> int:
+    """Bytes that the allocator had in use at most in a real training."""
+    command = [sys.executable, "-m", "tests.bench.estimate_trial", "20", "-", "4096"]
+    done = subprocess.run(
+        [*command, script, *arguments],
+        cwd=trainwarden.directory,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    found = [line for line in done.stdout.splitlines() if line.startswith("PEAK ")]
+    assert found, done.stderr
+    return int(found[0].split()[1])
+
+
+@pytest.mark.parametrize(
+    "arguments", [(), pytest.param(("jit",), marks=pytest.mark.slow)]
+)
+def test_the_estimate_is_near_the_peak_of_a_real_training(
+    trainwarden: Trainwarden, arguments: tuple[str, ...]
+) -> None:
+    """And so is that by the smaller sizes alone; nothing was trained, no callback of the
+    script's was called, and nothing is left in the state directory."""
+    script = trainwarden.script(SCRIPT)
+    done = trainwarden("estimate", "--json", script, *arguments)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    left = {path.name for path in trainwarden.directory.iterdir()}
+    assert left == {"train.py", "state"}
+    assert not list(trainwarden.state.iterdir())
+    assert found["batch"] == found["measured_batch"] == 64
+    assert found["jit"] == bool(arguments)
+    assert sum(part["bytes"] for part in found["parts"]) == found["peak_bytes"]
+    real = real_peak(trainwarden, str(script), *arguments)
+    assert found["peak_bytes"] == pytest.approx(real, rel=0.15)
+    model = ModelMemory.from_json(found["model"])
+    steps = [StepMemory.from_json(one) for one in found["trials"]]
+    assert model is not None
+    smaller = StepEstimate(model=model, steps=tuple(filter(None, steps[:-1])))
+    if smaller.scales:
+        assert smaller.peak(64) == pytest.approx(real, rel=0.25)
+
+
+def test_a_limit_and_another_batch(trainwarden: Trainwarden) -> None:
+    """A person reads whether it fits, what would, and how it is known."""
+    script = trainwarden.script(SCRIPT)
+    asked = ("--memory-limit", "64MiB", "--batch", "4096", "--seconds", "1")
+    done = trainwarden("estimate", *asked, script)
+    assert done.returncode == 0, done.stderr
+    assert "a step of 4096 samples, by the line through" in done.stdout
+    assert "limit: a batch of 4096 does not fit into 64 MiB: at most" in done.stdout
+    assert "nothing was trained" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (OWN_LOOP, "a loop of its own"),
+        ("print('nothing')", "without a call of model.fit"),
+        ("import keras\nraise ValueError('no data')", "ValueError: no data"),
+    ],
+    ids=["own loop", "no fit", "fails"],
+)
+def test_what_cannot_be_estimated(
+    trainwarden: Trainwarden, text: str, sentence: str
+) -> None:
+    """A sentence, 1, and not a step of training."""
+    done = trainwarden("estimate", trainwarden.script(text))
+    assert done.returncode == 1, done.stdout
+    assert sentence in done.stderr
+    assert not (trainwarden.directory / "trained").exists()

@@ -1,0 +1,92 @@
+"""Hooks of an attempt that only estimates: the first ``fit`` is measured, and nothing is
+trained, whatever the script would train with."""
+
+import functools
+from types import ModuleType
+from typing import Any
+
+from supervisor.wire.directive import EXIT_REFUSED
+from supervisor.wire.event_file import RecordKind
+from supervisor.wire.reasons import RefusalReason
+from trainers.process import signals
+from trainers.process.attempt_reporting import Attempt
+from trainers.process.hooks import import_hooks
+from trainers.process.script import isolation
+
+OWN_LOOP = (
+    "the script trains in a loop of its own, not by model.fit: where such a step begins"
+    " and ends cannot be told before it runs, so it is not estimated. `trainwarden run`"
+    " shows what it needs while it trains"
+)
+OTHER_BACKEND = (
+    "the script trains with {}: an estimate is made of Keras on TensorFlow and on JAX"
+)
+
+
+def wanted(attempt: Attempt) -> bool:
+    """Whether this attempt only estimates."""
+    return attempt.directive.estimate_seconds is not None
+
+
+def refuse_backend(attempt: Attempt, title: str, _module: ModuleType) -> None:
+    """End: ``title`` is not measured."""
+    _end(attempt, OTHER_BACKEND.format(title))
+
+
+def without_gpus(tf: ModuleType) -> None:
+    """TensorFlow must not take one, whatever the script says."""
+    tf.config.set_visible_devices([], "GPU")
+
+
+class FirstFit:
+    """Puts a measurement in the place of ``fit``, and an end in that of other loops."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        self._attempt = attempt
+        self._began = False
+
+    def hooks(self) -> dict[str, import_hooks.Hook]:
+        """By the name of the module that each waits for."""
+        return {
+            "keras.src.backend.tensorflow.trainer": functools.partial(
+                self._hook, "TensorFlowTrainer"
+            ),
+            "keras.src.backend.jax.trainer": functools.partial(
+                self._hook, "JAXTrainer"
+            ),
+            "keras.src.optimizers.base_optimizer": self._hook_optimizers,
+        }
+
+    def _hook(self, kind: str, module: ModuleType) -> None:
+        trainer: Any = getattr(module, kind)
+        original = trainer.fit
+
+        @functools.wraps(original)
+        def fit(model: Any, *args: Any, **kwargs: Any) -> Any:
+            if self._began:  # of a model in the step that is tried
+                return original(model, *args, **kwargs)
+            self._began = True
+            first_fit = isolation.load("trainers.estimate.first_fit")
+            return first_fit.measure(self._attempt, original, model, args, kwargs)
+
+        trainer.fit = fit
+
+    def _hook_optimizers(self, module: ModuleType) -> None:
+        base: Any = module.BaseOptimizer
+        original = base.apply
+
+        @functools.wraps(original)
+        def apply(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+            if not self._began:
+                _end(self._attempt, OWN_LOOP)
+            return original(optimizer, *args, **kwargs)
+
+        base.apply = apply
+
+
+def _end(attempt: Attempt, sentence: str) -> None:
+    """At once: a ``finally:`` of the script's would save what is not trained."""
+    attempt.say(
+        RecordKind.REFUSED, reason=RefusalReason.NOT_ESTIMATED, sentence=sentence
+    )
+    signals.end_at_once(EXIT_REFUSED)
