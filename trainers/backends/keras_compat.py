@@ -35,6 +35,9 @@ from keras.src.trainers.data_adapters.generator_data_adapter import (
 )
 from keras.src.trainers.data_adapters.py_dataset_adapter import PyDatasetAdapter
 from keras.src.trainers.data_adapters.tf_dataset_adapter import TFDatasetAdapter
+from keras.src.trainers.data_adapters.torch_data_loader_adapter import (
+    TorchDataLoaderAdapter,
+)
 from keras.src.trainers.trainer import Trainer
 
 LOOKED_AT: int = data_adapter_utils.NUM_BATCHES_FOR_TENSOR_SPEC
@@ -265,6 +268,7 @@ __all__ = [
     "GeneratorDataAdapter",
     "PyDatasetAdapter",
     "TFDatasetAdapter",
+    "TorchDataLoaderAdapter",
     "array_slicing",
     "tree",
 ]

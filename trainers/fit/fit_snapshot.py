@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from supervisor.wire.reasons import RefusalReason
-from trainers.backends import keras_compat
+from trainers.backends import keras_compat, torch_loaders
 from trainers.backends.epoch_iterator import FitIterator
 from trainers.backends.selected import backend
 from trainers.data.data_fingerprint import Fingerprint
@@ -69,6 +69,7 @@ def _local(parts: FitParts) -> dict[str, Any]:
         "num_batches": iterator.batches_of_pass,
         "used": source.used,
         "order": source.order(),
+        "loaders": torch_loaders.states((parts.call.data, parts.call.validation_data)),
         "held": backend.variables.held_by_loop(parts.call.model),
         "validation": parts.validation.position(),
         "batch": source.stated_batch,
@@ -106,6 +107,8 @@ def restore(
         element_spec=parts.source.element_spec,
         hidden=parts.hidden,
     )
+    given = (parts.call.data, parts.call.validation_data)
+    torch_loaders.put_back(given, local.get("loaders", []))
     parts.position.resume(local)
     parts.loss_guard.last_finite = local.get("last_finite")
     keras_compat.remember_last_logs(model, parts.position.logs)

@@ -12,6 +12,11 @@ from trainers.backends import keras_compat
 MADE_AGAIN = False
 
 
+def is_compiled(model: Any) -> bool:
+    """Whether its steps are; else they read plain values anew each time."""
+    return not getattr(model, "run_eagerly", True)
+
+
 def trace_train(model: Any, _element_spec: Any) -> None:
     """Keras compiles a step for the shapes of each batch; ``fit`` has built the model."""
     keras_compat.build_optimizers(model, None)

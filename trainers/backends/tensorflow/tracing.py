@@ -20,6 +20,11 @@ from trainers.backends.tensorflow import (
 MADE_AGAIN = True
 
 
+def is_compiled(model: Any) -> bool:
+    """Whether its steps are; else they read plain values anew each time."""
+    return not getattr(model, "run_eagerly", True)
+
+
 def trace_train(model: Any, element_spec: Any) -> None:
     """Trace the train function for batches of ``element_spec``; no step is run.
 

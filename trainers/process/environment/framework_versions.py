@@ -22,6 +22,9 @@ KNOWN = {"2.21": ("3.15",)}
 """TensorFlow → Keras: the pairs of which every cell was run (docs/versions.md; the first
 is what ``make test`` runs with)."""
 
+KNOWN_ON_TORCH = {"2.13": ("3.15",)}
+"""The same of PyTorch and Keras (``make certify-torch``)."""
+
 LEGACY = (
     "tf_keras is Keras 2: scripts that train with it are watched, restarted and told why"
     " they died; their fits are not resumed exactly"
@@ -127,6 +130,23 @@ def _tried(versions: Versions) -> str | None:
 def on_jax() -> dict[str, str | None]:
     """The versions that decide how a fit of Keras on JAX runs."""
     return {name: installed(name) for name in ("keras", "jax", "jaxlib")}
+
+
+def on_torch() -> dict[str, str | None]:
+    """The versions that decide how a fit of Keras on PyTorch runs."""
+    return {name: installed(name) for name in ("keras", "torch")}
+
+
+def tried_on_torch(found: dict[str, str | None]) -> str | None:
+    """What a self-test finds wrong with versions of Keras on PyTorch that were not tried
+    as a whole; None: nothing, or they were. Takes some 40 s, once for each environment."""
+    keras, torch = found["keras"], found["torch"]
+    if keras is None or torch is None:
+        return "their versions cannot be told"
+    if minor(keras) in KNOWN_ON_TORCH.get(minor(torch), ()):
+        return None
+    versions = (platform.python_version(), keras, torch, installed("numpy"))
+    return self_test.wrong_with(versions, backend="torch")
 
 
 def strange_inside(wrong: list[str]) -> str:
