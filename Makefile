@@ -67,7 +67,7 @@ $(VENV)/other-backends $(VENV)/torch-backend $(VENV)/trackers: $(VENV)/.made pyp
 	$(INSTALL) --target $@ --upgrade --group $(@F)
 	@touch $@
 
-test-slow: $(VENV)/.installed $(VENV)/other-backends $(VENV)/trackers ## the matrices that make test has samples of
+test-slow: $(VENV)/.installed $(VENV)/other-backends $(VENV)/torch-backend $(VENV)/trackers ## the matrices that make test has samples of
 	$(BIN)/python -m pytest -m slow --numprocesses=2 --durations=15
 
 lint: $(VENV)/.lint ## style, types, who may import whom, what is declared

@@ -88,7 +88,8 @@ class FitSupport(Protocol):
         """Shapes and dtypes of a batch of any number of samples."""
 
     def zeros_of(self, element_spec: Any) -> Any:
-        """A batch of these shapes and dtypes, of one sample where any number may be."""
+        """A batch of these shapes and dtypes, of one sample where any number may be; of
+        zeros, or any of the data."""
 
     def out_of_memory(self, text: str) -> Exception:
         """What the framework raises where memory runs out."""
@@ -179,7 +180,12 @@ class StepTraces(Protocol):
     """What the compiled train function does."""
 
     @property
-    def MADE_AGAIN(self) -> bool:  # noqa: N802  # a constant
+    def TRACES(self) -> bool:  # noqa: N802  # a constant
+        """Whether steps are traced, which makes what variables they lack; else a step is
+        run for it."""
+
+    @property
+    def MADE_AGAIN(self) -> bool:  # noqa: N802  # as above
         """Whether ``trace_train`` and ``trace_test`` make the traces of the next steps, so
         that they can be made with plain values of another time."""
 

@@ -31,8 +31,8 @@ def _data() -> Any | None:
 
 def is_loader(value: Any) -> bool:
     """Whether ``value`` is one."""
-    data = _data()
-    return hasattr(data, "DataLoader") and isinstance(value, data.DataLoader)
+    kind = getattr(_data(), "DataLoader", None)
+    return kind is not None and isinstance(value, kind)
 
 
 def is_iterated(loader: Any) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 from typing_extensions import override
 
 from trainers.backends import keras_compat, tf_data
+from trainers.backends.selected import backend
 from trainers.data import data_fingerprint
 from trainers.data.data_source import DataSource, GeneratorSource, LoaderSource
 from trainers.data.py_dataset_source import PyDatasetSource
@@ -41,8 +42,8 @@ class DirectSource(DataSource):
     @property
     @override
     def element_spec(self) -> Any:
-        """Nothing is traced for it."""
-        return None
+        """Nothing is traced for it; where a step has to be run, a batch is asked for."""
+        return None if backend.traces.TRACES else self.first_batch
 
     @override
     def fingerprint(self) -> data_fingerprint.Fingerprint:

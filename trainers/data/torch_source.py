@@ -50,6 +50,11 @@ class TorchSource(DirectSource):
             torch_loaders.put_back([self._loader()], state["own"])
 
     @override
+    def first_batch(self) -> Any:
+        """One of a pass of its own."""
+        return next(iter(self._loader()))
+
+    @override
     def order(self) -> Any:
         """The generators as they stood when this pass began, and at its first batch."""
         return {"began": self._began, "asked": self._asked}

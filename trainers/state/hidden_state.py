@@ -84,7 +84,9 @@ Name = tuple[str, str]
 def of_call(model: Any, callbacks: Iterable[Any], data: Any) -> "HiddenState":
     """What the ``fit`` that is about to train ``model`` on ``data`` can reach."""
     own = data if isinstance(data, keras.utils.PyDataset) else None
-    return HiddenState(model, callbacks, own, torch_loaders.parts(data))
+    # Elsewhere they are read ahead of training: what they change belongs to no step.
+    more = torch_loaders.parts(data) if backend.fit.LOADS else []
+    return HiddenState(model, callbacks, own, more)
 
 
 def told_of(state: Mapping[str, Any]) -> list[str]:

@@ -17,6 +17,7 @@ from trainers.backends.tensorflow import (
     tensor_values,
 )
 
+TRACES = True
 MADE_AGAIN = True
 
 

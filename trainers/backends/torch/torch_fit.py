@@ -18,6 +18,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+import keras
 import torch
 from keras.src.backend.common import global_state
 from keras.src.backend.torch import core
@@ -170,6 +171,11 @@ def element_spec_of(model: Any, arguments: dict[str, Any]) -> Any:
     )
     model._symbolic_build(iterator=iterator)
     iterator.reset()
+    adapter = iterator.data_adapter
+    kinds = (ArrayDataAdapter, keras_compat.TorchDataLoaderAdapter)
+    if not isinstance(adapter, kinds):
+        return None  # a batch that is taken is gone
+    return lambda: next(iter(adapter.get_torch_dataloader()))
 
 
 # --- The model -------------------------------------------------------------------
@@ -188,9 +194,12 @@ def not_run(_arguments: tuple[Any, ...], logs: Any) -> Any:
 precision = keras_compat.precision
 
 
-def zeros_of(_element_spec: Any) -> Any:
-    """Not asked for: Keras builds its models without a step here."""
-    raise NotImplementedError
+def zeros_of(element_spec: Any) -> Any:
+    """Any batch: ``element_spec`` takes one."""
+    if element_spec is None:
+        message = "its data cannot be asked for a batch"
+        raise ValueError(message)
+    return keras.tree.map_structure(keras.ops.convert_to_tensor, element_spec())
 
 
 def of_any_size(element_spec: Any) -> Any:

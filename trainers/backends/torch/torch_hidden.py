@@ -54,7 +54,11 @@ def mark(variable: Any) -> Any:
     if flat.nbytes > READ_BYTES:
         version = _version(torch_values.tensor_of(variable))
         flat = flat[:: flat.nbytes // READ_BYTES + 1]
-    return array.shape, version, zlib.crc32(np.ascontiguousarray(flat).view(np.uint8))
+    return (
+        array.shape,
+        version,
+        zlib.crc32(np.ascontiguousarray(flat).view(np.uint8).data),
+    )
 
 
 def _version(tensor: Any) -> int | None:

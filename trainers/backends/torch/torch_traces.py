@@ -9,6 +9,7 @@ from typing import Any
 
 from trainers.backends import keras_compat
 
+TRACES = False
 MADE_AGAIN = False
 
 

@@ -141,7 +141,7 @@ class Elsewhere:
     """The class of the module whose ``fit`` it is."""
     versions: Callable[[], dict[str, str | None]]
     tried: Callable[[dict[str, str | None]], str | None] = lambda _versions: None
-    """What a self-test finds wrong with them."""
+    """What a self-test finds wrong with them; None: nothing, or there is none."""
 
 
 ON_JAX = Elsewhere(
