@@ -120,16 +120,16 @@ def put_back(given: Iterable[Any], kept: list[np.ndarray]) -> None:
         generator.set_state(sys.modules["torch"].from_numpy(np.array(state)))
 
 
-def parts(loader: Any) -> list[tuple[str, Any]]:
-    """What of the script's own a loader calls, by path: its data sets, functions."""
+def parts(loader: Any, path: str) -> list[tuple[str, Any]]:
+    """What of the script's own a loader calls, by ``path`` of it: its data sets, functions."""
     if not is_loader(loader):
         return []
-    found = [("data.collate_fn", loader.collate_fn)]
-    found += [("data.sampler", one) for one in _samplers(loader)]
+    found = [(f"{path}.collate_fn", loader.collate_fn)]
+    found += [(f"{path}.sampler", one) for one in _samplers(loader)]
     waiting = [loader.dataset]
     while waiting:
         one = waiting.pop(0)
-        found.append((f"data.dataset {len(found)}", one))
+        found.append((f"{path}.dataset {len(found)}", one))
         within = [getattr(one, "dataset", None), *(getattr(one, "datasets", ()) or ())]
         waiting += [inner for inner in within if inner is not None]
     return found

@@ -51,7 +51,9 @@ class FitRun:
         self._slices = Slicing()
         self._boundary = Boundary(session, self._proof, self._determinism, self._slices)
         self._loss_guard = loss_guard.LossGuard(session.attempt, call.model)
-        self._hidden = hidden_state.of_call(call.model, call.callbacks, call.data)
+        self._hidden = hidden_state.of_call(
+            call.model, call.callbacks, call.data, call.validation_data
+        )
         self._was_held = False
         self._no_step_yet = False
         self._between_epochs = False

@@ -223,7 +223,7 @@ def restore_finished(
         model,
         callbacks,
         element_spec=spec,
-        hidden=hidden_state.of_call(model, given, data),
+        hidden=hidden_state.of_call(model, given, data, arguments["validation_data"]),
     )
     torch_loaders.put_back(
         (data, arguments["validation_data"]), local.get("loaders", [])

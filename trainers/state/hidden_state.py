@@ -81,11 +81,15 @@ Name = tuple[str, str]
 """Path of an owner, and a name of it."""
 
 
-def of_call(model: Any, callbacks: Iterable[Any], data: Any) -> "HiddenState":
+def of_call(
+    model: Any, callbacks: Iterable[Any], data: Any, validation_data: Any = None
+) -> "HiddenState":
     """What the ``fit`` that is about to train ``model`` on ``data`` can reach."""
     own = data if isinstance(data, keras.utils.PyDataset) else None
     # Elsewhere they are read ahead of training: what they change belongs to no step.
-    more = torch_loaders.parts(data) if backend.fit.LOADS else []
+    given = {"data": data, "validation data": validation_data}
+    loaded = given.items() if backend.fit.LOADS else ()
+    more = [part for path, one in loaded for part in torch_loaders.parts(one, path)]
     return HiddenState(model, callbacks, own, more)
 
 

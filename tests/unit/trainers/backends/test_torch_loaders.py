@@ -19,7 +19,7 @@ from trainers.backends import torch_loaders
 
 assert not torch_loaders.is_loader([1])
 assert torch_loaders.states(([1], None)) == []
-assert torch_loaders.parts([1]) == []
+assert torch_loaders.parts([1], "data") == []
 assert not any(name.partition(".")[0] == "torch" for name in sys.modules)
 """
 BEGINNING = """
@@ -64,7 +64,7 @@ assert torch_loaders.samples_of(DataLoader(rows, batch_size=4)) == 10
 assert torch_loaders.samples_of(DataLoader(rows, batch_size=4, drop_last=True)) == 8
 assert torch_loaders.samples_of(DataLoader(Endless())) is None
 inner = Subset(rows, [1, 2])
-reached = [one for _, one in torch_loaders.parts(DataLoader(inner))]
+reached = [one for _, one in torch_loaders.parts(DataLoader(inner), "data")]
 assert any(one is rows for one in reached) and any(one is inner for one in reached)
 """
 )
