@@ -67,7 +67,7 @@ $(VENV)/other-backends $(VENV)/torch-backend $(VENV)/trackers: $(VENV)/.made pyp
 	$(INSTALL) --target $@ --upgrade --group $(@F)
 	@touch $@
 
-test-slow: $(VENV)/.installed $(VENV)/other-backends $(VENV)/torch-backend $(VENV)/trackers ## the matrices that make test has samples of
+test-slow: $(VENV)/.installed $(VENV)/other-backends $(VENV)/trackers ## the matrices that make test has samples of
 	$(BIN)/python -m pytest -m slow --numprocesses=2 --durations=15
 
 lint: $(VENV)/.lint ## style, types, who may import whom, what is declared
@@ -101,6 +101,8 @@ certify: $(VENV)/.installed ## kill every kind of run and compare every bit (15 
 certify-jax: $(VENV)/.installed $(VENV)/other-backends ## the same for Keras on JAX
 	$(BIN)/python -m tests.certify.certify --backend jax $(ONLY)
 
+# Not for make test-slow, whose tests of PyTorch skip without: where pip finds no build for
+# CPUs alone it takes several GB.
 certify-torch: $(VENV)/.installed $(VENV)/torch-backend ## the same for Keras on PyTorch
 	$(BIN)/python -m tests.certify.certify --backend torch $(ONLY)
 

@@ -85,6 +85,10 @@ NOT_DETERMINISTIC = (
     "kernels of PyTorch on {} may add in another order each time: bits are promised there"
     " only after torch.use_deterministic_algorithms(True)"
 )
+DISTRIBUTED = (
+    "in a process group of torch.distributed this run is watched and restarted, but its fits"
+    " are not resumed: after a restart each begins anew"
+)
 UNLIKE_BATCHES = (
     "the step is compiled by torch.compile, and batches are not known to be all of one size"
     " (a short last one, say): which of its kernels a batch gets depends on the sizes that came"
@@ -213,8 +217,9 @@ def out_of_memory(text: str) -> Exception:
 
 
 def why_not_followed(_model: Any, _data: Any) -> str | None:
-    """Each ``fit`` can be."""
-    return None
+    """Why a ``fit`` cannot be resumed; None if it can."""
+    several = torch.distributed.is_available() and torch.distributed.is_initialized()
+    return DISTRIBUTED if several else None
 
 
 def replicas_of(_model: Any) -> int:

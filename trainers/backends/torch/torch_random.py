@@ -19,6 +19,8 @@ DEVICES = (
     "PyTorch sees {} GPUs and saw {}: their random generators are not what they were"
 )
 
+THREADS = "PyTorch computes with {} threads and did with {}: sums may be added in another order"
+
 
 def global_seed() -> int | None:
     """Nothing of ours depends on one: data come in the order that PyTorch draws."""
@@ -31,6 +33,7 @@ def state() -> dict[str, Any]:
     return {
         "eager": tf_data.eager_state(),
         "torch": torch.get_rng_state().numpy(),
+        "threads": torch.get_num_threads(),
         "devices": [one.numpy() for one in _of_devices()],
         "keras": None
         if generator is None
@@ -58,6 +61,8 @@ def put_back(state: dict[str, Any]) -> list[str]:
             torch.cuda.set_rng_state_all([_generator_state(one) for one in devices])
         else:
             told.append(DEVICES.format(torch.cuda.device_count(), len(devices)))
+    if torch.get_num_threads() != state["threads"]:
+        told.append(THREADS.format(torch.get_num_threads(), state["threads"]))
     if not tf_data.put_eager_state_back(state["eager"]):
         told.append("TensorFlow's global seed was set before and is not now")
     return told

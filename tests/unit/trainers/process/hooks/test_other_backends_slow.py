@@ -51,7 +51,8 @@ TORCH = Where(
 
 
 def _installed(where: Where) -> pytest.MarkDecorator:
-    reason = f"make test-slow installs {where.title}; it is not here"
+    made = Path(where.packages).name
+    reason = f"make .venv/{made} installs {where.title}; it is not here"
     return pytest.mark.skipif(not Path(where.packages).is_dir(), reason=reason)
 
 
