@@ -14,6 +14,7 @@ from tests.certify.certify import TABLES, run_rows, short
 from tests.support.attempts import Attempts, Outcome
 from tests.support.command import Trainwarden
 from tests.support.zygote import PACKAGES, zygote
+from trainers.process.environment import self_test, user_cache
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -296,6 +297,20 @@ def test_a_version_that_is_another_inside(attempts: Attempts, where: Where) -> N
     assert done.code == 0, done.err
     assert "not as expected inside (the parameters of fit are others; " in told(done)
     assert not done.of("promise")
+
+
+@_installed(TORCH)
+def test_a_version_that_was_not_tried_is_by_a_fit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The self-test holds for real, and is kept: the next who asks does not wait."""
+    monkeypatch.setenv("PYTHONPATH", TORCH.packages)
+    monkeypatch.setenv(user_cache.CACHE, os.fspath(tmp_path))
+    versions = ("3.11", "3.99", "2.99")
+    assert self_test.wrong_with(versions, backend="torch") is None
+    kept = self_test.kept("fit on torch", versions)
+    assert kept is not None
+    assert kept.exists()
 
 
 def test_killed_runs_end_as_if_they_had_not_been(where: Where) -> None:
