@@ -258,6 +258,14 @@ def peeked_batch(adapter: Any) -> Any:
     return adapter._first_batches[0]
 
 
+def forget_glance(adapter: Any) -> None:
+    """Let the workers of a ``PyDatasetAdapter`` hand out nothing of the pass that Keras
+    began to look at a batch: it would come before the first of the next pass."""
+    left = getattr(adapter.enqueuer, "ready_queue", None)
+    while left is not None and not left.empty():
+        left.get_nowait()
+
+
 def standardized(adapter: Any, batch: Any) -> Any:
     """``batch`` of a ``PyDataset``, as its adapter hands it on."""
     return adapter._standardize_batch(batch)

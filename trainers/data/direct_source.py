@@ -171,6 +171,16 @@ class DirectPyDatasetSource(DirectSource, PyDatasetSource):
 
     kind = "PyDataset"
     why_not_exact = PyDatasetSource.why_not_exact
+    _glance_forgotten = False
+
+    @override
+    def prepare(self, *, begun: int, drawn: int) -> None:
+        """Set the order of the pass that comes next."""
+        if not self._glance_forgotten:
+            keras_compat.forget_glance(self.adapter)
+            self._glance_forgotten = True
+        super().prepare(begun=begun, drawn=drawn)
+
     resume = PyDatasetSource.resume
 
 
