@@ -21,7 +21,7 @@ AT_ONCE ?= $(shell n=$$(nproc); echo $$((n < 4 ? n + 1 : 5)))
 INSTALL := $(PIP) install --quiet --constraint constraints.txt
 EDITABLE := --build-constraint constraints.txt --editable '.[$(EXTRA)]'
 
-.PHONY: help demo test test-slow certify certify-jax certify-in-place certify-oom chaos soak slurm container remote deb deb-test generated docs pictures lint format constraints clean systemd crashes fuzz matrix oldest
+.PHONY: help demo test test-slow certify certify-jax certify-torch certify-in-place certify-oom chaos soak slurm container remote deb deb-test generated docs pictures lint format constraints clean systemd crashes fuzz matrix oldest
 
 help: ## say what there is
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -63,7 +63,7 @@ test: $(VENV)/.installed ## the tests; the core with full branch coverage
 		--numprocesses=$(AT_ONCE) --dist=worksteal --durations=15
 
 # Apart, too: nothing else must see them.
-$(VENV)/other-backends $(VENV)/trackers: $(VENV)/.made pyproject.toml
+$(VENV)/other-backends $(VENV)/torch-backend $(VENV)/trackers: $(VENV)/.made pyproject.toml
 	$(INSTALL) --target $@ --upgrade --group $(@F)
 	@touch $@
 
@@ -103,6 +103,11 @@ certify-jax: $(VENV)/.installed $(VENV)/other-backends ## the same for Keras on 
 
 certify-in-place: $(VENV)/.installed ## lose the loss, go on in the same process, compare every bit
 	$(BIN)/python -m tests.certify.certify --in-place $(ONLY)
+
+# Not for make test-slow, whose tests of PyTorch skip without: where pip finds no build for
+# CPUs alone it takes several GB.
+certify-torch: $(VENV)/.installed $(VENV)/torch-backend ## the same for Keras on PyTorch
+	$(BIN)/python -m tests.certify.certify --backend torch $(ONLY)
 
 certify-oom: $(VENV)/.installed ## unseeded scripts run out of memory and are killed (20 min)
 	$(BIN)/python -m tests.certify.out_of_memory $(ONLY)

@@ -63,7 +63,11 @@ IN_PLACE = (
 """What is given back in place."""
 
 OUTSIDE = "batches() belongs into a loop over epochs(), or use steps()"
-ON_JAX = "the backend is JAX: the loops of a session are watched and restarted, but not resumed"
+OTHER_BACKENDS = {
+    "keras.src.backend.jax.trainer": "JAX",
+    "keras.src.backend.torch.trainer": "PyTorch",
+}
+ELSEWHERE = "the backend is {}: the loops of a session are watched and restarted, but not resumed"
 TWICE = "batches() was called twice in an epoch: only one pass can be taken up again"
 
 
@@ -153,9 +157,10 @@ def session(**state: Any) -> Run:
     attempt = attempts.current()
     if attempt is None:
         return Run()
-    if "keras.src.backend.jax.trainer" in sys.modules:
-        attempt.notice(ON_JAX)
-        return Run()
+    for module_name, title in OTHER_BACKENDS.items():
+        if module_name in sys.modules:
+            attempt.notice(ELSEWHERE.format(title))
+            return Run()
     module = isolation.load("trainers.fit.supervised_session")
     supervised: Run = module.SupervisedRun(attempt, state)
     return supervised

@@ -31,6 +31,7 @@ from tests.certify import ledger
 from tests.certify.jax_table import JAX_SHORT, JAX_TABLE
 from tests.certify.places import MOMENTS, Death, deaths, moment, reachable
 from tests.certify.table import SHORT, TABLE, Row
+from tests.certify.torch_table import TORCH_SHORT, TORCH_TABLE
 from tests.support import zygote as zygotes
 from tests.support.answering import answering
 from tests.support.attempts import Attempts
@@ -39,7 +40,11 @@ from tests.support.zygote import Zygote
 
 HERE = Path(__file__).parent
 SHARED = Path("/dev/shm")  # noqa: S108  # what the memory tier is for
-TABLES = {"tensorflow": (TABLE, SHORT), "jax": (JAX_TABLE, JAX_SHORT)}
+TABLES = {
+    "tensorflow": (TABLE, SHORT),
+    "jax": (JAX_TABLE, JAX_SHORT),
+    "torch": (TORCH_TABLE, TORCH_SHORT),
+}
 LOSSES = 4
 """How often the loss is lost, where that is tried."""
 FEWEST = 3

@@ -14,6 +14,9 @@ from typing import IO, Any
 PROCESS = Path(__file__).with_name("zygote_process.py")
 OTHER_BACKENDS = Path(sys.prefix) / "other-backends"
 """Where ``make .venv/other-backends`` installs them."""
+TORCH = Path(sys.prefix) / "torch-backend"
+"""The same of PyTorch."""
+PACKAGES = {"jax": OTHER_BACKENDS, "torch": TORCH}
 PATIENCE = 600.0
 
 
@@ -38,8 +41,8 @@ def zygote(backend: str = "tensorflow") -> Generator[Zygote]:
     """Start one, and end it; Keras computes with ``backend``."""
     ours = {"TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONHASHSEED": "0"}
     environment = {**os.environ, **ours, "KERAS_BACKEND": backend}
-    if backend == "jax":
-        environment["PYTHONPATH"] = str(OTHER_BACKENDS)
+    if backend in PACKAGES:
+        environment["PYTHONPATH"] = str(PACKAGES[backend])
     with subprocess.Popen(
         [sys.executable, str(PROCESS)],
         stdin=subprocess.PIPE,

@@ -27,6 +27,10 @@ class FitSupport(Protocol):
         """Whether batches come from Keras' adapters as they are, not by ``tf.data``."""
 
     @property
+    def LOADS(self) -> bool:  # noqa: N802  # as above
+        """Whether they do so by loaders of PyTorch."""
+
+    @property
     def SLICES(self) -> bool:  # noqa: N802  # as above
         """Whether a batch can be worked through in slices."""
 
@@ -78,11 +82,15 @@ class FitSupport(Protocol):
     def why_replicas_not_exact(self, model: Any, validation_data: Any) -> str | None:
         """Why training on several replicas is not the same twice; None if it is."""
 
+    def why_step_not_exact(self, model: Any, *, alike: bool) -> str | None:
+        """Why a step is not the same twice; ``alike``: all batches are of one size."""
+
     def of_any_size(self, element_spec: Any) -> Any:
         """Shapes and dtypes of a batch of any number of samples."""
 
     def zeros_of(self, element_spec: Any) -> Any:
-        """A batch of these shapes and dtypes, of one sample where any number may be."""
+        """A batch of these shapes and dtypes, of one sample where any number may be; of
+        zeros, or any of the data."""
 
     def out_of_memory(self, text: str) -> Exception:
         """What the framework raises where memory runs out."""
@@ -173,9 +181,17 @@ class StepTraces(Protocol):
     """What the compiled train function does."""
 
     @property
-    def MADE_AGAIN(self) -> bool:  # noqa: N802  # a constant
+    def TRACES(self) -> bool:  # noqa: N802  # a constant
+        """Whether steps are traced, which makes what variables they lack; else a step is
+        run for it."""
+
+    @property
+    def MADE_AGAIN(self) -> bool:  # noqa: N802  # as above
         """Whether ``trace_train`` and ``trace_test`` make the traces of the next steps, so
         that they can be made with plain values of another time."""
+
+    def is_compiled(self, model: Any) -> bool:
+        """Whether its steps are; else they read plain values anew each time."""
 
     def trace_train(self, model: Any, element_spec: Any) -> None:
         """Trace a train step without running it. Raises what the script's step raises."""
@@ -307,6 +323,12 @@ class HiddenParts(Protocol):
     def is_table(self, value: Any) -> bool:
         """Whether it is a lookup table that training can change."""
 
+    def names_of_parts(self, value: Any) -> frozenset[str]:
+        """Attributes under which such an object keeps what ``held_in`` has of it."""
+
+    def held_in(self, value: Any) -> list[tuple[str, Any]]:
+        """What an object of the framework's own, that is none of Keras', keeps by name."""
+
     def table_content(self, table: Any) -> tuple[Any, Any]:
         """The keys of ``table``, and the value of each: arrays, of strings lists."""
 
@@ -386,6 +408,10 @@ class StepTrials(Protocol):
     @property
     def COMPILES(self) -> bool:  # noqa: N802  # a constant
         """Whether each size is compiled anew, whatever the model says."""
+
+    @property
+    def WHY_NOT(self) -> str | None:  # noqa: N802  # a constant
+        """Why nothing can be tried on this backend; None: it can."""
 
     def in_use(self) -> int | None:
         """Bytes in use in the framework's memory now; None: it keeps no figures."""

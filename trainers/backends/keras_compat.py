@@ -35,6 +35,9 @@ from keras.src.trainers.data_adapters.generator_data_adapter import (
 )
 from keras.src.trainers.data_adapters.py_dataset_adapter import PyDatasetAdapter
 from keras.src.trainers.data_adapters.tf_dataset_adapter import TFDatasetAdapter
+from keras.src.trainers.data_adapters.torch_data_loader_adapter import (
+    TorchDataLoaderAdapter,
+)
 from keras.src.trainers.trainer import Trainer, model_supports_jit
 
 LOOKED_AT: int = data_adapter_utils.NUM_BATCHES_FOR_TENSOR_SPEC
@@ -265,6 +268,14 @@ def peeked_batch(adapter: Any) -> Any:
     return adapter._first_batches[0]
 
 
+def forget_glance(adapter: Any) -> None:
+    """Let the workers of a ``PyDatasetAdapter`` hand out nothing of the pass that Keras
+    began to look at a batch: it would come before the first of the next pass."""
+    left = getattr(adapter.enqueuer, "ready_queue", None)
+    while left is not None and not left.empty():
+        left.get_nowait()
+
+
 def standardized(adapter: Any, batch: Any) -> Any:
     """``batch`` of a ``PyDataset``, as its adapter hands it on."""
     return adapter._standardize_batch(batch)
@@ -275,6 +286,7 @@ __all__ = [
     "GeneratorDataAdapter",
     "PyDatasetAdapter",
     "TFDatasetAdapter",
+    "TorchDataLoaderAdapter",
     "array_slicing",
     "tree",
 ]

@@ -70,6 +70,14 @@ def _sort_of(layer: type) -> tuple[bool, bool]:
     return not layer.__module__.startswith("keras."), issubclass(layer, keras.Model)
 
 
+def build_own_optimizers(model: Any, _element_spec: Any) -> None:
+    """Make the variables of further optimizers that the model keeps, for all that it
+    trains."""
+    for one in _attributes(model):
+        if isinstance(one, keras.optimizers.Optimizer) and not one.built:
+            one.build(model.trainable_variables)
+
+
 def _no_others(_variable: Any) -> tuple[Any, ...]:
     """It is one."""
     return ()

@@ -11,6 +11,10 @@ def _selected() -> base.Backend:
         from trainers.backends.jax.jax_backend import JaxBackend  # noqa: PLC0415
 
         return JaxBackend()
+    if keras.backend.backend() == "torch":
+        from trainers.backends.torch.torch_backend import TorchBackend  # noqa: PLC0415
+
+        return TorchBackend()
     from trainers.backends.tensorflow.tensorflow_backend import (  # noqa: PLC0415
         TensorFlowBackend,
     )

@@ -69,6 +69,12 @@ class DataSource:
         and another number in another attempt where batches are of unlike sizes."""
         return self.stated_batch or self._seen
 
+    @property
+    def alike(self) -> bool:
+        """Whether all batches are known to be of one size."""
+        size = self._stated
+        return bool(size and self.samples and self.samples % size == 0)
+
     def saw(self, size: int | None) -> None:
         """The first batch is drawn, by whichever thread."""
         if self.batch is None and size:

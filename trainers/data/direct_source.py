@@ -11,6 +11,7 @@ from typing import Any
 from typing_extensions import override
 
 from trainers.backends import keras_compat, tf_data
+from trainers.backends.selected import backend
 from trainers.data import data_fingerprint
 from trainers.data.data_source import DataSource, GeneratorSource, LoaderSource
 from trainers.data.py_dataset_source import PyDatasetSource
@@ -41,8 +42,8 @@ class DirectSource(DataSource):
     @property
     @override
     def element_spec(self) -> Any:
-        """Nothing is traced for it."""
-        return None
+        """Nothing is traced for it; where a step has to be run, a batch is asked for."""
+        return None if backend.traces.TRACES else self.first_batch
 
     @override
     def fingerprint(self) -> data_fingerprint.Fingerprint:
@@ -170,6 +171,16 @@ class DirectPyDatasetSource(DirectSource, PyDatasetSource):
 
     kind = "PyDataset"
     why_not_exact = PyDatasetSource.why_not_exact
+    _glance_forgotten = False
+
+    @override
+    def prepare(self, *, begun: int, drawn: int) -> None:
+        """Set the order of the pass that comes next."""
+        if not self._glance_forgotten:
+            keras_compat.forget_glance(self.adapter)
+            self._glance_forgotten = True
+        super().prepare(begun=begun, drawn=drawn)
+
     resume = PyDatasetSource.resume
 
 

@@ -12,7 +12,7 @@ import types
 import weakref
 from typing import Any
 
-from trainers.backends import tf_data
+from trainers.backends import tf_data, torch_loaders
 
 AGAIN = (
     "an earlier fit drew from the same {} without coming to its end, and it was read"
@@ -30,6 +30,11 @@ VALIDATION = "validation: "
 VALIDATION_GENERATOR = (
     "the validation data come from a Python generator, whose state cannot be saved: after"
     " a restart it begins anew, so what is measured then may differ"
+)
+
+LOADER = (
+    "the validation data come from a DataLoader of PyTorch, and {}: what is measured after a"
+    " restart is the same only if it hands out the same batches again"
 )
 
 _drawn: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -50,6 +55,9 @@ def validation_why_not_exact(given: Any) -> str | None:
     """The same for ``validation_data``, which each ``fit`` begins anew."""
     if isinstance(given, types.GeneratorType):
         return VALIDATION_GENERATOR
+    if torch_loaders.is_loader(given):
+        why = torch_loaders.why_not_exact(given)
+        return None if why is None else LOADER.format(why)
     if not tf_data.is_pipeline(given):
         return None
     sentence = tf_data.why_not_exact(given)

@@ -10,6 +10,9 @@ What each kind costs to take up in the middle, and what it promises:
 | generator | its own: replayed from its start | runs it up to the position |
 | loader (Grain, PyTorch) | its own: iterated anew each epoch | reads what comes before, once |
 
+On PyTorch arrays and its ``DataLoader`` come in the order that its generators draw, which
+are put where they were: ``torch_source``.
+
 Which order "ours" is: ``sample_order``.
 """
 
@@ -17,7 +20,7 @@ from typing import Any
 
 from trainers.backends import keras_compat
 from trainers.backends.selected import backend
-from trainers.data import direct_source
+from trainers.data import direct_source, torch_source
 from trainers.data.data_source import DataSource, GeneratorSource, LoaderSource
 from trainers.data.py_dataset_source import PyDatasetSource
 
@@ -41,6 +44,9 @@ def source_of(iterator: Any, *, seed: int, fit: int) -> DataSource:
 
 def _direct(iterator: Any, *, seed: int, fit: int) -> DataSource:
     adapter = iterator.data_adapter
+    loaded = _loaded(iterator) if backend.fit.LOADS else None
+    if loaded is not None:
+        return loaded
     if type(adapter) is keras_compat.ArrayDataAdapter:
         return direct_source.DirectArraySource(iterator)
     if _is_finite(adapter):
@@ -50,6 +56,15 @@ def _direct(iterator: Any, *, seed: int, fit: int) -> DataSource:
     if _generates(adapter):
         return direct_source.DirectGeneratorSource(iterator)
     return direct_source.DirectLoaderSource(iterator)
+
+
+def _loaded(iterator: Any) -> DataSource | None:
+    adapter = iterator.data_adapter
+    if type(adapter) is keras_compat.ArrayDataAdapter:
+        return torch_source.TorchArraySource(iterator)
+    if isinstance(adapter, keras_compat.TorchDataLoaderAdapter):
+        return torch_source.TorchLoaderSource(iterator)
+    return None
 
 
 def _is_finite(adapter: Any) -> bool:

@@ -68,6 +68,8 @@ def measure(
     why = backend.fit.why_not_followed(model, arguments.get("x"))
     if why is not None:
         refuse(attempt, f"this fit cannot be estimated: {why}")
+    if backend.trials.WHY_NOT is not None:
+        refuse(attempt, f"this fit cannot be estimated: {backend.trials.WHY_NOT}")
     if backend.fit.replicas_of(model) > 1:
         refuse(attempt, SEVERAL_DEVICES)
     with epoch_iterator.adopting(functools.partial(_measure, attempt, model)):

@@ -17,7 +17,7 @@ _KEPT = "_trainwarden_traced_for"
 
 def remember(model: Any, element_spec: Any) -> None:
     """A fit of ``model`` with batches of ``element_spec`` was given back."""
-    if model.run_eagerly:
+    if model.run_eagerly or not backend.traces.TRACES:
         return
     model.make_train_function()
     function, specs = vars(model).get(_KEPT, (None, []))

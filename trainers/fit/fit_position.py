@@ -16,6 +16,8 @@ class FitCall:
     data: Any = None
     """The training data as ``fit`` was given them."""
     validation_data: Any = None
+    validates: bool = False
+    """Whether it does, on these or on a part of the training data."""
 
 
 @dataclass(slots=True)

@@ -59,7 +59,9 @@ class FitRun:
         self._loss_guard = loss_guard.LossGuard(session.attempt, call.model)
         self._again = again
         self._hidden = (
-            hidden_state.of_call(call.model, call.callbacks, call.data)
+            hidden_state.of_call(
+                call.model, call.callbacks, call.data, call.validation_data
+            )
             if again is None
             else again.hidden
         )
@@ -145,6 +147,7 @@ class FitRun:
         self._data_known(
             changed,
             backend.fit.why_device_not_exact(),
+            self._why_step_not_exact(),
             backend.fit.why_replicas_not_exact(self.model, self._call.validation_data),
             shared_data.why_not_exact(self._call.data),
             shared_data.validation_why_not_exact(self._call.validation_data),
@@ -175,6 +178,10 @@ class FitRun:
         own = self._session.own_way
         for sentence in (own, self.source.why_not_exact(), *why_not_exact):
             self._determinism.tell(sentence)
+
+    def _why_step_not_exact(self) -> str | None:
+        alike = self.source.alike and not self._call.validates
+        return backend.fit.why_step_not_exact(self.model, alike=alike)
 
     def _training(self, iterator: Any) -> Iterator[Any]:
         if not self._has_begun:  # Keras builds the model from a batch
@@ -406,6 +413,7 @@ class FitRun:
 
     def _look_into(self) -> None:
         """The first step is made, and all its functions are traced."""
+        self._determinism.tell(self._why_step_not_exact())
         self._determinism.look_into(
             self.model, sliced=self._slices.prepared, known=self._hidden.variables()
         )

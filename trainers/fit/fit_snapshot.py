@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from supervisor.wire.reasons import RefusalReason
-from trainers.backends import keras_compat
+from trainers.backends import keras_compat, torch_loaders
 from trainers.backends.epoch_iterator import FitIterator
 from trainers.backends.selected import backend
 from trainers.data.data_fingerprint import Fingerprint
@@ -69,6 +69,7 @@ def _local(parts: FitParts) -> dict[str, Any]:
         "num_batches": iterator.batches_of_pass,
         "used": source.used,
         "order": source.order(),
+        "loaders": torch_loaders.states(_loaders(parts.call)),
         "held": backend.variables.held_by_loop(parts.call.model),
         "validation": parts.validation.position(),
         "batch": source.stated_batch,
@@ -77,6 +78,11 @@ def _local(parts: FitParts) -> dict[str, Any]:
         "steps": iterator.num_batches,
         "last_finite": parts.loss_guard.last_finite,
     }
+
+
+def _loaders(call: FitCall) -> tuple[Any, ...]:
+    """What may be a loader of PyTorch's that draws as it is asked."""
+    return (call.data, call.validation_data) if backend.fit.LOADS else ()
 
 
 def local_of(taken: Snapshot | None) -> Any:
@@ -106,6 +112,7 @@ def restore(
         element_spec=parts.source.element_spec,
         hidden=parts.hidden,
     )
+    torch_loaders.put_back(_loaders(parts.call), local.get("loaders", []))
     parts.position.resume(local)
     parts.loss_guard.last_finite = local.get("last_finite")
     keras_compat.remember_last_logs(model, parts.position.logs)

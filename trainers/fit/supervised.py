@@ -11,7 +11,7 @@ import keras
 from supervisor.wire.event_file import NO_ROOM, RecordKind
 from supervisor.wire.page import Phase
 from supervisor.wire.reasons import RefusalReason
-from trainers.backends import epoch_iterator, keras_compat, tf_data
+from trainers.backends import epoch_iterator, keras_compat, tf_data, torch_loaders
 from trainers.backends.selected import backend
 from trainers.data import py_dataset_state, shared_data
 from trainers.fit import earlier_traces, fit_report, fit_snapshot, loss_guard
@@ -144,6 +144,8 @@ def training(
             epochs=arguments["epochs"],
             data=arguments["x"],
             validation_data=arguments["validation_data"],
+            validates=arguments["validation_data"] is not None
+            or bool(arguments["validation_split"]),
         ),
         again=failed,
     )
@@ -233,7 +235,10 @@ def restore_finished(
         model,
         callbacks,
         element_spec=spec,
-        hidden=hidden_state.of_call(model, given, data),
+        hidden=hidden_state.of_call(model, given, data, arguments["validation_data"]),
+    )
+    torch_loaders.put_back(
+        (data, arguments["validation_data"]), local.get("loaders", [])
     )
     for sentence in told:
         fit_report.promise(attempt, sentence, fit=session.fit_number)

@@ -18,7 +18,8 @@ from trainers.process.hooks import import_hooks
 
 _OUT_OF_MEMORY = re.compile(
     r"OOM when allocating|RESOURCE_EXHAUSTED: |Dst tensor is not initialized|ran out of memory|"
-    r"[Oo]ut of memory while trying to allocate|Cannot parse tensor from proto"
+    r"[Oo]ut of memory while trying to allocate|Cannot parse tensor from proto|"
+    r"out of memory\. Tried to allocate|DefaultCPUAllocator: (can't allocate|not enough) memory"
 )
 """The last is what becomes of a constant of a graph (zeros, say) for which there is no
 room: tensorflow/core/kernels/constant_op.cc."""
@@ -126,6 +127,7 @@ def install() -> None:
         {
             "keras.src.backend.tensorflow.core": _variables,
             "keras.src.backend.jax.core": _variables,
+            "keras.src.backend.torch.core": _variables,
             "keras.src.optimizers.base_optimizer": _optimizers,
             "tensorflow.python.eager.polymorphic_function.polymorphic_function": _lifted,
         }

@@ -68,7 +68,7 @@ with open(sys.argv[1], "w", encoding="utf-8") as out:  # noqa: PTH123  # as peop
         "steps": counting.steps,
         "history": {name: list(map(float, v)) for name, v in history.history.items()},
         "weights": digest(torn.get_weights()),
-        "optimizer": digest([one.numpy() for one in torn.optimizer.variables]),
+        "optimizer": digest(list(map(np.asarray, torn.optimizer.variables))),
         "sliced": [array.tolist() for array in sliced.get_weights()],
     }
     json.dump(left, out)

@@ -18,6 +18,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from trainers.backends import torch_loaders
 from trainers.backends.selected import backend
 from trainers.snapshots.tensor_image import Tensor
 from trainers.state import (
@@ -80,10 +81,16 @@ Name = tuple[str, str]
 """Path of an owner, and a name of it."""
 
 
-def of_call(model: Any, callbacks: Iterable[Any], data: Any) -> "HiddenState":
+def of_call(
+    model: Any, callbacks: Iterable[Any], data: Any, validation_data: Any = None
+) -> "HiddenState":
     """What the ``fit`` that is about to train ``model`` on ``data`` can reach."""
     own = data if isinstance(data, keras.utils.PyDataset) else None
-    return HiddenState(model, callbacks, own)
+    # Elsewhere they are read ahead of training: what they change belongs to no step.
+    given = {"data": data, "validation data": validation_data}
+    loaded = given.items() if backend.fit.LOADS else ()
+    more = [part for path, one in loaded for part in torch_loaders.parts(one, path)]
+    return HiddenState(model, callbacks, own, more)
 
 
 def told_of(state: Mapping[str, Any]) -> list[str]:
@@ -96,11 +103,16 @@ class HiddenState:
     """What one ``fit`` can reach, beside what is saved anyway."""
 
     def __init__(
-        self, model: Any, callbacks: Iterable[Any], dataset: Any = None
+        self,
+        model: Any,
+        callbacks: Iterable[Any],
+        dataset: Any = None,
+        more: Iterable[tuple[str, Any]] = (),
     ) -> None:
-        """``dataset``: the ``PyDataset`` it trains on, if it does."""
+        """``dataset``: the ``PyDataset`` it trains on, if it does. ``more``: what else it
+        calls, by path."""
         self._model, self._callbacks = model, list(callbacks)
-        self._dataset = dataset
+        self._dataset, self._more = dataset, list(more)
         self._compilation = Compilation(model)
         self._marks: dict[Name, fingerprint.Mark] = {}
         self._data: dict[Name, fingerprint.Mark] = {}
@@ -127,7 +139,7 @@ class HiddenState:
             self._data = _marks(self._of_data(found))
 
     def _look(self) -> Reached:
-        found = reachable.reachable(self._model, self._callbacks)
+        found = reachable.reachable(self._model, self._callbacks, self._more)
         generator = backend.hidden.global_generator()
         if generator is not None:
             found.variables.setdefault(GLOBAL_GENERATOR, generator)
@@ -151,7 +163,7 @@ class HiddenState:
     def traced(self, function: str) -> None:
         """The model's ``function`` (``TRAIN``, ``TEST``) has just been traced, for the
         first time: plain values that it used are part of it from here on."""
-        if function in self._traced or getattr(self._model, "run_eagerly", True):
+        if function in self._traced or not backend.traces.is_compiled(self._model):
             return
         with contextlib.suppress(Exception):  # ``capture`` tells
             self._traced[function] = self._plain()

@@ -12,7 +12,7 @@ import contextlib
 from collections.abc import Callable
 from typing import Any
 
-from trainers.backends import keras_compat
+from trainers.backends import keras_compat, model_listing
 from trainers.backends.selected import backend
 from trainers.process import allocation_subject
 
@@ -73,6 +73,9 @@ def _refuse_half(noted: int, error: Exception | None) -> None:
 
 
 def _ways(model: Any) -> list[Callable[[Any, Any], None]]:
+    if not backend.traces.TRACES:  # its ``fit`` has built what it can before
+        first_uses = model_listing.build_own_optimizers
+        return [keras_compat.build_optimizers, _step_of_zeros, first_uses]
     if keras_compat.is_built_by_fit(model):
         first = [
             keras_compat.build,
@@ -96,6 +99,6 @@ def _ways(model: Any) -> list[Callable[[Any, Any], None]]:
 
 
 def _step_of_zeros(model: Any, element_spec: Any) -> None:
-    """What cannot be traced, as its losses look at numbers, say, makes its variables in a
-    step. What that changes is given back, as all is that steps change."""
+    """What is not traced, or cannot be, as its losses look at numbers, say, makes its
+    variables in a step. What that changes is given back, as all is that steps change."""
     model.train_step(backend.fit.zeros_of(element_spec))

@@ -197,9 +197,20 @@ class _Walk:
             self._waiting.extend((f"{path}[{name}]", one) for name, one in items)
         elif object_state.is_of_own_class(value):
             self.of_class(type(value))
-            self._own(path, tuple(object_state.attributes(value)), value)
-            for name, one in sorted(object_state.attributes(value).items()):
+            apart = backend.hidden.names_of_parts(value)
+            held = {
+                name: one
+                for name, one in object_state.attributes(value).items()
+                if name not in apart
+            }
+            self._own(path, tuple(held), value)
+            for name, one in sorted(held.items()):
                 self._waiting.append((f"{path}.{name}", one))
+        self._held(path, value)
+
+    def _held(self, path: str, value: Any) -> None:
+        for name, one in backend.hidden.held_in(value):
+            self._waiting.append((f"{path}.{name}", one))
 
     def _own(self, path: str, names: tuple[str, ...], value: Any) -> None:
         self._owners[path] = Owner(
@@ -222,6 +233,7 @@ class _Walk:
         below = value is self._trained or id(value) in self._below
         for name, one in _parts(value, below=below):
             self._waiting.append((f"{path}.{name}", one))
+        self._held(path, value)
         if value is self._trained:
             self._below |= {id(one) for one in keras_losses.layers_below(value)}
             return

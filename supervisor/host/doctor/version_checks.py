@@ -13,6 +13,11 @@ from supervisor.host.launch.launcher import LAUNCH
 
 SELF_TEST_SECONDS = 900.0
 ABOUT = "versions"
+ON_TORCH = "PyTorch"
+RESUMED = (
+    "tried as a whole; calls of fit are resumed, loops of a script's own are watched and"
+    " restarted only, and a batch is not sliced where memory runs out"
+)
 FIX = "pip install 'trainwarden[tensorflow]' brings a pair that was tried as a whole"
 
 
@@ -21,12 +26,19 @@ def findings(answer: Mapping[str, Any] | None, *, python: str) -> list[Finding]:
     if answer is None:
         text = f"what becomes of a script cannot be told: {python} did not answer"
         return [warning(ABOUT, text, f"try {python} {LAUNCH} --versions")]
-    if answer.get("absent"):
-        return []  # that is told elsewhere
-    found = [_pair(answer)]
+    # Without TensorFlow, that is told elsewhere.
+    found = [] if answer.get("absent") else [_pair(answer)]
     if answer.get("legacy"):
         found.append(warning("tf_keras", answer["legacy"]))
+    if answer.get("torch"):
+        found.append(_on_torch(answer["torch"]))
     return found
+
+
+def _on_torch(answer: Mapping[str, str]) -> Finding:
+    if "warning" in answer:
+        return warning(ON_TORCH, answer["warning"])
+    return fine(ON_TORCH, f"{answer['pair']}: {RESUMED}")
 
 
 def _pair(answer: Mapping[str, Any]) -> Finding:

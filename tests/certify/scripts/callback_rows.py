@@ -7,11 +7,11 @@ import h5py
 import keras
 import numpy as np
 import tensorflow as tf
-from ingredients import BATCH, ON_JAX, noisy, seeded
+from ingredients import BACKEND, BATCH, noisy, seeded
 from prelude import digest, finish, train
 
 cb = keras.callbacks
-VARIABLE = keras.Variable if ON_JAX else tf.Variable
+VARIABLE = tf.Variable if BACKEND == "tensorflow" else keras.Variable
 
 
 def early_stopping():

@@ -9,8 +9,8 @@ import numpy as np
 import tensorflow as tf
 
 N, WIDTH, BATCH = 96, 5, 12
-ON_JAX = keras.backend.backend() == "jax"
-JIT = "auto" if ON_JAX else False
+BACKEND = keras.backend.backend()
+JIT = False if BACKEND == "tensorflow" else "auto"
 
 
 def samples(n=N, seed=0):
@@ -49,8 +49,10 @@ class Ledger(keras.layers.Layer):
 
 def counted(seen, ids):
     """``seen`` with one more for each of ``ids`` (n, 1)."""
-    if ON_JAX:
+    if BACKEND == "jax":
         return seen.at[ids[:, 0]].add(1)
+    if BACKEND == "torch":
+        return seen.index_add(0, ids[:, 0].long(), keras.ops.ones_like(ids[:, 0]))
     return tf.tensor_scatter_nd_add(seen, ids, tf.ones_like(ids[:, 0]))
 
 

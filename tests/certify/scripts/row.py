@@ -45,6 +45,7 @@ import loop_rows
 import model_rows
 import ordinary_rows
 import python_rows
+import torch_rows
 
 KINDS = (
     callback_rows,
@@ -59,6 +60,7 @@ KINDS = (
     ordinary_rows,
     python_rows,
     replica_rows,
+    torch_rows,
 )
 
 

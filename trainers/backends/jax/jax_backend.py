@@ -14,7 +14,7 @@ from trainers.backends.jax import (
     jax_values,
     jax_variables,
 )
-from trainers.backends.jax.jax_memory import NoProbe
+from trainers.backends.no_probe import NoProbe
 
 
 class JaxBackend:

@@ -30,6 +30,7 @@ from trainers.backends import keras_compat
 from trainers.backends.versions.keras_version import VersionedIterator, of_keras
 
 TAKES_ARRAYS = True
+LOADS = False
 SLICES = False
 GLANCES_COUNT = False
 STANDS_IN = True
@@ -239,3 +240,8 @@ def why_device_not_exact() -> str | None:
     return (
         None if asked and "deterministic_ops=false" not in flags else NOT_DETERMINISTIC
     )
+
+
+def why_step_not_exact(_model: Any, *, alike: bool) -> str | None:  # noqa: ARG001  # of the Protocol
+    """What is in a step is asked of its traces."""
+    return None

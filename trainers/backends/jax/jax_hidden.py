@@ -51,6 +51,16 @@ def is_table(_value: Any) -> bool:
     return False
 
 
+def names_of_parts(_value: Any) -> frozenset[str]:
+    """As ``held_in``."""
+    return frozenset()
+
+
+def held_in(_value: Any) -> list[tuple[str, Any]]:
+    """Nothing is looked for in any."""
+    return []
+
+
 def table_content(_table: Any) -> tuple[Any, Any]:
     """As above."""
     return [], []

@@ -10,6 +10,7 @@ from trainers.backends import slicing
 from trainers.backends.base import StepTrial, TrialPlan
 
 COMPILES = True
+WHY_NOT: str | None = None
 
 
 def in_use() -> int | None:

@@ -9,7 +9,13 @@ from typing import Any
 
 from trainers.backends import keras_compat
 
+TRACES = True
 MADE_AGAIN = False
+
+
+def is_compiled(model: Any) -> bool:
+    """Whether its steps are; else they read plain values anew each time."""
+    return not getattr(model, "run_eagerly", True)
 
 
 def trace_train(model: Any, _element_spec: Any) -> None:

@@ -45,6 +45,7 @@ from trainers.backends.tensorflow import (
 from trainers.backends.versions.keras_version import VersionedIterator, of_keras
 
 TAKES_ARRAYS = False
+LOADS = False
 SLICES = True
 GLANCES_COUNT = True
 STANDS_IN = False
@@ -214,3 +215,8 @@ def why_device_not_exact() -> str | None:
         "GPU algorithms may add in another order each time: bits are promised only with"
         " deterministic ones (tf.config.experimental.enable_op_determinism)"
     )
+
+
+def why_step_not_exact(_model: Any, *, alike: bool) -> str | None:  # noqa: ARG001  # of the Protocol
+    """What is in a step is asked of its traces."""
+    return None

@@ -95,6 +95,16 @@ def is_table(value: Any) -> bool:
     return isinstance(value, TABLES)
 
 
+def names_of_parts(_value: Any) -> frozenset[str]:
+    """As ``held_in``."""
+    return frozenset()
+
+
+def held_in(_value: Any) -> list[tuple[str, Any]]:
+    """Nothing is looked for in any."""
+    return []
+
+
 def table_content(table: Any) -> tuple[Any, Any]:
     """The keys of ``table``, and the value of each: arrays, of strings lists."""
     keys, values = table.export()

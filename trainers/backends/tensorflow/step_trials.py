@@ -17,6 +17,7 @@ from trainers.backends.tensorflow import replicas
 from trainers.backends.tensorflow.allocator import peak_readings
 
 COMPILES = False
+WHY_NOT: str | None = None
 
 
 def in_use() -> int | None:

@@ -17,7 +17,13 @@ from trainers.backends.tensorflow import (
     tensor_values,
 )
 
+TRACES = True
 MADE_AGAIN = True
+
+
+def is_compiled(model: Any) -> bool:
+    """Whether its steps are; else they read plain values anew each time."""
+    return not getattr(model, "run_eagerly", True)
 
 
 def trace_train(model: Any, element_spec: Any) -> None:

@@ -11,7 +11,7 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import metadata
 
@@ -21,6 +21,16 @@ from trainers.process.script import isolation
 KNOWN = {"2.21": ("3.15",)}
 """TensorFlow → Keras: the pairs of which every cell was run (docs/versions.md; the first
 is what ``make test`` runs with)."""
+
+KNOWN_ON_TORCH = {"2.13": ("3.15",)}
+"""The same of PyTorch and Keras (``make certify-torch``)."""
+
+UNTRIED_ON_TORCH = (
+    "{} was not tried as a whole: a self-test decides, at the first fit of a script that"
+    " trains on it, whether fits are resumed"
+)
+HELD_ON_TORCH = "{} was not tried as a whole: its self-test held, so fits are resumed"
+FAILED_ON_TORCH = "{} is watched and restarted, but its fits are not resumed: its self-test failed ({})"
 
 LEGACY = (
     "tf_keras is Keras 2: scripts that train with it are watched, restarted and told why"
@@ -129,6 +139,29 @@ def on_jax() -> dict[str, str | None]:
     return {name: installed(name) for name in ("keras", "jax", "jaxlib")}
 
 
+def on_torch() -> dict[str, str | None]:
+    """The versions that decide how a fit of Keras on PyTorch runs."""
+    return {name: installed(name) for name in ("keras", "torch")}
+
+
+def is_known_on_torch(found: Mapping[str, str | None]) -> bool:
+    """Whether these versions were tried as a whole."""
+    keras, torch = found["keras"], found["torch"]
+    known = () if torch is None else KNOWN_ON_TORCH.get(minor(torch), ())
+    return keras is not None and minor(keras) in known
+
+
+def tried_on_torch(found: Mapping[str, str | None]) -> str | None:
+    """What a self-test finds wrong with versions of Keras on PyTorch that were not tried
+    as a whole; None: nothing, or they were. Once for each environment."""
+    if is_known_on_torch(found):
+        return None
+    if None in found.values():
+        return "its version cannot be told"
+    versions = (platform.python_version(), *found.values(), installed("numpy"))
+    return self_test.wrong_with(versions, backend="torch")
+
+
 def strange_inside(wrong: list[str]) -> str:
     """Why a known pair is refused that is not as it was; ``wrong``: what is not."""
     return "Keras is not as expected inside: " + "; ".join(wrong)
@@ -151,13 +184,33 @@ def _refused() -> str | None:
     return None
 
 
+def _with_torch() -> dict[str, str] | None:
+    """What becomes of a script that trains on PyTorch; None: not both are here.
+
+    A self-test is run only where PyTorch is what Keras computes with here.
+    """
+    found = on_torch()
+    if None in found.values():
+        return None
+    pair = f"Keras {found['keras']} on PyTorch {found['torch']}"
+    if is_known_on_torch(found):
+        return {"pair": pair}
+    if os.environ.get("KERAS_BACKEND") != "torch":
+        return {"pair": pair, "warning": UNTRIED_ON_TORCH.format(pair)}
+    failed = tried_on_torch(found)
+    if failed is None:
+        return {"pair": pair, "warning": HELD_ON_TORCH.format(pair)}
+    return {"pair": pair, "warning": FAILED_ON_TORCH.format(pair, failed)}
+
+
 def main() -> int:
     """Print, as a JSON object, what becomes of a script in this interpreter."""
     found = here()
     if found.tensorflow is None:
-        sys.stdout.write(json.dumps({"absent": True}))
+        sys.stdout.write(json.dumps({"absent": True, "torch": _with_torch()}))
         return 0
     answer = {
+        "torch": _with_torch(),
         "pair": found.pair,
         "refused": _refused(),
         "warning": verdict().warning,

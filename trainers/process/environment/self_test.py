@@ -40,6 +40,8 @@ DIES_AFTER, RESUMES_AT = 4, 3
 BATCH, SLICES = 8, 2
 """Samples of a step of the script."""
 ROUNDING = 1e-5
+SLICED = ("tensorflow",)
+"""Backends on which a batch can be worked through in slices."""
 ENVIRONMENT_OF_TEST = {
     "CUDA_VISIBLE_DEVICES": "",
     "KERAS_BACKEND": "tensorflow",
@@ -56,17 +58,20 @@ class _FailedError(Exception):
     """What does not hold, in a few words."""
 
 
-def wrong_with(versions: Sequence[str | None]) -> str | None:
+def wrong_with(
+    versions: Sequence[str | None], *, backend: str = "tensorflow"
+) -> str | None:
     """What does not hold with ``versions``, those of this interpreter; None: all does.
+    ``backend``: what Keras computes with.
 
     Not run again where the same of ours held in the same environment.
     """
-    known = kept("fit", versions)
+    known = kept("fit" if backend == "tensorflow" else f"fit on {backend}", versions)
     if known is not None and known.exists():
         return None
     try:
         with tempfile.TemporaryDirectory(prefix="trainwarden-self-test-") as room:
-            _Parts(Path(room).resolve()).hold()
+            _Parts(Path(room).resolve(), backend).hold()
     except _FailedError as failed:
         return str(failed)
     except OSError as error:
@@ -111,6 +116,7 @@ class _Parts:
     """The parts of one test, in a directory."""
 
     room: Path
+    backend: str
 
     def hold(self) -> None:
         """Run them, two at a time. Raises _FailedError, OSError."""
@@ -119,6 +125,9 @@ class _Parts:
         whole = self._result("alone", alone)
         self._died("torn", torn)
         resumed = self._supervised("resumed")
+        if self.backend not in SLICED:
+            self._resumed(whole, self._result("resumed", resumed))
+            return
         sliced = self._supervised("sliced", slice_size=BATCH // SLICES)
         self._resumed(whole, self._result("resumed", resumed))
         self._sliced(whole, self._result("sliced", sliced))
@@ -151,7 +160,12 @@ class _Parts:
             return subprocess.Popen(  # noqa: S603  # our own files
                 [sys.executable, *arguments, *plain],
                 cwd=self.room,
-                env={**inherited, **ENVIRONMENT_OF_TEST, **more},
+                env={
+                    **inherited,
+                    **ENVIRONMENT_OF_TEST,
+                    "KERAS_BACKEND": self.backend,
+                    **more,
+                },
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

@@ -8,7 +8,8 @@ import functools
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, NoReturn
 
@@ -28,10 +29,10 @@ from trainers.process.hooks.own_steps import OwnSteps
 from trainers.process.script import isolation, run_entropy
 
 OTHER_BACKENDS = {
-    "keras.src.backend.torch.trainer": "PyTorch",
     "keras.src.backend.openvino.trainer": "OpenVINO",
 }
 JAX = "keras.src.backend.jax.trainer"
+TORCH = "keras.src.backend.torch.trainer"
 LEGACY = "tf_keras.src.engine.training"
 LEGACY_TITLE = "legacy Keras 2"
 ENTROPY = {
@@ -49,12 +50,12 @@ ANEW = (
     " of the new one are not resumed exactly"
 )
 """What we do in a ``fit`` leans on the modules that were there at the first."""
-OWN_LOOPS_ON_JAX = (
-    "the backend is JAX: calls of fit are resumed; loops of the script's own are watched"
+OWN_LOOPS_ELSEWHERE = (
+    "the backend is {}: calls of fit are resumed; loops of the script's own are watched"
     " and restarted, but not resumed"
 )
-NOT_RESUMED_ON_JAX = (
-    "this version of Keras on JAX is not as expected inside ({}): the run is watched and"
+NOT_RESUMED_ELSEWHERE = (
+    "this version of Keras on {} is not as expected inside ({}): the run is watched and"
     " restarted, but its fits are not resumed"
 )
 NAMED_GPU = re.compile(r"\s*(\d|GPU-|MIG-)")
@@ -111,7 +112,8 @@ def _watch_for_training(attempt: Attempt) -> None:
         name: _once(functools.partial(_other_backend, attempt, steps, title))
         for name, title in OTHER_BACKENDS.items()
     }
-    waiting[JAX] = functools.partial(_keras_on_jax, attempt, steps)
+    waiting[JAX] = functools.partial(_keras_elsewhere, attempt, steps, ON_JAX)
+    waiting[TORCH] = functools.partial(_keras_elsewhere, attempt, steps, ON_TORCH)
     waiting[LEGACY] = _once(functools.partial(_tell_not_resumed, attempt, LEGACY_TITLE))
     entropy = run_entropy.install(attempt.directive.seed)
     for name, begins in ENTROPY.items():
@@ -170,18 +172,43 @@ def _tell_not_resumed(attempt: Attempt, title: str, _module: ModuleType) -> None
     )
 
 
-def _keras_on_jax(attempt: Attempt, steps: OwnSteps, trainer: ModuleType) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Elsewhere:
+    """Keras on another framework than TensorFlow."""
+
+    title: str
+    trainer: str
+    """The class of the module whose ``fit`` it is."""
+    versions: Callable[[], dict[str, str | None]]
+    tried: Callable[[dict[str, str | None]], str | None] = lambda _versions: None
+    """What a self-test finds wrong with them; None: nothing, or there is none."""
+
+
+ON_JAX = Elsewhere(
+    title="JAX", trainer="JAXTrainer", versions=framework_versions.on_jax
+)
+ON_TORCH = Elsewhere(
+    title="PyTorch",
+    trainer="TorchTrainer",
+    versions=framework_versions.on_torch,
+    tried=framework_versions.tried_on_torch,
+)
+
+
+def _keras_elsewhere(
+    attempt: Attempt, steps: OwnSteps, where: Elsewhere, module: ModuleType
+) -> None:
     """Put our ``fit`` in place; where Keras is not as expected it is left to itself."""
     steps.stand_back()
     if attempt.training.is_open:
         attempt.notice(ANEW)
         return
-    found = framework_versions.on_jax()
-    attempt.say(RecordKind.LAUNCHED, versions=found)
-    attempt.notice(OWN_LOOPS_ON_JAX)
+    attempt.say(RecordKind.LAUNCHED, versions=where.versions())
+    attempt.notice(OWN_LOOPS_ELSEWHERE.format(where.title))
     allocation_subject.install()
-    original = trainer.JAXTrainer.fit
-    wrong = functools.cache(functools.partial(_wrong_inside, attempt))
+    trainer = getattr(module, where.trainer)
+    original = trainer.fit
+    wrong = functools.cache(functools.partial(_wrong_inside, attempt, where))
 
     @functools.wraps(original)
     def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -192,14 +219,18 @@ def _keras_on_jax(attempt: Attempt, steps: OwnSteps, trainer: ModuleType) -> Non
         with steps.fit(), supervision as train:
             return train()
 
-    trainer.JAXTrainer.fit = fit
+    trainer.fit = fit
 
 
-def _wrong_inside(attempt: Attempt) -> bool:
-    """Whether Keras on JAX is not as expected inside: that is told then."""
+def _wrong_inside(attempt: Attempt, where: Elsewhere) -> bool:
+    """Whether Keras there is not as expected inside: that is told then."""
     found = isolation.load("trainers.backends.selected").backend.fit.self_test()
+    if not found and not attempt.directive.tries_versions:
+        failed = where.tried(where.versions())
+        found = [] if failed is None else [f"its self-test failed: {failed}"]
     if found:
-        attempt.notice(NOT_RESUMED_ON_JAX.format("; ".join(found)))
+        sentence = NOT_RESUMED_ELSEWHERE.format(where.title, "; ".join(found))
+        attempt.notice(sentence)
     return bool(found)
 
 

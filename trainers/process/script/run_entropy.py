@@ -57,14 +57,17 @@ class RunEntropy:
             return self._counts[place]
 
     def counts(self) -> Counts:
-        """How often each place has asked so far."""
+        """How often each place has asked so far; not of modules as they are imported."""
         with self._lock:
-            return dict(self._counts)
+            asked = self._counts.items()
+            return {place: n for place, n in asked if not is_import(place)}
 
     def put_back(self, counts: Counts) -> None:
-        """Let each place have asked so often."""
+        """Let each place have asked so often; modules as they have in this process."""
         with self._lock:
-            self._counts = collections.Counter(counts)
+            own = {place: n for place, n in self._counts.items() if is_import(place)}
+            given = {place: n for place, n in counts.items() if not is_import(place)}
+            self._counts = collections.Counter({**given, **own})
 
     def about_to_fork(self) -> None:
         """In the parent: each child draws on its own."""
@@ -75,6 +78,12 @@ class RunEntropy:
         self._lock = threading.Lock()  # another thread may have held it
         self._lineage = f"{self._lineage}/{self._counts[FORKS]}"
         self._counts.clear()
+
+
+def is_import(place: str) -> bool:
+    """Whether a module asks as it is imported, which is once in each process, and may be
+    early in one and late in another (a compiler that has nothing to do, say)."""
+    return place.endswith(":<module>") and not place.endswith(" __main__:<module>")
 
 
 _current: list[RunEntropy] = []

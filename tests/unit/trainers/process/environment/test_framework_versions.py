@@ -11,9 +11,11 @@ from supervisor.host.doctor.finding import FindingLevel
 from tests.support.version_environments import agree, checked, environment
 from trainers.process.environment.framework_versions import (
     KNOWN,
+    KNOWN_ON_TORCH,
     Versions,
     installed,
     is_known,
+    is_known_on_torch,
     judge,
 )
 
@@ -62,6 +64,15 @@ def test_a_version_that_cannot_be_told_is_refused(name: str) -> None:
     assert verdict.refused == f"the version of {name} cannot be told"
 
 
+def test_versions_on_pytorch_are_known_by_pair() -> None:
+    """A build for CPUs has another version than one for GPUs, and is known as well."""
+    for torch, known in KNOWN_ON_TORCH.items():
+        for keras in known:
+            assert is_known_on_torch({"keras": f"{keras}.1", "torch": f"{torch}.0+cpu"})
+    assert not is_known_on_torch({"keras": "3.15.1", "torch": "3.0.0"})
+    assert not is_known_on_torch({"keras": "3.15.1", "torch": None})
+
+
 def test_what_the_child_says_is_a_finding() -> None:
     """OK, a warning or a problem; silence is a warning, no TensorFlow told elsewhere."""
     known = {"pair": "both", "refused": None, "warning": None, "legacy": None}
@@ -76,6 +87,12 @@ def test_what_the_child_says_is_a_finding() -> None:
     assert levels({**known, "legacy": "old"}) == [FindingLevel.OK, FindingLevel.WARNING]
     assert levels({"refused": "training needs Python 3.11"}) == [FindingLevel.PROBLEM]
     assert levels({"absent": True}) == []
+    on_torch = {"pair": "both"}
+    assert levels({"absent": True, "torch": on_torch}) == [FindingLevel.OK]
+    assert levels({**known, "torch": {**on_torch, "warning": "not tried"}}) == [
+        FindingLevel.OK,
+        FindingLevel.WARNING,
+    ]
     assert levels(None) == [FindingLevel.WARNING]
 
 

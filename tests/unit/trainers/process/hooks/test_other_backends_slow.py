@@ -1,7 +1,8 @@
-"""Keras on JAX: its fits are resumed exactly; what is not is said."""
+"""Keras on JAX and on PyTorch: fits are resumed exactly; what is not is said."""
 
 import os
 import signal
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,23 +10,71 @@ import pytest
 
 from supervisor.core.causes import Cause
 from supervisor.wire.directive import EXIT_REFUSED
-from tests.certify.certify import run_rows, short
-from tests.certify.jax_table import JAX_SHORT, JAX_TABLE
+from tests.certify.certify import TABLES, run_rows, short
 from tests.support.attempts import Attempts, Outcome
 from tests.support.command import Trainwarden
-from tests.support.zygote import OTHER_BACKENDS, zygote
+from tests.support.zygote import PACKAGES, zygote
+from trainers.process.environment import self_test, user_cache
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        not OTHER_BACKENDS.is_dir(),
-        reason="make test-slow installs JAX; it is not here",
-    ),
-]
+
+@dataclass(frozen=True, kw_only=True)
+class Where:
+    """What Keras computes with."""
+
+    name: str
+    title: str
+    trainer: str
+    out_of_memory: str
+    """What it says where memory runs out."""
+
+    @property
+    def packages(self) -> str:
+        """Where it is installed."""
+        return os.fspath(PACKAGES[self.name])
+
+    def script(self, text: str) -> str:
+        """``text`` for it."""
+        return text.replace("@BACKEND@", self.name).replace("@TRAINER@", self.trainer)
+
+
+JAX = Where(
+    name="jax",
+    title="JAX",
+    trainer="JAXTrainer",
+    out_of_memory="RESOURCE_EXHAUSTED: Out of memory",
+)
+TORCH = Where(
+    name="torch",
+    title="PyTorch",
+    trainer="TorchTrainer",
+    out_of_memory="DefaultCPUAllocator: can't allocate memory",
+)
+
+
+def _installed(where: Where) -> pytest.MarkDecorator:
+    made = Path(where.packages).name
+    reason = f"make .venv/{made} installs {where.title}; it is not here"
+    return pytest.mark.skipif(not Path(where.packages).is_dir(), reason=reason)
+
+
+pytestmark = pytest.mark.slow
+on_jax = _installed(JAX)
+
+
+@pytest.fixture(
+    params=[
+        pytest.param(one, marks=_installed(one), id=one.title) for one in (JAX, TORCH)
+    ]
+)
+def where(request: pytest.FixtureRequest) -> Where:
+    """Each that is installed."""
+    found: Where = request.param
+    return found
+
 
 BEGINNING = """
 import os
-os.environ["KERAS_BACKEND"] = "jax"
+os.environ["KERAS_BACKEND"] = "@BACKEND@"
 import keras
 import numpy as np
 
@@ -106,7 +155,7 @@ found = model.fit(x, y, batch_size=10, epochs=4, verbose=0, callbacks=[Killed()]
                   validation_data=(x[:20], y[:20]))
 total = hashlib.sha256()
 for one in [*model.variables, *model.optimizer.variables]:
-    total.update(np.asarray(one.value).tobytes())
+    total.update(np.asarray(one).tobytes())
 print(total.hexdigest(), found.history)
 print("without" if "tensorflow" not in sys.modules else "with")
 """
@@ -123,57 +172,74 @@ OTHER_INSIDE = """
 def fit(self, *given, **more):
     return own(self, *given, **more)
 
-from keras.src.backend.jax.trainer import JAXTrainer as Trainer
+from keras.src.backend.@BACKEND@.trainer import @TRAINER@ as Trainer
 own, Trainer.fit = Trainer.fit, fit
 """
 
 
 @pytest.fixture
-def attempts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Attempts:
-    """A run whose scripts find JAX."""
-    monkeypatch.setenv("PYTHONPATH", os.fspath(OTHER_BACKENDS))
+def attempts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: Where) -> Attempts:
+    """A run whose scripts find it."""
+    monkeypatch.setenv("PYTHONPATH", where.packages)
     return Attempts(tmp_path, {"snapshot_every_steps": 2})
 
 
 @pytest.fixture
-def no_tensorflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def no_tensorflow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: Where
+) -> None:
     """It cannot be imported."""
     package = tmp_path / "none" / "tensorflow"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("raise ImportError('there is none')")
-    monkeypatch.setenv("PYTHONPATH", f"{package.parent}:{OTHER_BACKENDS}")
+    monkeypatch.setenv("PYTHONPATH", f"{package.parent}:{where.packages}")
 
 
 @pytest.fixture
-def trainwarden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trainwarden:
-    """The command; its scripts find JAX."""
-    monkeypatch.setenv("PYTHONPATH", os.fspath(OTHER_BACKENDS))
+def trainwarden(tmp_path: Path) -> Trainwarden:
+    """The command."""
     return Trainwarden(tmp_path, tmp_path / "state")
 
 
-def test_a_fit_is_resumed_and_loops_are_told_of(trainwarden: Trainwarden) -> None:
+def run(
+    trainwarden: Trainwarden, where: Where, text: str, patch: pytest.MonkeyPatch
+) -> Any:
+    """The script ``text``, run to its end."""
+    patch.setenv("PYTHONPATH", where.packages)
+    return trainwarden("run", trainwarden.script(where.script(text)))
+
+
+def test_a_fit_is_resumed_and_loops_are_told_of(
+    trainwarden: Trainwarden, where: Where, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A fit that was done is given back; what is said of loops comes at each start."""
-    done = trainwarden("run", trainwarden.script(KILLED))
+    done = run(trainwarden, where, KILLED, monkeypatch)
     said = done.stdout + done.stderr
     assert done.returncode == 0, said
-    assert said.count("the backend is JAX: calls of fit are resumed; loops of") == 2
-    assert "backend jax 2" in said
+    sentence = f"the backend is {where.title}: calls of fit are resumed; loops of"
+    assert said.count(sentence) == 2, said
+    assert f"backend {where.name} 2" in said
     assert [one["cause"] for one in trainwarden.json("incidents")] == [Cause.PREEMPTED]
 
 
-def test_a_loop_of_the_scripts_own_runs(trainwarden: Trainwarden) -> None:
+@on_jax
+def test_a_loop_of_the_scripts_own_runs(
+    trainwarden: Trainwarden, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its optimizer is applied to tracers, inside of ``jax.jit``."""
-    done = trainwarden("run", trainwarden.script(OWN_LOOP))
+    done = run(trainwarden, JAX, OWN_LOOP, monkeypatch)
     said = done.stdout + done.stderr
     assert done.returncode == 0, said
     assert "steps 5" in said
 
 
-def test_memory_that_runs_out_is_named(trainwarden: Trainwarden) -> None:
-    """A real RESOURCE_EXHAUSTED; no smaller batch is promised for it."""
-    done = trainwarden("run", trainwarden.script(OUT_OF_MEMORY))
+def test_memory_that_runs_out_is_named(
+    trainwarden: Trainwarden, where: Where, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A real shortage; no smaller batch is promised for it."""
+    done = run(trainwarden, where, OUT_OF_MEMORY, monkeypatch)
     assert done.returncode == 1, done.stdout + done.stderr
-    assert "RESOURCE_EXHAUSTED: Out of memory" in done.stdout + done.stderr
+    assert where.out_of_memory in done.stdout + done.stderr
     causes = {one["cause"] for one in trainwarden.json("incidents")}
     assert causes == {Cause.HOST_OOM}
     assert "slice" not in done.stderr
@@ -190,9 +256,10 @@ def told(outcome: Outcome) -> str:
 
 
 @pytest.mark.usefixtures("no_tensorflow")
-def test_a_script_without_tensorflow(attempts: Attempts) -> None:
+def test_a_script_without_tensorflow(tmp_path: Path, where: Where) -> None:
     """Arrays need none of it: killed three times, it ends as it does alone."""
-    script = attempts.script(SEEDED)
+    attempts = Attempts(tmp_path, {"snapshot_every_steps": 2})
+    script = attempts.script(where.script(SEEDED))
     alone = attempts.run(script, plain=True)
     for at in ("3", "8", "11"):
         assert killed(attempts, script, at=at).code == -signal.SIGKILL
@@ -202,10 +269,10 @@ def test_a_script_without_tensorflow(attempts: Attempts) -> None:
     assert alone.out.endswith("without\n")
 
 
-def test_slices_are_not_promised(attempts: Attempts) -> None:
+def test_slices_are_not_promised(attempts: Attempts, where: Where) -> None:
     """After steps were done the batch stays whole, and that is said; before, the run ends
     with what a person can do."""
-    script = attempts.script(SEEDED)
+    script = attempts.script(where.script(SEEDED))
     options: dict[str, Any] = {"slice_size": 4, "slice_ceiling": 8}
     refused = killed(attempts, script, at="", **options)
     assert refused.code == EXIT_REFUSED, refused.err
@@ -216,28 +283,41 @@ def test_slices_are_not_promised(attempts: Attempts) -> None:
     assert "The batch is not sliced" in told(resumed)
 
 
-def test_a_session_only_iterates(attempts: Attempts) -> None:
+def test_a_session_only_iterates(attempts: Attempts, where: Where) -> None:
     """Its loop is the script's own, and that it is not resumed is said."""
-    script = attempts.script(SESSION)
-    done = attempts.run(script)
+    done = attempts.run(attempts.script(where.script(SESSION)))
     assert (done.code, done.out) == (0, "6 steps\n"), done.err
-    assert "the loops of a session are watched and restarted" in told(done)
+    assert f"the backend is {where.title}: the loops of a session are" in told(done)
 
 
-def test_a_version_that_is_another_inside(attempts: Attempts) -> None:
+def test_a_version_that_is_another_inside(attempts: Attempts, where: Where) -> None:
     """It is watched and restarted, and said is that it is not resumed."""
-    script = attempts.script(SEEDED.replace("# here", OTHER_INSIDE))
+    script = attempts.script(where.script(SEEDED.replace("# here", OTHER_INSIDE)))
     done = killed(attempts, script, at="")
     assert done.code == 0, done.err
     assert "not as expected inside (the parameters of fit are others; " in told(done)
     assert not done.of("promise")
 
 
-def test_killed_runs_on_jax_end_as_if_they_had_not_been() -> None:
-    """A few rows of ``make certify-jax``, two of them with nobody who looks at the model
-    within an epoch: the same bits."""
-    rows = [row for row in JAX_TABLE if row.name in JAX_SHORT]
-    with zygote("jax") as parent:
+@_installed(TORCH)
+def test_a_version_that_was_not_tried_is_by_a_fit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The self-test holds for real, and is kept: the next who asks does not wait."""
+    monkeypatch.setenv("PYTHONPATH", TORCH.packages)
+    monkeypatch.setenv(user_cache.CACHE, os.fspath(tmp_path))
+    versions = ("3.11", "3.99", "2.99")
+    assert self_test.wrong_with(versions, backend="torch") is None
+    kept = self_test.kept("fit on torch", versions)
+    assert kept is not None
+    assert kept.exists()
+
+
+def test_killed_runs_end_as_if_they_had_not_been(where: Where) -> None:
+    """A few rows of ``make certify-jax`` or ``certify-torch``: the same bits."""
+    table, names = TABLES[where.name]
+    rows = [row for row in table if row.name in names]
+    with zygote(where.name) as parent:
         results = run_rows(short(rows), parent, seed=1)
-    assert {v.row.name: v.problems for v in results} == {name: [] for name in JAX_SHORT}
+    assert {v.row.name: v.problems for v in results} == {name: [] for name in names}
     assert all(result.bits for result in results)

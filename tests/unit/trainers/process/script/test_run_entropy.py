@@ -183,6 +183,25 @@ def test_counts_are_given_back() -> None:
     assert [entropy.draw("x", bits=32) for _ in range(3)] == drawn
 
 
+def test_what_asks_as_it_is_imported_is_no_state() -> None:
+    """It may be imported before a restore in one process, and after it in another."""
+    source = compile("drawn = entropy.draw('x', bits=32)", "library.py", "exec")
+    found = []
+    for imported_before in (False, True):
+        entropy = RunEntropy(7)
+        library = {"__name__": "library", "entropy": entropy}
+        if imported_before:
+            exec(source, library)  # noqa: S102  # as an import does
+        assert entropy.counts() == {}
+        entropy.put_back({})
+        if not imported_before:
+            exec(source, library)  # noqa: S102  # as above
+        found.append(library["drawn"])
+        exec(source, {**library, "__name__": "__main__"})  # noqa: S102  # as above
+        assert entropy.counts() == {"x __main__:<module>": 1}
+    assert found[0] == found[1]
+
+
 def test_children_draw_on_their_own() -> None:
     """Each fork begins anew, by its number; a fork of a fork as well."""
     found = []

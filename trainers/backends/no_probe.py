@@ -1,4 +1,4 @@
-"""Memory on JAX: its allocator is not read yet, and nothing is said of it."""
+"""Memory where no allocator is read yet: nothing is said of it."""
 
 from typing import Any
 

@@ -1,0 +1,1 @@
+"""Keras on PyTorch, behind the Protocols of ``trainers.backends.base``."""

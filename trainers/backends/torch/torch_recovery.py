@@ -1,0 +1,20 @@
+"""Whether a process is whole after a step that failed: on PyTorch that was never tried."""
+
+from typing import Any
+
+UNTRIED = "the backend is PyTorch"
+
+
+def why_never(_model: Any) -> str:
+    """Why no ``fit`` is made again in its process."""
+    return UNTRIED
+
+
+def why_memory_in_doubt(_model: Any) -> str:
+    """The same."""
+    return UNTRIED
+
+
+def memory_in_use() -> None:
+    """Not asked for."""
+    return
