@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from supervisor.core.diagnosis.explain import incident_headline
-from supervisor.core.text.units import format_duration, format_size, local_time
+from supervisor.core.text.units import counted, format_duration, format_size, local_time
 from supervisor.web.attempt_evidence import EpochLogs
 from supervisor.web.line_chart import (
     Axis,
@@ -452,7 +452,7 @@ def outcome_text(one: Mapping[str, Any]) -> str:
         return ""
     said = f"Training went on from step {one['restored_step']}"
     if one["lost_steps"] is not None:
-        said += f"; {one['lost_steps']} steps were done again"
+        said += f"; {counted(one['lost_steps'], 'step')} done again"
     if one["downtime_seconds"] is not None:
         said += f"; {format_duration(one['downtime_seconds'])} passed until then"
     return said + "."

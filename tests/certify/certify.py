@@ -175,7 +175,7 @@ class Trial:
                 steps = StepEvidence.from_json(fields)
                 self.advice += advise(Evidence(steps=steps))
             case RecordKind.PROMISE if not fields["bits"]:
-                self.withdrawn.append(sentence)
+                self.withdrawn.append(str(sentence))
             case RecordKind.SNAPSHOT_FAILED:
                 self.told.append(f"snapshot failed: {fields['because']}")
 
@@ -280,6 +280,7 @@ def _certify_in_place(
     draw = random.Random(f"{seed} {row.name}")  # noqa: S311  # drawn to be drawn again
     steps = sum(int(line["to"]) - int(line["from"]) for line in whole.lines())
     torn.losses = sorted(draw.sample(range(4, max(steps, 12)), k=LOSSES))
+    code = 1
     for _ in range(LOSSES + 1):
         code = torn.run()
         if code != 1:

@@ -82,7 +82,7 @@ def test_an_incident_of_somebody_hostile(
     path = written(trainwarden, "1")
     with visit(browser, path.as_uri(), size=NARROW) as seen:
         assert HOSTILE in seen.page.locator("#log").inner_text()
-        assert "4 steps were done again" in seen.page.locator("#decision").inner_text()
+        assert "4 steps done again" in seen.page.locator("#decision").inner_text()
         seen.check(only=path.as_uri())
 
 

@@ -32,6 +32,10 @@ from supervisor.wire.paths import AttemptPaths, RunPaths
 COLOURS = {Fill.VARIABLES: "blue", Fill.USED: "red", Fill.FREE: "green"}
 LETTERS = {Fill.VARIABLES: "▓", Fill.USED: "█", Fill.FREE: "·"}
 ROWS = 6
+UNKNOWN = (
+    "nothing is known of its device memory: TensorFlow's allocator is read on a GPU, and on a"
+    " CPU under --cpu-memory"
+)
 LISTED = 10
 
 
@@ -139,14 +143,20 @@ def report_json(job: str, report: MemoryReport) -> dict[str, Any]:
 
 
 def _draw(console: Console, job: str, report: MemoryReport) -> None:
-    when = "now" if report.live else "as it was left"
+    when = "now" if report.live else "at its end"
     step = "" if report.step is None else f", after step {report.step}"
     console.print(Text(f"{job}, attempt {report.attempt}{step} ({when})", style="bold"))
     for line in figure_lines(report):
         console.print(Text(line))
+    if not _is_known(report):
+        console.print(Text(UNKNOWN))
     _draw_map(console, report)
     _list(console, "Who holds it:", _holders(report))
     _list(console, "Largest chunks:", _chunks(report))
+
+
+def _is_known(report: MemoryReport) -> bool:
+    return bool(figure_lines(report) or _holders(report) or _chunks(report))
 
 
 def figure_lines(report: MemoryReport) -> list[str]:

@@ -129,6 +129,7 @@ def incidents(
     """
     if ack is not None:
         _acknowledge(state_dir, ack)
+        show([{"acknowledged": ack}], [f"incident {ack}: seen"], as_json=as_json)
         return
     found = _incidents(state_dir, job)
     lines = [summarise_incident(item) for item in found] or ["no incidents"]

@@ -8,6 +8,7 @@ from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.explain_memory import autopsy_paragraph
 from supervisor.core.diagnosis.result import IncidentKind, RemedyKind
 from supervisor.core.text.units import (
+    counted,
     format_duration,
     format_size,
     local_time,
@@ -167,7 +168,7 @@ def _lost(incident: Mapping[str, Any]) -> str:
     lost, restored = incident["lost_steps"], incident["restored_step"]
     if lost is None:
         return ""
-    return f", resumed at step {restored}, {lost} steps done again"
+    return f", resumed at step {restored}, {counted(lost, 'step')} done again"
 
 
 def _memory(memory: Mapping[str, Any] | None) -> str:
@@ -226,6 +227,6 @@ def _outcome(incident: Mapping[str, Any]) -> str:
         return ""
     lost = incident["lost_steps"]
     said = f"Training went on from step {incident['restored_step']}"
-    said += "" if lost is None else f"; {lost} steps were done again"
+    said += "" if lost is None else f"; {counted(lost, 'step')} done again"
     down = incident["downtime_seconds"]
     return said + ("." if down is None else f"; {format_duration(down)} were lost.")

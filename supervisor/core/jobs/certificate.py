@@ -4,6 +4,8 @@ import enum
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from supervisor.core.text.units import counted
+
 NAMED = 8
 """Of what differs, so many are named."""
 
@@ -79,7 +81,7 @@ class Certificate:
         found = self.comparison
         places = ", ".join(map(str, self.killed_at))
         killed = f"{self.steps} steps, killed after {places}"
-        what = f"{_many(found.tensors, 'tensor')} and {_many(found.files, 'file')}"
+        what = f"{counted(found.tensors, 'tensor')} and {counted(found.files, 'file')}"
         match self.outcome:
             case Outcome.NOT_TRIED:
                 return [f"not certified: {self._why_not_tried()}"]
@@ -174,10 +176,6 @@ def kills_among(steps: int, draws: Sequence[float]) -> tuple[int, ...]:
         low + int(draw * (high - low))
         for low, high, draw in zip(bounds, bounds[1:], draws, strict=False)
     )
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def _listed(names: tuple[str, ...]) -> str:

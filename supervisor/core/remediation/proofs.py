@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Literal
 
-from supervisor.core.text.units import format_duration
+from supervisor.core.text.units import counted, format_duration
 from supervisor.wire.proof import Proof
 
 ProofRule = Literal["first", "each", "off"]
@@ -35,7 +35,7 @@ class ResumeProof:
     @property
     def sentence(self) -> str:
         """For people."""
-        figures = f"{self.steps or 0} steps, {self.tensors or 0} tensors"
+        figures = f"{counted(self.steps or 0, 'step')}, {counted(self.tensors or 0, 'tensor')}"
         took = "" if self.seconds is None else f", {format_duration(self.seconds)}"
         match self.result:
             case Proof.PROVED:

@@ -98,3 +98,8 @@ def shortened(text: str, most: int) -> str:
 def local_time(utc: str) -> str:
     """A time (ISO 8601, UTC) as the clock on the wall has it: ``2026-01-31 13:00:00``."""
     return datetime.fromisoformat(utc).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def counted(count: int, what: str) -> str:
+    """``1 step``, ``2 steps``."""
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"

@@ -119,12 +119,12 @@ def test_all_known() -> None:
         "log line 812: ran out of memory",
         "It ended with exit code 1.",
         "microbatch (slices 1 → 4)",
-        "went on from step 40; 1 steps were done again; 9.2 s were lost.",
+        "went on from step 40; 1 step done again; 9.2 s were lost.",
         "Note: BatchNorm sees slices.",
         "Nothing to do.",
     ):
         assert part in text
-    assert "resumed at step 40, 1 steps done again" in summarise_incident(told)
+    assert "resumed at step 40, 1 step done again" in summarise_incident(told)
 
 
 @pytest.mark.parametrize(
