@@ -178,6 +178,8 @@ class Trial:
                 self.withdrawn.append(str(sentence))
             case RecordKind.SNAPSHOT_FAILED:
                 self.told.append(f"snapshot failed: {fields['because']}")
+            case _:
+                pass
 
     def places(self) -> set[str]:
         """The places that the last attempt passed; none if it failed before them."""
