@@ -65,6 +65,7 @@ REFUSED: Mapping[RefusalReason, str] = {
     RefusalReason.STATE_CHANGED: "the state is not that of the snapshot",
     RefusalReason.SNAPSHOTS_UNUSABLE: "the snapshots cannot be used",
     RefusalReason.NO_ROOM: "there is no room for snapshots",
+    RefusalReason.NOT_ESTIMATED: "what it needs cannot be estimated",
     RefusalReason.OTHER: "it was refused before it trained",
 }
 """Why training did not start, where the training side itself said so."""
