@@ -256,7 +256,7 @@ TABLE = (
     Row(name="several_fits", memory=True, features="three fits of one model, evaluate and predict"
         " between, learning rate set", ledger=SAME, kills=6),
     Row(name="train_on_batch", features="train_on_batch loops around a fit",
-        ledger=SAME),
+        ledger=SAME, told="steps are made outside of fit"),
     Row(name="clear_session", features="clear_session, then a second model"),
     Row(name="seed_again", features="set_random_seed again, two models in turn"),
     Row(name="own_train_step", memory=True, features="own train_step, second optimizer, variables"),
