@@ -101,7 +101,7 @@ def test_script_sees_what_python_shows_it(attempts: Attempts) -> None:
         f' "3"], "path": "{attempts.directory}", "main": true, "spec": true,'
         ' "ours": [], "tf": []}'
     )
-    assert outcome.of(RecordKind.FINISHED) == [{"exit_code": 0}]
+    assert outcome.of(RecordKind.FINISHED) == [{"exit_code": 0, "message": ""}]
     assert outcome.page.phase == Phase.FINISHED
 
 
@@ -155,7 +155,8 @@ def test_exit_codes_are_kept(
     """``sys.exit`` ends with the code and message that Python gives it."""
     outcome = run(attempts, f"import sys; {ending}")
     assert (outcome.code, outcome.err) == (code, message)
-    assert outcome.of(RecordKind.FINISHED) == [{"exit_code": code}]
+    ended = {"exit_code": code, "message": message.strip()}
+    assert outcome.of(RecordKind.FINISHED) == [ended]
     assert not outcome.paths.crash.exists()
 
 
