@@ -306,6 +306,7 @@ RUN_BOARD = Board(
                     title="Advice",
                     about="What makes the run slower than it need be, as measured. Empty is "
                     "good; `trainwarden explain` says what to do.",
+                    empty_because="nothing is known that makes the run slow",
                     kind=Kind.TIMELINE,
                     width=12,
                     queries=(
