@@ -24,6 +24,8 @@ def commands_page() -> str:
         for name in COMMANDS:
             command = trainwarden.get_command(group, name)
             assert command is not None
+            # click keeps the option of who asked first, which may be a test without -h.
+            vars(command)["_help_option"] = None
             with click.Context(
                 command, info_name=name, parent=group, terminal_width=WIDTH
             ) as context:
