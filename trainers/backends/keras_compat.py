@@ -135,6 +135,16 @@ def build_optimizers(model: Any, _element_spec: Any) -> None:
                 optimizer.build(layer.trainable_variables)
 
 
+def build_optimizers_of(models: Iterable[Any]) -> None:
+    """Make the variables of their optimizers, which the first step would make."""
+    for model in models:
+        optimizer = getattr(model, "optimizer", None)
+        if not isinstance(optimizer, keras.optimizers.Optimizer) or optimizer.built:
+            continue
+        if model.built:
+            optimizer.build(model.trainable_variables)
+
+
 def is_built_by_fit(model: Any) -> bool:
     """Whether ``fit`` builds the model before its first step, and not with it."""
     return getattr(model, "_distribute_strategy", None) is not None
@@ -290,13 +300,3 @@ __all__ = [
     "array_slicing",
     "tree",
 ]
-
-
-def build_optimizers_of(models: Iterable[Any]) -> None:
-    """Make the variables of their optimizers, which the first step would make."""
-    for model in models:
-        optimizer = getattr(model, "optimizer", None)
-        if not isinstance(optimizer, keras.optimizers.Optimizer) or optimizer.built:
-            continue
-        if model.built:
-            optimizer.build(model.trainable_variables)

@@ -59,8 +59,10 @@ class Recovery:
 
     def recovers(self, run: FitRun, error: BaseException) -> bool:
         """Whether the call of ``run``, which ``error`` has left, is to be made again."""
+        if not self.is_allowed:
+            return False
         failed = run.failure
-        if not self.is_allowed or not _is_candidate(failed, error):
+        if not _is_candidate(failed, error):
             return False
         before = self._attempt.enter(Phase.RESTORING)
         why_not = self._why_not(failed, error)

@@ -2,13 +2,11 @@
 
 from typing import Any
 
-from trainers.backends import base
+from trainers.backends import base, no_recovery, no_step_figures
 from trainers.backends.jax import (
     jax_fit,
     jax_hidden,
     jax_random,
-    jax_recovery,
-    jax_step_figures,
     jax_step_trials,
     jax_traces,
     jax_values,
@@ -26,8 +24,8 @@ class JaxBackend:
     random: base.RandomStates = jax_random
     traces: base.StepTraces = jax_traces
     hidden: base.HiddenParts = jax_hidden
-    evidence: base.StepFigures = jax_step_figures
-    recovery: base.StepRecovery = jax_recovery
+    evidence: base.StepFigures = no_step_figures
+    recovery: base.StepRecovery = no_recovery
     trials: base.StepTrials = jax_step_trials
     memory_probe = NoProbe
 

@@ -2,14 +2,12 @@
 
 from typing import Any
 
-from trainers.backends import base
+from trainers.backends import base, no_recovery, no_step_figures
 from trainers.backends.no_probe import NoProbe
 from trainers.backends.torch import (
     torch_fit,
     torch_hidden,
     torch_random,
-    torch_recovery,
-    torch_step_figures,
     torch_step_trials,
     torch_traces,
     torch_values,
@@ -26,8 +24,8 @@ class TorchBackend:
     random: base.RandomStates = torch_random
     traces: base.StepTraces = torch_traces
     hidden: base.HiddenParts = torch_hidden
-    evidence: base.StepFigures = torch_step_figures
-    recovery: base.StepRecovery = torch_recovery
+    evidence: base.StepFigures = no_step_figures
+    recovery: base.StepRecovery = no_recovery
     trials: base.StepTrials = torch_step_trials
     memory_probe = NoProbe
 

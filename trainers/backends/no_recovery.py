@@ -1,8 +1,10 @@
-"""Whether a process is whole after a step that failed: on PyTorch that was never tried."""
+"""Whether a process is whole after a step that failed, where that was never tried."""
 
 from typing import Any
 
-UNTRIED = "the backend is PyTorch"
+import keras
+
+UNTRIED = f"that was not tried yet on {keras.backend.backend()}"
 
 
 def why_never(_model: Any) -> str:

@@ -1,4 +1,4 @@
-"""The figures of a step on PyTorch: none are read yet, and no advice is given from them."""
+"""The figures of a step where none are read yet: no advice is given from them."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -7,7 +7,7 @@ import keras
 
 
 def gaps(_batches: Any) -> Sequence[float] | None:
-    """Not measured."""
+    """Not measured: the next batch may be drawn while a step is computed."""
     return None
 
 
@@ -17,7 +17,7 @@ def tracing_clock() -> Callable[[], int] | None:
 
 
 def float64_products(_model: Any) -> tuple[int, int] | None:
-    """Not looked at: there is no graph."""
+    """Not looked at."""
     return None
 
 
