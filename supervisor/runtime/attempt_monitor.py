@@ -26,6 +26,7 @@ from supervisor.core.lifecycle.events import (
     Spawned,
     SpawnFailed,
     StepFailed,
+    WentOn,
 )
 from supervisor.core.lifecycle.run_state import RunState
 from supervisor.host.exporter.allocator_status import completed
@@ -137,6 +138,7 @@ class AttemptMonitor:
         self.handle = AttemptHandle.over(attempt, cap=log_cap_of(self.spec))
         self._taken_over = taken_over
         self._advisor = Advisor()
+        self._asking = None
 
     def adopt(self, exited: Exited, devices: GpuAccess) -> None:
         """The attempt of an earlier supervisor has ended, as its files tell it."""
@@ -200,11 +202,16 @@ class AttemptMonitor:
         self, handle: AttemptHandle, run: RunState, devices: GpuAccess
     ) -> None:
         ended = handle.attempt.ended()  # asked first: all it wrote is read below
-        self._post_all(handle.telemetry.poll())
-        handle.log.forget_before(handle.telemetry.view.log_from)
+        news = handle.telemetry.poll()
+        if self._may_recover:
+            handle.log.forget_before(handle.telemetry.view.log_from)
+        else:
+            news = [one for one in news if not isinstance(one, WentOn)]
+        self._post_all(news)
         self._see_snapshots(handle.telemetry.view.tiers)
         handle.read_log(now=self.clock.now())
         if ended:
+            self._asking = None
             self._ending = self._ended(handle, run, devices)
         else:
             self._hear_out(handle, devices)
@@ -237,9 +244,15 @@ class AttemptMonitor:
         self._advisor.see_gpus(gpus, handle.page, named=usable, ours=self.remains.pids)
         self._post_all(self._advisor.look(handle.telemetry.view, handle.page))
 
+    @property
+    def _may_recover(self) -> bool:
+        """Whether the attempt was told that it may ask. What it says of that by itself is
+        not heard: the answer would be written where another user decides what is there."""
+        return self.spec.remedies.in_place and self.launcher.user_id is None
+
     def _hear_out(self, handle: AttemptHandle, devices: GpuAccess) -> None:
         """It may stand still at a step that failed, and wait for an answer."""
-        asks = handle.telemetry.view.asks
+        asks = handle.telemetry.view.asks if self._may_recover else 0
         if not asks:
             self._asking = None
             return

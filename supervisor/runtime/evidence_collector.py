@@ -50,7 +50,8 @@ def gather(
     counts where there is no exit record. ``asks``: it has not ended, but stands still at a
     step that failed.
     """
-    telemetry.poll()
+    if not asks:  # else what is new since it was read goes to who follows it
+        telemetry.poll()
     log.poll()
     page, view = telemetry.page(), telemetry.view
     record, crash = (

@@ -89,7 +89,11 @@ def advice_part(dossier: RunDossier) -> Element | None:
         tag(
             "li",
             tag("strong", str(one["kind"]).replace("_", " ")),
-            tag("span", f"attempt {one['attempt']}", class_="note"),
+            tag(
+                "span",
+                f"{'' if one['active'] else 'seen in '}attempt {one['attempt']}",
+                class_="note",
+            ),
             tag("span", f"{one['sentence']}."),
             tag("span", str(one["advice"])),
         )

@@ -42,7 +42,7 @@ def test_it_is_told_everywhere(trainwarden: Trainwarden) -> None:
     (ended,) = trainwarden.json("status")
     assert [one["active"] for one in ended["advisories"]] == [False]
     assert (
-        "advice (input bound, attempt 1): training waits"
+        "advice (input bound, seen in attempt 1): training waits"
         in trainwarden("status").stdout
     )
     explained = trainwarden("explain")

@@ -149,7 +149,8 @@ class EvidenceCollector:
         writes = self._attempt.writes
         if writes is None:
             return {}
-        found = writes.found - self._found_before
+        # A copy, in one call: the heartbeat adds to it.
+        found = Counter(writes.found) - self._found_before
         return {
             "write_looks": writes.looks - self._looks_before,
             "writing_looks": found.total(),

@@ -24,6 +24,7 @@ from trainers.state import fit_state
 from trainers.state.callback_state import Unsaved
 
 NOT_HERE = "a new process is needed: {}"
+ANSWERED = "training does not go on in this process: {}"
 
 
 @functools.cache
@@ -112,6 +113,8 @@ class Recovery:
             attempt, crash, number=self._asked, step=session.step
         )
         if answer is None or not answer.goes_on:
+            if answer is not None:
+                attempt.notice(ANSWERED.format(answer.because))
             return False
         failed_step = session.step
         attempt.goes_on(answer.applied_to(attempt.directive), failed_step=failed_step)

@@ -19,6 +19,9 @@ WRITES = {
 NO_FILES = ("socket:", "anon_inode:")
 """What stands for a descriptor that is neither a file nor a pipe."""
 
+NAMED = 64
+"""So many files are counted by name; the others together."""
+
 
 class WriteSampler:
     """Looks at the thread that made it."""
@@ -41,5 +44,7 @@ class WriteSampler:
             target = str(Path(f"/proc/self/fd/{int(words[1], 16)}").readlink())
         except (OSError, IndexError):
             return
-        if not target.startswith(NO_FILES):
-            self.found[target] += 1
+        if target.startswith(NO_FILES):
+            return
+        known = target in self.found or len(self.found) < NAMED
+        self.found[target if known else ""] += 1

@@ -39,7 +39,7 @@ def notes_of(measured: Measured) -> list[str]:
         found.append(UNLIKE.format(model.shapes, model.batch))
     if not estimate.scales:
         found.append(ONE_SIZE)
-    return [*found, FIRST_FIT]
+    return [*found, DEVICE, FIRST_FIT]
 
 
 def as_json(measured: Measured, batch: int, fits: Sequence[BatchFit]) -> dict[str, Any]:

@@ -317,8 +317,9 @@ def _by_its_own_choice(evidence: Evidence) -> Diagnosis | None:
     if not code:
         return None
     sentence = f"The script itself ended with sys.exit({code})."
-    if evidence.script_exit_message:
-        first = evidence.script_exit_message.splitlines()[0]
+    said = evidence.script_exit_message.strip()
+    if said:
+        first = said.splitlines()[0]
         sentence = f"The script itself ended, saying: {first[:LONGEST]}"
     return _made(Cause.USER_ERROR, Reason(sentence, "exit"))
 

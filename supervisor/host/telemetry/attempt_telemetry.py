@@ -41,8 +41,9 @@ class AttemptView:
     promised: bool = False
     """Whether it promised bits for a call of ``fit``, or a loop."""
     exit_code: int | None = None
-    exit_message: str = ""
     """What the script passed to ``sys.exit``, or 0 at its end; None: not there yet."""
+    exit_message: str = ""
+    """... in the place of a number."""
     drained: bool = False
     refused: Refusal | None = None
     snapshot_plan: SnapshotPlan | None = None

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from supervisor.core.jobs.spec import build_spec
-from supervisor.core.lifecycle.events import HealthSampled
+from supervisor.core.lifecycle.events import Event, HealthSampled, StepFailed, WentOn
 from supervisor.host.gpu.gpu_access import NOBODY_ASKS
 from supervisor.host.launch.attempt_shim import boot_id
 from supervisor.host.launch.direct import DirectAttempt, DirectLauncher
@@ -29,6 +29,7 @@ from supervisor.runtime.attempt_monitor import (
     AttemptMonitor,
     shared,
 )
+from supervisor.wire.event_file import EventWriter
 from supervisor.wire.page import Page, PageWriter
 from supervisor.wire.paths import AttemptPaths, RunPaths
 from supervisor.wire.records import Shimmed
@@ -174,3 +175,31 @@ def test_an_attempt_that_is_taken_over_is_no_earlier_one(
     ledger.close()
     assert following.earlier is not None
     assert following.earlier.step_counts[0] == (1 if lives else 3)
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_what_an_attempt_asks_uninvited_is_not_heard(
+    tmp_path: Path, *, in_place: bool
+) -> None:
+    """Who was not told that it may go on after a failed step gets no answer, and what it
+    says of that changes nothing."""
+    paths, ledger = RunPaths(tmp_path), Ledger(tmp_path / "ledger.sqlite")
+    posted: list[Event] = []
+    following = following_of(paths, ledger)
+    following.spec = build_spec(
+        {"script": "train.py", "remedies": {"in_place": in_place}}
+    )
+    following.post = posted.append
+    paths.attempt(1).root.mkdir(parents=True)
+    following.start(attempt_in(paths.attempt(1)))
+    assert following.handle is not None
+    following.handle.started = True
+    events = EventWriter(paths.attempt(1).events)
+    events.append("step_failed", number=1, step=3)
+    following.look(fresh(), NOBODY_ASKS)
+    events.append("goes_on", number=1, step=3, log_bytes=0)
+    following.look(fresh(), NOBODY_ASKS)
+    heard = [type(one) for one in posted if isinstance(one, (StepFailed, WentOn))]
+    assert heard == ([StepFailed, WentOn] if in_place else [])
+    following.handle.attempt.close()
+    ledger.close()

@@ -54,6 +54,9 @@ class FirstFit:
             "keras.src.backend.jax.trainer": functools.partial(
                 self._hook, "JAXTrainer"
             ),
+            "keras.src.backend.torch.trainer": functools.partial(
+                self._hook, "TorchTrainer"
+            ),
             "keras.src.optimizers.base_optimizer": self._hook_optimizers,
         }
 

@@ -215,9 +215,10 @@ def _keras_elsewhere(
         if wrong():
             return original(self, *args, **kwargs)
         module = isolation.load("trainers.fit.supervised")
-        supervision = module.fit(attempt, original, self, args, kwargs)
-        with steps.fit(), supervision as train:
-            return train()
+        with steps.fit():
+            while True:  # as on TensorFlow
+                with module.fit(attempt, original, self, args, kwargs) as train:
+                    return train()
 
     trainer.fit = fit
 

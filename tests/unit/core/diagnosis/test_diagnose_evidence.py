@@ -270,6 +270,6 @@ def test_a_command_of_the_script_that_failed_is_its_own_error() -> None:
 def test_what_a_script_says_with_its_exit_is_quoted() -> None:
     """``sys.exit("…")`` prints it and ends with 1."""
     left = Evidence(
-        exit=ours(1), script_exit_code=1, script_exit_message="/data is empty\nbye"
+        exit=ours(1), script_exit_code=1, script_exit_message="\n  /data is empty\nbye"
     )
     assert diagnose(left).because[0].text.endswith("saying: /data is empty")

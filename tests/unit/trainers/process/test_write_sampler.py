@@ -1,12 +1,13 @@
 """The sampler finds the thread that made it in a write that does not return."""
 
+import contextlib
 import os
 import threading
 from pathlib import Path
 
 import pytest
 
-from trainers.process.write_sampler import WRITES, WriteSampler
+from trainers.process.write_sampler import NAMED, WRITES, WriteSampler
 
 SOME = 5
 
@@ -61,3 +62,33 @@ def test_where_the_kernel_does_not_say(monkeypatch: pytest.MonkeyPatch) -> None:
     sampler.look()
     assert sampler.looks == 0
     assert all(len(names) == 5 for names in WRITES.values())
+
+
+def test_names_are_bounded() -> None:
+    """A script may write a new file each time, for months: what is beyond is counted
+    together."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(writer, bytes(65536))
+    os.set_blocking(writer, True)
+    samplers: list[WriteSampler] = []
+
+    def train() -> None:
+        samplers.append(WriteSampler())
+        os.write(writer, bytes(65536))
+
+    thread = threading.Thread(target=train)
+    thread.start()
+    while not samplers:
+        pass
+    samplers[0].found.update(str(number) for number in range(NAMED))
+    while not samplers[0].found[""]:
+        samplers[0].look()
+    assert len(samplers[0].found) == NAMED + 1
+    while thread.is_alive():
+        os.read(reader, 65536)
+    thread.join()
+    os.close(reader)
+    os.close(writer)

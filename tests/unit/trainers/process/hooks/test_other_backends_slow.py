@@ -300,6 +300,20 @@ def test_a_version_that_is_another_inside(attempts: Attempts, where: Where) -> N
 
 
 @_installed(TORCH)
+def test_no_estimate_is_made_on_pytorch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That is said where ``fit`` is called: nothing is trained, and no callback is told."""
+    monkeypatch.setenv("PYTHONPATH", TORCH.packages)
+    attempts = Attempts(tmp_path)
+    script = attempts.script(TORCH.script(SEEDED))
+    done = killed(attempts, script, at="", estimate_seconds=20.0)
+    assert (done.code, done.out) == (EXIT_REFUSED, ""), done.err
+    (refused,) = done.of("refused")
+    assert "on PyTorch the memory of a step is not known" in refused["sentence"]
+
+
+@_installed(TORCH)
 def test_a_version_that_was_not_tried_is_by_a_fit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
