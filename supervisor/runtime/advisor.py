@@ -4,9 +4,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from supervisor.core.advisories.advisory import Advisory
-from supervisor.core.advisories.evidence import NO_GPUS, BatchMemory, Evidence
 from supervisor.core.advisories.gpu_evidence import GpuEvidence, gpus_of
 from supervisor.core.advisories.rules import advise, followed
+from supervisor.core.advisories.run_evidence import NO_GPUS, BatchMemory, RunEvidence
 from supervisor.core.gpu.gpu_readings import Gpu
 from supervisor.core.lifecycle.events import Advised
 from supervisor.host.telemetry.attempt_telemetry import AttemptView
@@ -56,7 +56,7 @@ class Advisor:
     def look(self, view: AttemptView, page: Page | None = None) -> Sequence[Advised]:
         """What is to be said now: nothing, or all that holds or held."""
         memory = None if page is None else _memory(page)
-        evidence = Evidence(steps=view.evidence, memory=memory, gpus=self._gpus)
+        evidence = RunEvidence(steps=view.evidence, memory=memory, gpus=self._gpus)
         found = followed(self.advisories, advise(evidence))
         news = view.evidence != self._told_of or _held(found) != _held(self.advisories)
         if not news or found == self.advisories:

@@ -64,7 +64,7 @@ class EstimateQuestion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class MeasuredScript:
     """What was measured."""
 
     estimate: StepEstimate
@@ -84,7 +84,7 @@ class Estimation:
         self._say = say
         self._records: list[Record] = []
 
-    def measured(self) -> Measured:
+    def measured(self) -> MeasuredScript:
         """Start the script, and wait for what it tells.
 
         Raises:
@@ -146,7 +146,7 @@ class Estimation:
             elif record.kind == RecordKind.STEP_MEMORY:
                 self._say(f"tried: a batch of {record.fields.get('size')}")
 
-    def _found(self, paths: AttemptPaths, *, seconds: float) -> Measured:
+    def _found(self, paths: AttemptPaths, *, seconds: float) -> MeasuredScript:
         told = {record.kind: record.fields for record in self._records}
         if (refused := told.get(RecordKind.REFUSED)) is not None:
             raise EstimateError(str(refused.get("sentence", "")))
@@ -162,7 +162,7 @@ class Estimation:
             raise EstimateError(message, failed=paths)
         ended = told.get(RecordKind.ESTIMATED)
         because = UNFINISHED if ended is None else str(ended.get("because", ""))
-        return Measured(
+        return MeasuredScript(
             estimate=StepEstimate(model=model, steps=steps),
             notes=tuple(one for one in (because,) if one),
             seconds=seconds,

@@ -18,7 +18,7 @@ import tensorflow as tf
 from supervisor.wire.directive import Directive
 from tests.support.attempts import Attempts
 from trainers.backends.selected import backend
-from trainers.fit.evidence_collector import EvidenceCollector
+from trainers.fit.step_figure_counter import StepFigureCounter
 from trainers.process.attempt_reporting import Attempt
 
 STEPS = 100_000
@@ -48,7 +48,7 @@ def measure(attempt: Attempt) -> None:
     batches = iter(data)
     for _ in range(200):
         next(batches)
-    collector = EvidenceCollector(attempt, fit=0)
+    collector = StepFigureCounter(attempt, fit=0)
 
     def step() -> None:
         began = time.perf_counter() + FOREVER  # so that no look is due

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from supervisor.core.advisories.advisory import Advisory
-from supervisor.core.advisories.evidence import Evidence
 from supervisor.core.advisories.rules import advise
+from supervisor.core.advisories.run_evidence import RunEvidence
 from supervisor.wire.directive import EXIT_DRAINED
 from supervisor.wire.event_file import EventReader, Record, RecordKind
 from supervisor.wire.files import write_json
@@ -173,7 +173,7 @@ class Trial:
                 self.proofs.append(fields)
             case RecordKind.EVIDENCE:
                 steps = StepEvidence.from_json(fields)
-                self.advice += advise(Evidence(steps=steps))
+                self.advice += advise(RunEvidence(steps=steps))
             case RecordKind.PROMISE if not fields["bits"]:
                 self.withdrawn.append(str(sentence))
             case RecordKind.SNAPSHOT_FAILED:

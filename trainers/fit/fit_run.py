@@ -17,7 +17,6 @@ from trainers.data import data_fingerprint, shared_data, source_factory
 from trainers.data.data_source import DataSource
 from trainers.fit import fit_snapshot, loss_guard, snapshot_match, validation
 from trainers.fit.determinism import LOST_SEAM, Determinism
-from trainers.fit.evidence_collector import EvidenceCollector
 from trainers.fit.fit_boundary import Boundary
 from trainers.fit.fit_position import FitCall, FitPosition
 from trainers.fit.fit_proof import FitProof, no_doubt
@@ -26,6 +25,7 @@ from trainers.fit.fit_slices import Slicing
 from trainers.fit.fit_snapshot import FitParts
 from trainers.fit.recovery_doubts import Again, FailedFit
 from trainers.fit.step_counter import Steps, planned
+from trainers.fit.step_figure_counter import StepFigureCounter
 from trainers.process import allocation_subject, applied_directive
 from trainers.snapshots.durable_store import Snapshot
 from trainers.snapshots.run_progress import RunProgress
@@ -50,7 +50,7 @@ class FitRun:
         self._position = FitPosition()
         self._validation = validation.Validation()
         self._report = Report(session.attempt)
-        self._evidence = EvidenceCollector(session.attempt, fit=session.fit_number)
+        self._evidence = StepFigureCounter(session.attempt, fit=session.fit_number)
         self._determinism = Determinism(self._report)
         self._proof = FitProof(session, self._determinism)
         self._steps = Steps(call.model)

@@ -17,8 +17,8 @@ from supervisor.wire.proof import Proof
 from trainers.backends.selected import backend
 from trainers.fit import supervised
 from trainers.fit.determinism import Determinism
-from trainers.fit.evidence_collector import EvidenceCollector
 from trainers.fit.fit_proof import FitProof
+from trainers.fit.step_figure_counter import StepFigureCounter
 from trainers.loops import loop_state, sentences
 from trainers.loops.call_effects import CallEffects, NotFollowedError
 from trainers.loops.call_table import CallOf
@@ -80,7 +80,7 @@ class LoopFollower:
         """Handles of the optimizers' counters."""
         self._begin_with(RecordedLoop(0))
         self._shown = self._stepped = self._began = 0.0
-        self._evidence = EvidenceCollector(attempt, fit=None)
+        self._evidence = StepFigureCounter(attempt, fit=None)
         self._ahead: Snapshot | None = None
         """To go on from, where the script comes to the loop that it is of."""
         self._later = set[str]()

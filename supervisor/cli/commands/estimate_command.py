@@ -50,7 +50,7 @@ from supervisor.runtime.estimation import (
     EstimateError,
     EstimateQuestion,
     Estimation,
-    Measured,
+    MeasuredScript,
 )
 from supervisor.runtime.run_setup import Job
 
@@ -196,7 +196,7 @@ def _say(text: str, *, level: LogLevel = LogLevel.INFO) -> None:  # noqa: ARG001
     click.echo(text, err=True)
 
 
-def _measured(estimation: Estimation) -> Measured:
+def _measured(estimation: Estimation) -> MeasuredScript:
     try:
         return estimation.measured()
     except EstimateError as error:

@@ -17,7 +17,7 @@ from supervisor.cli.daemon_client import box_option as state_option
 from supervisor.cli.ledger_reader import reading
 from supervisor.cli.options import fail, json_option, show
 from supervisor.cli.remote_reader import show_remote
-from supervisor.cli.views.advice import advisory_line, advisory_text
+from supervisor.cli.views.advisory_lines import advisory_line, advisory_text
 from supervisor.cli.views.progress import plan_line, progress_line, remote_line
 from supervisor.core.diagnosis.explain import explain_incident, summarise_incident
 from supervisor.core.jobs.job_status import JobStatus, status_from_json, status_json

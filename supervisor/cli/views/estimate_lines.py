@@ -6,7 +6,7 @@ from typing import Any
 
 from supervisor.core.memory.step_estimate import BatchFit, StepEstimate, parts
 from supervisor.core.text.units import format_duration, format_size
-from supervisor.runtime.estimation import Measured
+from supervisor.runtime.estimation import MeasuredScript
 
 JIT_ON_GPU = (
     "measured without XLA, as the script has it on a CPU; on a GPU Keras compiles such a"
@@ -29,7 +29,7 @@ DEVICE = (
 )
 
 
-def notes_of(measured: Measured) -> list[str]:
+def notes_of(measured: MeasuredScript) -> list[str]:
     """What a person has to know of it."""
     estimate, found = measured.estimate, list(measured.notes)
     model = estimate.model
@@ -42,7 +42,9 @@ def notes_of(measured: Measured) -> list[str]:
     return [*found, DEVICE, FIRST_FIT]
 
 
-def as_json(measured: Measured, batch: int, fits: Sequence[BatchFit]) -> dict[str, Any]:
+def as_json(
+    measured: MeasuredScript, batch: int, fits: Sequence[BatchFit]
+) -> dict[str, Any]:
     """The documented shape."""
     estimate = measured.estimate
     model = estimate.model
@@ -62,7 +64,9 @@ def as_json(measured: Measured, batch: int, fits: Sequence[BatchFit]) -> dict[st
     }
 
 
-def lines(measured: Measured, batch: int, fits: Sequence[BatchFit]) -> Iterator[str]:
+def lines(
+    measured: MeasuredScript, batch: int, fits: Sequence[BatchFit]
+) -> Iterator[str]:
     """A table of what makes up the peak, and where it fits."""
     estimate = measured.estimate
     yield f"a step of {batch} samples, {how(estimate, batch)}"

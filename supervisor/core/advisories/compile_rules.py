@@ -1,7 +1,7 @@
 """Rules about what was made of the train step: traced again, or in another type."""
 
 from supervisor.core.advisories.advisory import Advisory, AdvisoryKind
-from supervisor.core.advisories.evidence import Evidence
+from supervisor.core.advisories.run_evidence import RunEvidence
 from supervisor.core.text.units import format_duration
 
 TRACED_PART = 0.5
@@ -29,7 +29,7 @@ SINGLE_PRECISION = (
 )
 
 
-def retracing(evidence: Evidence) -> Advisory | None:
+def retracing(evidence: RunEvidence) -> Advisory | None:
     """A function is traced in every step, or nearly."""
     steps = evidence.steps
     traced = None if steps is None else steps.traced_steps
@@ -54,7 +54,7 @@ def retracing(evidence: Evidence) -> Advisory | None:
     )
 
 
-def float64(evidence: Evidence) -> Advisory | None:
+def float64(evidence: RunEvidence) -> Advisory | None:
     """Products are computed in float64 where float32 is the default."""
     steps = evidence.steps
     wide = None if steps is None else steps.float64_operations

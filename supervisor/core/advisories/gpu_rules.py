@@ -1,8 +1,8 @@
 """Rules about the GPUs of a run: a small batch, other tenants, slow clocks, narrow links."""
 
 from supervisor.core.advisories.advisory import Advisory, AdvisoryKind
-from supervisor.core.advisories.evidence import Evidence
 from supervisor.core.advisories.input_rules import WAITED_PART
+from supervisor.core.advisories.run_evidence import RunEvidence
 from supervisor.core.text.units import format_size
 
 LOOKS = 10
@@ -44,7 +44,7 @@ RESEAT = (
 )
 
 
-def small_batch(evidence: Evidence) -> Advisory | None:
+def small_batch(evidence: RunEvidence) -> Advisory | None:
     """A batch far below what fits, on a GPU that is often idle, though not for its data."""
     memory, steps, busy = evidence.memory, evidence.steps, evidence.gpus.busy
     if memory is None or steps is None or steps.on_cpu or busy is None:
@@ -73,7 +73,7 @@ def small_batch(evidence: Evidence) -> Advisory | None:
     )
 
 
-def shared_gpu(evidence: Evidence) -> Advisory | None:
+def shared_gpu(evidence: RunEvidence) -> Advisory | None:
     """Somebody else computes on the GPU."""
     other = evidence.gpus.tenant
     if other is None or evidence.gpus.shared_looks < LOOKS:
@@ -89,7 +89,7 @@ def shared_gpu(evidence: Evidence) -> Advisory | None:
     )
 
 
-def throttling(evidence: Evidence) -> Advisory | None:
+def throttling(evidence: RunEvidence) -> Advisory | None:
     """The clocks of the GPU are held down, and so is the run."""
     gpus = evidence.gpus
     slowed = gpus.slowed_looks
@@ -113,7 +113,7 @@ def throttling(evidence: Evidence) -> Advisory | None:
     )
 
 
-def pcie_width(evidence: Evidence) -> Advisory | None:
+def pcie_width(evidence: RunEvidence) -> Advisory | None:
     """The link to the GPU is narrower than card and slot can make it."""
     lanes = evidence.gpus.lanes
     if lanes is None or evidence.gpus.narrow_looks < LOOKS:

@@ -1,7 +1,7 @@
 """Rules about the data of a run: they come too late, or in the wrong type."""
 
 from supervisor.core.advisories.advisory import Advisory, AdvisoryKind
-from supervisor.core.advisories.evidence import Evidence
+from supervisor.core.advisories.run_evidence import RunEvidence
 from supervisor.core.text.units import format_duration, format_size
 
 WAITED_PART = 0.25
@@ -31,7 +31,7 @@ NARROW = (
 )
 
 
-def input_bound(evidence: Evidence) -> Advisory | None:
+def input_bound(evidence: RunEvidence) -> Advisory | None:
     """The steps wait for their data."""
     steps = evidence.steps
     if steps is None or steps.data_steps < WAITED_STEPS or steps.data_seconds <= 0.0:
@@ -63,7 +63,7 @@ def input_bound(evidence: Evidence) -> Advisory | None:
     )
 
 
-def converted_inputs(evidence: Evidence) -> Advisory | None:
+def converted_inputs(evidence: RunEvidence) -> Advisory | None:
     """The data come in float64, and each step makes them narrower."""
     steps = evidence.steps
     if steps is None or steps.float64_meant or steps.wide_input_bytes < WIDE_BYTES:

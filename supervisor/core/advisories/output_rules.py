@@ -1,7 +1,7 @@
 """Rules about what a run writes while it trains."""
 
 from supervisor.core.advisories.advisory import Advisory, AdvisoryKind
-from supervisor.core.advisories.evidence import Evidence
+from supervisor.core.advisories.run_evidence import RunEvidence
 
 WRITING_PART = 0.25
 """Of the looks: as for data, without these writes the run would be a third faster or more."""
@@ -16,7 +16,7 @@ SELDOM = (
 )
 
 
-def slow_writes(evidence: Evidence) -> Advisory | None:
+def slow_writes(evidence: RunEvidence) -> Advisory | None:
     """The training thread stands in writes of the script."""
     steps = evidence.steps
     if steps is None or steps.write_looks < LOOKS:

@@ -10,7 +10,7 @@ from supervisor.core.advisories import (
     output_rules,
 )
 from supervisor.core.advisories.advisory import Advisory, AdvisoryKind
-from supervisor.core.advisories.evidence import Evidence
+from supervisor.core.advisories.run_evidence import RunEvidence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +24,7 @@ class Rule:
     """When it is told, and why not earlier."""
     advice: str
     """What helps."""
-    judge: Callable[[Evidence], Advisory | None]
+    judge: Callable[[RunEvidence], Advisory | None]
 
 
 RULES: tuple[Rule, ...] = (
@@ -128,7 +128,7 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-def advise(evidence: Evidence) -> tuple[Advisory, ...]:
+def advise(evidence: RunEvidence) -> tuple[Advisory, ...]:
     """What ``evidence`` shows, in the order of the table."""
     found = (rule.judge(evidence) for rule in RULES)
     return tuple(one for one in found if one is not None)

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from supervisor.core.advisories import gpu_rules
 from supervisor.core.advisories.advisory import Advisory, AdvisoryKind
-from supervisor.core.advisories.evidence import BatchMemory, Evidence
 from supervisor.core.advisories.gpu_evidence import GpuEvidence, gpus_of
 from supervisor.core.advisories.rules import advise
+from supervisor.core.advisories.run_evidence import BatchMemory, RunEvidence
 from supervisor.core.gpu.gpu_readings import Gpu, GpuMemory, GpuProcess
 from supervisor.wire.step_evidence import StepEvidence
 
@@ -44,7 +44,7 @@ def looks(*gpus: Gpu, times: int = 1, before: GpuEvidence | None = None) -> GpuE
 
 def told(gpus: GpuEvidence, **more: object) -> list[Advisory]:
     """What is told of them."""
-    return list(advise(Evidence(gpus=gpus, **more)))  # type: ignore[arg-type]
+    return list(advise(RunEvidence(gpus=gpus, **more)))  # type: ignore[arg-type]
 
 
 def test_a_busy_gpu_is_told_nothing_of() -> None:

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from supervisor.core.advisories import compile_rules, input_rules
 from supervisor.core.advisories.advisory import Advisory, AdvisoryKind
-from supervisor.core.advisories.evidence import Evidence
 from supervisor.core.advisories.gpu_evidence import GpuEvidence
 from supervisor.core.advisories.rules import RULES, advise, followed
+from supervisor.core.advisories.run_evidence import RunEvidence
 from supervisor.wire.step_evidence import StepEvidence
 
 HEALTHY = StepEvidence(
@@ -27,25 +27,25 @@ HEALTHY = StepEvidence(
     products=10,
 )
 WIDE = input_rules.WIDE_BYTES
-Judge = Callable[[Evidence], Advisory | None]
+Judge = Callable[[RunEvidence], Advisory | None]
 
 
-def kinds(evidence: Evidence) -> set[AdvisoryKind]:
+def kinds(evidence: RunEvidence) -> set[AdvisoryKind]:
     """What is told of it."""
     return {one.kind for one in advise(evidence)}
 
 
 def of(**changes: object) -> set[AdvisoryKind]:
     """What is told of healthy steps, but for these."""
-    return kinds(Evidence(steps=replace(HEALTHY, **changes)))  # type: ignore[arg-type]
+    return kinds(RunEvidence(steps=replace(HEALTHY, **changes)))  # type: ignore[arg-type]
 
 
 def test_nothing_is_told_of_healthy_steps_nor_of_none() -> None:
     """No evidence is no advice."""
     assert of() == set()
-    assert kinds(Evidence()) == set()
+    assert kinds(RunEvidence()) == set()
     nothing = StepEvidence(fit=None, steps=0, seconds=0.0)
-    assert kinds(Evidence(steps=nothing)) == set()
+    assert kinds(RunEvidence(steps=nothing)) == set()
 
 
 THRESHOLDS = [
@@ -114,7 +114,7 @@ def test_retracing_is_told_by_part_and_by_number(steps: int, traced: int) -> Non
 
 def test_the_sentence_tells_by_how_much() -> None:
     """Waiting half of the time, it could be twice as fast."""
-    (told,) = advise(Evidence(steps=replace(HEALTHY, wait_seconds=50.0)))
+    (told,) = advise(RunEvidence(steps=replace(HEALTHY, wait_seconds=50.0)))
     assert "waits for its data 50% of the time" in told.sentence
     assert "up to 2.0 times as fast" in told.sentence
     assert told.figures["waited_ratio"] == 0.5
@@ -126,7 +126,7 @@ def test_a_wait_that_a_gpu_computes_through_is_none() -> None:
 
     def told(looks: int, busy: float) -> list[Advisory]:
         gpus = GpuEvidence(busy_looks=looks, busy_sum=looks * busy)
-        return list(advise(Evidence(steps=steps, gpus=gpus)))
+        return list(advise(RunEvidence(steps=steps, gpus=gpus)))
 
     assert told(0, 0.0) == []
     assert told(input_rules.LOOKS - 1, 0.1) == []
@@ -155,15 +155,15 @@ def test_each_kind_has_one_row_and_says_what_to_do() -> None:
     for kind, above, _ in THRESHOLDS:
         steps = replace(HEALTHY, **above)  # type: ignore[arg-type]
         judge = next(rule.judge for rule in RULES if rule.kind == kind)
-        told = judge(Evidence(steps=steps))
+        told = judge(RunEvidence(steps=steps))
         assert told is not None
         assert told.kind == kind
 
 
 def test_what_holds_no_more_is_kept_as_over() -> None:
     """The newest figures of what holds; what held earlier, marked so."""
-    first = advise(Evidence(steps=replace(HEALTHY, wait_seconds=50.0)))
-    second = advise(Evidence(steps=replace(HEALTHY, float64_operations=1)))
+    first = advise(RunEvidence(steps=replace(HEALTHY, wait_seconds=50.0)))
+    second = advise(RunEvidence(steps=replace(HEALTHY, float64_operations=1)))
     both = followed(first, second)
     assert [(one.kind, one.over) for one in both] == [
         (AdvisoryKind.FLOAT64, False),

@@ -19,7 +19,7 @@ class BatchMemory:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
+class RunEvidence:
     """What is known of one attempt."""
 
     steps: StepEvidence | None = None

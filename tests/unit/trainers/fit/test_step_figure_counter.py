@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.core.advisories.evidence import Evidence
 from supervisor.core.advisories.rules import advise
+from supervisor.core.advisories.run_evidence import RunEvidence
 from supervisor.host.telemetry.attempt_telemetry import Telemetry
 from supervisor.wire.step_evidence import StepEvidence
 from tests.support.attempts import Attempts
@@ -138,11 +138,11 @@ def evidence(attempts: Attempts, body: str, argument: str) -> StepEvidence | Non
 def test_a_fault_is_told_of_and_nothing_else(attempts: Attempts, name: str) -> None:
     """One advisory for the script that has the fault, none for the one that has not."""
     found = evidence(attempts, SCRIPTS[name], "faulty")
-    told = [one.kind for one in advise(Evidence(steps=found))]
+    told = [one.kind for one in advise(RunEvidence(steps=found))]
     assert told == [name.partition(" ")[0]], found
     again = Attempts(attempts.directory / "sound", attempts.options, 0, attempts.zygote)
     found = evidence(again, SCRIPTS[name], "sound")
-    assert advise(Evidence(steps=found)) == (), found
+    assert advise(RunEvidence(steps=found)) == (), found
 
 
 def test_the_wait_is_that_of_the_pipeline(attempts: Attempts) -> None:

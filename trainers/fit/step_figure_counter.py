@@ -30,7 +30,7 @@ TELL_SECONDS_MOST = 60.0
 """The evidence is told after so many seconds, then after twice as many, and so on."""
 
 
-class EvidenceCollector:
+class StepFigureCounter:
     """What is counted in one ``fit``, or loop of the script's own."""
 
     def __init__(self, attempt: Attempt, *, fit: int | None) -> None:
