@@ -190,7 +190,7 @@ def test_a_remedy_that_needs_a_process_ends_it() -> None:
     """A batch of one sample is not sliced: the run gives up, or starts another."""
     run = running(ProgressReported(batch=1))
     _, effects = happen(run, failed())
-    assert "needs a new process" in answer(effects).because
+    assert "no process that runs" in answer(effects).because
 
 
 def test_a_failure_that_has_to_wait_ends_it() -> None:
