@@ -163,7 +163,8 @@ def read_spec(path: Path | None, given: dict[str, Any]) -> tuple[dict[str, Any],
     said = given_only(given)
     tables = merge(merge(of_project, read_tables(path)), said)
     if path is None and "script" not in tables:
-        fail("which script? Usage: trainwarden run [OPTIONS] SCRIPT [ARGS...]")
+        command = click.get_current_context().info_name
+        fail(f"which script? Usage: trainwarden {command} [OPTIONS] SCRIPT [ARGS...]")
     places = [f"[tool.trainwarden] of {project}"] if of_project else []
     places += [] if path is None else [f"the spec {path}"]
     return tables, spec_of(

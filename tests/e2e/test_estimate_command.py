@@ -20,12 +20,12 @@ import keras
 import numpy as np
 
 keras.utils.set_random_seed(1)
-x = np.random.default_rng(1).random((256, 32, 32, 3), "float32")
-y = np.random.default_rng(2).integers(0, 10, 256)
+x = np.random.default_rng(1).random((128, 64, 64, 3), "float32")
+y = np.random.default_rng(2).integers(0, 10, 128)
 model = keras.Sequential([
-    keras.Input((32, 32, 3)),
-    keras.layers.Conv2D(16, 3, padding="same", activation="relu"),
-    keras.layers.Conv2D(16, 3, padding="same", activation="relu"),
+    keras.Input((64, 64, 3)),
+    keras.layers.Conv2D(32, 3, padding="same", activation="relu"),
+    keras.layers.Conv2D(32, 3, padding="same", activation="relu"),
     keras.layers.GlobalAveragePooling2D(),
     keras.layers.Dense(10),
 ])
@@ -105,11 +105,11 @@ def test_the_estimate_is_near_the_peak_of_a_real_training(
 def test_a_limit_and_another_batch(trainwarden: Trainwarden) -> None:
     """A person reads whether it fits, what would, and how it is known."""
     script = trainwarden.script(SCRIPT)
-    asked = ("--memory-limit", "64MiB", "--batch", "4096", "--seconds", "1")
+    asked = ("--memory-limit", "128MiB", "--batch", "512", "--seconds", "1")
     done = trainwarden("estimate", *asked, script)
     assert done.returncode == 0, done.stderr
-    assert "a step of 4096 samples, by the line through" in done.stdout
-    assert "limit: a batch of 4096 does not fit into 64 MiB: at most" in done.stdout
+    assert "a step of 512 samples, by the line through" in done.stdout
+    assert "limit: a batch of 512 does not fit into 128 MiB: at most" in done.stdout
     assert "nothing was trained" in done.stdout
 
 
@@ -130,3 +130,29 @@ def test_what_cannot_be_estimated(
     assert done.returncode == 1, done.stdout
     assert sentence in done.stderr
     assert not (trainwarden.directory / "trained").exists()
+
+
+def test_nothing_is_left_of_an_estimate(
+    trainwarden: Trainwarden,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Not what TensorFlow writes to trace a step, nor what an estimate left that was
+    killed: 4194304 is the highest number of a process."""
+    temporary = tmp_path_factory.mktemp("temporary")
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    dead, alive = (
+        trainwarden.state / f"estimate-{pid}-x" for pid in (4194305, os.getpid())
+    )
+    for one in (dead, alive):
+        one.mkdir(parents=True)
+    done = trainwarden("estimate", "--seconds", "1", trainwarden.script(SCRIPT))
+    assert done.returncode == 0, done.stderr
+    assert list(trainwarden.state.iterdir()) == [alive]
+    assert not list(temporary.iterdir())
+    for words in (("--seconds", "nan"), ("--patience", "nan")):
+        refused = trainwarden("estimate", *words, "train.py")
+        assert (refused.returncode, "a number of seconds" in refused.stderr) == (
+            2,
+            True,
+        )

@@ -23,8 +23,7 @@ from trainers.snapshots.run_progress import RunProgress
 from trainers.state import fit_state
 from trainers.state.callback_state import Unsaved
 
-NOT_HERE = "a new process is needed: {}"
-ANSWERED = "training does not go on in this process: {}"
+NOT_HERE = "training does not go on in this process: {}"
 
 
 @functools.cache
@@ -114,7 +113,7 @@ class Recovery:
         )
         if answer is None or not answer.goes_on:
             if answer is not None:
-                attempt.notice(ANSWERED.format(answer.because))
+                attempt.notice(NOT_HERE.format(answer.because))
             return False
         failed_step = session.step
         attempt.goes_on(answer.applied_to(attempt.directive), failed_step=failed_step)

@@ -1,6 +1,7 @@
 """``trainwarden estimate``: what would training need, before its first step?"""
 
 import contextlib
+import math
 import os
 import tempfile
 from collections.abc import Generator, Iterator
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import psutil
 
 from supervisor.cli.foreground_run import job_of
 from supervisor.cli.options import (
@@ -57,6 +59,8 @@ from supervisor.runtime.run_setup import Job
 POOL_PART = 0.7
 """Of the main memory that is free: the script's own data need some, too."""
 TRIAL_SECONDS = 40.0
+PREFIX = "estimate-"
+"""Of the directory of an estimate, with the process that makes it."""
 
 
 @click.command(cls=ScriptCommand, context_settings={"allow_interspersed_args": False})
@@ -86,7 +90,7 @@ TRIAL_SECONDS = 40.0
     type=click.FloatRange(min=1, max=3600),
     default=TRIAL_SECONDS,
     show_default=True,
-    help="About so long for trials, once the script has come to its fit.",
+    help="No further size is tried after so long; the first ones take what they take.",
 )
 @click.option(
     "--patience",
@@ -129,6 +133,8 @@ def estimate(
       trainwarden estimate --memory-limit 4GiB --batch 256 train.py --epochs 10
     """  # noqa: D301  # \b is click's mark, not a backslash
     limit = _limit_of(memory_limit)
+    if math.isnan(seconds) or math.isnan(patience):
+        fail("--seconds and --patience: expected a number of seconds, got nan")
     _, spec = read_spec(
         spec_file,
         {
@@ -147,9 +153,10 @@ def estimate(
         jit=jit,
     )
     with _directory(state_dir) as root:
-        measured = _measured(
-            Estimation(to_measure(job, pool), question, root, say=_say)
-        )
+        temporary = root / "tmp"
+        temporary.mkdir()
+        to_do = to_measure(job, pool, temporary=temporary)
+        measured = _measured(Estimation(to_do, question, root, say=_say))
     wanted = batch or measured.estimate.model.batch
     fits = list(_fits(measured.estimate, wanted, spec, limit))
     show(
@@ -166,14 +173,16 @@ def _limit_of(text: str | None) -> int | None:
         fail(f"--memory-limit: {error}")
 
 
-def to_measure(job: Job, pool: int) -> Job:
-    """``job`` as it is measured: on the CPU, in a pool of so many bytes."""
+def to_measure(job: Job, pool: int, *, temporary: Path) -> Job:
+    """``job`` as it is measured: on the CPU, in a pool of so many bytes. ``temporary``:
+    where it leaves what it has no time to remove, as it ends at once."""
     spec = job.spec
+    environment = {"TMPDIR": str(temporary), **spec.environment}
     changes: dict[str, Any] = {
         "memory": MemorySpec(cpu=pool),
         "gpus": (),
         "snapshots": spec.snapshots.model_copy(update={"memory": None, "remote": None}),
-        "environment": {**spec.environment, "JAX_PLATFORMS": "cpu"},
+        "environment": {**environment, "JAX_PLATFORMS": "cpu"},
     }
     return replace(job, spec=spec.model_copy(update=changes))
 
@@ -183,13 +192,23 @@ def _directory(state_dir: Path) -> Generator[Path]:
     """A directory for the attempt's files, removed after."""
     try:
         state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-        root = Path(tempfile.mkdtemp(prefix="estimate-", dir=state_dir.absolute()))
+        _remove_left(state_dir)
+        prefix = f"{PREFIX}{os.getpid()}-"
+        root = Path(tempfile.mkdtemp(prefix=prefix, dir=state_dir.absolute()))
     except OSError as error:
         fail(state_sentence(state_dir, error))
     try:
         yield root
     finally:
         forget(root)
+
+
+def _remove_left(state_dir: Path) -> None:
+    """What estimates have left here that were killed."""
+    for left in state_dir.glob(f"{PREFIX}*"):
+        owner = left.name.removeprefix(PREFIX).partition("-")[0]
+        if owner.isdigit() and not psutil.pid_exists(int(owner)):
+            forget(left)
 
 
 def _say(text: str, *, level: LogLevel = LogLevel.INFO) -> None:  # noqa: ARG001  # a Notifier

@@ -96,14 +96,24 @@ def how(estimate: StepEstimate, batch: int) -> str:
 def _fit_line(one: BatchFit, batch: int) -> str:
     limit = format_size(one.limit_bytes)
     if one.fits:
-        more = f"; the largest batch that does is {one.largest_batch}"
-        return f"{one.where}: fits into {limit}{more if one.largest_batch else ''}"
+        return f"{one.where}: fits into {limit}{_and(one)}"
     return f"{one.where}: a batch of {batch} does not fit into {limit}{_instead(one)}"
+
+
+def _and(one: BatchFit) -> str:
+    if not one.largest_batch:
+        return ""
+    if one.or_more:
+        return (
+            f"; so does a batch of {one.largest_batch}, and larger ones may (--batch"
+            " tries one)"
+        )
+    return f"; the largest batch that does is {one.largest_batch}"
 
 
 def _instead(one: BatchFit) -> str:
     if one.largest_batch is None:
-        return ""
+        return "; of smaller ones nothing can be said (--batch tries one)"
     if one.largest_batch == 0:
         return ", nor does any other: the model itself is too large"
     slices = (

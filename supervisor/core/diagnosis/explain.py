@@ -211,7 +211,7 @@ def _stacks(incident: Mapping[str, Any]) -> str:
 def _remedy(incident: Mapping[str, Any]) -> str:
     remedy = incident["remedy"]
     changes = ", ".join(
-        f"{name} {before} → {after}"
+        f"{name} {after}" if before is None else f"{name} {before} → {after}"
         for name, (before, after) in remedy["changes"].items()
     )
     changed = f" ({changes})" if changes else ""

@@ -193,6 +193,7 @@ _OPS = (
     re.compile(r"\[\[\{?\{?node ([^}\]]+)\}?\}?\]\]"),
     re.compile(r"\[Op:(\w+)\]"),
     re.compile(r"Node: '([^']+)'"),
+    re.compile(r"requested by op ([\w/.:-]+)"),
 )
 """How TensorFlow names the op of an error: a node of a graph, or an eager op."""
 _SHAPE = re.compile(

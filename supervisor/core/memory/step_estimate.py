@@ -27,6 +27,11 @@ GPU_RESERVE_BYTES = 1 << 30
 """Of a GPU, left free: a context, and libraries with their workspace, which no CPU shows.
 Some hundred MiB, most often."""
 
+REACH = 2
+"""So many times the largest size that was tried a line is followed to name a batch that
+fits, and not below the smallest. At small sizes what a step adds is workspace for the most
+part, and readings of that vary: a line through them leads anywhere."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepEstimate:
@@ -131,6 +136,7 @@ def parts(estimate: StepEstimate, batch: int) -> tuple[MemoryPart, ...]:
     if not estimate.scales:
         grows = max(added - model.trained_bytes, 0)
     gradients = min(model.trained_bytes, added - grows)
+    each = f"{_each(grows, batch)} a sample"
     return (
         MemoryPart(
             name="parameters",
@@ -141,12 +147,16 @@ def parts(estimate: StepEstimate, batch: int) -> tuple[MemoryPart, ...]:
             name="optimizer", bytes=model.optimizer_bytes, about=model.optimizer
         ),
         MemoryPart(
-            name="gradients", bytes=gradients, about="of the trained parameters"
+            name="gradients",
+            bytes=gradients,
+            about="of the trained parameters"
+            if gradients == model.trained_bytes
+            else "as far as they are told apart from activations",
         ),
         MemoryPart(
             name="activations",
             bytes=grows,
-            about=f"{_each(grows, batch)} a sample",
+            about=each if grows else "not told apart from workspace at these sizes",
         ),
         MemoryPart(
             name="workspace",
@@ -212,6 +222,8 @@ class BatchFit:
     fits: bool
     largest_batch: int | None
     """The largest that fits; 0: none does; None: it cannot be told of other batches."""
+    or_more: bool = False
+    """A larger one may fit as well: none so large was tried."""
     slices: int | None
     """Into how many parts a batch has to be cut to fit; 1: none; None: no number of them
     is enough, or it cannot be told."""
@@ -229,10 +241,16 @@ def fit_into(
     need = estimate.device_peak if device else estimate.peak
     fits = need(batch) <= int((1 - MARGIN) * limit_bytes)
     largest = slices = None
+    or_more = False
     if estimate.scales:
-        largest = largest_fitting(
+        there = estimate.weights + (0 if device else estimate.model.data_bytes)
+        found = largest_fitting(
             need, limit_bytes=limit_bytes, start=estimate.measured_batch
         )
+        reach = max(REACH * estimate.measured_batch, batch if fits else 0)
+        largest, or_more = min(found, reach), found > reach
+        if found < estimate.steps[0].size:
+            largest = 0 if there > int((1 - MARGIN) * limit_bytes) else None
         slices = _slices(estimate, batch, need(batch), limit_bytes=limit_bytes)
     return BatchFit(
         where=where,
@@ -240,6 +258,7 @@ def fit_into(
         need_bytes=need(batch),
         fits=fits,
         largest_batch=largest,
+        or_more=or_more,
         slices=1 if fits else slices,
     )
 
@@ -255,6 +274,6 @@ def _slices(
         limit_bytes=limit_bytes,
         start=min(estimate.measured_batch, batch),
     )
-    if size == 0:
+    if size < estimate.steps[0].size:
         return None
     return max(count(batch=batch, size=size), 2)

@@ -166,7 +166,7 @@ def test_one_size_says_nothing_of_others() -> None:
     [
         (400_000, True, 83, 1),
         (280_000, False, 56, 3),
-        (252_000, False, 49, 22),
+        (252_000, False, 49, None),
         (237_000, False, 46, None),
         (17_000, False, 0, None),
     ],
@@ -194,3 +194,17 @@ def test_a_model_without_activations_fits_whatever_the_batch() -> None:
         (4, 10), (64, 10), model=replace(MODEL, batch_bytes=0, drawn_bytes=0)
     )
     assert largest_fitting(flat.peak, limit_bytes=MIB, start=64) > 2**31
+
+
+def test_a_line_through_workspace_is_not_followed_far() -> None:
+    """Readings that hardly differ say nothing of a batch many times as large, nor of one
+    below the smallest."""
+    noise = estimate((8, 3_000_000), (32, 3_000_100))
+    told = fit_into(noise, 32, where="limit", limit_bytes=100 * MIB)
+    assert (told.largest_batch, told.or_more) == (64, True)
+    asked = fit_into(noise, 200, where="limit", limit_bytes=100 * MIB)
+    assert (asked.largest_batch, asked.or_more) == (200, True)
+    less = fit_into(noise, 32, where="limit", limit_bytes=3_200_000)
+    assert (less.fits, less.largest_batch, less.slices) == (False, None, None)
+    rows = {row.name: row.about for row in parts(estimate((8, 10), (32, 10)), 32)}
+    assert "not told apart" in rows["activations"]
