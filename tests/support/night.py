@@ -41,7 +41,14 @@ x = numpy.random.rand(640, 64).astype("float32")
 model.fit(x, x[:, :1], batch_size=32, epochs=100_000, verbose=0, validation_split=0.1,
           callbacks=[CrashOnce()])
 """
-CRASHES = "import os, time\ntime.sleep(1.2)\nos.abort()\n"
+CRASHES = """
+import os, pathlib, time
+while not pathlib.Path("seen").exists():
+    time.sleep(0.1)
+time.sleep(1.2)
+os.abort()
+"""
+"""Once Prometheus has seen its counters at zero: a rise that began before is no rise."""
 SLEEPS = "import time\ntime.sleep(900)\n"
 HOT = 0x20
 """``nvmlClocksEventReasonSwThermalSlowdown``."""
@@ -136,16 +143,20 @@ def night(
             box.begin()
         _submit(training, TRAINS, "train", "--cpu-memory", "256MiB")
         _submit(failing, SLEEPS, "train")
-        _submit(failing, CRASHES, "crashes")
+        crashes = _submit(failing, CRASHES, "crashes")
         _submit(failing, SLEEPS, "waits")
         made = Night(address, training, failing, (first, second), bad, wrong)
+        none = f'trainwarden_restarts_total{{instance="{second}",run="crashes"}} == 0'
+        until_answered(address, none)
+        (crashes.parent / "seen").touch()
         _until_it_is_late(made, good)
         yield made
 
 
-def _submit(box: BoxUnderTest, text: str, name: str, *more: str) -> None:
+def _submit(box: BoxUnderTest, text: str, name: str, *more: str) -> Path:
     script = box.script(text, f"{name}.py")
     box.do("submit", "--name", name, "--gpu-count", "1", *more, script)
+    return script
 
 
 def _until_it_is_late(made: Night, good: FakeNvml) -> None:

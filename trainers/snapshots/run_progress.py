@@ -15,12 +15,16 @@ from trainers.process import applied_directive
 from trainers.process.attempt_reporting import Attempt
 from trainers.snapshots import durable_store, resume_proof, selection
 from trainers.snapshots.durable_store import Snapshot, SnapshotEntry, Store
+from trainers.snapshots.measured_costs import (
+    MeasuredCosts,
+    StepsBesideSaving,
+    TierCosts,
+)
 from trainers.snapshots.memory_store import MemoryTier, NoMemoryTierError
 from trainers.snapshots.schedule import (
     Due,
     Interval,
     IntervalPlan,
-    Measured,
     SnapshotSchedule,
 )
 from trainers.snapshots.snapshot_reports import SnapshotNews
@@ -94,7 +98,8 @@ class RunProgress:
             self.plan.newest = None  # it is among the finished ones, and let go with it
         self.schedule = schedule_of(directive, memory=self.memory is not None)
         self._news = SnapshotNews(partial(attempt.say, RecordKind.SNAPSHOT))
-        self._measured = Measured(cores=len(os.sched_getaffinity(0)))
+        self._measured = MeasuredCosts(cores=len(os.sched_getaffinity(0)))
+        self._steps = StepsBesideSaving()
         self._told_plan: IntervalPlan | None = None
         self.fit_number = 0
         """Which call of ``fit`` is running or comes next, from 0."""
@@ -180,8 +185,20 @@ class RunProgress:
         return entries[0].step if entries else -1
 
     def due(self, *, memory: tuple[int, float], durable: tuple[int, float]) -> Due:
-        """Which tiers are to have a snapshot now (see ``SnapshotSchedule.due``)."""
+        """Which tiers are to have a snapshot now (see ``SnapshotSchedule.due``). Asked at
+        each boundary."""
+        saver = self.saver
+        saving = saver.busy or (self.memory is None and saver.writing)
+        lost = self._steps.passes(time.perf_counter(), saving=saving)
+        if lost is not None:
+            self._alone.lost.append(lost)
         return self.schedule.due(self._plan(), memory=memory, durable=durable)
+
+    @property
+    def _alone(self) -> TierCosts:
+        """Of the tier that a snapshot may be in alone."""
+        measured = self._measured
+        return measured.durable if self.memory is None else measured.memory
 
     def _plan(self) -> IntervalPlan:
         """The intervals to keep; told whenever they are news."""
@@ -364,6 +381,8 @@ class RunProgress:
             **position,
         )
         self.saver.save(tensors, manifest, began=began, durable=durable)
+        if durable == (self.memory is None):
+            self._steps.begins()
 
     def _saved(self, saved: Saved) -> None:
         """From the saving thread: publish what became of a snapshot in a tier."""
@@ -377,12 +396,14 @@ class RunProgress:
         self._news.taken(saved, now=time.monotonic())
 
     def _measure(self, saved: Saved) -> None:
-        stall, busy = saved.stall_seconds + saved.held_seconds, saved.busy_seconds
-        if saved.tier == MEMORY:
-            self._measured.memory(stall_seconds=stall, busy_seconds=busy)
-        else:
-            extra = saved.held_seconds if self.memory is not None else stall
-            self._measured.durable(stall_seconds=extra, busy_seconds=busy)
+        measured, held = self._measured, saved.held_seconds
+        told = saved.tier == MEMORY or self.memory is None
+        measured.saved(
+            measured.memory if saved.tier == MEMORY else measured.durable,
+            stall=held + saved.stall_seconds if told else held,
+            busy=saved.busy_seconds,
+            whole=saved.seconds,
+        )
 
     def _publish(self, manifest: Manifest, name: str, tier: str) -> None:
         """The newest snapshot, in any tier; on disk it may be one of long ago."""

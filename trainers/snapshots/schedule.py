@@ -10,21 +10,12 @@ budget decides here anyway). It takes at most half of the budget.
 
 Without a memory tier the durable one does both: the whole budget is its own.
 
-The cost of a snapshot is how long training stood still for it, and what the saving
-thread took from it: the time that it held the interpreter's lock, and the rest of its
-processor time, shared by the machine's cores.
+What a snapshot costs is measured (``measured_costs``).
 """
 
 import math
-from collections import deque
 from dataclasses import dataclass, field
 
-OBSERVED = 5
-"""Snapshots whose median cost counts: a single one may have met a busy moment."""
-
-SETTLED = 3
-"""So many tell what one costs: the first finds nothing prepared (memory to map, modules to
-import), and may cost fifty times as much as the next."""
 FEW = 20
 """Until then one comes after so many times its cost at the latest."""
 FIRST = "the first snapshot is taken at once; from its cost the next are planned"
@@ -200,32 +191,3 @@ def _short(seconds: float) -> str:
     if seconds < 1:
         return f"{seconds * 1000:.3g} ms"
     return f"{seconds:.3g} s" if seconds < 600 else f"{seconds / 3600:.3g} h"
-
-
-class Measured:
-    """The costs of the last snapshots; told and asked by different threads."""
-
-    def __init__(self, *, cores: int) -> None:
-        self._cores = max(cores, 1)
-        self._memory: deque[float] = deque(maxlen=OBSERVED)
-        self._durable: deque[float] = deque(maxlen=OBSERVED)
-
-    def memory(self, *, stall_seconds: float, busy_seconds: float) -> None:
-        """A snapshot went to memory."""
-        self._memory.append(stall_seconds + busy_seconds / self._cores)
-
-    def durable(self, *, stall_seconds: float, busy_seconds: float) -> None:
-        """A snapshot went to disk; without a stall of its own if memory had it."""
-        self._durable.append(stall_seconds + busy_seconds / self._cores)
-
-    @property
-    def costs(self) -> Costs:
-        """What a snapshot costs now."""
-        settled = len(self._memory) >= SETTLED
-        memory = _median(self._memory) if settled else min(self._memory, default=None)
-        return Costs(memory=memory, durable=_median(self._durable), settled=settled)
-
-
-def _median(values: deque[float]) -> float | None:
-    ordered = sorted(values)
-    return ordered[len(ordered) // 2] if ordered else None

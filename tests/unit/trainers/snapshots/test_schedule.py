@@ -11,7 +11,6 @@ from trainers.snapshots.schedule import (
     Due,
     Interval,
     IntervalPlan,
-    Measured,
     SnapshotSchedule,
 )
 
@@ -136,27 +135,3 @@ def test_plan_says_why() -> None:
     )
     slow = SnapshotSchedule().plan(Costs(memory=10.0, durable=30.0))
     assert slow.because.count("not more seldom than that") == 2
-
-
-def test_the_first_cost_is_measured_again() -> None:
-    """It finds nothing prepared: what the least of the first few costs counts, and the
-    next comes soon, until three were measured."""
-    measured, cadence = Measured(cores=1), SnapshotSchedule()
-    measured.memory(stall_seconds=0.277, busy_seconds=0.0)
-    plan = cadence.plan(measured.costs)
-    assert plan.memory_seconds == pytest.approx(20 * 0.277)
-    assert "to be measured again" in plan.because
-    measured.memory(stall_seconds=0.004, busy_seconds=0.0)
-    assert cadence.plan(measured.costs).memory_seconds == pytest.approx(0.08)
-    measured.memory(stall_seconds=0.004, busy_seconds=0.0)
-    assert cadence.plan(measured.costs).memory_seconds == pytest.approx(0.4)
-
-
-def test_cost_is_the_median_of_the_last_five() -> None:
-    """Processor time of the saving thread counts by its share of the machine."""
-    measured = Measured(cores=4)
-    assert measured.costs == Costs(settled=False)
-    for stall in (9.0, 9.0, 9.0, 0.1, 0.1, 0.1, 5.0):
-        measured.memory(stall_seconds=stall, busy_seconds=0.4)
-    measured.durable(stall_seconds=0.0, busy_seconds=2.0)
-    assert measured.costs == Costs(memory=0.2, durable=0.5)
