@@ -8,8 +8,9 @@ then. The rules:
 1. Only for an attempt that has used a GPU, and only if somebody asks the driver at all.
 2. Only for an end that a GPU can explain: not for a clean one, nor for a mistake in the
    script, a full disk or a hand from outside.
-3. Until a reading that was begun after the end; a hanging driver is not waited for
-   beyond ``WORD_SECONDS``.
+3. Until a reading that was begun after the end. A driver that answered shortly before is
+   waited for as long as a busy machine may take (``BUSY_SECONDS``); one that did not may
+   hang, and is waited for no longer than ``WORD_SECONDS``.
 """
 
 from dataclasses import dataclass
@@ -20,7 +21,10 @@ from supervisor.core.diagnosis.evidence import Evidence
 
 WORD_SECONDS = 3.0
 """One period of the probe (1 s), the driver's answer on a box with eight GPUs (some
-tenths), and as much again for a machine that is busy."""
+tenths), and as much again."""
+BUSY_SECONDS = 10.0
+"""For a machine with many more processes at work than cores. It costs nothing where the
+next reading comes in time, and where it does not, an Xid would be missed."""
 
 BY_A_GPU = frozenset(
     {
@@ -72,11 +76,17 @@ NO_WORD = DriverWait()
 
 def awaited(evidence: Evidence, word: DriverWait, *, ended: float, now: float) -> bool:
     """Whether the end at ``ended`` is decided only later (monotonic seconds)."""
-    if not (word.used and word.answers) or now - ended >= WORD_SECONDS:
+    if not (word.used and word.answers):
         return False
     if word.begun is not None and word.begun >= ended:
         return False
-    return explainable(evidence)
+    return now - ended < patience(word, ended=ended) and explainable(evidence)
+
+
+def patience(word: DriverWait, *, ended: float) -> float:
+    """How long the reading after an end at ``ended`` is awaited, in seconds."""
+    answered = word.begun is not None and ended - word.begun < BUSY_SECONDS
+    return BUSY_SECONDS if answered else WORD_SECONDS
 
 
 def explainable(evidence: Evidence) -> bool:

@@ -8,7 +8,7 @@ import pytest
 
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.diagnose import diagnose
-from supervisor.core.diagnosis.driver_wait import WORD_SECONDS
+from supervisor.core.diagnosis.driver_wait import BUSY_SECONDS
 from supervisor.core.diagnosis.evidence import Evidence
 from supervisor.core.diagnosis.exit_status import record_of
 from supervisor.core.lifecycle.events import Exited
@@ -116,8 +116,8 @@ def test_a_driver_that_does_not_answer(
     driver = observer.devices_of(None).faults
     until(lambda: time.monotonic() - (driver.word(()).begun or 0) > 2)
     over = ending(observer, OURS)
-    assert over.known(now=over.at + WORD_SECONDS - 0.01) is None
-    assert over.known(now=over.at + WORD_SECONDS) is not None
+    assert over.known(now=over.at + BUSY_SECONDS - 0.01) is None
+    assert over.known(now=over.at + BUSY_SECONDS) is not None
 
 
 def test_a_driver_that_lists_no_processes(

@@ -3,6 +3,7 @@
 import pytest
 
 from supervisor.core.diagnosis.driver_wait import (
+    BUSY_SECONDS,
     NO_WORD,
     WORD_SECONDS,
     DriverWait,
@@ -47,12 +48,24 @@ def test_until_a_reading_that_was_begun_after_the_end(
     assert awaited(ABORTED, word, ended=10.0, now=10.0) is expected
 
 
-def test_a_driver_that_hangs_holds_up_nothing() -> None:
-    """However long no reading comes, the wait is over after a bounded time."""
-    last = 10.0 + WORD_SECONDS
-    assert awaited(ABORTED, LISTENING, ended=10.0, now=last - 0.01)
-    assert not awaited(ABORTED, LISTENING, ended=10.0, now=last)
-    assert not awaited(ABORTED, LISTENING, ended=10.0, now=1e9)
+@pytest.mark.parametrize(
+    ("begun", "bound"),
+    [
+        (9.9, BUSY_SECONDS),
+        (10.01 - BUSY_SECONDS, BUSY_SECONDS),
+        (10.0 - BUSY_SECONDS, WORD_SECONDS),
+        (None, WORD_SECONDS),
+    ],
+)
+def test_a_driver_that_hangs_holds_up_nothing(
+    begun: float | None, bound: float
+) -> None:
+    """However long no reading comes, the wait is over after a bounded time: a longer one
+    where the driver answered until just before."""
+    word = DriverWait(used=True, answers=True, begun=begun)
+    assert awaited(ABORTED, word, ended=10.0, now=10.0 + bound - 0.01)
+    assert not awaited(ABORTED, word, ended=10.0, now=10.0 + bound)
+    assert not awaited(ABORTED, word, ended=10.0, now=1e9)
 
 
 @pytest.mark.parametrize(
