@@ -29,7 +29,7 @@ from trainers.fit.step_figure_counter import StepFigureCounter
 from trainers.process import allocation_subject, applied_directive
 from trainers.snapshots.durable_store import Snapshot
 from trainers.snapshots.run_progress import RunProgress
-from trainers.state import callback_state, hidden_state
+from trainers.state import baked_values, callback_state, hidden_state
 
 
 class FitRun:
@@ -339,7 +339,7 @@ class FitRun:
 
     def evaluated(self) -> None:
         """An evaluation inside of ``fit`` is over."""
-        self._hidden.traced(hidden_state.TEST)
+        self._hidden.traced(baked_values.TEST)
         after = self._attempt.phase_at(self._session.step)
         self._attempt.enter(Phase.BETWEEN if self._between_epochs else after)
 
@@ -373,7 +373,7 @@ class FitRun:
         if self._no_step_yet:
             self._no_step_yet = False
             keras_compat.forget_last_logs(self.model)
-        self._hidden.traced(hidden_state.TRAIN)
+        self._hidden.traced(baked_values.TRAIN)
         self._steps.end(self.iterator, self.source)
         ran = self._steps.ran
         self._session.trained(steps=ran, samples=self._steps.samples(self.source))

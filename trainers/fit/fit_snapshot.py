@@ -20,7 +20,7 @@ from trainers.process.attempt_reporting import Attempt
 from trainers.process.hooks import framework_setup
 from trainers.snapshots.durable_store import Snapshot
 from trainers.snapshots.tensor_image import Tensor
-from trainers.state import callback_state, fit_state, hidden_state
+from trainers.state import baked_values, callback_state, fit_state
 from trainers.state.hidden_state import HiddenState
 
 
@@ -154,6 +154,6 @@ def _tracing(model: Any, element_spec: Any) -> dict[str, Callable[[], None]]:
     """How the functions of ``model`` are traced."""
     traces = backend.traces
     return {
-        hidden_state.TRAIN: lambda: traces.trace_train(model, element_spec),
-        hidden_state.TEST: lambda: traces.trace_test(model, element_spec),
+        baked_values.TRAIN: lambda: traces.trace_train(model, element_spec),
+        baked_values.TEST: lambda: traces.trace_test(model, element_spec),
     }

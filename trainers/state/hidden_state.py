@@ -5,14 +5,11 @@ when a snapshot is taken is part of it, and given back in place. What has change
 cannot be saved is named then, long before the crash that would lose it.
 """
 
-import collections
-import contextlib
 import logging
 import sys
 import threading
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from operator import itemgetter
 from typing import Any
 
 import keras
@@ -21,16 +18,20 @@ import numpy as np
 from trainers.backends import torch_loaders
 from trainers.backends.selected import backend
 from trainers.snapshots.tensor_image import Tensor
-from trainers.state import (
-    decode,
-    encode,
-    fingerprint,
-    iterator_state,
-    object_state,
-    reachable,
-)
+from trainers.state import baked_values, decode, encode, iterator_state, reachable
+from trainers.state.baked_values import BakedValues
 from trainers.state.callback_state import FILES, refers
 from trainers.state.compilation import Compilation
+from trainers.state.fingerprint import Mark
+from trainers.state.marks import (
+    Name,
+    changed,
+    flat,
+    mark_of_table,
+    marks_of,
+    nested,
+    values_of,
+)
 from trainers.state.reachable import Owner, Reached
 from trainers.state.variable_state import Places
 
@@ -47,12 +48,6 @@ PASSING = (
     *FILES, threading.Thread, type(threading.Lock()), logging.Logger,
 )  # fmt: skip
 """What a name may stand for that is no state: the script makes it again."""
-CONTAINERS = (dict, list, tuple, set, frozenset, collections.deque)
-
-PLAIN = (type(None), bool, int, float, str)
-TRAIN, TEST = "train", "test"
-"""The functions of a model that are traced once."""
-
 LOST = (
     "training changes {}, which holds {} and cannot be saved: after a restart it is what"
     " the script makes it at the start"
@@ -65,20 +60,12 @@ OF_DATA = (
     "the data change {} as they are drawn, which happens ahead of training: after a"
     " restart samples are neither repeated nor skipped, but what is drawn may differ"
 )
-BAKED_IN = (
-    "training changes {}, and the compiled step, or that of the validation, may go on with"
-    " what it was when it was compiled: after a restart it is compiled with what it is then,"
-    " so the result may differ (make it a variable of the model)"
-)
 UNSEEN = (
     "what training changes outside of the model cannot be looked at ({}): after a restart"
     " it is what the script makes it at the start"
 )
 GONE = "what {} held is in the snapshot, but there is no such thing now"
 STAYS = "{} cannot be put where it was: {}"
-
-Name = tuple[str, str]
-"""Path of an owner, and a name of it."""
 
 
 def of_call(
@@ -96,7 +83,7 @@ def of_call(
 def told_of(state: Mapping[str, Any]) -> list[str]:
     """Why bits are not promised any more once ``state``, of a snapshot, is restored."""
     baked = (state.get(KEY) or {}).get("baked", ())
-    return [BAKED_IN.format(reachable.at(*name)) for name in baked]
+    return baked_values.told_of((path, name) for path, name in baked)
 
 
 class HiddenState:
@@ -114,14 +101,11 @@ class HiddenState:
         self._model, self._callbacks = model, list(callbacks)
         self._dataset, self._more = dataset, list(more)
         self._compilation = Compilation(model)
-        self._marks: dict[Name, fingerprint.Mark] = {}
-        self._data: dict[Name, fingerprint.Mark] = {}
+        self._marks: dict[Name, Mark] = {}
+        self._data: dict[Name, Mark] = {}
         self._variables: dict[str, Any] = {}
-        self._tables: dict[str, fingerprint.Mark] = {}
-        self._traced: dict[str, dict[Name, Any]] = {}
-        self._baked: set[Name] = set()
-        """Plain values that a function compiled by an earlier attempt, too, may go on
-        with as they were."""
+        self._tables: dict[str, Mark] = {}
+        self._baked = BakedValues(model)
         self._wrong: str | None = None
         """What went wrong when it was looked at."""
         try:
@@ -131,12 +115,12 @@ class HiddenState:
 
     def _mark(self) -> None:
         found = self._look()
-        self._marks = _marks(found)
+        self._marks = marks_of(found)
         for path, one in found.variables.items():
             self._variables[path] = backend.hidden.mark(one)
-        self._tables = {path: _of_table(one) for path, one in found.tables.items()}
+        self._tables = {path: mark_of_table(one) for path, one in found.tables.items()}
         if self._dataset is not None:
-            self._data = _marks(self._of_data(found))
+            self._data = marks_of(self._of_data(found))
 
     def _look(self) -> Reached:
         found = reachable.reachable(self._model, self._callbacks, self._more)
@@ -163,18 +147,7 @@ class HiddenState:
     def traced(self, function: str) -> None:
         """The model's ``function`` (``TRAIN``, ``TEST``) has just been traced, for the
         first time: plain values that it used are part of it from here on."""
-        if function in self._traced or not backend.traces.is_compiled(self._model):
-            return
-        with contextlib.suppress(Exception):  # ``capture`` tells
-            self._traced[function] = self._plain()
-
-    def _plain(self) -> dict[Name, Any]:
-        return {
-            (owner.path, name): value
-            for owner in self._look().owners.values()
-            for name, value in _values(owner)
-            if type(value) in PLAIN
-        }
+        self._baked.traced(function, self._look)
 
     def variables(self) -> list[Any]:
         """Those that are watched."""
@@ -209,7 +182,7 @@ class HiddenState:
         )
         values = {
             name: self._encoded(encoder, name, value, told)
-            for name, value in _changed(found, self._marks)
+            for name, value in changed(found, self._marks)
         }
         variables = {
             path: encoder.tensor(np.array(backend.values.framework_array(one)))
@@ -219,55 +192,26 @@ class HiddenState:
         tables = {
             path: [*map(encoder.encode, backend.hidden.table_content(one))]
             for path, one in sorted(found.tables.items())
-            if self._tables.get(path) != _of_table(one)
+            if self._tables.get(path) != mark_of_table(one)
         }
         if self._dataset is not None:
-            changed = _changed(self._of_data(found), self._data)
-            told += [OF_DATA.format(reachable.at(*name)) for name, _ in changed]
-        if not backend.traces.MADE_AGAIN:
-            self._baked |= self._baked_in(found)
-        told += [BAKED_IN.format(reachable.at(*name)) for name in sorted(self._baked)]
-        traced = {
-            function: _nested(
-                {name: encoder.encode(kept[name]) for name in values if name in kept}
-            )
-            for function, kept in self._traced.items()
-        }
+            drawn = changed(self._of_data(found), self._data)
+            told += [OF_DATA.format(reachable.at(*name)) for name, _ in drawn]
+        self._baked.compare(found)
+        baked = sorted(self._baked.names)
+        told += baked_values.told_of(baked)
+        traced = self._baked.capture(values, encoder.encode)
         compiled, why_not = self._compilation.capture()
         told += why_not
         state = {
-            "baked": [list(name) for name in sorted(self._baked)],
+            "baked": [list(name) for name in baked],
             "compiled": compiled,
             "traced": traced,
-            "values": _nested({k: v for k, v in values.items() if v is not None}),
+            "values": nested({k: v for k, v in values.items() if v is not None}),
             "variables": variables,
             "tables": tables,
         }
         return state, encoder.tensors, told
-
-    def _baked_in(self, found: Reached) -> set[Name]:
-        """Each plain value that a compiled function may use and that has
-        changed since: one that is new may hide that of a class."""
-        now = {
-            (owner.path, name): value
-            for owner in found.owners.values()
-            for name, value in _values(owner)
-            if type(value) in PLAIN
-        }
-        changed = {
-            name
-            for kept in self._traced.values()
-            for name, value in now.items()
-            if name not in kept or kept[name] != value
-        }
-        if not changed:
-            return set()
-        used = {
-            (owner.path, name)
-            for owner in reachable.reachable(self._model, ()).owners.values()
-            for name in owner.names
-        }
-        return changed & used
 
     def _encoded(
         self, encoder: encode.StateEncoder, name: Name, value: Any, told: list[str]
@@ -302,12 +246,7 @@ class HiddenState:
         """``state``, of a snapshot, is given back in the process that took it: functions
         that were traced later are taken for traced when they are called again, where they
         would have been traced the same."""
-        kept = state.get(KEY, {})
-        known = kept.get("traced", {})
-        self._traced = {
-            name: one for name, one in self._traced.items() if name in known
-        }
-        self._baked = {(path, name) for path, name in kept.get("baked", ())}
+        self._baked.goes_back(state.get(KEY, {}))
 
     def beyond(self, state: Mapping[str, Any], places: Places) -> str | None:
         """What has changed since ``fit`` began although ``state``, of a snapshot, does not
@@ -321,13 +260,15 @@ class HiddenState:
             return repr(error)
 
     def _beyond(self, kept: Mapping[str, Any], places: Places) -> Iterator[str]:
-        changed, why_not = self._compilation.capture()
-        if changed or why_not:
+        compiled, why_not = self._compilation.capture()
+        if compiled or why_not:
             yield "a callback compiled the model anew, or let other layers train"
         found = self._look()
-        saved = _flat(kept.get("values", {}))
-        now = {(o.path, name) for o in found.owners.values() for name, _ in _values(o)}
-        lost = [name for name, _ in _changed(found, self._marks) if name not in saved]
+        saved = flat(kept.get("values", {}))
+        now = {
+            (o.path, name) for o in found.owners.values() for name, _ in values_of(o)
+        }
+        lost = [name for name, _ in changed(found, self._marks) if name not in saved]
         for name in [*lost, *(self._marks.keys() - now)]:
             yield f"{reachable.at(*name)} has changed since the snapshot"
         for path, one in found.variables.items():
@@ -336,38 +277,25 @@ class HiddenState:
                 yield f"{path} has changed since the snapshot"
         for path, one in found.tables.items():
             known = path in kept.get("tables", {})
-            if not known and self._tables.get(path) != _of_table(one):
+            if not known and self._tables.get(path) != mark_of_table(one):
                 yield f"{path} has changed since the snapshot"
 
     def compile_again(self, state: Mapping[str, Any]) -> list[str]:
         """As a callback had compiled the model when ``capture`` was asked, where one had;
         before its variables are looked for. A sentence, where that cannot be."""
-        changed = state.get(KEY, {}).get("compiled", {})
+        compiled = state.get(KEY, {}).get("compiled", {})
         own = {
             name: value
             for name, value in vars(sys.modules["__main__"]).items()
             if isinstance(value, (type, types.FunctionType))
         }
-        return self._compilation.restore(changed, own) if changed else []
+        return self._compilation.restore(compiled, own) if compiled else []
 
     def trace_again(
         self, state: Mapping[str, Any], trace: Mapping[str, Callable[[], None]]
     ) -> None:
-        """Let ``trace``, by function, be done with the plain values of that time.
-
-        What a traced function reads of globals, say, it never reads again.
-        """
-        decoder = decode.StateDecoder({}, assign=_no_arrays)
-        trains = state.get(KEY, {}).get("compiled", {}).get("trains")
-        for function, kept in state.get(KEY, {}).get("traced", {}).items():
-            owners, values = self._look().owners, _flat(kept)
-            for (path, name), one in values.items():
-                if path in owners:
-                    owners[path].put(name, decoder.decode(one))
-            with contextlib.suppress(Exception):  # the first step raises it again
-                if values or trains:
-                    trace[function]()
-            self.traced(function)
+        """Let ``trace``, by function, be done with the plain values of that time."""
+        self._baked.trace_again(state.get(KEY, {}), trace, self._look)
 
     def restore(
         self, state: Mapping[str, Any], stored: Mapping[str, np.ndarray], places: Places
@@ -387,9 +315,9 @@ class HiddenState:
             assign=backend.values.framework_value,
             variable_at=places.variable_at,
         )
-        self._baked.update((path, name) for path, name in hidden.get("baked", ()))
+        self._baked.names.update((path, name) for path, name in hidden.get("baked", ()))
         self._compilation.unfreeze(hidden.get("compiled", {}))
-        told = self._put_values(_flat(hidden["values"]), decoder)
+        told = self._put_values(flat(hidden["values"]), decoder)
         found = self._look()
         backend.hidden.build_optimizers(found.models.values())
         found = self._look()
@@ -426,10 +354,6 @@ class HiddenState:
         return told + [GONE.format(reachable.at(*name)) for name in values]
 
 
-def _no_arrays(_existing: Any, _array: np.ndarray, _kind: str) -> Any:
-    """Plain values have none."""
-
-
 def _put(
     owner: Owner, name: str, encoded: Any, decoder: decode.StateDecoder
 ) -> str | None:
@@ -451,55 +375,4 @@ def _of_old(state: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         for key, encoded in callback.get(OLD_KEY, {}).items():
             function, cell, name = key.rpartition("/")
             found[f"{function}{cell}", name] = [encoded]
-    return _nested(found)
-
-
-def _nested(values: Mapping[Name, Any]) -> dict[str, dict[str, Any]]:
-    """By owner, then by name: so that a comparison tells of both."""
-    found: dict[str, dict[str, Any]] = {}
-    for (path, name), value in values.items():
-        found.setdefault(path, {})[name] = value
-    return found
-
-
-def _flat(nested: Mapping[str, Mapping[str, Any]]) -> dict[Name, Any]:
-    return {
-        (path, name): value
-        for path, values in nested.items()
-        for name, value in values.items()
-    }
-
-
-def _marks(found: Reached) -> dict[Name, fingerprint.Mark]:
-    return {
-        (owner.path, name): _mark(value)
-        for owner in found.owners.values()
-        for name, value in _values(owner)
-    }
-
-
-def _values(owner: Owner) -> Iterator[tuple[str, Any]]:
-    values = owner.values() if owner.names else {}
-    return ((name, values[name]) for name in owner.names if name in values)
-
-
-def _mark(value: Any) -> fingerprint.Mark:
-    """Of an object of the script's only its class: its attributes have places of their
-    own."""
-    own = object_state.is_of_own_class(value) and not isinstance(value, CONTAINERS)
-    return encode.type_name(value) if own else fingerprint.of(value)
-
-
-def _changed(
-    found: Reached, marks: Mapping[Name, fingerprint.Mark]
-) -> Iterator[tuple[Name, Any]]:
-    """By name: an object that was made anew has its attributes in another order."""
-    for path, owner in sorted(found.owners.items()):
-        for name, value in sorted(_values(owner), key=itemgetter(0)):
-            place = (path, name)
-            if place not in marks or marks[place] != _mark(value):
-                yield place, value
-
-
-def _of_table(table: Any) -> fingerprint.Mark:
-    return fingerprint.of(backend.hidden.table_content(table))
+    return nested(found)
