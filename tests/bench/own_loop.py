@@ -5,15 +5,17 @@
 A pair is one process of plain Python and one attempt, at the default schedule and with a
 memory tier. They train in turns, a stretch each (in the order ABBA), so that a machine
 that is busy or slow for a while is so for both. A row is the ratio of what a step takes,
-by the clock and in processor time of all threads: the median of all stretches, and the
-least and most of the medians of each pair of processes (two processes of plain Python
-differ by some 2 % for as long as they live: by where their memory happens to lie).
+by the clock and in processor time of all threads: the mean of the medians of each pair of
+processes with its standard error, and the least and most of them (two processes of plain
+Python differ by some 2 to 8 % for as long as they live: by where their memory happens to
+lie, which more pairs even out).
 """
 
 # ruff: noqa: T201  # printing is the job
 
 import argparse
 import json
+import math
 import os
 import shutil
 import socket
@@ -197,8 +199,11 @@ def row(kind: str, pairs: list[list[list[Step]]]) -> str:
             for pair in pairs
         ]
         each = [statistics.median(one) for one in ratios]
-        whole = statistics.median(ratio for one in ratios for ratio in one)
-        cells.append(f"  {whole:.3f} ({min(each):.3f} to {max(each):.3f})")
+        error = statistics.stdev(each) / len(each) ** 0.5 if len(each) > 1 else math.nan
+        cells.append(
+            f"  {statistics.mean(each):.3f} ± {error:.3f}"
+            f" ({min(each):.3f} to {max(each):.3f})"
+        )
     return " ".join(cells)
 
 
@@ -211,7 +216,8 @@ def main() -> None:
     asked = parser.parse_args()
     print(f"{len(os.sched_getaffinity(0))} cores, load {os.getloadavg()[0]:.1f}")
     print(
-        "a step                    alone     by the clock              processor time"
+        "a step                    alone     by the clock"
+        "                      processor time"
     )
     with tempfile.TemporaryDirectory() as place:
         script = Path(place) / "loop.py"
