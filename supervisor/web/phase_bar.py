@@ -7,8 +7,6 @@ from supervisor.core.text.units import format_duration
 from supervisor.web.markup import Element, tag
 
 WIDTH, HEIGHT = 960, 28
-GOOD = frozenset({"training", "validating"})
-"""Phases that bring a run on."""
 NAMES = {
     "starting": "starting",
     "restoring": "restoring a snapshot",
@@ -28,7 +26,12 @@ class TimeSpent:
     """Seconds by phase, and of no phase."""
 
     phases: Mapping[str, float]
+    """Complete ones only: an epoch that runs is not in here yet, its steps are."""
     elapsed_seconds: float
+    steps: int = 0
+    """Those that were timed."""
+    step_seconds: float = 0.0
+    """What they took, those done again included."""
 
     @property
     def all(self) -> dict[str, float]:
@@ -41,10 +44,15 @@ class TimeSpent:
 
     @property
     def goodput(self) -> float | None:
-        """Training and validating by all the time there was; None: there was none."""
+        """The share of the time that went into steps and validation, less steps done
+        again: as the recording rule ``trainwarden_goodput`` has it. None: no step was
+        timed, which is not to say that there was none."""
         whole = max(self.elapsed_seconds, sum(self.all.values()))
-        good = sum(s for name, s in self.all.items() if name in GOOD)
-        return good / whole if whole > 0 else None
+        if not self.steps or whole <= 0:
+            return None
+        phases = self.phases
+        good = self.step_seconds + phases.get("validating", 0.0)
+        return min(max(good - phases.get("replaying", 0.0), 0.0) / whole, 1.0)
 
 
 def phase_figure(spent: TimeSpent) -> Element | None:

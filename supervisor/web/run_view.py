@@ -107,7 +107,12 @@ def spent_of(dossier: RunDossier) -> TimeSpent:
     run = dossier.run
     elapsed = run["elapsed_seconds"] or run["attempt_seconds"] or 0.0
     phases: dict[str, float] = dossier.status.get("phase_seconds") or {}
-    return TimeSpent(phases=phases, elapsed_seconds=elapsed)
+    return TimeSpent(
+        phases=phases,
+        elapsed_seconds=elapsed,
+        steps=sum(dossier.status.get("step_counts") or ()),
+        step_seconds=dossier.status.get("step_seconds_sum") or 0.0,
+    )
 
 
 def figures_of(dossier: RunDossier, spent: TimeSpent) -> dict[str, str]:

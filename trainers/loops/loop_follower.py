@@ -351,7 +351,9 @@ class LoopFollower:
         if self._proof.under_way:
             self._proof.stepped()
         if self._stepped:
-            self._attempt.count_step(seconds=now - self._stepped, steps=1)
+            took = now - self._stepped
+            done = self._session.step
+            self._attempt.count_own_step(seconds=took, steps=1, done=done)
         else:
             self._attempt.say(RecordKind.FIRST_STEP, step=self._session.step)
         self._evidence.stepped(began=self._stepped or now, steps=1)

@@ -54,6 +54,8 @@ class PageReporter:
         self._phase = Phase.STARTING
         self._phase_since = time.monotonic_ns()
         self._phase_seconds = [0.0] * len(Phase)
+        self._own_loop_seconds = 0.0
+        """Of the phase that lasts: what was counted as another one's already."""
         self._step_counts = [0] * (len(STEP_BUCKETS_SECONDS) + 1)
         self.writes: WriteSampler | None = None
         self._ticks = 0
@@ -80,8 +82,10 @@ class PageReporter:
             before = self._phase
             if phase is before:
                 return before
-            self._phase_seconds[before] += (now - self._phase_since) / 1e9
+            lasted = (now - self._phase_since) / 1e9 - self._own_loop_seconds
+            self._phase_seconds[before] += max(lasted, 0.0)
             self._phase, self._phase_since = phase, now
+            self._own_loop_seconds = 0.0
             self._page.set(
                 phase=int(phase),
                 phase_since_ns=now,
@@ -109,12 +113,19 @@ class PageReporter:
         before = each if self._step_smoothed is None else self._step_smoothed
         self._step_smoothed = before + SMOOTHING * (each - before)
 
+    def spent_in(self, phase: Phase, seconds: float) -> None:
+        """Count ``seconds`` of the phase that lasts as those of ``phase``."""
+        with self._lock:
+            self._phase_seconds[phase] += seconds
+            self._own_loop_seconds += seconds
+
     def publish_times(self) -> None:
         """Publish how long steps take."""
         self.set(
             step_counts=tuple(self._step_counts),
             step_seconds_sum=self._step_sum,
             step_seconds=self._step_smoothed,
+            phase_seconds=tuple(self._phase_seconds),
         )
 
     def beat(self) -> None:
@@ -169,6 +180,16 @@ class Attempt(PageReporter):
     def phase_at(self, step: int) -> Phase:
         """What a step after ``step`` is: done again after a crash, or new."""
         return Phase.REPLAYING if step < self._done_before else Phase.TRAINING
+
+    def count_own_step(self, *, seconds: float, steps: int, done: int) -> None:
+        """Count ``steps`` steps of a loop of the script's own, after which ``done`` are.
+
+        Such a loop stays in the phase between fits, as nobody knows when it is over and
+        a limit on the time between two steps must not hold for what comes then: only the
+        time of its steps is that of training, or of steps done again.
+        """
+        self.count_step(seconds=seconds, steps=steps)
+        self.spent_in(self.phase_at(done - steps), seconds)
 
     def goes_on(self, directive: Directive, *, failed_step: int) -> None:
         """A step failed, and the attempt goes on from an earlier one, by ``directive``."""

@@ -51,11 +51,21 @@ def test_the_request_and_the_largest_blocks(free: list[int], asked: int) -> None
 
 
 def test_goodput() -> None:
-    """Training and validating, by all the time there was; the rest is waiting."""
-    spent = TimeSpent(
-        phases={"training": 30.0, "validating": 10.0, "starting": 20.0},
-        elapsed_seconds=80.0,
-    )
+    """Steps and validation less steps done again, by all the time there was."""
+    phases = {"training": 30.0, "validating": 10.0, "replaying": 5.0, "starting": 20.0}
+    spent = TimeSpent(phases=phases, elapsed_seconds=80.0, steps=9, step_seconds=35.0)
     assert spent.goodput == 0.5
-    assert spent.all["waiting"] == 20.0
-    assert TimeSpent(phases={}, elapsed_seconds=0.0).goodput is None
+    assert spent.all["waiting"] == 15.0
+    assert TimeSpent(phases={}, elapsed_seconds=0.0, steps=1).goodput is None
+
+
+def test_goodput_of_an_epoch_that_runs() -> None:
+    """A phase counts when it is over; steps count when they are done."""
+    spent = TimeSpent(phases={}, elapsed_seconds=80.0, steps=9, step_seconds=60.0)
+    assert spent.goodput == 0.75
+
+
+def test_goodput_is_unknown_where_no_step_was_timed() -> None:
+    """A loop of the script's own that nobody can follow may have trained all the time."""
+    spent = TimeSpent(phases={"between": 70.0}, elapsed_seconds=80.0)
+    assert spent.goodput is None

@@ -3,13 +3,14 @@
 The one call that every loop makes is ``Optimizer.apply``. Inside of a ``tf.function`` it is
 made while the function is traced and never again: the call of such a function is the
 first step of a loop, and what follows its calls (``trainers.loops``) is loaded then. Steps
-that are not followed are counted by the optimizer's own counter, once a second.
+that are not followed are counted and timed by the optimizer's own counter, once a second.
 """
 
 import atexit
 import contextlib
 import os
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -22,6 +23,34 @@ from trainers.process.script import isolation
 LOOK_SECONDS = 1.0
 """How often the counters are read: from a GPU that waits for its stream."""
 Run = Callable[..., Any]
+
+
+class StepPace:
+    """Times steps that nobody follows: from one look at which their counter had moved to
+    the next. Safe from several threads."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        self._attempt = attempt
+        self._lock = threading.Lock()
+        self._moved: tuple[int, float] | None = None
+        """What the counter said when it had moved last, and when that was."""
+
+    def looked(self, done: int) -> None:
+        """The counter says ``done``; less than before: a state was restored."""
+        with self._lock:
+            now, moved = time.monotonic(), self._moved
+            if moved is not None and done == moved[0]:
+                return
+            self._moved = done, now
+            if moved is not None and done > moved[0]:
+                steps, seconds = done - moved[0], now - moved[1]
+                self._attempt.count_own_step(seconds=seconds, steps=steps, done=done)
+                self._attempt.publish_times()
+
+    def pause(self) -> None:
+        """Others time the steps that are made now."""
+        with self._lock:
+            self._moved = None
 
 
 class OwnSteps:
@@ -39,6 +68,7 @@ class OwnSteps:
         """Of compiled functions, outside of ``fit``."""
         self._in_call = False
         self._stands_back = False
+        self._pace = StepPace(attempt)
 
     def stand_back(self) -> None:
         """Keras computes with JAX or PyTorch: no step of an optimizer is followed, as what
@@ -87,6 +117,8 @@ class OwnSteps:
         while not self._over.wait(LOOK_SECONDS):
             if self._attempt.training.running is None:
                 self._publish()
+            else:
+                self._pace.pause()
 
     def _counters(self) -> list[Any]:
         """The optimizers themselves are let go of at once: a model that the script drops
@@ -98,8 +130,11 @@ class OwnSteps:
         done = 1 if followed else max(map(counted, self._counters()), default=0)
         if done and self._attempt.phase is Phase.STARTING:
             self._attempt.enter(Phase.BETWEEN)
-        if done and not followed:
+        if followed:
+            self._pace.pause()
+        elif done:
             self._attempt.set(step=done)
+            self._pace.looked(done)
 
     # --- calls -----------------------------------------------------------------------
 

@@ -40,6 +40,10 @@ if "eager" in sys.argv:
 if "train_on_batch" in sys.argv:
     model.train_on_batch(x, y)
 time.sleep(2.5)  # two looks
+if "goes on" in sys.argv:
+    for _ in range(5):
+        step(optimizers[1])
+    time.sleep(1.5)
 if "term" in sys.argv:
     os.kill(os.getpid(), signal.SIGTERM)
 print("the end")
@@ -68,6 +72,34 @@ def test_compiled_and_eager_steps_are_counted(attempts: Attempts) -> None:
     (fields,) = told(outcome)
     assert not fields["bits"]
     assert outcome.page.step == 30
+
+
+def test_steps_that_nobody_follows_are_timed(attempts: Attempts) -> None:
+    """A loop that trains all the time has not trained for no time at all."""
+    outcome = attempts.run(attempts.script(LOOP), "eager", "goes on")
+    assert outcome.code == 0, outcome.err
+    assert outcome.page.step == 12
+    assert sum(outcome.page.step_counts) == 5
+    assert (outcome.page.step_seconds_sum or 0.0) > 0.0
+    assert outcome.page.phase_seconds[Phase.TRAINING] > 0.0
+
+
+def test_steps_that_are_done_again_are_told_apart(attempts: Attempts) -> None:
+    """Where nothing can be saved the next attempt does all of them again: that is no
+    training that brings the run on."""
+    script = attempts.script(LOOP)
+    attempts.run(script, "eager", "goes on")
+    outcome = attempts.run(script, "eager", "goes on")
+    assert sum(outcome.page.step_counts) == 5
+    assert outcome.page.phase_seconds[Phase.TRAINING] == 0.0
+    assert outcome.page.phase_seconds[Phase.REPLAYING] > 0.0
+
+
+def test_a_loop_that_is_followed_counts_as_training(attempts: Attempts) -> None:
+    """Its steps are timed one by one."""
+    outcome = attempts.run(attempts.script(LOOP), "compiled")
+    assert sum(outcome.page.step_counts) == 29
+    assert outcome.page.phase_seconds[Phase.TRAINING] > 0.0
 
 
 def test_a_fit_is_none_of_them(attempts: Attempts) -> None:
