@@ -156,10 +156,10 @@ class BoxSource:
             if self.client is not None:
                 told = self._ask(f"/v1/jobs/{quote(name)}/files")
                 names = JobFiles.__slots__
-                return JobFiles(**{n: told[n] for n in names})
+                return JobFiles(**{n: told[n] for n in names if n in told})
             with self._ledger() as ledger:
                 return job_files(ledger, name, self._paths)
-        except (UnseenError, KeyError):
+        except (UnseenError, TypeError):  # a daemon that tells other things
             return None
 
     def _ask(self, place: str) -> Any:

@@ -24,10 +24,11 @@ from supervisor.cli.termination import Termination
 from supervisor.cli.views.console import LastingConsole, View
 from supervisor.cli.views.json_lines import JsonView
 from supervisor.cli.views.run_surface import Surface
-from supervisor.cli.views.summary import figures, summary
+from supervisor.cli.views.summary import RunFigures, figures, summary
 from supervisor.core.gpu.assignment import by_uuid, named
 from supervisor.core.jobs.job_status import JobStatus
 from supervisor.core.jobs.resume_decision import StartRefusedError
+from supervisor.core.jobs.run_summary import RunSummary
 from supervisor.core.jobs.spec import NotifySpec, Spec
 from supervisor.core.lifecycle.exit_handling import EXIT_DRAINED, EXIT_FINISHED
 from supervisor.core.metrics.machine_state import JobsView
@@ -46,6 +47,7 @@ from supervisor.host.service.user_name import user_name
 from supervisor.host.telemetry.output_follower import OutputFollower
 from supervisor.runtime.disk_notifications import DiskNotifications
 from supervisor.runtime.exporter_setup import observing
+from supervisor.runtime.run_history import summaries
 from supervisor.runtime.run_notifications import NotificationSenders, RunNotifications
 from supervisor.runtime.run_setup import (
     Begun,
@@ -174,9 +176,9 @@ class ForegroundRun:
         with contextlib.closing(Ledger(self.paths.ledger)) as ledger:
             remote = RemotePart.look(self.job, self.paths, ledger, clock, self.choice)
             begun = self._begun(ledger, clock)
+            before = len(ledger.attempts(begun.row.id))
             follower = OutputFollower(
-                lambda number: begun.paths.attempt(number).output,
-                after=len(ledger.attempts(begun.row.id)),
+                lambda number: begun.paths.attempt(number).output, after=before
             )
             with self.surface.view(self.console, follower) as shown:
                 shown.say(f"{begun.job.name}: {begun.greeting}")
@@ -207,7 +209,14 @@ class ForegroundRun:
                 end = _End(
                     supervisor.status(), ledger.incidents(run=begun.row.id), code
                 )
-                self._tell(end, shown, begun.paths, seconds=ended - began)
+                found = figures(
+                    begun.paths,
+                    end.status.attempt,
+                    seconds=ended - began,
+                    whole=_whole(ledger, begun.job.name, now=clock.wall()),
+                    continued=before > 0,
+                )
+                self._tell(end, shown, begun.paths, found)
         return code
 
     def _begun(self, ledger: Ledger, clock: Clock) -> Begun:
@@ -253,7 +262,7 @@ class ForegroundRun:
         self.termination.of = supervisor
         return supervisor
 
-    def _tell(self, end: _End, shown: View, paths: RunPaths, *, seconds: float) -> None:
+    def _tell(self, end: _End, shown: View, paths: RunPaths, found: RunFigures) -> None:
         if isinstance(shown, JsonView):
             shown.finish(end.status, end.incidents, code=end.code)
             return
@@ -261,11 +270,20 @@ class ForegroundRun:
             end.status,
             end.incidents,
             paths,
-            figures(paths, end.status.attempt, seconds=seconds),
+            found,
             code=end.code,
             output_shown=self.surface.output_beside_our_lines,
         )
         shown.end(text, level=LogLevel.ERROR if end.code == 1 else LogLevel.INFO)
+
+
+def _whole(ledger: Ledger, job: str, *, now: float) -> RunSummary | None:
+    """The run of ``job`` that ended just now, as ``history`` tells it."""
+    try:
+        found = summaries(ledger, lambda _job: True, now=now, job=job)
+    except LedgerError:
+        return None  # how it ended is told all the same
+    return found[-1] if found else None
 
 
 def _stop_if_finished(job: Job, ledger: Ledger) -> None:

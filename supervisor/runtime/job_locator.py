@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from supervisor.host.ledger.ledger import Ledger
+from supervisor.host.ledger.run_archive import RunArchive
 from supervisor.runtime.status_builder import paths_of
 from supervisor.wire.paths import RunPaths, StatePaths, memory_directory
 
@@ -21,6 +22,10 @@ class JobFiles:
     """The number of the newest attempt; 0: there has been none."""
     spec: dict[str, Any]
     """What the run goes by, with all that was left to us filled in."""
+    device_peak_bytes: int | None = None
+    """Of all attempts, as ``history`` tells it."""
+    device_limit_bytes: int | None = None
+    """What the allocator had to keep to there."""
 
     @property
     def paths(self) -> RunPaths:
@@ -43,10 +48,13 @@ def job_files(ledger: Ledger, job: str, paths: StatePaths) -> JobFiles | None:
     if run is None:
         return None
     attempts = ledger.attempts(run.id)
+    peak, limit = RunArchive(ledger).device_peak(run.id)
     return JobFiles(
         job=job,
         run_id=run.run_id,
         directory=str(paths_of(run, paths).root),
         attempt=attempts[-1].number if attempts else 0,
         spec=run.spec,
+        device_peak_bytes=peak,
+        device_limit_bytes=limit,
     )

@@ -7,6 +7,7 @@ series is written the more seldom the longer the attempt lasts, and at its end.
 import math
 from dataclasses import dataclass, field
 
+from supervisor.core.diagnosis.evidence import Evidence
 from supervisor.core.jobs.progress_series import ProgressPoint, ProgressSeries
 from supervisor.host.ledger.ledger_file import LedgerError
 from supervisor.host.ledger.run_archive import RunArchive
@@ -85,10 +86,30 @@ class ProgressRecorder:
         if self.clock.now() >= self._due:
             self.write()
 
-    def end(self) -> None:
+    def told_peak(self, peak_bytes: int | None, limit_bytes: int | None) -> None:
+        """The attempt tells of a peak: between two looks it may have come and gone."""
+        self._add(peak_bytes=peak_bytes, limit_bytes=limit_bytes)
+
+    def failed(self, evidence: Evidence) -> None:
+        """A step failed: what the allocator says of that is on no page."""
+        if evidence.dump is not None:
+            self._add(peak_bytes=evidence.dump.peak_bytes)
+
+    def end(self, evidence: Evidence | None = None) -> None:
         """The attempt has ended: what was seen of it is written down."""
+        if evidence is not None:
+            self.failed(evidence)
+        if evidence is not None and evidence.exit is not None:
+            self._add(host_bytes=evidence.exit.max_rss_bytes)
         self.write()
         self._attempt = None
+
+    def _add(self, **known: int | None) -> None:
+        """What belongs to the newest point, where anything is known."""
+        if self._attempt is None or not any(known.values()):
+            return
+        point = ProgressPoint(seconds=self._series.seconds, **known)
+        self._series = self._series.with_point(point)
 
     def write(self) -> None:
         """Write the series down. A curve is worth no retry: a ledger that cannot be

@@ -102,6 +102,7 @@ def _summary(run: ArchivedRun, *, followed: bool, now: float) -> RunSummary:
         incidents=run.incidents,
         steps=run.steps,
         device_peak_bytes=run.device_peak,
+        device_limit_bytes=run.device_limit,
         host_peak_bytes=run.host_peak,
         gpus=gpus,
         gpu_seconds=_gpu_seconds(gpus, run.seconds),

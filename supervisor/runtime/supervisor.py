@@ -38,8 +38,10 @@ from supervisor.core.lifecycle.events import (
     Event,
     Exited,
     GateHeld,
+    ProgressReported,
     RestartDue,
     SpawnFailed,
+    StepFailed,
 )
 from supervisor.core.lifecycle.run_state import RunPhase, RunState
 from supervisor.core.lifecycle.table import step
@@ -316,8 +318,18 @@ class Supervisor:
             self._perform(effect)
         if self.notifications is not None:
             self.notifications.happened(before, self.run, effects)
-        if isinstance(event, Exited):
-            self.progress.end()  # last: nothing waits for it
+        self._record_progress(event)  # last: nothing waits for it
+
+    def _record_progress(self, event: Event) -> None:
+        match event:
+            case Exited(evidence=evidence):
+                self.progress.end(evidence)
+            case StepFailed(exited=exited):
+                self.progress.failed(exited.evidence)
+            case ProgressReported(peak_bytes=peak, limit_bytes=limit):
+                self.progress.told_peak(peak, limit)
+            case _:
+                return
 
     def _write_down(self, effect: Effect) -> None:
         self.recorder.effect(effect)

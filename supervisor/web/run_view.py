@@ -128,7 +128,7 @@ def figures_of(dossier: RunDossier, spent: TimeSpent) -> dict[str, str]:
         ("loss", status.get("loss"), figure),
         ("step time", status.get("step_seconds"), seconds_text),
         ("device memory, peak", run["device_peak_bytes"], format_size),
-        ("its limit", status.get("memory_limit_bytes"), format_size),
+        ("its limit", run.get("device_limit_bytes"), format_size),
         ("main memory, peak", run["host_peak_bytes"], format_size),
         ("GPU hours", run["gpu_seconds"] or None, lambda s: f"{s / 3600:.2f}"),
         ("steps done again", run["lost_steps"], str),

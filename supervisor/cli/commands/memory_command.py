@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from supervisor.host.memory.memory_report import (
     kept_report,
     live_report,
 )
+from supervisor.runtime.job_locator import JobFiles
 from supervisor.wire.paths import AttemptPaths, RunPaths
 
 COLOURS = {Fill.VARIABLES: "blue", Fill.USED: "red", Fill.FREE: "green"}
@@ -58,15 +59,32 @@ def memory(*, as_json: bool, state_dir: Path | None, wait: float, job: str) -> N
 
     Example: trainwarden memory digits
     """
-    report = _report(state_dir, job, wait=wait)
-    if as_json:
-        click.echo(json.dumps(report_json(job, report), indent=2))
-    else:
-        _draw(Console(), job, report)
-
-
-def _report(state_dir: Path | None, job: str, *, wait: float) -> MemoryReport:
     found = files_of(state_dir, job)
+    report = _report(found, job, wait=wait)
+    peak = run_peak(found, report)
+    if as_json:
+        click.echo(json.dumps(report_json(job, report, peak), indent=2))
+    else:
+        _draw(Console(), job, report, peak)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunPeak:
+    """The most that an allocator held, of all attempts of a run; None: not known."""
+
+    bytes: int | None
+    limit_bytes: int | None
+
+
+def run_peak(files: JobFiles, report: MemoryReport) -> RunPeak:
+    """As ``history`` tells it; of an attempt that runs more may be known by now."""
+    known, seen = files.device_peak_bytes, report.figures.peak_bytes
+    if seen is not None and (known is None or known < seen):
+        return RunPeak(bytes=seen, limit_bytes=report.figures.limit_bytes)
+    return RunPeak(bytes=known, limit_bytes=files.device_limit_bytes)
+
+
+def _report(found: JobFiles, job: str, *, wait: float) -> MemoryReport:
     if not found.attempt:
         fail(f"the job {job!r} has not started an attempt yet")
     files, number = found.paths, found.attempt
@@ -114,7 +132,7 @@ def _holders(report: MemoryReport) -> tuple[Holder, ...]:
     return holders_of(found, report.figures)
 
 
-def report_json(job: str, report: MemoryReport) -> dict[str, Any]:
+def report_json(job: str, report: MemoryReport, peak: RunPeak) -> dict[str, Any]:
     """The documented shape of ``memory --json``."""
     known = labels(report.answer)
     chunks = () if report.memory_map is None else report.memory_map.chunks
@@ -128,6 +146,8 @@ def report_json(job: str, report: MemoryReport) -> dict[str, Any]:
         "source": report.source,
         "jit": None if report.answer is None else report.answer.jit,
         **figures,
+        "run_peak_bytes": peak.bytes,
+        "run_peak_limit_bytes": peak.limit_bytes,
         "largest_allocatable_bytes": report.largest_allocatable_bytes,
         "holders": [asdict(holder) for holder in _holders(report)],
         "chunks": [
@@ -142,12 +162,18 @@ def report_json(job: str, report: MemoryReport) -> dict[str, Any]:
     }
 
 
-def _draw(console: Console, job: str, report: MemoryReport) -> None:
+def _draw(console: Console, job: str, report: MemoryReport, peak: RunPeak) -> None:
     when = "now" if report.live else "at its end"
     step = "" if report.step is None else f", after step {report.step}"
     console.print(Text(f"{job}, attempt {report.attempt}{step} ({when})", style="bold"))
     for line in figure_lines(report):
         console.print(Text(line))
+    if peak.bytes is not None:
+        limit = peak.limit_bytes
+        of = "" if limit is None else f" of {format_size(limit)}"
+        console.print(
+            Text(f"peak of the run, all attempts: {format_size(peak.bytes)}{of}")
+        )
     if not _is_known(report):
         console.print(Text(UNKNOWN))
     _draw_map(console, report)
@@ -166,7 +192,7 @@ def figure_lines(report: MemoryReport) -> list[str]:
         ("limit", figures.limit_bytes),
         ("pool", figures.pool_bytes),
         ("in use", figures.in_use_bytes),
-        ("peak", figures.peak_bytes),
+        ("its peak", figures.peak_bytes),
         ("free in pool", figures.free_bytes),
         ("largest free", figures.largest_free_bytes),
         ("allocatable", report.largest_allocatable_bytes),

@@ -7,6 +7,7 @@ from typing import cast
 
 from supervisor.core.diagnosis.explain import summarise_incident
 from supervisor.core.jobs.job_status import JobStatus
+from supervisor.core.jobs.run_summary import RunSummary
 from supervisor.core.lifecycle.exit_handling import (
     EXIT_DRAINED,
     EXIT_FINISHED,
@@ -17,9 +18,8 @@ from supervisor.host.ledger.ledger import IncidentRow
 from supervisor.host.snapshots.snapshot_catalog import newest_step
 from supervisor.wire.event_file import EventReader, RecordKind
 from supervisor.wire.files import read_json
-from supervisor.wire.page import read_page
 from supervisor.wire.paths import AttemptPaths, RunPaths
-from supervisor.wire.records import CrashReport, ExitRecord
+from supervisor.wire.records import CrashReport
 
 TO_RESUME = "run the same command again to resume"
 FROM_THE_TOP = (
@@ -38,35 +38,40 @@ class RunFigures:
 
     seconds: float | None = None
     """Of this command."""
-    device_peak_bytes: int | None = None
-    """The most of all attempts, as the framework's allocator counts it."""
-    host_peak_bytes: int | None = None
-    """The most of all attempts, of the training process alone."""
+    whole: RunSummary | None = None
+    """Of all its attempts, as ``history`` tells it."""
+    continued: bool = False
+    """An earlier command had begun it."""
     metrics: Mapping[str, float] = field(default_factory=dict[str, float])
     """Of the last epoch that was trained to its end."""
     epoch: int | None = None
     """Which one that was, from 0."""
 
+    @property
+    def elapsed(self) -> str:
+        """How long it took, in words; empty where nobody knows."""
+        if self.seconds is None:
+            return ""
+        here = format_duration(self.seconds)
+        whole = None if self.whole is None else self.whole.elapsed_seconds
+        if not self.continued or whole is None:
+            return here
+        return f"{format_duration(whole)} since it began, {here} of this command"
 
-def figures(paths: RunPaths, attempts: int, *, seconds: float) -> RunFigures:
-    """As the files of its newest ``attempts`` tell them."""
-    device: list[int] = []
-    host: list[int] = []
-    found = RunFigures(seconds=seconds)
+
+def figures(
+    paths: RunPaths,
+    attempts: int,
+    *,
+    seconds: float,
+    whole: RunSummary | None = None,
+    continued: bool = False,
+) -> RunFigures:
+    """As the ledger, and the files of its newest ``attempts``, tell them."""
+    found = RunFigures(seconds=seconds, whole=whole, continued=continued)
     for number in range(max(attempts - MOST_ATTEMPTS, 0) + 1, attempts + 1):
-        files = paths.attempt(number)
-        page, end = read_page(files.page), read_json(files.exit)
-        if page is not None and page.memory_peak_bytes:
-            device.append(page.memory_peak_bytes)
-        record = None if end is None else ExitRecord.from_json(end)
-        if record is not None:
-            host.append(record.max_rss_bytes)
-        found = _with_epoch(found, files)
-    return replace(
-        found,
-        device_peak_bytes=max(device, default=None),
-        host_peak_bytes=max(host, default=None),
-    )
+        found = _with_epoch(found, paths.attempt(number))
+    return found
 
 
 def _with_epoch(found: RunFigures, files: AttemptPaths) -> RunFigures:
@@ -106,12 +111,12 @@ def summary(
         lines[0] = f"{status.job}: finished in {many}"
     if code == EXIT_GAVE_UP:
         lines[0] = f"{status.job}: gave up: {status.message}"
-    if found.seconds is not None and code != EXIT_GAVE_UP:
-        lines[0] += f", {format_duration(found.seconds)}"
+    if found.elapsed and code != EXIT_GAVE_UP:
+        lines[0] += f", {found.elapsed}"
     if code == EXIT_DRAINED:
         saved = newest_step(paths.snapshots) != 0
         lines[0] += f"; {TO_RESUME if saved else FROM_THE_TOP}"
-    lines += _came_to(status, found, incidents)
+    lines += _came_to(found, incidents)
     lines.append(f"  log: {attempt.output}")
     if (newest_step(paths.snapshots) or 0) > 0:
         lines.append(f"  snapshots: {paths.snapshots}")
@@ -125,9 +130,7 @@ def summary(
     return "\n".join(lines)
 
 
-def _came_to(
-    status: JobStatus, found: RunFigures, incidents: Sequence[IncidentRow]
-) -> Iterator[str]:
+def _came_to(found: RunFigures, incidents: Sequence[IncidentRow]) -> Iterator[str]:
     """What was reached, lost and needed."""
     if found.metrics:
         listed = ", ".join(
@@ -141,15 +144,21 @@ def _came_to(
         lost = f"{steps} step{'' if steps == 1 else 's'} done again"
         lost += f", {format_duration(down)} until training went on" if down else ""
         yield f"  lost: {lost}"
-    used: list[str] = []
-    if found.device_peak_bytes is not None:
-        limit = status.memory_limit_bytes
-        of = "" if limit is None else f" of {format_size(limit)}"
-        used.append(f"{format_size(found.device_peak_bytes)}{of} for tensors")
-    if found.host_peak_bytes is not None:
-        used.append(f"{format_size(found.host_peak_bytes)} of main memory")
+    used = _peaks(found.whole)
     if used:
         yield f"  peak: {', '.join(used)}"
+
+
+def _peaks(whole: RunSummary | None) -> list[str]:
+    """The most of all attempts."""
+    used: list[str] = []
+    if whole is not None and whole.device_peak_bytes is not None:
+        limit = whole.device_limit_bytes
+        of = "" if limit is None else f" of {format_size(limit)}"
+        used.append(f"{format_size(whole.device_peak_bytes)}{of} for tensors")
+    if whole is not None and whole.host_peak_bytes is not None:
+        used.append(f"{format_size(whole.host_peak_bytes)} of main memory")
+    return used
 
 
 def last_words(crash: Path, output: Path) -> str:

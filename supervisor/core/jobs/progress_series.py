@@ -99,6 +99,12 @@ class ProgressSeries:
         return max((b for both in known for b in both if b is not None), default=None)
 
     @property
+    def device_limit_bytes(self) -> int | None:
+        """What the allocator had to keep to: the newest that was told."""
+        known = [p.limit_bytes for p in self.points if p.limit_bytes is not None]
+        return known[-1] if known else None
+
+    @property
     def host_peak_bytes(self) -> int | None:
         """The most main memory that was seen."""
         known = (p.host_bytes for p in self.points)

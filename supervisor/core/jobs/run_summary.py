@@ -39,7 +39,9 @@ class RunSummary:
     incidents: int
     steps: int | None
     device_peak_bytes: int | None
+    """The most that the framework's allocator held, of all attempts."""
     host_peak_bytes: int | None
+    """The most main memory of the training process alone, of all attempts."""
     gpus: int | None
     gpu_seconds: float | None
     """GPUs by the time that attempts had them."""
@@ -47,6 +49,8 @@ class RunSummary:
     """Done again after restarts."""
     downtime_seconds: float
     """From the end of an attempt to the first new step of the next."""
+    device_limit_bytes: int | None = None
+    """What the allocator had to keep to in the attempt of that peak."""
 
 
 def gpu_count(spec: Mapping[str, Any]) -> int | None:

@@ -167,5 +167,7 @@ MIGRATIONS = (
     INSERT INTO incidents SELECT *, 0 FROM incidents_2;
     DROP TABLE incidents_2;
     """,
+    # What the peak of an attempt was measured against.
+    "ALTER TABLE progress ADD COLUMN device_limit INTEGER",
 )
 """What leads from one schema version to the next; ``user_version`` counts them."""

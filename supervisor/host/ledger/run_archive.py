@@ -35,6 +35,9 @@ class ArchivedRun:
     seconds: float | None
     """Of all attempts together."""
     device_peak: int | None
+    """The most that an allocator held, in bytes, of all attempts."""
+    device_limit: int | None
+    """What that allocator had to keep to."""
     host_peak: int | None
     steps: int | None
     incidents: int
@@ -67,11 +70,12 @@ class RunArchive:
         with self._ledger.transaction() as connection:
             connection.execute(
                 "INSERT INTO progress (run, attempt, seconds, device_peak, host_peak,"
-                " series) VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (run, attempt)"
-                " DO UPDATE SET seconds = ?3, device_peak = ?4, host_peak = ?5,"
-                " series = ?6",
+                " series, device_limit) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)"
+                " ON CONFLICT (run, attempt) DO UPDATE SET seconds = ?3,"
+                " device_peak = ?4, host_peak = ?5, series = ?6, device_limit = ?7",
                 (run, attempt, series.seconds, series.device_peak_bytes,
-                 series.host_peak_bytes, json.dumps(series.to_json())),
+                 series.host_peak_bytes, json.dumps(series.to_json()),
+                 series.device_limit_bytes),
             )  # fmt: skip
             connection.execute(
                 "UPDATE progress SET series = '' WHERE run = ? AND attempt <= ?"
@@ -88,6 +92,14 @@ class RunArchive:
             attempt,
         )
         return found[0] if found else ProgressSeries()
+
+    def device_peak(self, run: int) -> tuple[int | None, int | None]:
+        """The most that an allocator held, of all attempts, and what it had to keep to;
+        in bytes, None: not known."""
+        found = self._ledger.rows(
+            lambda row: (row["device_peak"], row["device_limit"]), _PEAK, run
+        )
+        return found[0] if found else (None, None)
 
     def began_at(self, run: int, attempt: int) -> float | None:
         """When an attempt began, in seconds since 1970; None: it is not known."""
@@ -123,12 +135,18 @@ def _series(stored: str | None) -> ProgressSeries:
     return series_from_json(json.loads(stored)) if stored else ProgressSeries()
 
 
+_PEAK = """
+SELECT device_peak, device_limit FROM progress WHERE run = ? AND device_peak IS NOT NULL
+    ORDER BY device_peak DESC, attempt DESC LIMIT 1
+"""
 _RUNS = """
 SELECT runs.id, job, number, user, state, began_at, ended_at, spec,
     forgotten_at IS NOT NULL AS forgotten,
     (SELECT count(*) FROM attempts WHERE run = runs.id) AS attempts,
     (SELECT sum(seconds) FROM progress WHERE run = runs.id) AS seconds,
     (SELECT max(device_peak) FROM progress WHERE run = runs.id) AS device_peak,
+    (SELECT device_limit FROM progress WHERE run = runs.id AND device_peak IS NOT NULL
+        ORDER BY device_peak DESC, attempt DESC LIMIT 1) AS device_limit,
     (SELECT max(host_peak) FROM progress WHERE run = runs.id) AS host_peak,
     (SELECT max(json_extract(history, '$.last_step')) FROM attempts
         WHERE run = runs.id) AS steps,

@@ -2,12 +2,15 @@
 
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from math import nan
 from pathlib import Path
 
 import pytest
 
+from supervisor.core.diagnosis.evidence import Evidence
 from supervisor.core.jobs.job_status import JobState
+from supervisor.core.memory.figures import MemoryFigures
 from supervisor.core.remediation.history import AttemptHistory
 from supervisor.host.ledger.ledger import Ledger
 from supervisor.host.ledger.run_archive import KEPT, RunArchive
@@ -18,6 +21,7 @@ from supervisor.runtime.progress_recorder import (
 )
 from supervisor.runtime.run_history import record_of, summaries
 from supervisor.wire.page import Page
+from tests.support.lives import exit_record
 from tests.support.long_life import WoundClock
 
 
@@ -112,6 +116,50 @@ def test_old_attempts_leave_their_sum_alone(ledger: Ledger) -> None:
     assert (run.host_peak_bytes, run.attempts, run.steps) == (999, KEPT + 2, KEPT + 2)
     assert run.attempt_seconds == pytest.approx(2.0 * (KEPT + 2))
     assert run.gpu_seconds == pytest.approx(4.0 * (KEPT + 2))
+
+
+def test_the_peak_is_the_same_for_all_who_tell_it(ledger: Ledger) -> None:
+    """The most of all attempts with the limit that it was measured against: what a page
+    told, what was told between two looks, and what the allocator said as it failed."""
+    clock = WoundClock()
+    found = recorder(ledger, clock)
+    peaks: list[tuple[int | None, int | None]] = []
+    dump = MemoryFigures(peak_bytes=900)
+    for number, (page, told, evidence) in enumerate(
+        (
+            (
+                Page(memory_peak_bytes=500, memory_limit_bytes=1000),
+                700,
+                Evidence(exit=None),
+            ),
+            (Page(memory_limit_bytes=1000), None, Evidence(exit=None, dump=dump)),
+            (
+                Page(memory_peak_bytes=600, memory_limit_bytes=2000),
+                None,
+                Evidence(exit=None),
+            ),
+        ),
+        start=1,
+    ):
+        found.begin(number)
+        clock.wind(2.0)
+        found.see(page)
+        found.told_peak(told, 1000)
+        found.end(evidence)
+        (run,) = summaries(ledger, lambda _: True, now=500.0)
+        peaks.append((run.device_peak_bytes, run.device_limit_bytes))
+        assert RunArchive(ledger).device_peak(1) == peaks[-1]
+    assert peaks == [(700, 1000), (900, 1000), (900, 1000)]
+
+
+def test_main_memory_is_what_the_kernel_counted(ledger: Ledger) -> None:
+    """Between two looks more may have been needed."""
+    found = recorder(ledger, WoundClock())
+    found.begin(1)
+    found.see(Page(host_rss_bytes=500))
+    found.end(Evidence(exit=replace(exit_record(code=0), max_rss_bytes=800)))
+    (run,) = summaries(ledger, lambda _: True, now=500.0)
+    assert run.host_peak_bytes == 800
 
 
 def test_whose_it_is_and_whether_it_goes_on(ledger: Ledger) -> None:

@@ -10,7 +10,12 @@ from typing import Any
 
 import pytest
 
-from supervisor.cli.commands.memory_command import figure_lines, report_json
+from supervisor.cli.commands.memory_command import (
+    RunPeak,
+    figure_lines,
+    report_json,
+    run_peak,
+)
 from supervisor.core.memory.figures import MemoryFigures
 from supervisor.host.exporter.allocator_status import completed
 from supervisor.host.exporter.gpu_query import gpus_once
@@ -20,12 +25,14 @@ from supervisor.host.memory.memory_report import (
     kept_report,
     live_report,
 )
+from supervisor.runtime.job_locator import JobFiles
 from supervisor.wire.memory_answer import HeldObject, MemoryAnswer, Variable
 from supervisor.wire.page import MemorySource, PageWriter
 from supervisor.wire.paths import AttemptPaths
 from tests.support.fake_nvml import GIB, FakeNvml
 
 MIB = 2**20
+NO_PEAK = RunPeak(bytes=None, limit_bytes=None)
 
 
 def varint(value: int) -> bytes:
@@ -94,6 +101,36 @@ def answer_once(files: AttemptPaths, value: dict[str, Any]) -> threading.Thread:
     return thread
 
 
+def of_run(peak_bytes: int | None, limit_bytes: int | None) -> JobFiles:
+    """A run with that peak."""
+    return JobFiles(
+        job="digits",
+        run_id="1",
+        directory="/none",
+        attempt=2,
+        spec={},
+        device_peak_bytes=peak_bytes,
+        device_limit_bytes=limit_bytes,
+    )
+
+
+def test_the_peak_of_the_run_is_that_of_all_attempts(files: AttemptPaths) -> None:
+    """An earlier attempt may have needed more than this one; or this one already more
+    than anybody has written down."""
+    PageWriter(files.page).set(
+        memory_peak_bytes=5 * MIB, memory_limit_bytes=9 * MIB, memory_source=1
+    )
+    report = kept_report(files, 2)
+    earlier = run_peak(of_run(7 * MIB, 8 * MIB), report)
+    assert earlier == RunPeak(bytes=7 * MIB, limit_bytes=8 * MIB)
+    newer = RunPeak(bytes=5 * MIB, limit_bytes=9 * MIB)
+    assert run_peak(of_run(4 * MIB, 8 * MIB), report) == newer
+    assert run_peak(of_run(None, None), report) == newer
+    value = report_json("digits", report, earlier)
+    assert (value["peak_bytes"], value["run_peak_bytes"]) == (5 * MIB, 7 * MIB)
+    assert value["run_peak_limit_bytes"] == 8 * MIB
+
+
 def test_who_is_asked_answers(files: AttemptPaths) -> None:
     """The map, its figures, and whose chunk is whose."""
     thread = answer_once(files, asdict(ANSWER))
@@ -102,7 +139,7 @@ def test_who_is_asked_answers(files: AttemptPaths) -> None:
     assert answer is not None
     assert answer == ANSWER
     report = live_report(files, 3, answer)
-    value = report_json("digits", report)
+    value = report_json("digits", report, NO_PEAK)
     assert value["fragmentation"] == 0.0
     assert (value["attempt"], value["step"], value["source"]) == (3, 7, "map")
     assert value["pool_bytes"] == 10 * MIB
@@ -137,7 +174,7 @@ def test_an_estimate_is_told_with_what_the_driver_knows(
     report = live_report(
         files, 1, ANSWER, beside=lambda page: completed(page, None, gpus=gpus_once)
     )
-    value = report_json("digits", report)
+    value = report_json("digits", report, NO_PEAK)
     assert (value["source"], value["limit_bytes"]) == ("estimate", 140 * GIB)
     assert (value["pool_bytes"], value["free_bytes"]) == (5 * GIB, GIB)
     assert value["largest_allocatable_bytes"] == 120 * GIB

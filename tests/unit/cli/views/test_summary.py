@@ -1,0 +1,71 @@
+"""What is printed at the end of a run: of the whole run, and of this command."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from supervisor.cli.views.summary import RunFigures, summary
+from supervisor.core.jobs.job_status import JobState, JobStatus
+from supervisor.core.jobs.run_summary import RunSummary
+from supervisor.wire.paths import StatePaths
+
+MIB = 2**20
+STATUS = JobStatus(
+    job="digits",
+    state=JobState.FINISHED,
+    attempt=3,
+    message="finished",
+    memory_limit_bytes=100 * MIB,
+    memory_peak_bytes=60 * MIB,
+)
+WHOLE = RunSummary(
+    job="digits",
+    run=1,
+    user=None,
+    state=JobState.FINISHED,
+    began_at="2026-01-31T12:00:00+00:00",
+    ended_at=None,
+    elapsed_seconds=600.0,
+    attempts=3,
+    attempt_seconds=500.0,
+    exit_code=0,
+    cause=None,
+    incidents=0,
+    steps=9,
+    device_peak_bytes=255 * MIB,
+    device_limit_bytes=280 * MIB,
+    host_peak_bytes=500 * MIB,
+    gpus=None,
+    gpu_seconds=None,
+    lost_steps=0,
+    downtime_seconds=0.0,
+)
+
+
+def told(tmp_path: Path, found: RunFigures) -> str:
+    """The summary of a run that finished."""
+    run = StatePaths(tmp_path).run("digits", 1)
+    return summary(STATUS, (), run, found, code=0)
+
+
+def test_the_peak_is_that_of_the_run(tmp_path: Path) -> None:
+    """The newest attempt may have needed less, under another limit."""
+    text = told(tmp_path, RunFigures(seconds=60.0, whole=WHOLE))
+    assert "  peak: 255 MiB of 280 MiB for tensors, 500 MiB of main memory" in text
+    unlimited = replace(WHOLE, device_limit_bytes=None, host_peak_bytes=None)
+    text = told(tmp_path, RunFigures(seconds=60.0, whole=unlimited))
+    assert "  peak: 255 MiB for tensors\n" in text
+
+
+def test_a_run_that_another_command_began(tmp_path: Path) -> None:
+    """How long it took in all, and how much of that was this command."""
+    text = told(tmp_path, RunFigures(seconds=60.0, whole=WHOLE, continued=True))
+    assert text.startswith(
+        "digits: finished in 3 attempts, 10 min 00 s since it began, 1 min 00 s of"
+        " this command\n"
+    )
+
+
+def test_a_run_of_one_command(tmp_path: Path) -> None:
+    """There is one time to tell."""
+    text = told(tmp_path, RunFigures(seconds=60.0, whole=WHOLE))
+    assert text.startswith("digits: finished in 3 attempts, 1 min 00 s\n")
