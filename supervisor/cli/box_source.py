@@ -9,6 +9,7 @@ from typing import Any, cast
 from urllib.parse import quote
 
 from supervisor import __version__
+from supervisor.cli.command_hint import command_hint
 from supervisor.cli.daemon_client import answering, directory_of
 from supervisor.cli.options import default_state_directory
 from supervisor.cli.views.top.log_lines import LogTail, decoded_tail
@@ -121,7 +122,9 @@ class BoxSource:
         """One incident, with its run where that is the newest of its job."""
         found = next((i for i in self.incidents() if i["id"] == number), None)
         if found is None:
-            message = f"there is no incident {number}; see `trainwarden incidents`"
+            message = (
+                f"there is no incident {number}; see `{command_hint('incidents')}`"
+            )
             raise UnseenError(message)
         run = self._run_of(found)
         if run is None:
@@ -185,7 +188,9 @@ class BoxSource:
             raise UnseenError(str(error)) from error
 
     def _unknown(self, name: str) -> str:
-        return f"there is no job {name!r} in {self.where}; see `trainwarden status`"
+        return (
+            f"there is no job {name!r} in {self.where}; see `{command_hint('status')}`"
+        )
 
 
 def stored_box(jobs: list[dict[str, Any]]) -> dict[str, Any]:

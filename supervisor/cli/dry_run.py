@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import asdict, dataclass
 
+from supervisor.cli.command_hint import command_hint
 from supervisor.cli.options import fail, show
 from supervisor.cli.state_directory import unwritable
 from supervisor.core.jobs.resume_decision import StartRefusedError
@@ -38,7 +39,7 @@ def plan_of(job: Job, paths: StatePaths, choice: ResumeOptions) -> DryRun:
     """By the spec and the ledger. Raises StartRefusedError, LedgerError."""
     spec = job.spec
     if (pid := _running(paths, job.name)) is not None:
-        message = f"the job {job.name!r} is already run by process {pid}; see `trainwarden status`"
+        message = f"the job {job.name!r} is already run by process {pid}; see `{command_hint('status')}`"
         raise StartRefusedError(message)
     if paths.ledger.exists():
         with closing(Ledger(paths.ledger, read_only=True)) as ledger:

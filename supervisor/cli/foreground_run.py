@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
+from supervisor.cli.command_hint import command_hint
 from supervisor.cli.options import EXIT_USAGE, fail
 from supervisor.cli.remote_run import RemotePart, check_remote
 from supervisor.cli.script_lookup import (
@@ -81,7 +82,7 @@ def job_of(spec: Spec) -> Job:
         spec = spec.model_copy(update={"python": active})
     missing = missing_gpus(spec.gpus)
     if missing is not None:
-        fail(f"{missing}; see `trainwarden gpu`")
+        fail(f"{missing}; see `{command_hint('gpu')}`")
     check_remote(spec)
     check_notifications(spec.notify)
     name = spec.name or name_of(script)
@@ -125,7 +126,7 @@ def locked_state(
         pid = holder(lock)
         by = "" if pid is None else f" by process {pid}"
         code = EXIT_USAGE if patience is None else EXIT_DRAINED
-        message = f"the job {job!r} is already run{by}; see `trainwarden status`"
+        message = f"the job {job!r} is already run{by}; see `{command_hint('status')}`"
         fail(message, exit_code=code)
     try:
         yield
@@ -195,7 +196,10 @@ class ForegroundRun:
                     )
                     supervisor = self._supervisor(begun, ledger, shown, relay, remote)
                     supervisor.notifications = RunNotifications(
-                        job=begun.job.name, senders=senders, say=shown.say
+                        job=begun.job.name,
+                        senders=senders,
+                        say=shown.say,
+                        look=_where_to_look(begun.job.name),
                     )
                     disks = DiskNotifications(
                         senders=senders, clock=clock, say=shown.say
@@ -275,6 +279,10 @@ class ForegroundRun:
             output_shown=self.surface.output_beside_our_lines,
         )
         shown.end(text, level=LogLevel.ERROR if end.code == 1 else LogLevel.INFO)
+
+
+def _where_to_look(job: str) -> str:
+    return f"{command_hint('incidents', job)} and {command_hint('logs', job)}"
 
 
 def _whole(ledger: Ledger, job: str, *, now: float) -> RunSummary | None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from supervisor.cli.command_hint import command_hint
 from supervisor.cli.daemon_client import answering, asking, directory_of
 from supervisor.cli.ledger_reader import reading
 from supervisor.cli.options import default_state_directory, fail
@@ -26,7 +27,7 @@ def files_of(state_dir: Path | None, job: str) -> JobFiles:
         where = directory_of(state_dir)
         found = _stored(where, job)
         if found is None:
-            fail(f"there is no job {job!r} in {where}; see `trainwarden status`")
+            fail(f"there is no job {job!r} in {where}; see `{command_hint('status')}`")
     else:
         found = _told(client, job, named=state_dir is not None)
     _look_into(found)

@@ -112,6 +112,8 @@ class RunNotifications:
     job: str
     senders: NotificationSenders
     say: Notifier
+    look: str | None = None
+    """With what commands to look at it, where those of a daemon do not find it."""
 
     def happened(
         self, before: RunState, after: RunState, effects: Sequence[Effect]
@@ -121,7 +123,9 @@ class RunNotifications:
         if not wanted.wanted:
             return
         self.senders.look()
-        told = notifications_of(before, after, effects, job=self.job, on=wanted.on)
+        told = notifications_of(
+            before, after, effects, job=self.job, on=wanted.on, look=self.look
+        )
         for one in told:
             self.senders.send(one, self.say)
 

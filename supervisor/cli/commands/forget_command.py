@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 import click
 
+from supervisor.cli.command_hint import command_hint
 from supervisor.cli.commands.status_commands import stored_jobs
 from supervisor.cli.completion import job_argument
 from supervisor.cli.daemon_client import answering, asking, box_option, directory_of
@@ -53,7 +54,7 @@ def _forget(paths: StatePaths, job: str) -> None:
     jobs = {one["job"]: one for one in stored_jobs(paths.root)}
     state = jobs.get(job)
     if state is None:
-        fail(f"there is no job {job!r} in {paths.root}; see `trainwarden status`")
+        fail(f"there is no job {job!r} in {paths.root}; see `{command_hint('status')}`")
     lock = paths.lock(job)
     lock.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     held = acquire(lock)

@@ -12,6 +12,7 @@ from urllib.parse import quote
 import click
 from typing_extensions import override
 
+from supervisor.cli.command_hint import command_hint
 from supervisor.cli.completion import job_argument
 from supervisor.cli.daemon_client import (
     answering,
@@ -181,7 +182,9 @@ def _from_files(state_dir: Path, job: str, attempt: int | None, out: Out) -> Non
     with reading(paths) as ledger:
         run = None if ledger is None else ledger.latest_run(job)
         if ledger is None or run is None:
-            fail(f"there is no job {job!r} in {state_dir}; see `trainwarden status`")
+            fail(
+                f"there is no job {job!r} in {state_dir}; see `{command_hint('status')}`"
+            )
         attempts = ledger.attempts(run.id)
     newest = attempts[-1].number if attempts else 0
     number = newest if attempt is None else attempt

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import click
 
+from supervisor.cli.command_hint import command_hint
 from supervisor.cli.daemon_client import answering, asking, box_option, directory_of
 from supervisor.cli.ledger_reader import reading
 from supervisor.cli.options import fail, json_option, show
@@ -91,7 +92,7 @@ def _kept(paths: StatePaths, back: str | None) -> list[dict[str, Any]]:
 
 def _put_back(paths: StatePaths, gpu: str) -> None:
     if not paths.ledger.exists():
-        fail(f"{gpu} is not quarantined; see `trainwarden quarantine`")
+        fail(f"{gpu} is not quarantined; see `{command_hint('quarantine')}`")
     now, who = Clock().wall(), user_name(os.getuid())
     try:
         with closing(Ledger(paths.ledger)) as ledger, ledger.transaction():
@@ -102,4 +103,4 @@ def _put_back(paths: StatePaths, gpu: str) -> None:
     except LedgerError as error:
         fail(str(error), exit_code=1)
     if not known:
-        fail(f"{gpu} is not quarantined; see `trainwarden quarantine`")
+        fail(f"{gpu} is not quarantined; see `{command_hint('quarantine')}`")

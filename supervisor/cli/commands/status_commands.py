@@ -11,6 +11,7 @@ from urllib.parse import quote
 import click
 from typing_extensions import override
 
+from supervisor.cli.command_hint import command_hint
 from supervisor.cli.completion import complete_incident, optional_job_argument
 from supervisor.cli.daemon_client import answering, asking, directory_of, tell_gone
 from supervisor.cli.daemon_client import box_option as state_option
@@ -62,7 +63,7 @@ def status(
         found = [item for item in found if item["job"] == job]
         if not found:
             where = directory_of(state_dir) if client is None else "this daemon's list"
-            fail(f"there is no job {job!r} in {where}; see `trainwarden status`")
+            fail(f"there is no job {job!r} in {where}; see `{command_hint('status')}`")
     lines = [line for item in found for line in _lines(status_from_json(item))]
     nothing = f"no job has run in {directory_of(state_dir)} yet"
     show(found, lines or [nothing], as_json=as_json)
@@ -149,7 +150,9 @@ def _acknowledge(state_dir: Path | None, incident: int) -> None:
         with contextlib.closing(Ledger(paths.ledger)) as ledger:
             now = Clock().wall()
             if not ledger.acknowledge(incident, by=user_name(os.getuid()), now=now):
-                fail(f"there is no incident {incident}; see `trainwarden incidents`")
+                fail(
+                    f"there is no incident {incident}; see `{command_hint('incidents')}`"
+                )
     except LedgerError as error:
         fail(str(error), exit_code=1)
 
@@ -189,7 +192,7 @@ def _incidents(state_dir: Path | None, job: str | None) -> list[dict[str, Any]]:
         rows = [] if ledger is None else ledger.incidents(job=job)
         known = job is None or (ledger is not None and ledger.latest_run(job))
     if not known:
-        fail(f"there is no job {job!r} in {where}; see `trainwarden status`")
+        fail(f"there is no job {job!r} in {where}; see `{command_hint('status')}`")
     return [asdict(row) for row in rows]
 
 
@@ -218,7 +221,7 @@ def explain(*, as_json: bool, state_dir: Path | None, incident: int | None) -> N
     else:
         found = [item for item in known if item["id"] == incident]
     if not found:
-        fail(f"there is no incident {incident}; see `trainwarden incidents`")
+        fail(f"there is no incident {incident}; see `{command_hint('incidents')}`")
     job, text = found[0]["job"], explain_incident(found[0])
     advised = [item for item in _advised(state_dir) if item.job == job]
     advice = [advisory_text(item.job, item.advisories) for item in advised]

@@ -14,6 +14,7 @@ from typing_extensions import override
 from supervisor.cli.views.progress import progress_line
 from supervisor.core.jobs.job_status import JobStatus
 from supervisor.core.text.log_level import LogLevel
+from supervisor.core.text.units import clock_time
 from supervisor.core.text.visible import visible
 from supervisor.host.service.journal import marked
 from supervisor.host.service.nonblocking_writer import NonblockingWriter, left_out
@@ -100,7 +101,7 @@ class PlainView(View):
     @override
     def say(self, text: str, /, *, level: LogLevel = LogLevel.INFO) -> None:
         """One line, at once."""
-        stamp = datetime.now(UTC).strftime("%H:%M:%SZ")
+        stamp = clock_time(datetime.now(UTC))
         self._console.put(marked(f"{stamp} {text}", level, descriptor=1))
 
     @override

@@ -20,7 +20,8 @@ def progress_line(status: JobStatus) -> str:
     """One line: attempt, epoch, step, loss, speed, memory, slices, last snapshot."""
     if status.state is not JobState.RUNNING or status.step is None:
         phase = f" ({_named(status.phase)})" if status.phase and status.pid else ""
-        return f"{status.job} · {status.state}{phase} · {status.message}"
+        message = "" if status.message == status.state else f" · {status.message}"
+        return f"{status.job} · {status.state}{phase}{message}"
     parts = [
         status.job,
         f"attempt {status.attempt}",

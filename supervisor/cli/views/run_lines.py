@@ -13,7 +13,7 @@ from supervisor.cli.views.console import LastingConsole, PlainView
 from supervisor.cli.views.run_screen import NAME, TURN_SECONDS
 from supervisor.core.jobs.job_status import JobStatus
 from supervisor.core.text.log_level import LogLevel
-from supervisor.core.text.units import format_size
+from supervisor.core.text.units import clock_time, format_size
 from supervisor.host.service.journal import marked
 from supervisor.host.telemetry.output_follower import OutputFollower
 
@@ -97,7 +97,7 @@ class RunLines(PlainView):
     def say(self, text: str, /, *, level: LogLevel = LogLevel.INFO) -> None:
         """One line, at once."""
         if not self._quiet or level < LogLevel.INFO:
-            self._put(f"{datetime.now(UTC).strftime('%H:%M:%SZ')} {text}", level)
+            self._put(f"{clock_time(datetime.now(UTC))} {text}", level)
 
     @override
     def end(self, text: str, *, level: LogLevel = LogLevel.INFO) -> None:

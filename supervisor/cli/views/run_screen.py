@@ -25,7 +25,7 @@ from supervisor.cli.views.status_line import Pace, RunView, left_seconds, status
 from supervisor.core.jobs.job_status import JobStatus
 from supervisor.core.text.log_level import LogLevel
 from supervisor.core.text.terminal_filter import obeyed
-from supervisor.core.text.units import format_size
+from supervisor.core.text.units import clock_time, format_size
 from supervisor.core.text.visible import visible
 from supervisor.host.telemetry.output_follower import OutputFollower
 
@@ -115,7 +115,7 @@ class RunScreen(View):
         """One line of ours, below what was printed up to now."""
         if self._options.quiet and level > LogLevel.WARNING:
             return
-        stamp = datetime.now(UTC).astimezone().strftime("%H:%M:%S")
+        stamp = clock_time(datetime.now(UTC))
         self._lines.append(self._marked(f"{stamp} {text}", level))
 
     @override

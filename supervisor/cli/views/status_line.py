@@ -127,7 +127,8 @@ def _parts(view: RunView) -> list[tuple[int, str]]:
     if not _trains(status):
         phase = f" ({_named(status.phase)})" if status.phase and status.pid else ""
         attempt = f"attempt {status.attempt}" if status.attempt else ""
-        message = "" if status.message == attempt else status.message
+        told = status.message in {attempt, status.state}
+        message = "" if told else status.message
         return [
             (9, f"{status.job} · {status.state.replace('_', ' ')}{phase}"),
             (5, attempt),

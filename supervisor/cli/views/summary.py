@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import cast
 
+from supervisor.cli.command_hint import command_hint
 from supervisor.core.diagnosis.explain import summarise_incident
 from supervisor.core.jobs.job_status import JobStatus
 from supervisor.core.jobs.run_summary import RunSummary
@@ -121,7 +122,7 @@ def summary(
     if (newest_step(paths.snapshots) or 0) > 0:
         lines.append(f"  snapshots: {paths.snapshots}")
     if incidents:
-        lines += ["  incidents (trainwarden explain ID tells more):"]
+        lines += [f"  incidents ({command_hint('explain', 'ID')} tells more):"]
         lines += [f"    {summarise_incident(asdict(item))}" for item in incidents]
     if code == EXIT_GAVE_UP and incidents and incidents[-1].advice:
         lines.append(f"  what to do: {incidents[-1].advice}")

@@ -28,9 +28,11 @@ def notifications_of(
     *,
     job: str,
     on: Collection[NotificationKind],
+    look: str | None = None,
 ) -> list[Notification]:
     """What there is to tell of the step from ``before`` to ``after``, in order; ``on``:
-    the kinds that are wanted."""
+    the kinds that are wanted; ``look``: with what commands to look at a run that gave up."""
+    look = look or f"trainwarden incidents {job} and trainwarden logs {job}"
     found: list[Notification] = []
     for effect in effects:
         if isinstance(effect, RecordIncident):
@@ -56,7 +58,7 @@ def notifications_of(
                 text=plain_lines(
                     after.message,
                     f"after {_attempts(after)}",
-                    f"see trainwarden incidents {job} and trainwarden logs {job}",
+                    f"see {look}",
                 ),
             )
         )

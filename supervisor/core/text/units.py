@@ -100,6 +100,12 @@ def local_time(utc: str) -> str:
     return datetime.fromisoformat(utc).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
+def clock_time(moment: datetime) -> str:
+    """A moment (with its zone) as the clock on the wall has it, without the day:
+    ``13:00:00``."""
+    return moment.astimezone().strftime("%H:%M:%S")
+
+
 def counted(count: int, what: str) -> str:
     """``1 step``, ``2 steps``."""
     return f"{count} {what}" if count == 1 else f"{count} {what}s"

@@ -47,6 +47,14 @@ def journal_fields(line: str, job: str | None, level: LogLevel) -> dict[str, str
     }
 
 
+def _stamp(now: datetime) -> str:
+    """The clock on the wall in a terminal, as other commands tell it there; UTC in a
+    file, which may be read elsewhere."""
+    if os.isatty(2):
+        return now.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    return now.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 @dataclass
 class Journal:
     """Says things. Never fails, and never waits: nobody may be listening."""
@@ -62,7 +70,7 @@ class Journal:
         """One line, about a job or about the daemon."""
         line = " ".join(text.split())[:4000]
         if not (self.native and self._send(line, job, level)):
-            stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+            stamp = _stamp(datetime.now(UTC))
             about = "" if job is None else f"{job}: "
             with contextlib.suppress(OSError):
                 self.plain.write(marked(f"{stamp} {about}{line}", level) + "\n")

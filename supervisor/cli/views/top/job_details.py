@@ -6,6 +6,7 @@ from typing import Any
 
 from rich.cells import cell_len
 
+from supervisor.cli.command_hint import command_hint
 from supervisor.cli.views.progress import PHASES, plan_line, remote_line
 from supervisor.cli.views.top.gauges import RecentSamples, sparkline
 from supervisor.cli.views.top.job_columns import (
@@ -51,7 +52,7 @@ def _incidents(incidents: Sequence[Mapping[str, Any]] | None) -> Iterator[Detail
     for at, one in enumerate(shown):
         yield "" if at else "incidents", summarise_incident(one), Tone.NORMAL
     if len(incidents) > len(shown):
-        rest = f"{len(incidents) - len(shown)} older ones: trainwarden incidents"
+        rest = f"{len(incidents) - len(shown)} older ones: {command_hint('incidents')}"
         yield "", rest, Tone.FAINT
 
 

@@ -26,3 +26,11 @@ def test_a_loop_of_the_scripts_own_shows_its_steps() -> None:
     """There is no epoch to count in, only the optimizer's counter."""
     assert "step 3" in line("between")
     assert line("between").endswith("outside of fit")
+
+
+def test_a_state_is_not_said_twice() -> None:
+    """The message of a run may be its state alone."""
+    over = JobStatus(job="job", state=JobState.FINISHED, attempt=1, message="finished")
+    assert progress_line(over) == "job · finished"
+    gone = JobStatus(job="job", state=JobState.GAVE_UP, attempt=1, message="why")
+    assert progress_line(gone) == "job · gave_up · why"

@@ -37,13 +37,15 @@ OOM = RecordIncident(
 )
 
 
-def told(*events: Event, on: Collection[NotificationKind] = ALL) -> list[Notification]:
+def told(
+    *events: Event, on: Collection[NotificationKind] = ALL, look: str | None = None
+) -> list[Notification]:
     """All notifications of a run that begins, and to which ``events`` happen."""
     now, found = fresh(), list[Notification]()
     for event in (*AGAIN, *events):
         before = now
         now, effects = step(before, event, now=100.0)
-        found += notifications_of(before, now, effects, job="digits", on=on)
+        found += notifications_of(before, now, effects, job="digits", on=on, look=look)
     return found
 
 
@@ -101,6 +103,14 @@ def test_giving_up_is_told_with_where_to_look() -> None:
     assert kinds(found)[-1] == "gave_up"
     assert kinds(found).count("gave_up") == 1
     assert "trainwarden logs digits" in found[-1].text
+
+
+def test_where_to_look_may_be_elsewhere() -> None:
+    """A run in a state directory of its own is looked at there."""
+    look = "trainwarden logs digits --state-dir here"
+    crash = (killed(last=1, snapshot=0), *AGAIN)
+    found = told(*crash, *crash, *crash, *crash, *crash, look=look)
+    assert found[-1].text.endswith(f"see {look}")
 
 
 @pytest.mark.parametrize("resource", [Resource.DEVICE, Resource.HOST])

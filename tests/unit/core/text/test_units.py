@@ -2,12 +2,14 @@
 
 import math
 import time
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from supervisor.core.text.units import (
+    clock_time,
     format_duration,
     format_size,
     local_time,
@@ -123,4 +125,5 @@ def test_times_are_those_of_the_clock_on_the_wall(
         place.setenv("TZ", "CET-1CEST")
         time.tzset()
         assert local_time("2026-01-31T12:00:00+00:00") == "2026-01-31 13:00:00"
+        assert clock_time(datetime(2026, 1, 31, 12, tzinfo=UTC)) == "13:00:00"
     time.tzset()
