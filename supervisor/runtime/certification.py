@@ -21,6 +21,7 @@ from supervisor.core.jobs.certificate import (
     FILE,
     Certificate,
     RunComparison,
+    deaths_among,
     kills_among,
 )
 from supervisor.core.jobs.job_status import JobState, JobStatus
@@ -127,7 +128,7 @@ class Certification:
         others = [row for row in torn.incidents if row.cause != Cause.PREEMPTED]
         return Certificate(
             steps=whole.steps,
-            killed_at=kills[: len(deaths)],
+            killed_at=deaths_among(kills, [row.failed_step for row in deaths]),
             seconds=whole.seconds + torn.seconds,
             comparison=found,
             undisturbed=again,

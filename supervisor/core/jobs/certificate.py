@@ -39,7 +39,7 @@ class Certificate:
 
     steps: int
     killed_at: tuple[int, ...]
-    """The steps after which it was killed."""
+    """The steps after which it was killed, as its incidents number them."""
     seconds: float
     comparison: RunComparison
     undisturbed: RunComparison | None = None
@@ -175,6 +175,17 @@ def kills_among(steps: int, draws: Sequence[float]) -> tuple[int, ...]:
     return tuple(
         low + int(draw * (high - low))
         for low, high, draw in zip(bounds, bounds[1:], draws, strict=False)
+    )
+
+
+def deaths_among(
+    planned: Sequence[int], failed: Sequence[int | None]
+) -> tuple[int, ...]:
+    """After which steps it was killed: as each incident tells it (None: it knows of no
+    step), since between the step that was drawn and the kill there is some time."""
+    return tuple(
+        step if told is None else told
+        for step, told in zip(planned, failed, strict=False)
     )
 
 

@@ -14,6 +14,7 @@ from supervisor.core.jobs.certificate import (
     Certificate,
     Outcome,
     RunComparison,
+    deaths_among,
     kills_among,
 )
 
@@ -140,3 +141,10 @@ def test_kills_come_in_order_and_before_the_end(steps: int, draws: list[float]) 
     assert len(found) == max(min(len(draws), steps - 1), 0)
     assert list(found) == sorted(set(found))
     assert all(1 <= step < steps for step in found)
+
+
+def test_kills_are_numbered_as_the_incidents_of_the_run() -> None:
+    """Not as they were drawn: a step more or less may be done by then. A run that ended
+    before the last kill has one incident less."""
+    assert deaths_among((298, 500, 590), [297, 501]) == (297, 501)
+    assert deaths_among((298, 500), [None, 501]) == (298, 501)
