@@ -12,6 +12,7 @@ from supervisor.cli.command_hint import command_hint
 from supervisor.cli.commands.status_commands import stored_jobs
 from supervisor.cli.completion import job_argument
 from supervisor.cli.daemon_client import answering, asking, box_option, directory_of
+from supervisor.cli.foreground_job import foreground_job
 from supervisor.cli.job_lookup import files_of, refuse_as_root
 from supervisor.cli.options import fail, json_option
 from supervisor.host.ledger.job_book import JobBook
@@ -35,6 +36,9 @@ def forget(*, state_dir: Path | None, as_json: bool, snapshots: bool, job: str) 
 
     Example: trainwarden forget digits --snapshots
     """
+    running = foreground_job(state_dir, job)
+    if running is not None:
+        running.refuse("then it can be forgotten")
     files = files_of(state_dir, job) if snapshots else None
     if files is not None:
         refuse_as_root(files, "remove its snapshots")

@@ -9,6 +9,7 @@ import click
 
 from supervisor.cli.completion import job_argument, optional_job_argument
 from supervisor.cli.daemon_client import asking, box_option, client_of, post
+from supervisor.cli.foreground_job import foreground_job, refuse_if_over
 from supervisor.cli.options import fail, json_option, show
 from supervisor.cli.script_lookup import (
     active_python,
@@ -164,6 +165,30 @@ def which(job: str | None, *, everything: bool, verb: str) -> str | None:
     return job
 
 
+def _end(state_dir: Path | None, job: str, *, drain: bool) -> dict[str, Any]:
+    """Through the daemon, or where it runs in the foreground."""
+    running = foreground_job(state_dir, job)
+    if running is not None:
+        return running.end()
+    refuse_if_over(state_dir, job, "there is nothing to end")
+    ended: dict[str, Any] = post(
+        state_dir, f"/v1/jobs/{quote(job)}/stop", {"drain": drain}
+    )
+    return ended
+
+
+def _not_in_the_foreground(state_dir: Path | None, job: str) -> None:
+    """End the command where ``job`` runs there, or ran: nobody else has its command."""
+    running = foreground_job(state_dir, job)
+    if running is not None:
+        running.refuse(AGAIN)
+    refuse_if_over(state_dir, job, ANEW)
+
+
+AGAIN = "the same `trainwarden run` lets it go on"
+ANEW = f"{AGAIN}, or with --fresh begins it anew"
+
+
 ALL = click.option("--all", "everything", is_flag=True, help="Every job.")
 
 
@@ -183,12 +208,14 @@ def stop(
 ) -> None:
     """End JOB at its newest snapshot, or with --drain after a new one.
 
+    One that runs in the foreground is asked as Ctrl-C there would: it saves its state.
+
     Example: trainwarden stop --drain digits; trainwarden start digits resumes it.
     """
     one = which(job, everything=everything, verb="stop")
     body = {"drain": drain}
     if one is not None:
-        tell(post(state_dir, f"/v1/jobs/{quote(one)}/stop", body), as_json=as_json)
+        tell(_end(state_dir, one, drain=drain), as_json=as_json)
         return
     with asking():
         jobs = client_of(state_dir).get("/v1/status")["jobs"]
@@ -215,6 +242,7 @@ def start(
 
     Example: trainwarden start digits
     """
+    _not_in_the_foreground(state_dir, job)
     body = {"fresh": fresh, "accept_changes": accept_changes}
     tell(post(state_dir, f"/v1/jobs/{quote(job)}/start", body), as_json=as_json)
 
@@ -228,6 +256,7 @@ def restart(*, state_dir: Path | None, as_json: bool, job: str) -> None:
 
     Example: trainwarden restart digits
     """
+    _not_in_the_foreground(state_dir, job)
     tell(post(state_dir, f"/v1/jobs/{quote(job)}/restart", {}), as_json=as_json)
 
 
@@ -241,12 +270,13 @@ def drain(
 ) -> None:
     """Save the state of JOB, or with --all of every job, and end it.
 
+    JOB may run in the foreground, too; --all means the jobs of the daemon.
+
     Example: trainwarden drain digits
     """
     one = which(job, everything=everything, verb="drain")
     if one is not None:
-        answer = post(state_dir, f"/v1/jobs/{quote(one)}/stop", {"drain": True})
-        tell(answer, as_json=as_json)
+        tell(_end(state_dir, one, drain=True), as_json=as_json)
         return
     tell_all(post(state_dir, "/v1/box/drain", {}), as_json=as_json)
 

@@ -54,6 +54,34 @@ def is_locked(path: Path) -> bool:
     return False
 
 
+def holds(pid: int, path: Path) -> bool:
+    """Whether process ``pid`` holds the lock, by the kernel's word: what stands in the file
+    is a hint that its owner may have written. Raises PermissionError where the process is
+    another user's."""
+    try:
+        wanted = path.stat()
+        for link in Path(f"/proc/{pid}/fd").iterdir():
+            if _is_same(link, wanted) and _is_locking(pid, link.name):
+                return True
+    except (FileNotFoundError, ProcessLookupError):
+        return False  # it has ended
+    return False
+
+
+def _is_same(link: Path, wanted: os.stat_result) -> bool:
+    try:
+        return os.path.samestat(link.stat(), wanted)
+    except OSError:
+        return False  # closed meanwhile, or a socket that cannot be looked at
+
+
+def _is_locking(pid: int, descriptor: str) -> bool:
+    """``lock:	1: FLOCK  ADVISORY  WRITE 4711 …``, of proc(5)."""
+    told = Path(f"/proc/{pid}/fdinfo/{descriptor}").read_text(encoding="ascii")
+    locks = [line.split() for line in told.splitlines() if line.startswith("lock:")]
+    return any({"FLOCK", "WRITE"} <= set(words) for words in locks)
+
+
 _FLOCK = struct.Struct("@hhqqi4x")
 """``struct flock`` of 64-bit Linux: type, whence, start, length, pid."""
 

@@ -1,0 +1,151 @@
+"""A job that another ``trainwarden run`` has in the foreground: found, and asked to end."""
+
+import os
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, NoReturn
+from urllib.parse import quote
+
+from supervisor.cli.command_hint import command_hint
+from supervisor.cli.daemon_client import LOCK, answering, asking, directory_of
+from supervisor.cli.ledger_reader import reading
+from supervisor.cli.options import default_state_directory, fail
+from supervisor.host.control.control_client import Client, RefusedError
+from supervisor.host.ledger.job_book import JobBook
+from supervisor.host.service.clock import Clock
+from supervisor.host.service.lock import holder, holds, is_locked
+from supervisor.host.service.user_name import user_name
+from supervisor.runtime.status_builder import stored_status
+from supervisor.wire.paths import StatePaths
+
+ASKED = "asked to save its state and end, as Ctrl-C there would; its command resumes it"
+
+
+@dataclass(frozen=True, slots=True)
+class ForegroundJob:
+    """It runs now."""
+
+    job: str
+    pid: int
+    """Of its supervisor, by the kernel's word."""
+    lock: Path
+
+    def end(self) -> dict[str, Any]:
+        """SIGTERM to its supervisor, and what came of it in the shape of a job that ends.
+        Ends the command where the process is another user's."""
+        try:
+            descriptor = os.pidfd_open(self.pid)
+        except ProcessLookupError:
+            self._gone()
+        try:
+            if not holds(self.pid, self.lock):  # its pid may be another's by now
+                self._gone()
+            if not self._is_of_who_runs_it():
+                _refuse(self.job, self.pid)
+            signal.pidfd_send_signal(descriptor, signal.SIGTERM)
+        except ProcessLookupError:
+            self._gone()
+        except PermissionError:
+            _refuse(self.job, self.pid)
+        finally:
+            os.close(descriptor)
+        message = f"process {self.pid} was {ASKED}"
+        return {
+            "job": self.job,
+            "state": "draining",
+            "pid": self.pid,
+            "message": message,
+        }
+
+    def _is_of_who_runs_it(self) -> bool:
+        """Root may signal anybody: a lock of one user must not end what another runs."""
+        running = Path(f"/proc/{self.pid}").stat().st_uid
+        return running in {os.geteuid(), self.lock.stat().st_uid}
+
+    def _gone(self) -> NoReturn:
+        fail(f"{self.job} has just ended by itself", exit_code=1)
+
+    def refuse(self, then: str) -> NoReturn:
+        """End the command: that cannot be done while it runs; ``then``: what comes after
+        its end."""
+        stop = command_hint("stop", self.job)
+        fail(
+            f"{self.job} runs in the foreground (process {self.pid}): end it with"
+            f" `{stop}`, or Ctrl-C there; {then}",
+            exit_code=1,
+        )
+
+
+def foreground_job(state_dir: Path | None, job: str) -> ForegroundJob | None:
+    """``job``, if it runs in the foreground; None: it does not, or a daemon looks after
+    it. Ends the command where another user runs it."""
+    for place in _places(state_dir, job):
+        found = _running(StatePaths(place.absolute()), job)
+        if found is not None:
+            return found
+    return None
+
+
+def refuse_if_over(state_dir: Path | None, job: str, then: str) -> None:
+    """End the command where ``job`` ran in the foreground and runs no more, and there is
+    no daemon that could know another one of that name."""
+    if answering(state_dir) is not None:
+        return
+    paths = StatePaths(directory_of(state_dir).absolute())
+    if not paths.ledger.exists():
+        return
+    with reading(paths) as ledger:
+        row = None if ledger is None else ledger.latest_run(job)
+        if ledger is None or row is None or JobBook(ledger).knows(job):
+            return
+        found = stored_status(ledger, row, paths, now=Clock().now())
+    state = found.state.replace("_", " ")
+    fail(f"{job} does not run, it is {state}: {then}", exit_code=1)
+
+
+def _places(state_dir: Path | None, job: str) -> Iterator[Path]:
+    """The state directories whose jobs are meant, where no daemon knows this one."""
+    client = answering(state_dir)
+    if client is None:
+        yield directory_of(state_dir)
+    elif state_dir is not None or _knows(client, job):
+        return
+    if state_dir is None:
+        yield default_state_directory()
+
+
+def _knows(client: Client, job: str) -> bool:
+    with asking():
+        try:
+            client.get(f"/v1/jobs/{quote(job)}")
+        except RefusedError as error:
+            return error.status != HTTPStatus.NOT_FOUND
+    return True
+
+
+def _running(paths: StatePaths, job: str) -> ForegroundJob | None:
+    lock = paths.lock(job)
+    if not is_locked(lock) or is_locked(paths.root / LOCK):
+        return None
+    pid = holder(lock)
+    if pid is None:
+        return None
+    try:
+        held = holds(pid, lock)
+    except PermissionError:
+        _refuse(job, pid)
+    return ForegroundJob(job, pid, lock) if held else None
+
+
+def _refuse(job: str, pid: int) -> NoReturn:
+    try:
+        whose = user_name(Path(f"/proc/{pid}").stat().st_uid)
+    except OSError:
+        whose = "another user"
+    fail(
+        f"{job} is run by {whose} (process {pid}): only they or root may end it",
+        exit_code=1,
+    )
