@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from supervisor.web.secrets_in_text import HIDDEN, without_secrets
+
 _URL = re.compile(r"\b[a-zA-Z][\w+.-]*://[^\s'\"<>]+")
 _MAIL = re.compile(r"\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+\b")
 _ADDRESS = re.compile(r"\b\d{1,3}(?:\.\d{1,3}){3}\b")
@@ -26,12 +28,16 @@ class Redactor:
     places: tuple[str, ...] = ()
     """Directories, whatever is written around them."""
     environment: Mapping[str, str]
+    secrets: frozenset[str] = frozenset()
+    """Values that are left out wherever they stand, however short."""
 
     def __call__(self, text: str) -> str:
-        """``text`` without paths, names, addresses, or values of the environment."""
+        """``text`` without secrets, paths, names, addresses, or values of the environment."""
         for name, value in _longest_first(self.environment.items()):
             text = text.replace(value, f"[{name}]")
-        text = _MAIL.sub("[e-mail]", _URL.sub("[url]", text))
+        text = _named(text, self.secrets, HIDDEN, shortest=1)
+        text = without_secrets(_URL.sub("[url]", text))
+        text = _MAIL.sub("[e-mail]", text)
         for place in sorted(filter(_tells, self.places), key=len, reverse=True):
             text = re.sub(re.escape(place) + r"(?=/|\b)", "…", text)
         text = _QUOTED.sub(_last_part_quoted, text)
@@ -60,8 +66,10 @@ def _last_part_quoted(match: re.Match[str]) -> str:
     return f"{match['quote']}…/{last}{match['quote']}"
 
 
-def _named(text: str, names: Iterable[str], instead: str) -> str:
-    known = [name for name in names if len(name) >= _SHORTEST_NAME]
+def _named(
+    text: str, names: Iterable[str], instead: str, *, shortest: int = _SHORTEST_NAME
+) -> str:
+    known = [name for name in names if len(name) >= shortest]
     for name in sorted(known, key=len, reverse=True):
         text = re.sub(rf"(?<![\w]){re.escape(name)}(?![\w])", instead, text)
     return text

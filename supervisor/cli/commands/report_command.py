@@ -18,6 +18,7 @@ from supervisor.web.markup import Redaction, as_it_is
 from supervisor.web.redaction import Redactor
 from supervisor.web.report_page import incident_report, run_report
 from supervisor.web.run_view import RunDossier
+from supervisor.web.secrets_in_text import secrets_of
 
 
 @click.command()
@@ -103,7 +104,9 @@ def _of_incident(source: BoxSource, number: int, *, redacted: bool) -> str:
 
 def _made(*, redacted: bool) -> str:
     when = datetime.now().astimezone().strftime("%Y-%m-%d %H:%M:%S %z")
-    what = " Paths, names and the environment are left out." if redacted else ""
+    what = (
+        " Secrets, paths, names and the environment are left out." if redacted else ""
+    )
     return f"Written by trainwarden {__version__}, {when}.{what}"
 
 
@@ -118,9 +121,12 @@ def redactor(run: RunDossier | None, where: Path) -> Redaction:
     places = {str(home), str(where.absolute()), str(Path.cwd())}
     places |= {str(path) for one in named if one for path in (Path(one).parent, one)}
     places -= {str(spec.get("script"))}  # its name tells what ran
+    environment = {str(k): str(v) for k, v in spec.get("environment", {}).items()}
+    args = [str(one) for one in spec.get("args") or ()]
     return Redactor(
         users=tuple(users),
         hosts=(host, host.partition(".")[0], socket.getfqdn()),
         places=tuple(place for place in places if place != "/"),
-        environment={str(k): str(v) for k, v in spec.get("environment", {}).items()},
+        environment=environment,
+        secrets=secrets_of(args, (environment, os.environ)),
     )
