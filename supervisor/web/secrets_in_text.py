@@ -13,7 +13,7 @@ _WORD = (
 )
 """What such a name ends in: ``max_tokens`` and ``tokenizer`` do not. What stands before it
 is not looked at, which would take long in a line that is all dashes."""
-_VALUE = r"""(?:"[^"\n]*"|'[^'\n]*'|[^\s,;&"')\]}]+)"""
+_VALUE = r"""(?:\[\w+\]|"[^"\n]*"|'[^'\n]*'|[^\s,;&"')\]}]+)"""
 _ASSIGNED = re.compile(
     rf"""(?P<before>{_WORD}["']?[ \t]*(?:=>|[=:])[ \t]*){_VALUE}""", re.IGNORECASE
 )

@@ -35,7 +35,7 @@ from supervisor.web.secrets_in_text import secrets_of
     "--redact",
     "redacted",
     is_flag=True,
-    help="Without paths, user and host names, addresses and the environment.",
+    help="Without secrets, paths, user and host names, addresses and the environment.",
 )
 @click.argument("what", metavar="JOB|INCIDENT")
 def report(

@@ -98,6 +98,7 @@ def test_its_value_is_left_out_wherever_it_is_printed() -> None:
     redact = Redactor(environment={}, secrets=found)
     told = redact("using abcd and k-12, abcde 3 7 true")
     assert told == "using [secret] and [secret], abcde 3 7 true"
+    assert redact("train.py --token abcd at 3") == "train.py --token [secret] at 3"
 
 
 @given(st.text(max_size=200))
