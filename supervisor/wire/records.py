@@ -27,6 +27,8 @@ class CrashReport(JsonRecord):
     allocation: str | None = None
     """The allocation that failed before, where this exception is only what came of it:
     Keras goes on after some failures, with a model of which a part was not made."""
+    unprompted: bool = False
+    """A KeyboardInterrupt that no signal made: the script raised it itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

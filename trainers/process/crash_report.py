@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import signal
 import traceback
 from collections.abc import Iterator
 from dataclasses import replace
@@ -94,7 +95,14 @@ def report(error: BaseException, *, steps_done: int | None) -> CrashReport:
         in_fit=during is not None,
         memory=subject,
         allocation=allocation,
+        unprompted=_is_unprompted(error),
     )
+
+
+def _is_unprompted(error: BaseException) -> bool:
+    """SIGINT is ignored in this process (``signals``), unless the script takes it."""
+    ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    return isinstance(error, KeyboardInterrupt) and ignored
 
 
 def _memory(

@@ -56,6 +56,7 @@ LONGEST = 300
 _COMMAND_FAILED = re.compile(r"subprocess\.CalledProcessError: .* non-zero exit status")
 """cpython: Lib/subprocess.py. In a log it is a launcher's; raised by the script it is of a
 command that the script ran."""
+UNPROMPTED = "The script raised KeyboardInterrupt itself: no signal came, and no key was pressed."
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +131,8 @@ def _crash_claims(evidence: Evidence) -> Iterator[ScoredSignal]:
         reason = replace(claim.reason, line=None)
         yield replace(claim, weight=claim.weight + bonus, reason=reason)
     summary = Reason((last.splitlines() or [last])[0][:LONGEST], "crash")
+    if crash.unprompted:
+        yield ScoredSignal(CAUSE, 0, Cause.USER_ERROR, Reason(UNPROMPTED, "crash"))
     if _COMMAND_FAILED.match(last):
         yield ScoredSignal(EXCEPTION + 1, 0, Cause.USER_ERROR, summary)
     if crash.memory is not None:  # TensorFlow has other names for it too

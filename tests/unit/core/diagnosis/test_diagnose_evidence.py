@@ -273,3 +273,15 @@ def test_what_a_script_says_with_its_exit_is_quoted() -> None:
         exit=ours(1), script_exit_code=1, script_exit_message="\n  /data is empty\nbye"
     )
     assert diagnose(left).because[0].text.endswith("saying: /data is empty")
+
+
+def test_an_interrupt_of_the_scripts_own_came_from_nobody_outside() -> None:
+    """A KeyboardInterrupt that no signal made is an error of the script; where a signal
+    may have made it, somebody outside ended it."""
+    report = crash("KeyboardInterrupt", "")
+    log = seen("Traceback (most recent call last):\nKeyboardInterrupt\n")
+    evidence = Evidence(exit=ours(130), crash=report, log=log)
+    assert diagnose(evidence).cause is Cause.PREEMPTED
+    own = diagnose(replace(evidence, crash=replace(report, unprompted=True)))
+    assert own.cause is Cause.USER_ERROR
+    assert "raised KeyboardInterrupt itself" in own.because[0].text

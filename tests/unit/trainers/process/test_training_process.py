@@ -201,6 +201,29 @@ def test_every_uncaught_exception_has_a_report(
     assert (outcome.crash.exception, outcome.code) == (exception, code)
 
 
+INTERRUPTED = """
+import os, signal, time
+signal.signal(signal.SIGINT, signal.default_int_handler)
+os.kill(os.getpid(), signal.SIGINT)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "unprompted"),
+    [
+        ("raise KeyboardInterrupt", True),
+        ("raise KeyError", False),
+        (INTERRUPTED, False),
+    ],
+)
+def test_an_interrupt_that_nobody_sent(
+    attempts: Attempts, text: str, *, unprompted: bool
+) -> None:
+    """It is told apart from one that a signal made, where the script takes signals."""
+    assert run(attempts, text).crash.unprompted is unprompted
+
+
 def test_missing_script_is_an_ordinary_error(attempts: Attempts) -> None:
     """A script that was deleted before the attempt began is reported."""
     outcome = attempts.run(attempts.directory / "gone.py")
