@@ -40,6 +40,11 @@ class Answered:
     location: str | None = None
 
 
+READ_ONLY = (
+    "Nothing can be changed here: these pages are only read (GET, HEAD). Use trainwarden"
+    " in a terminal."
+)
+NOT_READ = "This could not be read as a request for a page"
 Site = Callable[[str], Answered]
 """What is at a path, which begins behind the secret, with a slash. Raises nothing."""
 
@@ -111,6 +116,7 @@ class _PageHandler(BaseHTTPRequestHandler):
     server_version = "trainwarden"
     sys_version = ""
     protocol_version = "HTTP/1.1"
+    default_request_version = "HTTP/1.0"  # before that there were no headers
 
     @override
     def setup(self) -> None:
@@ -135,9 +141,19 @@ class _PageHandler(BaseHTTPRequestHandler):
         """Answer with status and headers."""
         self._begin()
 
+    @override
+    def send_error(
+        self, code: int, message: str | None = None, explain: str | None = None
+    ) -> None:
+        """What is not so much as a request for a page: another method, or no HTTP. Python
+        would answer with a page of its own, without our headers."""
+        self.wfile.write(self._send(refusal(HTTPStatus(code))))
+
     def _begin(self) -> bytes:
+        return self._send(self._answer())
+
+    def _send(self, found: Answered) -> bytes:
         self.server.connections.answer(self.connection)
-        found = self._answer()
         body = found.body.encode("utf-8", errors="replace")
         self.send_response(found.status)
         self.send_header("Content-Type", f"{found.kind}; charset=utf-8")
@@ -146,6 +162,8 @@ class _PageHandler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         if found.location is not None:
             self.send_header("Location", found.location)
+        if found.status is HTTPStatus.METHOD_NOT_ALLOWED:
+            self.send_header("Allow", "GET, HEAD")
         self.end_headers()
         return body
 
@@ -190,6 +208,13 @@ def headers() -> dict[str, str]:
 def refused(sentence: str, status: HTTPStatus = HTTPStatus.FORBIDDEN) -> Answered:
     """A sentence, as text."""
     return Answered(body=f"{sentence}\n", kind="text/plain", status=status)
+
+
+def refusal(status: HTTPStatus) -> Answered:
+    """Of what is no request for a page."""
+    if status is HTTPStatus.NOT_IMPLEMENTED:
+        return refused(READ_ONLY, HTTPStatus.METHOD_NOT_ALLOWED)
+    return refused(f"{NOT_READ}: {status.phrase.lower()}.", status)
 
 
 def as_json(value: object) -> Answered:
