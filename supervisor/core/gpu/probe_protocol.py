@@ -41,6 +41,8 @@ MOST_LANES = 32
 LEAST_CELSIUS, MOST_CELSIUS = -50.0, 200.0
 """Beyond these it is no measurement but a driver's way of saying that it has none."""
 MOST_TEXT = 96
+MOST_SENTENCE = 300
+"""Of why there is no NVML, with what to do."""
 MOST_LINE = 1024
 """Of a line of the kernel log (printk's own limit: LOG_LINE_MAX, kernel/printk)."""
 
@@ -62,7 +64,7 @@ def parse_line(line: bytes) -> Said | None:
         return None
     record = cast("dict[str, Any]", value)
     if "absent" in record:
-        return Absent(_text(record, "absent"))
+        return Absent(_text(record, "absent", most=MOST_SENTENCE))
     if "hanging" in record:
         return Hanging()
     if "kernel" in record:
@@ -306,6 +308,6 @@ def _instance(value: Mapping[str, Any], name: str) -> int | None:
     return _whole(value, name, 2**16)
 
 
-def _text(value: Mapping[str, Any], name: str) -> str:
+def _text(value: Mapping[str, Any], name: str, *, most: int = MOST_TEXT) -> str:
     found = value.get(name)
-    return found[:MOST_TEXT] if isinstance(found, str) else ""
+    return found[:most] if isinstance(found, str) else ""

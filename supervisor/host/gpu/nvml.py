@@ -41,6 +41,20 @@ EVENTS_A_ROUND = 256
 """So many Xids are taken in at once; a storm of them leaves some for the next."""
 
 
+_ABSENT = {
+    pynvml.NVML_ERROR_LIBRARY_NOT_FOUND: "there is no NVIDIA driver here"
+    " (NVML, its library libnvidia-ml.so.1, is not found): on a machine with an NVIDIA GPU install its driver; into a"
+    " container it comes with --gpus all",
+    pynvml.NVML_ERROR_DRIVER_NOT_LOADED: "the NVIDIA driver is installed and not loaded:"
+    " try modprobe nvidia, or reboot; dmesg tells why it was not",
+    pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH: "the NVIDIA driver was updated and its old"
+    " kernel module is still loaded (a version mismatch): reboot",
+    pynvml.NVML_ERROR_NO_PERMISSION: "the NVIDIA driver does not answer this user: they"
+    " must be able to read and write /dev/nvidiactl and /dev/nvidia0",
+}
+"""Why there is no NVML (nvml.h), and what to do; of others the driver's own word."""
+
+
 class LostError(Exception):
     """The device has fallen off the bus, or must be reset before it answers."""
 
@@ -82,7 +96,7 @@ class Nvml:
             self.driver = str(pynvml.nvmlSystemGetDriverVersion())
             count = int(pynvml.nvmlDeviceGetCount())
         except pynvml.NVMLError as error:
-            raise AbsentError(str(error)) from None
+            raise AbsentError(_ABSENT.get(error.value, str(error))) from None
         found = (_device(index) for index in range(count))
         self.devices = [device for device in found if device is not None]
         self._events = self._listen()

@@ -24,6 +24,7 @@ from tenacity import (
 )
 
 from supervisor.core.jobs.remote_address import OBJECT_STORES, scheme_of
+from supervisor.host.remote.store_errors import store_sentence
 
 TRIES = 4
 """Of one request, the library's own included nowhere: one place decides."""
@@ -109,7 +110,10 @@ def plainly(error: BaseException) -> str:
 
 
 def _tried(
-    ask: Callable[[], Answer], *, errors: tuple[type[BaseException], ...]
+    ask: Callable[[], Answer],
+    *,
+    errors: tuple[type[BaseException], ...],
+    scheme: str = "",
 ) -> Answer:
     """What ``ask`` answers, asked again with growing pauses. Raises RemoteStoreError."""
     retrying = Retrying(
@@ -121,14 +125,15 @@ def _tried(
     try:
         return retrying(ask)
     except errors as error:
-        raise RemoteStoreError(plainly(error)) from error
+        said = store_sentence(plainly(error), scheme=scheme)
+        raise RemoteStoreError(said) from error
 
 
 class _ObjectStore:
     """A store by obstore."""
 
     def __init__(self, address: str, below: str) -> None:
-        self._below = below
+        self._below, self._scheme = below, scheme_of(address)
         try:
             self._ask: Any = importlib.import_module("obstore")
             stores: Any = importlib.import_module("obstore.store")
@@ -142,12 +147,13 @@ class _ObjectStore:
         try:
             self._store = stores.from_url(address, **_options(address))
         except (self._ask.exceptions.BaseError, ValueError, OSError) as error:
-            raise RemoteStoreError(plainly(error)) from error
+            said = store_sentence(plainly(error), scheme=self._scheme)
+            raise RemoteStoreError(said) from error
 
     def put(self, name: str, content: bytes) -> None:
         path = self._below + name
         put = partial(self._ask.put, self._store, path, content, use_multipart=False)
-        _tried(put, errors=self._errors)
+        _tried(put, errors=self._errors, scheme=self._scheme)
 
     def get(self, name: str) -> bytes | None:
         def ask() -> bytes | None:
@@ -157,7 +163,7 @@ class _ObjectStore:
             except FileNotFoundError:
                 return None
 
-        return _tried(ask, errors=self._errors)
+        return _tried(ask, errors=self._errors, scheme=self._scheme)
 
     def sizes(self, prefix: str) -> dict[str, int]:
         def ask() -> dict[str, int]:
@@ -169,17 +175,19 @@ class _ObjectStore:
                 for one in page
             }
 
-        return _tried(ask, errors=self._errors)
+        return _tried(ask, errors=self._errors, scheme=self._scheme)
 
     def directories(self) -> list[str]:
         ask = partial(self._ask.list_with_delimiter, self._store, self._below or None)
-        found: Any = _tried(ask, errors=self._errors)
+        found: Any = _tried(ask, errors=self._errors, scheme=self._scheme)
         names = (str(one).removeprefix(self._below) for one in found["common_prefixes"])
         return sorted(name.strip("/") for name in names)
 
     def delete(self, names: Iterable[str]) -> None:
         for name in names:  # some stores refuse lists
-            _tried(partial(self._remove, name), errors=self._errors)
+            _tried(
+                partial(self._remove, name), errors=self._errors, scheme=self._scheme
+            )
 
     def _remove(self, name: str) -> None:
         try:

@@ -109,7 +109,10 @@ def test_no_gpus(
         pytest.skip("this machine has GPUs")
     assert not shown["answers"]
     assert "NVML" in shown["problem"]
-    assert "NVML" in box.do("gpu")
+    told = box.do("gpu").strip()
+    assert told.startswith("there is no NVIDIA driver here (NVML")
+    assert told.endswith("--gpus all")
+    assert len(told.splitlines()) == 1
     box.begin()
     assert "NVML" in seen(box, lambda shown: "NVML" in shown["problem"])["problem"]
 
