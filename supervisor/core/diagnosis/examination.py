@@ -57,7 +57,11 @@ def examined(
 
 
 def _text(evidence: Evidence) -> str:
-    """What was said of the failure: the exception first, then lines of the log."""
-    crash = evidence.crash
-    said = "" if crash is None else crash.allocation or crash.message
-    return "\n".join([said, *(hit.text for hit in evidence.log.hits)])
+    """What was said of the failure: the exception first, then lines of the log. Where the
+    exception is only what came of an allocation that failed, it is asked last."""
+    crash, log = evidence.crash, [hit.text for hit in evidence.log.hits]
+    if crash is None:
+        return "\n".join(log)
+    if crash.allocation is None:
+        return "\n".join([crash.message, *log])
+    return "\n".join([crash.allocation, *log, crash.message])

@@ -7,6 +7,7 @@ from typing import Any
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.explain_memory import autopsy_paragraph
 from supervisor.core.diagnosis.result import IncidentKind, RemedyKind
+from supervisor.core.memory.oom_analysis import op_in
 from supervisor.core.text.units import (
     counted,
     format_duration,
@@ -116,7 +117,7 @@ def explain_incident(incident: Mapping[str, Any]) -> str:
     """A few short paragraphs: what happened, how one knows, what was done."""
     paragraphs = [
         _what(incident, incident_headline(incident)),
-        autopsy_paragraph(incident.get("autopsy"), incident.get("memory")),
+        *_autopsy(incident),
         _evidence(incident["because"]),
         _stacks(incident),
         _remedy(incident),
@@ -144,6 +145,16 @@ def _what(incident: Mapping[str, Any], headline: str) -> str:
         return f"{who} was ended on purpose{at}, its state saved: {averted}."
     memory = _memory(incident.get("memory"))
     return f"{who} ended{_at_step(incident)}: {headline}.{memory}"
+
+
+def _autopsy(incident: Mapping[str, Any]) -> list[str]:
+    """Of a shortage of memory; of any failure the op that its evidence names."""
+    autopsy, memory = incident.get("autopsy"), incident.get("memory")
+    op = op_in("\n".join(str(one["text"]) for one in incident["because"]))
+    if autopsy is None:
+        return [] if op is None else [f"It failed in the op {op}."]
+    asked_by = autopsy.get("asked_by") or op
+    return [autopsy_paragraph({**autopsy, "asked_by": asked_by}, memory)]
 
 
 def _advice(incident: Mapping[str, Any]) -> str:

@@ -188,14 +188,21 @@ def growth_of(forecasts: Sequence[Forecast], resource: Resource) -> Growth | Non
     return None
 
 
-_OPS = (
-    re.compile(r"\{\{(?:function_)?node ([^}]+)\}\}"),
-    re.compile(r"\[\[\{?\{?node ([^}\]]+)\}?\}?\]\]"),
-    re.compile(r"\[Op:(\w+)\]"),
-    re.compile(r"Node: '([^']+)'"),
-    re.compile(r"requested by op ([\w/.:-]+)"),
+_OPS = re.compile(
+    r"requested by op ([\w/.:-]+)"
+    r"|Detected at node '?([^\s']+)'? defined at"
+    r"|\{\{node ([^}]+)\}\}"
+    r"|\[\[node ([^\s\]]+)"
+    r"|Node: '([^']+)'"
+    r"|\[Op:(\w+)\]"
+    r"|\{\{function_node __wrapped__([A-Za-z0-9]+)_"
 )
-"""How TensorFlow names the op of an error: a node of a graph, or an eager op."""
+"""How TensorFlow names the op of an error: the allocator's word, a node of a graph, an
+eager op, what the runtime wraps around one."""
+_COVERS = ("__inference_", "__wrapped__", "__forward_", "__backward_")
+"""Names of whole functions: what failed is within."""
+_CALL = "StatefulPartitionedCall"
+"""... and of the op that calls one: told where nothing else is."""
 _SHAPE = re.compile(
     r"OOM when allocating tensor (?:with|of) shape\s?\[(?P<shape>[\d,]*)\]"
     r"(?: and type (?P<dtype>\w+))?"
@@ -203,12 +210,11 @@ _SHAPE = re.compile(
 
 
 def op_in(text: str) -> str | None:
-    """The op that an error names; None: it names none."""
-    for pattern in _OPS:
-        for match in pattern.finditer(text):
-            if not match[1].startswith("__wrapped__"):  # the runtime's own cover
-                return match[1].strip()[:200]
-    return None
+    """The op that ``text`` names first; None: it names none."""
+    names = (next(filter(None, match.groups())) for match in _OPS.finditer(text))
+    found = [one.strip()[:200] for one in names if not one.startswith(_COVERS)]
+    named = (op for op in found if op != _CALL)
+    return next(named, found[0] if found else None)
 
 
 def shape_in(text: str) -> tuple[tuple[int, ...] | None, str | None]:

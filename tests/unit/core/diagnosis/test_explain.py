@@ -194,3 +194,21 @@ def test_stacks_are_pointed_at() -> None:
     text = explain_incident(incident(cause="stalled", stacks="Thread 0x1"))
     assert "incidents --json" in text
     assert "stacks" not in explain_incident(incident())
+
+
+ASKS = "OOM when allocating tensor with shape[2] [[{{node dense/MatMul}}]]"
+
+
+def test_the_op_that_the_evidence_names_is_named() -> None:
+    """Whatever the autopsy had read; and of failures that have none."""
+    because = [{"text": ASKS, "signature": "crash", "line": None}]
+    autopsy: dict[str, Any] = dict.fromkeys(
+        ("verdict", "asked_by", "shape", "dtype", "jit", "growth")
+    )
+    autopsy |= {"holders": [], "tenants": []}
+    short = explain_incident(incident(because=because, autopsy=autopsy))
+    assert "dense/MatMul asked for it." in " ".join(short.split())
+    other = explain_incident(
+        incident(because=because, cause="cudnn_exec", autopsy=None)
+    )
+    assert "It failed in the op dense/MatMul." in " ".join(other.split())

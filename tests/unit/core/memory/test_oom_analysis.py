@@ -133,12 +133,29 @@ def test_growth_of_another_resource_is_none() -> None:
     assert host.grown_bytes == 100 * MIB
 
 
+IN_A_STEP = (
+    "{{function_node __inference_one_step_on_data_302}} OOM when allocating tensor\n"
+    "\t [[{{node sequential_1/conv2d_1/Relu}}]] [Op:__inference_multi_step_on_iterator_3]"
+)
+DETECTED = (
+    "Detected at node gradient_tape/dense/MatMul defined at (most recent call last):\n"
+    "{{function_node __inference_x_3}} [[{{node StatefulPartitionedCall}}]]"
+)
+
+
 @pytest.mark.parametrize(
     ("text", "op"),
     [
         ("... [[{{node sequential_1/conv2d/convolution}}]]", "sequential_1/conv2d/convolution"),
         ("{{function_node __wrapped__Fill_device_X}} OOM ... [Op:Fill] name: ", "Fill"),
         ("Node: 'StatefulPartitionedCall'", "StatefulPartitionedCall"),
+        (IN_A_STEP, "sequential_1/conv2d_1/Relu"),
+        (DETECTED, "gradient_tape/dense/MatMul"),
+        ("[[node model/conv1d/Conv1D (defined at train.py:3) ]] [Op:__inference_f_1]",
+         "model/conv1d/Conv1D"),
+        ("{{function_node __wrapped__AddV2_device_/job:localhost}} OOM", "AddV2"),
+        ("to allocate 16MiB requested by op AddV2\n[[{{node x/Relu}}]]", "AddV2"),
+        ("[Op:__inference_train_function_660]", None),
         ("nothing", None),
     ],
 )  # fmt: skip
