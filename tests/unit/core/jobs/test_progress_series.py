@@ -73,3 +73,12 @@ def test_what_nobody_knows_stays_unknown() -> None:
 def test_a_peak_within_a_step() -> None:
     """It counts, though nothing was in use when somebody looked."""
     assert grown([ProgressPoint(seconds=1.0, peak_bytes=5)]).device_peak_bytes == 5
+
+
+def test_the_limit_is_the_newest_that_was_told() -> None:
+    """A peak is measured against it; one that nobody told is not known."""
+    series = ProgressSeries().with_point(ProgressPoint(seconds=1.0, peak_bytes=5))
+    assert series.device_limit_bytes is None
+    for at, limit in ((2.0, 10), (3.0, None), (4.0, 20), (5.0, None)):
+        series = series.with_point(ProgressPoint(seconds=at, limit_bytes=limit))
+    assert series.device_limit_bytes == 20
