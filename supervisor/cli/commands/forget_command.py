@@ -70,12 +70,13 @@ def _forget(paths: StatePaths, job: str) -> None:
 
 
 def _remove(files: JobFiles) -> None:
-    for directory in (files.memory, files.paths.snapshots):
+    paths = files.paths
+    for directory in (files.memory, paths.snapshots, paths.compilations):
         try:
             if directory is not None and directory.exists():
                 shutil.rmtree(directory)
         except OSError as error:
             fail(
-                f"its snapshots in {directory} cannot be removed: {error.strerror}",
+                f"what is kept in {directory} cannot be removed: {error.strerror}",
                 exit_code=1,
             )
