@@ -25,7 +25,8 @@ MOST_HEADER_BYTES = 4096
 class CompilationStore:
     """The entries of one ``key`` below ``directory``, which those of others share.
 
-    Only one process uses a directory at a time: that of the job's one attempt.
+    Only one process uses a directory at a time: that of the job's one attempt, with a
+    store for each framework.
     """
 
     def __init__(self, directory: Path, *, key: str, quota_bytes: int) -> None:
@@ -74,6 +75,8 @@ class CompilationStore:
         size = len(header) + len(content)
         if self._bytes + size > self.quota_bytes:
             return False
+        # Another framework's store may have cleared it away while it was empty.
+        self._place.mkdir(mode=0o700, exist_ok=True)
         write_atomically(self._path(name), header + content)
         self._bytes += size
         return True

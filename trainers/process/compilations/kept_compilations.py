@@ -26,8 +26,10 @@ JAX_ENABLE = "JAX_ENABLE_COMPILATION_CACHE"
 JAX_VARIABLES = {
     "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
     "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+    "JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES": "none",
 }
-"""Whatever was compiled is kept, however small."""
+"""Whatever was compiled is kept, however small; XLA keeps nothing beside it, which nobody
+would verify, and of which the directory would be part of each key."""
 JAX_PLACE = "compilations"
 """In the directory of the attempt."""
 
@@ -141,8 +143,13 @@ class KeptCompilations:
                 if self._attempt.is_news("compilations", sentence):
                     self._attempt.notice(sentence)
 
+    def ended(self) -> None:
+        """The script came to its end."""
+        self.look()
+        self.proven()
+
     def proven(self) -> None:
-        """Training goes on, or the script came to its end."""
+        """Training goes on with them."""
         for place in list(self._places):
             place.proven()
 

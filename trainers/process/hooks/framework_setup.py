@@ -145,7 +145,7 @@ def _compilations(attempt: Attempt) -> KeptCompilations | None:
     if directory is None:
         return None
     kept = KeptCompilations(attempt, os.environ, directory)
-    attempt.end.tell_first(kept.proven)
+    attempt.end.tell_first(kept.ended)
     return kept
 
 
