@@ -24,7 +24,11 @@ from supervisor.wire.paths import StatePaths
 @click.command()
 @box_option
 @json_option
-@click.option("--snapshots", is_flag=True, help="Remove its snapshots, too.")
+@click.option(
+    "--snapshots",
+    is_flag=True,
+    help="Remove its snapshots and what XLA compiled, too.",
+)
 @job_argument
 def forget(*, state_dir: Path | None, as_json: bool, snapshots: bool, job: str) -> None:
     """Take JOB off the list: its name is free for another one.
