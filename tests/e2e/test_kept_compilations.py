@@ -115,6 +115,7 @@ def test_cold_warm_and_without_end_alike(
     compiled = set(entries(kept))
     second = killed_once(job(tmp_path, process, "second", kept=kept))
     assert used(second) == len(compiled)
+    assert list(tmp_path.glob("*/*/compilations/*")) == []  # copies are gone
     assert set(entries(kept)) == compiled  # nothing was compiled again
     assert without.out == first.out == second.out
 

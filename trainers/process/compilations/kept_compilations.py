@@ -5,6 +5,7 @@ place of the attempt's own, and a thread of ours carries what is new to the stor
 full disk, or one that fails, costs the next attempt a compilation, and this one nothing.
 """
 
+import shutil
 import threading
 import time
 from collections.abc import MutableMapping
@@ -70,7 +71,6 @@ class KeptCompilations:
         self._attempt = attempt
         self._environment = environment
         self._directory = Path(directory)
-        self._jax_key = key_of("jax", attempt.directive, environment)
         self._jax_place = attempt.paths.root / JAX_PLACE
         self._places: list[_Place] = []
         self._tell_jax()
@@ -87,8 +87,16 @@ class KeptCompilations:
         """Nothing is compiled yet."""
         if self._environment.get(JAX_DIRECTORY) != str(self._jax_place):
             return
+        self._clear_earlier()
+        key = key_of("jax", self._attempt.directive, self._environment)
         module = isolation.load("trainers.backends.jax.compiled_files")
-        self._begin(self._jax_key, lambda: module.JaxFiles(self._jax_place))
+        self._begin(key, lambda: module.JaxFiles(self._jax_place))
+
+    def _clear_earlier(self) -> None:
+        """Copies that attempts of the run left behind that were killed."""
+        for place in self._attempt.paths.root.parent.glob(f"*/{JAX_PLACE}"):
+            if place != self._jax_place:
+                shutil.rmtree(place, ignore_errors=True)
 
     def tensorflow_imported(self, _tensorflow: Any) -> None:
         """TensorFlow reads its flags when it compiles for the first time."""
@@ -147,6 +155,7 @@ class KeptCompilations:
         """The script came to its end."""
         self.look()
         self.proven()
+        shutil.rmtree(self._jax_place, ignore_errors=True)
 
     def proven(self) -> None:
         """Training goes on with them."""

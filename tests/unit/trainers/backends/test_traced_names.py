@@ -5,15 +5,16 @@ from typing import Any
 
 import pytest
 import tensorflow as tf
+from tensorflow.python.eager.polymorphic_function import atomic_function
 
 from trainers.backends.tensorflow import traced_names
 
-ORIGINAL = traced_names.atomic_function.from_func_graph
+ORIGINAL = atomic_function.from_func_graph
 
 
 def begin() -> None:
     """As at the start of a process."""
-    setattr(traced_names.atomic_function, traced_names.MADE_BY, ORIGINAL)
+    setattr(atomic_function, traced_names.MADE_BY, ORIGINAL)
     traced_names.install()
 
 
@@ -22,17 +23,16 @@ def installed() -> Iterator[None]:
     """For this test alone."""
     begin()
     yield
-    setattr(traced_names.atomic_function, traced_names.MADE_BY, ORIGINAL)
+    setattr(atomic_function, traced_names.MADE_BY, ORIGINAL)
 
 
 def traced(add: float, *, size: int = 3) -> tuple[str, Any]:
     """The name of a function that was traced just now, and the function."""
 
-    @tf.function
     def step(x: Any) -> Any:
         return x * 2.0 + add if add else x * 2.0
 
-    concrete = step.get_concrete_function(tf.TensorSpec((size,)))
+    concrete = tf.function(step).get_concrete_function(tf.TensorSpec((size,)))
     return concrete.name.decode(), concrete
 
 
