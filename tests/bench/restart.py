@@ -45,14 +45,14 @@ class Tells(keras.callbacks.Callback):
     def on_train_batch_end(self, batch, logs=None):
         step = int(self.model.optimizer.iterations)
         os.write(out, f"{os.getpid()} {step} {time.monotonic()}\\n".encode())
-        time.sleep(0.05)
+        time.sleep(0.2)
 
 
 model.fit(x, y, batch_size=batch, epochs=10**6, verbose=0, callbacks=[Tells()])
 """
 MODELS = ("small", "mobilenet")
 PATIENCE_SECONDS = 900.0
-STEPS = 30
+STEPS = 12
 """After so many steps of an attempt it is killed: what was compiled is kept by then."""
 COMMAND = Path(sys.executable).with_name("trainwarden")
 

@@ -20,6 +20,10 @@ SUFFIX = ".compiled"
 DOUBTED = "in-doubt"
 """Beside the entries, while nobody knows whether one can go by them."""
 MOST_HEADER_BYTES = 4096
+FREE_FOR_EACH = 10
+"""So many times an entry must be free: snapshots need the disk more than we do."""
+NO_ROOM = "the [compilation] quota of the spec, {} bytes, is used up"
+NEARLY_FULL = "the disk is nearly full"
 
 
 class CompilationStore:
@@ -34,7 +38,7 @@ class CompilationStore:
         name for a file. All keys together take ``quota_bytes`` at most."""
         self._directory = directory
         self._place = directory / key
-        self.quota_bytes = quota_bytes
+        self._quota_bytes = quota_bytes
         self._bytes = 0
         self.dropped = False
         """Whether entries were given up because an attempt ended that went by them."""
@@ -65,21 +69,23 @@ class CompilationStore:
         """Training went on with what was taken. Raises OSError."""
         (self._place / DOUBTED).unlink(missing_ok=True)
 
-    def put(self, name: str, content: bytes) -> bool:
-        """Keep a compilation; False: there is no room for it within the quota.
+    def put(self, name: str, content: bytes) -> str | None:
+        """Keep a compilation; or why it is not, in words; None: it is.
 
         Raises:
             OSError: it could not be written; nothing of it is left.
         """
         header = _header(name, content)
         size = len(header) + len(content)
-        if self._bytes + size > self.quota_bytes:
-            return False
+        if self._bytes + size > self._quota_bytes:
+            return NO_ROOM.format(self._quota_bytes)
+        if size * FREE_FOR_EACH > _free_bytes(self._directory):
+            return NEARLY_FULL
         # Another framework's store may have cleared it away while it was empty.
         self._place.mkdir(mode=0o700, exist_ok=True)
         write_atomically(self._path(name), header + content)
         self._bytes += size
-        return True
+        return None
 
     def _path(self, name: str) -> Path:
         digest = hashlib.sha256(name.encode()).hexdigest()
@@ -110,7 +116,7 @@ class CompilationStore:
         ]
         self._bytes = sum(size for _, _, size in entries)
         for _, path, size in sorted(entries):
-            if self._bytes <= self.quota_bytes // 2:
+            if self._bytes <= self._quota_bytes // 2:
                 break
             path.unlink(missing_ok=True)
             self._bytes -= size
@@ -147,6 +153,11 @@ def _header(name: str, content: bytes) -> bytes:
 def _sealed(name: str, content: bytes) -> bytes:
     """What the hash is of: an entry under another's name is damage, too."""
     return name.encode() + b"\0" + content
+
+
+def _free_bytes(directory: Path) -> int:
+    found = os.statvfs(directory)
+    return found.f_bavail * found.f_frsize
 
 
 def _remove_if_empty(place: Path) -> None:

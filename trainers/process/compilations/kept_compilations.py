@@ -44,7 +44,6 @@ DROPPED = (
     " step: that is dropped, and this attempt compiles anew"
 )
 NOT_KEPT = "{}: what XLA compiles here is not kept for later attempts"
-NO_ROOM = "[compilation] quota of the spec, {} bytes, is used up"
 
 
 class CompiledFiles(Protocol):
@@ -198,17 +197,16 @@ class _Place:
         reasons: list[str] = []
         for name in new:
             try:
-                reasons += self._keep(name)
+                because = self._keep(name)
             except OSError as error:
                 self._known.add(name)  # once is enough: the disk may be full for long
-                reasons.append(error.strerror or str(error))
+                because = error.strerror or str(error)
+            reasons += [because] if because else []
         return reasons
 
-    def _keep(self, name: str) -> list[str]:
+    def _keep(self, name: str) -> str | None:
         content = self._files.read(name)
         if content is None:
-            return []
+            return None
         self._known.add(name)
-        if self._store.put(name, content):
-            return []
-        return [NO_ROOM.format(self._store.quota_bytes)]
+        return self._store.put(name, content)

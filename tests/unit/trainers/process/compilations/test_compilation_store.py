@@ -9,8 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.small_disk import fill, mounted
+from trainers.process.compilations import compilation_store
 from trainers.process.compilations.compilation_store import (
     DOUBTED,
+    NEARLY_FULL,
+    NO_ROOM,
     SUFFIX,
     CompilationStore,
     read_entry,
@@ -29,7 +32,7 @@ def filled(place: Path, entries: dict[str, bytes] = ENTRIES) -> None:
     """An attempt that ends well, with these entries."""
     ours = store(place)
     ours.take()
-    assert all(ours.put(name, content) for name, content in entries.items())
+    assert not any(ours.put(name, content) for name, content in entries.items())
     ours.proven()
 
 
@@ -167,9 +170,8 @@ def test_the_quota_holds_while_an_attempt_runs(tmp_path: Path) -> None:
     """What does not fit is not kept; nothing is removed for it."""
     ours = store(tmp_path, quota=2500)
     ours.take()
-    assert [ours.put(name, name.encode() * 1000) for name in "abc"] == [
-        True, True, False,
-    ]  # fmt: skip
+    told = [ours.put(name, name.encode() * 1000) for name in "abc"]
+    assert told == [None, None, NO_ROOM.format(2500)]
     assert sum(path.stat().st_size for path in files(tmp_path)) <= 2500
 
 
@@ -190,19 +192,32 @@ def test_two_frameworks_of_one_attempt(tmp_path: Path) -> None:
     """The second, while there is nothing yet of the first."""
     first, second = store(tmp_path, "first"), store(tmp_path, "second")
     assert (first.take(), second.take()) == ({}, {})
-    assert first.put("step.pb", b"code")
+    assert first.put("step.pb", b"code") is None
     assert store(tmp_path, "first").take() == {"step.pb": b"code"}
 
 
-def test_a_full_disk_is_an_error_that_leaves_nothing(tmp_path: Path) -> None:
-    """Whoever asked goes on without."""
+def test_a_disk_that_is_nearly_full_is_left_to_snapshots(tmp_path: Path) -> None:
+    """Nothing is written there; when there is room again, it is."""
     with mounted(tmp_path / "disk", "256k") as disk:
         ours = store(disk)
         ours.take()
+        assert ours.put("step.pb", bytes(50_000)) == NEARLY_FULL
         fill(disk / "ballast")
-        with pytest.raises(OSError, match="No space"):
-            ours.put("step.pb", bytes(100_000))
+        assert ours.put("step.pb", bytes(100)) == NEARLY_FULL
         assert list((disk / "kept" / "key").iterdir()) == []
         (disk / "ballast").unlink()
-        assert ours.put("step.pb", bytes(100))
+        assert ours.put("step.pb", bytes(100)) is None
         assert store(disk).take() == {"step.pb": bytes(100)}
+
+
+def test_a_disk_that_fills_up_meanwhile_is_an_error_that_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever asked goes on without."""
+    monkeypatch.setattr(compilation_store, "FREE_FOR_EACH", 0)
+    with mounted(tmp_path / "disk", "256k") as disk:
+        ours = store(disk)
+        ours.take()
+        with pytest.raises(OSError, match="No space"):
+            ours.put("step.pb", bytes(400_000))
+        assert list((disk / "kept" / "key").iterdir()) == []
