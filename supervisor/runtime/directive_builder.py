@@ -119,6 +119,10 @@ def make_directive(
         watch_loss=spec.remedies.watch_loss,
         in_place=spec.remedies.in_place,
         foresee=spec.forecast.restart_below is not None,
+        compilation_directory=str(paths.compilations)
+        if spec.compilation.cache
+        else None,
+        compilation_quota_bytes=spec.compilation.quota,
         rewind=spec.files.rewind,
         reduce=None if spec.microbatch.reduce == "off" else spec.microbatch.reduce,
     )

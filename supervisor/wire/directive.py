@@ -116,6 +116,11 @@ class Directive(JsonRecord):
     lose_at_steps: tuple[int, ...] = ()
     """Take the loss for lost once at each of these steps, where a fit is followed: what
     ``make certify`` asks for."""
+    compilation_directory: str | None = None
+    """Where what XLA compiled is kept for later attempts of the job, and found again;
+    its parent exists. None: nowhere."""
+    compilation_quota_bytes: int = 0
+    """What lies there takes no more than this."""
     rewind: tuple[str, ...] = ()
     """Directories, from the working directory: files below them that the script appends
     to are put back to where they were at a snapshot."""

@@ -78,6 +78,11 @@ class RunPaths:
     script = _Named("script")
     """The script as it was when the run began, kept by the training side."""
 
+    @property
+    def compilations(self) -> Path:
+        """What XLA compiled for the job, whichever of its runs it was."""
+        return self.root.parent / "compilations"
+
     def attempt(self, number: int) -> AttemptPaths:
         """The files of attempt ``number`` (from 1)."""
         return AttemptPaths(self.root / "attempts" / f"{number:04d}")

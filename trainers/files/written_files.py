@@ -420,6 +420,7 @@ def _directories(directive: Directive) -> tuple[str, ...]:
         directive.attempt_directory,
         directive.snapshot_directory,
         directive.memory_directory,
+        directive.compilation_directory,
         kept,
     )
     return tuple(f"{os.path.realpath(place)}/" for place in places if place)

@@ -18,6 +18,8 @@ class EndOfScript:
         """Waits until a snapshot in flight is on disk."""
         self.lost = nothing_lost
         """Tells why the end is none that anybody wants; None: it is well."""
+        self.reached: Callable[[], None] = lambda: None
+        """Is told first that the script has come to its end."""
         self.over: Callable[[], None] = lambda: None
         """Is told that the script has come to its end: it may end the process."""
         self.last_words: Callable[[BaseException], None] = lambda _error: None
@@ -30,6 +32,10 @@ class EndOfScript:
     def ask(self, lost: Callable[[], CrashReport | None]) -> None:
         """``lost()`` knows of the model."""
         self.lost = lost
+
+    def tell_first(self, reached: Callable[[], None]) -> None:
+        """``reached()`` is to know of it, and goes back to who asks."""
+        self.reached = reached
 
     def tell(self, over: Callable[[], None]) -> None:
         """``over()`` is to know of it."""

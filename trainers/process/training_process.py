@@ -112,6 +112,7 @@ def wait_for_snapshot(attempt: Attempt) -> None:
 
 def end(attempt: Attempt, code: int, *, said: str = "") -> int:
     """Say that the script is over with ``code``; returns the exit code."""
+    attempt.end.reached()
     attempt.end.over()
     crash = attempt.end.lost()
     if crash is not None:

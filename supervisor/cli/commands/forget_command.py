@@ -26,7 +26,11 @@ from supervisor.wire.paths import StatePaths
 @click.command()
 @box_option
 @json_option
-@click.option("--snapshots", is_flag=True, help="Remove its snapshots, too.")
+@click.option(
+    "--snapshots",
+    is_flag=True,
+    help="Remove its snapshots and what XLA compiled, too.",
+)
 @job_argument
 def forget(*, state_dir: Path | None, as_json: bool, snapshots: bool, job: str) -> None:
     """Take JOB off the list: its name is free for another one.
@@ -75,12 +79,13 @@ def _forget(paths: StatePaths, job: str) -> None:
 
 
 def _remove(files: JobFiles) -> None:
-    for directory in (files.memory, files.paths.snapshots):
+    paths = files.paths
+    for directory in (files.memory, paths.snapshots, paths.compilations):
         try:
             if directory is not None and directory.exists():
                 shutil.rmtree(directory)
         except OSError as error:
             fail(
-                f"its snapshots in {directory} cannot be removed: {error.strerror}",
+                f"what is kept in {directory} cannot be removed: {error.strerror}",
                 exit_code=1,
             )

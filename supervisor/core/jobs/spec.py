@@ -94,6 +94,15 @@ class SnapshotsSpec(Table):
     """How long the end of a run waits for the newest one to be sent."""
 
 
+class CompilationSpec(Table):
+    """What XLA compiled, of TensorFlow and of JAX: the next attempt need not again."""
+
+    cache: bool = True
+    """Keep it for later attempts of the job, in its state directory."""
+    quota: Size = 1 << 30
+    """What is kept may take so much, in bytes; the oldest goes first."""
+
+
 class FilesSpec(Table):
     """What is done about files that the script itself appends to."""
 
@@ -288,6 +297,7 @@ class Spec(Table):
     """Whose turn it is on a box with a daemon: the highest first."""
     memory: MemorySpec = MemorySpec()
     snapshots: SnapshotsSpec = SnapshotsSpec()
+    compilation: CompilationSpec = CompilationSpec()
     files: FilesSpec = FilesSpec()
     microbatch: MicrobatchSpec = MicrobatchSpec()
     restart: RestartSpec = RestartSpec()

@@ -301,14 +301,17 @@ def test_the_ledger_is_copied_through_the_daemon(
 
 def test_a_job_is_forgotten(daemon: Daemon, tmp_path: Path) -> None:
     """It is on no list, its name is free and its next run begins anew; what went wrong,
-    and who did it, stays. Its snapshots go only if that was said."""
+    and who did it, stays. Its snapshots, and what XLA compiled, go only if that was said."""
     finished(tmp_path)
     files = daemon.api.files(daemon.caller, "train").paths
+    compiled = files.compilations / "key"
+    compiled.mkdir(parents=True)
     assert told("forget", "train") == {"job": "train", "snapshots_removed": False}
     assert told("status") == []
     assert invoke("snapshots", "train").exit_code == 2
     assert "there is no job" in invoke("forget", "train").output
     assert any(files.snapshots.iterdir())
+    assert compiled.exists()
     assert daemon.api.book.audit()[-1].did == "forget"
     with contextlib.closing(Ledger(daemon.api.ledger.path, read_only=True)) as ledger:
         assert ledger.latest_runs() == []
@@ -319,6 +322,7 @@ def test_a_job_is_forgotten(daemon: Daemon, tmp_path: Path) -> None:
     assert attempt.name == "0001"
     assert told("forget", "train", "--snapshots")["snapshots_removed"]
     assert not files.snapshots.exists()
+    assert not compiled.exists()
 
 
 def test_what_is_not_forgotten(daemon: Daemon, tmp_path: Path) -> None:

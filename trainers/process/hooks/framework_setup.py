@@ -18,6 +18,7 @@ from supervisor.wire.event_file import RecordKind
 from supervisor.wire.reasons import RefusalReason
 from trainers.process import allocation_subject, applied_directive
 from trainers.process.attempt_reporting import Attempt
+from trainers.process.compilations.kept_compilations import KeptCompilations
 from trainers.process.environment import framework_versions
 from trainers.process.hooks import (
     estimate_hooks,
@@ -122,9 +123,12 @@ def _watch_for_training(attempt: Attempt) -> None:
         waiting["keras"] = functools.partial(_precision, attempt)
     # TensorFlow's native half is the same in a module that is imported anew: what it was
     # told holds, and a second seed would take the place of the script's own.
+    compilations = _compilations(attempt)
     waiting["tensorflow"] = _once(
-        functools.partial(_tensorflow, attempt, entropy, steps)
+        functools.partial(_tensorflow, attempt, entropy, steps, compilations)
     )
+    if compilations is not None:
+        waiting["jax"] = _once(compilations.jax_imported)
     waiting["keras.src.backend.tensorflow.trainer"] = functools.partial(
         _keras, attempt, steps
     )
@@ -133,6 +137,16 @@ def _watch_for_training(attempt: Attempt) -> None:
     waiting.update(tracker_hooks.hooks(attempt))
     import_hooks.after_import(waiting)
     attempt.end.tell(steps.script_ends)
+
+
+def _compilations(attempt: Attempt) -> KeptCompilations | None:
+    """Those of this attempt; None: it is to compile by itself."""
+    directory = attempt.directive.compilation_directory
+    if directory is None:
+        return None
+    kept = KeptCompilations(attempt, os.environ, directory)
+    attempt.end.tell_first(kept.ended)
+    return kept
 
 
 def _is_supported(attempt: Attempt) -> bool:
@@ -244,10 +258,16 @@ def _precision(attempt: Attempt, keras: ModuleType) -> None:
 
 
 def _tensorflow(
-    attempt: Attempt, entropy: run_entropy.RunEntropy, steps: OwnSteps, tf: ModuleType
+    attempt: Attempt,
+    entropy: run_entropy.RunEntropy,
+    steps: OwnSteps,
+    compilations: KeptCompilations | None,
+    tf: ModuleType,
 ) -> None:
     """Before any op runs: memory of the GPUs, and determinism where asked for."""
     directive = attempt.directive
+    if compilations is not None:
+        compilations.tensorflow_imported(tf)
     applied_directive.tell_environment(attempt)
     gpus = tf.config.list_physical_devices("GPU")
     for gpu in gpus:

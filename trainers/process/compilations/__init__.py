@@ -1,0 +1,1 @@
+"""The compilations of XLA, kept from attempt to attempt of a job."""
