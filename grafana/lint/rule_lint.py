@@ -72,20 +72,24 @@ def comparison(rule: Node, _known: KnownSeries) -> Iterator[str]:
         yield "it compares with nothing"
 
 
+def held_seconds(rule: Node) -> int:
+    """How long it has to hold; 0 also of what is no duration."""
+    try:
+        return promql.seconds(rule.get("for", "0m"))
+    except ValueError:
+        return 0
+
+
 def absent_waits(rule: Node, _known: KnownSeries) -> Iterator[str]:
     """After a restart of Prometheus everything is absent."""
-    held = promql.seconds(rule["for"]) if "for" in rule else 0
-    if "absent(" in rule["expr"] and held < 2 * SCRAPE_SECONDS:
+    if "absent(" in rule["expr"] and held_seconds(rule) < 2 * SCRAPE_SECONDS:
         yield "absent() without a `for` of two scrapes"
 
 
 def hold_is_one(rule: Node, _known: KnownSeries) -> Iterator[str]:
     """A duration that is one, and not the default."""
-    try:
-        if promql.seconds(rule.get("for", "1m")) == 0:
-            yield "`for: 0` is the default"
-    except ValueError:
-        yield f"{rule['for']!r} is no duration"
+    if "for" in rule and held_seconds(rule) == 0:
+        yield f"{rule['for']!r} is the default, or no duration"
 
 
 def templates(rule: Node, known: KnownSeries) -> Iterator[str]:
@@ -100,10 +104,15 @@ def templates(rule: Node, known: KnownSeries) -> Iterator[str]:
 
 
 def labels_of(expr: str, known: KnownSeries) -> frozenset[str]:
-    """The labels that its answers can have."""
+    """The labels that each of its answers has."""
+    either = re.split(r"\bor\b", promql.without_strings(expr))
+    return frozenset[str].intersection(*(_labels_of(one, known) for one in either))
+
+
+def _labels_of(expr: str, known: KnownSeries) -> frozenset[str]:
     said = [promql.labels(found) for _, found in promql.BY.findall(expr)]
-    if said and not re.search(r"\bon\b|\bor\b", expr):
-        return frozenset.intersection(*said)
+    if said and not promql.ON.search(expr):
+        return frozenset[str].intersection(*said)
     asked = [known.labels.get(one, frozenset[str]()) for one in promql.series(expr)]
     recorded = [
         frozenset(one.partition(":")[0].split("_"))
