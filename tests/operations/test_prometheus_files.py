@@ -69,6 +69,9 @@ def test_each_alert_is_whole(alert: Alert) -> None:
     address of its runbook; a panel that is there. What people are told names no label
     that the alert has not."""
     assert any(case.fires and case.resolved for case in alert.cases)
+    assert all(
+        (case.fires is None) == (case.silent is not None) for case in alert.cases
+    )
     told = annotations(alert, panel_id)
     assert told["summary"].endswith(".")
     assert told["description"].endswith(".")

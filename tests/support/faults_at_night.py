@@ -72,6 +72,7 @@ wide.fit(x, y, batch_size=64, epochs=100_000, callbacks=[Pieces()], verbose=0)
 SPEC = """
 script = "{script}"
 name = "{name}"
+working_directory = "{directory}"
 {more}
 """
 
@@ -86,8 +87,12 @@ class Box:
 
     def submit(self, name: str, script: Path, *rest: str, more: str = "") -> None:
         """A job; ``more`` of its spec; ``rest``: options, then ``--`` and arguments."""
-        spec = self.daemon.directory / f"{name}.toml"
-        spec.write_text(SPEC.format(script=script, name=name, more=more))
+        directory = self.daemon.directory / name
+        directory.mkdir()
+        spec = directory / "spec.toml"
+        spec.write_text(
+            SPEC.format(script=script, name=name, directory=directory, more=more)
+        )
         self.daemon.do("submit", "--spec", spec, *rest)
 
     def train(self, name: str, text: str, *rest: str, more: str = "") -> None:
