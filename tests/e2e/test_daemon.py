@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -363,3 +364,17 @@ def test_a_full_disk(box: BoxUnderTest) -> None:
         box.end(box.daemons[-1])
     finally:
         subprocess.run(["/usr/bin/umount", "--lazy", str(box.state)], check=True)
+
+
+def test_a_port_of_metrics_that_is_taken(box: BoxUnderTest) -> None:
+    """Somebody else listens there when the daemon begins: jobs run all the same, and what
+    is the matter is said."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = "{}:{}".format(*taken.getsockname())
+        box.config = f'[metrics]\nlisten = "{address}"\n'
+        daemon = box.begin()
+        box.do("submit", box.script("print('done')"))
+        box.until(lambda job: job["state"] == "finished")
+    said = box.end(daemon)
+    assert f"cannot serve metrics on {address}: Address already in use" in said
+    assert "Jobs are looked after without" in said

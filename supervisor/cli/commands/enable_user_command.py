@@ -18,6 +18,8 @@ UNITS = Path("/etc/systemd/system")
 DAEMON = "trainwarden"
 DATA = "trainwarden-data"
 MEMBERS = "trainwarden"
+OURS = frozenset({DAEMON, "trainwarden-gpu", "trainwarden-run"})
+"""Users of the supervisor itself: what they may read is nobody else's."""
 
 
 def template_text(text: str, user: str) -> str:
