@@ -235,9 +235,10 @@ or
 sum by (instance, run) (
   increase(trainwarden_incidents_total{cause="host_oom"}[30m])
 ) > 0""",
-        summary="The kernel killed processes of {{ $labels.run }} for want of memory.",
+        summary="{{ $labels.run }} ran out of main memory: the kernel killed a process.",
         description="{{ $labels.run }} on {{ $labels.instance }} reached the limit of its "
-        "main memory. It was restarted, or lost a worker.",
+        "main memory, and the kernel killed a process or refused it more. It was "
+        "restarted, or lost a worker.",
         panel=(MEMORY, "Kernel OOM kills"),
         cases=(
             AlertCase(
@@ -271,7 +272,9 @@ sum by (instance, run) (
             AlertCase(
                 about="a loss that is NaN and heals, and an incident that says so",
                 series={
-                    'trainwarden_loss{run="digits"}': "0.5x10 " + "NaN " * 30 + "0.5x24",
+                    'trainwarden_loss{run="digits"}': "0.5x10 "
+                    + "NaN " * 30
+                    + "0.5x24",
                     'trainwarden_incidents_total{run="went_back", cause="non_finite_loss"}': "0x10 1x50",
                     'trainwarden_loss{run="other"}': "0.5x60",
                 },
