@@ -14,6 +14,8 @@ from supervisor.core.lifecycle.effects import Quarantine
 from supervisor.host.ledger.ledger import Ledger
 from supervisor.wire.paths import StatePaths
 from tests.support.boxes import PATIENCE, BoxUnderTest, alive, box_in, until
+from tests.support.small_disk import fill as filling
+from tests.support.small_disk import mounted
 
 WAITS = """
 import pathlib, time
@@ -378,3 +380,14 @@ def test_a_port_of_metrics_that_is_taken(box: BoxUnderTest) -> None:
     said = box.end(daemon)
     assert f"cannot serve metrics on {address}: Address already in use" in said
     assert "Jobs are looked after without" in said
+
+
+def test_a_disk_that_is_full_when_it_begins(box: BoxUnderTest) -> None:
+    """It says which, and ends: a ledger that cannot be written keeps no promise."""
+    with mounted(box.state, "64k") as state:
+        state.chmod(0o700)
+        filling(state / "filler")
+        daemon = box.begin()
+        said, _ = daemon.communicate(timeout=PATIENCE)
+    assert daemon.returncode == 1
+    assert f"the daemon cannot start: No space left on device: {box.state}" in said
