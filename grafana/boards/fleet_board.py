@@ -268,8 +268,7 @@ FLEET = Board(
                     kind=Kind.TABLE,
                     queries=(
                         Query(
-                            expr='topk(10, sum by (instance, gpu, use) (increase(trainwarden_gpu_time_seconds_total{%s,use=~"idle|free"}[$__range])) / 3600 > 0)'
-                            % BOX,
+                            expr=f'topk(10, sum by (instance, gpu, use) (increase(trainwarden_gpu_time_seconds_total{{{BOX},use=~"idle|free"}}[$__range])) / 3600 > 0)',
                             title="hours",
                         ),
                     ),

@@ -101,6 +101,7 @@ GPU_ALERTS: tuple[Alert, ...] = (
                 series={
                     'trainwarden_gpu_xids_total{gpu="GPU-1", kind="software"}': "0x10 1x5 2x5 3x5 4x5 6x100",
                     'trainwarden_gpu_xids_total{gpu="GPU-2", kind="software"}': "0x10 1x60 2x60",
+                    'trainwarden_gpu_xids_total{gpu="GPU-2", kind="memory"}': "0x10 6x120",
                 },
                 fires=35,
                 labels=({**FIRST, "kind": "software"},),
@@ -146,6 +147,7 @@ GPU_ALERTS: tuple[Alert, ...] = (
                 series={
                     'trainwarden_gpu_ecc_errors_total{gpu="GPU-1", span="volatile", kind="uncorrected"}': "0x10 1x90",
                     'trainwarden_gpu_ecc_errors_total{gpu="GPU-2", span="volatile", kind="corrected"}': "0+1x100",
+                    'trainwarden_gpu_ecc_errors_total{gpu="GPU-3", span="aggregate", kind="uncorrected"}': "0x10 1x90",
                 },
                 fires=11,
                 labels=(FIRST,),

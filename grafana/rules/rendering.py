@@ -62,13 +62,14 @@ def alerts_file(panel_id: PanelId) -> str:
         f"# {alert.name}: {alert.why}\n" for alert in EVERY_ALERT if alert.why
     )
     groups = [
-        {"name": name, "rules": [_rule(alert, panel_id) for alert in alerts]}
+        {"name": name, "rules": [alert_rule(alert, panel_id) for alert in alerts]}
         for name, alerts in ALERTS.items()
     ]
     return WRITTEN + about + as_yaml({"groups": groups})
 
 
-def _rule(alert: Alert, panel_id: PanelId) -> Node:
+def alert_rule(alert: Alert, panel_id: PanelId) -> Node:
+    """One rule, as Prometheus reads it."""
     hold = {} if alert.hold == "0m" else {"for": alert.hold}
     return {
         "alert": alert.name,
@@ -99,7 +100,7 @@ def tests_file(panel_id: PanelId) -> str:
             "evaluation_interval": "1m",
             "group_eval_order": [RECORDING, *ALERTS],
             "tests": [
-                _test(alert, case, panel_id)
+                promtool_test(alert, case, panel_id)
                 for alert in EVERY_ALERT
                 for case in alert.cases
             ],
@@ -107,7 +108,8 @@ def tests_file(panel_id: PanelId) -> str:
     )
 
 
-def _test(alert: Alert, case: AlertCase, panel_id: PanelId) -> Node:
+def promtool_test(alert: Alert, case: AlertCase, panel_id: PanelId) -> Node:
+    """One story, as ``promtool test rules`` reads it."""
     series = [
         {"series": on_box(name), "values": values}
         for name, values in case.series.items()
