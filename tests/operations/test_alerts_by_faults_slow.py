@@ -13,7 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from grafana.lint import promql
+from grafana.rules.recording_rules import RECORDED
 from grafana.rules.rendering import EVERY_ALERT
+from tests.chaos.table import TABLE
 from tests.support.faults_at_night import (
     MIB,
     Box,
@@ -28,6 +31,7 @@ from tests.support.faults_at_night import (
     restart,
     stop,
 )
+from tests.support.hurried_rules import hurried
 from tests.support.prometheus import results, until_answered
 
 PATIENCE = 600.0
@@ -109,10 +113,20 @@ PROMTOOL_ALONE: dict[str, str] = {}
 
 
 def test_every_alert_has_its_fault() -> None:
-    """Or a reason why promtool alone has to do."""
+    """Or a reason why promtool alone has to do; the rows of the chaos table are there."""
     named = [f"Trainwarden{fault.alert}" for fault in FAULTS]
     covered = [*named, *AT_THE_END, *PROMTOOL_ALONE]
     assert sorted(covered) == sorted(alert.name for alert in EVERY_ALERT)
+    assert {fault.chaos for fault in FAULTS} - {""} <= {row.name for row in TABLE}
+
+
+@pytest.mark.parametrize("expr", [one.expr for one in (*EVERY_ALERT, *RECORDED)])
+def test_rules_hurry(expr: str) -> None:
+    """Every window and offset is a sixtieth of what it was, and nothing else moved."""
+    before = [promql.seconds(span) for span in promql.spans(expr)]
+    after = [promql.seconds(span) for span in promql.spans(hurried(expr))]
+    assert [60 * span for span in after] == before
+    assert promql.series(hurried(expr)) == promql.series(expr)
 
 
 @pytest.mark.slow
