@@ -120,7 +120,9 @@ def test_every_alert_has_its_fault() -> None:
     assert {fault.chaos for fault in FAULTS} - {""} <= {row.name for row in TABLE}
 
 
-@pytest.mark.parametrize("expr", [one.expr for one in (*EVERY_ALERT, *RECORDED)])
+@pytest.mark.parametrize(
+    "expr", [*(one.expr for one in EVERY_ALERT), *(one.expr for one in RECORDED)]
+)
 def test_rules_hurry(expr: str) -> None:
     """Every window and offset is a sixtieth of what it was, and nothing else moved."""
     before = [promql.seconds(span) for span in promql.spans(expr)]

@@ -32,8 +32,7 @@ def hurried(text: str) -> str:
 
 def hurried_rule(rule: dict[str, Any]) -> dict[str, Any]:
     """A rule, with what it asks and how long it waits."""
-    times = {key: hurried(rule[key]) for key in ("expr", "for") if key in rule}
-    return {**rule, **times}
+    return rule | {key: hurried(rule[key]) for key in ("expr", "for") if key in rule}
 
 
 def hurried_rules(source: Path, target: Path) -> tuple[Path, ...]:
