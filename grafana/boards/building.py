@@ -33,6 +33,7 @@ HOME = "/d/{uid}?var-datasource=${{datasource}}&${{__url_time_range}}{chosen}"
 """Where a click leads; the time that is shown is kept."""
 DOWN = (
     ("run", "trainwarden-run", "Open the run"),
+    ("run", "trainwarden-memory", "Open its memory"),
     ("gpu", "trainwarden-gpu", "Open the GPU"),
     ("instance", "trainwarden-box", "Open the box"),
 )
@@ -253,7 +254,7 @@ def _link(
 ) -> dashboard.DashboardLink:
     chosen = "".join(
         f"&var-{label}={value.format(label=label)}"
-        for label, _, _ in DOWN
+        for label in dict.fromkeys(label for label, _, _ in DOWN)
         if label in labels
     )
     url = HOME.format(uid=uid, chosen=chosen)
@@ -280,13 +281,18 @@ def _columns(made: AnyPanel, panel: BoardPanel, board: Board) -> AnyPanel:
     )
     for title, unit in panel.units.items():
         made = made.override_by_name(title, [model.DynamicConfigValue("unit", unit)])
+    for label, links in _links_of_columns(panel, board).items():
+        made = made.override_by_name(label, [model.DynamicConfigValue("links", links)])
+    return made
+
+
+def _links_of_columns(panel: BoardPanel, board: Board) -> dict[str, list[Any]]:
+    """From a cell to what it names, by the label that is its column."""
     labels = labels_of(panel)
+    found: dict[str, list[Any]] = {}
     for label, uid, title in DOWN:
         if label in labels and uid != board.uid:
             needed = labels & {label, "instance"}
             link = _link(title, uid, needed, "${{__data.fields.{label}}}").build()
-            value = [{"title": link.title, "url": link.url}]
-            made = made.override_by_name(
-                label, [model.DynamicConfigValue("links", value)]
-            )
-    return made
+            found.setdefault(label, []).append({"title": link.title, "url": link.url})
+    return found

@@ -262,6 +262,21 @@ FLEET = Board(
                     unit="h",
                 ),
                 BoardPanel(
+                    title="Idle GPUs",
+                    about="Those that did least over the time that is shown, in hours: "
+                    "idle in a run, or given to none. Click one to see it. None is good.",
+                    kind=Kind.TABLE,
+                    queries=(
+                        Query(
+                            expr=f'topk(10, sum by (instance, gpu, use) (increase(trainwarden_gpu_time_seconds_total{{{BOX},use=~"idle|free"}}[$__range])) / 3600 > 0)',
+                            title="hours",
+                        ),
+                    ),
+                    units={"hours": "h"},
+                    drop=("Time",),
+                    empty_because="every GPU worked all of the time",
+                ),
+                BoardPanel(
                     title="GPU hours by user",
                     about="What the runs of each user held, working or not, over the "
                     "time that is shown.",

@@ -26,19 +26,19 @@ class Severity(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertCase:
-    """One story for promtool, on one box; times as Prometheus writes them."""
+    """One story for promtool, on one box; times in minutes from its beginning."""
 
     about: str
     series: Mapping[str, str]
     """Values, in promtool's notation, by series without the label ``instance``."""
-    silent: str
-    """The last moment at which it does not fire."""
-    fires: str | None = None
-    """The first at which it does; None: it never does."""
+    fires: int | None = None
+    """The first minute in which it does; None: it never does."""
+    silent: int | None = None
+    """Of a case in which it never fires: until which minute that is looked at."""
     labels: tuple[Mapping[str, str], ...] = ({},)
     """Of each alert that fires, without those that all have."""
-    resolved: str | None = None
-    """When it is over."""
+    resolved: int | None = None
+    """The first minute in which it is over; None: not in this story."""
     instance: bool = True
     """Whether the alert is about a box."""
 

@@ -1,6 +1,6 @@
 """Rules, and promtool's tests of them, as YAML."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import yaml
@@ -20,6 +20,9 @@ ALERTS: Mapping[str, tuple[Alert, ...]] = {
 EVERY_ALERT = tuple(alert for group in ALERTS.values() for alert in group)
 RECORDING = "trainwarden-recorded"
 WRITTEN = "# Written by `make generated` from grafana/rules; change it there.\n"
+EDGE_MINUTES = 1
+"""Prometheus 3 leaves the oldest edge of a window out, and is a minute earlier or later."""
+SELDOM_MINUTES = 5
 
 PanelId = Callable[[str, str], int]
 """The id of a panel, by the uid of its dashboard and its title."""
@@ -59,13 +62,14 @@ def alerts_file(panel_id: PanelId) -> str:
         f"# {alert.name}: {alert.why}\n" for alert in EVERY_ALERT if alert.why
     )
     groups = [
-        {"name": name, "rules": [_rule(alert, panel_id) for alert in alerts]}
+        {"name": name, "rules": [alert_rule(alert, panel_id) for alert in alerts]}
         for name, alerts in ALERTS.items()
     ]
     return WRITTEN + about + as_yaml({"groups": groups})
 
 
-def _rule(alert: Alert, panel_id: PanelId) -> Node:
+def alert_rule(alert: Alert, panel_id: PanelId) -> Node:
+    """One rule, as Prometheus reads it."""
     hold = {} if alert.hold == "0m" else {"for": alert.hold}
     return {
         "alert": alert.name,
@@ -96,7 +100,7 @@ def tests_file(panel_id: PanelId) -> str:
             "evaluation_interval": "1m",
             "group_eval_order": [RECORDING, *ALERTS],
             "tests": [
-                _test(alert, case, panel_id)
+                promtool_test(alert, case, panel_id)
                 for alert in EVERY_ALERT
                 for case in alert.cases
             ],
@@ -104,17 +108,16 @@ def tests_file(panel_id: PanelId) -> str:
     )
 
 
-def _test(alert: Alert, case: AlertCase, panel_id: PanelId) -> Node:
+def promtool_test(alert: Alert, case: AlertCase, panel_id: PanelId) -> Node:
+    """One story, as ``promtool test rules`` reads it."""
     series = [
         {"series": on_box(name), "values": values}
         for name, values in case.series.items()
     ]
-    checks = [_check(alert, case.silent, [])]
-    if case.fires is not None:
-        fired = [_fired(alert, case, labels, panel_id) for labels in case.labels]
-        checks.append(_check(alert, case.fires, fired))
-    if case.resolved is not None:
-        checks.append(_check(alert, case.resolved, []))
+    fired = [_fired(alert, case, labels, panel_id) for labels in case.labels]
+    checks = [
+        _check(alert, minute, fired if fires else []) for minute, fires in looks(case)
+    ]
     return {
         "name": f"{alert.name}: {case.about}",
         "interval": "1m",
@@ -123,8 +126,27 @@ def _test(alert: Alert, case: AlertCase, panel_id: PanelId) -> Node:
     }
 
 
-def _check(alert: Alert, at: str, fired: list[Node]) -> Node:
-    return {"eval_time": at, "alertname": alert.name, "exp_alerts": fired}
+def looks(case: AlertCase) -> Iterator[tuple[int, bool]]:
+    """When promtool looks, in minutes, and whether the alert fires then: every minute of a
+    case in which it never does; else now and then before, and just before and after."""
+    if case.fires is None:
+        yield from ((minute, False) for minute in range((case.silent or 0) + 1))
+        return
+    just_before = case.fires - 1 - EDGE_MINUTES
+    yield from ((minute, False) for minute in range(0, just_before, SELDOM_MINUTES))
+    yield just_before, False
+    yield case.fires + EDGE_MINUTES, True
+    if case.resolved is not None:
+        yield case.resolved - 1 - EDGE_MINUTES, True
+        yield case.resolved + EDGE_MINUTES, False
+
+
+def _check(alert: Alert, minute: int, fired: list[Node]) -> Node:
+    return {
+        "eval_time": f"{minute}m",
+        "alertname": alert.name,
+        "exp_alerts": fired,
+    }
 
 
 def _fired(

@@ -2,6 +2,7 @@
 
 from grafana.rules.alert import Alert, AlertCase, Severity
 from grafana.rules.recording_rules import (
+    ACTIVE,
     GOODPUT,
     GOODPUT_1H,
     GOODPUT_6H,
@@ -28,7 +29,8 @@ RUN_ALERTS: tuple[Alert, ...] = (
         name="TrainwardenTrainingStalled",
         severity=Severity.CRITICAL,
         why="Silent: no sign of life for 10 minutes, whatever the phase. Stalled: the "
-        "phase says training, yet no step was done in 15 minutes.",
+        "phase says training, yet no step was done in 15 minutes, of a run that was "
+        "seen for as long: a window over what has just begun is not full.",
         expr="""\
 trainwarden_run_state{state="running"} == 1
 and on (instance, run) (
@@ -38,6 +40,7 @@ and on (instance, run) (
     changes(trainwarden_step[15m]) == 0
     and on (instance, run)
     min_over_time(trainwarden_phase{phase="training"}[15m]) == 1
+    and on (instance, run) trainwarden_step offset 15m
   )
 )""",
         hold="5m",
@@ -54,10 +57,9 @@ and on (instance, run) (
                     'trainwarden_heartbeat_age_seconds{run="digits"}': "1x80",
                     'trainwarden_step{run="digits"}': "0+10x20 200x39 210+10x20",
                 },
-                silent="39m",
-                fires="41m",
+                fires=40,
                 labels=({**DIGITS, "state": "running"},),
-                resolved="62m",
+                resolved=61,
             ),
             AlertCase(
                 about="a training that gives no sign of life, here while it compiles",
@@ -67,8 +69,18 @@ and on (instance, run) (
                     'trainwarden_heartbeat_age_seconds{run="digits"}': "0x10 0+60x49",
                     'trainwarden_step{run="digits"}': "0x60",
                 },
-                silent="26m",
-                fires="28m",
+                fires=27,
+                labels=({**DIGITS, "state": "running"},),
+            ),
+            AlertCase(
+                about="a first step that hangs, after twenty minutes of compiling",
+                series={
+                    RUNNING: "1x80",
+                    TRAINING: "0x20 1x59",
+                    'trainwarden_heartbeat_age_seconds{run="digits"}': "1x80",
+                    'trainwarden_step{run="digits"}': "0x80",
+                },
+                fires=41,
                 labels=({**DIGITS, "state": "running"},),
             ),
             AlertCase(
@@ -82,10 +94,13 @@ and on (instance, run) (
                     'trainwarden_phase{run="slow", phase="training"}': "1x60",
                     'trainwarden_heartbeat_age_seconds{run="slow"}': "1x60",
                     'trainwarden_step{run="slow"}': "0x9 1x9 2x9 3x9 4x9 5x9",
+                    'trainwarden_phase{run="validates", phase="validating"}': "0x5 1x54",
                     'trainwarden_run_state{run="waits", state="running"}': "0x60",
+                    'trainwarden_run_state{run="waits", state="waiting"}': "1x60",
+                    'trainwarden_heartbeat_age_seconds{run="waits"}': "0+60x60",
                     'trainwarden_step{run="waits"}': "7x60",
                 },
-                silent="50m",
+                silent=50,
             ),
         ),
     ),
@@ -107,10 +122,9 @@ and on (instance, run) (
                     'trainwarden_restarts_total{run="digits", cause="device_oom"}': "0x10 1x60",
                     'trainwarden_restarts_total{run="digits", cause="native_crash"}': "0x15 1x5 2x50",
                 },
-                silent="20m",
-                fires="24m",
+                fires=22,
                 labels=(DIGITS,),
-                resolved="60m",
+                resolved=41,
             ),
             AlertCase(
                 about="two restarts, and restarts of two runs, are no loop",
@@ -118,7 +132,7 @@ and on (instance, run) (
                     'trainwarden_restarts_total{run="a", cause="device_oom"}': "0x10 1x5 2x45",
                     'trainwarden_restarts_total{run="b", cause="device_oom"}': "0x12 1x5 2x43",
                 },
-                silent="30m",
+                silent=30,
             ),
         ),
     ),
@@ -140,10 +154,9 @@ and on (instance, run) (
                     'trainwarden_run_state{run="other", state="gave_up"}': "0x20",
                     'trainwarden_run_state{run="ended", state="drained"}': "1x20",
                 },
-                silent="5m",
-                fires="6m",
+                fires=6,
                 labels=({**DIGITS, "state": "gave_up"},),
-                resolved="18m",
+                resolved=17,
             ),
         ),
     ),
@@ -164,11 +177,11 @@ and on (instance, run) (
                 series={
                     'trainwarden_memory_forecast_seconds{run="digits", resource="device"}': "3600-120x40 _x20",
                     'trainwarden_memory_forecast_seconds{run="other", resource="device"}': "86400x60",
+                    'trainwarden_memory_forecast_seconds{run="other", resource="host"}': "600x60",
                 },
-                silent="20m",
-                fires="21m",
+                fires=21,
                 labels=({**DIGITS, "resource": "device"},),
-                resolved="50m",
+                resolved=46,
             ),
         ),
     ),
@@ -195,14 +208,16 @@ trainwarden_allocator_largest_request_bytes
                     'trainwarden_allocator_fragmentation_ratio{run="digits"}': "0.7x40",
                     'trainwarden_allocator_largest_request_bytes{run="digits"}': "100x40",
                     'trainwarden_allocator_largest_allocatable_bytes{run="digits"}': "400x5 110x20 400x15",
+                    'trainwarden_allocator_fragmentation_ratio{run="whole"}': "0.4x40",
+                    'trainwarden_allocator_largest_request_bytes{run="whole"}': "100x40",
+                    'trainwarden_allocator_largest_allocatable_bytes{run="whole"}': "110x40",
                     'trainwarden_allocator_fragmentation_ratio{run="other"}': "0.9x40",
                     'trainwarden_allocator_largest_request_bytes{run="other"}': "10x40",
                     'trainwarden_allocator_largest_allocatable_bytes{run="other"}': "110x40",
                 },
-                silent="15m",
-                fires="16m",
+                fires=16,
                 labels=(DIGITS,),
-                resolved="30m",
+                resolved=27,
             ),
         ),
     ),
@@ -217,15 +232,15 @@ trainwarden_allocator_largest_request_bytes
         panel=(MEMORY, "Memory lasts"),
         cases=(
             AlertCase(
-                about="a leak, and a run with a day left",
+                about="a leak, and a run with seven hours left",
                 series={
                     'trainwarden_memory_forecast_seconds{run="digits", resource="host"}': "43200x10 18000x30 43200x20",
-                    'trainwarden_memory_forecast_seconds{run="other", resource="host"}': "86400x60",
+                    'trainwarden_memory_forecast_seconds{run="other", resource="host"}': "25200x60",
+                    'trainwarden_memory_forecast_seconds{run="other", resource="device"}': "600x60",
                 },
-                silent="25m",
-                fires="26m",
+                fires=26,
                 labels=({**DIGITS, "resource": "host"},),
-                resolved="45m",
+                resolved=42,
             ),
         ),
     ),
@@ -239,9 +254,10 @@ or
 sum by (instance, run) (
   increase(trainwarden_incidents_total{cause="host_oom"}[30m])
 ) > 0""",
-        summary="The kernel killed processes of {{ $labels.run }} for want of memory.",
+        summary="{{ $labels.run }} ran out of main memory: the kernel killed a process.",
         description="{{ $labels.run }} on {{ $labels.instance }} reached the limit of its "
-        "main memory. It was restarted, or lost a worker.",
+        "main memory, and the kernel killed a process or refused it more. It was "
+        "restarted, or lost a worker.",
         panel=(MEMORY, "Kernel OOM kills"),
         cases=(
             AlertCase(
@@ -252,10 +268,9 @@ sum by (instance, run) (
                     'trainwarden_incidents_total{run="other", cause="device_oom"}': "0x10 1x60",
                     'trainwarden_cgroup_oom_kills_total{run="other"}': "0x70",
                 },
-                silent="10m",
-                fires="11m",
+                fires=11,
                 labels=(DIGITS, {"run": "worker"}),
-                resolved="45m",
+                resolved=41,
             ),
         ),
     ),
@@ -276,14 +291,16 @@ sum by (instance, run) (
             AlertCase(
                 about="a loss that is NaN and heals, and an incident that says so",
                 series={
-                    'trainwarden_loss{run="digits"}': "0.5x10 NaN NaN NaN NaN 0.5x44",
+                    'trainwarden_loss{run="digits"}': "0.5x10 "
+                    + "NaN " * 30
+                    + "0.5x24",
                     'trainwarden_incidents_total{run="went_back", cause="non_finite_loss"}': "0x10 1x50",
+                    'trainwarden_incidents_total{run="other", cause="device_oom"}': "0x10 1x50",
                     'trainwarden_loss{run="other"}': "0.5x60",
                 },
-                silent="10m",
-                fires="11m",
+                fires=11,
                 labels=(DIGITS, {"run": "went_back"}),
-                resolved="45m",
+                resolved=41,
             ),
         ),
     ),
@@ -311,10 +328,26 @@ sum by (instance, run) (
                     'trainwarden_snapshot_interval_seconds{run="validates", tier="durable"}': "120x60",
                     'trainwarden_phase{run="validates", phase="training"}': "0x60",
                 },
-                silent="21m",
-                fires="22m",
+                fires=22,
                 labels=({**DIGITS, "tier": "durable"},),
-                resolved="45m",
+                resolved=42,
+            ),
+            AlertCase(
+                about="snapshots each minute or so that stop for seven; late ones; small ones",
+                series={
+                    'trainwarden_snapshot_age_seconds{run="digits", tier="durable"}': "60x10 400x30 60x20",
+                    'trainwarden_snapshot_interval_seconds{run="digits", tier="durable"}': "100x60",
+                    TRAINING: "1x60",
+                    'trainwarden_snapshot_age_seconds{run="late", tier="durable"}': "600x60",
+                    'trainwarden_snapshot_interval_seconds{run="late", tier="durable"}': "240x60",
+                    'trainwarden_phase{run="late", phase="training"}': "1x60",
+                    'trainwarden_snapshot_age_seconds{run="quick", tier="memory"}': "250x60",
+                    'trainwarden_snapshot_interval_seconds{run="quick", tier="memory"}': "60x60",
+                    'trainwarden_phase{run="quick", phase="training"}': "1x60",
+                },
+                fires=16,
+                labels=({**DIGITS, "tier": "durable"},),
+                resolved=42,
             ),
         ),
     ),
@@ -335,10 +368,9 @@ sum by (instance, run) (
                     'trainwarden_snapshot_failures_total{run="digits", tier="durable"}': "0x10 1x50",
                     'trainwarden_snapshot_failures_total{run="digits", tier="memory"}': "0x60",
                 },
-                silent="10m",
-                fires="11m",
+                fires=11,
                 labels=({**DIGITS, "tier": "durable"},),
-                resolved="45m",
+                resolved=41,
             ),
         ),
     ),
@@ -347,14 +379,16 @@ sum by (instance, run) (
         severity=Severity.WARNING,
         why="The objective is 90 % of the time in steps. Fast: five times the allowed "
         "loss over an hour and still now; slow: twice over six hours and still now. A "
-        "run that is younger than half an hour is left alone.",
+        "run that is younger than half an hour is left alone, and one that has ended: "
+        "its averages outlive it.",
         expr=f"""\
 (
   {GOODPUT_1H} < 0.5 and {GOODPUT} < 0.5
   or
   {GOODPUT_6H} < 0.8 and {GOODPUT_30M} < 0.8
 )
-and on (instance, run) {GOODPUT} offset 30m""",
+and on (instance, run) {GOODPUT} offset 30m
+and on (instance, run) {ACTIVE} == 1""",
         hold="15m",
         summary="{{ $labels.run }} spends too little of its time on steps.",
         description="{{ $labels.run }} on {{ $labels.instance }} loses much of its time "
@@ -375,10 +409,22 @@ and on (instance, run) {GOODPUT} offset 30m""",
                     'trainwarden_step_duration_seconds_count{run="fine"}': "9x500",
                     'trainwarden_phase_seconds_total{run="fine", phase="replaying"}': "0x500",
                 },
-                silent="80m",
-                fires="95m",
+                fires=90,
                 labels=(DIGITS,),
-                resolved="210m",
+                resolved=207,
+            ),
+            AlertCase(
+                about="six good hours, then a third for an hour: the fast window; then more",
+                series={
+                    RUNNING: "1x520",
+                    'trainwarden_step_duration_seconds_sum{run="digits"}': "0+58.2x360 20973+21x74 22563+36x19 23305.2+58.2x60",
+                    'trainwarden_phase_seconds_total{run="digits", phase="validating"}': "0x520",
+                    'trainwarden_step_duration_seconds_count{run="digits"}': "9x520",
+                    'trainwarden_phase_seconds_total{run="digits", phase="replaying"}': "0x520",
+                },
+                fires=424,
+                labels=(DIGITS,),
+                resolved=438,
             ),
             AlertCase(
                 about="a fifth and more lost for hours: the slow window",
@@ -389,8 +435,7 @@ and on (instance, run) {GOODPUT} offset 30m""",
                     'trainwarden_step_duration_seconds_count{run="digits"}': "9x500",
                     'trainwarden_phase_seconds_total{run="digits", phase="replaying"}': "0x500",
                 },
-                silent="30m",
-                fires="60m",
+                fires=46,
                 labels=(DIGITS,),
             ),
             AlertCase(
@@ -411,7 +456,7 @@ and on (instance, run) {GOODPUT} offset 30m""",
                     'trainwarden_step_duration_seconds_count{run="over"}': "9x200",
                     'trainwarden_phase_seconds_total{run="over", phase="replaying"}': "0x200",
                 },
-                silent="100m",
+                silent=100,
             ),
         ),
     ),
@@ -440,17 +485,40 @@ unless on (instance, run) changes(trainwarden_microbatch_slices[6h]) > 0""",
                     'trainwarden_step_duration_seconds_count{run="sliced"}': "0+540x120 64800+270x180",
                     'trainwarden_microbatch_slices{run="sliced"}': "1x120 2x180",
                 },
-                silent="140m",
-                fires="150m",
+                fires=144,
                 labels=(DIGITS,),
-                resolved="200m",
+                resolved=184,
+            ),
+            AlertCase(
+                about="slices that changed seven hours before",
+                series={
+                    'trainwarden_step_duration_seconds_sum{run="digits"}': "0+54x430 23220+54x120",
+                    'trainwarden_step_duration_seconds_count{run="digits"}': "0+540x430 232470+270x60 248940+540x60",
+                    'trainwarden_microbatch_slices{run="digits"}': "1x10 2x560",
+                },
+                fires=455,
+                labels=(DIGITS,),
+            ),
+            AlertCase(
+                about="a run of half an hour has no history",
+                series={
+                    'trainwarden_step_duration_seconds_sum{run="digits"}': "0+54x120",
+                    'trainwarden_step_duration_seconds_count{run="digits"}': "0+540x35 19170+270x85",
+                    'trainwarden_microbatch_slices{run="digits"}': "1x120",
+                },
+                silent=110,
             ),
         ),
     ),
     Alert(
         name="TrainwardenGpuAllocatedIdle",
         severity=Severity.WARNING,
-        expr=f"{IDLE_PART} > {IDLE}",
+        why="Of a run that is there, and was a quarter of an hour ago: held for another, "
+        "that makes the half hour.",
+        expr=f"""\
+{IDLE_PART} > {IDLE}
+and on (instance, run) {ACTIVE} == 1
+and on (instance, run) {IDLE_PART} offset 15m""",
         hold="15m",
         summary="GPUs of {{ $labels.run }} do nothing.",
         description="The GPUs that {{ $labels.run }} holds on {{ $labels.instance }} were "
@@ -460,15 +528,28 @@ unless on (instance, run) changes(trainwarden_microbatch_slices[6h]) > 0""",
             AlertCase(
                 about="a run that waits for its data, then works",
                 series={
+                    RUNNING: "1x160",
+                    'trainwarden_run_state{run="other", state="running"}': "1x160",
                     'trainwarden_run_gpu_time_seconds_total{run="digits", use="busy"}': "0+60x40 2400x60 2400+60x60",
                     'trainwarden_run_gpu_time_seconds_total{run="digits", use="idle"}': "0x40 0+60x60 3600x60",
                     'trainwarden_run_gpu_time_seconds_total{run="other", use="busy"}': "0+60x160",
                     'trainwarden_run_gpu_time_seconds_total{run="other", use="idle"}': "0x160",
                 },
-                silent="80m",
-                fires="84m",
+                fires=83,
                 labels=(DIGITS,),
-                resolved="110m",
+                resolved=105,
+            ),
+            AlertCase(
+                about="a run that prepares its data for 20 minutes, one that has ended",
+                series={
+                    RUNNING: "1x100",
+                    'trainwarden_run_gpu_time_seconds_total{run="digits", use="busy"}': "0x20 0+60x80",
+                    'trainwarden_run_gpu_time_seconds_total{run="digits", use="idle"}': "0+60x20 1200x80",
+                    'trainwarden_run_state{run="ended", state="running"}': "1x25 0x80",
+                    'trainwarden_run_gpu_time_seconds_total{run="ended", use="busy"}': "0x100",
+                    'trainwarden_run_gpu_time_seconds_total{run="ended", use="idle"}': "0+60x25 1500x80",
+                },
+                silent=100,
             ),
         ),
     ),

@@ -3,6 +3,7 @@
 import contextlib
 import os
 from collections.abc import Callable, Generator
+from functools import partial
 from pathlib import Path
 
 from supervisor.core.jobs.authorization import AccessRules, Caller
@@ -87,6 +88,7 @@ def composed(
                 gpus=config.gpus.use,
                 link=_probe_of(config, launcher_factory),
                 population=population,
+                say=partial(journal.say, level=LogLevel.WARNING),
             )
         )
         senders = NotificationSenders(spec=config.notify, directory=paths.root)

@@ -1,13 +1,15 @@
 """Composition of what watches the machine, and of ``/metrics``, around a run."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 from supervisor.core.jobs.spec import MetricsSpec
 from supervisor.host.exporter.exposition_cache import ExpositionCache
 from supervisor.host.exporter.machine_monitor import MachineMonitor, default_places
 from supervisor.host.exporter.metrics_server import MetricsServer, Tls
+from supervisor.host.exporter.patient_server import PatientServer
 from supervisor.host.process.process_tree import ProcessTree
 
 
@@ -32,22 +34,26 @@ def observing(
     gpus: Sequence[int | str] | None,
     link: Path | None = None,
     population: ProcessTree | None = None,
+    say: Callable[[str], object] | None = None,
 ) -> Generator[MachineMonitor]:
     """Watch the machine while runs go on in ``state``; serve what is seen if asked.
 
     ``memory``: where memory tiers lie. ``gpus``: those that are handed out. ``link``: the
     socket of the service that keeps the GPU probe; None: it is a child of ours.
-    ``population``: of the machine, where others ask for it, too.
+    ``population``: of the machine, where others ask for it, too. ``say``: told where the
+    address of the metrics cannot be had, which is then waited for; None: it is an error.
 
     Raises:
-        ServeError: the address or the certificate cannot be used.
+        ServeError: the certificate cannot be used, or the address, and nobody waits.
     """
     places = default_places(state, None if memory is None else Path(memory))
     with ExitStack() as stack:
         board = None if metrics.listen is None else ExpositionCache()
         if board is not None and metrics.listen is not None:
-            tls = tls_of(metrics)
-            stack.enter_context(MetricsServer(metrics.listen, board.read, tls=tls))
+            serve = partial(
+                MetricsServer, metrics.listen, board.read, tls=tls_of(metrics)
+            )
+            stack.enter_context(serve() if say is None else PatientServer(serve, say))
         observer = MachineMonitor(
             places=places, gpus=gpus, board=board, link=link, population=population
         )

@@ -5,18 +5,28 @@ interleave and a kill leaves at most one broken last line. Readers keep an offse
 take whole lines; a line that is no record is counted, not believed.
 """
 
+import contextlib
 import errno
 import json
 import os
+import threading
 import time
+from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
 from supervisor.wire.files import Held
+from supervisor.wire.room_ahead import take_room
 
 MAX_LINE_BYTES = 1024 * 1024
 """Longer lines are no records of ours."""
+ROOM_BYTES = 64 * 1024
+"""Taken ahead of the end of the file: some 300 records."""
+MOST_LATE = 4096
+"""Records that wait for room; of more the oldest go."""
+LOCKED_SECONDS = 1.0
+"""How long one waits for another thread's write."""
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.ENOMEM})
 """What the kernel says where there is no space, or no quota, left."""
 
@@ -134,21 +144,74 @@ def parse_line(line: bytes) -> Record | None:
 
 
 class EventWriter:
-    """The training side: appends records. Safe from several threads."""
+    """The training side: appends records. Safe from several threads, and from the handler
+    of a signal that interrupts one of them.
+
+    A full disk must not keep quiet about itself: room for the next records is taken ahead,
+    and what finds none is written, in its order, once there is some again. Of a line that
+    was written in part the rest comes first, so that no other is lost in it.
+    """
 
     def __init__(self, path: Path) -> None:
         """Open ``path`` for appending. Raises OSError."""
         self._descriptor = os.open(
             path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640
         )
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._holder: int | None = None
+        self._late: deque[bytes] = deque()
+        """What is still to be written; the first may be the rest of a line."""
+        self._size = os.fstat(self._descriptor).st_size
+        self._room_until = 0
+        self._take_room()
 
     def append(self, kind: str, **fields: Any) -> None:
-        """Append one record. A full disk loses the record, not the training."""
+        """Append one record. A full disk delays the record, not the training."""
         line = encode(Record(kind, time.monotonic_ns(), fields))
-        try:
-            os.write(self._descriptor, line)
-        except OSError:
+        if os.getpid() != self._pid:  # forked: what is late is the parent's to write
+            with contextlib.suppress(OSError):
+                os.write(self._descriptor, line)
             return
+        self._late.append(line)
+        while self._late:
+            # A handler amid a write of its own thread: that goes on with this line.
+            if self._holder == threading.get_ident():
+                return
+            if not self._lock.acquire(timeout=LOCKED_SECONDS):
+                return
+            try:
+                self._holder = threading.get_ident()
+                written = self._write()
+            finally:
+                self._holder = None
+                self._lock.release()
+            if not written:
+                return
+
+    def _write(self) -> bool:
+        """Write all that is late; False: there is no room for it now."""
+        while self._late:
+            line = self._late[0]
+            try:
+                count = os.write(self._descriptor, line)
+            except OSError:
+                while len(self._late) > MOST_LATE:
+                    del self._late[1]
+                return False
+            self._size += count
+            if count < len(line):
+                self._late[0] = line[count:]
+                continue
+            self._late.popleft()
+            self._take_room()
+        return True
+
+    def _take_room(self) -> None:
+        if self._room_until - self._size >= ROOM_BYTES // 2:
+            return
+        if take_room(self._descriptor, self._size, ROOM_BYTES):
+            self._room_until = self._size + ROOM_BYTES
 
 
 class EventReader:

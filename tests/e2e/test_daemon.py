@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,8 @@ from supervisor.core.lifecycle.effects import Quarantine
 from supervisor.host.ledger.ledger import Ledger
 from supervisor.wire.paths import StatePaths
 from tests.support.boxes import PATIENCE, BoxUnderTest, alive, box_in, until
+from tests.support.small_disk import fill as filling
+from tests.support.small_disk import mounted
 
 WAITS = """
 import pathlib, time
@@ -363,3 +366,28 @@ def test_a_full_disk(box: BoxUnderTest) -> None:
         box.end(box.daemons[-1])
     finally:
         subprocess.run(["/usr/bin/umount", "--lazy", str(box.state)], check=True)
+
+
+def test_a_port_of_metrics_that_is_taken(box: BoxUnderTest) -> None:
+    """Somebody else listens there when the daemon begins: jobs run all the same, and what
+    is the matter is said."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = "{}:{}".format(*taken.getsockname())
+        box.config = f'[metrics]\nlisten = "{address}"\n'
+        daemon = box.begin()
+        box.do("submit", box.script("print('done')"))
+        box.until(lambda job: job["state"] == "finished")
+    said = box.end(daemon)
+    assert f"cannot serve metrics on {address}: Address already in use" in said
+    assert "Jobs are looked after without" in said
+
+
+def test_a_disk_that_is_full_when_it_begins(box: BoxUnderTest) -> None:
+    """It says which, and ends: a ledger that cannot be written keeps no promise."""
+    with mounted(box.state, "64k") as state:
+        state.chmod(0o700)
+        filling(state / "filler")
+        daemon = box.begin()
+        said, _ = daemon.communicate(timeout=PATIENCE)
+    assert daemon.returncode == 1
+    assert f"the daemon cannot start: No space left on device: {box.state}" in said

@@ -66,7 +66,7 @@ def test_grafana_finds_what_it_is_given(root: Path, compose: Node) -> None:
     assert f"--web.listen-address={address}" in asked
 
 
-def test_logs_are_where_vector_looks(root: Path, tmp_path: Path) -> None:
+def test_logs_are_where_vector_looks(root: Path) -> None:
     """The example reads the units that there are, and the files that attempts write; the
     fields that it takes from the journal are those that the documents name."""
     config = yaml.safe_load((root / "deploy" / "logs" / "vector.yaml").read_text())
@@ -75,15 +75,18 @@ def test_logs_are_where_vector_looks(root: Path, tmp_path: Path) -> None:
     daemon = tomllib.loads(
         (root / "deploy" / "systemd" / "trainwarden.toml").read_text()
     )
-    (pattern,) = config["sources"]["output"]["include"]
-    assert pattern.startswith(daemon.get("state_dir", "/var/lib/trainwarden"))
-    log = StatePaths(tmp_path).run("digits", 1).attempt(2).output
-    assert log.match(pattern.removeprefix("/var/lib/trainwarden/"))
+    state = daemon.get("state_dir", "/var/lib/trainwarden")
     regex = re.search(r"r'([^']+)'", config["transforms"]["of_jobs"]["source"])
     assert regex is not None
-    found = re.search(regex[1], str(log))
-    assert found is not None
-    assert (found["job"], int(found["run"]), int(found["attempt"])) == ("digits", 1, 2)
+    for place in ("users/alice", "digits", ""):
+        run = StatePaths(Path(state, place)).run("digits", 1)
+        log = run.attempt(2).output
+        patterns = config["sources"]["output"]["include"]
+        assert [one for one in patterns if log.match(one)], log
+        found = re.search(regex[1], str(log))
+        assert found is not None
+        told = found["job"], int(found["run"]), int(found["attempt"])
+        assert told == ("digits", 1, 2)
     for name, transform in config["transforms"].items():
         assert set(transform["inputs"]) <= set(config["sources"]), name
     assert set(config["sinks"]["loki"]["inputs"]) == set(config["transforms"])

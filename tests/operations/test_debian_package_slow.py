@@ -28,7 +28,7 @@ from tests.support.machine_jobs import COUNTS, job, main_pid, running, steps, su
 
 pytestmark = pytest.mark.slow
 
-LATER = "99.1"
+LATER, CHANGED = "99.1", "99.2"
 STATE = "/var/lib/trainwarden"
 TEMPLATE = "/etc/systemd/system/trainwarden-attempt-alice@.service"
 CONFIGURATION = "etc/trainwarden/trainwarden.toml"
@@ -55,6 +55,8 @@ class Packaged:
     package: str
     """Its path inside, as that of the next."""
     later: str
+    changed: str
+    """One more, with another file in /etc."""
     version: str
     fresh: set[str] = field(default_factory=set[str])
     """The files that were there before."""
@@ -259,11 +261,164 @@ def check_moving_over_from_a_clone(one: Packaged) -> None:
     box.until(lambda: job(box, "moves").get("state") == "drained")
 
 
+def check_who_may_have_jobs(one: Packaged) -> None:
+    """People: not root, not the supervisor's own users, and nobody whose name is a path;
+    nothing is made for whom it refuses."""
+    box = one.box
+    box.run("useradd", "--create-home", "mallory")
+    for name in (
+        *("root", "trainwarden", "trainwarden-gpu", "trainwarden-run"),
+        *("nobody-here", "../alice", "alice@1", "alice;id", ""),
+    ):
+        done = box.trainwarden("enable-user", name, check=False)
+        assert done.returncode in {1, 2}, name
+        assert done.stderr.startswith("trainwarden: "), done.stderr
+    refused = box.trainwarden("enable-user", "alice", user="mallory", check=False)
+    assert "only root may do that" in refused.stderr
+    assert not [path for path in one.added() if "trainwarden-attempt-" in path]
+
+
+def check_what_others_may(one: Packaged) -> None:
+    """Nothing: neither ask nor stop, nor read what belongs to a job, nor leave a file where
+    the daemon looks; and no code of theirs is run by the command."""
+    box = one.box
+    for words in (("status",), ("stop", "train"), ("submit", "/shared/train.py")):
+        done = box.trainwarden(*words, user="mallory", check=False)
+        assert "mallory is not in the group trainwarden" in done.stderr, words
+    for place in (
+        STATE,
+        "/run/trainwarden",
+        "/etc/trainwarden",
+        "/usr/lib/trainwarden",
+    ):
+        done = box.run("touch", f"{place}/x", user="mallory", check=False)
+        assert done.returncode, place
+        found = box.run("find", place, "-writable", "!", "-type", "l", "!", "-type", "s",
+                        user="mallory", check=False)  # fmt: skip
+        assert found.stdout == "", place
+    seen = box.run("find", STATE, "-readable", user="mallory", check=False)
+    assert seen.stdout == ""
+    unit = running_unit(box)
+    for words in (("stop", unit), ("stop", "trainwarden"), ("kill", unit)):
+        done = box.run(
+            "systemctl", "--no-ask-password", *words, user="mallory", check=False
+        )
+        assert done.returncode, words
+    evil = box.shared / "evil"
+    evil.mkdir()
+    for name in ("supervisor.py", "sitecustomize.py", "click.py"):
+        (evil / name).write_text("raise SystemExit('evil')")
+    said = box.says("sh", "-c", "cd /shared/evil && PYTHONPATH=. trainwarden --version")
+    assert said.endswith(LATER)
+
+
+def running_unit(box: Machine) -> str:
+    """The unit of the only attempt."""
+    listed = box.says("systemctl", "list-units", "--plain", "--no-legend",
+                      "trainwarden-attempt-*")  # fmt: skip
+    return listed.split()[0]
+
+
+def check_a_port_that_somebody_took(one: Packaged) -> None:
+    """Any user may listen on the port of metrics before the daemon does: it looks after
+    jobs all the same, says who is in the way, and serves once the port is free."""
+    box = one.box
+    pid = pid_of(box, "train")
+    box.run("systemctl", "stop", "trainwarden")
+    taker = box.begin("python3", "-m", "http.server", "9464", "--bind", "127.0.0.1",
+                      user="mallory")  # fmt: skip
+    asked = (
+        "import urllib.request as u; print(u.urlopen('http://127.0.0.1:9464/').status)"
+    )
+    box.until(lambda: box.run("python3", "-c", asked, check=False).returncode == 0)
+    box.run("systemctl", "start", "trainwarden")
+    assert pid_of(box, "train") == pid
+    said = box.says("journalctl", "-u", "trainwarden", "-p", "warning", "-o", "cat")
+    assert "cannot serve metrics on 127.0.0.1:9464: Address already in use" in said
+    box.run("pkill", "--uid", "mallory")
+    taker.wait(30)
+    healthy = asked.replace("9464/", "9464/-/healthy")
+    box.until(lambda: box.run("python3", "-c", healthy, check=False).returncode == 0)
+
+
+def check_a_configuration_that_is_wrong(one: Packaged) -> None:
+    """It is refused with its place and reason, training goes on, and so does the daemon
+    once it is mended."""
+    box = one.box
+    pid = pid_of(box, "train")
+    configuration = box.root / CONFIGURATION
+    right = configuration.read_text()
+    configuration.write_text(f"{right}\nlisten = = 3\n")
+    done = box.run("systemctl", "restart", "trainwarden", check=False)
+    assert done.returncode
+    said = box.says("journalctl", "-u", "trainwarden", "-o", "cat")
+    assert f"the configuration /{CONFIGURATION} cannot be used" in said
+    configuration.write_text(right)
+    box.run("systemctl", "reset-failed", "trainwarden", check=False)
+    box.run("systemctl", "restart", "trainwarden")
+    assert pid_of(box, "train") == pid
+
+
+def check_a_question_that_nobody_answers(one: Packaged) -> None:
+    """Both we and root have changed a file in /etc, and dpkg asks where nobody answers:
+    training goes on without the daemon until it is told, and then as if nothing was."""
+    box = one.box
+    pid = pid_of(box, "train")
+    configuration = box.root / CONFIGURATION
+    mine = EDITED + configuration.read_text()
+    configuration.write_text(mine)
+    said = one.dpkg("--install", one.changed, check=False)
+    assert "end of file on stdin at conffile prompt" in said
+    goes_on(box, "train", pid)
+    one.dpkg("--force-confold", "--configure", "--pending")
+    assert configuration.read_text() == mine
+    assert pid_of(box, "train") == pid
+    assert box.trainwarden("incidents", "train").stdout == "no incidents\n"
+
+
+def check_a_downgrade(one: Packaged) -> None:
+    """Under a job, to what knows the ledger; where it does not, it is refused, nothing is
+    lost, and the newer one goes on with it."""
+    box = one.box
+    pid = pid_of(box, "train")
+    one.dpkg("--force-confold", "--install", one.package)
+    assert box.says("trainwarden", "--version").endswith(one.version)
+    assert pid_of(box, "train") == pid
+    as_of_later(box, +1)
+    done = box.run("systemctl", "start", "trainwarden", check=False)
+    assert done.returncode
+    said = box.says("journalctl", "-u", "trainwarden", "-o", "cat")
+    assert "was written by a newer version of trainwarden" in said
+    assert "upgrade again" in said
+    goes_on(box, "train", pid)
+    as_of_later(box, -1)
+    box.run("systemctl", "start", "trainwarden")
+    assert pid_of(box, "train") == pid
+
+
+def as_of_later(box: Machine, by: int) -> None:
+    """The ledger as a version that is newer by so much leaves it; the daemon is stopped."""
+    box.run("systemctl", "stop", "trainwarden")
+    box.run("systemctl", "reset-failed", "trainwarden", check=False)
+    change = (
+        "import sqlite3; c = sqlite3.connect('/var/lib/trainwarden/ledger.sqlite'); "
+        "v, = c.execute('PRAGMA user_version').fetchone(); "
+        f"c.execute(f'PRAGMA user_version = {{v + {by}}}'); c.commit(); c.close()"
+    )
+    box.run("python3", "-c", change, user="trainwarden")
+
+
 CHECKS: tuple[Callable[[Packaged], None], ...] = (
     check_it_installs,
     check_commands_work,
+    check_who_may_have_jobs,
     check_nothing_is_left_where_nobody_had_a_job,
     check_an_upgrade_under_a_job,
+    check_what_others_may,
+    check_a_port_that_somebody_took,
+    check_a_configuration_that_is_wrong,
+    check_a_question_that_nobody_answers,
+    check_a_downgrade,
     check_what_was_stopped_stays_stopped,
     check_removed_under_a_job,
     check_purged_under_a_job,
@@ -286,13 +441,17 @@ def test_its_life(package: Path, tmp_path: Path) -> None:
     copied = tmp_path / "made" / package.name
     copied.write_bytes(package.read_bytes())
     later = as_later_version(copied, LATER, tmp_path / "aside")
+    changed = as_later_version(
+        copied, CHANGED, tmp_path / "aside", more=f"/{CONFIGURATION}"
+    )
     with debian_in(tmp_path, package) as box:
-        for path in (copied, later):
+        for path in (copied, later, changed):
             path.rename(box.shared / path.name)
         one = Packaged(
             box,
             f"/shared/{copied.name}",
             f"/shared/{later.name}",
+            f"/shared/{changed.name}",
             field_of(package, "Version"),
         )
         one.fresh = set(box.says(*LISTED).splitlines())

@@ -42,8 +42,8 @@ OF_THE_THIRD_BOX = {
     "TrainwardenMemoryForecast",
     "TrainwardenNonFiniteLoss",
 }
-"""What a real exporter says of a machine that is made up. The other alerts look at hours,
-or at what cannot be had here: promtool sees them fire."""
+"""What a real exporter says of a machine that is made up: it fills every panel. Faults that
+are real fire every alert in ``test_alerts_by_faults_slow``."""
 
 
 QUERIES = [

@@ -16,10 +16,6 @@ from tests.support.metrics import DIGITS, MACHINE, render
 
 Tool = Callable[[str], str]
 SAMPLES = {name for metric in METRICS for name in metric.samples}
-RECORDED_NAMES = {one.name for one in RECORDED}
-EVERY_LABEL = {label for metric in METRICS for label in metric.labels}
-RANGE = re.compile(r"\[(\d+)([mhd])\]")
-MINUTES = {"m": 1, "h": 60, "d": 1440}
 
 
 def promtool(tool: Tool, *arguments: str, cwd: Path, given: bytes = b"") -> str:
@@ -73,6 +69,9 @@ def test_each_alert_is_whole(alert: Alert) -> None:
     address of its runbook; a panel that is there. What people are told names no label
     that the alert has not."""
     assert any(case.fires and case.resolved for case in alert.cases)
+    assert all(
+        (case.fires is None) == (case.silent is not None) for case in alert.cases
+    )
     told = annotations(alert, panel_id)
     assert told["summary"].endswith(".")
     assert told["description"].endswith(".")
@@ -86,40 +85,8 @@ def test_each_alert_is_whole(alert: Alert) -> None:
             assert set(LABEL.findall(alert.summary + alert.description)) <= has
 
 
-@pytest.mark.parametrize(
-    ("name", "expr"),
-    [
-        *((one.name, one.expr) for one in RECORDED),
-        *((alert.name, alert.expr) for alert in EVERY_ALERT),
-    ],
-)
-def test_queries_are_sound(name: str, expr: str) -> None:
-    """What a linter of rules looks for: only metrics and labels that are exported, rates
-    of counters alone and over four scrapes at least, and runs that are told apart by box."""
-    known = SAMPLES | RECORDED_NAMES | {"up", "ALERTS"}
-    used = set(re.findall(r"\b(?:trainwarden_\w+|\w+:trainwarden\w+:\w+)", expr))
-    assert used <= known, name
-    for labels in re.findall(r"by \(([^)]*)\)", expr):
-        by = {label.strip() for label in labels.split(",")}
-        assert "instance" in by, name
-        assert by <= EVERY_LABEL | {"instance", "severity"}, name
-    for of in re.findall(r"(?:rate|increase)\((\w+)", expr):
-        assert of.endswith(("_total", "_sum", "_count", "_bucket")), name
-    for of in re.findall(r"(?:deriv|delta|predict_linear)\((\w+)", expr):
-        assert not of.endswith("_total"), name
-    for count, unit in RANGE.findall(expr):
-        assert int(count) * MINUTES[unit] >= 5, name
-    if any(
-        "run" in metric.labels
-        for metric in METRICS
-        for s in metric.samples
-        if s in used
-    ):
-        assert " on (run)" not in expr, name
-
-
-def test_recording_rules_are_named_by_practice() -> None:
-    """``level:metric:operations``, and each is used by an alert, a panel or another."""
+def test_recording_rules_are_used() -> None:
+    """Each by an alert, a panel or another."""
     used = "\n".join(
         [
             *(alert.expr for alert in EVERY_ALERT),
@@ -133,7 +100,6 @@ def test_recording_rules_are_named_by_practice() -> None:
         ]
     )
     for one in RECORDED:
-        assert re.fullmatch(r"instance(_[a-z]+)*:trainwarden_\w+:\w+", one.name)
         assert one.name in used
 
 

@@ -62,8 +62,11 @@ def field(package: Path, name: str) -> str:
     return ended_well("dpkg-deb", "--field", package, name)
 
 
-def as_later_version(package: Path, version: str, aside: Path) -> Path:
-    """The same program under another version, as the next release would come."""
+def as_later_version(
+    package: Path, version: str, aside: Path, *, more: str | None = None
+) -> Path:
+    """The same program under another version, as the next release would come; with a line
+    more in one of its files."""
     ended_well("dpkg-deb", "--raw-extract", package, aside)
     control = aside / "DEBIAN" / "control"
     text = control.read_text()
@@ -75,6 +78,9 @@ def as_later_version(package: Path, version: str, aside: Path) -> Path:
     source = main.read_text()
     main.write_text(re.sub('__version__ = ".*"', f'__version__ = "{version}"', source))
     shutil.rmtree(ours / "__pycache__")
+    if more is not None:
+        with (aside / more.lstrip("/")).open("a") as file:
+            file.write("# of the next release\n")
     later = package.with_name(f"trainwarden_{version}_all.deb")
     ended_well("dpkg-deb", "--root-owner-group", "-Zgzip", "-z1", "-b", aside, later)
     shutil.rmtree(aside)

@@ -33,8 +33,9 @@ def daemon(*, file: Path | None) -> None:
       trainwarden daemon --config trainwarden.toml
       trainwarden submit -- train.py --epochs 10
     """  # noqa: D301  # \b is click's mark, not a backslash
+    config = configuration(file)
     try:
-        with composed(configuration(file)) as made:
+        with composed(config) as made:
             settle()
             made.run()
     except (DaemonError, LedgerError, ServeError) as error:
@@ -46,8 +47,11 @@ def daemon(*, file: Path | None) -> None:
             exit_code=1,
         )
     except OSError as error:
-        where = "" if error.filename is None else f": {error.filename}"
-        fail(f"the daemon cannot start: {error.strerror or error}{where}", exit_code=1)
+        # What is written in pieces names no file: it lies in the state directory.
+        where = error.filename or config.state_dir
+        fail(
+            f"the daemon cannot start: {error.strerror or error}: {where}", exit_code=1
+        )
 
 
 def configuration(file: Path | None) -> Config:

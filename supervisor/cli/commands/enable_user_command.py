@@ -18,6 +18,8 @@ UNITS = Path("/etc/systemd/system")
 DAEMON = "trainwarden"
 DATA = "trainwarden-data"
 MEMBERS = "trainwarden"
+OURS = frozenset({DAEMON, "trainwarden-gpu", "trainwarden-run"})
+"""Users of the supervisor itself: what they may read is nobody else's."""
 
 
 def template_text(text: str, user: str) -> str:
@@ -55,6 +57,8 @@ def enable_user(*, as_json: bool, name: str) -> None:
         fail(f"{source}: {error.strerror}; run deploy/install.sh first", exit_code=1)
     if user.pw_uid == 0:
         fail("jobs never run as root")
+    if name in OURS:
+        fail(f"jobs never run as {name}, who is part of the supervisor: name a person")
     # Only the daemon writes requests, only their user reads them.
     make(BOX_STATE / "requests" / name, daemon.pw_uid, user.pw_gid, 0o2750)
     # Only the user writes there; what is made there belongs to the daemon's group.

@@ -49,7 +49,11 @@ _EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
 
 class ServeError(RuntimeError):
-    """The address cannot be listened on; the message is one sentence."""
+    """It cannot be served; the message is one sentence."""
+
+
+class AddressError(ServeError):
+    """The address cannot be listened on now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +125,7 @@ class MetricsServer:
             message = (
                 f"cannot serve metrics on {address}: {reason}; name another address"
             )
-            raise ServeError(message) from error
+            raise AddressError(message) from error
         self.address = Address(address.host, http.server_address[1])
         self._connections = http.connections
         self._attending = ServerThread(http, name="metrics-http")

@@ -1,0 +1,1 @@
+"""What pint and Grafana's dashboard-linter look for, asked of our rules and dashboards."""
