@@ -390,6 +390,18 @@ class StepTrial:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SteppedTrial:
+    """One call of the train function."""
+
+    seconds: float
+    """Until its results are there."""
+    loss: float | None
+    """Of its steps alone; None: they tell of none."""
+    peak_bytes: int | None
+    """In use in the allocator at most, meanwhile; None: it keeps no figures."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TrialPlan:
     """How steps of one size are tried."""
 
@@ -412,6 +424,17 @@ class StepTrials(Protocol):
     @property
     def WHY_NOT(self) -> str | None:  # noqa: N802  # a constant
         """Why nothing can be tried on this backend; None: it can."""
+
+    @property
+    def WHY_NOT_STEPPED(self) -> str | None:  # noqa: N802  # as above
+        """Why steps cannot be tried as they are trained; None: they can."""
+
+    def device(self) -> str:
+        """What steps are computed on: ``CPU`` or ``GPU``."""
+
+    def stepped(self, model: Any, batches: Any) -> SteppedTrial | None:
+        """Call the train function of ``model`` once, on what it draws from ``batches``;
+        None: these are over."""
 
     def in_use(self) -> int | None:
         """Bytes in use in the framework's memory now; None: it keeps no figures."""
