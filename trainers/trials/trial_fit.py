@@ -36,9 +36,7 @@ SEVERAL_DEVICES = (
     "this fit trains on several devices at once: alternatives are tried on one; run the"
     " script without its strategy"
 )
-OWN_STEP = (
-    "the model has a train_step of the script's own: which optimizers it takes is not known"
-)
+OWN_STEP = "the model has a train_step of the script's own: which optimizers it takes is not known"
 CHUNK = 4
 """A pass is cut to a multiple of so many steps, in every trial, so that those with that
 many steps in a call train on the same batches as the others."""

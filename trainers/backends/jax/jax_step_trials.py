@@ -65,7 +65,6 @@ def tried(
     return StepTrial(added_bytes=(added,), first_seconds=took, step_seconds=0.0)
 
 
-
 def device() -> NoReturn:
     """Nobody asks: ``WHY_NOT_STEPPED`` is looked at before."""
     raise NotImplementedError

@@ -34,7 +34,6 @@ def trained_once(_model: Any) -> NoReturn:
     raise NotImplementedError
 
 
-
 def device() -> NoReturn:
     """Nobody asks: ``WHY_NOT_STEPPED`` is looked at before."""
     raise NotImplementedError

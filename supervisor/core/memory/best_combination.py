@@ -1,0 +1,312 @@
+"""The best combination of alternatives: what to try together, and which of all to advise.
+
+Rules, in order:
+
+1. Only what was measured and fits is advised; what fits with room to spare before what
+   came near the limit (``trial_results.is_tight``).
+2. What keeps the numbers (bits, rounding) before a lower precision, that before another
+   computation, whatever the time: a person may choose otherwise, we do not.
+3. The shorter step, where it is shorter by more than steps of one kind differ; then the
+   numbers to the bit, then fewer changes, then less memory.
+
+Combinations are tried, not promised: parts that saved memory or time alone, or alone found
+no room, the most promising first, by the product of what each did alone.
+"""
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from supervisor.core.memory.alternatives import (
+    MOST_SLICES,
+    Alternative,
+    Axis,
+    Combination,
+    Numbers,
+    combined,
+    of_slices,
+    size_of_slice,
+    slices_in,
+)
+from supervisor.core.memory.trial_results import (
+    NumbersFound,
+    Outcome,
+    TrialResult,
+    is_tight,
+)
+
+NOTABLE = 0.97
+"""A part of the time or the memory that is worth a change."""
+ALIKE = 1.05
+"""Step times within this factor are taken for the same."""
+UNMEASURED_PEAK = 0.7
+"""What an alternative is hoped to leave of the peak that alone found no room."""
+MOST_PARTS = 4
+SLICES = (2, 4, 8)
+"""That are tried where nothing is short."""
+
+_KEPT = 0
+_ORDER = {
+    Numbers.BITS: _KEPT,
+    Numbers.ROUNDING: _KEPT,
+    Numbers.PRECISION: 1,
+    Numbers.DIFFERENT: 2,
+    Numbers.UNKNOWN: 2,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """A trial, beside the script as it is."""
+
+    result: TrialResult
+    numbers: NumbersFound
+    ratio: float | None
+    """Of the step time; None: not known."""
+
+    @property
+    def combination(self) -> Combination:
+        """What it changes."""
+        return self.result.combination
+
+    @property
+    def changes(self) -> int:
+        """How far the numbers go from those of the script: 0: not at all."""
+        found = self.numbers.numbers
+        if found is Numbers.UNKNOWN:
+            return max((_ORDER[one.expected] for one in self.combination), default=0)
+        return _ORDER[found]
+
+
+def best(trials: Sequence[Compared], limit_bytes: int | None) -> Compared | None:
+    """The one to advise; None: none fits. What is not under the limit is passed over."""
+    fitting = [one for one in trials if one.result.measured and one.result.limited]
+    return min(fitting, key=lambda one: _key(one, limit_bytes), default=None)
+
+
+def _key(one: Compared, limit_bytes: int | None) -> tuple[float, ...]:
+    return (
+        is_tight(one.result, limit_bytes),
+        one.changes,
+        _bucket(one.ratio),
+        one.numbers.numbers is not Numbers.BITS,
+        len(one.combination),
+        one.result.peak_bytes or math.inf,
+    )
+
+
+def _bucket(ratio: float | None) -> float:
+    """Of step times that are taken for the same."""
+    if ratio is None or ratio <= 0:
+        return math.inf
+    return round(math.log(ratio) / math.log(ALIKE))
+
+
+def least_memory(trials: Sequence[Compared]) -> Compared | None:
+    """That with the lowest peak of those that keep the numbers; None: none is known."""
+    known = [
+        one
+        for one in trials
+        if one.result.limited and one.result.peak_bytes and one.changes == _KEPT
+    ]
+    return min(known, key=lambda one: one.result.peak_bytes or 0, default=None)
+
+
+def faster_otherwise(
+    trials: Sequence[Compared], chosen: Compared | None
+) -> Compared | None:
+    """The fastest that fits and changes the numbers more than ``chosen``, where that is
+    notable; None: there is none."""
+    if chosen is None or chosen.ratio is None:
+        return None
+    found = [
+        one
+        for one in trials
+        if one.result.measured
+        and one.result.limited
+        and one.ratio is not None
+        and one.changes > chosen.changes
+        and one.ratio < chosen.ratio / ALIKE
+    ]
+    return min(found, key=lambda one: one.ratio or 0, default=None)
+
+
+# --- slices ---
+
+
+def next_slices(
+    trials: Sequence[TrialResult],
+    *,
+    batch: int,
+    as_it_is: TrialResult | None,
+    fits: bool,
+    limit_bytes: int | None,
+) -> int | None:
+    """The number of slices to try next, each twice the last; None: no more.
+
+    Where the batch ``fits`` as it is, the first few are enough. ``trials``: all so far;
+    ``as_it_is``: the script, wherever that was measured; None: nowhere.
+    """
+    tried = [one for one in trials if len(one.combination) == 1 and _sliced(one)]
+    last = max((slices_in(one.combination) for one in tried), default=1)
+    slices = 2 * last
+    if limit_bytes is None or fits:
+        return slices if slices in SLICES and _possible(batch, slices) else None
+    if sum(one.measured for one in tried) > 1 or any(map(_hopeless, tried)):
+        return None
+    while as_it_is is not None and least_peak(as_it_is, slices) > limit_bytes:
+        slices *= 2
+    return slices if slices <= MOST_SLICES and _possible(batch, slices) else None
+
+
+def _hopeless(one: TrialResult) -> bool:
+    return one.outcome not in {Outcome.MEASURED, Outcome.NO_ROOM}
+
+
+def _sliced(one: TrialResult) -> bool:
+    return slices_in(one.combination) > 1
+
+
+def _possible(batch: int, slices: int) -> bool:
+    return size_of_slice(batch, slices) is not None
+
+
+def least_peak(as_it_is: TrialResult, slices: int) -> int:
+    """Bytes that so many slices need at least: what a step adds to what lies there between
+    steps is the highest of sums ``constant + slope * size``, so a part of the batch adds at
+    least that part of it. 0: not known."""
+    peak, end = as_it_is.peak_bytes, as_it_is.end
+    if peak is None or end is None or end.between_bytes is None:
+        return 0
+    return end.between_bytes + max(peak - end.between_bytes, 0) // slices
+
+
+# --- combinations ---
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Part:
+    """What an alternative did alone, to the script as it is."""
+
+    alternative: Alternative
+    ratio: float
+    peak: float
+    known: bool
+    changes: int
+
+    @property
+    def helps(self) -> bool:
+        """Whether it may be worth its change."""
+        return not self.known or self.ratio < NOTABLE or self.peak < NOTABLE
+
+
+def to_combine(
+    trials: Sequence[Compared],
+    *,
+    as_it_is: TrialResult | None,
+    limit_bytes: int | None,
+    at_most: int,
+) -> list[Combination]:
+    """The combinations that are worth a trial, the most promising first.
+
+    ``trials``: what was tried so far; ``as_it_is``: the script, wherever it was measured.
+    """
+    parts = [part for part in _parts(trials, as_it_is) if part.helps]
+    chosen = best(trials, limit_bytes)
+    done = {one.combination for one in trials}
+    whole = None if as_it_is is None else as_it_is.peak_bytes
+    found: list[tuple[tuple[float, ...], Combination]] = []
+    for group in _groups(parts):
+        combination = combined([part.alternative for part in group])
+        promise = _promise(group, whole, limit_bytes)
+        if combination in done or promise is None or not _better(promise, chosen):
+            continue
+        found.append((_order(promise, len(group), chosen), combination))
+    found.sort(key=lambda one: one[0])
+    return [combination for _, combination in found[:at_most]]
+
+
+def _groups(parts: Sequence[_Part]) -> Iterator[tuple[_Part, ...]]:
+    for size in range(2, MOST_PARTS + 1):
+        for group in itertools.combinations(parts, size):
+            if len({part.alternative.axis for part in group}) == size:
+                yield group
+
+
+def _parts(trials: Sequence[Compared], as_it_is: TrialResult | None) -> Iterator[_Part]:
+    whole = None if as_it_is is None else as_it_is.peak_bytes
+    alone = [one for one in trials if len(one.combination) == 1]
+    for one in alone:
+        if one.result.outcome in {Outcome.MEASURED, Outcome.NO_ROOM}:
+            yield _part_of(one, whole)
+    yield from _half_as_many(alone)
+
+
+def _part_of(one: Compared, whole: int | None) -> _Part:
+    peak = one.result.peak_bytes
+    known = one.result.measured
+    return _Part(
+        alternative=one.combination[0],
+        ratio=1.0 if one.ratio is None else one.ratio,
+        peak=peak / whole if peak and whole else UNMEASURED_PEAK,
+        known=known and one.ratio is not None,
+        changes=one.changes,
+    )
+
+
+def _half_as_many(alone: Sequence[Compared]) -> Iterator[_Part]:
+    """Half as many slices as fit alone were perhaps not tried, as they could not fit: with
+    something else they may."""
+    sliced = [one for one in alone if one.combination[0].axis is Axis.SLICES]
+    fitting = [slices_in(one.combination) for one in sliced if one.result.measured]
+    tried = {slices_in(one.combination) for one in sliced}
+    half = min(fitting, default=0) // 2
+    if half > 1 and half not in tried:
+        yield _Part(
+            alternative=of_slices(half),
+            ratio=1.0,
+            peak=1 / half,
+            known=False,
+            changes=min(one.changes for one in sliced if one.result.measured),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Promise:
+    """What parts would do together, if each did what it did alone."""
+
+    changes: int
+    ratio: float
+    peak: float
+
+
+def _promise(
+    group: Sequence[_Part], whole: int | None, limit_bytes: int | None
+) -> _Promise | None:
+    """None: they would not fit."""
+    peak = math.prod(part.peak for part in group)
+    hoped = all(part.known for part in group) and whole and limit_bytes
+    if hoped and peak * (whole or 0) > (limit_bytes or 0):
+        return None
+    return _Promise(
+        changes=max(part.changes for part in group),
+        ratio=math.prod(part.ratio for part in group),
+        peak=peak,
+    )
+
+
+def _better(promise: _Promise, chosen: Compared | None) -> bool:
+    """Whether it may be better than what was chosen so far."""
+    if chosen is None or promise.changes < chosen.changes:
+        return True
+    if promise.changes > chosen.changes:
+        return False
+    return chosen.ratio is None or promise.ratio < NOTABLE * chosen.ratio
+
+
+def _order(promise: _Promise, parts: int, chosen: Compared | None) -> tuple[float, ...]:
+    """Where nothing fits yet, memory counts before numbers and time."""
+    if chosen is None:
+        return (promise.peak, promise.changes, promise.ratio, parts)
+    return (promise.changes, promise.ratio, parts, promise.peak)
