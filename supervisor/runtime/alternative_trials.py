@@ -102,9 +102,23 @@ class Advice:
     seconds: float
 
     @property
+    def own_ratio(self) -> float | None:
+        """How long the script as it is took at the end, as a part of what it took at the
+        beginning; None: not known."""
+        if self.reference is None or self.again is None:
+            return None
+        return trial_results.time_ratio(self.again, self.reference, None)
+
+    @property
+    def alike(self) -> float:
+        """Step times within this factor are taken for the same."""
+        return best_combination.alike_by(self.own_ratio)
+
+    @property
     def best(self) -> Compared | None:
         """What to do; None: nothing that was tried fits."""
-        return best_combination.best(self.trials, self.question.limit_bytes)
+        limit = self.question.limit_bytes
+        return best_combination.best(self.trials, limit, alike=self.alike)
 
 
 class AlternativeTrials:

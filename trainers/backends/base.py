@@ -85,6 +85,14 @@ class FitSupport(Protocol):
     def why_step_not_exact(self, model: Any, *, alike: bool) -> str | None:
         """Why a step is not the same twice; ``alike``: all batches are of one size."""
 
+    @property
+    def WHY_NOT_RECOMPUTED(self) -> str | None:  # noqa: N802  # a constant
+        """Why activations cannot be computed again, in half a sentence; None: they can."""
+
+    def recompute(self, model: Any) -> tuple[int, int]:
+        """Let the layers of ``model``, which is built, be computed again in the backward
+        pass: how many are, and how many are left out, for their state would change."""
+
     def of_any_size(self, element_spec: Any) -> Any:
         """Shapes and dtypes of a batch of any number of samples."""
 

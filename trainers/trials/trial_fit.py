@@ -79,8 +79,10 @@ def measure(
 def _try(attempt: Attempt, model: Any, iterator: Any) -> NoReturn:
     attempt.enter(Phase.BETWEEN)
     source = source_factory.source_of(iterator, seed=attempt.directive.seed, fit=0)
+    _change(attempt, model)
     _build(model, source, iterator)
-    Trial(attempt, model, source, _changed(attempt, model)).run(iterator)
+    applied = compute_settings.apply(attempt, model, source)
+    Trial(attempt, model, source, applied).run(iterator)
     signals.end_at_once(0)
     raise AssertionError  # the process has ended
 
@@ -96,8 +98,8 @@ def _build(model: Any, source: DataSource, iterator: Any) -> None:
         return
 
 
-def _changed(attempt: Attempt, model: Any) -> Applied:
-    """Let ``model`` be what is to be tried."""
+def _change(attempt: Attempt, model: Any) -> None:
+    """Let ``model`` be what is to be tried, beside what a run would do, too."""
     directive = attempt.directive
     if directive.trial_optimizer is not None:
         if backend.fit.has_own_train_step(model):
@@ -109,10 +111,6 @@ def _changed(attempt: Attempt, model: Any) -> Applied:
     if directive.trial_steps_per_execution is not None:
         model.steps_per_execution = directive.trial_steps_per_execution
         model.train_function = None
-    try:
-        return compute_settings.apply(model, directive)
-    except NotImplementedError as error:
-        refuse(attempt, str(error))
 
 
 class Trial:

@@ -113,6 +113,22 @@ class MicrobatchSpec(Table):
     """A model with a ``train_step`` of its own: do that step for several smaller
     batches instead of one, and keep the learning rate, divide it by the root of their
     number, or by their number. ``off``: such a run stops, and says what would fit."""
+    size: Annotated[int, Field(ge=1, le=2**31)] | None = None
+    """Samples a slice, from the first attempt on. None: the batch is whole until a step
+    of it does not fit."""
+
+
+class ComputeSpec(Table):
+    """How steps are computed, in the place of what the script says of it."""
+
+    precision: Literal["mixed_bfloat16", "mixed_float16"] | None = None
+    """Keras' global dtype policy. None: the script's. One that the script sets itself
+    wins over it."""
+    jit: bool | None = None
+    """Compile steps by XLA, or not. None: as the script has it."""
+    recompute: bool = False
+    """Keep no activations for the backward pass, but compute them again: of all layers
+    but those whose state a second call would change."""
 
 
 class RestartSpec(Table):
@@ -290,6 +306,7 @@ class Spec(Table):
     snapshots: SnapshotsSpec = SnapshotsSpec()
     files: FilesSpec = FilesSpec()
     microbatch: MicrobatchSpec = MicrobatchSpec()
+    compute: ComputeSpec = ComputeSpec()
     restart: RestartSpec = RestartSpec()
     remedies: RemediesSpec = RemediesSpec()
     liveness: LivenessSpec = LivenessSpec()

@@ -6,8 +6,8 @@ Rules, in order:
    came near the limit (``trial_results.is_tight``).
 2. What keeps the numbers (bits, rounding) before a lower precision, that before another
    computation, whatever the time: a person may choose otherwise, we do not.
-3. The shorter step, where it is shorter by more than steps of one kind differ; then the
-   numbers to the bit, then fewer changes, then less memory.
+3. The shortest step, and of those that are about as short (``alike``: by as much as the
+   script differs from itself) the numbers to the bit, then fewer changes, then less memory.
 
 Combinations are tried, not promised: parts that saved memory or time alone, or alone found
 no room, the most promising first, by the product of what each did alone.
@@ -79,28 +79,41 @@ class Compared:
         return _ORDER[found]
 
 
-def best(trials: Sequence[Compared], limit_bytes: int | None) -> Compared | None:
-    """The one to advise; None: none fits. What is not under the limit is passed over."""
+def best(
+    trials: Sequence[Compared], limit_bytes: int | None, *, alike: float = ALIKE
+) -> Compared | None:
+    """The one to advise; None: none fits. What is not under the limit is passed over.
+
+    ``alike``: step times within this factor are taken for the same.
+    """
     fitting = [one for one in trials if one.result.measured and one.result.limited]
-    return min(fitting, key=lambda one: _key(one, limit_bytes), default=None)
+    roomy = [one for one in fitting if not is_tight(one.result, limit_bytes)] or fitting
+    kept = min((one.changes for one in roomy), default=_KEPT)
+    among = [one for one in roomy if one.changes == kept]
+    shortest = min(map(_time, among), default=math.inf)
+    short = [one for one in among if _time(one) <= alike * shortest]
+    return min(short, key=_simplest, default=None)
 
 
-def _key(one: Compared, limit_bytes: int | None) -> tuple[float, ...]:
+def _simplest(one: Compared) -> tuple[float, ...]:
     return (
-        is_tight(one.result, limit_bytes),
-        one.changes,
-        _bucket(one.ratio),
         one.numbers.numbers is not Numbers.BITS,
         len(one.combination),
         one.result.peak_bytes or math.inf,
+        _time(one),
     )
 
 
-def _bucket(ratio: float | None) -> float:
-    """Of step times that are taken for the same."""
-    if ratio is None or ratio <= 0:
-        return math.inf
-    return round(math.log(ratio) / math.log(ALIKE))
+def _time(one: Compared) -> float:
+    return math.inf if one.ratio is None else one.ratio
+
+
+def alike_by(own_ratio: float | None) -> float:
+    """Within which factor step times are taken for the same, where the script, tried
+    twice, took ``own_ratio`` times as long; None: nobody knows."""
+    if own_ratio is None or own_ratio <= 0:
+        return ALIKE
+    return max(ALIKE, own_ratio, 1 / own_ratio)
 
 
 def least_memory(trials: Sequence[Compared]) -> Compared | None:
@@ -114,7 +127,7 @@ def least_memory(trials: Sequence[Compared]) -> Compared | None:
 
 
 def faster_otherwise(
-    trials: Sequence[Compared], chosen: Compared | None
+    trials: Sequence[Compared], chosen: Compared | None, *, alike: float = ALIKE
 ) -> Compared | None:
     """The fastest that fits and changes the numbers more than ``chosen``, where that is
     notable; None: there is none."""
@@ -127,7 +140,7 @@ def faster_otherwise(
         and one.result.limited
         and one.ratio is not None
         and one.changes > chosen.changes
-        and one.ratio < chosen.ratio / ALIKE
+        and one.ratio < chosen.ratio / alike
     ]
     return min(found, key=lambda one: one.ratio or 0, default=None)
 
