@@ -31,7 +31,7 @@ from supervisor.core.memory.alternatives import (
 from supervisor.core.memory.best_combination import Compared
 from supervisor.core.memory.trial_results import Outcome, TrialResult, asked
 from supervisor.core.text.log_level import Notifier
-from supervisor.core.text.units import format_duration, format_size
+from supervisor.core.text.units import format_duration, format_size, format_step
 from supervisor.host.launch.launcher import LaunchError
 from supervisor.runtime import measured_attempt
 from supervisor.runtime.measured_attempt import TakesTooLongError
@@ -203,11 +203,7 @@ class AlternativeTrials:
 
     def _next_slices(self, as_it_is: TrialResult) -> int | None:
         return best_combination.next_slices(
-            self._trials,
-            batch=self._batch or 1,
-            as_it_is=self._reference,
-            fits=as_it_is.measured,
-            limit_bytes=self._question.limit_bytes,
+            self._trials, batch=self._batch or 1, fits=as_it_is.measured
         )
 
     def _combinations(self) -> Sequence[Combination]:
@@ -240,10 +236,24 @@ class AlternativeTrials:
 
     def _tried(self, combination: Combination) -> TrialResult:
         self._say(f"trying: {title_of(combination)}")
-        result = self._trial(combination, limited=True)
+        result = self._ruled_out(combination) or self._trial(combination, limited=True)
         self._say(f"  {_said(result)}")
         self._trials.append(result)
         return result
+
+    def _ruled_out(self, combination: Combination) -> TrialResult | None:
+        """The result without a trial, where it cannot fit; None: it may."""
+        limit, reference = self._question.limit_bytes, self._reference
+        if limit is None or reference is None or not combination:
+            return None
+        least = best_combination.least_peak(reference, combination)
+        if least <= limit:
+            return None
+        return TrialResult(
+            combination=combination,
+            outcome=Outcome.NOT_TRIED,
+            because=f"it needs {format_size(least)} or more",
+        )
 
     def _trial(self, combination: Combination, *, limited: bool) -> TrialResult:
         self._count += 1
@@ -398,4 +408,4 @@ def _said(result: TrialResult) -> str:
         return ": ".join(filter(None, (result.outcome, result.because)))
     peak, seconds = result.peak_bytes, result.step_seconds
     said = "peak not known" if peak is None else f"peak {format_size(peak)}"
-    return said if seconds is None else f"{said}, {format_duration(seconds)} a step"
+    return said if seconds is None else f"{said}, {format_step(seconds)} a step"

@@ -37,6 +37,8 @@ from trainers.snapshots.durable_store import Snapshot
 from trainers.snapshots.run_progress import RunProgress
 from trainers.state import baked_values, callback_state, hidden_state
 
+OWN_POLICY = "The script's own dtype policy, {}, is in force, and not {}."
+
 
 class FitRun:
     """The position, the state and the boundaries of one ``fit``."""
@@ -222,6 +224,8 @@ class FitRun:
             applied_directive.tell(
                 attempt, "precision", asked=asked.precision, found=found
             )
+            if found != asked.precision and attempt.is_news("policy", found):
+                attempt.notice(OWN_POLICY.format(found, asked.precision))
 
     def _slice(self) -> None:
         """Work in slices, where that is asked for."""

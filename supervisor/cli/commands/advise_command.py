@@ -17,7 +17,6 @@ from supervisor.cli.measuring import (
     fail_interrupted,
     free_pool,
     say,
-    size_of,
 )
 from supervisor.cli.options import (
     default_state_directory,
@@ -31,6 +30,7 @@ from supervisor.cli.spec_options import (
     cpu_memory_option,
     env_option,
     environment_of,
+    given_only,
     module_option,
     python_option,
     read_spec,
@@ -143,14 +143,10 @@ def advise(
     """  # noqa: D301  # \b is click's mark, not a backslash
     if math.isnan(patience):
         fail("--patience: expected a number of seconds, got nan")
-    memory = {
-        "cpu": size_of(cpu_memory, "--cpu-memory"),
-        "gpu": size_of(gpu_memory, "--gpu-memory"),
-    }
     given: dict[str, Any] = {
         "python": python,
         "environment": environment_of(variables),
-        "memory": memory,
+        "memory": {"cpu": cpu_memory, "gpu": gpu_memory},
     }
     asked = _asked(script, args, state_dir, spec_file, given, module=module)
     written = advised_spec.place_of(asked.job.name) if apply_it else None
@@ -205,10 +201,9 @@ def _of_job(
     files = files_of(state_dir, name)
     refuse_as_root(files, "run the script of a job")
     own = advised_spec.given_in(files.spec)
-    said = {key: one for key, one in given.items() if one}
-    said["memory"] = {k: v for k, v in given["memory"].items() if v is not None}
-    tables = merge(own, {**said, "name": name})
-    spec = spec_of(tables, where=f"the spec of {name} and the options")
+    said = given_only({**given, "name": name})
+    tables = merge(own, said)
+    spec = spec_of(tables, where=f"the spec of {name} and the options", given=said)
     return Asked(tables=tables, job=job_of(spec))
 
 

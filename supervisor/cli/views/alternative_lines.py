@@ -29,7 +29,7 @@ from supervisor.core.memory.trial_results import (
     same_bits,
 )
 from supervisor.core.text.toml_text import toml
-from supervisor.core.text.units import format_duration, format_size
+from supervisor.core.text.units import format_duration, format_size, format_step
 from supervisor.runtime.alternative_trials import Advice
 
 WIDTH = 100
@@ -79,9 +79,8 @@ def _table(advice: Advice) -> Iterator[str]:
     table.add_column("numbers")
     for one in advice.trials:
         table.add_row(*_row(one, advice))
-        if one.result is advice.as_it_is and advice.reference is not one.result:
-            if advice.reference is not None:
-                table.add_row(*_reference_row(advice.reference))
+        if one.result is advice.as_it_is and not one.result.measured:
+            _add_reference(table, advice.reference)
     console = Console(width=WIDTH, color_system=None, highlight=False)
     with console.capture() as captured:
         console.print(table)
@@ -104,14 +103,15 @@ def _row(one: Compared, advice: Advice) -> tuple[str, ...]:
     )
 
 
-def _reference_row(reference: TrialResult) -> tuple[str, ...]:
-    return (
-        "as it is, no limit",
-        _size(reference.peak_bytes),
-        _seconds(reference.step_seconds),
-        "1.00",
-        "what the others are compared with",
-    )
+def _add_reference(table: Table, reference: TrialResult | None) -> None:
+    if reference is not None:
+        table.add_row(
+            "as it is, no limit",
+            _size(reference.peak_bytes),
+            _seconds(reference.step_seconds),
+            "1.00",
+            "what the others are compared with",
+        )
 
 
 def _size(size: int | None) -> str:
@@ -119,9 +119,7 @@ def _size(size: int | None) -> str:
 
 
 def _seconds(seconds: float | None) -> str:
-    if seconds is None:
-        return "not known"
-    return f"{seconds * 1000:.0f} ms" if seconds < 1 else format_duration(seconds)
+    return "not known" if seconds is None else format_step(seconds)
 
 
 def numbers_text(found: NumbersFound) -> str:

@@ -25,7 +25,6 @@ from supervisor.core.memory.alternatives import (
     Combination,
     Numbers,
     combined,
-    of_slices,
     size_of_slice,
     slices_in,
 )
@@ -110,10 +109,13 @@ def _time(one: Compared) -> float:
 
 def alike_by(own_ratio: float | None) -> float:
     """Within which factor step times are taken for the same, where the script, tried
-    twice, took ``own_ratio`` times as long; None: nobody knows."""
+    twice, took ``own_ratio`` times as long; None: nobody knows.
+
+    One pair tells little of how much pairs differ: twice that is allowed for.
+    """
     if own_ratio is None or own_ratio <= 0:
         return ALIKE
-    return max(ALIKE, own_ratio, 1 / own_ratio)
+    return max(ALIKE, 1 + 2 * (max(own_ratio, 1 / own_ratio) - 1))
 
 
 def least_memory(trials: Sequence[Compared]) -> Compared | None:
@@ -152,29 +154,26 @@ def next_slices(
     trials: Sequence[TrialResult],
     *,
     batch: int,
-    as_it_is: TrialResult | None,
     fits: bool,
-    limit_bytes: int | None,
 ) -> int | None:
     """The number of slices to try next, each twice the last; None: no more.
 
-    Where the batch ``fits`` as it is, the first few are enough. ``trials``: all so far;
-    ``as_it_is``: the script, wherever that was measured; None: nowhere.
+    Where the batch ``fits`` as it is, the first few are enough; else as many as it takes,
+    and twice that. ``trials``: all so far.
     """
     tried = [one for one in trials if len(one.combination) == 1 and _sliced(one)]
     last = max((slices_in(one.combination) for one in tried), default=1)
     slices = 2 * last
-    if limit_bytes is None or fits:
+    if fits:
         return slices if slices in SLICES and _possible(batch, slices) else None
     if sum(one.measured for one in tried) > 1 or any(map(_hopeless, tried)):
         return None
-    while as_it_is is not None and least_peak(as_it_is, slices) > limit_bytes:
-        slices *= 2
     return slices if slices <= MOST_SLICES and _possible(batch, slices) else None
 
 
 def _hopeless(one: TrialResult) -> bool:
-    return one.outcome not in {Outcome.MEASURED, Outcome.NO_ROOM}
+    """More slices would end as it did."""
+    return one.outcome in {Outcome.FAILED, Outcome.NOT_APPLIED}
 
 
 def _sliced(one: TrialResult) -> bool:
@@ -185,14 +184,24 @@ def _possible(batch: int, slices: int) -> bool:
     return size_of_slice(batch, slices) is not None
 
 
-def least_peak(as_it_is: TrialResult, slices: int) -> int:
-    """Bytes that so many slices need at least: what a step adds to what lies there between
-    steps is the highest of sums ``constant + slope * size``, so a part of the batch adds at
-    least that part of it. 0: not known."""
+def least_peak(as_it_is: TrialResult, combination: Combination) -> int:
+    """Bytes that ``combination`` needs at least, as far as that can be told; 0: it cannot.
+
+    What a step adds to what lies there between steps is the highest of several sums,
+    ``constant + slope * size`` each: a part of the batch adds at least that part of it.
+    Half as many bits in a number leave at least half.
+    """
     peak, end = as_it_is.peak_bytes, as_it_is.end
     if peak is None or end is None or end.between_bytes is None:
         return 0
-    return end.between_bytes + max(peak - end.between_bytes, 0) // slices
+    if any(one.axis not in _BOUNDED for one in combination):
+        return 0
+    halves = 2 if any(one.axis is Axis.PRECISION for one in combination) else 1
+    added = max(peak - end.between_bytes, 0)
+    return end.between_bytes + added // (slices_in(combination) * halves)
+
+
+_BOUNDED = frozenset({Axis.SLICES, Axis.PRECISION})
 
 
 # --- combinations ---
@@ -240,6 +249,10 @@ def to_combine(
     return [combination for _, combination in found[:at_most]]
 
 
+_USABLE = frozenset({Outcome.MEASURED, Outcome.NO_ROOM, Outcome.NOT_TRIED})
+"""What found no room alone may find it with something else."""
+
+
 def _groups(parts: Sequence[_Part]) -> Iterator[tuple[_Part, ...]]:
     for size in range(2, MOST_PARTS + 1):
         for group in itertools.combinations(parts, size):
@@ -251,9 +264,8 @@ def _parts(trials: Sequence[Compared], as_it_is: TrialResult | None) -> Iterator
     whole = None if as_it_is is None else as_it_is.peak_bytes
     alone = [one for one in trials if len(one.combination) == 1]
     for one in alone:
-        if one.result.outcome in {Outcome.MEASURED, Outcome.NO_ROOM}:
+        if one.result.outcome in _USABLE:
             yield _part_of(one, whole)
-    yield from _half_as_many(alone)
 
 
 def _part_of(one: Compared, whole: int | None) -> _Part:
@@ -266,23 +278,6 @@ def _part_of(one: Compared, whole: int | None) -> _Part:
         known=known and one.ratio is not None,
         changes=one.changes,
     )
-
-
-def _half_as_many(alone: Sequence[Compared]) -> Iterator[_Part]:
-    """Half as many slices as fit alone were perhaps not tried, as they could not fit: with
-    something else they may."""
-    sliced = [one for one in alone if one.combination[0].axis is Axis.SLICES]
-    fitting = [slices_in(one.combination) for one in sliced if one.result.measured]
-    tried = {slices_in(one.combination) for one in sliced}
-    half = min(fitting, default=0) // 2
-    if half > 1 and half not in tried:
-        yield _Part(
-            alternative=of_slices(half),
-            ratio=1.0,
-            peak=1 / half,
-            known=False,
-            changes=min(one.changes for one in sliced if one.result.measured),
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

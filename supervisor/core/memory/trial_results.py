@@ -37,6 +37,7 @@ class Outcome(enum.StrEnum):
     NOT_APPLIED = "not applied"
     """The steps were made, but not so: the script has a setting of its own, say."""
     NOT_TRIED = "not tried"
+    """It would find no room, by what is known of the script as it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
