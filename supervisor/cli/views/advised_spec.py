@@ -6,7 +6,7 @@ The file that they wrote is left alone: it has their comments in it.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from supervisor.cli.options import fail
 from supervisor.core.jobs.spec import Spec, merge
@@ -94,7 +94,8 @@ def _differing(
 ) -> Iterator[tuple[str, Any]]:
     for key, value in stored.items():
         if isinstance(value, dict) and isinstance(usual.get(key), dict):
-            inner = dict(_differing(value, usual[key]))
+            table = cast("dict[str, Any]", value)
+            inner = dict(_differing(table, usual[key]))
             if inner:
                 yield key, inner
         elif key == "script" or value != usual.get(key):

@@ -44,7 +44,9 @@ def _text(value: Any) -> str:
 def toml_tables(value: Mapping[str, Any]) -> str:
     """The same, with each table under a heading of its own, as people write it."""
     plain = {k: v for k, v in value.items() if not isinstance(v, Mapping)}
-    tables = {k: v for k, v in value.items() if isinstance(v, Mapping)}
     parts = [toml(plain) if plain else ""]
-    parts += [f"[{_key(name)}]\n{toml(table)}" for name, table in tables.items()]
+    for name, one in value.items():
+        if isinstance(one, Mapping):
+            table = cast("Mapping[str, Any]", one)
+            parts.append(f"[{_key(name)}]\n{toml(table)}")
     return "\n".join(part for part in parts if part)

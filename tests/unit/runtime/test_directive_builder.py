@@ -126,3 +126,20 @@ def test_headroom_is_a_limit_below_the_smallest_gpu(tmp_path: Path) -> None:
     _, unknown = told(tmp_path, EVERYTHING, gpus=())
     assert unknown.gpu_memory_limit_bytes is None
     assert unknown.visible_gpus is None
+
+
+def test_how_steps_are_computed_is_told_from_the_first_attempt_on(
+    tmp_path: Path,
+) -> None:
+    """A remedy's own plan and precision win over those of the spec."""
+    tables = {
+        "microbatch": {"size": 16},
+        "compute": {"precision": "mixed_float16", "jit": True, "recompute": True},
+    }
+    _, plain = told(tmp_path, None, **tables)
+    assert (plain.slice_size, plain.precision) == (16, "mixed_float16")
+    assert (plain.jit, plain.recompute) == (True, True)
+    _, remedied = told(tmp_path, EVERYTHING, **tables)
+    assert (remedied.slice_size, remedied.precision) == (8, MIXED)
+    _, neither = told(tmp_path, None)
+    assert (neither.slice_size, neither.precision, neither.jit) == (None, None, None)
