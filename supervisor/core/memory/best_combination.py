@@ -37,6 +37,10 @@ from supervisor.core.memory.trial_results import (
 
 NOTABLE = 0.97
 """A part of the time or the memory that is worth a change."""
+WORTH_A_HOPE = 0.9
+"""... where it is hoped for: a part of it was not measured alone."""
+TWO = 2
+"""Where none fits alone, at least so many have to save memory."""
 ALIKE = 1.05
 """Step times within this factor are taken for the same."""
 UNMEASURED_PEAK = 0.7
@@ -207,6 +211,9 @@ _BOUNDED = frozenset({Axis.SLICES, Axis.PRECISION})
 # --- combinations ---
 
 
+_SAVES_NOTHING = frozenset({Axis.JIT, Axis.STEPS_PER_EXECUTION})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Part:
     """What an alternative did alone, to the script as it is."""
@@ -215,7 +222,15 @@ class _Part:
     ratio: float
     peak: float
     known: bool
+    fits: bool
+    """Alone."""
     changes: int
+
+    @property
+    def saves(self) -> bool:
+        """Whether it may leave less of the peak, where it found no room alone: XLA, say,
+        is no way to save memory then."""
+        return self.alternative.axis not in _SAVES_NOTHING
 
     @property
     def helps(self) -> bool:
@@ -276,6 +291,7 @@ def _part_of(one: Compared, whole: int | None) -> _Part:
         ratio=1.0 if one.ratio is None else one.ratio,
         peak=peak / whole if peak and whole else UNMEASURED_PEAK,
         known=known and one.ratio is not None,
+        fits=known,
         changes=one.changes,
     )
 
@@ -287,6 +303,7 @@ class _Promise:
     changes: int
     ratio: float
     peak: float
+    known: bool
 
 
 def _promise(
@@ -294,13 +311,16 @@ def _promise(
 ) -> _Promise | None:
     """None: they would not fit."""
     peak = math.prod(part.peak for part in group)
-    hoped = all(part.known for part in group) and whole and limit_bytes
-    if hoped and peak * (whole or 0) > (limit_bytes or 0):
+    known = all(part.known for part in group)
+    if known and whole and limit_bytes and peak * whole > limit_bytes:
+        return None
+    if not any(part.fits for part in group) and sum(part.saves for part in group) < TWO:
         return None
     return _Promise(
         changes=max(part.changes for part in group),
         ratio=math.prod(part.ratio for part in group),
         peak=peak,
+        known=known,
     )
 
 
@@ -310,7 +330,8 @@ def _better(promise: _Promise, chosen: Compared | None) -> bool:
         return True
     if promise.changes > chosen.changes:
         return False
-    return chosen.ratio is None or promise.ratio < NOTABLE * chosen.ratio
+    worth = NOTABLE if promise.known else WORTH_A_HOPE
+    return chosen.ratio is None or promise.ratio < worth * chosen.ratio
 
 
 def _order(promise: _Promise, parts: int, chosen: Compared | None) -> tuple[float, ...]:

@@ -277,6 +277,21 @@ def test_only_what_may_be_better_is_tried() -> None:
     assert found == [(of_slices(4), JIT)]
 
 
+def test_what_found_no_room_needs_a_second_part_that_saves_memory() -> None:
+    """XLA is none, where it found no room itself."""
+    tried = [one(of_slices(2), peak=None), one(JIT, peak=None), one(AGAIN, peak=None)]
+    found = to_combine(tried, as_it_is=None, limit_bytes=LIMIT, at_most=9)
+    assert (of_slices(2), JIT) not in found
+    assert (of_slices(2), AGAIN) in found
+    fits = one(of_slices(4), ratio=1.5, peak=900)
+    whole = measured(AS_IT_IS, peak=1500)
+    found = to_combine([*tried, fits], as_it_is=whole, limit_bytes=LIMIT, at_most=9)
+    assert found[0] == (of_slices(2), AGAIN)
+    assert (of_slices(2), JIT) not in found
+    near = one(of_slices(4), ratio=1.05, peak=900)
+    assert not to_combine([*tried, near], as_it_is=whole, limit_bytes=LIMIT, at_most=9)
+
+
 def test_parts_that_would_not_fit_together_are_left_out() -> None:
     """By the product of what each leaves, where that is known."""
     tried = [
