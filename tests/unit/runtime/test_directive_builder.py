@@ -132,14 +132,13 @@ def test_how_steps_are_computed_is_told_from_the_first_attempt_on(
     tmp_path: Path,
 ) -> None:
     """A remedy's own plan and precision win over those of the spec."""
-    tables = {
-        "microbatch": {"size": 16},
-        "compute": {"precision": "mixed_float16", "jit": True, "recompute": True},
-    }
-    _, plain = told(tmp_path, None, **tables)
+    slices, compute = {"size": 16}, {"precision": "mixed_float16", "jit": True}
+    _, plain = told(tmp_path, None, microbatch=slices, compute=compute)
     assert (plain.slice_size, plain.precision) == (16, "mixed_float16")
-    assert (plain.jit, plain.recompute) == (True, True)
-    _, remedied = told(tmp_path, EVERYTHING, **tables)
+    assert (plain.jit, plain.recompute) == (True, False)
+    again = {"recompute": True}
+    _, remedied = told(tmp_path, EVERYTHING, microbatch=slices, compute=again)
     assert (remedied.slice_size, remedied.precision) == (8, MIXED)
+    assert remedied.recompute
     _, neither = told(tmp_path, None)
     assert (neither.slice_size, neither.precision, neither.jit) == (None, None, None)
