@@ -95,7 +95,7 @@ def make_directive(
         seed=row.seed,
         restore=True,
         restore_before_step=None if detour is None else detour.restore_before_step,
-        slice_size=spec.microbatch.size if plan is None else plan.slice_size,
+        slice_size=spec.compute.slice if plan is None else plan.slice_size,
         calibrate=plan is not None and plan.calibrate,
         slice_ceiling=None if plan is None else plan.ceiling,
         memory_limit_bytes=spec.memory.cpu,

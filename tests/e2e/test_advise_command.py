@@ -105,12 +105,12 @@ def test_a_network_that_needs_three_times_the_limit_is_shown_what_fits(
     assert best["numbers"] in {"bits", "rounding"}
     assert best["difference"] < 1e-5
     spec = build_spec(read_toml(_text(trainwarden)))
-    assert spec.microbatch.size == best["spec"]["microbatch"]["size"]
+    assert spec.compute.slice == best["spec"]["compute"]["slice"]
     ended = trainwarden("run", "--json", "--spec", "train.advised.toml")
     assert ended.returncode == 0, ended.stderr
     job = json.loads(ended.stdout.splitlines()[-1])["job"]
     assert (job["state"], job["attempt"], job["incidents"]) == ("finished", 1, {})
-    assert job["microbatch"]["size"] == spec.microbatch.size
+    assert job["microbatch"]["size"] == spec.compute.slice
 
 
 def _text(trainwarden: Trainwarden) -> str:

@@ -113,14 +113,14 @@ class MicrobatchSpec(Table):
     """A model with a ``train_step`` of its own: do that step for several smaller
     batches instead of one, and keep the learning rate, divide it by the root of their
     number, or by their number. ``off``: such a run stops, and says what would fit."""
-    size: Annotated[int, Field(ge=1, le=2**31)] | None = None
-    """Samples a slice, from the first attempt on. None: the batch is whole until a step
-    of it does not fit."""
 
 
 class ComputeSpec(Table):
     """How steps are computed, in the place of what the script says of it."""
 
+    slice: Annotated[int, Field(ge=1, le=2**31)] | None = None
+    """Samples a slice, from the first attempt on. None: the batch is whole until a step
+    of it does not fit."""
     precision: Literal["mixed_bfloat16", "mixed_float16"] | None = None
     """Keras' global dtype policy. None: the script's. One that the script sets itself
     wins over it."""

@@ -56,7 +56,7 @@ AXES: Mapping[Axis, AxisFacts] = {
     Axis.SLICES: AxisFacts(
         title="{} slices",
         expected=Numbers.ROUNDING,
-        spec="microbatch.size",
+        spec="compute.slice",
         script="",
     ),
     Axis.PRECISION: AxisFacts(

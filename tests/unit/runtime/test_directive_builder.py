@@ -132,12 +132,12 @@ def test_how_steps_are_computed_is_told_from_the_first_attempt_on(
     tmp_path: Path,
 ) -> None:
     """A remedy's own plan and precision win over those of the spec."""
-    slices, compute = {"size": 16}, {"precision": "mixed_float16", "jit": True}
-    _, plain = told(tmp_path, None, microbatch=slices, compute=compute)
+    compute = {"slice": 16, "precision": "mixed_float16", "jit": True}
+    _, plain = told(tmp_path, None, compute=compute)
     assert (plain.slice_size, plain.precision) == (16, "mixed_float16")
     assert (plain.jit, plain.recompute) == (True, False)
-    again = {"recompute": True}
-    _, remedied = told(tmp_path, EVERYTHING, microbatch=slices, compute=again)
+    again = {"slice": 16, "recompute": True}
+    _, remedied = told(tmp_path, EVERYTHING, compute=again)
     assert (remedied.slice_size, remedied.precision) == (8, MIXED)
     assert remedied.recompute
     _, neither = told(tmp_path, None)
