@@ -10,8 +10,9 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
+from supervisor.core.text.toml_text import toml
 from supervisor.host.process.child_process import following, run_to_end
 
 COMMAND = (sys.executable, "-c", "from supervisor.cli.entry import main; main()")
@@ -102,31 +103,3 @@ def _state(state_dir: Path | str | None) -> list[str]:
 
 def _sentence(said: str) -> str:
     return said.strip().removeprefix("trainwarden: ")
-
-
-def toml(value: Mapping[str, Any]) -> str:
-    """``value`` as a TOML document. None is left out: TOML has no word for it.
-
-    Strings, numbers, booleans and arrays of JSON are those of TOML 1.0, once nothing is
-    escaped that need not be; DEL alone must be in TOML and is not in JSON.
-    """
-    return "".join(f"{_text(k)} = {_value(v)}\n" for k, v in _known(value))
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, Mapping):
-        table = cast("Mapping[str, Any]", value)
-        pairs = (f"{_text(k)} = {_value(v)}" for k, v in _known(table))
-        return "{" + ", ".join(pairs) + "}"
-    if isinstance(value, (list, tuple)):
-        items = cast("Sequence[Any]", value)
-        return "[" + ", ".join(_value(item) for item in items) + "]"
-    return _text(str(value) if isinstance(value, Path) else value)
-
-
-def _known(value: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    return [(key, one) for key, one in value.items() if one is not None]
-
-
-def _text(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

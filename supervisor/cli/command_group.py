@@ -63,6 +63,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "estimate_command",
         "Say what training a script would need of memory.",
     ),
+    "advise": (
+        "advise_command",
+        "Try what would make a script need less, or go faster.",
+    ),
     "certify": (
         "certify_command",
         "Try whether a script ends as if it had never been killed.",

@@ -141,6 +141,7 @@ FLAGS = {
     "gpu_count": "--gpu-count",
     "priority": "--priority",
     "memory.cpu": "--cpu-memory",
+    "memory.gpu": "--gpu-memory",
     "snapshots.every": "--snapshot-every",
     "metrics.listen": "--metrics",
 }

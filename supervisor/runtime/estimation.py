@@ -4,26 +4,21 @@ It has the launcher and the training side that a run has, and a directory of its
 removed after. No GPU is seen by it, and what it would need is measured in main memory.
 """
 
-import contextlib
 import time
-from collections.abc import Generator, Iterator
-from contextlib import closing
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from supervisor.core.memory.step_estimate import StepEstimate
 from supervisor.core.text.log_level import Notifier
 from supervisor.core.text.units import format_duration
-from supervisor.host.launch.direct import DirectAttempt, DirectLauncher
 from supervisor.host.launch.launcher import LaunchError
-from supervisor.host.ledger.ledger import Ledger
-from supervisor.host.service.clock import Clock
-from supervisor.runtime.directive_builder import make_directive
-from supervisor.runtime.run_setup import Job, ResumeOptions, begin
-from supervisor.wire.directive import Directive
+from supervisor.runtime import measured_attempt
+from supervisor.runtime.measured_attempt import TakesTooLongError
+from supervisor.runtime.run_setup import Job
 from supervisor.wire.estimate_records import ModelMemory, StepMemory
-from supervisor.wire.event_file import EventReader, Record, RecordKind
-from supervisor.wire.paths import AttemptPaths, StatePaths
+from supervisor.wire.event_file import Record, RecordKind
+from supervisor.wire.paths import AttemptPaths
 
 NO_FIT = (
     "the script came to its end without a call of model.fit: there is nothing that an"
@@ -33,11 +28,10 @@ UNFINISHED = (
     "the trial of a larger batch ended the process: it may have run out of the memory of"
     " this machine"
 )
-LOOK_SECONDS = 0.1
-GRACE_SECONDS = 10.0
-"""Between the end that was asked for and the one that is forced."""
-BETWEEN_FAILURES_SECONDS = 86400.0
-"""Nothing is saved: whatever the directive needs there."""
+TOO_LONG = (
+    "it did not come to an end of its measurement in {}: where the script itself takes"
+    " longer until its fit, say --patience"
+)
 
 
 class EstimateError(Exception):
@@ -91,60 +85,35 @@ class Estimation:
             EstimateError: nothing was measured.
             LedgerError, OSError: the directory cannot be used.
         """
-        began = time.monotonic()
-        paths, directive = self._directed()
+        began, question = time.monotonic(), self._question
+        paths, directive = measured_attempt.planned(self._job, self._root)
+        directive = replace(
+            directive,
+            estimate_seconds=question.seconds,
+            estimate_batch=question.batch,
+            estimate_jit=question.jit,
+        )
         try:
-            attempt = DirectLauncher().launch(self._job.spec, directive, paths=paths)
-            with _ended(attempt):
-                self._follow(attempt, until=began + self._question.patience_seconds)
+            measured_attempt.hear(
+                self._job.spec,
+                directive,
+                paths,
+                patience_seconds=question.patience_seconds,
+                tell=self._hear,
+            )
         except LaunchError as error:
             raise EstimateError(str(error)) from error
+        except TakesTooLongError as error:
+            patience = format_duration(question.patience_seconds)
+            raise EstimateError(TOO_LONG.format(patience)) from error
         return self._found(paths, seconds=time.monotonic() - began)
 
-    def _directed(self) -> tuple[AttemptPaths, Directive]:
-        paths = StatePaths(self._root)
-        with closing(Ledger(paths.ledger)) as ledger:
-            begun = begin(
-                self._job, paths, ledger, Clock(), ResumeOptions(fresh=True), seed=0
-            )
-        directive = make_directive(
-            begun.row,
-            self._job.spec,
-            begun.paths,
-            1,
-            None,
-            between_failures=BETWEEN_FAILURES_SECONDS,
-        )
-        return begun.paths.attempt(1), replace(
-            directive,
-            estimate_seconds=self._question.seconds,
-            estimate_batch=self._question.batch,
-            estimate_jit=self._question.jit,
-        )
-
-    def _follow(self, attempt: DirectAttempt, *, until: float) -> None:
-        reader = EventReader(attempt.paths.events)
-        with closing(reader):
-            while not (attempt.started() and attempt.ended()):
-                self._hear(reader.poll())
-                if time.monotonic() > until:
-                    patience = format_duration(self._question.patience_seconds)
-                    message = (
-                        f"it did not come to an end of its measurement in {patience}:"
-                        " where the script itself takes longer until its fit, say"
-                        " --patience"
-                    )
-                    raise EstimateError(message)
-                time.sleep(LOOK_SECONDS)
-            self._hear(reader.poll())
-
-    def _hear(self, records: list[Record]) -> None:
-        for record in records:
-            self._records.append(record)
-            if record.kind == RecordKind.NOTICE:
-                self._say(str(record.fields.get("sentence", "")))
-            elif record.kind == RecordKind.STEP_MEMORY:
-                self._say(f"tried: a batch of {record.fields.get('size')}")
+    def _hear(self, record: Record) -> None:
+        self._records.append(record)
+        if record.kind == RecordKind.NOTICE:
+            self._say(str(record.fields.get("sentence", "")))
+        elif record.kind == RecordKind.STEP_MEMORY:
+            self._say(f"tried: a batch of {record.fields.get('size')}")
 
     def _found(self, paths: AttemptPaths, *, seconds: float) -> MeasuredScript:
         told = {record.kind: record.fields for record in self._records}
@@ -175,18 +144,3 @@ def _steps(records: list[Record]) -> Iterator[StepMemory]:
             found = StepMemory.from_json(record.fields)
             if found is not None:
                 yield found
-
-
-@contextlib.contextmanager
-def _ended(attempt: DirectAttempt) -> Generator[None]:
-    """Nothing of it is left, however it is come out of this."""
-    try:
-        yield
-    finally:
-        until = time.monotonic() + GRACE_SECONDS
-        while not attempt.ended() and time.monotonic() < until:
-            with contextlib.suppress(LaunchError):
-                attempt.started()  # who is to be killed is known from then on
-            attempt.kill()
-            time.sleep(LOOK_SECONDS)
-        attempt.close()

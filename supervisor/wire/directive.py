@@ -136,6 +136,17 @@ class Directive(JsonRecord):
     """Measure up to batches of so many samples; None: of as many as the script has."""
     estimate_jit: bool | None = None
     """Measure the step compiled by XLA, or not; None: as the script has it here."""
+    trial_steps: int | None = None
+    """Train nothing: make so many steps of the first ``fit``, tell of each, and end there;
+    None: train."""
+    trial_optimizer: str | None = None
+    """In a trial: this class of Keras' optimizers in the place of the script's."""
+    trial_steps_per_execution: int | None = None
+    """In a trial: so many steps in one call; None: as the script has it."""
+    jit: bool | None = None
+    """Compile steps by XLA, or not; None: as the script has it."""
+    recompute: bool = False
+    """Keep no activations of layers for the backward pass, but compute them again."""
 
     @classmethod
     def read(cls, path: Path) -> Self | None:

@@ -104,6 +104,12 @@ class RecordKind:
     ESTIMATED = "estimated"
     """As above: all was measured, and the process ends. ``because``: why no larger size was
     tried; empty: the one that was asked for was."""
+    TRIAL_FIT = "trial_fit"
+    """``wire.trial_records.TrialFit``: only where a trial was asked for."""
+    TRIAL_STEP = "trial_step"
+    """``wire.trial_records.TrialStep``: as above, once for each call."""
+    TRIAL_END = "trial_end"
+    """``wire.trial_records.TrialEnd``: as above; the process ends."""
     NOTICE = "notice"
     """``sentence``: for the person who runs this."""
     FINISHED = "finished"

@@ -44,6 +44,8 @@ class RefusalReason(_Reason):
     """The state of a loop of one's own is not that of the snapshot."""
     NOT_ESTIMATED = "not_estimated"
     """What training would need cannot be measured, as was asked."""
+    NOT_TRIED = "not_tried"
+    """Steps cannot be tried as was asked."""
     SNAPSHOTS_UNUSABLE = "snapshots_unusable"
     """The directory of the snapshots cannot be used."""
     NO_ROOM = "no_room"

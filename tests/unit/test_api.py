@@ -1,36 +1,11 @@
-"""The Python API: a run, its result, what is read back; and the spec's way there."""
+"""The Python API: a run, its result, what is read back."""
 
-import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from supervisor import api
-
-WORDS = st.text(st.characters(exclude_categories=["Cs"]))
-VALUES: Any = st.recursive(
-    WORDS
-    | st.booleans()
-    | st.integers(-(2**63), 2**63 - 1)
-    | st.floats(allow_nan=False, allow_infinity=False),
-    lambda inner: st.lists(inner) | st.dictionaries(WORDS, inner),
-)
-
-
-@given(st.dictionaries(WORDS, VALUES))
-def test_a_spec_is_read_as_it_was_given(spec: dict[str, Any]) -> None:
-    """Whatever characters it has."""
-    assert tomllib.loads(api.toml(spec)) == spec
-
-
-def test_what_is_none_is_left_out() -> None:
-    """As if it had not been given."""
-    assert tomllib.loads(api.toml({"a": None, "b": {"c": None, "d": Path("x")}})) == {
-        "b": {"d": "x"}
-    }
 
 
 def test_a_run_and_what_is_told_of_it(tmp_path: Path) -> None:

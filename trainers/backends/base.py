@@ -85,6 +85,14 @@ class FitSupport(Protocol):
     def why_step_not_exact(self, model: Any, *, alike: bool) -> str | None:
         """Why a step is not the same twice; ``alike``: all batches are of one size."""
 
+    @property
+    def WHY_NOT_RECOMPUTED(self) -> str | None:  # noqa: N802  # a constant
+        """Why activations cannot be computed again, in half a sentence; None: they can."""
+
+    def recompute(self, model: Any) -> tuple[int, int]:
+        """Let the layers of ``model``, which is built, be computed again in the backward
+        pass: how many are, and how many are left out, for their state would change."""
+
     def of_any_size(self, element_spec: Any) -> Any:
         """Shapes and dtypes of a batch of any number of samples."""
 
@@ -390,6 +398,18 @@ class StepTrial:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SteppedTrial:
+    """One call of the train function."""
+
+    seconds: float
+    """Until its results are there."""
+    loss: float | None
+    """Of its steps alone; None: they tell of none."""
+    peak_bytes: int | None
+    """In use in the allocator at most, meanwhile; None: it keeps no figures."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TrialPlan:
     """How steps of one size are tried."""
 
@@ -412,6 +432,17 @@ class StepTrials(Protocol):
     @property
     def WHY_NOT(self) -> str | None:  # noqa: N802  # a constant
         """Why nothing can be tried on this backend; None: it can."""
+
+    @property
+    def WHY_NOT_STEPPED(self) -> str | None:  # noqa: N802  # as above
+        """Why steps cannot be tried as they are trained; None: they can."""
+
+    def device(self) -> str:
+        """What steps are computed on: ``CPU`` or ``GPU``."""
+
+    def stepped(self, model: Any, batches: Any) -> SteppedTrial | None:
+        """Call the train function of ``model`` once, on what it draws from ``batches``;
+        None: these are over."""
 
     def in_use(self) -> int | None:
         """Bytes in use in the framework's memory now; None: it keeps no figures."""

@@ -15,7 +15,13 @@ from trainers.backends.selected import backend
 from trainers.backends.versions.keras_version import of_keras
 from trainers.data import data_fingerprint, shared_data, source_factory
 from trainers.data.data_source import DataSource
-from trainers.fit import fit_snapshot, loss_guard, snapshot_match, validation
+from trainers.fit import (
+    compute_settings,
+    fit_snapshot,
+    loss_guard,
+    snapshot_match,
+    validation,
+)
 from trainers.fit.determinism import LOST_SEAM, Determinism
 from trainers.fit.fit_boundary import Boundary
 from trainers.fit.fit_position import FitCall, FitPosition
@@ -30,6 +36,8 @@ from trainers.process import allocation_subject, applied_directive
 from trainers.snapshots.durable_store import Snapshot
 from trainers.snapshots.run_progress import RunProgress
 from trainers.state import baked_values, callback_state, hidden_state
+
+OWN_POLICY = "The script's own dtype policy, {}, is in force, and not {}."
 
 
 class FitRun:
@@ -143,6 +151,7 @@ class FitRun:
         self._source = source_factory.source_of(iterator, seed=seed, fit=fit)
         self._iterator = iterator
         self._fingerprint = self.source.fingerprint()
+        compute_settings.apply(self._attempt, self.model, self.source)
         changed = self._check_snapshot()
         self._data_known(
             changed,
@@ -215,6 +224,8 @@ class FitRun:
             applied_directive.tell(
                 attempt, "precision", asked=asked.precision, found=found
             )
+            if found != asked.precision and attempt.is_news("policy", found):
+                attempt.notice(OWN_POLICY.format(found, asked.precision))
 
     def _slice(self) -> None:
         """Work in slices, where that is asked for."""

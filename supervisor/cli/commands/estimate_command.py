@@ -1,25 +1,23 @@
 """``trainwarden estimate``: what would training need, before its first step?"""
 
-import contextlib
 import math
-import os
-import tempfile
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
-import psutil
 
 from supervisor.cli.foreground_run import job_of
-from supervisor.cli.options import (
-    EXIT_INTERRUPTED,
-    fail,
-    json_option,
-    show,
-    state_option,
+from supervisor.cli.measuring import (
+    directory_for,
+    fail_after,
+    fail_interrupted,
+    free_pool,
+    say,
+    size_of,
 )
+from supervisor.cli.options import fail, json_option, show, state_option
 from supervisor.cli.spec_options import (
     args_argument,
     asked_script,
@@ -31,10 +29,8 @@ from supervisor.cli.spec_options import (
     script_argument,
     spec_option,
 )
-from supervisor.cli.state_directory import state_sentence
 from supervisor.cli.unknown_words import ScriptCommand
 from supervisor.cli.views import estimate_lines
-from supervisor.cli.views.summary import last_words
 from supervisor.core.jobs.spec import MemorySpec, Spec
 from supervisor.core.memory.step_estimate import (
     GPU_RESERVE_BYTES,
@@ -42,12 +38,8 @@ from supervisor.core.memory.step_estimate import (
     StepEstimate,
     fit_into,
 )
-from supervisor.core.text.log_level import LogLevel
-from supervisor.core.text.units import parse_size
 from supervisor.host.exporter.gpu_query import gpus_once
 from supervisor.host.ledger.ledger import LedgerError
-from supervisor.host.memory.main_memory import capacity
-from supervisor.runtime.certification import forget
 from supervisor.runtime.estimation import (
     EstimateError,
     EstimateQuestion,
@@ -56,11 +48,9 @@ from supervisor.runtime.estimation import (
 )
 from supervisor.runtime.run_setup import Job
 
-POOL_PART = 0.7
-"""Of the main memory that is free: the script's own data need some, too."""
 TRIAL_SECONDS = 40.0
 PREFIX = "estimate-"
-"""Of the directory of an estimate, with the process that makes it."""
+"""Of the directory of an estimate."""
 
 
 @click.command(cls=ScriptCommand, context_settings={"allow_interspersed_args": False})
@@ -132,7 +122,7 @@ def estimate(
       trainwarden estimate train.py
       trainwarden estimate --memory-limit 4GiB --batch 256 train.py --epochs 10
     """  # noqa: D301  # \b is click's mark, not a backslash
-    limit = _limit_of(memory_limit)
+    limit = size_of(memory_limit, "--memory-limit")
     if math.isnan(seconds) or math.isnan(patience):
         fail("--seconds and --patience: expected a number of seconds, got nan")
     _, spec = read_spec(
@@ -144,7 +134,7 @@ def estimate(
         },
     )
     job = job_of(spec)
-    pool = int(POOL_PART * capacity(os.getpid(), rss=0, limit=None))
+    pool = free_pool()
     question = EstimateQuestion(
         pool_bytes=pool,
         seconds=seconds,
@@ -152,11 +142,11 @@ def estimate(
         batch=batch,
         jit=jit,
     )
-    with _directory(state_dir) as root:
+    with directory_for(state_dir, PREFIX) as root:
         temporary = root / "tmp"
         temporary.mkdir()
         to_do = to_measure(job, pool, temporary=temporary)
-        measured = _measured(Estimation(to_do, question, root, say=_say))
+        measured = _measured(Estimation(to_do, question, root, say=say))
     wanted = batch or measured.estimate.model.batch
     fits = list(_fits(measured.estimate, wanted, spec, limit))
     show(
@@ -164,13 +154,6 @@ def estimate(
         estimate_lines.lines(measured, wanted, fits),
         as_json=as_json,
     )
-
-
-def _limit_of(text: str | None) -> int | None:
-    try:
-        return None if text is None else parse_size(text)
-    except ValueError as error:
-        fail(f"--memory-limit: {error}")
 
 
 def to_measure(job: Job, pool: int, *, temporary: Path) -> Job:
@@ -187,44 +170,13 @@ def to_measure(job: Job, pool: int, *, temporary: Path) -> Job:
     return replace(job, spec=spec.model_copy(update=changes))
 
 
-@contextlib.contextmanager
-def _directory(state_dir: Path) -> Generator[Path]:
-    """A directory for the attempt's files, removed after."""
-    try:
-        state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-        _remove_left(state_dir)
-        prefix = f"{PREFIX}{os.getpid()}-"
-        root = Path(tempfile.mkdtemp(prefix=prefix, dir=state_dir.absolute()))
-    except OSError as error:
-        fail(state_sentence(state_dir, error))
-    try:
-        yield root
-    finally:
-        forget(root)
-
-
-def _remove_left(state_dir: Path) -> None:
-    """What estimates have left here that were killed."""
-    for left in state_dir.glob(f"{PREFIX}*"):
-        owner = left.name.removeprefix(PREFIX).partition("-")[0]
-        if owner.isdigit() and not psutil.pid_exists(int(owner)):
-            forget(left)
-
-
-def _say(text: str, *, level: LogLevel = LogLevel.INFO) -> None:  # noqa: ARG001  # a Notifier
-    click.echo(text, err=True)
-
-
 def _measured(estimation: Estimation) -> MeasuredScript:
     try:
         return estimation.measured()
     except EstimateError as error:
-        said = [str(error)]
-        if error.failed is not None:
-            said.append(last_words(error.failed.crash, error.failed.output))
-        fail("\n".join(said), exit_code=1)
+        fail_after(error, error.failed)
     except KeyboardInterrupt:
-        fail("interrupted before it was measured", exit_code=EXIT_INTERRUPTED)
+        fail_interrupted()
     except (LedgerError, OSError) as error:
         fail(f"the script cannot be measured: {error}", exit_code=1)
 

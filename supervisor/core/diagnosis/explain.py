@@ -67,6 +67,7 @@ REFUSED: Mapping[RefusalReason, str] = {
     RefusalReason.SNAPSHOTS_UNUSABLE: "the snapshots cannot be used",
     RefusalReason.NO_ROOM: "there is no room for snapshots",
     RefusalReason.NOT_ESTIMATED: "what it needs cannot be estimated",
+    RefusalReason.NOT_TRIED: "its steps cannot be tried as was asked",
     RefusalReason.OTHER: "it was refused before it trained",
 }
 """Why training did not start, where the training side itself said so."""

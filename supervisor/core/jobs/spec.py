@@ -124,6 +124,22 @@ class MicrobatchSpec(Table):
     number, or by their number. ``off``: such a run stops, and says what would fit."""
 
 
+class ComputeSpec(Table):
+    """How steps are computed, in the place of what the script says of it."""
+
+    slice: Annotated[int, Field(ge=1, le=2**31)] | None = None
+    """Samples a slice, from the first attempt on. None: the batch is whole until a step
+    of it does not fit."""
+    precision: Literal["mixed_bfloat16", "mixed_float16"] | None = None
+    """Keras' global dtype policy. None: the script's. One that the script sets itself
+    wins over it."""
+    jit: bool | None = None
+    """Compile steps by XLA, or not. None: as the script has it."""
+    recompute: bool = False
+    """Keep no activations for the backward pass, but compute them again: of all layers
+    but those whose state a second call would change."""
+
+
 class RestartSpec(Table):
     """How often, and how soon, a crashed attempt is followed by another."""
 
@@ -300,6 +316,7 @@ class Spec(Table):
     compilation: CompilationSpec = CompilationSpec()
     files: FilesSpec = FilesSpec()
     microbatch: MicrobatchSpec = MicrobatchSpec()
+    compute: ComputeSpec = ComputeSpec()
     restart: RestartSpec = RestartSpec()
     remedies: RemediesSpec = RemediesSpec()
     liveness: LivenessSpec = LivenessSpec()

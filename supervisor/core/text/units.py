@@ -72,6 +72,11 @@ def format_size(size: float) -> str:
     return f"{size:.0f} bytes"
 
 
+def format_step(seconds: float) -> str:
+    """The time of a step for people: ``27 ms``, ``1.4 s``."""
+    return f"{seconds * 1000:.0f} ms" if seconds < 1 else format_duration(seconds)
+
+
 def format_duration(seconds: float) -> str:
     """Seconds for people: ``0.4 s``, ``12 s``, ``3 min 20 s``, ``2 h 05 min``."""
     if seconds < 10:

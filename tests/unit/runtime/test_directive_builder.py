@@ -126,3 +126,19 @@ def test_headroom_is_a_limit_below_the_smallest_gpu(tmp_path: Path) -> None:
     _, unknown = told(tmp_path, EVERYTHING, gpus=())
     assert unknown.gpu_memory_limit_bytes is None
     assert unknown.visible_gpus is None
+
+
+def test_how_steps_are_computed_is_told_from_the_first_attempt_on(
+    tmp_path: Path,
+) -> None:
+    """A remedy's own plan and precision win over those of the spec."""
+    compute = {"slice": 16, "precision": "mixed_float16", "jit": True}
+    _, plain = told(tmp_path, None, compute=compute)
+    assert (plain.slice_size, plain.precision) == (16, "mixed_float16")
+    assert (plain.jit, plain.recompute) == (True, False)
+    again = {"slice": 16, "recompute": True}
+    _, remedied = told(tmp_path, EVERYTHING, compute=again)
+    assert (remedied.slice_size, remedied.precision) == (8, MIXED)
+    assert remedied.recompute
+    _, neither = told(tmp_path, None)
+    assert (neither.slice_size, neither.precision, neither.jit) == (None, None, None)

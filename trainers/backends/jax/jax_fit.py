@@ -15,7 +15,7 @@
 import inspect
 import os
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 import jax
 from keras.src.backend import config
@@ -32,6 +32,7 @@ from trainers.backends.versions.keras_version import VersionedIterator, of_keras
 TAKES_ARRAYS = True
 LOADS = False
 SLICES = False
+WHY_NOT_RECOMPUTED: str | None = "that is not done on JAX"
 GLANCES_COUNT = False
 STANDS_IN = True
 DISTRIBUTED = (
@@ -245,3 +246,8 @@ def why_device_not_exact() -> str | None:
 def why_step_not_exact(_model: Any, *, alike: bool) -> str | None:  # noqa: ARG001  # of the Protocol
     """What is in a step is asked of its traces."""
     return None
+
+
+def recompute(_model: Any) -> NoReturn:
+    """Nobody asks: ``WHY_NOT_RECOMPUTED`` is looked at before."""
+    raise NotImplementedError

@@ -1,7 +1,7 @@
 """What a step needs on JAX: by XLA's own analysis of the compiled step; none is run."""
 
 import time
-from typing import Any
+from typing import Any, NoReturn
 
 import jax
 import numpy as np
@@ -10,6 +10,10 @@ from trainers.backends import slicing
 from trainers.backends.base import StepTrial, TrialPlan
 
 COMPILES = True
+WHY_NOT_STEPPED: str | None = (
+    "on JAX it is not known what memory steps take that run; alternatives are tried on"
+    " TensorFlow"
+)
 WHY_NOT: str | None = None
 
 
@@ -59,3 +63,13 @@ def tried(
     )
     took = time.perf_counter() - began
     return StepTrial(added_bytes=(added,), first_seconds=took, step_seconds=0.0)
+
+
+def device() -> NoReturn:
+    """Nobody asks: ``WHY_NOT_STEPPED`` is looked at before."""
+    raise NotImplementedError
+
+
+def stepped(_model: Any, _batches: Any) -> NoReturn:
+    """As above."""
+    raise NotImplementedError

@@ -38,6 +38,7 @@ from trainers.backends.tensorflow import (
     hidden_parts,
     pipeline_draws,
     random_state,
+    recomputation,
     replicas,
     tensor_values,
     unseeded_draws,
@@ -47,6 +48,8 @@ from trainers.backends.versions.keras_version import VersionedIterator, of_keras
 TAKES_ARRAYS = False
 LOADS = False
 SLICES = True
+WHY_NOT_RECOMPUTED: str | None = None
+recompute = recomputation.recompute
 GLANCES_COUNT = True
 STANDS_IN = False
 

@@ -12,12 +12,44 @@ import numpy as np
 import tensorflow as tf
 
 from trainers.backends import keras_compat, slicing
-from trainers.backends.base import StepTrial, TrialPlan
-from trainers.backends.tensorflow import replicas
+from trainers.backends.base import SteppedTrial, StepTrial, TrialPlan
+from trainers.backends.tensorflow import fit_compat, replicas
 from trainers.backends.tensorflow.allocator import peak_readings
 
 COMPILES = False
 WHY_NOT: str | None = None
+WHY_NOT_STEPPED: str | None = None
+LOSS = "loss"
+
+
+def device() -> str:
+    """What steps are computed on: ``CPU`` or ``GPU``."""
+    return peak_readings.device().partition(":")[0]
+
+
+def stepped(model: Any, batches: Any) -> SteppedTrial | None:
+    """Call the train function of ``model`` once, on what it draws from ``batches``; None:
+    these are over."""
+    model.reset_metrics()  # the loss is of these steps alone
+    peak_readings.reset_peak()
+    began = time.perf_counter()
+    try:
+        result = model.train_function(batches)
+    except (StopIteration, tf.errors.OutOfRangeError):
+        return None
+    logs = fit_compat.logs_of(result)
+    told = logs.get(LOSS) if isinstance(logs, dict) else None
+    loss = None if told is None else float(told)
+    for value in tf.nest.flatten(result):
+        if hasattr(value, "numpy"):
+            value.numpy()  # waits until the step is over
+    took = time.perf_counter() - began
+    after = peak_readings.read()
+    return SteppedTrial(
+        seconds=took,
+        loss=loss,
+        peak_bytes=None if after is None else after.peak_bytes,
+    )
 
 
 def in_use() -> int | None:

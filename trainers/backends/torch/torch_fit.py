@@ -16,7 +16,7 @@
 import inspect
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 import keras
 import torch
@@ -34,6 +34,7 @@ from trainers.backends.versions.keras_version import VersionedIterator, of_keras
 TAKES_ARRAYS = True
 LOADS = True
 SLICES = False
+WHY_NOT_RECOMPUTED: str | None = "that is not done on PyTorch"
 GLANCES_COUNT = False
 STANDS_IN = False
 
@@ -270,3 +271,8 @@ def why_device_not_exact() -> str | None:
         return None
     exact = device.startswith("cuda") and torch.are_deterministic_algorithms_enabled()
     return None if exact else NOT_DETERMINISTIC.format(device)
+
+
+def recompute(_model: Any) -> NoReturn:
+    """Nobody asks: ``WHY_NOT_RECOMPUTED`` is looked at before."""
+    raise NotImplementedError

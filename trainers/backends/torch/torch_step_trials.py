@@ -3,6 +3,9 @@
 from typing import Any, NoReturn
 
 COMPILES = False
+WHY_NOT_STEPPED: str | None = (
+    "on PyTorch the memory of a step is not known; alternatives are tried on TensorFlow"
+)
 WHY_NOT: str | None = "on PyTorch the memory of a step is not known before it is made"
 
 
@@ -28,4 +31,14 @@ def tried(_model: Any, _batch: Any, _short: Any, _plan: Any) -> NoReturn:
 
 def trained_once(_model: Any) -> NoReturn:
     """Nobody asks."""
+    raise NotImplementedError
+
+
+def device() -> NoReturn:
+    """Nobody asks: ``WHY_NOT_STEPPED`` is looked at before."""
+    raise NotImplementedError
+
+
+def stepped(_model: Any, _batches: Any) -> NoReturn:
+    """As above."""
     raise NotImplementedError

@@ -1,7 +1,8 @@
-"""Hooks of an attempt that only estimates: the first ``fit`` is measured, and nothing is
-trained, whatever the script would train with."""
+"""Hooks of an attempt that only measures, for an estimate or a trial: the first ``fit`` is
+measured, and nothing is trained, whatever the script would train with."""
 
 import functools
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
@@ -15,22 +16,51 @@ from trainers.process.script import isolation
 
 OWN_LOOP = (
     "the script trains in a loop of its own, not by model.fit: where such a step begins"
-    " and ends cannot be told before it runs, so it is not estimated. `trainwarden run`"
+    " and ends cannot be told before it runs, so it is not {}. `trainwarden run`"
     " shows what it needs while it trains"
 )
-OTHER_BACKEND = (
-    "the script trains with {}: an estimate is made of Keras on TensorFlow and on JAX"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measuring:
+    """What an attempt does in the place of training."""
+
+    module: str
+    """Whose ``measure`` takes the place of the first ``fit``, loaded there."""
+    reason: RefusalReason
+    own_loop: str
+    other_backend: str
+    """With a place for its name."""
+
+
+ESTIMATE = Measuring(
+    module="trainers.estimate.first_fit",
+    reason=RefusalReason.NOT_ESTIMATED,
+    own_loop=OWN_LOOP.format("estimated"),
+    other_backend="the script trains with {}: an estimate is made of Keras on TensorFlow"
+    " and on JAX",
+)
+TRIAL = Measuring(
+    module="trainers.trials.trial_fit",
+    reason=RefusalReason.NOT_TRIED,
+    own_loop=OWN_LOOP.format("tried"),
+    other_backend="the script trains with {}: alternatives are tried of Keras on"
+    " TensorFlow",
 )
 
 
-def wanted(attempt: Attempt) -> bool:
-    """Whether this attempt only estimates."""
-    return attempt.directive.estimate_seconds is not None
+def wanted(attempt: Attempt) -> Measuring | None:
+    """What this attempt measures; None: it trains."""
+    if attempt.directive.estimate_seconds is not None:
+        return ESTIMATE
+    return None if attempt.directive.trial_steps is None else TRIAL
 
 
-def refuse_backend(attempt: Attempt, title: str, _module: ModuleType) -> None:
+def refuse_backend(
+    attempt: Attempt, measuring: Measuring, title: str, _module: ModuleType
+) -> None:
     """End: ``title`` is not measured."""
-    _end(attempt, OTHER_BACKEND.format(title))
+    _end(attempt, measuring, measuring.other_backend.format(title))
 
 
 def without_gpus(tf: ModuleType) -> None:
@@ -41,8 +71,8 @@ def without_gpus(tf: ModuleType) -> None:
 class FirstFit:
     """Puts a measurement in the place of ``fit``, and an end in that of other loops."""
 
-    def __init__(self, attempt: Attempt) -> None:
-        self._attempt = attempt
+    def __init__(self, attempt: Attempt, measuring: Measuring) -> None:
+        self._attempt, self._measuring = attempt, measuring
         self._began = False
 
     def hooks(self) -> dict[str, import_hooks.Hook]:
@@ -69,8 +99,8 @@ class FirstFit:
             if self._began:  # of a model in the step that is tried
                 return original(model, *args, **kwargs)
             self._began = True
-            first_fit = isolation.load("trainers.estimate.first_fit")
-            return first_fit.measure(self._attempt, original, model, args, kwargs)
+            module = isolation.load(self._measuring.module)
+            return module.measure(self._attempt, original, model, args, kwargs)
 
         trainer.fit = fit
 
@@ -81,15 +111,13 @@ class FirstFit:
         @functools.wraps(original)
         def apply(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
             if not self._began:
-                _end(self._attempt, OWN_LOOP)
+                _end(self._attempt, self._measuring, self._measuring.own_loop)
             return original(optimizer, *args, **kwargs)
 
         base.apply = apply
 
 
-def _end(attempt: Attempt, sentence: str) -> None:
+def _end(attempt: Attempt, measuring: Measuring, sentence: str) -> None:
     """At once: a ``finally:`` of the script's would save what is not trained."""
-    attempt.say(
-        RecordKind.REFUSED, reason=RefusalReason.NOT_ESTIMATED, sentence=sentence
-    )
+    attempt.say(RecordKind.REFUSED, reason=measuring.reason, sentence=sentence)
     signals.end_at_once(EXIT_REFUSED)

@@ -26,6 +26,7 @@ from trainers.process.hooks import (
     loop_hooks,
     tracker_hooks,
 )
+from trainers.process.hooks.estimate_hooks import Measuring
 from trainers.process.hooks.own_steps import OwnSteps
 from trainers.process.script import isolation, run_entropy
 
@@ -73,22 +74,54 @@ def refuse(attempt: Attempt, reason: RefusalReason, sentence: str) -> NoReturn:
 
 def watch(attempt: Attempt) -> None:
     """Install the hooks that wait for the script's imports."""
-    if estimate_hooks.wanted(attempt):
-        _watch_for_estimate(attempt)
-    else:
+    measuring = estimate_hooks.wanted(attempt)
+    if measuring is None:
         _watch_for_training(attempt)
+    else:
+        _watch_to_measure(attempt, measuring)
 
 
-def _watch_for_estimate(attempt: Attempt) -> None:
+def _watch_to_measure(attempt: Attempt, measuring: Measuring) -> None:
     """Nothing is followed: the first ``fit`` is measured, and ends the process."""
     titles = {**OTHER_BACKENDS, LEGACY: LEGACY_TITLE}
     waiting: dict[str, import_hooks.Hook] = {
-        name: functools.partial(estimate_hooks.refuse_backend, attempt, title)
+        name: functools.partial(
+            estimate_hooks.refuse_backend, attempt, measuring, title
+        )
         for name, title in titles.items()
     }
-    waiting["tensorflow"] = _once(functools.partial(_tensorflow_to_measure, attempt))
-    waiting.update(estimate_hooks.FirstFit(attempt).hooks())
+    if measuring is estimate_hooks.TRIAL:
+        # What a script draws without a seed is the same in all trials of it.
+        entropy = _own_entropy(attempt, waiting)
+        begins = functools.partial(_tensorflow_to_try, attempt, entropy)
+    else:
+        begins = functools.partial(_tensorflow_to_measure, attempt)
+    waiting["tensorflow"] = _once(begins)
+    if attempt.directive.precision is not None:
+        waiting["keras"] = functools.partial(_precision, attempt)
+    waiting.update(estimate_hooks.FirstFit(attempt, measuring).hooks())
     import_hooks.after_import(waiting)
+
+
+def _own_entropy(
+    attempt: Attempt, waiting: dict[str, import_hooks.Hook]
+) -> run_entropy.RunEntropy:
+    """Draws without a seed come from the run's; ``waiting`` gets what hooks that needs."""
+    entropy = run_entropy.install(attempt.directive.seed)
+    for name, begins in ENTROPY.items():
+        waiting[name] = _once(functools.partial(begins, entropy))
+    return entropy
+
+
+def _tensorflow_to_try(
+    attempt: Attempt, entropy: run_entropy.RunEntropy, tf: ModuleType
+) -> None:
+    """Before any op runs: memory as a run would have it."""
+    if on_cpu(attempt.directive):
+        estimate_hooks.without_gpus(tf)
+    _limit_gpus(attempt.directive, tf)
+    _own_draws(attempt, entropy)
+    _one_pool(attempt.directive)
 
 
 def _tensorflow_to_measure(attempt: Attempt, tf: ModuleType) -> None:
@@ -116,9 +149,7 @@ def _watch_for_training(attempt: Attempt) -> None:
     waiting[JAX] = functools.partial(_keras_elsewhere, attempt, steps, ON_JAX)
     waiting[TORCH] = functools.partial(_keras_elsewhere, attempt, steps, ON_TORCH)
     waiting[LEGACY] = _once(functools.partial(_tell_not_resumed, attempt, LEGACY_TITLE))
-    entropy = run_entropy.install(attempt.directive.seed)
-    for name, begins in ENTROPY.items():
-        waiting[name] = _once(functools.partial(begins, entropy))
+    entropy = _own_entropy(attempt, waiting)
     if attempt.directive.precision is not None:
         waiting["keras"] = functools.partial(_precision, attempt)
     # TensorFlow's native half is the same in a module that is imported anew: what it was
@@ -269,6 +300,22 @@ def _tensorflow(
     if compilations is not None:
         compilations.tensorflow_imported(tf)
     applied_directive.tell_environment(attempt)
+    limit_bytes = directive.gpu_memory_limit_bytes
+    limited = limit_bytes if _limit_gpus(directive, tf) else None
+    applied_directive.tell(
+        attempt, "gpu_memory_limit_bytes", asked=limit_bytes, found=limited
+    )
+    if _own_draws(attempt, entropy):
+        steps.listen(isolation.load("trainers.backends.tensorflow.call_hooks"))
+    if sliced(directive):
+        _one_pool(directive)
+    if directive.deterministic:
+        tf.config.experimental.enable_op_determinism()
+        applied_directive.tell(attempt, "deterministic", asked=True, found=True)
+
+
+def _limit_gpus(directive: Directive, tf: ModuleType) -> bool:
+    """Memory of the GPUs as the directive says; whether there are any."""
     gpus = tf.config.list_physical_devices("GPU")
     for gpu in gpus:
         if directive.gpu_memory_limit_bytes is not None:
@@ -277,21 +324,18 @@ def _tensorflow(
             tf.config.set_logical_device_configuration(gpu, [device])
         elif directive.gpu_memory_growth:
             tf.config.experimental.set_memory_growth(gpu, enable=True)
-    limit_bytes = directive.gpu_memory_limit_bytes
-    limited = limit_bytes if gpus else None
-    applied_directive.tell(
-        attempt, "gpu_memory_limit_bytes", asked=limit_bytes, found=limited
-    )
-    if _is_supported(attempt):
-        pipelines = isolation.load("trainers.backends.tensorflow.pipelines")
-        pipelines.install(seed=directive.seed, notice=attempt.notice)
-        isolation.load("trainers.backends.tensorflow.unseeded_draws").install(entropy)
-        steps.listen(isolation.load("trainers.backends.tensorflow.call_hooks"))
-    if sliced(directive):
-        _one_pool(directive)
-    if directive.deterministic:
-        tf.config.experimental.enable_op_determinism()
-        applied_directive.tell(attempt, "deterministic", asked=True, found=True)
+    return bool(gpus)
+
+
+def _own_draws(attempt: Attempt, entropy: run_entropy.RunEntropy) -> bool:
+    """TensorFlow's shuffles and draws without a seed come from the run's; False: its
+    version is not supported, and is left to itself."""
+    if not _is_supported(attempt):
+        return False
+    pipelines = isolation.load("trainers.backends.tensorflow.pipelines")
+    pipelines.install(seed=attempt.directive.seed, notice=attempt.notice)
+    isolation.load("trainers.backends.tensorflow.unseeded_draws").install(entropy)
+    return True
 
 
 def on_cpu(directive: Directive) -> bool:

@@ -12,6 +12,7 @@ from supervisor.core.text.units import (
     clock_time,
     format_duration,
     format_size,
+    format_step,
     local_time,
     parse_duration,
     parse_size,
@@ -127,3 +128,9 @@ def test_times_are_those_of_the_clock_on_the_wall(
         assert local_time("2026-01-31T12:00:00+00:00") == "2026-01-31 13:00:00"
         assert clock_time(datetime(2026, 1, 31, 12, tzinfo=UTC)) == "13:00:00"
     time.tzset()
+
+
+def test_a_step_is_told_in_milliseconds_where_it_is_short() -> None:
+    """As most are."""
+    assert format_step(0.0274) == "27 ms"
+    assert format_step(1.44) == "1.4 s"

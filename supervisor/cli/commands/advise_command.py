@@ -1,0 +1,234 @@
+"""``trainwarden advise``: what would make this script need less, or go faster?"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from supervisor.cli.daemon_client import box_option
+from supervisor.cli.foreground_run import job_of
+from supervisor.cli.job_lookup import files_of, refuse_as_root
+from supervisor.cli.measuring import (
+    directory_for,
+    fail_after,
+    fail_interrupted,
+    free_pool,
+    say,
+)
+from supervisor.cli.options import (
+    default_state_directory,
+    fail,
+    json_option,
+    show,
+)
+from supervisor.cli.spec_options import (
+    args_argument,
+    asked_script,
+    cpu_memory_option,
+    env_option,
+    environment_of,
+    given_only,
+    module_option,
+    python_option,
+    read_spec,
+    script_argument,
+    spec_of,
+    spec_option,
+)
+from supervisor.cli.unknown_words import ScriptCommand
+from supervisor.cli.views import advised_spec, alternative_lines
+from supervisor.core.jobs.spec import Spec, merge
+from supervisor.core.memory.alternatives import Axis
+from supervisor.host.exporter.gpu_query import gpus_once
+from supervisor.host.ledger.ledger import LedgerError
+from supervisor.runtime.alternative_trials import (
+    Advice,
+    AdviseError,
+    AlternativeTrials,
+    TrialQuestion,
+)
+from supervisor.runtime.run_setup import Job
+
+PREFIX = "advise-"
+"""Of the directory of a command's trials."""
+STEPS = 12
+LEAST_STEPS = 8
+"""With fewer, there is no median where several are made in a call."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What is to be tried."""
+
+    tables: Mapping[str, Any]
+    """Of its spec, as they are written."""
+    job: Job
+
+
+@click.command(cls=ScriptCommand, context_settings={"allow_interspersed_args": False})
+@box_option
+@json_option
+@module_option
+@python_option
+@env_option
+@spec_option
+@cpu_memory_option
+@click.option(
+    "--gpu-memory", metavar="SIZE", help="Limit the memory of a GPU, e.g. 4GiB."
+)
+@click.option(
+    "--only",
+    type=click.Choice([axis.value for axis in Axis]),
+    multiple=True,
+    help="Try no others than these; may be given again. Default: all that apply.",
+)
+@click.option(
+    "--steps",
+    type=click.IntRange(min=LEAST_STEPS, max=10_000),
+    default=STEPS,
+    show_default=True,
+    help="Training steps of each trial.",
+)
+@click.option(
+    "--patience",
+    type=click.FloatRange(min=1, max=86400),
+    default=300.0,
+    show_default=True,
+    help="Seconds until a trial has to be over.",
+)
+@click.option(
+    "--apply",
+    "apply_it",
+    is_flag=True,
+    help="Write a spec beside you that does what run can do itself.",
+)
+@script_argument
+@args_argument
+def advise(
+    *,
+    state_dir: Path | None,
+    as_json: bool,
+    module: bool,
+    python: str | None,
+    variables: tuple[str, ...],
+    spec_file: Path | None,
+    cpu_memory: str | None,
+    gpu_memory: str | None,
+    only: tuple[str, ...],
+    steps: int,
+    patience: float,
+    apply_it: bool,
+    script: str | None,
+    args: tuple[str, ...],
+) -> None:
+    """Try what would make SCRIPT, or a job by its name, need less memory or go faster.
+
+    The script needs no change. Each alternative is tried for some steps of its first
+    model.fit, in a process of its own, from the same start and under the limit: slices,
+    mixed precision, XLA, recomputation, several steps in a call, leaner optimizers. A table
+    says what each needs and takes, and whether the numbers stay the same; then the best
+    combination that fits, and what does it. Nothing is trained, and no callback of the
+    script's is called; its own lines before fit run as often as there are trials.
+
+    Ends with 0 where something fits, with 1 where nothing does or nothing can be tried.
+
+    \b
+    Examples:
+      trainwarden advise --cpu-memory 600MiB train.py
+      trainwarden advise --only slices --only jit train.py --epochs 10
+      trainwarden advise --apply digits
+    """  # noqa: D301  # \b is click's mark, not a backslash
+    if math.isnan(patience):
+        fail("--patience: expected a number of seconds, got nan")
+    given: dict[str, Any] = {
+        "python": python,
+        "environment": environment_of(variables),
+        "memory": {"cpu": cpu_memory, "gpu": gpu_memory},
+    }
+    asked = _asked(script, args, state_dir, spec_file, given, module=module)
+    written = advised_spec.place_of(asked.job.name) if apply_it else None
+    found = _advice(
+        asked.job, state_dir, _question(asked.job.spec, only, steps, patience)
+    )
+    applied = None
+    if written is not None and found.best is not None:
+        applied = advised_spec.write(written, asked.tables, found)
+    show(
+        alternative_lines.as_json(found, applied),
+        alternative_lines.lines(found, applied),
+        as_json=as_json,
+    )
+    raise SystemExit(0 if found.best is not None else 1)
+
+
+def _asked(
+    script: str | None,
+    args: tuple[str, ...],
+    state_dir: Path | None,
+    spec_file: Path | None,
+    given: dict[str, Any],
+    *,
+    module: bool,
+) -> Asked:
+    if script is not None and not module and _names_a_job(script):
+        return _of_job(script, args, state_dir, spec_file, given)
+    tables, spec = read_spec(
+        spec_file, {**asked_script(script, args, module=module), **given}
+    )
+    return Asked(tables=tables, job=job_of(spec))
+
+
+def _names_a_job(word: str) -> bool:
+    """A script has a suffix, or is there."""
+    return "/" not in word and not Path(word).suffix and not Path(word).exists()
+
+
+def _of_job(
+    name: str,
+    args: tuple[str, ...],
+    state_dir: Path | None,
+    spec_file: Path | None,
+    given: dict[str, Any],
+) -> Asked:
+    if args or spec_file is not None:
+        fail(
+            f"{name} is no script that is there, so it is taken for a job: that has its own"
+            " spec and arguments, and takes none"
+        )
+    files = files_of(state_dir, name)
+    refuse_as_root(files, "run the script of a job")
+    own = advised_spec.given_in(files.spec)
+    said = given_only({**given, "name": name})
+    tables = merge(own, said)
+    spec = spec_of(tables, where=f"the spec of {name} and the options", given=said)
+    return Asked(tables=tables, job=job_of(spec))
+
+
+def _question(
+    spec: Spec, only: tuple[str, ...], steps: int, patience: float
+) -> TrialQuestion:
+    """On the CPU where the spec limits its memory, or there is no GPU."""
+    on_gpu = spec.memory.cpu is None and spec.gpus != () and bool(gpus_once())
+    return TrialQuestion(
+        limit_bytes=spec.memory.gpu if on_gpu else spec.memory.cpu,
+        on_gpu=on_gpu,
+        pool_bytes=free_pool(),
+        steps=steps,
+        patience_seconds=patience,
+        only=frozenset(map(Axis, only)) or frozenset(Axis),
+    )
+
+
+def _advice(job: Job, state_dir: Path | None, question: TrialQuestion) -> Advice:
+    with directory_for(state_dir or default_state_directory(), PREFIX) as root:
+        try:
+            return AlternativeTrials(job, question, root, say=say).advice()
+        except AdviseError as error:
+            fail_after(error, error.failed)
+        except KeyboardInterrupt:
+            fail_interrupted()
+        except (LedgerError, OSError) as error:
+            fail(f"the script cannot be tried: {error}", exit_code=1)

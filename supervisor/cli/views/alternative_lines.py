@@ -1,0 +1,308 @@
+"""Advice for a person, a table and what to do; and the same as JSON."""
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from supervisor.cli.views import advised_spec
+from supervisor.cli.views.advised_spec import WrittenSpec
+from supervisor.core.memory import best_combination
+from supervisor.core.memory.alternatives import (
+    AS_IT_IS,
+    AXES,
+    ON,
+    Alternative,
+    Axis,
+    Numbers,
+    title_of,
+)
+from supervisor.core.memory.best_combination import Compared
+from supervisor.core.memory.trial_results import (
+    NumbersFound,
+    TrialResult,
+    difference,
+    is_tight,
+    same_bits,
+)
+from supervisor.core.text.toml_text import toml
+from supervisor.core.text.units import format_duration, format_size, format_step
+from supervisor.runtime.alternative_trials import Advice
+
+WIDTH = 100
+NOISE = 0.05
+"""Of a step time: what differs by less is not worth a note."""
+FIRST_FIT = (
+    "this is the script's first fit: a later one, or a validation with a larger batch, may"
+    " need more"
+)
+FEW_STEPS = (
+    "numbers were compared over {} steps: after thousands, rounding differs by more, as two"
+    " runs on two machines do"
+)
+TIGHT = (
+    "it comes near the limit: a long run may need a little more than some steps show"
+)
+
+
+def lines(advice: Advice, applied: WrittenSpec | None) -> Iterator[str]:
+    """The table, what was left out, what to do. ``applied``: what ``--apply`` did; None:
+    it was not asked for."""
+    yield _what(advice)
+    yield from _table(advice)
+    yield from (
+        f"not tried: {one.alternative.title}: {one.because}" for one in advice.not_tried
+    )
+    yield from (f"note: {note}" for note in notes_of(advice))
+    yield ""
+    yield from _best_lines(advice)
+    if applied is not None:
+        yield from _applied_lines(advice, applied)
+    yield f"took {format_duration(advice.seconds)}; nothing was trained"
+
+
+def _what(advice: Advice) -> str:
+    fit, limit = advice.fit, advice.question.limit_bytes
+    batch = "batches" if fit.batch is None else f"batches of {fit.batch}"
+    within = "no limit" if limit is None else f"under {format_size(limit)}"
+    return f"{batch} on the {fit.device}, {within}, {advice.question.steps} steps each"
+
+
+def _table(advice: Advice) -> Iterator[str]:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("alternative")
+    for name in ("peak", "step", "of it"):
+        table.add_column(name, justify="right")
+    table.add_column("numbers")
+    for one in advice.trials:
+        table.add_row(*_row(one, advice))
+        if one.result is advice.as_it_is and not one.result.measured:
+            _add_reference(table, advice.reference)
+    console = Console(width=WIDTH, color_system=None, highlight=False)
+    with console.capture() as captured:
+        console.print(table)
+    yield from (line.rstrip() for line in captured.get().splitlines() if line.strip())
+
+
+def _row(one: Compared, advice: Advice) -> tuple[str, ...]:
+    result, title = one.result, title_of(one.combination)
+    if not result.measured:
+        because = f": {result.because}" if result.because else ""
+        return title, "-", "-", "-", f"{result.outcome}{because}"
+    own = "" if one.combination == AS_IT_IS else numbers_text(one.numbers)
+    tight = is_tight(result, advice.question.limit_bytes)
+    return (
+        title,
+        _size(result.peak_bytes) + (" !" if tight else ""),
+        _seconds(result.step_seconds),
+        "" if one.ratio is None else f"{one.ratio:.2f}",
+        own,
+    )
+
+
+def _add_reference(table: Table, reference: TrialResult | None) -> None:
+    if reference is not None:
+        table.add_row(
+            "as it is, no limit",
+            _size(reference.peak_bytes),
+            _seconds(reference.step_seconds),
+            "1.00",
+            "what the others are compared with",
+        )
+
+
+def _size(size: int | None) -> str:
+    return "not known" if size is None else format_size(size)
+
+
+def _seconds(seconds: float | None) -> str:
+    return "not known" if seconds is None else format_step(seconds)
+
+
+def numbers_text(found: NumbersFound) -> str:
+    """What becomes of the numbers, with the largest difference of a loss."""
+    names = {
+        Numbers.BITS: "the same, to the bit",
+        Numbers.ROUNDING: "the same, but for rounding",
+        Numbers.PRECISION: "lower precision",
+        Numbers.DIFFERENT: "a different computation",
+        Numbers.UNKNOWN: "not compared",
+    }
+    said = names[found.numbers]
+    if found.difference and found.numbers is not Numbers.BITS:
+        said += f" (loss: {found.difference:.1e})"
+    return f"{said}: {found.because}" if found.because else said
+
+
+def notes_of(advice: Advice) -> list[str]:
+    """What a person has to know of the figures."""
+    found = [FEW_STEPS.format(advice.question.steps), FIRST_FIT]
+    again, reference = advice.again, advice.reference
+    if reference is not None and again is not None:
+        found = [*_noise(advice, reference, again), *found]
+    if any(is_tight(one.result, advice.question.limit_bytes) for one in advice.trials):
+        found = [f"!: {TIGHT}", *found]
+    left_out = max(
+        (one.result.fit.not_recomputed for one in advice.trials if one.result.fit),
+        default=0,
+    )
+    if left_out:
+        found.append(
+            f"recomputation leaves out {left_out} layers whose state changes with a call"
+            " (BatchNormalization, Dropout)"
+        )
+    return found
+
+
+def _noise(advice: Advice, reference: TrialResult, again: TrialResult) -> Iterator[str]:
+    """What the script, and the machine, differ by themselves."""
+    ratio = advice.own_ratio
+    if ratio is not None and abs(ratio - 1) > NOISE:
+        yield (
+            f"as it is, tried again at the end, it took {ratio:.2f} times as long: smaller"
+            " differences of time than that are the machine's"
+        )
+    if not same_bits(again, reference):
+        found = difference(again, reference)
+        by = "" if found is None else f" (loss: {found:.0e})"
+        yield f"the script as it is does not compute the same twice{by}"
+
+
+def _best_lines(advice: Advice) -> Iterator[str]:
+    best = advice.best
+    if best is None:
+        yield "nothing that was tried fits: see the peaks above, or a smaller batch or model"
+        return
+    if best.combination == AS_IT_IS:
+        yield "best: as it is: it fits, and nothing that keeps the numbers is faster"
+    else:
+        yield f"best: {title_of(best.combination)}: {_figures(best)}"
+        yield f"  numbers: {numbers_text(best.numbers)}"
+    if is_tight(best.result, advice.question.limit_bytes):
+        yield f"  {TIGHT}"
+    for part in best.combination:
+        yield from _how(advice, part)
+    yield from _others(advice, best)
+
+
+def _figures(one: Compared) -> str:
+    ratio = "" if one.ratio is None else f", {one.ratio:.2f} of the step time"
+    return f"{_size(one.result.peak_bytes)}{ratio}"
+
+
+def _how(advice: Advice, part: Alternative) -> Iterator[str]:
+    """The lines that do it."""
+    facts = AXES[part.axis]
+    if facts.spec is not None:
+        table, _, key = facts.spec.partition(".")
+        value = toml({key: advised_spec.value_of(advice, part)}).strip()
+        yield f"  in a spec: [{table}] {value.replace(chr(34), '', 2)}"
+    if facts.script:
+        value = str(part.value == ON) if part.axis is Axis.JIT else part.value
+        yield f"  in the script: {facts.script.format(value)}"
+
+
+def _others(advice: Advice, best: Compared) -> Iterator[str]:
+    faster = best_combination.faster_otherwise(advice.trials, best, alike=advice.alike)
+    if faster is not None:
+        yield (
+            f"faster, with other numbers: {title_of(faster.combination)}:"
+            f" {_figures(faster)}"
+        )
+    least = best_combination.least_memory(advice.trials)
+    if least is not None and least is not best:
+        yield f"least memory, same numbers: {title_of(least.combination)}: {_figures(least)}"
+
+
+def _applied_lines(advice: Advice, applied: WrittenSpec) -> Iterator[str]:
+    best = advice.best
+    if applied.path is None:
+        yield "applied: nothing: there is nothing in it that run could do by a spec"
+        return
+    yield f"applied: trainwarden run --spec {applied.path}"
+    left = (
+        [one for one in best.combination if AXES[one.axis].spec is None] if best else []
+    )
+    if left:
+        yield f"  not by that: {title_of(tuple(left))}: change the script"
+
+
+# --- JSON ---
+
+
+def as_json(advice: Advice, applied: WrittenSpec | None) -> dict[str, Any]:
+    """The documented shape."""
+    best = advice.best
+    return {
+        "batch": advice.fit.batch,
+        "device": advice.fit.device,
+        "backend": advice.fit.backend,
+        "limit_bytes": advice.question.limit_bytes,
+        "steps": advice.question.steps,
+        "fits_as_it_is": advice.as_it_is.measured,
+        "reference": None
+        if advice.reference is None
+        else _reference_json(advice.reference),
+        "trials": [_trial_json(one, advice) for one in advice.trials],
+        "not_tried": [
+            {
+                "change": _changes((one.alternative,)),
+                "title": one.alternative.title,
+                "because": one.because,
+            }
+            for one in advice.not_tried
+        ],
+        "best": None if best is None else _best_json(advice, best),
+        "applied": None
+        if applied is None or applied.path is None
+        else str(applied.path),
+        "notes": notes_of(advice),
+        "seconds": round(advice.seconds, 1),
+    }
+
+
+def _changes(parts: tuple[Alternative, ...]) -> dict[str, str]:
+    return {one.axis.value: one.value for one in parts}
+
+
+def _reference_json(reference: TrialResult) -> dict[str, Any]:
+    return {
+        "limited": reference.limited,
+        "peak_bytes": reference.peak_bytes,
+        "step_seconds": reference.step_seconds,
+    }
+
+
+def _trial_json(one: Compared, advice: Advice) -> dict[str, Any]:
+    result = one.result
+    return {
+        "title": title_of(one.combination),
+        "change": _changes(one.combination),
+        "outcome": result.outcome.value,
+        "because": result.because,
+        "peak_bytes": result.peak_bytes,
+        "tight": is_tight(result, advice.question.limit_bytes),
+        "step_seconds": result.step_seconds,
+        "step_ratio": one.ratio,
+        "numbers": one.numbers.numbers.value,
+        "difference": one.numbers.difference,
+        "numbers_because": one.numbers.because,
+        "fit": None if result.fit is None else asdict(result.fit),
+    }
+
+
+def _best_json(advice: Advice, best: Compared) -> dict[str, Any]:
+    scripts = [
+        AXES[one.axis].script.format(
+            str(one.value == ON) if one.axis is Axis.JIT else one.value
+        )
+        for one in best.combination
+    ]
+    return {
+        **_trial_json(best, advice),
+        "spec": advised_spec.tables_of(advice, best.combination),
+        "script": [line for line in scripts if line],
+    }

@@ -1,0 +1,239 @@
+"""Alternatives to how a script trains that need no change of it: what there is to try.
+
+Each is one value on one axis; a combination has at most one of each axis. What is known of
+an axis before anything is measured stands in ``AXES``, a row each.
+"""
+
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from supervisor.wire.slices import balanced, count
+from supervisor.wire.trial_records import TrialFit
+
+
+class Numbers(enum.StrEnum):
+    """What becomes of the numbers that training computes."""
+
+    BITS = "bits"
+    """The same losses, and the same weights after the last step."""
+    ROUNDING = "rounding"
+    """The same computation, summed in another order."""
+    PRECISION = "lower precision"
+    """The same computation, in fewer bits."""
+    DIFFERENT = "different computation"
+    UNKNOWN = "not compared"
+
+
+class Axis(enum.StrEnum):
+    """What an alternative changes; the value is the name that ``--only`` takes."""
+
+    SLICES = "slices"
+    PRECISION = "precision"
+    JIT = "jit"
+    RECOMPUTATION = "recompute"
+    STEPS_PER_EXECUTION = "steps_per_execution"
+    OPTIMIZER = "optimizer"
+    ALLOCATOR = "allocator"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AxisFacts:
+    """What holds of all alternatives of an axis."""
+
+    title: str
+    """With a place for the value."""
+    expected: Numbers
+    """Of the numbers, at best, where nothing could be compared."""
+    spec: str | None
+    """The key of a spec by which ``run`` does it; None: the script has to."""
+    script: str
+    """The line of a script that does the same, with a place for the value; empty: there is
+    none."""
+
+
+AXES: Mapping[Axis, AxisFacts] = {
+    Axis.SLICES: AxisFacts(
+        title="{} slices",
+        expected=Numbers.ROUNDING,
+        spec="compute.slice",
+        script="",
+    ),
+    Axis.PRECISION: AxisFacts(
+        title="{}",
+        expected=Numbers.PRECISION,
+        spec="compute.precision",
+        script='keras.config.set_dtype_policy("{}")  # before the model is made',
+    ),
+    Axis.JIT: AxisFacts(
+        title="jit_compile {}",
+        expected=Numbers.ROUNDING,
+        spec="compute.jit",
+        script="model.compile(..., jit_compile={})",
+    ),
+    Axis.RECOMPUTATION: AxisFacts(
+        title="recomputation",
+        expected=Numbers.BITS,
+        spec="compute.recompute",
+        script="",  # keras.RematScope fails on layers such as Dense, on TensorFlow
+    ),
+    Axis.STEPS_PER_EXECUTION: AxisFacts(
+        title="{} steps per execution",
+        expected=Numbers.BITS,
+        spec=None,
+        script="model.compile(..., steps_per_execution={})",
+    ),
+    Axis.OPTIMIZER: AxisFacts(
+        title="optimizer {}",
+        expected=Numbers.DIFFERENT,
+        spec=None,
+        script="model.compile(keras.optimizers.{}(...), ...)"
+        "  # its learning rate has to be found anew",
+    ),
+    Axis.ALLOCATOR: AxisFacts(
+        title="{}",
+        expected=Numbers.BITS,
+        spec="environment.TF_GPU_ALLOCATOR",
+        script='os.environ["TF_GPU_ALLOCATOR"] = "{}"  # before TensorFlow is imported',
+    ),
+}
+
+ON, OFF = "on", "off"
+MIXED_BFLOAT16, MIXED_FLOAT16 = "mixed_bfloat16", "mixed_float16"
+ASYNC_ALLOCATOR = "cuda_malloc_async"
+STEPS_IN_A_CALL = 4
+"""That are tried of ``steps_per_execution``: the step of a small model is mostly its call."""
+LEAN_OPTIMIZERS = ("SGD", "Lion", "Adafactor")
+"""What they keep of each weight: a momentum, a momentum, next to nothing; Adam keeps two."""
+KEEPS_LITTLE = frozenset({"SGD", "Lion", "Adafactor"})
+NOTABLE_STATE = 0.03
+"""Of the peak: an optimizer that keeps less is not worth another."""
+MOST_SLICES = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alternative:
+    """One change, tried alone or in a combination."""
+
+    axis: Axis
+    value: str
+
+    @property
+    def title(self) -> str:
+        """As people read it."""
+        return AXES[self.axis].title.format(self.value)
+
+    @property
+    def expected(self) -> Numbers:
+        """Of the numbers, at best."""
+        return AXES[self.axis].expected
+
+
+Combination = tuple[Alternative, ...]
+"""At most one of each axis, in the order of ``Axis``; empty: the script as it is."""
+AS_IT_IS: Combination = ()
+
+
+def combined(parts: Sequence[Alternative]) -> Combination:
+    """``parts`` in order. Raises ValueError: two are of one axis."""
+    order = list(Axis)
+    found = tuple(sorted(parts, key=lambda one: order.index(one.axis)))
+    if len({one.axis for one in found}) < len(found):
+        message = "a combination has one alternative of each axis at most"
+        raise ValueError(message)
+    return found
+
+
+def title_of(combination: Combination) -> str:
+    """As people read it."""
+    return " + ".join(one.title for one in combination) or "as it is"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotTried:
+    """An alternative that is left out, and why, in half a sentence."""
+
+    alternative: Alternative
+    because: str
+
+
+def of_slices(slices: int) -> Alternative:
+    """So many slices."""
+    return Alternative(axis=Axis.SLICES, value=str(slices))
+
+
+def slices_in(combination: Combination) -> int:
+    """1: the batch is whole."""
+    found = [int(one.value) for one in combination if one.axis is Axis.SLICES]
+    return found[0] if found else 1
+
+
+def size_of_slice(batch: int, slices: int) -> int | None:
+    """Samples in each of so many slices; None: the batch has no so many."""
+    size = balanced(batch=batch, size=-(-batch // slices))
+    return size if count(batch=batch, size=size) == slices else None
+
+
+def to_try(
+    fit: TrialFit, peak_bytes: int | None
+) -> tuple[list[Alternative], list[NotTried]]:
+    """The alternatives beside slices for a script whose ``fit`` was reached, and those
+    that make no sense for it. ``peak_bytes``: of it as it is; None: not known."""
+    tried: list[Alternative] = []
+    left: list[NotTried] = []
+    for alternative in _all(fit):
+        because = _why_not(alternative, fit, peak_bytes)
+        if because is None:
+            tried.append(alternative)
+        else:
+            left.append(NotTried(alternative=alternative, because=because))
+    return tried, left
+
+
+def _all(fit: TrialFit) -> list[Alternative]:
+    return [
+        Alternative(axis=Axis.PRECISION, value=MIXED_BFLOAT16),
+        Alternative(axis=Axis.PRECISION, value=MIXED_FLOAT16),
+        Alternative(axis=Axis.JIT, value=OFF if fit.jit else ON),
+        Alternative(axis=Axis.RECOMPUTATION, value=ON),
+        Alternative(axis=Axis.STEPS_PER_EXECUTION, value=str(STEPS_IN_A_CALL)),
+        *(Alternative(axis=Axis.OPTIMIZER, value=name) for name in LEAN_OPTIMIZERS),
+        Alternative(axis=Axis.ALLOCATOR, value=ASYNC_ALLOCATOR),
+    ]
+
+
+def _why_not(
+    alternative: Alternative, fit: TrialFit, peak_bytes: int | None
+) -> str | None:
+    """Why it makes no sense there; None: it does."""
+    match alternative.axis:
+        case Axis.PRECISION if alternative.value == fit.precision:
+            return "the script computes so already"
+        case Axis.JIT if not (fit.jit or fit.jit_possible):
+            return "Keras does not compile such a model"
+        case Axis.STEPS_PER_EXECUTION:
+            return _why_not_in_one_call(fit)
+        case Axis.OPTIMIZER:
+            return _why_not_leaner(fit, peak_bytes)
+        case Axis.ALLOCATOR if fit.device != "GPU":
+            return "this is an allocator of GPUs, and training is on the CPU"
+        case _:
+            return None
+
+
+def _why_not_in_one_call(fit: TrialFit) -> str | None:
+    if fit.steps_per_execution > 1:
+        return f"the script has {fit.steps_per_execution} steps per execution already"
+    if fit.pass_steps is not None and fit.pass_steps < STEPS_IN_A_CALL:
+        return f"an epoch has only {fit.pass_steps} steps"
+    return None
+
+
+def _why_not_leaner(fit: TrialFit, peak_bytes: int | None) -> str | None:
+    if fit.own_step or not fit.optimizer:
+        return "which optimizers such a model takes is not known"
+    if fit.optimizer in KEEPS_LITTLE:
+        return f"{fit.optimizer} keeps little already"
+    if peak_bytes is not None and fit.optimizer_bytes < NOTABLE_STATE * peak_bytes:
+        return f"{fit.optimizer} keeps less than {NOTABLE_STATE:.0%} of the peak"
+    return None

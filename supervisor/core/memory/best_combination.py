@@ -1,0 +1,341 @@
+"""The best combination of alternatives: what to try together, and which of all to advise.
+
+Rules, in order:
+
+1. Only what was measured and fits is advised; what fits with room to spare before what
+   came near the limit (``trial_results.is_tight``).
+2. What keeps the numbers (bits, rounding) before a lower precision, that before another
+   computation, whatever the time: a person may choose otherwise, we do not.
+3. The shortest step, and of those that are about as short (``alike``: by as much as the
+   script differs from itself) the numbers to the bit, then fewer changes, then less memory.
+
+Combinations are tried, not promised: parts that saved memory or time alone, or alone found
+no room, the most promising first, by the product of what each did alone.
+"""
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from supervisor.core.memory.alternatives import (
+    MOST_SLICES,
+    Alternative,
+    Axis,
+    Combination,
+    Numbers,
+    combined,
+    size_of_slice,
+    slices_in,
+)
+from supervisor.core.memory.trial_results import (
+    NumbersFound,
+    Outcome,
+    TrialResult,
+    is_tight,
+)
+
+NOTABLE = 0.97
+"""A part of the time or the memory that is worth a change."""
+WORTH_A_HOPE = 0.9
+"""... where it is hoped for: a part of it was not measured alone."""
+TWO = 2
+"""Where none fits alone, at least so many have to save memory."""
+ALIKE = 1.05
+"""Step times within this factor are taken for the same."""
+UNMEASURED_PEAK = 0.7
+"""What an alternative is hoped to leave of the peak that alone found no room."""
+MOST_PARTS = 4
+SLICES = (2, 4, 8)
+"""That are tried where nothing is short."""
+
+_KEPT = 0
+_ORDER = {
+    Numbers.BITS: _KEPT,
+    Numbers.ROUNDING: _KEPT,
+    Numbers.PRECISION: 1,
+    Numbers.DIFFERENT: 2,
+    Numbers.UNKNOWN: 2,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """A trial, beside the script as it is."""
+
+    result: TrialResult
+    numbers: NumbersFound
+    ratio: float | None
+    """Of the step time; None: not known."""
+
+    @property
+    def combination(self) -> Combination:
+        """What it changes."""
+        return self.result.combination
+
+    @property
+    def changes(self) -> int:
+        """How far the numbers go from those of the script: 0: not at all."""
+        found = self.numbers.numbers
+        if found is Numbers.UNKNOWN:
+            return max((_ORDER[one.expected] for one in self.combination), default=0)
+        return _ORDER[found]
+
+
+def best(
+    trials: Sequence[Compared], limit_bytes: int | None, *, alike: float = ALIKE
+) -> Compared | None:
+    """The one to advise; None: none fits. What is not under the limit is passed over.
+
+    ``alike``: step times within this factor are taken for the same.
+    """
+    fitting = [one for one in trials if one.result.measured and one.result.limited]
+    roomy = [one for one in fitting if not is_tight(one.result, limit_bytes)] or fitting
+    kept = min((one.changes for one in roomy), default=_KEPT)
+    among = [one for one in roomy if one.changes == kept]
+    shortest = min(map(_time, among), default=math.inf)
+    short = [one for one in among if _time(one) <= alike * shortest]
+    return min(short, key=_simplest, default=None)
+
+
+def _simplest(one: Compared) -> tuple[float, ...]:
+    return (
+        one.numbers.numbers is not Numbers.BITS,
+        len(one.combination),
+        one.result.peak_bytes or math.inf,
+        _time(one),
+    )
+
+
+def _time(one: Compared) -> float:
+    return math.inf if one.ratio is None else one.ratio
+
+
+def alike_by(own_ratio: float | None) -> float:
+    """Within which factor step times are taken for the same, where the script, tried
+    twice, took ``own_ratio`` times as long; None: nobody knows.
+
+    One pair tells little of how much pairs differ: twice that is allowed for.
+    """
+    if own_ratio is None or own_ratio <= 0:
+        return ALIKE
+    return max(ALIKE, 1 + 2 * (max(own_ratio, 1 / own_ratio) - 1))
+
+
+def least_memory(trials: Sequence[Compared]) -> Compared | None:
+    """That with the lowest peak of those that keep the numbers; None: none is known."""
+    known = [
+        one
+        for one in trials
+        if one.result.limited and one.result.peak_bytes and one.changes == _KEPT
+    ]
+    return min(known, key=lambda one: one.result.peak_bytes or 0, default=None)
+
+
+def faster_otherwise(
+    trials: Sequence[Compared], chosen: Compared | None, *, alike: float = ALIKE
+) -> Compared | None:
+    """The fastest that fits and changes the numbers more than ``chosen``, where that is
+    notable; None: there is none."""
+    if chosen is None or chosen.ratio is None:
+        return None
+    found = [
+        one
+        for one in trials
+        if one.result.measured
+        and one.result.limited
+        and one.ratio is not None
+        and one.changes > chosen.changes
+        and one.ratio < chosen.ratio / alike
+    ]
+    return min(found, key=lambda one: one.ratio or 0, default=None)
+
+
+# --- slices ---
+
+
+def next_slices(
+    trials: Sequence[TrialResult],
+    *,
+    batch: int,
+    fits: bool,
+) -> int | None:
+    """The number of slices to try next, each twice the last; None: no more.
+
+    Where the batch ``fits`` as it is, the first few are enough; else as many as it takes,
+    and twice that. ``trials``: all so far.
+    """
+    tried = [one for one in trials if len(one.combination) == 1 and _sliced(one)]
+    last = max((slices_in(one.combination) for one in tried), default=1)
+    slices = 2 * last
+    if fits:
+        return slices if slices in SLICES and _possible(batch, slices) else None
+    if sum(one.measured for one in tried) > 1 or any(map(_hopeless, tried)):
+        return None
+    return slices if slices <= MOST_SLICES and _possible(batch, slices) else None
+
+
+def _hopeless(one: TrialResult) -> bool:
+    """More slices would end as it did."""
+    return one.outcome in {Outcome.FAILED, Outcome.NOT_APPLIED}
+
+
+def _sliced(one: TrialResult) -> bool:
+    return slices_in(one.combination) > 1
+
+
+def _possible(batch: int, slices: int) -> bool:
+    return size_of_slice(batch, slices) is not None
+
+
+def least_peak(as_it_is: TrialResult, combination: Combination) -> int:
+    """Bytes that ``combination`` needs at least, as far as that can be told; 0: it cannot.
+
+    What a step adds to what lies there between steps is the highest of several sums,
+    ``constant + slope * size`` each: a part of the batch adds at least that part of it.
+    Half as many bits in a number leave at least half.
+    """
+    peak, end = as_it_is.peak_bytes, as_it_is.end
+    if peak is None or end is None or end.between_bytes is None:
+        return 0
+    if any(one.axis not in _BOUNDED for one in combination):
+        return 0
+    halves = 2 if any(one.axis is Axis.PRECISION for one in combination) else 1
+    added = max(peak - end.between_bytes, 0)
+    return end.between_bytes + added // (slices_in(combination) * halves)
+
+
+_BOUNDED = frozenset({Axis.SLICES, Axis.PRECISION})
+
+
+# --- combinations ---
+
+
+_SAVES_NOTHING = frozenset({Axis.JIT, Axis.STEPS_PER_EXECUTION})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Part:
+    """What an alternative did alone, to the script as it is."""
+
+    alternative: Alternative
+    ratio: float
+    peak: float
+    known: bool
+    fits: bool
+    """Alone."""
+    changes: int
+
+    @property
+    def saves(self) -> bool:
+        """Whether it may leave less of the peak, where it found no room alone: XLA, say,
+        is no way to save memory then."""
+        return self.alternative.axis not in _SAVES_NOTHING
+
+    @property
+    def helps(self) -> bool:
+        """Whether it may be worth its change."""
+        return not self.known or self.ratio < NOTABLE or self.peak < NOTABLE
+
+
+def to_combine(
+    trials: Sequence[Compared],
+    *,
+    as_it_is: TrialResult | None,
+    limit_bytes: int | None,
+    at_most: int,
+) -> list[Combination]:
+    """The combinations that are worth a trial, the most promising first.
+
+    ``trials``: what was tried so far; ``as_it_is``: the script, wherever it was measured.
+    """
+    parts = [part for part in _parts(trials, as_it_is) if part.helps]
+    chosen = best(trials, limit_bytes)
+    done = {one.combination for one in trials}
+    whole = None if as_it_is is None else as_it_is.peak_bytes
+    found: list[tuple[tuple[float, ...], Combination]] = []
+    for group in _groups(parts):
+        combination = combined([part.alternative for part in group])
+        promise = _promise(group, whole, limit_bytes)
+        if combination in done or promise is None or not _better(promise, chosen):
+            continue
+        found.append((_order(promise, len(group), chosen), combination))
+    found.sort(key=lambda one: one[0])
+    return [combination for _, combination in found[:at_most]]
+
+
+_USABLE = frozenset({Outcome.MEASURED, Outcome.NO_ROOM, Outcome.NOT_TRIED})
+"""What found no room alone may find it with something else."""
+
+
+def _groups(parts: Sequence[_Part]) -> Iterator[tuple[_Part, ...]]:
+    for size in range(2, MOST_PARTS + 1):
+        for group in itertools.combinations(parts, size):
+            if len({part.alternative.axis for part in group}) == size:
+                yield group
+
+
+def _parts(trials: Sequence[Compared], as_it_is: TrialResult | None) -> Iterator[_Part]:
+    whole = None if as_it_is is None else as_it_is.peak_bytes
+    alone = [one for one in trials if len(one.combination) == 1]
+    for one in alone:
+        if one.result.outcome in _USABLE:
+            yield _part_of(one, whole)
+
+
+def _part_of(one: Compared, whole: int | None) -> _Part:
+    peak = one.result.peak_bytes
+    known = one.result.measured
+    return _Part(
+        alternative=one.combination[0],
+        ratio=1.0 if one.ratio is None else one.ratio,
+        peak=peak / whole if peak and whole else UNMEASURED_PEAK,
+        known=known and one.ratio is not None,
+        fits=known,
+        changes=one.changes,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Promise:
+    """What parts would do together, if each did what it did alone."""
+
+    changes: int
+    ratio: float
+    peak: float
+    known: bool
+
+
+def _promise(
+    group: Sequence[_Part], whole: int | None, limit_bytes: int | None
+) -> _Promise | None:
+    """None: they would not fit."""
+    peak = math.prod(part.peak for part in group)
+    known = all(part.known for part in group)
+    if known and whole and limit_bytes and peak * whole > limit_bytes:
+        return None
+    if not any(part.fits for part in group) and sum(part.saves for part in group) < TWO:
+        return None
+    return _Promise(
+        changes=max(part.changes for part in group),
+        ratio=math.prod(part.ratio for part in group),
+        peak=peak,
+        known=known,
+    )
+
+
+def _better(promise: _Promise, chosen: Compared | None) -> bool:
+    """Whether it may be better than what was chosen so far."""
+    if chosen is None or promise.changes < chosen.changes:
+        return True
+    if promise.changes > chosen.changes:
+        return False
+    worth = NOTABLE if promise.known else WORTH_A_HOPE
+    return chosen.ratio is None or promise.ratio < worth * chosen.ratio
+
+
+def _order(promise: _Promise, parts: int, chosen: Compared | None) -> tuple[float, ...]:
+    """Where nothing fits yet, memory counts before numbers and time."""
+    if chosen is None:
+        return (promise.peak, promise.changes, promise.ratio, parts)
+    return (promise.changes, promise.ratio, parts, promise.peak)

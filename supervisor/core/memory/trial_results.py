@@ -1,0 +1,239 @@
+"""The results of trials, and how the numbers of one compare with those of another.
+
+Trials of one script begin alike: the same seed, the same first batches. So their losses can
+be compared step by step, and their step times in pairs, each step with the same of the
+script as it is.
+
+The limit between rounding and another computation is taken from what slices are checked
+by: summed in another order, losses of a dozen steps differed by less than 1e-5, while
+mistakes (a loss that is no mean, a BatchNormalization) showed in 1e-3 and more.
+"""
+
+import enum
+import statistics
+from dataclasses import dataclass
+
+from supervisor.core.memory.alternatives import (
+    AS_IT_IS,
+    Axis,
+    Combination,
+    Numbers,
+)
+from supervisor.core.memory.step_estimate import MARGIN
+from supervisor.wire.trial_records import TrialEnd, TrialFit, TrialStep
+
+ROUNDING_LIMIT = 1e-4
+"""Losses that differ by a larger part are those of another computation."""
+NOT_TOLD_APART = 2.0
+"""So many times what the script differs from itself is nothing that an alternative did."""
+
+
+class Outcome(enum.StrEnum):
+    """How a trial ended."""
+
+    MEASURED = "measured"
+    NO_ROOM = "out of memory"
+    FAILED = "failed"
+    NOT_APPLIED = "not applied"
+    """The steps were made, but not so: the script has a setting of its own, say."""
+    NOT_TRIED = "not tried"
+    """It would find no room, by what is known of the script as it is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialResult:
+    """One trial."""
+
+    combination: Combination = AS_IT_IS
+    outcome: Outcome
+    because: str = ""
+    """Why it was not measured, in half a sentence."""
+    fit: TrialFit | None = None
+    """None: no ``fit`` was reached."""
+    steps: tuple[TrialStep, ...] = ()
+    end: TrialEnd | None = None
+    deviations: tuple[str, ...] = ()
+    """How slices change the result, a sentence each."""
+    limited: bool = True
+    """Whether it was under the limit, if there is one."""
+
+    @property
+    def measured(self) -> bool:
+        """Whether all its steps were made, as they were asked for."""
+        return self.outcome is Outcome.MEASURED
+
+    @property
+    def peak_bytes(self) -> int | None:
+        """The highest of all steps; None: not known."""
+        if not self.measured:
+            return None
+        return max((one.peak_bytes or 0 for one in self.steps), default=0) or None
+
+    @property
+    def step_seconds(self) -> float | None:
+        """The median of a step, without the first call, which traces; None: not known."""
+        if not self.measured or len(self.steps) < 2:
+            return None
+        return statistics.median(one.seconds / one.steps for one in self.steps[1:])
+
+
+def is_tight(result: TrialResult, limit_bytes: int | None) -> bool:
+    """Whether it came so near the limit that a long run may not fit."""
+    peak = result.peak_bytes
+    if limit_bytes is None or peak is None:
+        return False
+    return peak > (1 - MARGIN) * limit_bytes
+
+
+def time_ratio(
+    result: TrialResult, reference: TrialResult, again: TrialResult | None
+) -> float | None:
+    """How long a step takes, as a part of the same step of the script as it is: the median
+    of all pairs but those of a first call. None: nothing can be compared.
+
+    ``reference`` was tried before ``result``, ``again`` the same after it (None: it was
+    not): the mean of both is what a machine that became slower meanwhile would show.
+    """
+    if not (result.measured and reference.measured):
+        return None
+    both = [reference] if again is None or not again.measured else [reference, again]
+    theirs = zip(*map(_spread_seconds, both), strict=False)
+    pairs = [
+        mine / statistics.fmean(known)
+        for mine, others in zip(_spread_seconds(result), theirs, strict=False)
+        if mine is not None and (known := [one for one in others if one])
+    ]
+    return statistics.median(pairs) if pairs else None
+
+
+def _spread_seconds(result: TrialResult) -> list[float | None]:
+    """Of each step; None: it belongs to a first call."""
+    return [
+        None if number == 0 else one.seconds / one.steps
+        for number, one in enumerate(result.steps)
+        for _ in range(one.steps)
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NumbersFound:
+    """How the numbers of a trial compare with those of the script as it is."""
+
+    numbers: Numbers
+    difference: float | None = None
+    """The largest relative difference of a loss; None: not known, or no number at all."""
+    because: str = ""
+
+
+def compared(
+    result: TrialResult, reference: TrialResult | None, again: TrialResult | None
+) -> NumbersFound:
+    """Of ``result``, with ``reference``: the script as it is, and ``again``: once more;
+    None: there was none."""
+    declared = max(
+        (one.expected for one in result.combination), key=_rank, default=Numbers.BITS
+    )
+    if not result.measured:
+        return NumbersFound(numbers=Numbers.UNKNOWN)
+    known = reference if reference is not None and reference.measured else None
+    if declared is Numbers.DIFFERENT or result.deviations:
+        found = None if known is None else difference(result, known)
+        because = "; ".join(result.deviations)
+        return NumbersFound(
+            numbers=Numbers.DIFFERENT, difference=found, because=because
+        )
+    if known is None:
+        because = "there is nothing to compare with"
+        return NumbersFound(numbers=Numbers.UNKNOWN, because=because)
+    if same_bits(result, known):
+        return NumbersFound(numbers=Numbers.BITS, difference=0.0)
+    return _by_losses(result, known, again, declared)
+
+
+def _by_losses(
+    result: TrialResult,
+    reference: TrialResult,
+    again: TrialResult | None,
+    declared: Numbers,
+) -> NumbersFound:
+    found = difference(result, reference)
+    if found is None:
+        if _lost(result) and not _lost(reference):
+            because = "the loss is no number any more"
+            return NumbersFound(numbers=Numbers.DIFFERENT, because=because)
+        because = "there are no losses to compare"
+        return NumbersFound(numbers=Numbers.UNKNOWN, because=because)
+    own = None if again is None else difference(again, reference)
+    if own is not None and own > 0 and found <= NOT_TOLD_APART * own:
+        return NumbersFound(
+            numbers=Numbers.UNKNOWN,
+            difference=found,
+            because=f"the script differs from itself by {own:.0e}",
+        )
+    if declared is Numbers.PRECISION:
+        return NumbersFound(numbers=declared, difference=found)
+    kept = found <= ROUNDING_LIMIT
+    numbers = Numbers.ROUNDING if kept else Numbers.DIFFERENT
+    return NumbersFound(numbers=numbers, difference=found)
+
+
+def same_bits(one: TrialResult, other: TrialResult) -> bool:
+    """Whether weights are the same after as many steps, and all losses that both told."""
+    ends = one.end is not None and other.end is not None
+    if not ends or _count(one) != _count(other):
+        return False
+    assert one.end is not None  # noqa: S101  # looked at above
+    assert other.end is not None  # noqa: S101  # as well
+    same = one.end.weights == other.end.weights
+    alike = [step.steps for step in one.steps] == [step.steps for step in other.steps]
+    if not alike:  # the mean of several losses is not summed as one is
+        return same
+    return same and [s.loss for s in one.steps] == [s.loss for s in other.steps]
+
+
+def difference(one: TrialResult, other: TrialResult) -> float | None:
+    """The largest relative difference of losses; None: there are none to compare, or one
+    of them is no number."""
+    found = 0.0
+    mine, theirs = _losses(one), _losses(other)
+    block = max((step.steps for step in (*one.steps, *other.steps)), default=1)
+    pairs = list(zip(_means(mine, block), _means(theirs, block), strict=False))
+    if not pairs:
+        return None
+    for first, second in pairs:
+        if first is None or second is None:
+            return None
+        largest = max(abs(first), abs(second))
+        found = max(found, abs(first - second) / largest if largest else 0.0)
+    return found
+
+
+def _losses(result: TrialResult) -> list[float | None]:
+    """Of each step; the mean of a call stands for each of its steps."""
+    return [one.loss for one in result.steps for _ in range(one.steps)]
+
+
+def _means(losses: list[float | None], block: int) -> list[float | None]:
+    """Of so many steps each; what is left over is not compared."""
+    found: list[float | None] = []
+    for start in range(0, len(losses) - block + 1, block):
+        part = [one for one in losses[start : start + block] if one is not None]
+        found.append(sum(part) / block if len(part) == block else None)
+    return found
+
+
+def _lost(result: TrialResult) -> bool:
+    return any(one.loss is None for one in result.steps)
+
+
+def _count(result: TrialResult) -> int:
+    return sum(one.steps for one in result.steps)
+
+
+def _rank(numbers: Numbers) -> int:
+    return list(Numbers).index(numbers)
+
+
+def asked(combination: Combination, axis: Axis) -> str | None:
+    """The value of an axis in it; None: it leaves that alone."""
+    return next((one.value for one in combination if one.axis is axis), None)

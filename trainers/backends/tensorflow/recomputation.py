@@ -1,0 +1,105 @@
+"""Recomputation of activations in the backward pass, of layers that may be called twice.
+
+``keras.RematScope`` is the same for layers that are made inside it, so a script has to be
+changed for it; and on TensorFlow it fails for each layer whose call is told whether it
+trains, as a ``Dense`` is, and in mixed precision (Keras 3.15.1): ``tf.recompute_grad``
+takes no keywords in a graph, and the second call is outside of Keras' autocast scope. Here
+the call of the layer itself is replaced, with both in it.
+
+The outermost layers are taken, as what is inside one needs not be kept then. A layer whose
+state changes with a call (moving averages of a BatchNormalization, the generator of a
+Dropout) would change it twice, and draw another mask than the forward pass had: of such a
+layer those inside are taken that have no such state. Whole models are not taken either: one
+that is computed again at once keeps as much at once.
+"""
+
+import functools
+from collections.abc import Iterator
+from typing import Any
+
+import keras
+import tensorflow as tf
+from keras.src.backend.common.variables import AutocastScope, get_autocast_scope
+
+_MARK = "_trainwarden_recomputed"
+ADDS_LOSS = (
+    "the layer {} adds a loss in its call, whose gradient would be lost where activations"
+    " are computed again: leave compute.recompute out"
+)
+
+
+def recompute(model: Any) -> tuple[int, int]:
+    """Let the layers of ``model``, which is built, be computed again: how many are, and how
+    many are left out. Those that were marked before stay as they are."""
+    marked = left_out = 0
+    for layer, whole in _chosen(model):
+        if not whole:
+            left_out += 1
+        elif _MARK not in vars(layer):
+            layer.call = _again(layer, layer.call)
+            vars(layer)[_MARK] = True
+            marked += 1
+    return marked, left_out
+
+
+def _chosen(layer: Any) -> Iterator[tuple[Any, bool]]:
+    """The outermost layers below ``layer``, and whether each may be called twice."""
+    for inner in _inside(layer):
+        if isinstance(inner, keras.layers.InputLayer):
+            continue
+        if isinstance(inner, keras.Model):
+            yield from _chosen(inner)
+        elif not _keeps_state(inner):
+            yield inner, True
+        elif _inside(inner):
+            yield from _chosen(inner)
+        else:
+            yield inner, False
+
+
+def _inside(layer: Any) -> list[Any]:
+    """The layers that it holds itself, each once."""
+    return list({id(one): one for one in layer._layers}.values())
+
+
+def _keeps_state(layer: Any) -> bool:
+    """Whether a call in training may change anything in it, or ask for a loss that
+    gradients have to come from, too."""
+    return any(
+        part.non_trainable_variables
+        or part._seed_generators
+        or part.activity_regularizer is not None
+        for part in _parts(layer)
+    )
+
+
+def _parts(layer: Any) -> list[Any]:
+    return list(layer._flatten_layers(include_self=True))
+
+
+def _again(layer: Any, call: Any) -> Any:
+    """``call`` of ``layer``, whose tensors are not kept but computed again."""
+
+    @functools.wraps(call)
+    def recomputed(*args: Any, **kwargs: Any) -> Any:
+        scope, losses = get_autocast_scope(), _losses(layer)
+        given = tf.nest.flatten((args, kwargs))
+        where = [number for number, one in enumerate(given) if tf.is_tensor(one)]
+
+        def computed(*tensors: Any) -> Any:
+            for number, one in zip(where, tensors, strict=True):
+                given[number] = one
+            these, named = tf.nest.pack_sequence_as((args, kwargs), given)
+            with AutocastScope(None if scope is None else scope.dtype):
+                return call(*these, **named)
+
+        result = tf.recompute_grad(computed)(*(given[number] for number in where))
+        if _losses(layer) != losses:
+            raise RuntimeError(ADDS_LOSS.format(layer.name))
+        return result
+
+    return recomputed
+
+
+def _losses(layer: Any) -> int:
+    return sum(len(part._losses) for part in _parts(layer))

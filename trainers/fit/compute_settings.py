@@ -1,0 +1,66 @@
+"""How steps are computed, where the spec says so and not the script: XLA, recomputation.
+
+To be applied before Keras makes the train function of a ``fit``. The dtype policy is none
+of these: layers take it when they are made (``process.hooks``).
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from trainers.backends.selected import backend
+from trainers.data.data_source import DataSource
+from trainers.process import applied_directive
+from trainers.process.attempt_reporting import Attempt
+from trainers.state import model_build
+
+NOT_RECOMPUTED = "Activations are not computed again: {}."
+UNBUILT = "the layers of the model are not known before its first step ({})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Applied:
+    """What was changed in a model."""
+
+    recomputed: int = 0
+    """Layers whose activations are computed again."""
+    left_out: int = 0
+    """Layers that are not, for their state changes with each call."""
+
+
+def apply(attempt: Attempt, model: Any, source: DataSource) -> Applied:
+    """Let ``model`` compute as the directive says, on the data of ``source``; what of that
+    cannot be done is told."""
+    asked = attempt.directive.jit
+    if asked is not None:
+        if bool(model.jit_compile) is not asked:
+            model.jit_compile = asked
+            model.train_function = None
+        found = bool(model.jit_compile)
+        applied_directive.tell(attempt, "jit", asked=asked, found=found)
+    return _recompute(attempt, model, source)
+
+
+def _recompute(attempt: Attempt, model: Any, source: DataSource) -> Applied:
+    if not attempt.directive.recompute:
+        return Applied()
+    why_not = _why_not(model, source)
+    if why_not is not None:
+        attempt.notice(NOT_RECOMPUTED.format(why_not))
+        return Applied()
+    marked, left_out = backend.fit.recompute(model)
+    if marked:
+        model.train_function = None
+    return Applied(recomputed=marked, left_out=left_out)
+
+
+def _why_not(model: Any, source: DataSource) -> str | None:
+    """Why activations cannot be computed again; None: they can, and all layers are made."""
+    if backend.fit.WHY_NOT_RECOMPUTED is not None:
+        return backend.fit.WHY_NOT_RECOMPUTED
+    if source.element_spec is None:
+        return UNBUILT.format("the data do not tell their shapes")
+    try:
+        model_build.build_for_slices(model, source.element_spec)
+    except model_build.UnbuildableError as error:
+        return UNBUILT.format(error)
+    return None

@@ -1,0 +1,1 @@
+"""A trial: some steps of the first ``fit`` under what the directive says, and no training."""
