@@ -97,8 +97,9 @@ class SnapshotsSpec(Table):
 class CompilationSpec(Table):
     """What XLA compiled, of TensorFlow and of JAX: the next attempt need not again."""
 
-    cache: bool = True
-    """Keep it for later attempts of the job, in its state directory."""
+    cache: bool | None = None
+    """Keep it for later attempts of the job, in its state directory. None: where that was
+    tried, which is on machines without an accelerator alone."""
     quota: Size = 1 << 30
     """What is kept may take so much, in bytes; the oldest goes first."""
 
