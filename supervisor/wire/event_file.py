@@ -164,8 +164,8 @@ class EventWriter:
             path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640
         )
         self._pid = os.getpid()
-        self._lock = threading.Lock()
-        self._holder: int | None = None
+        self._lock = threading.RLock()
+        self._writing = False
         self._late: deque[bytes] = deque()
         """What is still to be written; the first may be the rest of a line."""
         self._size = os.fstat(self._descriptor).st_size
@@ -181,19 +181,31 @@ class EventWriter:
             return
         self._late.append(line)
         while self._late:
-            # A handler amid a write of its own thread: that goes on with this line.
-            if self._holder == threading.get_ident():
-                return
             if not self._lock.acquire(timeout=LOCKED_SECONDS):
                 return
             try:
-                self._holder = threading.get_ident()
-                written = self._write()
+                if self._writing:  # a handler amid a write of its own thread
+                    self._write_at_once()
+                    return
+                self._writing = True
+                try:
+                    written = self._write()
+                finally:
+                    self._writing = False
             finally:
-                self._holder = None
                 self._lock.release()
             if not written:
                 return
+
+    def _write_at_once(self) -> None:
+        """Write all that waits past a write that was interrupted: a handler that says
+        something ends the process (``trainers.process.signals``), and that write never
+        goes on. What it has written already is known by the size of the file."""
+        lines = list(self._late)
+        with contextlib.suppress(OSError):
+            unnoted = os.fstat(self._descriptor).st_size - self._size
+            whole = bool(lines) and unnoted == len(lines[0])
+            os.write(self._descriptor, b"".join(lines[1:] if whole else lines))
 
     def _write(self) -> bool:
         """Write all that is late; False: there is no room for it now."""

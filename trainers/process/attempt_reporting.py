@@ -24,6 +24,8 @@ from trainers.process.write_sampler import WriteSampler
 LOSS_REMEDIES = ("passed over", "rate lowered")
 """What ``is_news`` is asked about once for each remedy."""
 HEARTBEAT_SECONDS = 1.0
+PAUSE = 10.0
+"""Steps of one loop differ by less: by the length of their batches, say."""
 TICK_NS = 500_000_000
 """Nobody looks more often: a tick costs less than a write of the page."""
 STEPPING = frozenset({Phase.TRAINING, Phase.REPLAYING})
@@ -186,8 +188,13 @@ class Attempt(PageReporter):
 
         Such a loop stays in the phase between fits, as nobody knows when it is over and
         a limit on the time between two steps must not hold for what comes then: only the
-        time of its steps is that of training, or of steps done again.
+        time of its steps is that of training, or of steps done again. Where they took
+        ``PAUSE`` times as long as steps do, the script did something else between them
+        (an evaluation, waiting for data): what steps take counts.
         """
+        usual = self._step_smoothed
+        if usual is not None and seconds > PAUSE * usual * steps:
+            seconds = usual * steps
         self.count_step(seconds=seconds, steps=steps)
         self.spent_in(self.phase_at(done - steps), seconds)
 

@@ -9,9 +9,10 @@ import threading
 from collections.abc import Callable
 from typing import Protocol, Self
 
-from supervisor.host.exporter.metrics_server import AddressError
+from supervisor.host.exporter.metrics_server import AddressError, ServeError
 
 RETRY_SECONDS = 5.0
+CLOSE_SECONDS = 5.0
 
 
 class Closes(Protocol):
@@ -60,7 +61,7 @@ class PatientServer:
         while not self._closing.wait(self._retry_seconds):
             try:
                 self._server = self._serve()
-            except AddressError:
+            except ServeError:  # a certificate may be renewed just now
                 continue
             self._say("metrics are served now")
             return
@@ -69,7 +70,7 @@ class PatientServer:
         """Stop trying, or serving."""
         self._closing.set()
         if self._thread is not None:
-            self._thread.join()
+            self._thread.join(CLOSE_SECONDS)  # names are looked up without a limit
         if self._server is not None:
             self._server.close()
 

@@ -1,8 +1,13 @@
 """Records of an attempt whose disk is full: told all the same, or told later."""
 
 import os
+import signal
+import sys
 import threading
 from pathlib import Path
+from typing import NoReturn
+
+import pytest
 
 from supervisor.wire.event_file import MOST_LATE, EventReader, EventWriter, RecordKind
 from tests.support.small_disk import fill, mounted
@@ -104,3 +109,36 @@ def test_a_fork_leaves_to_its_parent_what_is_late(tmp_path: Path) -> None:
 def _end_after(writer: EventWriter, number: int) -> None:
     say(writer, number)
     os._exit(0)
+
+
+@pytest.mark.parametrize("place", ["before", "after"])
+def test_a_handler_that_ends_the_process_has_its_word(
+    tmp_path: Path, place: str
+) -> None:
+    """Also where it comes amid a write of its own thread: before the bytes, or between
+    them and the note that they are written."""
+    child = os.fork()
+    if not child:
+        _interrupted(EventWriter(tmp_path / "events"), place)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 75
+    assert numbers(EventReader(tmp_path / "events")) == [0, 1, 2]
+
+
+def _interrupted(writer: EventWriter, place: str) -> NoReturn:
+    def ends(_number: int, _frame: object) -> None:
+        sys.setprofile(None)
+        say(writer, 2)
+        os._exit(75)
+
+    def comes(_frame: object, event: str, called: object) -> None:
+        if (
+            called is os.write
+            and event == {"before": "c_call", "after": "c_return"}[place]
+        ):
+            signal.raise_signal(signal.SIGUSR1)
+
+    signal.signal(signal.SIGUSR1, ends)
+    say(writer, 0)
+    sys.setprofile(comes)
+    say(writer, 1)
+    os._exit(1)

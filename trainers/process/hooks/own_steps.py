@@ -176,6 +176,7 @@ class OwnSteps:
 
     def fit(self) -> AbstractContextManager[None]:
         """A call of ``fit``: what is done within is followed by it."""
+        self._pace.pause()
         if self._loop is not None:
             self._loop.fit_begins()
         return contextlib.nullcontext() if self._hooks is None else self._hooks.quiet()

@@ -1,0 +1,28 @@
+"""What an attempt counts of its steps."""
+
+from pathlib import Path
+
+import pytest
+
+from supervisor.wire.page import Phase, read_page
+from tests.support.attempts import Attempts
+from trainers.process.attempt_reporting import PAUSE, Attempt
+
+
+@pytest.mark.parametrize("steps", [1, 5])
+def test_a_pause_between_steps_is_none_of_them(tmp_path: Path, steps: int) -> None:
+    """An evaluation of an hour makes no step of an hour; slow steps are what they are."""
+    directive = Attempts(tmp_path).directive(Path("x.py"))
+    Path(directive.attempt_directory).mkdir()
+    attempt = Attempt(directive)
+    for number in range(4):
+        attempt.count_own_step(seconds=0.1, steps=1, done=number + 1)
+    slow = 0.9 * PAUSE * 0.1
+    attempt.count_own_step(seconds=3600.0, steps=steps, done=4 + steps)
+    attempt.count_own_step(seconds=slow, steps=1, done=5 + steps)
+    attempt.publish_times()
+    page = read_page(attempt.paths.page)
+    assert page is not None
+    assert page.step_seconds_sum == pytest.approx(0.1 * (4 + steps) + slow)
+    assert page.phase_seconds[Phase.TRAINING] == pytest.approx(page.step_seconds_sum)
+    assert sum(page.step_counts) == 5 + steps
