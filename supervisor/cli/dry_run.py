@@ -85,7 +85,7 @@ def _running(paths: StatePaths, job: str) -> int | None:
     path = paths.lock(job)
     if not path.exists():
         return None
-    lock = acquire(path)
+    lock = acquire(path, supervises=False)
     if lock is None:
         return holder(path)
     lock.release()

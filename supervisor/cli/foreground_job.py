@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import quote
 
+import psutil
+
 from supervisor.cli.command_hint import command_hint
 from supervisor.cli.daemon_client import LOCK, answering, asking, directory_of
 from supervisor.cli.ledger_reader import reading
@@ -17,10 +19,13 @@ from supervisor.host.control.control_client import Client, RefusedError
 from supervisor.host.ledger.job_book import JobBook
 from supervisor.host.service.clock import Clock
 from supervisor.host.service.lock import holder, holds, is_locked
+from supervisor.host.service.termination_mask import heeds_termination
 from supervisor.host.service.user_name import user_name
 from supervisor.runtime.status_builder import stored_status
 from supervisor.wire.paths import StatePaths
 
+STATE_DIRECTORIES = 3
+"""Above the lock: of the job, of all jobs, of the state (``wire.paths``)."""
 ASKED = "asked to save its state and end, as Ctrl-C there would; its command resumes it"
 
 
@@ -43,10 +48,11 @@ class ForegroundJob:
         try:
             if not holds(self.pid, self.lock):  # its pid may be another's by now
                 self._gone()
-            if not self._is_of_who_runs_it():
-                _refuse(self.job, self.pid)
+            self._refuse_if_of_another()
+            if not heeds_termination(self.pid):
+                self._refuse_to_kill()
             signal.pidfd_send_signal(descriptor, signal.SIGTERM)
-        except ProcessLookupError:
+        except (ProcessLookupError, psutil.NoSuchProcess):
             self._gone()
         except PermissionError:
             _refuse(self.job, self.pid)
@@ -60,10 +66,38 @@ class ForegroundJob:
             "message": message,
         }
 
-    def _is_of_who_runs_it(self) -> bool:
-        """Root may signal anybody: a lock of one user must not end what another runs."""
-        running = Path(f"/proc/{self.pid}").stat().st_uid
-        return running in {os.geteuid(), self.lock.stat().st_uid}
+    def _refuse_if_of_another(self) -> None:
+        """Root may signal anybody: files of one user must not end what another runs, and
+        what root itself runs least of all."""
+        running = psutil.Process(self.pid).uids().effective
+        strange = next((one for one in self._files() if one[1] != running), None)
+        if strange is not None:
+            path, uid = strange
+            fail(
+                f"{path} belongs to {user_name(uid)}, and process {self.pid}, which holds"
+                f" the lock of {self.job}, to {user_name(running)}: nothing was ended. If"
+                f" it is the one that you mean, `kill -TERM {self.pid}` asks it to end",
+                exit_code=1,
+            )
+
+    def _files(self) -> Iterator[tuple[Path, int]]:
+        """What leads to the process, and whose it is: the lock; the directories of the
+        job and of the state where root looks, or they are shared on purpose; and links."""
+        yield self.lock, self.lock.lstat().st_uid
+        if os.geteuid() != 0:
+            return
+        for above, directory in enumerate(self.lock.parents):
+            if above < STATE_DIRECTORIES:
+                yield directory, directory.stat().st_uid
+            if directory.is_symlink() and (uid := directory.lstat().st_uid) != 0:
+                yield directory, uid
+
+    def _refuse_to_kill(self) -> NoReturn:
+        fail(
+            f"process {self.pid} holds the lock of {self.job} and does not take SIGTERM,"
+            " as one that trains would: it is no supervisor, and was left alone",
+            exit_code=1,
+        )
 
     def _gone(self) -> NoReturn:
         fail(f"{self.job} has just ended by itself", exit_code=1)

@@ -65,7 +65,7 @@ def _forget(paths: StatePaths, job: str) -> None:
         fail(f"there is no job {job!r} in {paths.root}; see `{command_hint('status')}`")
     lock = paths.lock(job)
     lock.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    held = acquire(lock)
+    held = acquire(lock, supervises=False)  # ``stop`` must not end this
     if held is None or state["pid"] is not None:
         fail(f"{job} runs; end it first", exit_code=1)
     try:

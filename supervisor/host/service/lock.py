@@ -1,8 +1,11 @@
 """One supervisor a job: a file lock that the kernel gives back, whatever happens."""
 
+import contextlib
 import fcntl
 import os
+import stat
 import struct
+from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,39 +21,59 @@ class Lock:
         os.close(self.descriptor)
 
 
-def acquire(path: Path) -> Lock | None:
-    """Lock ``path``; None: another process holds it. Raises OSError."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+def acquire(path: Path, *, supervises: bool = True) -> Lock | None:
+    """Lock ``path``; None: another process holds it. ``supervises``: who locks it looks
+    after the job, so that ``holder`` names it. Raises OSError, also for a link."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    descriptor = os.open(path, flags, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(descriptor)
         return None
     os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+    if supervises:
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
     return Lock(descriptor)
 
 
 def holder(path: Path) -> int | None:
-    """The pid that locked ``path`` last; None: unknown."""
+    """The pid of who locked ``path`` last to look after the job; None: unknown."""
     try:
-        return int(path.read_text())
+        with _opened(path) as descriptor:
+            return int(os.read(descriptor, _PID_BYTES))
     except (OSError, ValueError):
         return None
 
 
-def is_locked(path: Path) -> bool:
-    """Whether some process holds the lock now."""
+_PID_BYTES = 32
+"""More than any pid has."""
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Generator[int]:
+    """To be read: no link, which its owner may have led to somebody else's lock, and no
+    pipe, which would keep who opens it. Raises OSError."""
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    descriptor = os.open(path, flags)
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            message = f"{path} is no regular file"
+            raise OSError(message)
+        yield descriptor
     finally:
         os.close(descriptor)
+
+
+def is_locked(path: Path) -> bool:
+    """Whether some process holds the lock now; a link to a lock is none."""
+    try:
+        with _opened(path) as descriptor:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
     return False
 
 
@@ -59,7 +82,7 @@ def holds(pid: int, path: Path) -> bool:
     is a hint that its owner may have written. Raises PermissionError where the process is
     another user's."""
     try:
-        wanted = path.stat()
+        wanted = path.lstat()
         for link in Path(f"/proc/{pid}/fd").iterdir():
             if _is_same(link, wanted) and _is_locking(pid, link.name):
                 return True

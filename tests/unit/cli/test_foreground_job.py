@@ -1,12 +1,12 @@
 """A job that another command has in the foreground: real processes that hold its lock."""
 
+import contextlib
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -19,13 +19,20 @@ from supervisor.host.ledger.ledger import Ledger
 from supervisor.wire.paths import StatePaths
 
 HOLD = """
-import signal, sys
+import os, signal, sys
 from pathlib import Path
 from supervisor.host.service.lock import acquire
-held = acquire(Path(sys.argv[1]))
+how, user = sys.argv[2:]
+os.setuid(int(user))
+if how != "killed by it":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(75))
+held = acquire(Path(sys.argv[1]), supervises=how != "forgets")
 print("held", flush=True)
 signal.pause()
 """
+
+CAUGHT = 75
+"""Its exit code where SIGTERM was caught."""
 
 
 @pytest.fixture
@@ -53,15 +60,28 @@ def running(state: Path) -> Iterator[subprocess.Popen[str]]:
     """Who runs it."""
     lock = StatePaths(state).lock("digits")
     lock.parent.mkdir(parents=True)
+    with holding(lock) as process:
+        yield process
+
+
+@contextlib.contextmanager
+def holding(
+    lock: Path, how: str = "", user: int = os.getuid()
+) -> Generator[subprocess.Popen[str]]:
+    """A process that has the lock; ``how``: what is unlike a supervisor in it."""
     process = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(lock)], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", HOLD, str(lock), how, str(user)],
+        stdout=subprocess.PIPE,
+        text=True,
     )
     assert process.stdout is not None
-    assert process.stdout.readline() == "held\n"
-    yield process
-    process.kill()
-    process.wait()
-    process.stdout.close()
+    try:
+        assert process.stdout.readline() == "held\n"
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
 
 
 def invoke(state: Path, *words: str) -> Result:
@@ -76,7 +96,7 @@ def test_it_is_asked_as_by_ctrl_c(
     """Its supervisor gets SIGTERM, which saves its state; who it was is told."""
     done = invoke(state, verb, "digits", "--json")
     assert done.exit_code == 0, done.output
-    assert running.wait(timeout=60) == -signal.SIGTERM
+    assert running.wait(timeout=60) == CAUGHT
     told = json.loads(done.stdout)
     assert (told["state"], told["pid"]) == ("draining", running.pid)
     assert "Ctrl-C" in told["message"]
@@ -109,6 +129,66 @@ def test_who_does_not_hold_the_lock_is_not_signalled(
     finally:
         bystander.kill()
         bystander.wait()
+
+
+def test_a_link_to_the_lock_of_another_process(state: Path, tmp_path: Path) -> None:
+    """The job's lock may be led to any file that holds a pid: what is there is left alone."""
+    lock = StatePaths(state).lock("digits")
+    lock.parent.mkdir(parents=True)
+    lock.symlink_to(tmp_path / "other.pid")
+    with holding(tmp_path / "other.pid") as other:
+        assert invoke(state, "stop", "digits").exit_code == 1
+        assert other.poll() is None
+
+
+@pytest.mark.parametrize("how", ["forgets", "killed by it"])
+@pytest.mark.parametrize("verb", ["stop", "drain"])
+def test_who_is_no_supervisor_is_left_alone(state: Path, verb: str, how: str) -> None:
+    """``forget`` takes the same lock; so may any program, which SIGTERM would kill."""
+    lock = StatePaths(state).lock("digits")
+    lock.parent.mkdir(parents=True)
+    with holding(lock, how) as other:
+        assert invoke(state, verb, "digits").exit_code == 1
+        assert other.poll() is None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+@pytest.mark.parametrize("theirs", [".", "jobs", "jobs/digits", "jobs/digits/lock"])
+def test_root_ends_nothing_of_its_own_for_another_user(
+    state: Path, running: subprocess.Popen[str], theirs: str
+) -> None:
+    """A directory or lock of a user may have been put there to end what root runs."""
+    os.chown(state / theirs, 65534, 65534)
+    done = invoke(state, "stop", "digits")
+    assert done.exit_code == 1
+    assert f"kill -TERM {running.pid}" in done.output
+    assert running.poll() is None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+def test_a_link_of_a_user_to_a_directory_of_root(
+    state: Path, running: subprocess.Popen[str], tmp_path: Path
+) -> None:
+    """Where it leads is root's, who made it is not."""
+    link = tmp_path / "link"
+    link.symlink_to(state)
+    os.chown(link, 65534, 65534, follow_symlinks=False)
+    done = invoke(link, "stop", "digits")
+    assert f"{link} belongs to" in done.output
+    assert running.poll() is None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+def test_root_ends_what_a_user_runs_in_their_own(state: Path) -> None:
+    """All of it is theirs: the lock, its directories, the process."""
+    lock = StatePaths(state).lock("digits")
+    lock.parent.mkdir(parents=True)
+    lock.touch()
+    for one in (state, *state.rglob("*")):
+        os.chown(one, 65534, 65534)
+    with holding(lock, user=65534) as process:
+        assert invoke(state, "stop", "digits").exit_code == 0
+        assert process.wait(timeout=60) == CAUGHT
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
