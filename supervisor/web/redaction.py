@@ -29,14 +29,15 @@ class Redactor:
     """Directories, whatever is written around them."""
     environment: Mapping[str, str]
     secrets: frozenset[str] = frozenset()
-    """Values that are left out wherever they stand, however short."""
+    """Values that are left out wherever they stand, also within a word."""
 
     def __call__(self, text: str) -> str:
         """``text`` without secrets, paths, names, addresses, or values of the environment."""
         for name, value in _longest_first(self.environment.items()):
             text = text.replace(value, f"[{name}]")
-        text = _named(text, self.secrets, HIDDEN, shortest=1)
-        text = without_secrets(_URL.sub("[url]", text))
+        for secret in sorted(filter(None, self.secrets), key=len, reverse=True):
+            text = text.replace(secret, HIDDEN)
+        text = _URL.sub("[url]", without_secrets(text))
         text = _MAIL.sub("[e-mail]", text)
         for place in sorted(filter(_tells, self.places), key=len, reverse=True):
             text = re.sub(re.escape(place) + r"(?=/|\b)", "…", text)
@@ -66,10 +67,8 @@ def _last_part_quoted(match: re.Match[str]) -> str:
     return f"{match['quote']}…/{last}{match['quote']}"
 
 
-def _named(
-    text: str, names: Iterable[str], instead: str, *, shortest: int = _SHORTEST_NAME
-) -> str:
-    known = [name for name in names if len(name) >= shortest]
+def _named(text: str, names: Iterable[str], instead: str) -> str:
+    known = [name for name in names if len(name) >= _SHORTEST_NAME]
     for name in sorted(known, key=len, reverse=True):
         text = re.sub(rf"(?<![\w]){re.escape(name)}(?![\w])", instead, text)
     return text

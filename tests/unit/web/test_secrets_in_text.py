@@ -13,6 +13,7 @@ from supervisor.web.secrets_in_text import (
 )
 
 KEPT = "hunter2"
+IN_BASE64 = "YWRhOmh1bnRlcjI"
 
 
 @pytest.mark.parametrize(
@@ -44,12 +45,72 @@ KEPT = "hunter2"
         "curl -H 'X-Api-Key: hunter2'",
         "login with hf_hunter2hunter2hunter2",
         "ghp_hunter2hunter2hunter2hunter2",
+        r"{\"api_key\": \"hunter2\"}",
+        r"{\"api_key\": \"a \\\" hunter2\", \"epochs\": 3}",
+        "os.environ['HF_TOKEN'] = 'hunter2'",
+        "os.environ.get('HF_TOKEN', 'hunter2')",
+        "setenv('API_KEY', 'hunter2')",
+        "('password', 'hunter2')",
+        "password=b'hunter2'",
+        'token=SecretStr("hunter2")',
+        'token=SecretStr(secret_value="a hunter2")',
+        '"token": ["hunter2"]',
+        '"token": ["one", "hunter2"]',
+        "token: [one, hunter2]",
+        '"token": [\n  "one",\n  "hunter2"\n]',
+        '"token": {"value": "hunter2"}',
+        'password: str = "hunter2"',
+        'password: str | None = "hunter2"',
+        "password: hunter2 and a=3",
+        'token == "hunter2"',
+        'password="""hunter2"""',
+        'password="""one\nhunter2"""',
+        'password="""a hunter2',
+        "password=ab,hunter2",
+        "password=ab'hunter2",
+        "password=ab)hunter2",
+        "password=ab&hunter2",
+        'password="a\\"hunter2"',
+        'password="a, hunter2',
+        "Authorization: ApiKey hunter2",
+        "Authorization ApiKey hunter2",
+        'Authorization: Digest username="ada", response="hunter2"',
+        "Using API key: hunter2",
+        "DBPASS=hunter2",
+        "dbPass: hunter2",
+        "HF_TOKEN_READ=hunter2",
+        "hf_token_read=hunter2",
+        "PASSWORD2=hunter2",
+        "AccountKey=hunter2",
+        "Cookie: session=hunter2",
+        "Cookie: a=b; session=hunter2",
+        "Set-Cookie: id=hunter2; Path=/",
+        "{'Cookie': 'session=hunter2'}",
+        "machine h login ada password hunter2",
+        "machine h\n  login ada\n  password hunter2\n",
+        "-----BEGIN PRIVATE KEY-----\nhunter2\n-----END PRIVATE KEY-----",
+        "private_key: -----BEGIN RSA PRIVATE KEY-----\\nhunter2\\n-----END RSA PRIVATE KEY-----",
+        "-----BEGIN OPENSSH PRIVATE KEY-----\nhunter2hunter2hunter2",
+        "npm_hunter2hunter2hunter2",
+        "pypi-AgEIhunter2hunter2",
+        "r8_hunter2hunter2hunter2",
+        "sk-hunter2hunter2hunter2",
+        "sk-proj-hunter2-hunter2",
+        "ada:pa/hunter2@host",
+        "ada:pa:hunter2@host",
+        "https://u:pa'hunter2@host/x",
+        "https://u:pa/hunter2@host/x",
+        "ada:pa@hunter2@host",
+        "got Basic YWRhOmh1bnRlcjI=",
+        "train.py --token 'a hunter2'",
+        "password=12345 token=hunter2",
     ],
 )
 def test_it_is_left_out(text: str) -> None:
     """In arguments, environments, headers, addresses and lines of a log."""
     told = Redactor(environment={})(text)
     assert KEPT not in told
+    assert IN_BASE64 not in told
     assert "[secret]" in told or "[url]" in told
 
 
@@ -65,6 +126,20 @@ def test_it_is_left_out(text: str) -> None:
         "passes: 3, compass: north",
         "author: somebody",
         "Epoch 1/8 at 12:00:26",
+        "loss per token: 0.53",
+        "forward pass: 12 ms",
+        "pad_token_id=0",
+        "eos_token_id: 50256, token_count=3",
+        "pad_token='<pad>'",
+        "Authorization failed for user",
+        "basic operations",
+        "a basic BatchNormalization layer",
+        "sk-resnet50-imagenet1k",
+        "image:tag@sha256:0123456789abcdef",
+        "loss:0.123@step",
+        "COMPASS=north BYPASS=1",
+        "/job:localhost/replica:0/task:0/device:CPU:0",
+        "npm_config_registry, pypi-attestations",
     ],
 )
 def test_what_happened_stays(text: str) -> None:
@@ -88,16 +163,26 @@ def test_a_name_says_it() -> None:
 
 
 def test_its_value_is_left_out_wherever_it_is_printed() -> None:
-    """As a whole word; a switch, or a number, stands in too much else."""
-    args = ["--token", "abcd", "--epochs", "3", "db.password=xyz!", "--secret"]
+    """Within a word, too; a switch, or a number, stands in too much else. What follows a
+    switch is another option."""
+    args = [
+        "--auth",
+        "--batches",
+        "--token",
+        "abcd",
+        "--epochs",
+        "3",
+        "db.password=xyz!",
+        "--secret",
+    ]
     switches = {"USE_AUTH": "true", "EOS_TOKEN": "50256", "PWD": "/home"}
     found = secrets_of(
         args, ({"API_KEY": "k-12", "SEED": "7", "MY_TOKEN": ""}, switches)
     )
     assert found == {"abcd", "xyz!", "k-12"}
     redact = Redactor(environment={}, secrets=found)
-    told = redact("using abcd and k-12, abcde 3 7 true")
-    assert told == "using [secret] and [secret], abcde 3 7 true"
+    told = redact("using abcd and k-12, abcde xabcd_ 3 7 true")
+    assert told == "using [secret] and [secret], [secret]e x[secret]_ 3 7 true"
     assert redact("train.py --token abcd at 3") == "train.py --token [secret] at 3"
 
 
@@ -108,7 +193,16 @@ def test_any_text_is_read(text: str) -> None:
     assert told == text or HIDDEN in told
 
 
-@pytest.mark.parametrize("mark", ["-", "_", "a", "=", "a_", "--a", ":", "a:", "'"])
+@pytest.mark.parametrize(
+    "mark",
+    ["-", "_", "a", "=", "a_", "--a", ":", "a:", "'", "://a:", "a[", "x:a,"],
+)
 def test_a_long_line_is_read_in_time(mark: str) -> None:
     """A bar of progress, or a file in base64, is one word without an end."""
     assert without_secrets(mark * 30_000) == mark * 30_000
+
+
+def test_what_begins_and_does_not_end_is_read_in_time() -> None:
+    """Quotes, brackets and keys of which a line has thousands."""
+    for mark in ("token=", "pass[", 'token="', "-----BEGIN PRIVATE KEY-----", "a:b@"):
+        assert HIDDEN in without_secrets(f"{mark * 5_000} token=hunter2")
