@@ -15,6 +15,7 @@ from supervisor.cli.command_hint import command_hint
 from supervisor.cli.daemon_client import LOCK, answering, asking, directory_of
 from supervisor.cli.ledger_reader import reading
 from supervisor.cli.options import default_state_directory, fail
+from supervisor.core.jobs.job_status import JobState
 from supervisor.host.control.control_client import Client, RefusedError
 from supervisor.host.ledger.job_book import JobBook
 from supervisor.host.service.clock import Clock
@@ -123,9 +124,12 @@ def foreground_job(state_dir: Path | None, job: str) -> ForegroundJob | None:
     return None
 
 
-def refuse_if_over(state_dir: Path | None, job: str, then: str) -> None:
+def refuse_if_over(
+    state_dir: Path | None, job: str, then: str, *, finished: str | None = None
+) -> None:
     """End the command where ``job`` ran in the foreground and runs no more, and there is
-    no daemon that could know another one of that name."""
+    no daemon that could know another one of that name. ``then``: what can be done;
+    ``finished``: where that is something else for one that has come to its end."""
     if answering(state_dir) is not None:
         return
     paths = StatePaths(directory_of(state_dir).absolute())
@@ -136,6 +140,8 @@ def refuse_if_over(state_dir: Path | None, job: str, then: str) -> None:
         if ledger is None or row is None or JobBook(ledger).knows(job):
             return
         found = stored_status(ledger, row, paths, now=Clock().now())
+    if found.state is JobState.FINISHED and finished is not None:
+        then = finished
     state = found.state.replace("_", " ")
     fail(f"{job} does not run, it is {state}: {then}", exit_code=1)
 

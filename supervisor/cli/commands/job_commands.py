@@ -182,11 +182,12 @@ def _not_in_the_foreground(state_dir: Path | None, job: str) -> None:
     running = foreground_job(state_dir, job)
     if running is not None:
         running.refuse(AGAIN)
-    refuse_if_over(state_dir, job, ANEW)
+    refuse_if_over(state_dir, job, ANEW, finished=NEW)
 
 
 AGAIN = "the same `trainwarden run` lets it go on"
 ANEW = f"{AGAIN}, or with --fresh begins it anew"
+NEW = "the same `trainwarden run` begins a new run"
 
 
 ALL = click.option("--all", "everything", is_flag=True, help="Every job.")

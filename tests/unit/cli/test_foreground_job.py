@@ -216,3 +216,21 @@ def test_one_that_is_over(state: Path, verb: str) -> None:
     assert done.exit_code == 1
     assert "digits does not run, it is drained: " in done.output
     assert "daemon" not in done.output
+
+
+@pytest.mark.parametrize("verb", ["start", "restart"])
+@pytest.mark.parametrize(
+    ("how", "then"),
+    [
+        (JobState.FINISHED, "the same `trainwarden run` begins a new run"),
+        (JobState.DRAINED, "the same `trainwarden run` lets it go on"),
+        (JobState.GAVE_UP, "the same `trainwarden run` lets it go on"),
+    ],
+)
+def test_what_the_same_command_would_do(
+    state: Path, verb: str, how: JobState, then: str
+) -> None:
+    """One that has come to its end does not go on."""
+    with closing(Ledger(StatePaths(state).ledger)) as ledger:
+        ledger.set_state(1, state=how, message="", overrides=None, ended_at=2.0)
+    assert then in invoke(state, verb, "digits").output
