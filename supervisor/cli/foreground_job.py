@@ -1,6 +1,7 @@
 """A job that another ``trainwarden run`` has in the foreground: found, and asked to end."""
 
 import os
+import shlex
 import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,7 +13,15 @@ from urllib.parse import quote
 import psutil
 
 from supervisor.cli.command_hint import command_hint
-from supervisor.cli.daemon_client import LOCK, answering, asking, directory_of
+from supervisor.cli.daemon_client import (
+    BOX,
+    BOX_STATE,
+    LOCK,
+    SOCKET,
+    answering,
+    asking,
+    directory_of,
+)
 from supervisor.cli.ledger_reader import reading
 from supervisor.cli.options import default_state_directory, fail
 from supervisor.core.jobs.job_status import JobState
@@ -116,11 +125,16 @@ class ForegroundJob:
 
 def foreground_job(state_dir: Path | None, job: str) -> ForegroundJob | None:
     """``job``, if it runs in the foreground; None: it does not, or a daemon looks after
-    it. Ends the command where another user runs it."""
-    for place in _places(state_dir, job):
+    it. Ends the command where another user runs it, and where nobody said which is meant:
+    that one, or one of that name that the daemon of the box has."""
+    client = answering(state_dir)
+    for place in _places(state_dir, client):
         found = _running(StatePaths(place.absolute()), job)
-        if found is not None:
-            return found
+        if found is None:
+            continue
+        if client is not None and _knows(client, job):
+            _ask_which(found, place, client)
+        return found
     return None
 
 
@@ -146,18 +160,30 @@ def refuse_if_over(
     fail(f"{job} does not run, it is {state}: {then}", exit_code=1)
 
 
-def _places(state_dir: Path | None, job: str) -> Iterator[Path]:
-    """The state directories whose jobs are meant, where no daemon knows this one."""
-    client = answering(state_dir)
+def _places(state_dir: Path | None, client: Client | None) -> Iterator[Path]:
+    """The state directories where it may run: none that an answering daemon has."""
     if client is None:
         yield directory_of(state_dir)
-    elif state_dir is not None or _knows(client, job):
-        return
     if state_dir is None:
         yield default_state_directory()
 
 
+def _ask_which(found: ForegroundJob, place: Path, client: Client) -> NoReturn:
+    """The wrong one of the two must not be ended."""
+    own = client.path.parent if client.path.name == SOCKET else None
+    theirs = BOX_STATE if client.path == BOX else own
+    of_daemon = "its own" if theirs is None else shlex.quote(str(theirs))
+    fail(
+        f"there may be two jobs {found.job!r}: one runs in the foreground (process"
+        f" {found.pid}), and the daemon has one of that name, or does not say that it has"
+        f" none. Say which: --state-dir {shlex.quote(str(place))} is that in the"
+        f" foreground, --state-dir {of_daemon} that of the daemon",
+        exit_code=1,
+    )
+
+
 def _knows(client: Client, job: str) -> bool:
+    """Whether the daemon has it; what it refuses for any other reason it may have."""
     with asking():
         try:
             client.get(f"/v1/jobs/{quote(job)}")

@@ -227,6 +227,42 @@ def test_a_run_in_the_foreground_is_found_beside_a_daemon(
     assert named.exit_code == 2
 
 
+@pytest.mark.parametrize("verb", ["stop", "drain", "start", "restart", "forget"])
+def test_two_jobs_of_one_name(
+    daemon: Daemon, mine: Path, tmp_path: Path, verb: str
+) -> None:
+    """One in the foreground, one of the daemon: who is asked for neither ends neither, and
+    is told how to name them."""
+    script = tmp_path / "endless.py"
+    script.touch()
+    assert invoke("submit", script).exit_code == 0
+    until(lambda: told("status")[0]["state"] == "running")
+    lock = StatePaths(mine).lock("endless")
+    lock.parent.mkdir(parents=True)
+    held = acquire(lock)
+    assert held is not None
+    asked_for = invoke(verb, "endless")
+    assert asked_for.exit_code == 1
+    assert f"--state-dir {mine} is that in the foreground" in asked_for.output
+    assert f"--state-dir {tmp_path / 'state'} that of the daemon" in asked_for.output
+    assert f"process {os.getpid()}" in asked_for.output
+    assert daemon.scheduler.entries["endless"].row.wanted is WantedState.RUN
+    stopped = invoke("stop", "endless", "--state-dir", tmp_path / "state")
+    assert stopped.exit_code == 0, stopped.output
+    held.release()
+
+
+@pytest.mark.parametrize("verb", ["stop", "drain"])
+def test_a_job_of_the_daemon_alone(daemon: Daemon, tmp_path: Path, verb: str) -> None:
+    """A lock that nobody holds is in nobody's way."""
+    del daemon
+    script = tmp_path / "endless.py"
+    script.touch()
+    assert invoke("submit", script).exit_code == 0
+    until(lambda: told("status")[0]["state"] == "running")
+    assert invoke(verb, "endless").exit_code == 0
+
+
 def test_what_may_not_be_read_does_not_pass_for_empty(
     daemon: Daemon, tmp_path: Path
 ) -> None:
