@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 
 from supervisor.cli.command_group import trainwarden
 from supervisor.core.jobs.job_status import JobState
+from supervisor.host.control.control_server import ControlServer, Request, Response
 from supervisor.host.ledger.ledger import Ledger
 from supervisor.wire.paths import StatePaths
 
@@ -234,3 +235,31 @@ def test_what_the_same_command_would_do(
     with closing(Ledger(StatePaths(state).ledger)) as ledger:
         ledger.set_state(1, state=how, message="", overrides=None, ended_at=2.0)
     assert then in invoke(state, verb, "digits").output
+
+
+@pytest.mark.parametrize(("status", "ended"), [(404, True), (403, False), (503, False)])
+def test_beside_a_daemon_that_refuses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int, *, ended: bool
+) -> None:
+    """Only one that says that it has no such job leaves no doubt which is meant."""
+    monkeypatch.delenv("TRAINWARDEN_STATE_DIR", raising=False)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setenv("TRAINWARDEN_SOCKET", str(tmp_path / "socket"))
+
+    def refuse(request: Request) -> Response:
+        known = request.path == "/v1/openapi.json"
+        return Response(status=200 if known else status, body={"error": "no"})
+
+    lock = StatePaths(tmp_path / "trainwarden").lock("digits")
+    lock.parent.mkdir(parents=True)
+    server = ControlServer(tmp_path / "socket", refuse)
+    try:
+        with holding(lock) as process:
+            done = CliRunner().invoke(trainwarden, ["stop", "digits"])
+            assert (done.exit_code == 0) is ended, done.output
+            assert ("there may be two jobs" in done.output) is not ended
+            assert (
+                process.wait(timeout=60) == CAUGHT if ended else process.poll() is None
+            )
+    finally:
+        server.close()
