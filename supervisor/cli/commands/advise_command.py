@@ -41,6 +41,7 @@ from supervisor.cli.spec_options import (
 from supervisor.cli.unknown_words import ScriptCommand
 from supervisor.cli.views import advised_spec, alternative_lines
 from supervisor.core.jobs.spec import Spec, merge
+from supervisor.core.jobs.written_spec import written
 from supervisor.core.memory.alternatives import Axis
 from supervisor.host.exporter.gpu_query import gpus_once
 from supervisor.host.ledger.ledger import LedgerError
@@ -149,13 +150,13 @@ def advise(
         "memory": {"cpu": cpu_memory, "gpu": gpu_memory},
     }
     asked = _asked(script, args, state_dir, spec_file, given, module=module)
-    written = advised_spec.place_of(asked.job.name) if apply_it else None
+    place = advised_spec.place_of(asked.job.name) if apply_it else None
     found = _advice(
         asked.job, state_dir, _question(asked.job.spec, only, steps, patience)
     )
     applied = None
-    if written is not None and found.best is not None:
-        applied = advised_spec.write(written, asked.tables, found)
+    if place is not None and found.best is not None:
+        applied = advised_spec.write(place, asked.tables, found)
     show(
         alternative_lines.as_json(found, applied),
         alternative_lines.lines(found, applied),
@@ -200,7 +201,7 @@ def _of_job(
         )
     files = files_of(state_dir, name)
     refuse_as_root(files, "run the script of a job")
-    own = advised_spec.given_in(files.spec)
+    own = written(files.spec)
     said = given_only({**given, "name": name})
     tables = merge(own, said)
     spec = spec_of(tables, where=f"the spec of {name} and the options", given=said)

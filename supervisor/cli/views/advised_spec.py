@@ -3,13 +3,13 @@
 The file that they wrote is left alone: it has their comments in it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from supervisor.cli.options import fail
-from supervisor.core.jobs.spec import Spec, merge
+from supervisor.core.jobs.spec import merge
 from supervisor.core.memory.alternatives import (
     AXES,
     ON,
@@ -82,21 +82,3 @@ def value_of(advice: Advice, part: Alternative) -> str | int | bool:
     if part.axis in {Axis.JIT, Axis.RECOMPUTATION}:
         return part.value == ON
     return part.value
-
-
-def given_in(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """What a stored spec says that is not so anyway: a person can read that."""
-    return dict(_differing(stored, Spec(script="x").model_dump(mode="json")))
-
-
-def _differing(
-    stored: Mapping[str, Any], usual: Mapping[str, Any]
-) -> Iterator[tuple[str, Any]]:
-    for key, value in stored.items():
-        if isinstance(value, dict) and isinstance(usual.get(key), dict):
-            table = cast("dict[str, Any]", value)
-            inner = dict(_differing(table, usual[key]))
-            if inner:
-                yield key, inner
-        elif key == "script" or value != usual.get(key):
-            yield key, value
