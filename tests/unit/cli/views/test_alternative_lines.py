@@ -18,33 +18,11 @@ from supervisor.core.memory.alternatives import (
     ON,
     Alternative,
     Axis,
-    Numbers,
     of_slices,
 )
-from supervisor.core.memory.best_combination import Compared
-from supervisor.core.memory.trial_results import NumbersFound, Outcome, TrialResult
-from supervisor.runtime.alternative_trials import Advice, TrialQuestion
-from supervisor.wire.trial_records import TrialEnd, TrialFit, TrialStep
+from tests.support.advice import advice, measured
 
-LIMIT = 1000
 IN_A_SPEC = "  in a spec: "
-FIT = TrialFit(
-    batch=32,
-    pass_steps=8,
-    backend="tensorflow",
-    device="CPU",
-    precision="float32",
-    loss_scaling=False,
-    jit=False,
-    jit_possible=True,
-    own_step=False,
-    optimizer="Adam",
-    optimizer_bytes=200,
-    weights_bytes=100,
-    steps_per_execution=1,
-    recomputed=0,
-    not_recomputed=0,
-)
 JIT = Alternative(axis=Axis.JIT, value=ON)
 ALTERNATIVES = [
     of_slices(2),
@@ -53,44 +31,6 @@ ALTERNATIVES = [
     Alternative(axis=Axis.RECOMPUTATION, value=ON),
     Alternative(axis=Axis.ALLOCATOR, value=ASYNC_ALLOCATOR),
 ]
-
-
-def measured(
-    *combination: Alternative, peak: int = 500, ratio: float = 1.0
-) -> Compared:
-    """A trial that came to its end, with numbers that differ by rounding."""
-    step = TrialStep(steps=1, seconds=0.1 * ratio, loss=1.0, peak_bytes=peak)
-    result = TrialResult(
-        combination=combination,
-        outcome=Outcome.MEASURED,
-        fit=FIT,
-        steps=(step,) * 3,
-        end=TrialEnd(between_bytes=100, weights="w"),
-    )
-    return Compared(
-        result=result, numbers=NumbersFound(numbers=Numbers.ROUNDING), ratio=ratio
-    )
-
-
-def advice(*trials: Compared) -> Advice:
-    """What was found on the CPU under ``LIMIT``; the first: as it is."""
-    return Advice(
-        question=TrialQuestion(
-            limit_bytes=LIMIT,
-            on_gpu=False,
-            pool_bytes=10 * LIMIT,
-            steps=8,
-            patience_seconds=60,
-            only=frozenset(Axis),
-        ),
-        fit=FIT,
-        as_it_is=trials[0].result,
-        reference=trials[0].result,
-        again=None,
-        trials=trials,
-        not_tried=(),
-        seconds=1.0,
-    )
 
 
 def test_every_axis_of_a_spec_is_among_them() -> None:
