@@ -74,6 +74,8 @@ ENDING_SECONDS = 30.0
 def job_of(spec: Spec) -> Job:
     """The spec with its names resolved; ends the command if there is no such script."""
     base = checked_directory(spec.working_directory)
+    # Who reads the ledger elsewhere, or later, stands in another directory.
+    spec = spec.model_copy(update={"working_directory": str(base)})
     script = script_path(spec.script, base)
     content = script_content(script, spec.script, base)
     if spec.python is not None:

@@ -6,6 +6,7 @@ Either way they are read with the rights of who calls the command.
 import os
 from collections.abc import Mapping
 from dataclasses import fields
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -14,7 +15,7 @@ from supervisor.cli.command_hint import command_hint
 from supervisor.cli.daemon_client import answering, asking, directory_of
 from supervisor.cli.ledger_reader import reading
 from supervisor.cli.options import default_state_directory, fail
-from supervisor.host.control.control_client import Client, RefusedError
+from supervisor.host.control.control_client import Client, NoDaemonError, RefusedError
 from supervisor.runtime.job_locator import JobFiles, job_files
 from supervisor.wire.paths import StatePaths
 
@@ -34,19 +35,40 @@ def files_of(state_dir: Path | None, job: str) -> JobFiles:
     return found
 
 
+def has_job(state_dir: Path | None, word: str) -> bool:
+    """Whether ``files_of`` has something to say of a job of that name: its files, or why
+    they are not told."""
+    client = answering(state_dir)
+    if client is None:
+        where = directory_of(state_dir)
+        return where.is_dir() and _stored(where, word) is not None
+    try:
+        _asked(client, word, named=state_dir is not None)
+    except NoDaemonError:
+        return False  # it has just gone
+    except RefusedError as error:
+        return error.status != HTTPStatus.NOT_FOUND
+    return True
+
+
 def _told(client: Client, job: str, *, named: bool) -> JobFiles:
-    """What the daemon says. A run in the foreground is none of its jobs: unless somebody
-    ``named`` the daemon, their own state directory may know it."""
     with asking():
-        try:
-            return _understood(client.get(f"/v1/jobs/{quote(job)}/files"))
-        except RefusedError:
-            mine = default_state_directory()
-            there = not named and StatePaths(mine).ledger.exists()
-            found = _stored(mine, job) if there else None
-            if found is None:
-                raise
-            return found
+        return _asked(client, job, named=named)
+
+
+def _asked(client: Client, job: str, *, named: bool) -> JobFiles:
+    """What the daemon says. A run in the foreground is none of its jobs: unless somebody
+    ``named`` the daemon, their own state directory may know it. Raises NoDaemonError,
+    RefusedError."""
+    try:
+        return _understood(client.get(f"/v1/jobs/{quote(job)}/files"))
+    except RefusedError:
+        mine = default_state_directory()
+        there = not named and StatePaths(mine).ledger.exists()
+        found = _stored(mine, job) if there else None
+        if found is None:
+            raise
+        return found
 
 
 def _understood(value: Mapping[str, Any]) -> JobFiles:

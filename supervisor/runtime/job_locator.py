@@ -1,9 +1,11 @@
 """The place of a job's files, for who reads them with rights of their own."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from supervisor.host.ledger.job_book import JobBook
 from supervisor.host.ledger.ledger import Ledger
 from supervisor.host.ledger.run_archive import RunArchive
 from supervisor.runtime.status_builder import paths_of
@@ -26,6 +28,10 @@ class JobFiles:
     """Of all attempts, as ``history`` tells it."""
     device_limit_bytes: int | None = None
     """What the allocator had to keep to there."""
+    script: str = ""
+    """Its absolute path; empty: an older daemon does not tell it."""
+    by_daemon: bool = False
+    """Whether a daemon looks after the job."""
 
     @property
     def paths(self) -> RunPaths:
@@ -37,6 +43,19 @@ class JobFiles:
         """Its tier in memory; None: it has none."""
         parent = self.spec.get("snapshots", {}).get("memory")
         return memory_directory(Path(parent), self.run_id) if parent else None
+
+    @property
+    def base(self) -> str | None:
+        """Where the run worked, and relative paths of its spec begin; None: nobody wrote
+        that down."""
+        named = str(self.spec.get("script", ""))
+        directory = str(self.spec.get("working_directory") or "")
+        if directory.startswith("/"):
+            return directory
+        below = "/" + os.path.normpath(Path(directory, named))
+        if named.startswith("/") or not self.script.endswith(below):
+            return None  # the script lies elsewhere, or behind a link
+        return os.path.normpath(f"{self.script.removesuffix(below)}/{directory}")
 
 
 def job_files(ledger: Ledger, job: str, paths: StatePaths) -> JobFiles | None:
@@ -57,4 +76,6 @@ def job_files(ledger: Ledger, job: str, paths: StatePaths) -> JobFiles | None:
         spec=run.spec,
         device_peak_bytes=peak,
         device_limit_bytes=limit,
+        script=run.script,
+        by_daemon=JobBook(ledger).knows(job),
     )

@@ -4,11 +4,13 @@ import json
 import signal
 import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from supervisor.core.jobs.spec import build_spec, read_toml
+from supervisor.core.jobs.spec_values import SnapshotInterval
 from supervisor.core.memory.trial_results import Outcome
 from tests.support.command import PATIENCE, Trainwarden
 
@@ -217,15 +219,28 @@ def test_nothing_is_left_where_it_is_interrupted(trainwarden: Trainwarden) -> No
 
 
 def test_a_job_is_advised_by_its_name(trainwarden: Trainwarden) -> None:
-    """Its own spec and arguments, from where it was run."""
-    text = SMALL.replace("POLICY", "import sys; assert sys.argv[1:] == ['--fast']")
-    script = trainwarden.script(text)
-    run = trainwarden(
-        "run", "--name", "mine", "--cpu-memory", "300MiB", script, "--fast"
-    )
+    """Its own spec, script and arguments, from where it was run, wherever the command is
+    called; what is written says so, too. An option wins over the spec."""
+    own = "import sys; from pathlib import Path; assert sys.argv[1:] == ['--fast']\n"
+    own += "assert len(Path('train.py').read_text()) > 100\n"
+    script = trainwarden.script(own + SCRIPT)
+    options = ("--cpu-memory", "300MiB", "--snapshot-every", "200steps")
+    run = trainwarden("run", "--name", "mine", *options, script.name, "--fast")
     assert run.returncode == 0, run.stderr
-    done = trainwarden("advise", "--json", "--only", "steps_per_execution", "mine")
+    elsewhere = trainwarden.directory / "elsewhere"
+    elsewhere.mkdir()
+    there = replace(trainwarden, directory=elsewhere, started=[])
+    there.script("raise SystemExit('another script')")
+    asked = ("--cpu-memory", LIMIT, "--only", "slices", "--steps", "8", "--apply")
+    done = patiently(there, "--json", *asked, "mine")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    assert found["limit_bytes"] == 300 * 2**20
     assert found["trials"][0]["title"] == "as it is"
+    assert left_in(elsewhere) == {"train.py", "mine.advised.toml"}
+    spec = build_spec(read_toml((elsewhere / found["applied"]).read_text()))
+    assert spec.script == str(script)
+    assert spec.working_directory == str(trainwarden.directory)
+    assert (spec.name, spec.args) == ("mine", ("--fast",))
+    assert spec.memory.cpu == found["limit_bytes"] == 34 * 2**20
+    assert spec.snapshots.every == SnapshotInterval(steps=200)
+    assert spec.compute.slice

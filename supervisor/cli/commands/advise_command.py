@@ -1,6 +1,7 @@
 """``trainwarden advise``: what would make this script need less, or go faster?"""
 
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ import click
 
 from supervisor.cli.daemon_client import box_option
 from supervisor.cli.foreground_run import job_of
-from supervisor.cli.job_lookup import files_of, refuse_as_root
+from supervisor.cli.job_lookup import files_of, has_job, refuse_as_root
 from supervisor.cli.measuring import (
     directory_for,
     fail_after,
@@ -41,6 +42,7 @@ from supervisor.cli.spec_options import (
 from supervisor.cli.unknown_words import ScriptCommand
 from supervisor.cli.views import advised_spec, alternative_lines
 from supervisor.core.jobs.spec import Spec, merge
+from supervisor.core.jobs.written_spec import written
 from supervisor.core.memory.alternatives import Axis
 from supervisor.host.exporter.gpu_query import gpus_once
 from supervisor.host.ledger.ledger import LedgerError
@@ -50,6 +52,7 @@ from supervisor.runtime.alternative_trials import (
     AlternativeTrials,
     TrialQuestion,
 )
+from supervisor.runtime.job_locator import JobFiles
 from supervisor.runtime.run_setup import Job
 
 PREFIX = "advise-"
@@ -65,7 +68,10 @@ class Asked:
 
     tables: Mapping[str, Any]
     """Of its spec, as they are written."""
+    """It names an absolute script and directory: a file of it may be moved."""
     job: Job
+    by_daemon: bool = False
+    """Whether it is a job of a daemon, which has the GPUs that it asks for, or none."""
 
 
 @click.command(cls=ScriptCommand, context_settings={"allow_interspersed_args": False})
@@ -149,13 +155,12 @@ def advise(
         "memory": {"cpu": cpu_memory, "gpu": gpu_memory},
     }
     asked = _asked(script, args, state_dir, spec_file, given, module=module)
-    written = advised_spec.place_of(asked.job.name) if apply_it else None
-    found = _advice(
-        asked.job, state_dir, _question(asked.job.spec, only, steps, patience)
-    )
+    question = _question(asked, only, steps, patience, gpu_memory=gpu_memory)
+    place = advised_spec.place_of(asked.job.name) if apply_it else None
+    found = _advice(asked.job, state_dir, question)
     applied = None
-    if written is not None and found.best is not None:
-        applied = advised_spec.write(written, asked.tables, found)
+    if place is not None and found.best is not None:
+        applied = advised_spec.write(place, asked.tables, found)
     show(
         alternative_lines.as_json(found, applied),
         alternative_lines.lines(found, applied),
@@ -173,17 +178,30 @@ def _asked(
     *,
     module: bool,
 ) -> Asked:
-    if script is not None and not module and _names_a_job(script):
+    if script is not None and not module and _names_a_job(script, state_dir):
         return _of_job(script, args, state_dir, spec_file, given)
-    tables, spec = read_spec(
-        spec_file, {**asked_script(script, args, module=module), **given}
+    return _resolved(
+        *read_spec(spec_file, {**asked_script(script, args, module=module), **given})
     )
-    return Asked(tables=tables, job=job_of(spec))
 
 
-def _names_a_job(word: str) -> bool:
-    """A script has a suffix, or is there."""
-    return "/" not in word and not Path(word).suffix and not Path(word).exists()
+def _resolved(tables: dict[str, Any], spec: Spec, *, by_daemon: bool = False) -> Asked:
+    job = job_of(spec)
+    places = {
+        "script": str(job.script),
+        "working_directory": job.spec.working_directory,
+    }
+    return Asked(tables={**tables, **places}, job=job, by_daemon=by_daemon)
+
+
+def _names_a_job(word: str, state_dir: Path | None) -> bool:
+    """A script is there, or has a path or the suffix of one. All else may be a job; what is
+    neither is told as what it looks like."""
+    there = os.path.isfile(word)  # noqa: PTH113  # never raises
+    if there or "/" in word or word.endswith(".py"):
+        return False
+    like_a_script = bool(Path(word).suffix) or os.path.exists(word)  # noqa: PTH110  # as above
+    return not like_a_script or has_job(state_dir, word)
 
 
 def _of_job(
@@ -200,26 +218,57 @@ def _of_job(
         )
     files = files_of(state_dir, name)
     refuse_as_root(files, "run the script of a job")
-    own = advised_spec.given_in(files.spec)
     said = given_only({**given, "name": name})
-    tables = merge(own, said)
+    tables = merge(merge(written(files.spec), _places_of(files)), said)
     spec = spec_of(tables, where=f"the spec of {name} and the options", given=said)
-    return Asked(tables=tables, job=job_of(spec))
+    return _resolved(tables, spec, by_daemon=files.by_daemon)
+
+
+def _places_of(files: JobFiles) -> dict[str, str]:
+    """Where its script is and where it worked, wherever its spec was written."""
+    if files.base is None:
+        say(f"it is not known where {files.job} was run: it is tried from here")
+    found = {"script": files.script, "working_directory": files.base}
+    return {key: value for key, value in found.items() if value}
 
 
 def _question(
-    spec: Spec, only: tuple[str, ...], steps: int, patience: float
+    asked: Asked,
+    only: tuple[str, ...],
+    steps: int,
+    patience: float,
+    *,
+    gpu_memory: str | None,
 ) -> TrialQuestion:
-    """On the CPU where the spec limits its memory, or there is no GPU."""
-    on_gpu = spec.memory.cpu is None and spec.gpus != () and bool(gpus_once())
+    """On the CPU where the spec limits its memory, or there is no GPU; ends the command
+    where a GPU's memory was to be limited then."""
+    limits = asked.job.spec.memory
+    why = _why_no_gpu(asked)
+    if why is not None and gpu_memory is not None:
+        fail(f"--gpu-memory limits nothing here: {why}")
+    if why is not None and limits.gpu is not None:
+        say(f"memory.gpu of the spec is left out: {why}")
     return TrialQuestion(
-        limit_bytes=spec.memory.gpu if on_gpu else spec.memory.cpu,
-        on_gpu=on_gpu,
+        limit_bytes=limits.gpu if why is None else limits.cpu,
+        on_gpu=why is None,
         pool_bytes=free_pool(),
         steps=steps,
         patience_seconds=patience,
         only=frozenset(map(Axis, only)) or frozenset(Axis),
     )
+
+
+def _why_no_gpu(asked: Asked) -> str | None:
+    """Why it is tried on the CPU; None: it is tried on a GPU."""
+    spec = asked.job.spec
+    if spec.memory.cpu is not None:
+        return (
+            "it is tried on the CPU, whose memory is limited (--cpu-memory, memory.cpu)"
+        )
+    none_counted = asked.by_daemon if spec.gpu_count is None else spec.gpu_count == 0
+    if spec.gpus == () or (spec.gpus is None and none_counted):
+        return "the job asks for no GPU"
+    return None if gpus_once() else "there is no GPU to be seen on this machine"
 
 
 def _advice(job: Job, state_dir: Path | None, question: TrialQuestion) -> Advice:

@@ -8,6 +8,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from supervisor.cli.command_hint import command_hint
 from supervisor.cli.views import advised_spec
 from supervisor.cli.views.advised_spec import WrittenSpec
 from supervisor.core.memory import best_combination
@@ -45,6 +46,11 @@ FEW_STEPS = (
 )
 TIGHT = (
     "it comes near the limit: a long run may need a little more than some steps show"
+)
+
+AS_IT_IS_BEST = (
+    "best: as it is: it fits, and nothing with room to spare that keeps the numbers is"
+    " notably faster"
 )
 
 
@@ -177,7 +183,7 @@ def _best_lines(advice: Advice) -> Iterator[str]:
         yield "nothing that was tried fits: see the peaks above, or a smaller batch or model"
         return
     if best.combination == AS_IT_IS:
-        yield "best: as it is: it fits, and nothing that keeps the numbers is faster"
+        yield AS_IT_IS_BEST
     else:
         yield f"best: {title_of(best.combination)}: {_figures(best)}"
         yield f"  numbers: {numbers_text(best.numbers)}"
@@ -197,15 +203,22 @@ def _how(advice: Advice, part: Alternative) -> Iterator[str]:
     """The lines that do it."""
     facts = AXES[part.axis]
     if facts.spec is not None:
-        table, _, key = facts.spec.partition(".")
-        value = toml({key: advised_spec.value_of(advice, part)}).strip()
-        yield f"  in a spec: [{table}] {value.replace(chr(34), '', 2)}"
+        value = toml({"": advised_spec.value_of(advice, part)}).partition(" = ")[2]
+        yield f"  in a spec: {facts.spec} = {value.strip()}"
     if facts.script:
         value = str(part.value == ON) if part.axis is Axis.JIT else part.value
         yield f"  in the script: {facts.script.format(value)}"
 
 
 def _others(advice: Advice, best: Compared) -> Iterator[str]:
+    limit = advice.question.limit_bytes
+    near = best_combination.faster_near_limit(
+        advice.trials, best, limit, alike=advice.alike
+    )
+    if near is not None:
+        yield (
+            f"faster, but near the limit: {title_of(near.combination)}: {_figures(near)}"
+        )
     faster = best_combination.faster_otherwise(advice.trials, best, alike=advice.alike)
     if faster is not None:
         yield (
@@ -222,7 +235,7 @@ def _applied_lines(advice: Advice, applied: WrittenSpec) -> Iterator[str]:
     if applied.path is None:
         yield "applied: nothing: there is nothing in it that run could do by a spec"
         return
-    yield f"applied: trainwarden run --spec {applied.path}"
+    yield f"applied: {command_hint('run', '--spec', str(applied.path))}"
     left = (
         [one for one in best.combination if AXES[one.axis].spec is None] if best else []
     )

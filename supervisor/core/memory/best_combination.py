@@ -137,18 +137,41 @@ def faster_otherwise(
 ) -> Compared | None:
     """The fastest that fits and changes the numbers more than ``chosen``, where that is
     notable; None: there is none."""
-    if chosen is None or chosen.ratio is None:
-        return None
     found = [
         one
-        for one in trials
-        if one.result.measured
-        and one.result.limited
-        and one.ratio is not None
-        and one.changes > chosen.changes
-        and one.ratio < chosen.ratio / alike
+        for one in _notably_faster(trials, chosen, alike=alike)
+        if chosen is not None and one.changes > chosen.changes
     ]
-    return min(found, key=lambda one: one.ratio or 0, default=None)
+    return min(found, key=_time, default=None)
+
+
+def faster_near_limit(
+    trials: Sequence[Compared],
+    chosen: Compared | None,
+    limit_bytes: int | None,
+    *,
+    alike: float = ALIKE,
+) -> Compared | None:
+    """The fastest that was passed over since it came near the limit, where that is notable
+    and the numbers change no more than those of ``chosen``; None: there is none."""
+    found = [
+        one
+        for one in _notably_faster(trials, chosen, alike=alike)
+        if chosen is not None
+        and one.changes <= chosen.changes
+        and is_tight(one.result, limit_bytes)
+    ]
+    return min(found, key=_time, default=None)
+
+
+def _notably_faster(
+    trials: Sequence[Compared], chosen: Compared | None, *, alike: float
+) -> list[Compared]:
+    """Those under the limit."""
+    if chosen is None or chosen.ratio is None:
+        return []
+    fitting = (one for one in trials if one.result.measured and one.result.limited)
+    return [one for one in fitting if _time(one) < chosen.ratio / alike]
 
 
 # --- slices ---

@@ -118,6 +118,18 @@ def asked(
     return answer(daemon.api, request)
 
 
+def test_a_job_that_asked_for_no_gpu_is_advised_on_the_cpu(
+    daemon: Daemon, tmp_path: Path
+) -> None:
+    """Under a daemon it sees none, however many the box has."""
+    del daemon
+    finished(tmp_path)
+    done = invoke("advise", "--gpu-memory", "1GiB", "train")
+    assert done.exit_code == 2, done.output
+    because = "the job asks for no GPU"
+    assert f"--gpu-memory limits nothing here: {because}" in done.output
+
+
 def test_the_files_of_a_job(daemon: Daemon, tmp_path: Path) -> None:
     """They are found by its name alone."""
     del daemon

@@ -24,6 +24,7 @@ from supervisor.core.memory.best_combination import (
     Compared,
     alike_by,
     best,
+    faster_near_limit,
     faster_otherwise,
     least_memory,
     least_peak,
@@ -323,3 +324,20 @@ def test_all_pairs_of_axes_can_be_combined() -> None:
     """None is shut out by another."""
     for first, second in itertools.combinations((of_slices(2), JIT, HALF, AGAIN), 2):
         assert slices_in(combined([first, second])) in {1, 2}
+
+
+def test_what_is_faster_near_the_limit_is_named_where_it_was_passed_over() -> None:
+    """Not what changes the numbers more, is hardly faster, has room, or was never under
+    the limit."""
+    chosen = one(numbers=Numbers.BITS)
+    tight = one(JIT, peak=950, ratio=0.5)
+    others = [
+        one(HALF, peak=950, ratio=0.3, numbers=Numbers.PRECISION),
+        one(AGAIN, peak=950, ratio=0.99),
+        one(of_slices(2), peak=500, ratio=0.4),
+        one(LION, peak=None),
+    ]
+    assert faster_near_limit([chosen, *others], chosen, LIMIT) is None
+    assert faster_near_limit([chosen, *others, tight], chosen, LIMIT) is tight
+    assert faster_near_limit([chosen, tight], chosen, None) is None
+    assert faster_near_limit([tight], None, LIMIT) is None

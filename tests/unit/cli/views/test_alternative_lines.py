@@ -1,0 +1,81 @@
+"""What ``advise`` says to a person."""
+
+import tomllib
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from supervisor.cli.daemon_client import box_option
+from supervisor.cli.views.advised_spec import WrittenSpec
+from supervisor.cli.views.alternative_lines import lines
+from supervisor.core.jobs.spec import build_spec
+from supervisor.core.memory.alternatives import (
+    ASYNC_ALLOCATOR,
+    AXES,
+    MIXED_BFLOAT16,
+    ON,
+    Alternative,
+    Axis,
+    of_slices,
+)
+from tests.support.advice import advice, measured
+
+IN_A_SPEC = "  in a spec: "
+JIT = Alternative(axis=Axis.JIT, value=ON)
+ALTERNATIVES = [
+    of_slices(2),
+    JIT,
+    Alternative(axis=Axis.PRECISION, value=MIXED_BFLOAT16),
+    Alternative(axis=Axis.RECOMPUTATION, value=ON),
+    Alternative(axis=Axis.ALLOCATOR, value=ASYNC_ALLOCATOR),
+]
+
+
+def test_every_axis_of_a_spec_is_among_them() -> None:
+    """What is added to the table is tried here, too."""
+    in_a_spec = {axis for axis, facts in AXES.items() if facts.spec is not None}
+    assert {one.axis for one in ALTERNATIVES} == in_a_spec
+
+
+@pytest.mark.parametrize("alternative", ALTERNATIVES, ids=lambda one: one.title)
+def test_what_is_said_of_a_spec_is_toml(alternative: Alternative) -> None:
+    """It can be pasted into one, with its quotes."""
+    found = advice(measured(peak=980), measured(alternative, ratio=0.5))
+    said = [one for one in lines(found, None) if one.startswith(IN_A_SPEC)]
+    assert len(said) == 1
+    tables = tomllib.loads(said[0].removeprefix(IN_A_SPEC))
+    build_spec({"script": "train.py", **tables})
+
+
+def test_as_it_is_is_not_called_the_fastest_where_a_tight_one_is_faster() -> None:
+    """It is named beside it."""
+    found = advice(measured(), measured(JIT, peak=950, ratio=0.5))
+    said = list(lines(found, None))
+    assert (
+        "best: as it is: it fits, and nothing with room to spare that keeps the numbers is"
+        " notably faster"
+    ) in said
+    near = [one for one in said if one.startswith("faster, but near the limit: ")]
+    assert near == [
+        "faster, but near the limit: jit_compile on: 950 bytes, 0.50 of the step time"
+    ]
+
+
+def test_what_was_applied_is_run_in_the_state_directory_that_was_named(
+    tmp_path: Path,
+) -> None:
+    """The line works when it is pasted."""
+
+    @click.command()
+    @box_option
+    def told(state_dir: Path) -> None:
+        """As ``advise`` tells it."""
+        assert state_dir == tmp_path
+        found = advice(measured(), measured(JIT, ratio=0.5))
+        click.echo("\n".join(lines(found, WrittenSpec(path=Path("x.advised.toml")))))
+
+    done = CliRunner().invoke(told, ["--state-dir", str(tmp_path)])
+    line = f"applied: trainwarden run --spec x.advised.toml --state-dir {tmp_path}"
+    assert line in done.output.splitlines()
