@@ -24,7 +24,7 @@ class Applied:
     recomputed: int = 0
     """Layers whose activations are computed again."""
     left_out: int = 0
-    """Layers that are not, for their state changes with each call."""
+    """Layers that are not, for their calls draw or change something."""
 
 
 def apply(attempt: Attempt, model: Any, source: DataSource) -> Applied:
@@ -47,7 +47,7 @@ def _recompute(attempt: Attempt, model: Any, source: DataSource) -> Applied:
     if why_not is not None:
         attempt.notice(NOT_RECOMPUTED.format(why_not))
         return Applied()
-    marked, left_out = backend.fit.recompute(model)
+    marked, left_out = backend.fit.recompute(model, source.element_spec)
     if marked:
         model.train_function = None
     return Applied(recomputed=marked, left_out=left_out)
