@@ -19,6 +19,7 @@ NOT_COMPILED = (
 )
 EAGER = "the script compiles its model with run_eagerly=True"
 NOT_RECOMPUTED = "Activations are not computed again: {}."
+NO_LAYER = "no layer of the model was found whose calls may be repeated; leave compute.recompute out"
 UNBUILT = "the layers of the model are not known before its first step ({})"
 
 
@@ -57,8 +58,11 @@ def _recompute(attempt: Attempt, model: Any, source: DataSource) -> Applied:
             attempt.notice(NOT_RECOMPUTED.format(why_not))
         return Applied()
     marked, left_out = backend.fit.recompute(model, source.element_spec)
+    first = attempt.is_news("recomputed")
     if marked:
         model.train_function = None
+    elif first:
+        attempt.notice(NOT_RECOMPUTED.format(NO_LAYER))
     return Applied(recomputed=marked, left_out=left_out)
 
 

@@ -9,7 +9,12 @@ import pytest
 from supervisor.wire.event_file import RecordKind
 from tests.support.attempts import Attempts, Outcome
 from tests.support.zygote import Zygote
-from trainers.fit.compute_settings import EAGER, NOT_COMPILED, NOT_RECOMPUTED
+from trainers.fit.compute_settings import (
+    EAGER,
+    NO_LAYER,
+    NOT_COMPILED,
+    NOT_RECOMPUTED,
+)
 from trainers.process.applied_directive import OWN_LOOP
 
 HEAD = """
@@ -36,6 +41,13 @@ model.compile(optimizer, "mse", run_eagerly="EAGER" in os.environ)
 for _ in range(2):
     model.fit(x, y, batch_size=4, verbose=0,
         callbacks=[keras.callbacks.LambdaCallback(on_train_batch_end=die)])
+"""
+DRAWS = """
+class Noisy(keras.layers.Layer):
+    def call(self, x):
+        return tf.nn.dropout(x, 0.5)
+
+model = keras.Sequential([keras.Input((6,)), Noisy(), keras.layers.Dropout(0.5)])
 """
 STEP = """
 optimizer.build(model.trainable_variables)
@@ -98,6 +110,14 @@ def test_an_eager_model_stays_so_and_that_is_told(attempts: Attempts) -> None:
     assert applied == [("jit", False)]
 
 
+def test_a_model_of_which_nothing_is_recomputed_is_told_of(attempts: Attempts) -> None:
+    """Once: here each layer draws, in its call or by a generator of its own."""
+    draws = FIT.replace("model.compile", DRAWS + "model.compile")
+    outcome = run(attempts, draws, recompute=True)
+    assert outcome.code == 0, outcome.err
+    assert notices(outcome).count(NOT_RECOMPUTED.format(NO_LAYER)) == 1
+
+
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
@@ -116,7 +136,7 @@ def test_bits_are_not_promised_where_steps_are_computed_in_another_way(
     """Said before training goes on, and no proof is tried then."""
     assert run(attempts, FIT, fate="DIE").code == -signal.SIGKILL
     resumed = run(attempts, FIT, prove=True, **changed)
-    assert resumed.code == -0, resumed.err
+    assert resumed.code == 0, resumed.err
     assert resumed.of(RecordKind.RESTORED)
     first = resumed.of(RecordKind.PROMISE)[0]
     assert first["bits"] is (words is None)
