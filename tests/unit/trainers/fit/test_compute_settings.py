@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from supervisor.wire.event_file import RecordKind
+from supervisor.wire.proof import Proof
 from tests.support.attempts import Attempts, Outcome
 from tests.support.zygote import Zygote
 from trainers.fit.compute_settings import (
@@ -49,6 +50,7 @@ class Noisy(keras.layers.Layer):
 
 model = keras.Sequential([keras.Input((6,)), Noisy(), keras.layers.Dropout(0.5)])
 """
+NATIVE, OF_KERAS = "tf.nn.dropout", "keras.random.dropout"
 STEP = """
 optimizer.build(model.trainable_variables)
 
@@ -143,3 +145,18 @@ def test_bits_are_not_promised_where_steps_are_computed_in_another_way(
     if words is not None:
         assert words in first["sentence"]
         assert "differs" not in {o["result"] for o in resumed.of(RecordKind.PROOF)}
+
+
+def test_a_resume_whose_activations_are_computed_again_is_exact(
+    attempts: Attempts,
+) -> None:
+    """With a layer that is left out, as it draws: it does so once a step, as before."""
+    noisy = DRAWS.replace("Noisy(), ", "keras.layers.Dense(8), Noisy(), ")
+    draws = FIT.replace(
+        "model.compile", noisy.replace(NATIVE, OF_KERAS) + "model.compile"
+    )
+    assert run(attempts, draws, fate="DIE", recompute=True).code == -signal.SIGKILL
+    resumed = run(attempts, draws, prove=True, recompute=True)
+    assert resumed.code == 0, resumed.err
+    assert resumed.of(RecordKind.PROMISE)[0]["bits"]
+    assert resumed.of(RecordKind.PROOF)[-1]["result"] == Proof.PROVED
