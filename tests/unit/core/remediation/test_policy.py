@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from itertools import zip_longest
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -185,7 +186,8 @@ def test_a_remedy_is_told_with_what_the_spec_asked_for() -> None:
     terms = RemedyPermissions(slice_size=16)
     story.policy = replace(story.policy, terms=terms)
     verdict = story.fail(subject=OomSubject.STEP)
-    assert verdict.remedy.changes["slices"][0] == "of 16 samples"
+    slices: Any = verdict.remedy.changes["slices"]
+    assert slices[0] == "of 16 samples"
 
 
 def test_the_first_restart_is_immediate_and_the_next_ones_wait() -> None:
