@@ -278,7 +278,7 @@ class AttemptMonitor:
         ends by itself after a while."""
         if self.handle is not None:
             with contextlib.suppress(OSError):
-                answer = answer_of(effect).to_json()
+                answer = answer_of(effect, self.spec).to_json()
                 write_json(self.handle.attempt.paths.recovery, answer)
 
     def _see_snapshots(self, tiers: SnapshotStats) -> None:

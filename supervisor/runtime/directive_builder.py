@@ -95,7 +95,7 @@ def make_directive(
         seed=row.seed,
         restore=True,
         restore_before_step=None if detour is None else detour.restore_before_step,
-        slice_size=spec.compute.slice if plan is None else plan.slice_size,
+        slice_size=_slice_size(spec, overrides),
         calibrate=plan is not None and plan.calibrate,
         slice_ceiling=None if plan is None else plan.ceiling,
         memory_limit_bytes=spec.memory.cpu,
@@ -131,15 +131,15 @@ def make_directive(
     )
 
 
-def answer_of(effect: AnswerFailure) -> RecoveryAnswer:
-    """What the attempt is told that asked about a failed step."""
+def answer_of(effect: AnswerFailure, spec: Spec) -> RecoveryAnswer:
+    """What the attempt is told that asked about a failed step; ``spec``: that of its job."""
     overrides = effect.overrides or NOTHING
     plan, detour = overrides.plan, overrides.detour
     return RecoveryAnswer(
         number=effect.number,
         goes_on=effect.overrides is not None,
         because=effect.because,
-        slice_size=None if plan is None else plan.slice_size,
+        slice_size=_slice_size(spec, overrides),
         calibrate=plan is not None and plan.calibrate,
         slice_ceiling=None if plan is None else plan.ceiling,
         restore_before_step=None if detour is None else detour.restore_before_step,
@@ -147,6 +147,11 @@ def answer_of(effect: AnswerFailure) -> RecoveryAnswer:
         rate_factor=1.0 if detour is None else detour.rate_factor,
         prove=effect.prove,
     )
+
+
+def _slice_size(spec: Spec, overrides: Overrides) -> int | None:
+    plan = overrides.plan
+    return spec.compute.slice if plan is None else plan.slice_size
 
 
 def gpu_limit(

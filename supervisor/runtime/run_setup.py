@@ -307,6 +307,8 @@ def policy_of(row: RunRow, spec: Spec) -> Policy:
             allowed=spec.remedies.allowed,
             gpus=spec.gpus,
             patience_seconds=spec.remedies.patience,
+            slice_size=spec.compute.slice,
+            precision=spec.compute.precision,
         ),
         proof=spec.restart.proof,
         in_place=spec.remedies.in_place,

@@ -89,9 +89,10 @@ class FitSupport(Protocol):
     def WHY_NOT_RECOMPUTED(self) -> str | None:  # noqa: N802  # a constant
         """Why activations cannot be computed again, in half a sentence; None: they can."""
 
-    def recompute(self, model: Any) -> tuple[int, int]:
+    def recompute(self, model: Any, element_spec: Any) -> tuple[int, int]:
         """Let the layers of ``model``, which is built, be computed again in the backward
-        pass: how many are, and how many are left out, for their state would change."""
+        pass: how many are, and how many are left out, as a second call would change
+        something; ``element_spec``: shapes and dtypes of a batch."""
 
     def of_any_size(self, element_spec: Any) -> Any:
         """Shapes and dtypes of a batch of any number of samples."""

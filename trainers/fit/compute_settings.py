@@ -13,7 +13,13 @@ from trainers.process import applied_directive
 from trainers.process.attempt_reporting import Attempt
 from trainers.state import model_build
 
+NOT_COMPILED = (
+    "Steps are not compiled by XLA, which compute.jit asks for: the script compiles its model"
+    " with run_eagerly=True."
+)
+EAGER = "the script compiles its model with run_eagerly=True"
 NOT_RECOMPUTED = "Activations are not computed again: {}."
+NO_LAYER = "no layer of the model was found whose calls may be repeated; leave compute.recompute out"
 UNBUILT = "the layers of the model are not known before its first step ({})"
 
 
@@ -24,7 +30,7 @@ class Applied:
     recomputed: int = 0
     """Layers whose activations are computed again."""
     left_out: int = 0
-    """Layers that are not, for their state changes with each call."""
+    """Layers that are not, for their calls draw or change something."""
 
 
 def apply(attempt: Attempt, model: Any, source: DataSource) -> Applied:
@@ -32,7 +38,10 @@ def apply(attempt: Attempt, model: Any, source: DataSource) -> Applied:
     cannot be done is told."""
     asked = attempt.directive.jit
     if asked is not None:
-        if bool(model.jit_compile) is not asked:
+        if asked and model.run_eagerly:
+            if attempt.is_news("not compiled"):
+                attempt.notice(NOT_COMPILED)
+        elif bool(model.jit_compile) is not asked:
             model.jit_compile = asked
             model.train_function = None
         found = bool(model.jit_compile)
@@ -45,11 +54,15 @@ def _recompute(attempt: Attempt, model: Any, source: DataSource) -> Applied:
         return Applied()
     why_not = _why_not(model, source)
     if why_not is not None:
-        attempt.notice(NOT_RECOMPUTED.format(why_not))
+        if attempt.is_news("not recomputed", why_not):
+            attempt.notice(NOT_RECOMPUTED.format(why_not))
         return Applied()
-    marked, left_out = backend.fit.recompute(model)
+    marked, left_out = backend.fit.recompute(model, source.element_spec)
+    first = attempt.is_news("recomputed")
     if marked:
         model.train_function = None
+    elif first:
+        attempt.notice(NOT_RECOMPUTED.format(NO_LAYER))
     return Applied(recomputed=marked, left_out=left_out)
 
 
@@ -57,6 +70,8 @@ def _why_not(model: Any, source: DataSource) -> str | None:
     """Why activations cannot be computed again; None: they can, and all layers are made."""
     if backend.fit.WHY_NOT_RECOMPUTED is not None:
         return backend.fit.WHY_NOT_RECOMPUTED
+    if model.run_eagerly:
+        return EAGER
     if source.element_spec is None:
         return UNBUILT.format("the data do not tell their shapes")
     try:

@@ -18,6 +18,7 @@ from trainers.data import (
 from trainers.fit import fit_snapshot, snapshot_match
 from trainers.fit.fit_position import FitCall
 from trainers.fit.fit_run import FitRun
+from trainers.process import applied_directive
 from trainers.snapshots.run_progress import RunProgress
 
 PYTHON_DATA = (
@@ -141,6 +142,7 @@ class LoopRun(FitRun):
         self._source = source_of(())  # nothing is iterated yet
         self._iterator = LoopIterator()
         self._resumed: dict[str, Any] | None = self._local
+        self._computed_before = self._other_compute()
         self._sources: dict[int, tuple[Any, data_source.DataSource]] = {}
         """Data and their source, by the data's ``id``."""
 
@@ -148,6 +150,13 @@ class LoopRun(FitRun):
         """Give the state back, if there is one; the epoch to begin with."""
         self.restore()
         return self._position.epoch
+
+    @override
+    def _other_compute(self) -> str | None:
+        if self._taken is None:
+            return None
+        state = self._taken.manifest.state
+        return snapshot_match.check_compute(self._attempt, state, own_loop=True)
 
     @override
     def _follow(self) -> None:
@@ -219,8 +228,10 @@ class LoopRun(FitRun):
             changed = snapshot_match.check_data(
                 self._attempt, self._local, self._fingerprint
             )
+        applied_directive.tell_own_loop(self._attempt)
         self._data_known(
             changed,
+            self._computed_before,
             shared_data.loop_why_not_exact(self.source.dataset),
             backend.fit.why_device_not_exact(),
             model=None,

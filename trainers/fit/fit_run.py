@@ -155,6 +155,7 @@ class FitRun:
         changed = self._check_snapshot()
         self._data_known(
             changed,
+            self._other_compute(),
             backend.fit.why_device_not_exact(),
             self._why_step_not_exact(),
             backend.fit.why_replicas_not_exact(self.model, self._call.validation_data),
@@ -255,6 +256,12 @@ class FitRun:
         self._taken = None
         self._attempt.notice(snapshot_match.OTHER_TRY)
         return None
+
+    def _other_compute(self) -> str | None:
+        """Why bits are not promised where the table ``[compute]`` was changed."""
+        if self._taken is None:
+            return None
+        return snapshot_match.check_compute(self._attempt, self._taken.manifest.state)
 
     def train_begins(self) -> None:
         """All callbacks' ``on_train_begin`` are done (ours is the last)."""

@@ -1,11 +1,13 @@
 """The match between the snapshot of the middle of a ``fit`` and the call that begins."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from supervisor.wire.reasons import RefusalReason
 from trainers.data import data_fingerprint
 from trainers.process.attempt_reporting import Attempt
 from trainers.process.hooks import framework_setup
+from trainers.snapshots import resume_proof
 from trainers.snapshots.durable_store import Snapshot
 from trainers.snapshots.run_progress import script_hash
 
@@ -13,6 +15,10 @@ OTHER_TRY = "the snapshot belongs to a later try of this fit with another batch"
 OTHER_DATA = (
     "the training data are not those of the snapshot, so the run does not end as it"
     " would have"
+)
+OTHER_COMPUTE = (
+    "steps are not computed as they were up to the snapshot ({}), so the run does not end"
+    " as it would have"
 )
 
 
@@ -60,3 +66,32 @@ def check_data(
         )
     attempt.notice(f"{sentence}; the run goes on from there with what there is")
     return OTHER_DATA
+
+
+def check_compute(
+    attempt: Attempt, state: Mapping[str, Any], *, own_loop: bool = False
+) -> str | None:
+    """Why bits cannot be promised where steps are computed in another way than before the
+    snapshot with ``state``; None: they are not, or the snapshot does not tell.
+
+    ``own_loop``: the steps are those of a loop of the script's own, of which the spec
+    says no more than the precision.
+    """
+    now, was = (
+        resume_proof.compute_of(attempt.directive),
+        state.get(resume_proof.COMPUTE),
+    )
+    if was is None:
+        return None
+    changed = [
+        f"{name} {_in_words(was.get(name))} → {_in_words(value)}"
+        for name, value in now.items()
+        if was.get(name) != value and (name == "precision" or not own_loop)
+    ]
+    return OTHER_COMPUTE.format(", ".join(changed)) if changed else None
+
+
+def _in_words(value: str | bool | None) -> str:  # noqa: FBT001  # of JSON
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return "as in the script" if value is None else value

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 from supervisor.wire.event_file import RecordKind
 from supervisor.wire.proof import Proof
 from trainers.backends.selected import backend
-from trainers.fit import supervised
+from trainers.fit import snapshot_match, supervised
 from trainers.fit.determinism import Determinism
 from trainers.fit.fit_proof import FitProof
 from trainers.fit.step_figure_counter import StepFigureCounter
@@ -387,6 +387,9 @@ class LoopFollower:
             return
         why_not = loop_state.why_not_exact(ahead)
         self._promise.tell(why_not)
+        state = ahead.manifest.state
+        changed = snapshot_match.check_compute(self._attempt, state, own_loop=True)
+        self._promise.tell(changed)
         self._taken = self._proof.begin(ahead, slices=1, data={}) or ahead
         self._began = time.perf_counter()
         self._begin_with(loop_state.recorded(self._taken))

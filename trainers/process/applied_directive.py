@@ -10,6 +10,11 @@ from typing import Any
 from supervisor.wire.event_file import RecordKind
 from trainers.process.attempt_reporting import Attempt
 
+OWN_LOOP = (
+    "{} of the spec changes steps of fit alone: those of a loop of the script's own are"
+    " computed as the script has it"
+)
+
 
 def tell(attempt: Attempt, name: str, *, asked: Any, found: Any) -> None:
     """Say that ``found`` is in force where ``asked`` was asked for; nothing if neither
@@ -30,3 +35,15 @@ def tell_environment(attempt: Attempt) -> None:
         asked = ",".join(directive.visible_gpus)
         found = os.environ.get("CUDA_VISIBLE_DEVICES")
         tell(attempt, "visible_gpus", asked=asked, found=found)
+
+
+def tell_own_loop(attempt: Attempt) -> None:
+    """Say once what of the spec is not done to steps outside of ``fit``."""
+    directive = attempt.directive
+    asked = {
+        "compute.jit": directive.jit is not None,
+        "compute.recompute": directive.recompute,
+    }
+    names = [name for name, is_asked in asked.items() if is_asked]
+    if names and attempt.is_news("own loop"):
+        attempt.notice(OWN_LOOP.format(" and ".join(names)))

@@ -9,6 +9,7 @@ that it does so every time.
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from supervisor.wire.directive import Directive
 from supervisor.wire.manifest import Manifest
@@ -17,6 +18,8 @@ from trainers.snapshots.durable_store import DamagedError, Snapshot, SnapshotEnt
 
 COMPUTATION = "computation"
 """Key in ``Manifest.state``: what was in force."""
+COMPUTE = "compute"
+"""Key in ``Manifest.state``: what of the table ``[compute]`` was."""
 MOST_STEPS = 2000
 MOST_SECONDS = 60.0
 """A proof that would take more is left out."""
@@ -37,7 +40,7 @@ OTHER_COMPUTATION = "what is in force is not what it was when the snapshots were
 def computation_of(directive: Directive) -> str:
     """A digest of what a directive changes in what is computed, slices aside: the
     manifest has these."""
-    asked = (
+    asked: tuple[Any, ...] = (
         directive.precision,
         directive.skip,
         directive.rate_factor,
@@ -47,7 +50,21 @@ def computation_of(directive: Directive) -> str:
         directive.reduce,
         directive.script_hash,
     )
+    # Snapshots of before there was such a choice stay comparable.
+    if directive.jit is not None:
+        asked += (("jit", directive.jit),)
+    if directive.recompute:
+        asked += (("recompute", True),)
     return hashlib.blake2b(json.dumps(asked).encode(), digest_size=16).hexdigest()
+
+
+def compute_of(directive: Directive) -> dict[str, Any]:
+    """What it asks for of the table ``[compute]``, slices aside, by its names there."""
+    return {
+        "precision": directive.precision,
+        "jit": directive.jit,
+        "recompute": directive.recompute,
+    }
 
 
 def beginning(

@@ -376,6 +376,7 @@ class RunProgress:
                 "script": script_hash(self.attempt),
                 "tries": self.tries,
                 resume_proof.COMPUTATION: resume_proof.computation_of(directive),
+                resume_proof.COMPUTE: resume_proof.compute_of(directive),
                 "files": self.attempt.files.ends(),
             },
             **position,

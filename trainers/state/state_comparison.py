@@ -10,7 +10,7 @@ import numpy as np
 from supervisor.wire.seal import KEY
 from trainers.snapshots import model_description
 from trainers.snapshots.durable_store import Snapshot
-from trainers.snapshots.resume_proof import COMPUTATION
+from trainers.snapshots.resume_proof import COMPUTATION, COMPUTE
 from trainers.snapshots.tensor_image import Tensor
 from trainers.state import encode
 
@@ -30,6 +30,7 @@ _NOT_STATE = frozenset(
         "variables",
         KEY,
         COMPUTATION,
+        COMPUTE,
     }
 )
 """What is not compared: ``variables``, say, are names, and one that is made when it is

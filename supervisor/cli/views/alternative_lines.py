@@ -157,8 +157,8 @@ def notes_of(advice: Advice) -> list[str]:
     )
     if left_out:
         found.append(
-            f"recomputation leaves out {left_out} layers whose state changes with a call"
-            " (BatchNormalization, Dropout)"
+            f"recomputation leaves out {left_out} layers whose calls draw or change"
+            " something (as Dropout and BatchNormalization do)"
         )
     return found
 

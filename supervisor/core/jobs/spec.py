@@ -138,7 +138,7 @@ class ComputeSpec(Table):
     """Compile steps by XLA, or not. None: as the script has it."""
     recompute: bool = False
     """Keep no activations for the backward pass, but compute them again: of all layers
-    but those whose state a second call would change."""
+    but those whose calls draw or change something."""
 
 
 class RestartSpec(Table):

@@ -74,6 +74,11 @@ def foreign_tenant(case: FailureContext) -> bool:
     )
 
 
+def scripts_precision(case: FailureContext) -> bool:
+    """The spec sets none, which may be as low as that of a remedy."""
+    return case.terms.precision is None
+
+
 def oversize(case: FailureContext) -> bool:
     """A single request was larger than the whole limit."""
     return _verdict(case) is OomVerdict.OVERSIZE

@@ -31,6 +31,20 @@ class RemedyPermissions:
     """Those that the run may use; None: all of the box."""
     patience_seconds: float = 1800.0
     """How long to wait for a GPU that others use."""
+    slice_size: int | None = None
+    """Samples a slice where no remedy plans any; None: batches are whole."""
+    precision: str | None = None
+    """Keras' global dtype policy where no remedy sets one; None: the script's."""
+
+    @property
+    def asked(self) -> dict[str, object]:
+        """What the spec asks for in place of what the script has, as incidents name it."""
+        size = self.slice_size
+        told = {
+            "slices": None if size is None else f"of {size} samples",
+            "precision": self.precision,
+        }
+        return {name: value for name, value in told.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -131,14 +131,20 @@ _BEFORE: Mapping[str, object] = {
     "precision": "the script's",
     "learning rate": "the script's",
 }
-"""What holds where nothing was changed."""
+"""What holds where nothing was changed, and the spec asks for nothing else."""
 
 
-def changes(before: Overrides, after: Overrides) -> dict[str, object]:
-    """What a remedy changes: {name: [before, after]}."""
+def changes(
+    before: Overrides, after: Overrides, *, asked: Mapping[str, object] = _BEFORE
+) -> dict[str, object]:
+    """What a remedy changes: {name: [before, after]}.
+
+    ``asked``: what the spec itself asks for, by the same names.
+    """
     old, new = described(before), described(after)
+    plain = {**_BEFORE, **asked}
     return {
-        name: [old.get(name, _BEFORE.get(name)), new.get(name, _BEFORE.get(name))]
+        name: [old.get(name, plain.get(name)), new.get(name, plain.get(name))]
         for name in [*old, *(n for n in new if n not in old)]
         if old.get(name) != new.get(name)
     }

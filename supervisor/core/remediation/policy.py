@@ -123,7 +123,7 @@ class Policy:
         remedy = Remedy(
             kind=remedy_step.kind,
             because=_because(remedy_step, change, history),
-            changes=changes(overrides, change.overrides),
+            changes=changes(overrides, change.overrides, asked=self.terms.asked),
             wait_seconds=self._wait(diagnosis.cause, history),
         )
         return Decision(

@@ -31,6 +31,7 @@ from supervisor.core.remediation.conditions import (
     no_gpu,
     on_a_gpu,
     same_step_again,
+    scripts_precision,
 )
 from supervisor.core.remediation.escalation import (
     Allow,
@@ -179,6 +180,8 @@ ESCALATIONS: Mapping[Cause, EscalationPlan] = {
                 does=f"compute in {MIXED}",
                 because="activations in 16 bits take half of the memory",
                 change=settings(precision=MIXED),
+                when="the spec sets no compute.precision",
+                holds=scripts_precision,
                 needs=frozenset({Allow.MIXED_PRECISION}),
             ),
             SMALLER,

@@ -2,12 +2,20 @@
 
 from pathlib import Path
 
+import pytest
+
 from supervisor.core.gpu.gpu_readings import Gpu, GpuMemory
 from supervisor.core.jobs.spec import Spec
+from supervisor.core.lifecycle.effects import AnswerFailure
 from supervisor.core.remediation.microbatch_planner import MicrobatchPlan
-from supervisor.core.remediation.overrides import MIXED, LossRecovery, Overrides
+from supervisor.core.remediation.overrides import (
+    MIXED,
+    NOTHING,
+    LossRecovery,
+    Overrides,
+)
 from supervisor.host.launch.launcher import environment
-from supervisor.runtime.directive_builder import make_directive
+from supervisor.runtime.directive_builder import answer_of, make_directive
 from supervisor.wire.directive import Directive
 from supervisor.wire.paths import RunPaths
 from tests.support.directives import row_of, spec_of
@@ -142,3 +150,13 @@ def test_how_steps_are_computed_is_told_from_the_first_attempt_on(
     assert remedied.recompute
     _, neither = told(tmp_path, None)
     assert (neither.slice_size, neither.precision, neither.jit) == (None, None, None)
+
+
+@pytest.mark.parametrize(("overrides", "size"), [(NOTHING, 16), (EVERYTHING, 8)])
+def test_slices_of_the_spec_stay_where_training_goes_on_in_its_process(
+    overrides: Overrides, size: int
+) -> None:
+    """Those of a remedy's plan win, as they do in a new process."""
+    spec = Spec.model_validate({"script": "x.py", "compute": {"slice": 16}})
+    effect = AnswerFailure(number=1, overrides=overrides, because="x")
+    assert answer_of(effect, spec).slice_size == size

@@ -248,6 +248,6 @@ def why_step_not_exact(_model: Any, *, alike: bool) -> str | None:  # noqa: ARG0
     return None
 
 
-def recompute(_model: Any) -> NoReturn:
+def recompute(_model: Any, _element_spec: Any) -> NoReturn:
     """Nobody asks: ``WHY_NOT_RECOMPUTED`` is looked at before."""
     raise NotImplementedError

@@ -35,6 +35,7 @@ from trainers.backends import keras_compat
 from trainers.backends.tensorflow import (
     call_hooks,
     data_compat,
+    graph_effects,
     hidden_parts,
     pipeline_draws,
     random_state,
@@ -69,6 +70,7 @@ NAMES: tuple[tuple[Any, str], ...] = (
     *unseeded_draws.NAMES,
     *pipeline_draws.NAMES,
     *replicas.NAMES,
+    *graph_effects.NAMES,
     *keras_compat.NAMES,
     *of_keras.NAMES,
 )

@@ -9,8 +9,10 @@ the call of the layer itself is replaced, with both in it.
 The outermost layers are taken, as what is inside one needs not be kept then. A layer whose
 state changes with a call (moving averages of a BatchNormalization, the generator of a
 Dropout) would change it twice, and draw another mask than the forward pass had: of such a
-layer those inside are taken that have no such state. Whole models are not taken either: one
-that is computed again at once keeps as much at once.
+layer those inside are taken that have no such state. What a layer holds does not tell all of
+it, as a call may draw from a generator that is not its own: calls are looked at, too
+(``repeatable_calls``). Whole models are not taken either: one that is computed again at once
+keeps as much at once.
 """
 
 import functools
@@ -21,18 +23,29 @@ import keras
 import tensorflow as tf
 from keras.src.backend.common.variables import AutocastScope, get_autocast_scope
 
+from trainers.backends.tensorflow import graph_effects, repeatable_calls
+
 _MARK = "_trainwarden_recomputed"
 ADDS_LOSS = (
     "the layer {} adds a loss in its call, whose gradient would be lost where activations"
     " are computed again: leave compute.recompute out"
 )
+NOT_AGAIN = (
+    "a call of the layer {} draws or changes something ({}), and would do so once more where"
+    " activations are computed again: leave compute.recompute out"
+)
 
 
-def recompute(model: Any) -> tuple[int, int]:
+def recompute(model: Any, element_spec: Any) -> tuple[int, int]:
     """Let the layers of ``model``, which is built, be computed again: how many are, and how
-    many are left out. Those that were marked before stay as they are."""
+    many are left out. Those that were marked before stay as they are.
+
+    ``element_spec``: shapes and dtypes of a batch, as ``fit`` takes it. Training raises a
+    RuntimeError where a call turns out to be none that may be repeated.
+    """
     marked = left_out = 0
-    for layer, whole in _chosen(model):
+    repeatable = repeatable_calls.found(model, element_spec)
+    for layer, whole in _chosen(model, repeatable):
         if not whole:
             left_out += 1
         elif _MARK not in vars(layer):
@@ -42,17 +55,17 @@ def recompute(model: Any) -> tuple[int, int]:
     return marked, left_out
 
 
-def _chosen(layer: Any) -> Iterator[tuple[Any, bool]]:
+def _chosen(layer: Any, repeatable: set[int]) -> Iterator[tuple[Any, bool]]:
     """The outermost layers below ``layer``, and whether each may be called twice."""
     for inner in _inside(layer):
         if isinstance(inner, keras.layers.InputLayer):
             continue
         if isinstance(inner, keras.Model):
-            yield from _chosen(inner)
-        elif not _keeps_state(inner):
+            yield from _chosen(inner, repeatable)
+        elif id(inner) in repeatable and not _keeps_state(inner):
             yield inner, True
         elif _inside(inner):
-            yield from _chosen(inner)
+            yield from _chosen(inner, repeatable)
         else:
             yield inner, False
 
@@ -82,7 +95,10 @@ def _again(layer: Any, call: Any) -> Any:
 
     @functools.wraps(call)
     def recomputed(*args: Any, **kwargs: Any) -> Any:
+        if tf.executing_eagerly():  # nobody could see what the call does
+            return call(*args, **kwargs)
         scope, losses = get_autocast_scope(), _losses(layer)
+        seen = graph_effects.Seen()
         given = tf.nest.flatten((args, kwargs))
         where = [number for number, one in enumerate(given) if tf.is_tensor(one)]
 
@@ -96,6 +112,8 @@ def _again(layer: Any, call: Any) -> Any:
         result = tf.recompute_grad(computed)(*(given[number] for number in where))
         if _losses(layer) != losses:
             raise RuntimeError(ADDS_LOSS.format(layer.name))
+        if (effect := seen.effect()) is not None:
+            raise RuntimeError(NOT_AGAIN.format(layer.name, effect))
         return result
 
     return recomputed

@@ -273,6 +273,6 @@ def why_device_not_exact() -> str | None:
     return None if exact else NOT_DETERMINISTIC.format(device)
 
 
-def recompute(_model: Any) -> NoReturn:
+def recompute(_model: Any, _element_spec: Any) -> NoReturn:
     """Nobody asks: ``WHY_NOT_RECOMPUTED`` is looked at before."""
     raise NotImplementedError

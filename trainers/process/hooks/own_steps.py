@@ -17,6 +17,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from supervisor.wire.page import Phase
+from trainers.process import applied_directive
 from trainers.process.attempt_reporting import Attempt
 from trainers.process.script import isolation
 
@@ -91,6 +92,7 @@ class OwnSteps:
         if eager or self._loop is not None:
             self._followed().applied(optimizer, eager=eager)
         if first:
+            applied_directive.tell_own_loop(self._attempt)
             self._begin()
 
     def _followed(self) -> Any:

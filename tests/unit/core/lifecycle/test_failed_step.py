@@ -9,6 +9,7 @@ from supervisor.core.diagnosis.evidence import Evidence, NonFinite
 from supervisor.core.diagnosis.explain import explain_incident
 from supervisor.core.diagnosis.result import IncidentKind, RemedyKind
 from supervisor.core.jobs.job_status import JobState
+from supervisor.core.jobs.spec import Spec
 from supervisor.core.lifecycle.effects import (
     AnswerFailure,
     Effect,
@@ -32,6 +33,7 @@ from supervisor.runtime.directive_builder import answer_of, incident_sentence
 from tests.support import lives
 from tests.support.lives import fresh, happen, kinds, oom_report
 
+SPEC = Spec(script="x.py")
 BATCH = ProgressReported(fit=0, model="m", batch=32, limit_bytes=1000, jit=False)
 
 
@@ -79,8 +81,8 @@ def test_it_is_answered_first_and_an_incident_once_it_goes_on() -> None:
     told = answer(effects)
     assert told.overrides is not None
     assert told.overrides.plan is not None
-    assert answer_of(told).goes_on
-    assert answer_of(told).slice_ceiling == 32
+    assert answer_of(told, SPEC).goes_on
+    assert answer_of(told, SPEC).slice_ceiling == 32
     assert asked.overrides.plan is None
     assert asked.history.failures == 0
 
@@ -121,7 +123,7 @@ def test_the_same_step_is_not_tried_a_second_time() -> None:
     again, effects = happen(run, failed(2))
     assert answer(effects).overrides is None
     assert "did not get past" in answer(effects).because
-    assert answer_of(answer(effects)).goes_on is False
+    assert answer_of(answer(effects), SPEC).goes_on is False
     ended, effects = happen(again, lives.out_of_memory(last=20, snapshot=15))
     assert ended.state is JobState.WAITING
     (record,) = [one for one in effects if isinstance(one, RecordIncident)]

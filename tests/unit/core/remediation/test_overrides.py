@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from supervisor.core.remediation.confirmation import pending
+from supervisor.core.remediation.escalation import RemedyPermissions
 from supervisor.core.remediation.microbatch_planner import MicrobatchPlan
 from supervisor.core.remediation.overrides import (
     MIXED,
@@ -75,6 +76,19 @@ def test_a_change_is_told_with_what_was_before() -> None:
         "slices": [4, 1]
     }
     assert changes(EVERYTHING, EVERYTHING) == {}
+
+
+def test_before_a_change_was_what_the_spec_asked_for() -> None:
+    """Slices and a precision of its own are no whole batch, and not the script's."""
+    terms = RemedyPermissions(slice_size=16, precision="mixed_float16")
+    told = changes(NOTHING, Overrides(plan=PLAN, growth=True), asked=terms.asked)
+    assert told == {
+        "slices": ["of 16 samples", 4],
+        "memory growth": ["as the script says", "on"],
+    }
+    lower = changes(NOTHING, Overrides(precision=MIXED), asked=terms.asked)
+    assert lower == {"precision": ["mixed_float16", MIXED]}
+    assert RemedyPermissions().asked == {}
 
 
 @pytest.mark.parametrize(

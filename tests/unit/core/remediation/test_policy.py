@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from itertools import zip_longest
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -19,6 +20,7 @@ from supervisor.core.remediation.policy import Decision, Policy
 from supervisor.wire.oom_subject import OomSubject
 from supervisor.wire.reasons import RefusalReason
 from tests.support.evidence import refusal
+from tests.support.stories import Story
 
 POLICY = Policy(
     run_id="r",
@@ -158,6 +160,34 @@ def test_a_batch_that_cannot_be_sliced(*, allowed: bool, precision: str | None) 
     else:
         assert verdict.remedy.kind is RemedyKind.STOP
         assert verdict.remedy.because == "it is a graph"
+
+
+def test_a_precision_of_the_spec_is_not_lowered() -> None:
+    """One half precision in the place of another frees nothing."""
+    terms = RemedyPermissions(
+        allowed=frozenset({Allow.MIXED_PRECISION}), precision="mixed_float16"
+    )
+    verdict = replace(POLICY, terms=terms).decide(
+        Diagnosis(cause=Cause.DEVICE_OOM, because=(Reason("x", "x"),)),
+        Evidence(
+            exit=None,
+            refused=refusal("it is a graph", RefusalReason.MEMORY),
+            subject=OomSubject.STEP,
+        ),
+        failures(Cause.DEVICE_OOM, 2, remedy_steps=("planned", None)),
+        Overrides(plan=PLAN),
+    )
+    assert verdict.remedy.kind is RemedyKind.STOP
+
+
+def test_a_remedy_is_told_with_what_the_spec_asked_for() -> None:
+    """A batch in slices of the spec was not whole before."""
+    story = Story(Cause.DEVICE_OOM)
+    terms = RemedyPermissions(slice_size=16)
+    story.policy = replace(story.policy, terms=terms)
+    verdict = story.fail(subject=OomSubject.STEP)
+    slices: Any = verdict.remedy.changes["slices"]
+    assert slices[0] == "of 16 samples"
 
 
 def test_the_first_restart_is_immediate_and_the_next_ones_wait() -> None:

@@ -5,8 +5,9 @@ from typing import Any
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from trainers.backends.tensorflow.recomputation import recompute
+from trainers.backends.tensorflow import recomputation
 
 draw = np.random.default_rng(0)
 X = draw.normal(size=(32, 8, 6)).astype("float32")
@@ -41,6 +42,39 @@ class Block(keras.layers.Layer):
         if self.adds:
             self.add_loss(keras.ops.mean(x))
         return self.narrow(x)
+
+
+@keras.saving.register_keras_serializable("recomputation")
+class Drawing(keras.layers.Layer):
+    """A layer that draws, and has no generator of its own."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.inner = keras.layers.Dense(6)
+        self.kind = kind
+
+    def build(self, shape: Any) -> None:
+        """All variables, before the first step."""
+        self.inner.build(shape)
+        self.built = True
+
+    def call(self, x: Any) -> Any:
+        """A layer of what is left of the input."""
+        if self.kind == "tensorflow":
+            x = tf.nn.dropout(x, 0.5)
+        elif self.kind == "function":
+            x = tf.function(lambda one: tf.nn.dropout(one, 0.5))(x)
+        elif self.kind == "keras":
+            x = keras.random.dropout(x, 0.5)
+        elif self.kind == "python":
+            x = x * np.random.default_rng().normal()
+        return self.inner(x)
+
+
+def recompute(model: Any) -> tuple[int, int]:
+    """As ``fit`` does it, for batches of any size."""
+    spec = tuple(tf.TensorSpec([None, *one.shape[1:]]) for one in (X, Y))
+    return recomputation.recompute(model, spec)
 
 
 def model_of(*layers: Any, policy: str = "float32") -> Any:
@@ -94,9 +128,49 @@ def test_what_a_second_call_would_change_is_left_out() -> None:
         np.testing.assert_allclose(one, other, rtol=0, atol=1e-6)
 
 
-def test_a_loss_that_a_call_adds_is_not_lost_in_silence() -> None:
-    """Its gradient would be."""
-    model = model_of(lambda: Block(adds=True))
+def test_a_layer_that_adds_a_loss_is_left_out() -> None:
+    """The gradient of that loss would be lost; those in the layer are taken."""
+    plain, again = (model_of(lambda: Block(adds=True)) for _ in range(2))
+    marked, left_out = recompute(again)
+    assert marked > 2
+    assert left_out == 0
+    assert not again.losses
+    for one, other in zip(weights_after(plain), weights_after(again), strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["tensorflow", "function", "keras", "python"])
+def test_a_layer_that_draws_from_elsewhere_is_left_out(kind: str) -> None:
+    """Its backward pass would be that of another mask; the layer in it is taken."""
+    model = model_of(lambda: Drawing(kind))
+    assert recompute(model)[0] == 3
+    drawing = model.layers[0]
+    assert "call" not in vars(drawing)
+    assert "call" in vars(drawing.inner)
+
+
+def test_gradients_are_those_of_the_mask_that_was_drawn() -> None:
+    """Where the output is the mask times the weights, so is their gradient."""
+    model = model_of(lambda: Drawing("tensorflow"))
     recompute(model)
-    with pytest.raises(RuntimeError, match="adds a loss in its call"):
+    drawing = model.layers[0]
+    drawing.inner.kernel.assign(np.eye(6, dtype="float32"))
+
+    @tf.function
+    def step(x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            out = drawing(x)
+        return out, tape.gradient(out, x)
+
+    out, gradient = step(tf.ones((4, 8, 6)))
+    np.testing.assert_array_equal(out, gradient)
+
+
+def test_a_call_that_draws_all_the_same_ends_training() -> None:
+    """Where it does another thing than when it was looked at."""
+    model = model_of(lambda: Drawing("nothing"))
+    recompute(model)
+    model.layers[0].kind = "tensorflow"
+    with pytest.raises(RuntimeError, match="draws or changes something"):
         weights_after(model)
