@@ -55,13 +55,6 @@ def key_of(framework: str, directive: Directive, environment: Mapping[str, str])
     return hashlib.sha256("\0".join(facts).encode()).hexdigest()[:32]
 
 
-def accelerated(root: Path = Path("/")) -> bool:
-    """Whether the machine has a GPU (NVIDIA's, AMD's) or a TPU, by what its drivers show
-    below ``root``; one that is hidden from this process counts, too."""
-    places = ("proc/driver/nvidia/gpus/*", "dev/nvidia[0-9]*", "dev/kfd", "dev/accel*")
-    return any(any(root.glob(place)) for place in places)
-
-
 def distributions(places: Iterable[str]) -> list[str]:
     """The compilers that are installed in ``places``, each with its version."""
     return sorted(
