@@ -90,6 +90,7 @@ class KeptCompilations:
         self._places: list[_Place] = []
         self._traced: _Place | None = None
         self._has_traced = False
+        self._own_flags = ""
         # What touches the store holds it: one framework's is filled while the thread
         # keeps another's. Reentrant: to fill may trace, too.
         self._lock = threading.RLock()
@@ -126,6 +127,7 @@ class KeptCompilations:
             names = isolation.load("trainers.backends.tensorflow.traced_names")
             files = module.TensorFlowFiles()
             if names.install(lambda: self.traces(files)):
+                self._own_flags = module.FLAGS
                 self._environment[TF_FLAGS] = f"{flags} {module.FLAGS}".strip()
 
     def traces(self, files: CompiledFiles) -> None:
@@ -155,15 +157,21 @@ class KeptCompilations:
         return None
 
     def _place(self, framework: str, files: CompiledFiles) -> "_Place":
-        directive, environment = self._attempt.directive, self._environment
-        key = key_of(framework, directive, environment, files.settings())
+        directive = self._attempt.directive
+        key = key_of(framework, directive, self._persons(), files.settings())
         quota_bytes = directive.compilation_quota_bytes
         store = CompilationStore(self._directory, key=key, quota_bytes=quota_bytes)
         return _Place(
             files,
             store,
-            lambda: [*variables(environment, one_model=True), *files.settings()],
+            lambda: [*variables(self._persons(), one_model=True), *files.settings()],
         )
+
+    def _persons(self) -> dict[str, str]:
+        """The environment without what we add for TensorFlow, maybe after JAX began."""
+        found = dict(self._environment)
+        flags = found.pop(TF_FLAGS, "").replace(self._own_flags, "").strip()
+        return {**found, TF_FLAGS: flags} if flags else found
 
     def _left_bytes(self) -> int | None:
         """What may be filled under the attempt's own memory limit; None: it has none."""
