@@ -121,10 +121,9 @@ def make_directive(
         watch_loss=spec.remedies.watch_loss,
         in_place=spec.remedies.in_place,
         foresee=spec.forecast.restart_below is not None,
-        compilation_directory=None
-        if spec.compilation.cache is False
-        else str(paths.compilations),
-        compilation_on_accelerators=bool(spec.compilation.cache),
+        compilation_directory=str(paths.compilations)
+        if spec.compilation.cache
+        else None,
         compilation_quota_bytes=spec.compilation.quota,
         rewind=spec.files.rewind,
         reduce=None if spec.microbatch.reduce == "off" else spec.microbatch.reduce,

@@ -119,8 +119,6 @@ class Directive(JsonRecord):
     compilation_directory: str | None = None
     """Where what XLA compiled is kept for later attempts of the job, and found again;
     its parent exists. None: nowhere."""
-    compilation_on_accelerators: bool = False
-    """Also where the machine has GPUs or TPUs, which nobody has tried."""
     compilation_quota_bytes: int = 0
     """What lies there takes no more than this."""
     rewind: tuple[str, ...] = ()

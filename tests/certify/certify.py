@@ -97,8 +97,9 @@ class Trial:
         options: dict[str, Any] = {"snapshot_every_steps": self.row.every}
         options["rewind"] = self.row.rewind
         options["accept_changes"] = True  # as at each restart of its own
-        options["compilation_directory"] = str(self.directory / "compilations")
-        options["compilation_quota_bytes"] = 1 << 30  # as a spec has it without a word
+        if self.row.keeps_compilations:
+            options["compilation_directory"] = str(self.directory / "compilations")
+            options["compilation_quota_bytes"] = 1 << 28  # a spec's default
         if self.memory is not None:
             options["memory_directory"] = str(self.memory)
             options["memory_every_steps"] = MEMORY_EVERY

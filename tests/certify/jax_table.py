@@ -33,7 +33,7 @@ def _row(name: str, features: str, **more: object) -> Row:
 
 OWN = (
     _row("arrays", "arrays shuffled, BatchNorm, Dropout; nobody looks within an epoch",
-        kills=6),
+        kills=6, keeps_compilations=True),
     _row("memory", "the same, both tiers", memory=True, kills=6),
     _row("sgd", "SGD with momentum, arrays of JAX"),
     _row("train_step", "a train_step of its own, without state", memory=True),

@@ -37,6 +37,8 @@ class Row:
     kills: int = 4
     rewind: tuple[str, ...] = ()
     """Directories whose files are put back; not where the ledger lies."""
+    keeps_compilations: bool = False
+    """What XLA compiled is kept from attempt to attempt, as a spec may ask."""
     quiet: bool = False
     """No step is written down: the ledger is the model's own count alone."""
     before: str | None = None
@@ -104,7 +106,7 @@ FOLLOWED = (
     _followed("after_fit", "a loop, a fit, a loop", kills=6),
     _followed("accumulation", "gradients added up by one function, applied by another"),
     _followed("retraced", "a short last batch", samples=93),
-    _followed("jit", "jit_compile=True"),
+    _followed("jit", "jit_compile=True", keeps_compilations=True),
     _followed("mixed", "mixed_float16, loss scaling"),
     _followed("unseeded", "no seed", plain=False),
     _followed("policy", "weights put back, learning rate by the loss",
@@ -265,8 +267,10 @@ TABLE = (
     Row(name="own_fit", features="own fit that calls Keras' twice"),
     Row(name="ema", features="AdamW with EMA and clipping"),
     Row(name="mixed_precision", memory=True, features="mixed_float16, loss scaling", samples=72),
-    Row(name="jit", memory=True, features="jit_compile=True", samples=72),
-    Row(name="jit_mixed_ema", features="jit_compile=True, mixed_float16, EMA, tf.data"),
+    Row(name="jit", memory=True, features="jit_compile=True", samples=72,
+        keeps_compilations=True),
+    Row(name="jit_mixed_ema", features="jit_compile=True, mixed_float16, EMA, tf.data",
+        keeps_compilations=True),
     Row(name="steps_per_execution", features="steps_per_execution=3, arrays",
         samples=72),
     Row(name="steps_per_execution_jit", features="steps_per_execution=4,"

@@ -11,7 +11,12 @@ from tests.support.attempts import Attempts, Outcome
 from tests.support.small_disk import fill, mounted
 from tests.support.zygote import OTHER_BACKENDS, Zygote
 from trainers.process.compilations.compilation_store import DOUBTED, SUFFIX
-from trainers.process.compilations.kept_compilations import DROPPED, NOT_KEPT, USED
+from trainers.process.compilations.kept_compilations import (
+    CHANGED,
+    DROPPED,
+    NOT_KEPT,
+    USED,
+)
 
 SCRIPT = """
 import hashlib, json, os, signal
@@ -206,3 +211,60 @@ def test_flags_of_theirs_stay(tmp_path: Path, zygote: Zygote) -> None:
     flags = "--tf_xla_max_cluster_size=50"
     outcome = one.run(script, environment={"TF_XLA_FLAGS": flags})
     assert json.loads(outcome.out).startswith(f"{flags} --tf_xla_persistent_cache_")
+
+
+def test_determinism_after_the_first_function_was_traced(
+    tmp_path: Path, zygote: Zygote
+) -> None:
+    """What was compiled without it is neither found nor kept, and the run says so."""
+    kept = tmp_path / "kept"
+    script = (
+        "import tensorflow as tf\n"
+        "f = tf.function(lambda x: tf.sin(x) * 2.0, jit_compile=True)\n"
+        "f(tf.ones(3))\n"
+        "tf.config.experimental.enable_op_determinism()\n"
+        "g = tf.function(lambda x: tf.cos(x) * 3.0, jit_compile=True)\n"
+        "print(float(g(tf.zeros(3))[0]))\n"
+    )
+    one = job(tmp_path, zygote, "job", kept=kept)
+    outcome = one.run(one.script(script))
+    assert outcome.out == "3.0\n", outcome.err
+    assert notices(outcome) == [NOT_KEPT.format(CHANGED)]
+    assert entries(kept) == []
+
+
+OWN_JAX = """
+import json, os, pathlib, sys
+import jax, jax.numpy as jnp
+names = [
+    "jax_persistent_cache_min_compile_time_secs",
+    "jax_persistent_cache_min_entry_size_bytes",
+    "jax_persistent_cache_enable_xla_caches",
+]
+ours = [getattr(jax.config, name) for name in names]
+jax.config.update(names[1], 7)
+jax.config.update("jax_compilation_cache_dir", sys.argv[1])
+after = [getattr(jax.config, name) for name in names]
+jax.jit(lambda x: x * 2)(jnp.ones(3))
+told = [name for name in os.environ if name.startswith(("JAX_COMP", "JAX_PERS"))]
+there = pathlib.Path(sys.argv[1])
+print(json.dumps([ours, after, told, there.exists() and len(list(there.iterdir()))]))
+"""
+
+
+@pytest.mark.usefixtures("jax")
+def test_a_directory_that_a_script_gives_jax_has_the_scripts_settings(
+    tmp_path: Path,
+) -> None:
+    """Ours hold while the directory is ours; children inherit nothing of them."""
+    kept, theirs = tmp_path / "kept", tmp_path / "theirs"
+    one = job(tmp_path, None, "job", kept=kept)
+    script = one.script(OWN_JAX.replace("sys.argv[1]", repr(str(theirs))))
+    outcome = one.run(script)
+    assert outcome.code == 0, outcome.err
+    ours, after, told, count = json.loads(outcome.out)
+    assert ours == [0.0, -1, "none"]
+    assert after[:2] == [1.0, 7]  # JAX' own default, and the script's
+    assert after[2] != "none"
+    assert (told, count) == ([], 0)  # too quick for JAX to keep it
+    assert entries(kept) == []

@@ -115,6 +115,11 @@ class PageReporter:
         before = each if self._step_smoothed is None else self._step_smoothed
         self._step_smoothed = before + SMOOTHING * (each - before)
 
+    @property
+    def has_stepped(self) -> bool:
+        """Whether a step was counted, of a ``fit`` or of a loop of the script's own."""
+        return any(self._step_counts)
+
     def spent_in(self, phase: Phase, seconds: float) -> None:
         """Count ``seconds`` of the phase that lasts as those of ``phase``."""
         with self._lock:

@@ -97,10 +97,10 @@ class SnapshotsSpec(Table):
 class CompilationSpec(Table):
     """What XLA compiled, of TensorFlow and of JAX: the next attempt need not again."""
 
-    cache: bool | None = None
-    """Keep it for later attempts of the job, in its state directory. None: where that was
-    tried, which is on machines without an accelerator alone."""
-    quota: Size = 1 << 30
+    cache: bool = False
+    """Keep it for later attempts of the job, in its state directory. Tried on CPUs only,
+    not on a GPU yet."""
+    quota: Size = 1 << 28
     """What is kept may take so much, in bytes; the oldest goes first."""
 
 

@@ -99,6 +99,14 @@ def test_everything_reaches_the_directive_and_survives_its_file(
     assert directive.visible_gpus == ("GPU-1", "GPU-2")
 
 
+def test_compilations_are_kept_where_the_spec_asks_for_it(tmp_path: Path) -> None:
+    """Not without a word: with a GPU nobody has tried it."""
+    _, silent = told(tmp_path, None)
+    _, asked = told(tmp_path, None, compilation={"cache": True})
+    kept = str(RunPaths(tmp_path / "run").compilations)
+    assert (silent.compilation_directory, asked.compilation_directory) == (None, kept)
+
+
 def test_flags_of_the_job_stay_and_ours_come_last(tmp_path: Path) -> None:
     """XLA takes the last of a name; other variables are replaced."""
     values = variables(tmp_path, EVERYTHING)

@@ -11,6 +11,7 @@ import collections
 import functools
 import hashlib
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from tensorflow.python.eager.polymorphic_function import atomic_function
@@ -25,18 +26,21 @@ ALIKE = 1000
 """So many functions of one name and graph there are numbers for, in one process."""
 
 
-def install() -> None:
-    """From here on, in this process; where TensorFlow names otherwise, nothing is done."""
+def install(before: Callable[[], None] = lambda: None) -> bool:
+    """From here on, in this process; False: TensorFlow names otherwise, and nothing is
+    done. ``before()`` is called at each function, which XLA may compile thereafter."""
     original = getattr(atomic_function, MADE_BY, None)
     if original is None:
-        return
+        return False
     named = _Names()
 
     @functools.wraps(original)
     def from_func_graph(name: Any, graph: Any, *args: Any, **kwargs: Any) -> Any:
+        before()
         return original(named.by_graph(name, graph), graph, *args, **kwargs)
 
     setattr(atomic_function, MADE_BY, from_func_graph)
+    return True
 
 
 class _Names:

@@ -36,8 +36,14 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 MODEL = re.compile(r"^Model:\s*(.*)$", re.MULTILINE)
 
 
-def key_of(framework: str, directive: Directive, environment: Mapping[str, str]) -> str:
-    """For the compilations of ``framework`` by this interpreter, here and now."""
+def key_of(
+    framework: str,
+    directive: Directive,
+    environment: Mapping[str, str],
+    settings: Iterable[str] = (),
+) -> str:
+    """For the compilations of ``framework`` by this interpreter, here and now;
+    ``settings``: what a script may set of the framework in its process."""
     gpus = gpu_models(Path("/proc/driver/nvidia"))
     facts = [
         framework,
@@ -51,15 +57,9 @@ def key_of(framework: str, directive: Directive, environment: Mapping[str, str])
         _text(Path("/proc/driver/nvidia/version")),
         *gpus,
         *variables(environment, one_model=len(set(gpus)) < 2),
+        *settings,
     ]
     return hashlib.sha256("\0".join(facts).encode()).hexdigest()[:32]
-
-
-def accelerated(root: Path = Path("/")) -> bool:
-    """Whether the machine has a GPU (NVIDIA's, AMD's) or a TPU, by what its drivers show
-    below ``root``; one that is hidden from this process counts, too."""
-    places = ("proc/driver/nvidia/gpus/*", "dev/nvidia[0-9]*", "dev/kfd", "dev/accel*")
-    return any(any(root.glob(place)) for place in places)
 
 
 def distributions(places: Iterable[str]) -> list[str]:

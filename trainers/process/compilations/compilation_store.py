@@ -30,7 +30,7 @@ class CompilationStore:
     """The entries of one ``key`` below ``directory``, which those of others share.
 
     Only one process uses a directory at a time: that of the job's one attempt, with a
-    store for each framework.
+    store for each framework, of which one at a time does anything.
     """
 
     def __init__(self, directory: Path, *, key: str, quota_bytes: int) -> None:
@@ -43,11 +43,13 @@ class CompilationStore:
         self.dropped = False
         """Whether entries were given up because an attempt ended that went by them."""
 
-    def take(self) -> dict[str, bytes]:
-        """What earlier attempts compiled, by its framework's name for it.
+    def take(self, most_bytes: int | None = None) -> Iterator[tuple[str, bytes]]:
+        """What earlier attempts compiled, each with its framework's name: the newest
+        first, one in memory at a time, together ``most_bytes`` at most (None: all).
 
-        Makes room first, oldest entries first. Until ``proven`` the entries are in doubt:
-        where the attempt before left them so, they are removed, and there are none.
+        Makes room before the first, oldest entries first. From the first until
+        ``proven`` the entries are in doubt: where the attempt before left them so, they
+        are removed, and there are none.
 
         Raises:
             OSError: the disk is full, or may not be written: there are none, then.
@@ -60,10 +62,17 @@ class CompilationStore:
             self._remove_entries()
             doubted.unlink()
         self._prune()
-        found = dict(self._whole_entries())
-        if found:
-            write_atomically(doubted, b"")
-        return found
+        return self._in_doubt(self._whole_entries(most_bytes))
+
+    def _in_doubt(
+        self, entries: Iterator[tuple[str, bytes]]
+    ) -> Iterator[tuple[str, bytes]]:
+        doubted = False
+        for entry in entries:
+            if not doubted:
+                write_atomically(self._place / DOUBTED, b"")
+                doubted = True
+            yield entry
 
     def proven(self) -> None:
         """Training went on with what was taken. Raises OSError."""
@@ -76,29 +85,42 @@ class CompilationStore:
             OSError: it could not be written; nothing of it is left.
         """
         header = _header(name, content)
+        path = self._path(name)
         size = len(header) + len(content)
-        if self._bytes + size > self._quota_bytes:
+        more = size - _size_of(path)  # one that was not loaded was compiled again
+        if self._bytes + more > self._quota_bytes:
             return NO_ROOM.format(self._quota_bytes)
         if size * FREE_FOR_EACH > _free_bytes(self._directory):
             return NEARLY_FULL
         # Another framework's store may have cleared it away while it was empty.
         self._place.mkdir(mode=0o700, exist_ok=True)
-        write_atomically(self._path(name), header + content)
-        self._bytes += size
+        write_atomically(path, header + content)
+        self._bytes += more
         return None
 
     def _path(self, name: str) -> Path:
         digest = hashlib.sha256(name.encode()).hexdigest()
         return self._place / f"{digest[:32]}{SUFFIX}"
 
-    def _whole_entries(self) -> Iterator[tuple[str, bytes]]:
-        for path in sorted(self._place.glob(f"*{SUFFIX}")):
+    def _whole_entries(self, most_bytes: int | None) -> Iterator[tuple[str, bytes]]:
+        left = most_bytes
+        for _, path, size in sorted(self._entries(self._place.name), reverse=True):
+            if left is not None and size > left:
+                continue  # not read: it would take memory that training needs
             entry = read_entry(path)
             if entry is None or self._path(entry[0]) != path:
                 path.unlink(missing_ok=True)
                 continue
-            os.utime(path)  # it is used: others go first
+            left = None if left is None else left - size
             yield entry
+
+    def _entries(self, key: str) -> list[tuple[int, Path, int]]:
+        """When each of ``key`` (or of a pattern of keys) was compiled, and its size."""
+        return [
+            (found.st_mtime_ns, path, found.st_size)
+            for path in self._directory.glob(f"{key}/*{SUFFIX}")
+            for found in (path.lstat(),)
+        ]
 
     def _remove_entries(self) -> None:
         for path in self._place.glob(f"*{SUFFIX}"):
@@ -109,11 +131,7 @@ class CompilationStore:
         """To half of the quota at most, so that what is new has room, too."""
         for left in self._directory.glob("*/.*.tmp"):
             left.unlink(missing_ok=True)
-        entries = [
-            (found.st_mtime_ns, path, found.st_size)
-            for path in self._directory.glob(f"*/*{SUFFIX}")
-            for found in (path.lstat(),)
-        ]
+        entries = self._entries("*")
         self._bytes = sum(size for _, _, size in entries)
         for _, path, size in sorted(entries):
             if self._bytes <= self._quota_bytes // 2:
@@ -153,6 +171,14 @@ def _header(name: str, content: bytes) -> bytes:
 def _sealed(name: str, content: bytes) -> bytes:
     """What the hash is of: an entry under another's name is damage, too."""
     return name.encode() + b"\0" + content
+
+
+def _size_of(path: Path) -> int:
+    """0: it is not there. Raises OSError."""
+    try:
+        return path.lstat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def _free_bytes(directory: Path) -> int:

@@ -18,7 +18,6 @@ from supervisor.wire.event_file import RecordKind
 from supervisor.wire.reasons import RefusalReason
 from trainers.process import allocation_subject, applied_directive
 from trainers.process.attempt_reporting import Attempt
-from trainers.process.compilations import compilation_key
 from trainers.process.compilations.kept_compilations import KeptCompilations
 from trainers.process.environment import framework_versions
 from trainers.process.hooks import (
@@ -173,11 +172,8 @@ def _watch_for_training(attempt: Attempt) -> None:
 
 def _compilations(attempt: Attempt) -> KeptCompilations | None:
     """Those of this attempt; None: it is to compile by itself."""
-    directive = attempt.directive
-    directory = directive.compilation_directory
+    directory = attempt.directive.compilation_directory
     if directory is None:
-        return None
-    if compilation_key.accelerated() and not directive.compilation_on_accelerators:
         return None
     kept = KeptCompilations(attempt, os.environ, directory)
     attempt.end.tell_first(kept.ended)

@@ -11,12 +11,7 @@ from supervisor.wire.files import read_json
 from supervisor.wire.manifest import DURABLE, MEMORY
 from tests.support.snapshot_tiers import open_run
 from trainers.snapshots.memory_store import MemoryTier, NoMemoryTierError
-from trainers.snapshots.tmpfs_room import (
-    TmpfsRoom,
-    is_tmpfs,
-    parse_cached,
-    parse_meminfo,
-)
+from trainers.snapshots.tmpfs_room import TmpfsRoom, is_tmpfs
 
 
 def test_too_small_a_tmpfs_is_told_once(tmp_path: Path, tmpfs: Path) -> None:
@@ -106,15 +101,3 @@ def test_a_disk_is_no_memory(tmp_path: Path) -> None:
         pytest.skip("the temporary directory is a tmpfs")
     with pytest.raises(NoMemoryTierError, match="is no tmpfs"):
         MemoryTier(tmp_path / "run", job="job", durable=tmp_path)
-
-
-def test_limits_are_read_as_the_kernel_writes_them() -> None:
-    """/proc/meminfo in KiB; the page cache of cgroups v1 (with those below) and v2."""
-    assert parse_meminfo("MemTotal: 8 kB\nMemFree: 1 kB\nMemAvailable: 3 kB\n") == (
-        8192,
-        3072,
-    )
-    assert parse_meminfo("MemTotal: 8 kB\n") is None
-    assert parse_cached("anon 5\ninactive_file 7\nactive_file 2\n") == 9
-    v1 = "active_file 1\ninactive_file 1\ntotal_inactive_file 7\ntotal_active_file 2\n"
-    assert parse_cached(v1) == 9

@@ -42,16 +42,23 @@ def files(place: Path, key: str = "key") -> list[Path]:
     return sorted(found, key=lambda path: path.stat().st_mtime_ns)
 
 
+def name_in(path: Path) -> str:
+    """Of the entry."""
+    entry = read_entry(path)
+    assert entry is not None
+    return entry[0]
+
+
 def test_a_later_attempt_finds_what_an_earlier_one_kept(tmp_path: Path) -> None:
     """By the framework's own names, to the byte."""
     filled(tmp_path)
-    assert store(tmp_path).take() == ENTRIES
+    assert dict(store(tmp_path).take()) == ENTRIES
 
 
 def test_another_key_finds_nothing(tmp_path: Path) -> None:
     """An upgrade begins with an empty one."""
     filled(tmp_path)
-    assert store(tmp_path, "other").take() == {}
+    assert dict(store(tmp_path, "other").take()) == {}
 
 
 def test_nobody_else_can_look_in(tmp_path: Path) -> None:
@@ -104,11 +111,14 @@ def test_a_damaged_entry_is_removed(
     (hurt,) = [one for one in files(tmp_path) if b"step.pb" in one.read_bytes()]
     damage(hurt)
     ours = store(tmp_path)
-    assert ours.take() == {"test.pb": ENTRIES["test.pb"]}
+    assert dict(ours.take()) == {"test.pb": ENTRIES["test.pb"]}
     assert not hurt.exists()
     ours.put("step.pb", b"anew")
     ours.proven()
-    assert store(tmp_path).take() == {"test.pb": ENTRIES["test.pb"], "step.pb": b"anew"}
+    assert dict(store(tmp_path).take()) == {
+        "test.pb": ENTRIES["test.pb"],
+        "step.pb": b"anew",
+    }
 
 
 @given(where=st.integers(min_value=0), bit=st.integers(min_value=0, max_value=7))
@@ -123,18 +133,18 @@ def test_no_flipped_bit_gets_through(
     content[where % len(content)] ^= 1 << bit
     path.write_bytes(content)
     assert read_entry(path) is None
-    assert store(place).take() == {}
+    assert dict(store(place).take()) == {}
 
 
 def test_what_an_attempt_died_by_is_dropped(tmp_path: Path) -> None:
     """It had taken entries, and never said that it can go by them."""
     filled(tmp_path)
-    assert store(tmp_path).take() == ENTRIES
+    assert dict(store(tmp_path).take()) == ENTRIES
     after = store(tmp_path)
-    assert (after.take(), after.dropped) == ({}, True)
+    assert (dict(after.take()), after.dropped) == ({}, True)
     assert not (tmp_path / "kept" / "key" / DOUBTED).exists()
     again = store(tmp_path)
-    assert (again.take(), again.dropped) == ({}, False)
+    assert (dict(again.take()), again.dropped) == ({}, False)
 
 
 def test_an_attempt_that_took_nothing_leaves_no_doubt(tmp_path: Path) -> None:
@@ -143,7 +153,7 @@ def test_an_attempt_that_took_nothing_leaves_no_doubt(tmp_path: Path) -> None:
     first.take()
     first.put("step.pb", b"code")
     second = store(tmp_path)
-    assert (second.take(), second.dropped) == ({"step.pb": b"code"}, False)
+    assert (dict(second.take()), second.dropped) == ({"step.pb": b"code"}, False)
 
 
 def test_the_oldest_make_room(tmp_path: Path) -> None:
@@ -157,13 +167,28 @@ def test_the_oldest_make_room(tmp_path: Path) -> None:
     assert (oldest.exists(), newer.exists()) == (False, True)
 
 
-def test_what_was_used_is_not_old(tmp_path: Path) -> None:
-    """An entry that an attempt took goes after one that nobody did."""
+def test_what_was_loaded_is_as_old_as_before(tmp_path: Path) -> None:
+    """All are loaded, whether used or not; what an attempt compiled again is new."""
     filled(tmp_path, {"a": b"a" * 1000})
-    (used,) = files(tmp_path)
-    os.utime(used, ns=(1, 1))
-    store(tmp_path).take()
-    assert used.stat().st_mtime_ns > 1
+    (kept,) = files(tmp_path)
+    os.utime(kept, ns=(1, 1))
+    ours = store(tmp_path, quota=2300)
+    assert len(dict(ours.take())) == 1
+    assert kept.stat().st_mtime_ns == 1
+    assert ours.put("b", b"b" * 1000) is None
+    assert ours.put("a", b"c" * 1000) is None  # in its own place there is room
+    assert kept.stat().st_mtime_ns > 1
+
+
+def test_no_more_is_loaded_than_there_is_memory_for(tmp_path: Path) -> None:
+    """The newest first, one at a time; what is too large stays on disk."""
+    filled(tmp_path, {name: name.encode() * 1000 for name in "abc"})
+    for age, path in enumerate(sorted(files(tmp_path), key=name_in)):
+        os.utime(path, ns=(age, age))
+    assert [name for name, _ in store(tmp_path).take(2500)] == ["c", "b"]
+    store(tmp_path).proven()
+    assert list(store(tmp_path).take(500)) == []
+    assert len(files(tmp_path)) == 3
 
 
 def test_the_quota_holds_while_an_attempt_runs(tmp_path: Path) -> None:
@@ -191,9 +216,9 @@ def test_what_other_keys_left_is_cleared_away(tmp_path: Path) -> None:
 def test_two_frameworks_of_one_attempt(tmp_path: Path) -> None:
     """The second, while there is nothing yet of the first."""
     first, second = store(tmp_path, "first"), store(tmp_path, "second")
-    assert (first.take(), second.take()) == ({}, {})
+    assert (dict(first.take()), dict(second.take())) == ({}, {})
     assert first.put("step.pb", b"code") is None
-    assert store(tmp_path, "first").take() == {"step.pb": b"code"}
+    assert dict(store(tmp_path, "first").take()) == {"step.pb": b"code"}
 
 
 def test_a_disk_that_is_nearly_full_is_left_to_snapshots(tmp_path: Path) -> None:
@@ -207,7 +232,7 @@ def test_a_disk_that_is_nearly_full_is_left_to_snapshots(tmp_path: Path) -> None
         assert list((disk / "kept" / "key").iterdir()) == []
         (disk / "ballast").unlink()
         assert ours.put("step.pb", bytes(100)) is None
-        assert store(disk).take() == {"step.pb": bytes(100)}
+        assert dict(store(disk).take()) == {"step.pb": bytes(100)}
 
 
 def test_a_disk_that_fills_up_meanwhile_is_an_error_that_leaves_nothing(
