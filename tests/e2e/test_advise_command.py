@@ -119,6 +119,7 @@ def _text(trainwarden: Trainwarden) -> str:
     return (trainwarden.directory / "train.advised.toml").read_text()
 
 
+@pytest.mark.slow
 def test_what_each_alternative_does_to_the_numbers(trainwarden: Trainwarden) -> None:
     """A second call with several steps keeps the bits, and so do activations that are
     computed again; another optimizer is another computation. An unseeded script has the same
@@ -143,6 +144,7 @@ def test_what_each_alternative_does_to_the_numbers(trainwarden: Trainwarden) -> 
     assert not (trainwarden.directory / "trained").exists()
 
 
+@pytest.mark.slow
 def test_a_policy_of_the_scripts_own_is_told_from_one_that_was_tried(
     trainwarden: Trainwarden,
 ) -> None:
@@ -218,6 +220,7 @@ def test_nothing_is_left_where_it_is_interrupted(trainwarden: Trainwarden) -> No
     assert not list(trainwarden.state.iterdir())
 
 
+@pytest.mark.slow
 def test_a_job_is_advised_by_its_name(trainwarden: Trainwarden) -> None:
     """Its own spec, script and arguments, from where it was run, wherever the command is
     called; what is written says so, too. An option wins over the spec."""

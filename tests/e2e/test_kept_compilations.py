@@ -104,6 +104,7 @@ def killed_once(one: Attempts) -> Outcome:
     return attempt(one)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["zygote", "jax"])
 def test_cold_warm_and_without_end_alike(
     tmp_path: Path, backend: str, request: pytest.FixtureRequest
@@ -141,6 +142,7 @@ def _replace(path: Path) -> None:
     path.write_bytes(other.read_bytes())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["zygote", "jax"])
 def test_damaged_entries_cost_a_compilation(
     tmp_path: Path, backend: str, request: pytest.FixtureRequest

@@ -61,7 +61,7 @@ def test_who_may_look(trainwarden: Trainwarden) -> None:
         assert answered(url, Origin="https://evil.example")[0] == HTTPStatus.FORBIDDEN
         assert answered(url, Origin="null")[0] == HTTPStatus.FORBIDDEN
         for method in ("POST", "PUT", "DELETE"):
-            assert answered(url, method=method)[0] == HTTPStatus.NOT_IMPLEMENTED
+            assert answered(url, method=method)[0] == HTTPStatus.METHOD_NOT_ALLOWED
         for place in ("jobs/nobody", "jobs/", "incidents/9", "incidents/x", "etc/passwd",
                       "jobs/..%2F..%2Fetc", "api/jobs/nobody"):  # fmt: skip
             assert answered(url + place)[0] == HTTPStatus.NOT_FOUND, place

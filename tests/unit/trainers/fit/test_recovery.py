@@ -12,6 +12,7 @@ from supervisor.wire.paths import AttemptPaths
 from supervisor.wire.recovery_answer import RecoveryAnswer
 from tests.support.answering import Answer, answering, go_back
 from tests.support.attempts import Attempts, Outcome
+from tests.support.samples import sampled
 from tests.support.zygote import Zygote
 from trainers.process import recovery_request
 
@@ -164,7 +165,7 @@ DOUBTS = {
 }
 
 
-@pytest.mark.parametrize("doubt", DOUBTS)
+@pytest.mark.parametrize("doubt", sampled(DOUBTS, "iterator", "grown_since"))
 def test_in_doubt_its_process_ends(attempts: Attempts, doubt: str) -> None:
     """And the reason is told; nobody is asked."""
     setup, because = DOUBTS[doubt]
@@ -193,7 +194,9 @@ def of_another(number: int, _step: int) -> RecoveryAnswer:
     return RecoveryAnswer(number=number + 1, goes_on=True)
 
 
-@pytest.mark.parametrize("answer", [ends, silent, of_another])
+@pytest.mark.parametrize(
+    "answer", [ends, silent, pytest.param(of_another, marks=pytest.mark.slow)]
+)
 def test_without_leave_its_process_ends(
     attempts: Attempts, answer: Callable[[int, int], RecoveryAnswer | None]
 ) -> None:

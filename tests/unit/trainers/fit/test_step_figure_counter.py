@@ -10,6 +10,7 @@ from supervisor.core.advisories.run_evidence import RunEvidence
 from supervisor.host.telemetry.attempt_telemetry import Telemetry
 from supervisor.wire.step_evidence import StepEvidence
 from tests.support.attempts import Attempts
+from tests.support.samples import sampled
 from tests.support.zygote import Zygote
 
 FIT = """
@@ -134,7 +135,7 @@ def evidence(attempts: Attempts, body: str, argument: str) -> StepEvidence | Non
     return telemetry.view.evidence
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
+@pytest.mark.parametrize("name", sampled(SCRIPTS, "input_bound", "retracing"))
 def test_a_fault_is_told_of_and_nothing_else(attempts: Attempts, name: str) -> None:
     """One advisory for the script that has the fault, none for the one that has not."""
     found = evidence(attempts, SCRIPTS[name], "faulty")
