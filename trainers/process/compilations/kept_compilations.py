@@ -144,6 +144,7 @@ class KeptCompilations:
     def begin(self, framework: str, files: CompiledFiles) -> "_Place | None":
         """Let ``framework`` find what is kept, and keep what it compiles from here on.
         None: it is not; that was told."""
+        begun: _Place | None = None
         with self._or_told(), self._lock:
             place = self._place(framework, files)
             taken = place.fill(_least(files.room_bytes(), self._left_bytes()))
@@ -153,8 +154,8 @@ class KeptCompilations:
                 self._attempt.notice(USED.format(count=taken))
             self._places.append(place)
             self._start()
-            return place
-        return None
+            begun = place
+        return begun  # noqa: RET504  # an error ends the block alone
 
     def _place(self, framework: str, files: CompiledFiles) -> "_Place":
         directive = self._attempt.directive

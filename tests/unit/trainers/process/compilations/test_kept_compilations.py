@@ -4,6 +4,7 @@ import time
 from pathlib import Path
 
 import pytest
+from typing_extensions import override
 
 from supervisor.wire.event_file import EventReader, RecordKind
 from tests.support.attempts import Attempts
@@ -72,10 +73,12 @@ class Compiled:
 class Failing(Compiled):
     """One whose reads raise what is no OSError, as TensorFlow's do."""
 
+    @override
     def read(self, name: str) -> bytes | None:
         """Raises."""
         raise RuntimeError(name + GONE + "\nand so on")
 
+    @override
     def write(self, name: str, content: bytes) -> None:
         """Raises when it is half done."""
         super().write(name, content[:1])
@@ -85,6 +88,7 @@ class Failing(Compiled):
 class Slow(Compiled):
     """One that takes its time."""
 
+    @override
     def read(self, name: str) -> bytes | None:
         """Longer than anybody waits here."""
         time.sleep(3)
