@@ -86,6 +86,7 @@ def left_in(directory: Path) -> set[str]:
     return {path.name for path in directory.iterdir()}
 
 
+@pytest.mark.slow
 def test_a_network_that_needs_three_times_the_limit_is_shown_what_fits(
     trainwarden: Trainwarden,
 ) -> None:

@@ -123,6 +123,7 @@ def test_a_lost_loss_is_gone_back_from_in_one_attempt(
     assert "went on in its process" in explained
 
 
+@pytest.mark.slow
 def test_exhausted_memory_ends_as_with_a_restart_in_the_same_slices(
     trainwarden: Trainwarden, once: Path
 ) -> None:

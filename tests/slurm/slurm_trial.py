@@ -157,7 +157,7 @@ def requeued(trial: SlurmTrial, bits: str) -> str:
     trial.expect("requeued", job, ["PENDING", "COMPLETED"], bits)
     log = trial.log_of("requeued")
     saved = f"drained at step {HELD_STEP + 1}"
-    if saved not in log or log.count("Z SIGTERM: saving") != 1:
+    if saved not in log or log.count(" SIGTERM: saving") != 1:
         raise UnexpectedError(f"the held step was not saved: {log}")
     return f"{saved}, after 3 SIGTERMs and more"
 

@@ -140,10 +140,11 @@ def test_another_number_of_devices_is_refused(tmp_path: Path, zygote: Zygote) ->
             "strategy.experimental_distribute_dataset(data)",
             "the script distributes its training data itself",
         ),
-        (
+        pytest.param(
             "tf.distribute.MirroredStrategy(parts(2))",
             "data, validation_data=strategy.experimental_distribute_dataset(data)",
             "the script distributes its validation data itself",
+            marks=pytest.mark.slow,
         ),
     ],
 )
