@@ -19,7 +19,7 @@ from supervisor.core.memory import best_combination, trial_results
 from supervisor.core.memory.alternatives import (
     AS_IT_IS,
     ON,
-    Axis,
+    AlternativeAxis,
     Combination,
     NotTried,
     of_slices,
@@ -29,7 +29,7 @@ from supervisor.core.memory.alternatives import (
     to_try,
 )
 from supervisor.core.memory.best_combination import Compared
-from supervisor.core.memory.trial_results import Outcome, TrialResult, asked
+from supervisor.core.memory.trial_results import TrialOutcome, TrialResult, asked
 from supervisor.core.text.log_level import Notifier
 from supervisor.core.text.units import format_duration, format_size, format_step
 from supervisor.host.launch.launcher import LaunchError
@@ -81,7 +81,7 @@ class TrialQuestion:
     steps: int
     patience_seconds: float
     """For each trial."""
-    only: frozenset[Axis]
+    only: frozenset[AlternativeAxis]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,7 +176,7 @@ class AlternativeTrials:
             return as_it_is
         question = self._question
         roomy = question.limit_bytes is not None and not question.on_gpu
-        if as_it_is.outcome is not Outcome.NO_ROOM or not roomy:
+        if as_it_is.outcome is not TrialOutcome.NO_ROOM or not roomy:
             return None
         self._say("it does not fit as it is: it is tried without the limit, to compare")
         found = self._trial(AS_IT_IS, limited=False)
@@ -190,7 +190,7 @@ class AlternativeTrials:
         return found
 
     def _try_slices(self, as_it_is: TrialResult) -> Iterator[NotTried]:
-        if Axis.SLICES not in self._question.only:
+        if AlternativeAxis.SLICES not in self._question.only:
             return
         if self._batch is None:
             because = "the data do not say how large a batch is"
@@ -251,7 +251,7 @@ class AlternativeTrials:
             return None
         return TrialResult(
             combination=combination,
-            outcome=Outcome.NOT_TRIED,
+            outcome=TrialOutcome.NOT_TRIED,
             because=f"it needs {format_size(least)} or more",
         )
 
@@ -276,7 +276,7 @@ class AlternativeTrials:
         except TakesTooLongError:
             patience = format_duration(self._question.patience_seconds)
             because = f"it was not over in {patience} (--patience)"
-            outcome = Outcome.FAILED, because
+            outcome = TrialOutcome.FAILED, because
         else:
             outcome = self._outcome(heard, spec, paths, combination)
         result = _result(heard, combination, outcome, limited=limited)
@@ -305,24 +305,25 @@ class AlternativeTrials:
             changes["memory"] = MemorySpec(cpu=limit or question.pool_bytes)
             changes["gpus"] = ()
             environment["JAX_PLATFORMS"] = "cpu"
-        allocator = asked(combination, Axis.ALLOCATOR)
+        allocator = asked(combination, AlternativeAxis.ALLOCATOR)
         if allocator is not None:
             environment["TF_GPU_ALLOCATOR"] = allocator
         return spec.model_copy(update={**changes, "environment": environment})
 
     def _directed(self, directive: Directive, combination: Combination) -> Directive:
         slices = slices_in(combination)
-        jit = asked(combination, Axis.JIT)
-        calls = asked(combination, Axis.STEPS_PER_EXECUTION)
-        recompute = asked(combination, Axis.RECOMPUTATION) is not None
+        jit = asked(combination, AlternativeAxis.JIT)
+        calls = asked(combination, AlternativeAxis.STEPS_PER_EXECUTION)
+        recompute = asked(combination, AlternativeAxis.RECOMPUTATION) is not None
         size = size_of_slice(self._batch or 1, slices) if slices > 1 else None
         return replace(
             directive,
             trial_steps=self._question.steps,
-            trial_optimizer=asked(combination, Axis.OPTIMIZER),
+            trial_optimizer=asked(combination, AlternativeAxis.OPTIMIZER),
             trial_steps_per_execution=None if calls is None else int(calls),
             slice_size=size or directive.slice_size,
-            precision=asked(combination, Axis.PRECISION) or directive.precision,
+            precision=asked(combination, AlternativeAxis.PRECISION)
+            or directive.precision,
             jit=directive.jit if jit is None else jit == ON,
             recompute=recompute or directive.recompute,
         )
@@ -333,53 +334,53 @@ class AlternativeTrials:
         spec: Spec,
         paths: AttemptPaths,
         combination: Combination,
-    ) -> tuple[Outcome, str]:
+    ) -> tuple[TrialOutcome, str]:
         told = {record.kind: record.fields for record in heard}
         refused = told.get(RecordKind.REFUSED)
         if refused is not None:
             reason = RefusalReason.read(refused.get("reason"))
             no_room = reason is RefusalReason.MEMORY
-            outcome = Outcome.NO_ROOM if no_room else Outcome.NOT_APPLIED
+            outcome = TrialOutcome.NO_ROOM if no_room else TrialOutcome.NOT_APPLIED
             return outcome, str(refused.get("sentence", ""))
         if RecordKind.TRIAL_END in told:
             return _applied(told, combination)
         if told.get(RecordKind.FINISHED, {}).get("exit_code") == 0:
-            return Outcome.FAILED, NO_FIT
+            return TrialOutcome.FAILED, NO_FIT
         found = measured_attempt.diagnosis_of(spec, paths)
         if found.cause in NO_ROOM:
-            return Outcome.NO_ROOM, ""
+            return TrialOutcome.NO_ROOM, ""
         reasons = found.because
-        return Outcome.FAILED, reasons[0].text if reasons else str(found.cause)
+        return TrialOutcome.FAILED, reasons[0].text if reasons else str(found.cause)
 
 
 def _applied(
     told: dict[str, dict[str, Any]], combination: Combination
-) -> tuple[Outcome, str]:
+) -> tuple[TrialOutcome, str]:
     """Whether what was measured is what was asked for."""
     fit = TrialFit.from_json(told.get(RecordKind.TRIAL_FIT, {}))
-    precision = asked(combination, Axis.PRECISION)
+    precision = asked(combination, AlternativeAxis.PRECISION)
     if fit is not None and precision not in {None, fit.precision}:
         return (
-            Outcome.NOT_APPLIED,
+            TrialOutcome.NOT_APPLIED,
             f"the script sets its own dtype policy, {fit.precision}",
         )
     if (
         fit is not None
-        and asked(combination, Axis.RECOMPUTATION)
+        and asked(combination, AlternativeAxis.RECOMPUTATION)
         and not fit.recomputed
     ):
-        return Outcome.NOT_APPLIED, "no layer of the model can be computed again"
+        return TrialOutcome.NOT_APPLIED, "no layer of the model can be computed again"
     sliced = told.get(RecordKind.MICROBATCH, {})
     if slices_in(combination) > 1 and slices_in(combination) != sliced.get("slices"):
         notice = told.get(RecordKind.NOTICE, {})
-        return Outcome.NOT_APPLIED, str(notice.get("sentence", NOT_SLICED))
-    return Outcome.MEASURED, ""
+        return TrialOutcome.NOT_APPLIED, str(notice.get("sentence", NOT_SLICED))
+    return TrialOutcome.MEASURED, ""
 
 
 def _result(
     heard: Sequence[Record],
     combination: Combination,
-    outcome: tuple[Outcome, str],
+    outcome: tuple[TrialOutcome, str],
     *,
     limited: bool,
 ) -> TrialResult:

@@ -11,7 +11,7 @@ import pytest
 
 from supervisor.core.jobs.spec import build_spec, read_toml
 from supervisor.core.jobs.spec_values import SnapshotInterval
-from supervisor.core.memory.trial_results import Outcome
+from supervisor.core.memory.trial_results import TrialOutcome
 from tests.support.command import PATIENCE, Trainwarden
 
 LIMIT = "34MiB"
@@ -102,7 +102,7 @@ def test_a_network_that_needs_three_times_the_limit_is_shown_what_fits(
     assert not list(trainwarden.state.iterdir())
     assert not found["fits_as_it_is"]
     assert found["reference"]["peak_bytes"] > 2.5 * found["limit_bytes"]
-    assert found["trials"][0]["outcome"] == Outcome.NO_ROOM
+    assert found["trials"][0]["outcome"] == TrialOutcome.NO_ROOM
     best = found["best"]
     assert best["peak_bytes"] <= 0.9 * found["limit_bytes"]
     assert best["numbers"] in {"bits", "rounding"}

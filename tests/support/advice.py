@@ -1,8 +1,8 @@
 """What trials of alternatives found, made by hand."""
 
-from supervisor.core.memory.alternatives import Alternative, Axis, Numbers
+from supervisor.core.memory.alternatives import Alternative, AlternativeAxis, Numbers
 from supervisor.core.memory.best_combination import Compared
-from supervisor.core.memory.trial_results import NumbersFound, Outcome, TrialResult
+from supervisor.core.memory.trial_results import NumbersFound, TrialOutcome, TrialResult
 from supervisor.runtime.alternative_trials import Advice, TrialQuestion
 from supervisor.wire.trial_records import TrialEnd, TrialFit, TrialStep
 
@@ -33,7 +33,7 @@ def measured(
     step = TrialStep(steps=1, seconds=0.1 * ratio, loss=1.0, peak_bytes=peak)
     result = TrialResult(
         combination=combination,
-        outcome=Outcome.MEASURED,
+        outcome=TrialOutcome.MEASURED,
         fit=FIT,
         steps=(step,) * 3,
         end=TrialEnd(between_bytes=100, weights="w"),
@@ -52,7 +52,7 @@ def advice(*trials: Compared) -> Advice:
             pool_bytes=10 * LIMIT,
             steps=8,
             patience_seconds=60,
-            only=frozenset(Axis),
+            only=frozenset(AlternativeAxis),
         ),
         fit=FIT,
         as_it_is=trials[0].result,

@@ -24,7 +24,7 @@ UNBUILT = "the layers of the model are not known before its first step ({})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Applied:
+class AppliedSettings:
     """What was changed in a model."""
 
     recomputed: int = 0
@@ -33,7 +33,7 @@ class Applied:
     """Layers that are not, for their calls draw or change something."""
 
 
-def apply(attempt: Attempt, model: Any, source: DataSource) -> Applied:
+def apply(attempt: Attempt, model: Any, source: DataSource) -> AppliedSettings:
     """Let ``model`` compute as the directive says, on the data of ``source``; what of that
     cannot be done is told."""
     asked = attempt.directive.jit
@@ -49,21 +49,21 @@ def apply(attempt: Attempt, model: Any, source: DataSource) -> Applied:
     return _recompute(attempt, model, source)
 
 
-def _recompute(attempt: Attempt, model: Any, source: DataSource) -> Applied:
+def _recompute(attempt: Attempt, model: Any, source: DataSource) -> AppliedSettings:
     if not attempt.directive.recompute:
-        return Applied()
+        return AppliedSettings()
     why_not = _why_not(model, source)
     if why_not is not None:
         if attempt.is_news("not recomputed", why_not):
             attempt.notice(NOT_RECOMPUTED.format(why_not))
-        return Applied()
+        return AppliedSettings()
     marked, left_out = backend.fit.recompute(model, source.element_spec)
     first = attempt.is_news("recomputed")
     if marked:
         model.train_function = None
     elif first:
         attempt.notice(NOT_RECOMPUTED.format(NO_LAYER))
-    return Applied(recomputed=marked, left_out=left_out)
+    return AppliedSettings(recomputed=marked, left_out=left_out)
 
 
 def _why_not(model: Any, source: DataSource) -> str | None:

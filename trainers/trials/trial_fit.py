@@ -25,7 +25,7 @@ from trainers.backends.selected import backend
 from trainers.data import source_factory
 from trainers.data.data_source import DataSource
 from trainers.fit import compute_settings
-from trainers.fit.compute_settings import Applied
+from trainers.fit.compute_settings import AppliedSettings
 from trainers.fit.fit_slices import Slicing
 from trainers.process import signals
 from trainers.process.attempt_reporting import Attempt
@@ -82,7 +82,7 @@ def _try(attempt: Attempt, model: Any, iterator: Any) -> NoReturn:
     _change(attempt, model)
     _build(model, source, iterator)
     applied = compute_settings.apply(attempt, model, source)
-    Trial(attempt, model, source, applied).run(iterator)
+    FitTrial(attempt, model, source, applied).run(iterator)
     signals.end_at_once(0)
     raise AssertionError  # the process has ended
 
@@ -113,11 +113,11 @@ def _change(attempt: Attempt, model: Any) -> None:
         model.train_function = None
 
 
-class Trial:
+class FitTrial:
     """Some steps of one model."""
 
     def __init__(
-        self, attempt: Attempt, model: Any, source: DataSource, applied: Applied
+        self, attempt: Attempt, model: Any, source: DataSource, applied: AppliedSettings
     ) -> None:
         self._attempt, self._model, self._source = attempt, model, source
         self._applied = applied

@@ -43,7 +43,7 @@ from supervisor.cli.unknown_words import ScriptCommand
 from supervisor.cli.views import advised_spec, alternative_lines
 from supervisor.core.jobs.spec import Spec, merge
 from supervisor.core.jobs.written_spec import written
-from supervisor.core.memory.alternatives import Axis
+from supervisor.core.memory.alternatives import AlternativeAxis
 from supervisor.host.exporter.gpu_query import gpus_once
 from supervisor.host.ledger.ledger import LedgerError
 from supervisor.runtime.alternative_trials import (
@@ -63,7 +63,7 @@ LEAST_STEPS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class AdviceRequest:
     """What is to be tried."""
 
     tables: Mapping[str, Any]
@@ -87,7 +87,7 @@ class Asked:
 )
 @click.option(
     "--only",
-    type=click.Choice([axis.value for axis in Axis]),
+    type=click.Choice([axis.value for axis in AlternativeAxis]),
     multiple=True,
     help="Try no others than these; may be given again. Default: all that apply.",
 )
@@ -177,7 +177,7 @@ def _asked(
     given: dict[str, Any],
     *,
     module: bool,
-) -> Asked:
+) -> AdviceRequest:
     if script is not None and not module and _names_a_job(script, state_dir):
         return _of_job(script, args, state_dir, spec_file, given)
     return _resolved(
@@ -185,13 +185,15 @@ def _asked(
     )
 
 
-def _resolved(tables: dict[str, Any], spec: Spec, *, by_daemon: bool = False) -> Asked:
+def _resolved(
+    tables: dict[str, Any], spec: Spec, *, by_daemon: bool = False
+) -> AdviceRequest:
     job = job_of(spec)
     places = {
         "script": str(job.script),
         "working_directory": job.spec.working_directory,
     }
-    return Asked(tables={**tables, **places}, job=job, by_daemon=by_daemon)
+    return AdviceRequest(tables={**tables, **places}, job=job, by_daemon=by_daemon)
 
 
 def _names_a_job(word: str, state_dir: Path | None) -> bool:
@@ -210,7 +212,7 @@ def _of_job(
     state_dir: Path | None,
     spec_file: Path | None,
     given: dict[str, Any],
-) -> Asked:
+) -> AdviceRequest:
     if args or spec_file is not None:
         fail(
             f"{name} is no script that is there, so it is taken for a job: that has its own"
@@ -233,7 +235,7 @@ def _places_of(files: JobFiles) -> dict[str, str]:
 
 
 def _question(
-    asked: Asked,
+    asked: AdviceRequest,
     only: tuple[str, ...],
     steps: int,
     patience: float,
@@ -254,11 +256,11 @@ def _question(
         pool_bytes=free_pool(),
         steps=steps,
         patience_seconds=patience,
-        only=frozenset(map(Axis, only)) or frozenset(Axis),
+        only=frozenset(map(AlternativeAxis, only)) or frozenset(AlternativeAxis),
     )
 
 
-def _why_no_gpu(asked: Asked) -> str | None:
+def _why_no_gpu(asked: AdviceRequest) -> str | None:
     """Why it is tried on the CPU; None: it is tried on a GPU."""
     spec = asked.job.spec
     if spec.memory.cpu is not None:

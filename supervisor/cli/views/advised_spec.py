@@ -17,7 +17,7 @@ from supervisor.core.memory.alternatives import (
     AXES,
     ON,
     Alternative,
-    Axis,
+    AlternativeAxis,
     size_of_slice,
     title_of,
 )
@@ -112,9 +112,9 @@ def tables_of(advice: Advice, parts: tuple[Alternative, ...]) -> dict[str, Any]:
 
 def value_of(advice: Advice, part: Alternative) -> str | int | bool:
     """Of its key in a spec."""
-    if part.axis is Axis.SLICES:
+    if part.axis is AlternativeAxis.SLICES:
         batch = advice.fit.batch or 1
         return size_of_slice(batch, int(part.value)) or batch
-    if part.axis in {Axis.JIT, Axis.RECOMPUTATION}:
+    if part.axis in {AlternativeAxis.JIT, AlternativeAxis.RECOMPUTATION}:
         return part.value == ON
     return part.value

@@ -17,7 +17,7 @@ from supervisor.core.memory.alternatives import (
     AXES,
     ON,
     Alternative,
-    Axis,
+    AlternativeAxis,
     Numbers,
     title_of,
 )
@@ -206,7 +206,9 @@ def _how(advice: Advice, part: Alternative) -> Iterator[str]:
         value = toml({"": advised_spec.value_of(advice, part)}).partition(" = ")[2]
         yield f"  in a spec: {facts.spec} = {value.strip()}"
     if facts.script:
-        value = str(part.value == ON) if part.axis is Axis.JIT else part.value
+        value = (
+            str(part.value == ON) if part.axis is AlternativeAxis.JIT else part.value
+        )
         yield f"  in the script: {facts.script.format(value)}"
 
 
@@ -310,7 +312,7 @@ def _trial_json(one: Compared, advice: Advice) -> dict[str, Any]:
 def _best_json(advice: Advice, best: Compared) -> dict[str, Any]:
     scripts = [
         AXES[one.axis].script.format(
-            str(one.value == ON) if one.axis is Axis.JIT else one.value
+            str(one.value == ON) if one.axis is AlternativeAxis.JIT else one.value
         )
         for one in best.combination
     ]

@@ -25,7 +25,7 @@ class Numbers(enum.StrEnum):
     UNKNOWN = "not compared"
 
 
-class Axis(enum.StrEnum):
+class AlternativeAxis(enum.StrEnum):
     """What an alternative changes; the value is the name that ``--only`` takes."""
 
     SLICES = "slices"
@@ -52,45 +52,45 @@ class AxisFacts:
     none."""
 
 
-AXES: Mapping[Axis, AxisFacts] = {
-    Axis.SLICES: AxisFacts(
+AXES: Mapping[AlternativeAxis, AxisFacts] = {
+    AlternativeAxis.SLICES: AxisFacts(
         title="{} slices",
         expected=Numbers.ROUNDING,
         spec="compute.slice",
         script="",
     ),
-    Axis.PRECISION: AxisFacts(
+    AlternativeAxis.PRECISION: AxisFacts(
         title="{}",
         expected=Numbers.PRECISION,
         spec="compute.precision",
         script='keras.config.set_dtype_policy("{}")  # before the model is made',
     ),
-    Axis.JIT: AxisFacts(
+    AlternativeAxis.JIT: AxisFacts(
         title="jit_compile {}",
         expected=Numbers.ROUNDING,
         spec="compute.jit",
         script="model.compile(..., jit_compile={})",
     ),
-    Axis.RECOMPUTATION: AxisFacts(
+    AlternativeAxis.RECOMPUTATION: AxisFacts(
         title="recomputation",
         expected=Numbers.BITS,
         spec="compute.recompute",
         script="",  # keras.RematScope fails on layers such as Dense, on TensorFlow
     ),
-    Axis.STEPS_PER_EXECUTION: AxisFacts(
+    AlternativeAxis.STEPS_PER_EXECUTION: AxisFacts(
         title="{} steps per execution",
         expected=Numbers.BITS,
         spec=None,
         script="model.compile(..., steps_per_execution={})",
     ),
-    Axis.OPTIMIZER: AxisFacts(
+    AlternativeAxis.OPTIMIZER: AxisFacts(
         title="optimizer {}",
         expected=Numbers.DIFFERENT,
         spec=None,
         script="model.compile(keras.optimizers.{}(...), ...)"
         "  # its learning rate has to be found anew",
     ),
-    Axis.ALLOCATOR: AxisFacts(
+    AlternativeAxis.ALLOCATOR: AxisFacts(
         title="{}",
         expected=Numbers.BITS,
         spec="environment.TF_GPU_ALLOCATOR",
@@ -115,7 +115,7 @@ MOST_SLICES = 64
 class Alternative:
     """One change, tried alone or in a combination."""
 
-    axis: Axis
+    axis: AlternativeAxis
     value: str
 
     @property
@@ -130,13 +130,13 @@ class Alternative:
 
 
 Combination = tuple[Alternative, ...]
-"""At most one of each axis, in the order of ``Axis``; empty: the script as it is."""
+"""At most one of each axis, in the order of ``AlternativeAxis``; empty: the script as it is."""
 AS_IT_IS: Combination = ()
 
 
 def combined(parts: Sequence[Alternative]) -> Combination:
     """``parts`` in order. Raises ValueError: two are of one axis."""
-    order = list(Axis)
+    order = list(AlternativeAxis)
     found = tuple(sorted(parts, key=lambda one: order.index(one.axis)))
     if len({one.axis for one in found}) < len(found):
         message = "a combination has one alternative of each axis at most"
@@ -159,12 +159,14 @@ class NotTried:
 
 def of_slices(slices: int) -> Alternative:
     """So many slices."""
-    return Alternative(axis=Axis.SLICES, value=str(slices))
+    return Alternative(axis=AlternativeAxis.SLICES, value=str(slices))
 
 
 def slices_in(combination: Combination) -> int:
     """1: the batch is whole."""
-    found = [int(one.value) for one in combination if one.axis is Axis.SLICES]
+    found = [
+        int(one.value) for one in combination if one.axis is AlternativeAxis.SLICES
+    ]
     return found[0] if found else 1
 
 
@@ -192,13 +194,18 @@ def to_try(
 
 def _all(fit: TrialFit) -> list[Alternative]:
     return [
-        Alternative(axis=Axis.PRECISION, value=MIXED_BFLOAT16),
-        Alternative(axis=Axis.PRECISION, value=MIXED_FLOAT16),
-        Alternative(axis=Axis.JIT, value=OFF if fit.jit else ON),
-        Alternative(axis=Axis.RECOMPUTATION, value=ON),
-        Alternative(axis=Axis.STEPS_PER_EXECUTION, value=str(STEPS_IN_A_CALL)),
-        *(Alternative(axis=Axis.OPTIMIZER, value=name) for name in LEAN_OPTIMIZERS),
-        Alternative(axis=Axis.ALLOCATOR, value=ASYNC_ALLOCATOR),
+        Alternative(axis=AlternativeAxis.PRECISION, value=MIXED_BFLOAT16),
+        Alternative(axis=AlternativeAxis.PRECISION, value=MIXED_FLOAT16),
+        Alternative(axis=AlternativeAxis.JIT, value=OFF if fit.jit else ON),
+        Alternative(axis=AlternativeAxis.RECOMPUTATION, value=ON),
+        Alternative(
+            axis=AlternativeAxis.STEPS_PER_EXECUTION, value=str(STEPS_IN_A_CALL)
+        ),
+        *(
+            Alternative(axis=AlternativeAxis.OPTIMIZER, value=name)
+            for name in LEAN_OPTIMIZERS
+        ),
+        Alternative(axis=AlternativeAxis.ALLOCATOR, value=ASYNC_ALLOCATOR),
     ]
 
 
@@ -207,15 +214,15 @@ def _why_not(
 ) -> str | None:
     """Why it makes no sense there; None: it does."""
     match alternative.axis:
-        case Axis.PRECISION if alternative.value == fit.precision:
+        case AlternativeAxis.PRECISION if alternative.value == fit.precision:
             return "the script computes so already"
-        case Axis.JIT if not (fit.jit or fit.jit_possible):
+        case AlternativeAxis.JIT if not (fit.jit or fit.jit_possible):
             return "Keras does not compile such a model"
-        case Axis.STEPS_PER_EXECUTION:
+        case AlternativeAxis.STEPS_PER_EXECUTION:
             return _why_not_in_one_call(fit)
-        case Axis.OPTIMIZER:
+        case AlternativeAxis.OPTIMIZER:
             return _why_not_leaner(fit, peak_bytes)
-        case Axis.ALLOCATOR if fit.device != "GPU":
+        case AlternativeAxis.ALLOCATOR if fit.device != "GPU":
             return "this is an allocator of GPUs, and training is on the CPU"
         case _:
             return None

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from supervisor.core.memory.alternatives import (
     MOST_SLICES,
     Alternative,
-    Axis,
+    AlternativeAxis,
     Combination,
     Numbers,
     combined,
@@ -30,7 +30,7 @@ from supervisor.core.memory.alternatives import (
 )
 from supervisor.core.memory.trial_results import (
     NumbersFound,
-    Outcome,
+    TrialOutcome,
     TrialResult,
     is_tight,
 )
@@ -200,7 +200,7 @@ def next_slices(
 
 def _hopeless(one: TrialResult) -> bool:
     """More slices would end as it did."""
-    return one.outcome in {Outcome.FAILED, Outcome.NOT_APPLIED}
+    return one.outcome in {TrialOutcome.FAILED, TrialOutcome.NOT_APPLIED}
 
 
 def _sliced(one: TrialResult) -> bool:
@@ -223,18 +223,20 @@ def least_peak(as_it_is: TrialResult, combination: Combination) -> int:
         return 0
     if any(one.axis not in _BOUNDED for one in combination):
         return 0
-    halves = 2 if any(one.axis is Axis.PRECISION for one in combination) else 1
+    halves = (
+        2 if any(one.axis is AlternativeAxis.PRECISION for one in combination) else 1
+    )
     added = max(peak - end.between_bytes, 0)
     return end.between_bytes + added // (slices_in(combination) * halves)
 
 
-_BOUNDED = frozenset({Axis.SLICES, Axis.PRECISION})
+_BOUNDED = frozenset({AlternativeAxis.SLICES, AlternativeAxis.PRECISION})
 
 
 # --- combinations ---
 
 
-_SAVES_NOTHING = frozenset({Axis.JIT, Axis.STEPS_PER_EXECUTION})
+_SAVES_NOTHING = frozenset({AlternativeAxis.JIT, AlternativeAxis.STEPS_PER_EXECUTION})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -287,7 +289,9 @@ def to_combine(
     return [combination for _, combination in found[:at_most]]
 
 
-_USABLE = frozenset({Outcome.MEASURED, Outcome.NO_ROOM, Outcome.NOT_TRIED})
+_USABLE = frozenset(
+    {TrialOutcome.MEASURED, TrialOutcome.NO_ROOM, TrialOutcome.NOT_TRIED}
+)
 """What found no room alone may find it with something else."""
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from supervisor.core.memory.alternatives import (
     AS_IT_IS,
-    Axis,
+    AlternativeAxis,
     Combination,
     Numbers,
 )
@@ -28,7 +28,7 @@ NOT_TOLD_APART = 2.0
 """So many times what the script differs from itself is nothing that an alternative did."""
 
 
-class Outcome(enum.StrEnum):
+class TrialOutcome(enum.StrEnum):
     """How a trial ended."""
 
     MEASURED = "measured"
@@ -45,7 +45,7 @@ class TrialResult:
     """One trial."""
 
     combination: Combination = AS_IT_IS
-    outcome: Outcome
+    outcome: TrialOutcome
     because: str = ""
     """Why it was not measured, in half a sentence."""
     fit: TrialFit | None = None
@@ -60,7 +60,7 @@ class TrialResult:
     @property
     def measured(self) -> bool:
         """Whether all its steps were made, as they were asked for."""
-        return self.outcome is Outcome.MEASURED
+        return self.outcome is TrialOutcome.MEASURED
 
     @property
     def peak_bytes(self) -> int | None:
@@ -234,6 +234,6 @@ def _rank(numbers: Numbers) -> int:
     return list(Numbers).index(numbers)
 
 
-def asked(combination: Combination, axis: Axis) -> str | None:
+def asked(combination: Combination, axis: AlternativeAxis) -> str | None:
     """The value of an axis in it; None: it leaves that alone."""
     return next((one.value for one in combination if one.axis is axis), None)

@@ -50,7 +50,7 @@ def served() -> Iterator[PageServer]:
     def site(path: str) -> Answered:
         return Answered(body=f"at {path}")
 
-    with PageServer(site, secret="secret") as server:  # noqa: S106
+    with PageServer(site, secret="secret") as server:  # noqa: S106  # of a page of the test
         thread = threading.Thread(target=server.serve)
         thread.start()
         yield server

@@ -101,7 +101,7 @@ class KeptCompilations:
     def jax_imported(self, _jax: Any) -> None:
         """Nothing is compiled yet. Who has a cache of their own keeps it."""
         with self._or_told():
-            module = isolation.load("trainers.backends.jax.compiled_files")
+            module = isolation.load("trainers.backends.jax.jax_compiled_files")
             if module.is_decided(self._environment):
                 return
             self._clear_earlier()

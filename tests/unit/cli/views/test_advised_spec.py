@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from supervisor.cli.views.advised_spec import HEADING, place_of, write
-from supervisor.core.memory.alternatives import ON, Alternative, Axis
+from supervisor.core.memory.alternatives import ON, Alternative, AlternativeAxis
 from tests.support.advice import advice, measured
 
-JIT = Alternative(axis=Axis.JIT, value=ON)
+JIT = Alternative(axis=AlternativeAxis.JIT, value=ON)
 FOUND = advice(measured(), measured(JIT, ratio=0.5))
 TABLES = {"script": "train.py", "environment": {"TOKEN": "secret"}}
 NAME = "train.advised.toml"

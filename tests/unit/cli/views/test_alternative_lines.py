@@ -17,19 +17,19 @@ from supervisor.core.memory.alternatives import (
     MIXED_BFLOAT16,
     ON,
     Alternative,
-    Axis,
+    AlternativeAxis,
     of_slices,
 )
 from tests.support.advice import advice, measured
 
 IN_A_SPEC = "  in a spec: "
-JIT = Alternative(axis=Axis.JIT, value=ON)
+JIT = Alternative(axis=AlternativeAxis.JIT, value=ON)
 ALTERNATIVES = [
     of_slices(2),
     JIT,
-    Alternative(axis=Axis.PRECISION, value=MIXED_BFLOAT16),
-    Alternative(axis=Axis.RECOMPUTATION, value=ON),
-    Alternative(axis=Axis.ALLOCATOR, value=ASYNC_ALLOCATOR),
+    Alternative(axis=AlternativeAxis.PRECISION, value=MIXED_BFLOAT16),
+    Alternative(axis=AlternativeAxis.RECOMPUTATION, value=ON),
+    Alternative(axis=AlternativeAxis.ALLOCATOR, value=ASYNC_ALLOCATOR),
 ]
 
 

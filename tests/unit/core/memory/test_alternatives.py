@@ -12,7 +12,7 @@ from supervisor.core.memory.alternatives import (
     MIXED_BFLOAT16,
     OFF,
     Alternative,
-    Axis,
+    AlternativeAxis,
     combined,
     of_slices,
     size_of_slice,
@@ -41,32 +41,59 @@ FIT = TrialFit(
     recomputed=0,
     not_recomputed=0,
 )
-JIT = Alternative(axis=Axis.JIT, value="on")
-BFLOAT16 = Alternative(axis=Axis.PRECISION, value=MIXED_BFLOAT16)
+JIT = Alternative(axis=AlternativeAxis.JIT, value="on")
+BFLOAT16 = Alternative(axis=AlternativeAxis.PRECISION, value=MIXED_BFLOAT16)
 
 
 def test_all_is_tried_where_nothing_stands_against_it() -> None:
     """Of every axis but slices, which are planned one after another."""
     tried, left = to_try(FIT, 100 * MIB)
-    assert {one.axis for one in tried} == set(Axis) - {Axis.SLICES}
+    assert {one.axis for one in tried} == set(AlternativeAxis) - {
+        AlternativeAxis.SLICES
+    }
     assert not left
 
 
 @pytest.mark.parametrize(
     ("fit", "peak", "axis", "word"),
     [
-        (replace(FIT, device="CPU"), None, Axis.ALLOCATOR, "on the CPU"),
-        (replace(FIT, jit_possible=False), None, Axis.JIT, "does not compile"),
-        (replace(FIT, precision=MIXED_BFLOAT16), None, Axis.PRECISION, "already"),
-        (replace(FIT, pass_steps=3), None, Axis.STEPS_PER_EXECUTION, "only 3 steps"),
-        (replace(FIT, steps_per_execution=8), None, Axis.STEPS_PER_EXECUTION, "8 st"),
-        (replace(FIT, own_step=True), None, Axis.OPTIMIZER, "not known"),
-        (replace(FIT, optimizer="SGD"), None, Axis.OPTIMIZER, "little already"),
-        (FIT, 1000 * MIB, Axis.OPTIMIZER, "less than 3%"),
+        (replace(FIT, device="CPU"), None, AlternativeAxis.ALLOCATOR, "on the CPU"),
+        (
+            replace(FIT, jit_possible=False),
+            None,
+            AlternativeAxis.JIT,
+            "does not compile",
+        ),
+        (
+            replace(FIT, precision=MIXED_BFLOAT16),
+            None,
+            AlternativeAxis.PRECISION,
+            "already",
+        ),
+        (
+            replace(FIT, pass_steps=3),
+            None,
+            AlternativeAxis.STEPS_PER_EXECUTION,
+            "only 3 steps",
+        ),
+        (
+            replace(FIT, steps_per_execution=8),
+            None,
+            AlternativeAxis.STEPS_PER_EXECUTION,
+            "8 st",
+        ),
+        (replace(FIT, own_step=True), None, AlternativeAxis.OPTIMIZER, "not known"),
+        (
+            replace(FIT, optimizer="SGD"),
+            None,
+            AlternativeAxis.OPTIMIZER,
+            "little already",
+        ),
+        (FIT, 1000 * MIB, AlternativeAxis.OPTIMIZER, "less than 3%"),
     ],
 )
 def test_what_makes_no_sense_is_left_out_with_its_reason(
-    fit: TrialFit, peak: int | None, axis: Axis, word: str
+    fit: TrialFit, peak: int | None, axis: AlternativeAxis, word: str
 ) -> None:
     """And all else is tried."""
     tried, left = to_try(fit, peak)
@@ -78,7 +105,7 @@ def test_what_makes_no_sense_is_left_out_with_its_reason(
 def test_a_compiled_step_is_tried_without_xla() -> None:
     """Whatever Keras would do by itself."""
     tried, _ = to_try(replace(FIT, jit=True, jit_possible=False), None)
-    assert Alternative(axis=Axis.JIT, value=OFF) in tried
+    assert Alternative(axis=AlternativeAxis.JIT, value=OFF) in tried
 
 
 def test_a_combination_has_one_of_each_axis() -> None:
@@ -104,7 +131,7 @@ def test_a_size_of_a_slice_makes_as_many_slices_as_were_asked_for(
 
 def test_what_a_spec_can_do_is_a_key_of_it() -> None:
     """The value that is tried is one that the key takes."""
-    values = {Axis.SLICES: 16, Axis.PRECISION: MIXED_BFLOAT16}
+    values = {AlternativeAxis.SLICES: 16, AlternativeAxis.PRECISION: MIXED_BFLOAT16}
     for axis, facts in AXES.items():
         if facts.spec is not None:
             table, _, key = facts.spec.partition(".")

@@ -11,7 +11,7 @@ from supervisor.core.memory.alternatives import (
     MIXED_BFLOAT16,
     ON,
     Alternative,
-    Axis,
+    AlternativeAxis,
     Combination,
     Numbers,
     combined,
@@ -33,17 +33,17 @@ from supervisor.core.memory.best_combination import (
 )
 from supervisor.core.memory.trial_results import (
     NumbersFound,
-    Outcome,
+    TrialOutcome,
     TrialResult,
     is_tight,
 )
 from supervisor.wire.trial_records import TrialEnd, TrialStep
 
 LIMIT = 1000
-JIT = Alternative(axis=Axis.JIT, value=ON)
-HALF = Alternative(axis=Axis.PRECISION, value=MIXED_BFLOAT16)
-AGAIN = Alternative(axis=Axis.RECOMPUTATION, value=ON)
-LION = Alternative(axis=Axis.OPTIMIZER, value="Lion")
+JIT = Alternative(axis=AlternativeAxis.JIT, value=ON)
+HALF = Alternative(axis=AlternativeAxis.PRECISION, value=MIXED_BFLOAT16)
+AGAIN = Alternative(axis=AlternativeAxis.RECOMPUTATION, value=ON)
+LION = Alternative(axis=AlternativeAxis.OPTIMIZER, value="Lion")
 
 
 def measured(
@@ -53,7 +53,7 @@ def measured(
     steps = (TrialStep(steps=1, seconds=0.1, loss=1.0, peak_bytes=peak),) * 3
     return TrialResult(
         combination=combination,
-        outcome=Outcome.MEASURED,
+        outcome=TrialOutcome.MEASURED,
         steps=steps,
         end=TrialEnd(between_bytes=100, weights="w"),
         limited=limited,
@@ -65,7 +65,7 @@ def one(
     peak: int | None = 500,
     ratio: float | None = 1.0,
     numbers: Numbers = Numbers.ROUNDING,
-    outcome: Outcome = Outcome.NO_ROOM,
+    outcome: TrialOutcome = TrialOutcome.NO_ROOM,
 ) -> Compared:
     """A trial; without a peak it came to that outcome."""
     combination = combined(parts)
@@ -85,7 +85,12 @@ alternatives = st.builds(
     ratio=st.none() | st.floats(0.1, 10),
     numbers=st.sampled_from(Numbers),
     outcome=st.sampled_from(
-        [Outcome.NO_ROOM, Outcome.FAILED, Outcome.NOT_APPLIED, Outcome.NOT_TRIED]
+        [
+            TrialOutcome.NO_ROOM,
+            TrialOutcome.FAILED,
+            TrialOutcome.NOT_APPLIED,
+            TrialOutcome.NOT_TRIED,
+        ]
     ),
 )
 trials = st.lists(alternatives, max_size=7, unique_by=lambda each: each.combination)
@@ -195,7 +200,7 @@ def test_slices_are_doubled_until_two_of_them_fit() -> None:
         tried.append(
             measured(alternative)
             if fits
-            else TrialResult(combination=alternative, outcome=Outcome.NO_ROOM)
+            else TrialResult(combination=alternative, outcome=TrialOutcome.NO_ROOM)
         )
     assert asked == [2, 4, 8, 16]
 
@@ -208,13 +213,13 @@ def test_slices_come_to_an_end(batch: int, fits: bool) -> None:  # noqa: FBT001 
         assert 2 <= slices <= batch
         assert not fits or slices in SLICES
         alternative = (of_slices(slices),)
-        tried.append(TrialResult(combination=alternative, outcome=Outcome.NO_ROOM))
+        tried.append(TrialResult(combination=alternative, outcome=TrialOutcome.NO_ROOM))
     assert len(tried) < 7
 
 
 def test_a_batch_that_is_not_sliced_is_not_tried_again() -> None:
     """With more slices it would be the same."""
-    failed = TrialResult(combination=(of_slices(2),), outcome=Outcome.NOT_APPLIED)
+    failed = TrialResult(combination=(of_slices(2),), outcome=TrialOutcome.NOT_APPLIED)
     assert next_slices([failed], batch=64, fits=False) is None
 
 
@@ -224,7 +229,7 @@ def test_the_least_that_is_needed() -> None:
     assert least_peak(whole, (of_slices(4),)) == 100 + 800 // 4
     assert least_peak(whole, (of_slices(4), HALF)) == 100 + 800 // 8
     assert least_peak(whole, (JIT,)) == 0
-    failed = TrialResult(outcome=Outcome.NO_ROOM)
+    failed = TrialResult(outcome=TrialOutcome.NO_ROOM)
     assert least_peak(failed, (of_slices(2),)) == 0
 
 
@@ -244,7 +249,7 @@ def test_combinations_are_new_few_and_of_parts_that_may_work(
     usable = {
         each.combination[0]
         for each in tried
-        if each.result.outcome not in {Outcome.FAILED, Outcome.NOT_APPLIED}
+        if each.result.outcome not in {TrialOutcome.FAILED, TrialOutcome.NOT_APPLIED}
     }
     assert len(found) <= at_most
     assert len(set(found)) == len(found)

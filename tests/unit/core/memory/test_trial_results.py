@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 from supervisor.core.memory.alternatives import (
     MIXED_BFLOAT16,
     Alternative,
-    Axis,
+    AlternativeAxis,
     Combination,
     Numbers,
     of_slices,
 )
 from supervisor.core.memory.trial_results import (
-    Outcome,
+    TrialOutcome,
     TrialResult,
     asked,
     compared,
@@ -25,8 +25,8 @@ from supervisor.core.memory.trial_results import (
 from supervisor.wire.trial_records import TrialEnd, TrialStep
 
 SLICED = (of_slices(4),)
-HALF = (Alternative(axis=Axis.PRECISION, value=MIXED_BFLOAT16),)
-LION = (Alternative(axis=Axis.OPTIMIZER, value="Lion"),)
+HALF = (Alternative(axis=AlternativeAxis.PRECISION, value=MIXED_BFLOAT16),)
+LION = (Alternative(axis=AlternativeAxis.OPTIMIZER, value="Lion"),)
 LOSSES = (2.0, 1.5, 1.25, 1.0)
 
 
@@ -46,7 +46,7 @@ def result(
     """A trial that was measured."""
     return TrialResult(
         combination=combination,
-        outcome=Outcome.MEASURED,
+        outcome=TrialOutcome.MEASURED,
         steps=steps,
         end=TrialEnd(between_bytes=10, weights=weights),
         deviations=deviations,
@@ -69,7 +69,7 @@ def losing(
 
 
 BASE = losing(*LOSSES)
-FAILED = TrialResult(outcome=Outcome.NO_ROOM)
+FAILED = TrialResult(outcome=TrialOutcome.NO_ROOM)
 
 
 def test_the_same_weights_and_losses_are_the_same_bits() -> None:
@@ -189,5 +189,5 @@ def test_the_figures_of_a_trial() -> None:
     assert not is_tight(one, 500)
     assert not is_tight(one, None)
     assert not is_tight(FAILED, 1)
-    assert asked(SLICED, Axis.SLICES) == "4"
-    assert asked(SLICED, Axis.JIT) is None
+    assert asked(SLICED, AlternativeAxis.SLICES) == "4"
+    assert asked(SLICED, AlternativeAxis.JIT) is None

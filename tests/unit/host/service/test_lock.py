@@ -57,6 +57,6 @@ def test_a_pipe_keeps_nobody(tmp_path: Path) -> None:
         ("", False),
     ],
 )
-def test_what_sigterm_does(status: str, taken: bool) -> None:  # noqa: FBT001
+def test_what_sigterm_does(status: str, taken: bool) -> None:  # noqa: FBT001  # a case of the table
     """Bit 14 of one of the masks in proc(5)."""
     assert takes_termination(status) is taken
