@@ -7,8 +7,13 @@ memory tier. They train in turns, a stretch each (in the order ABBA), so that a 
 that is busy or slow for a while is so for both. A row is the ratio of what a step takes,
 by the clock and in processor time of all threads: the mean of the medians of each pair of
 processes with its standard error, and the least and most of them (two processes of plain
-Python differ by some 2 to 8 % for as long as they live: by where their memory happens to
-lie, which more pairs even out).
+Python differ by some 2 to 8 % for as long as they live: by the order of their hashes,
+which is one here, and by where their memory happens to lie, which more pairs even out).
+
+``fit`` has rows of a second kind, without those differences: one attempt trains in turns
+by the supervised ``fit`` and by the ``fit`` of Keras below it, twenty stretches of 4 s
+each. They show what hooks and snapshots cost a step, and not what the process pays all the
+time (a thread that samples, one frame below the script).
 """
 
 # ruff: noqa: T201  # printing is the job
@@ -89,8 +94,43 @@ def taped(model):
         return loss
     return step
 
-kind, turns = sys.argv[1], Turns(sys.argv[2])
+class Stretch(keras.callbacks.Callback):
+    '''Ends ``fit`` after so many seconds; tells what its steps took.'''
+
+    def __init__(self, seconds):
+        super().__init__()
+        self.seconds, self.steps = seconds, -5  # warm
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.steps += 1
+        now = time.perf_counter()
+        if not self.steps:
+            self.began, self.used = now, time.process_time()
+        elif self.steps > 0 and now - self.began > self.seconds:
+            used = time.process_time() - self.used
+            self.told = [(now - self.began) / self.steps, used / self.steps]
+            self.model.stop_training = True
+
+def in_turns(model, data, stretches, seconds):
+    '''Steps of ``fit`` and ``Optimizer.apply`` without our hooks, and with them.'''
+    from keras.src.optimizers.base_optimizer import BaseOptimizer
+    fit, apply = type(model).fit, BaseOptimizer.apply
+    told = [], []
+    for number in range(stretches):
+        for index in (0, 1) if number % 2 else (1, 0):
+            BaseOptimizer.apply = apply if index else apply.__wrapped__
+            stretch = Stretch(seconds)
+            train = fit if index else fit.__wrapped__
+            train(model, data, epochs=10**6, verbose=0, callbacks=[stretch])
+            told[index].append(stretch.told)
+    return told
+
+kind = sys.argv[1]
 model, data = prepared(*(SMALL if "small" in kind else IMAGES), "eager fit" in kind)
+if sys.argv[2] == "in turns":
+    print(json.dumps(in_turns(model, data, int(sys.argv[3]), float(sys.argv[4]))))
+    sys.exit()
+turns = Turns(sys.argv[2])
 if "fit" in kind:
     model.fit(data, epochs=10**6, verbose=0, callbacks=[turns])
 else:
@@ -115,7 +155,11 @@ KINDS = (
 )
 SECONDS = 1.0
 """Of a stretch."""
+STRETCHES_IN_TURNS = 20
+SECONDS_IN_TURNS = 4.0
 PATIENCE = 120.0
+SAME_HASHES = {"PYTHONHASHSEED": "0"}
+"""As every attempt of a run has the same: it alone moves a step by some percents."""
 SHARED = Path("/dev/shm")  # noqa: S108  # what the memory tier is for
 
 
@@ -158,7 +202,9 @@ def training(script: Path, kind: str, place: Path, *, plain: bool) -> Iterator[T
         listening.bind(str(place / "turns"))
         listening.listen()
         command = kind, str(place / "turns")
-        process, _ = attempts.start(script, *command, plain=plain)
+        process, _ = attempts.start(
+            script, *command, plain=plain, environment=SAME_HASHES
+        )
         turns = Turns(listening)
     try:
         yield turns
@@ -188,6 +234,20 @@ def compared(script: Path, kind: str, place: Path, stretches: int) -> list[list[
     return found
 
 
+def compared_in_turns(script: Path, kind: str, place: Path) -> list[list[Step]]:
+    """What a step of ``fit`` took without our hooks and with them, in one process."""
+    memory = Path(tempfile.mkdtemp(prefix="bench-", dir=SHARED))
+    attempts = Attempts(place, {"memory_directory": str(memory / "run")})
+    try:
+        asked = kind, "in turns", str(STRETCHES_IN_TURNS), str(SECONDS_IN_TURNS)
+        process, _ = attempts.start(script, *asked, environment=SAME_HASHES)
+        out, err = process.communicate(timeout=PATIENCE * 3)
+        assert process.returncode == 0, (out, err)
+    finally:
+        shutil.rmtree(memory)
+    return [[Step(*one) for one in side] for side in json.loads(out)]
+
+
 def row(kind: str, pairs: list[list[list[Step]]]) -> str:
     """What the table says of one kind."""
     cells = [f"{kind:22}"]
@@ -207,11 +267,27 @@ def row(kind: str, pairs: list[list[list[Step]]]) -> str:
     return " ".join(cells)
 
 
+def row_in_turns(kind: str, sides: list[list[Step]]) -> str:
+    """What the table says of one kind, within one process."""
+    alone = statistics.median(step.seconds for step in sides[0])
+    cells = [f"{kind:22} {1e3 * alone:6.2f} ms"]
+    for field in range(2):
+        ratios = [
+            ours[field] / keras[field] for keras, ours in zip(*sides, strict=True)
+        ]
+        error = statistics.stdev(ratios) / len(ratios) ** 0.5
+        cells.append(f"{statistics.median(ratios):.3f} ± {error:.3f}{'':17}")
+    return "   ".join(cells).rstrip() + "  in one process"
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pairs", type=int, default=4, help="of processes")
     parser.add_argument("--stretches", type=int, default=12, help="of each pair")
+    parser.add_argument(
+        "--in-turns", action="store_true", help="only the rows within one process"
+    )
     parser.add_argument("kinds", nargs="*", default=KINDS)
     asked = parser.parse_args()
     print(f"{len(os.sched_getaffinity(0))} cores, load {os.getloadavg()[0]:.1f}")
@@ -223,6 +299,11 @@ def main() -> None:
         script = Path(place) / "loop.py"
         script.write_text(SCRIPT)
         for number, kind in enumerate(asked.kinds):
+            if "fit" in kind:
+                alone = _made(Path(place) / f"{number}-in-turns")
+                print(row_in_turns(kind, compared_in_turns(script, kind, alone)))
+            if asked.in_turns:
+                continue
             pairs = [
                 compared(
                     script,

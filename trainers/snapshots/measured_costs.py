@@ -8,14 +8,16 @@ a small model that trains eagerly): the steps beside which a snapshot is saved t
 longer than the others.
 """
 
+import math
 from collections import deque
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from trainers.snapshots.schedule import Costs
 
-OBSERVED = 5
-"""Snapshots whose median cost counts: a single one may have met a busy moment."""
+OBSERVED = 9
+"""Snapshots that tell what one costs: their mean, without the dearest and the cheapest,
+which may have met a busy moment or been a moment's rest."""
 SETTLED = 3
 """So many tell what one costs: the first finds nothing prepared (memory to map, modules to
 import), and may cost fifty times as much as the next."""
@@ -46,15 +48,16 @@ class TierCosts:
     def cost(self) -> float | None:
         """What one costs now; None: there was none.
 
-        What steps lost counts as far as it can come of a snapshot, which takes no more
-        than all of the time until it is whole: steps differ for other reasons, too.
+        What steps lost counts as far as it can come of a snapshot: all of the time until
+        it is whole, and as much again for what follows (it is told, and training finds its
+        caches cold). Steps differ for other reasons, too.
         """
         if not self.settled:
             return min(self.counted, default=None)
-        counted = _median(self.counted)
+        counted = _usual(self.counted)
         if len(self.lost) < SETTLED:
             return counted
-        return max(counted, min(_median(self.lost), _median(self.whole)))
+        return max(counted, min(_usual(self.lost), 2 * _usual(self.whole)))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -117,6 +120,12 @@ class StepsBesideSaving:
         if len(self._usual) < SETTLED:
             return None
         return sum(beside) - len(beside) * _median(self._usual)
+
+
+def _usual(values: Collection[float]) -> float:
+    """The mean without the outermost two."""
+    inner = sorted(values)[1:-1]
+    return math.fsum(inner) / len(inner)
 
 
 def _median(values: Collection[float]) -> float:

@@ -100,6 +100,9 @@ class RunProgress:
         self._news = SnapshotNews(partial(attempt.say, RecordKind.SNAPSHOT))
         self._measured = MeasuredCosts(cores=len(os.sched_getaffinity(0)))
         self._steps = StepsBesideSaving()
+        self._planned: IntervalPlan | None = None
+        self._plans_anew = True
+        """What snapshots cost, or where they are kept, has changed since."""
         self._told_plan: IntervalPlan | None = None
         self.fit_number = 0
         """Which call of ``fit`` is running or comes next, from 0."""
@@ -162,6 +165,7 @@ class RunProgress:
         self._tell_of_failure(MEMORY, self.step, error, error.number)
         self.memory = None
         self.schedule = replace(self.schedule, memory=None)
+        self._plans_anew = True
 
     def _beyond_quota(self, nbytes: int) -> None:
         """Tell it once: what is needed takes more than the quota."""
@@ -192,6 +196,7 @@ class RunProgress:
         lost = self._steps.passes(time.perf_counter(), saving=saving)
         if lost is not None:
             self._alone.lost.append(lost)
+            self._plans_anew = True
         return self.schedule.due(self._plan(), memory=memory, durable=durable)
 
     @property
@@ -202,7 +207,10 @@ class RunProgress:
 
     def _plan(self) -> IntervalPlan:
         """The intervals to keep; told whenever they are news."""
-        plan = self.schedule.plan(self._measured.costs)
+        if self._planned is not None and not self._plans_anew:
+            return self._planned
+        self._plans_anew = False  # first: the saving thread may say so again meanwhile
+        self._planned = plan = self.schedule.plan(self._measured.costs)
         if _is_news(plan, self._told_plan):
             self._told_plan = plan
             self.attempt.say(RecordKind.SNAPSHOT_PLAN, **asdict(plan))
@@ -405,6 +413,7 @@ class RunProgress:
             busy=saved.busy_seconds,
             whole=saved.seconds,
         )
+        self._plans_anew = True
 
     def _publish(self, manifest: Manifest, name: str, tier: str) -> None:
         """The newest snapshot, in any tier; on disk it may be one of long ago."""
