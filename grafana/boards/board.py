@@ -55,6 +55,8 @@ class BoardPanel:
     least: float | None = 0.0
     most: float | None = None
     stacked: bool = False
+    banded: bool = False
+    """The limits are areas in a chart, not dashed lines."""
     by_name: bool = False
     """Of a figure that is 1: what it is called says all."""
     units: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -63,6 +65,12 @@ class BoardPanel:
     """Labels that are no column of a table."""
     empty_because: str = ""
     """Why it has no data in health; empty: it always has."""
+
+    @property
+    def highest(self) -> float:
+        """What the scale of a chart with bands reaches at least."""
+        last = max(limit for limit, _ in self.limits if limit is not None)
+        return round(1.2 * last, 3)
 
 
 @dataclass(frozen=True, slots=True)

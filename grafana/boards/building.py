@@ -194,8 +194,11 @@ def _chart(panel: BoardPanel) -> TimeseriesPanel:
         mode = common.StackingConfig().mode(looks.StackingMode.NORMAL).group("A")
         made = made.stacking(mode)
     if panel.limits:
-        style = looks.GraphThresholdsStyleMode.DASHED
+        modes = looks.GraphThresholdsStyleMode
+        style = modes.AREA if panel.banded else modes.DASHED
         made = made.thresholds_style(common.GraphThresholdsStyleConfig().mode(style))
+    if panel.banded:  # the last band is to be seen where no line reaches it
+        made = made.axis_soft_max(panel.highest)
     return made
 
 

@@ -230,6 +230,13 @@ GPU_BOARD = Board(
                     (_rate("pcie_replays_total"), ""),
                 ),
                 _chart(
+                    "PCIe lanes",
+                    "Of the link, and the most that card and slot can have. Equal while "
+                    "the GPU is busy is good: a bad seat or slot otherwise.",
+                    (_of("pcie_lanes"), "now"),
+                    (_of("pcie_lanes_limit"), "at most"),
+                ),
+                _chart(
                     "NVLink traffic",
                     "Data over all links. No line: no NVLink.",
                     (_rate("nvlink_data_bytes_total", "direction"), "{{direction}}"),

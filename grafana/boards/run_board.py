@@ -258,9 +258,8 @@ RUN_BOARD = Board(
             (
                 BoardPanel(
                     title="Time a step",
-                    about="The mean of five minutes, and the band that is usual for this "
-                    "run: its median of six hours, and half as long again. Inside the "
-                    "band is good.",
+                    about="The mean of five minutes; what is usual for this run, its median "
+                    "of six hours; and half as long again. Below that is good.",
                     queries=(
                         Query(expr=f"{STEP_MEAN}{{{RUN}}}", legend=f"{WHOSE} now"),
                         Query(
@@ -272,6 +271,21 @@ RUN_BOARD = Board(
                         ),
                     ),
                     unit="s",
+                ),
+                BoardPanel(
+                    title="Time a step, of what is usual",
+                    about="The mean of five minutes as a part of the run's own median of six "
+                    "hours, over the band of its history. In the green is good; in the "
+                    "amber for long, it is called slow.",
+                    queries=(
+                        Query(
+                            expr=f"{STEP_MEAN}{{{RUN}}}\n/ {STEP_BASELINE}{{{RUN}}}",
+                            legend=WHOSE,
+                        ),
+                    ),
+                    unit="percentunit",
+                    limits=((None, GREEN), (SLOWER, AMBER)),
+                    banded=True,
                 ),
                 BoardPanel(
                     title="Quantiles of a step",

@@ -129,6 +129,7 @@ GPU = Gpu(
     ecc={("volatile", "corrected"): 3, ("aggregate", "uncorrected"): 1},
     rows=RemappedRows(corrected=1, uncorrected=2, pending=False, failed=True),
     pcie_replays=7,
+    pcie_lanes=(8, 16),
     clocks_hertz={"sm": 1.755e9, "memory": 3.201e9},
     clock_limits_hertz={"sm": 1.98e9, "memory": 3.201e9},
     energy_joules=86_400.0,

@@ -247,12 +247,24 @@ def _chart(chart: Canvas, panel: BoardPanel, lines: list[ChartSeries]) -> None:
         chart.set_ylim(bottom=panel.least)
     if panel.most is not None:
         chart.set_ylim(top=panel.most * 1.03)
-    _, top = chart.get_ylim()
+    bottom, top = chart.get_ylim()
+    if panel.banded:
+        chart.set_ylim(top=max(top, panel.highest))
+        _, top = chart.get_ylim()
+        _bands(chart, panel, bottom, top)
     for limit, colour in panel.limits:
         if limit is not None and limit <= top:
             chart.axhline(limit, color=COLOURS[colour], linewidth=0.7, linestyle="--")
     chart.yaxis.set_major_locator(ticker.MaxNLocator(4))
     chart.yaxis.set_major_formatter(ticker.FuncFormatter(partial(_tick, panel.unit)))
+
+
+def _bands(chart: Canvas, panel: BoardPanel, bottom: float, top: float) -> None:
+    begins = [bottom if limit is None else limit for limit, _ in panel.limits]
+    for (_, colour), below, above in zip(
+        panel.limits, begins, [*begins[1:], top], strict=True
+    ):
+        chart.axhspan(below, above, color=COLOURS[colour], alpha=0.12, linewidth=0)
 
 
 def _tick(unit: str, value: float, _place: int) -> str:

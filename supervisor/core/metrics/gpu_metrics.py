@@ -265,6 +265,16 @@ GPU_METRICS = (
         kind=MetricKind.COUNTER,
     ),
     of_machine(
+        "gpu_pcie_lanes",
+        "Lanes of the PCIe link; an idle link may have fewer than it can.",
+        _gpu(lambda gpu: None if gpu.pcie_lanes is None else gpu.pcie_lanes[0]),
+    ),
+    of_machine(
+        "gpu_pcie_lanes_limit",
+        "The most that card and slot can have.",
+        _gpu(lambda gpu: None if gpu.pcie_lanes is None else gpu.pcie_lanes[1]),
+    ),
+    of_machine(
         "gpu_clock",
         "How fast the clocks of the multiprocessors and of the memory run.",
         _by_name(lambda gpu: gpu.clocks_hertz, CLOCKS),
