@@ -1,4 +1,9 @@
-"""One supervised call of ``fit``: it follows the loop of Keras and keeps its state."""
+"""One supervised call of ``fit``: it follows the loop of Keras and keeps its state.
+
+Keras' epoch iterator (``epoch_iterator``) and the last callback (``supervised``) tell it of
+each boundary. What is done there has rooms of its own: ``fit_resume`` (what it goes on
+from), ``fit_boundary`` (snapshots, the end), ``fit_proof``, ``fit_slices``, ``loss_guard``.
+"""
 
 import contextlib
 import time
