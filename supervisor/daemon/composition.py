@@ -97,12 +97,7 @@ def composed(
         )
         _check_notifications(config.notify, journal)
         scheduler = _scheduler_of(config, starter, journal)
-        api = ApiService(
-            scheduler=scheduler,
-            rules=_rules(config, launcher_factory),
-            jobs=Path(config.jobs),
-            limits=config.limits,
-        )
+        api = _api_of(config, scheduler, launcher_factory)
         mailbox = held.enter_context(contextlib.closing(Mailbox()))
         scheduler.load()
         control = ControlServer(Path(config.control), mailbox.ask)
@@ -149,6 +144,18 @@ def _scheduler_of(config: Config, starter: RunStarter, journal: Journal) -> Sche
         cpu=_slots(config.limits, shared=shared),
         say=journal.say,
         ballast=Ballast(starter.paths.root / "ballast"),
+    )
+
+
+def _api_of(
+    config: Config, scheduler: Scheduler, launcher_factory: LauncherFactory
+) -> ApiService:
+    """What users may ask of ``scheduler``."""
+    return ApiService(
+        scheduler=scheduler,
+        rules=_rules(config, launcher_factory),
+        jobs=Path(config.jobs),
+        limits=config.limits,
     )
 
 

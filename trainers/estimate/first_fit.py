@@ -10,8 +10,8 @@ from typing import Any
 from supervisor.wire.estimate_records import StepMemory
 from supervisor.wire.event_file import RecordKind
 from supervisor.wire.reasons import RefusalReason
-from trainers.backends.base import StepTrial, TrialPlan
 from trainers.backends.selected import backend
+from trainers.backends.trial_support import StepTrial, TrialPlan
 from trainers.estimate import model_memory, seen_data, trial_sizes
 from trainers.estimate.seen_data import SeenData
 from trainers.estimate.trial_sizes import TrialLimits, TriedSize
