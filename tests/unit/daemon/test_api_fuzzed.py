@@ -18,7 +18,7 @@ from tests.support.relay import relayed
 
 ROOT = Path(__file__).parents[3]
 MANY = int(os.environ.get("TRAINWARDEN_FUZZ", "0"))
-SHORT = ["--phases=coverage,fuzzing", "--max-examples=1", "--seed=7"]
+SHORT = ["--phases=coverage,fuzzing", "--max-examples=3", "--seed=7"]
 LONG = [f"--max-examples={max(MANY // 500, 3)}"]
 
 
