@@ -3,6 +3,7 @@
 import contextlib
 import os
 from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 
@@ -81,15 +82,7 @@ def composed(
         )
         journal.say(f"state in {paths.root}; {launcher_factory.about}")
         observer = held.enter_context(
-            observing(
-                config.metrics,
-                paths.root,
-                memory="/dev/shm",  # noqa: S108  # the memory tier's
-                gpus=config.gpus.use,
-                link=_probe_of(config, launcher_factory),
-                population=population,
-                say=partial(journal.say, level=LogLevel.WARNING),
-            )
+            _observing(config, paths.root, launcher_factory, population, journal)
         )
         senders = NotificationSenders(spec=config.notify, directory=paths.root)
         starter = RunStarter(
@@ -103,23 +96,8 @@ def composed(
             disks=DiskNotifications(senders=senders, clock=clock, say=journal.say),
         )
         _check_notifications(config.notify, journal)
-        scheduler = Scheduler(
-            book=JobBook(ledger),
-            starter=starter,
-            gpus=_gpus_of(observer, config.gpus.use),
-            quota=config.gpus.quota,
-            cpu=_slots(
-                config.limits, shared=isinstance(launcher_factory, MultiUserFactory)
-            ),
-            say=journal.say,
-            ballast=Ballast(paths.root / "ballast"),
-        )
-        api = ApiService(
-            scheduler=scheduler,
-            rules=_rules(config, launcher_factory),
-            jobs=Path(config.jobs),
-            limits=config.limits,
-        )
+        scheduler = _scheduler_of(config, starter, journal)
+        api = _api_of(config, scheduler, launcher_factory)
         mailbox = held.enter_context(contextlib.closing(Mailbox()))
         scheduler.load()
         control = ControlServer(Path(config.control), mailbox.ask)
@@ -134,6 +112,51 @@ def composed(
             notifier=notifier,
             journal=journal,
         )
+
+
+def _observing(
+    config: Config,
+    root: Path,
+    launcher_factory: LauncherFactory,
+    population: ProcessTree,
+    journal: Journal,
+) -> AbstractContextManager[MachineMonitor]:
+    """Who looks at the machine, and serves its metrics."""
+    return observing(
+        config.metrics,
+        root,
+        memory="/dev/shm",  # noqa: S108  # the memory tier's
+        gpus=config.gpus.use,
+        link=_probe_of(config, launcher_factory),
+        population=population,
+        say=partial(journal.say, level=LogLevel.WARNING),
+    )
+
+
+def _scheduler_of(config: Config, starter: RunStarter, journal: Journal) -> Scheduler:
+    """All jobs of the ledger of ``starter``, and what there is to run them on."""
+    shared = isinstance(starter.launcher_factory, MultiUserFactory)
+    return Scheduler(
+        book=JobBook(starter.ledger),
+        starter=starter,
+        gpus=_gpus_of(starter.observer, config.gpus.use),
+        quota=config.gpus.quota,
+        cpu=_slots(config.limits, shared=shared),
+        say=journal.say,
+        ballast=Ballast(starter.paths.root / "ballast"),
+    )
+
+
+def _api_of(
+    config: Config, scheduler: Scheduler, launcher_factory: LauncherFactory
+) -> ApiService:
+    """What users may ask of ``scheduler``."""
+    return ApiService(
+        scheduler=scheduler,
+        rules=_rules(config, launcher_factory),
+        jobs=Path(config.jobs),
+        limits=config.limits,
+    )
 
 
 @contextlib.contextmanager

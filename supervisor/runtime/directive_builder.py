@@ -76,8 +76,19 @@ def make_directive(
     ``gpus``: the box as it is now, empty where it is not known.
     """
     overrides = overrides or NOTHING
-    plan, detour = overrides.plan, overrides.detour
     visible = usable(spec.gpus, gpus, without=quarantined.union(overrides.avoid))
+    asked = _asked(row, spec, paths, number, between_failures=between_failures)
+    return replace(
+        _remedied(asked, spec, overrides),
+        visible_gpus=visible,
+        gpu_memory_limit_bytes=gpu_limit(spec, overrides, gpus, visible),
+    )
+
+
+def _asked(
+    row: RunRow, spec: Spec, paths: RunPaths, number: int, *, between_failures: float
+) -> Directive:
+    """What the job and its spec ask of attempt ``number``, without any remedy."""
     every, inside = spec.snapshots.every, spec.snapshots.memory_every
     memory = memory_of(row, spec)
     return Directive(
@@ -94,12 +105,12 @@ def make_directive(
         memory_directory=None if memory is None else str(memory),
         seed=row.seed,
         restore=True,
-        restore_before_step=None if detour is None else detour.restore_before_step,
-        slice_size=_slice_size(spec, overrides),
-        calibrate=plan is not None and plan.calibrate,
-        slice_ceiling=None if plan is None else plan.ceiling,
+        restore_before_step=None,
+        slice_size=spec.compute.slice,
+        calibrate=False,
+        slice_ceiling=None,
         memory_limit_bytes=spec.memory.cpu,
-        gpu_memory_limit_bytes=gpu_limit(spec, overrides, gpus, visible),
+        gpu_memory_limit_bytes=spec.memory.gpu,
         gpu_memory_growth=spec.memory.gpu is None,
         allow_inexact=spec.microbatch.allow_inexact,
         snapshot_every_seconds=None if every is None else every.seconds,
@@ -110,14 +121,10 @@ def make_directive(
         mean_seconds_between_failures=between_failures,
         snapshot_quota_bytes=spec.snapshots.quota,
         snapshots_kept=spec.snapshots.keep,
-        deterministic=overrides.deterministic,
-        variables=variables(overrides),
-        visible_gpus=visible,
-        precision=overrides.precision or spec.compute.precision,
+        deterministic=False,
+        precision=spec.compute.precision,
         jit=spec.compute.jit,
         recompute=spec.compute.recompute,
-        skip=None if detour is None else detour.skip,
-        rate_factor=1.0 if detour is None else detour.rate_factor,
         watch_loss=spec.remedies.watch_loss,
         in_place=spec.remedies.in_place,
         foresee=spec.forecast.restart_below is not None,
@@ -127,6 +134,23 @@ def make_directive(
         compilation_quota_bytes=spec.compilation.quota,
         rewind=spec.files.rewind,
         reduce=None if spec.microbatch.reduce == "off" else spec.microbatch.reduce,
+    )
+
+
+def _remedied(asked: Directive, spec: Spec, overrides: Overrides) -> Directive:
+    """``asked``, with what remedies change in it."""
+    plan, detour = overrides.plan, overrides.detour
+    return replace(
+        asked,
+        slice_size=_slice_size(spec, overrides),
+        calibrate=plan is not None and plan.calibrate,
+        slice_ceiling=None if plan is None else plan.ceiling,
+        restore_before_step=None if detour is None else detour.restore_before_step,
+        skip=None if detour is None else detour.skip,
+        rate_factor=1.0 if detour is None else detour.rate_factor,
+        deterministic=overrides.deterministic,
+        variables=variables(overrides),
+        precision=overrides.precision or asked.precision,
     )
 
 

@@ -13,6 +13,7 @@ from supervisor.core.jobs.spec import build_spec, read_toml
 from supervisor.core.jobs.spec_values import SnapshotInterval
 from supervisor.core.memory.trial_results import TrialOutcome
 from tests.support.command import PATIENCE, Trainwarden
+from tests.support.unmeasurable import UNMEASURABLE, check_is_refused
 
 LIMIT = "34MiB"
 """A third of what SCRIPT needs as it is."""
@@ -55,14 +56,6 @@ model = keras.Sequential([
 model.compile("adam", "mse")
 model.fit(x, x[:, :1], batch_size=8, epochs=2, verbose=0)
 Path("trained").touch()
-"""
-OWN_LOOP = """
-import keras, tensorflow as tf
-w = tf.Variable(1.0)
-optimizer = keras.optimizers.SGD(0.1)
-with tf.GradientTape() as tape:
-    loss = w * w
-optimizer.apply_gradients([(tape.gradient(loss, w), w)])
 """
 
 
@@ -161,24 +154,12 @@ def test_a_policy_of_the_scripts_own_is_told_from_one_that_was_tried(
     assert "nothing was trained" in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        (OWN_LOOP, "a loop of its own"),
-        ("print('nothing')", "without a call of model.fit"),
-        ("import keras\nraise ValueError('no data')", "ValueError: no data"),
-    ],
-    ids=["own loop", "no fit", "fails"],
-)
+@pytest.mark.parametrize(("text", "sentence"), UNMEASURABLE)
 def test_what_cannot_be_tried(
     trainwarden: Trainwarden, text: str, sentence: str
 ) -> None:
     """A sentence, 1, and no table."""
-    done = trainwarden("advise", trainwarden.script(text))
-    assert done.returncode == 1, done.stdout
-    assert sentence in done.stderr
-    assert not done.stdout
-    assert not list(trainwarden.state.iterdir())
+    check_is_refused(trainwarden, "advise", text, sentence)
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from tests.support.zygote import Zygote
 
 
 def test_killed_runs_end_as_if_they_had_not_been(zygote: Zygote) -> None:
-    """Arrays, a loop of its own, hidden state, and a script without any seed, through
-    seeded kills: the same bits, and each sample once."""
+    """Two kinds of loops of its own, hidden state, and a script of arrays without any seed,
+    through seeded kills: the same bits, and each sample once."""
     results = run_rows(
         short([row for row in TABLE if row.name in SAMPLE]), zygote, seed=1
     )

@@ -14,7 +14,7 @@ from supervisor.wire.paths import StatePaths
 from tests.support.command import PATIENCE, Trainwarden
 
 SCRIPT = """
-import json, time
+import json, pathlib, time
 import keras, numpy as np
 
 keras.utils.set_random_seed(3)
@@ -25,7 +25,8 @@ model.compile("adam", keras.losses.BinaryCrossentropy(from_logits=True))
 
 class Slow(keras.callbacks.Callback):
     def on_train_batch_end(self, batch, logs=None):
-        time.sleep(0.02)
+        if pathlib.Path("slow").exists():
+            time.sleep(0.02)
 
 model.fit(x, y, batch_size=32, epochs=16, callbacks=[Slow()], verbose=0)
 values = [v.numpy().tolist() for v in [*model.variables, *model.optimizer.variables]]
@@ -74,6 +75,8 @@ def test_killed_run_goes_on_from_memory_and_leaves_nothing_there(
     )
     expected = json.loads(end_file.read_text())
     end_file.unlink()
+    slow = trainwarden.directory / "slow"
+    slow.touch()
     running = trainwarden.start("run", "--snapshot-every", "1h", script)
     status = trainwarden.until(enough_saved)
     plan = status["snapshot_plan"]
@@ -84,6 +87,7 @@ def test_killed_run_goes_on_from_memory_and_leaves_nothing_there(
     assert tiers(rows) == {MEMORY}
     memory = Path(rows[0]["path"]).parent
     os.kill(status["pid"], signal.SIGKILL)
+    slow.unlink()
     out, _ = running.communicate(timeout=PATIENCE)
     assert running.returncode == 0, out
     (restored,) = [

@@ -1,12 +1,12 @@
 """What is killed on a box with systemd, one at a time and two at once."""
 
 import json
-import os
 import re
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tests.operations.box_extent import RESTARTS, WHOLE
 from tests.operations.box_gpus import PROBE, equipped, probe_pid, renewed
 from tests.support.machine import Machine
 from tests.support.machine_jobs import (
@@ -19,10 +19,6 @@ from tests.support.machine_jobs import (
     submit,
     units,
 )
-
-RESTARTS = int(os.environ.get("TRAINWARDEN_RESTARTS", "6"))
-"""How often the daemon is ended while training goes on; 50 in `make systemd`."""
-
 
 OFTEN = (
     '[restart]\nwithout_progress = 100\nback_off = "100ms"\nback_off_max = "100ms"\n'
@@ -91,10 +87,10 @@ def _keeps_its_log_small(box: Machine) -> None:
 
 def check_kills_are_diagnosed_and_leave_nothing(box: Machine) -> None:
     """The shim, training, both at once, and either with the daemon."""
-    fatal = (
-        ["pid"], ["shim"], ["pid", "shim"], ["pid", "daemon"], ["shim", "daemon"],
-    )  # fmt: skip
-    _struck(box, "hurt", fatal)
+    fatal = [
+        ["pid"], ["pid", "shim"], ["shim", "daemon"], ["shim"], ["pid", "daemon"],
+    ]  # fmt: skip
+    _struck(box, "hurt", fatal if WHOLE else fatal[:3])
     grave = box.says("journalctl", "-q", "-o", "cat", "-p", "4", "TRAINWARDEN_JOB=hurt")
     assert "hurt: attempt 2 failed: preempted" in grave
     assert "started, pid" not in grave
@@ -107,8 +103,7 @@ def check_kills_with_the_probe(box: Machine) -> None:
     fatal = [
         ["pid", "probe"], ["shim", "keeper"], ["pid", "keeper"], ["shim", "probe"],
     ]  # fmt: skip
-    some = fatal if RESTARTS >= 50 else fatal[:2]
-    _struck(box, "struck", some, then=lambda: renewed(box))
+    _struck(box, "struck", fatal if WHOLE else fatal[:2], then=lambda: renewed(box))
 
 
 def _struck(

@@ -20,6 +20,7 @@ NOT_COMPILED = (
 EAGER = "the script compiles its model with run_eagerly=True"
 NOT_RECOMPUTED = "Activations are not computed again: {}."
 NO_LAYER = "no layer of the model was found whose calls may be repeated; leave compute.recompute out"
+OWN_POLICY = "The script's own dtype policy, {}, is in force, and not {}."
 UNBUILT = "the layers of the model are not known before its first step ({})"
 
 
@@ -47,6 +48,17 @@ def apply(attempt: Attempt, model: Any, source: DataSource) -> AppliedSettings:
         found = bool(model.jit_compile)
         applied_directive.tell(attempt, "jit", asked=asked, found=found)
     return _recompute(attempt, model, source)
+
+
+def tell_precision(attempt: Attempt, model: Any) -> None:
+    """Which dtype policy ``model`` computes by, where the directive asks for one."""
+    asked = attempt.directive.precision
+    if asked is None:
+        return
+    found = backend.fit.precision(model, wanted=asked)
+    applied_directive.tell(attempt, "precision", asked=asked, found=found)
+    if found != asked and attempt.is_news("policy", found):
+        attempt.notice(OWN_POLICY.format(found, asked))
 
 
 def _recompute(attempt: Attempt, model: Any, source: DataSource) -> AppliedSettings:

@@ -141,8 +141,8 @@ class LoopRun(FitRun):
         self._kept = kept
         self._source = source_of(())  # nothing is iterated yet
         self._iterator = LoopIterator()
-        self._resumed: dict[str, Any] | None = self._local
-        self._computed_before = self._other_compute()
+        self._resumed: dict[str, Any] | None = self._resume.local
+        self._computed_before = self._resume.other_compute(own_loop=True)
         self._sources: dict[int, tuple[Any, data_source.DataSource]] = {}
         """Data and their source, by the data's ``id``."""
 
@@ -150,13 +150,6 @@ class LoopRun(FitRun):
         """Give the state back, if there is one; the epoch to begin with."""
         self.restore()
         return self._position.epoch
-
-    @override
-    def _other_compute(self) -> str | None:
-        if self._taken is None:
-            return None
-        state = self._taken.manifest.state
-        return snapshot_match.check_compute(self._attempt, state, own_loop=True)
 
     @override
     def _follow(self) -> None:
@@ -226,7 +219,7 @@ class LoopRun(FitRun):
         changed = None
         if self._resumed is not None:
             changed = snapshot_match.check_data(
-                self._attempt, self._local, self._fingerprint
+                self._attempt, self._resume.local, self._fingerprint
             )
         applied_directive.tell_own_loop(self._attempt)
         self._data_known(

@@ -1,7 +1,11 @@
-"""One supervised call of ``fit``: it follows the loop of Keras and keeps its state."""
+"""One supervised call of ``fit``: it follows the loop of Keras and keeps its state.
+
+Keras' epoch iterator (``epoch_iterator``) and the last callback (``supervised``) tell it of
+each boundary. What is done there has rooms of its own: ``fit_resume`` (what it goes on
+from), ``fit_boundary`` (snapshots, the end), ``fit_proof``, ``fit_slices``, ``loss_guard``.
+"""
 
 import contextlib
-import itertools
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -19,7 +23,7 @@ from trainers.fit import (
     compute_settings,
     fit_snapshot,
     loss_guard,
-    snapshot_match,
+    skipped_steps,
     validation,
 )
 from trainers.fit.determinism import LOST_SEAM, Determinism
@@ -27,17 +31,15 @@ from trainers.fit.fit_boundary import Boundary
 from trainers.fit.fit_position import FitCall, FitPosition
 from trainers.fit.fit_proof import FitProof, no_doubt
 from trainers.fit.fit_report import Report
+from trainers.fit.fit_resume import FitResume
 from trainers.fit.fit_slices import Slicing
 from trainers.fit.fit_snapshot import FitParts
 from trainers.fit.recovery_doubts import Again, FailedFit
-from trainers.fit.step_counter import Steps, planned
+from trainers.fit.step_counter import Steps
 from trainers.fit.step_figure_counter import StepFigureCounter
-from trainers.process import allocation_subject, applied_directive
-from trainers.snapshots.durable_store import Snapshot
+from trainers.process import allocation_subject
 from trainers.snapshots.run_progress import RunProgress
-from trainers.state import baked_values, callback_state, hidden_state
-
-OWN_POLICY = "The script's own dtype policy, {}, is in force, and not {}."
+from trainers.state import baked_values, hidden_state
 
 
 class FitRun:
@@ -50,8 +52,7 @@ class FitRun:
         self._session, self._call = session, call
         self._attempt = session.attempt
         self._attempt.files.followed()
-        self._taken: Snapshot | None = session.middle_of(session.fit_number)
-        self._local: Any = fit_snapshot.local_of(self._taken)
+        self._resume = FitResume(session)
         self._source: DataSource | None = None
         self._iterator: FitIterator | None = None
         self._fingerprint: data_fingerprint.Fingerprint = {}
@@ -74,7 +75,6 @@ class FitRun:
             else again.hidden
         )
         self._in_use: int | None = None
-        self._was_held = False
         self._no_step_yet = False
         self._between_epochs = False
         self._looked_into = False
@@ -127,7 +127,7 @@ class FitRun:
     @property
     def resumes(self) -> bool:
         """Whether a snapshot is still to be given back."""
-        return self._taken is not None
+        return self._resume.taken is not None
 
     def _parts(self) -> FitParts:
         return FitParts(
@@ -152,19 +152,20 @@ class FitRun:
         self._iterator = iterator
         self._fingerprint = self.source.fingerprint()
         compute_settings.apply(self._attempt, self.model, self.source)
-        changed = self._check_snapshot()
+        changed = self._resume.check(self.source.batch, self._fingerprint)
         self._data_known(
             changed,
-            self._other_compute(),
+            self._resume.other_compute(),
             backend.fit.why_device_not_exact(),
             self._why_step_not_exact(),
             backend.fit.why_replicas_not_exact(self.model, self._call.validation_data),
             shared_data.why_not_exact(self._call.data),
             shared_data.validation_why_not_exact(self._call.validation_data),
-            *(hidden_state.told_of(self._taken.manifest.state) if self._taken else ()),
+            *self._resume.told_of_hidden(),
             model=backend.digest(self.model, self.source.element_spec),
         )
-        self._tell_applied()
+        skipped_steps.tell(self._attempt)
+        compute_settings.tell_precision(self._attempt, self.model)
         self._slice()
         self._begin_proof()
         self._determinism.give()
@@ -203,30 +204,18 @@ class FitRun:
 
     def _begin_proof(self) -> None:
         """Go on from an older snapshot, to meet the newest on the way: where asked."""
-        if self._taken is None:
+        taken = self._resume.taken
+        if taken is None:
             return
         again = self._again
         if again is not None:
             self._proof.doubt, self._again = again.doubt, again.without_data()
         older = self._proof.begin(
-            self._taken, slices=self._slices.count, data=self._fingerprint
+            taken, slices=self._slices.count, data=self._fingerprint
         )
         self._proof.doubt = no_doubt
         if older is not None:
-            self._taken, self._local = older, fit_snapshot.local_of(older)
-
-    def _tell_applied(self) -> None:
-        """What of the directive is in force for this model."""
-        attempt, asked = self._attempt, self._attempt.directive
-        skip = None if asked.skip is None else list(asked.skip)
-        applied_directive.tell(attempt, "skip", asked=skip, found=skip)
-        if asked.precision is not None:
-            found = backend.fit.precision(self.model, wanted=asked.precision)
-            applied_directive.tell(
-                attempt, "precision", asked=asked.precision, found=found
-            )
-            if found != asked.precision and attempt.is_news("policy", found):
-                attempt.notice(OWN_POLICY.format(found, asked.precision))
+            self._resume.begin_with(older)
 
     def _slice(self) -> None:
         """Work in slices, where that is asked for."""
@@ -242,32 +231,10 @@ class FitRun:
         """In how many slices, and of which size, a batch is worked through now."""
         return self._slices.now(self.source.batch)
 
-    def _check_snapshot(self) -> str | None:
-        """A snapshot of another try of this call is none to go on from; one of other
-        data is, but bits cannot be promised: why, in a sentence."""
-        if self._taken is None:
-            return None
-        attempt, batch = self._attempt, self.source.batch
-        if snapshot_match.belongs(
-            self._taken, self._local, attempt=attempt, batch=batch
-        ):
-            return snapshot_match.check_data(attempt, self._local, self._fingerprint)
-        self._session.set_aside(self._taken)
-        self._taken = None
-        self._attempt.notice(snapshot_match.OTHER_TRY)
-        return None
-
-    def _other_compute(self) -> str | None:
-        """Why bits are not promised where the table ``[compute]`` was changed."""
-        if self._taken is None:
-            return None
-        return snapshot_match.check_compute(self._attempt, self._taken.manifest.state)
-
     def train_begins(self) -> None:
         """All callbacks' ``on_train_begin`` are done (ours is the last)."""
         self._has_begun = True
-        if self._taken is not None:
-            keras_compat.start_at_epoch(self.model, self._local["epoch"])
+        self._resume.start(self.model)
         self._follow()
 
     def _follow(self) -> None:
@@ -284,26 +251,18 @@ class FitRun:
 
     def take_position(self) -> dict[str, Any] | None:
         """Where the data continue: once, for the epoch that is resumed."""
-        if self._taken is None:
-            return None
-        self.source.put_back(self._taken.tensors)
-        self.source.put_order_back(self._local.get("order"))
-        # First those of the validation: a shuffle that both come from counts them all,
-        # and the iterator that is made next must be the last.
-        self._validation.resume(self._local["validation"], self._call.validation_data)
-        return self._local
+        return self._resume.take_position(self.source, self._validation, self._call)
 
     def restore(self) -> None:
         """Give back the state; the next thing that happens is the next step."""
-        taken, self._taken = self._taken, None
+        taken = self._resume.give_back()
         if taken is None:
             return
         began, before = time.perf_counter(), self._attempt.enter(Phase.RESTORING)
         parts = self._parts()
-        self._was_held = self._local.get("held", False)
         if self._again is not None:
             self._hidden.goes_back(taken.manifest.state)
-        told = fit_snapshot.restore(parts, taken, self._local, self._attempt)
+        told = fit_snapshot.restore(parts, taken, self._resume.local, self._attempt)
         if told and self._again is not None:
             self._proof.could_not(told[0], taken)  # a new process can
             self._boundary.leave()
@@ -341,14 +300,8 @@ class FitRun:
         if not needed:
             yield False
             return
-        self._steps.instead = dict(self._position.logs)
-        try:
-            with callback_state.deaf(self.callbacks):
-                yield True
-        finally:
-            self._steps.instead = None
-        if not self._was_held:
-            backend.variables.take_over(self.model)
+        with self._resume.stand_in(self._steps, self._position.logs, self._call):
+            yield True
 
     def epoch_is_over(self) -> None:
         """Its last step is done: callbacks may take as long as they like now."""
@@ -363,18 +316,10 @@ class FitRun:
 
     def passes_over(self, step: int, batches: Any) -> bool:
         """Whether the step is to be left out; its batches are drawn then."""
-        skip = self._attempt.directive.skip
-        if skip is None or not skip[0] <= self._session.step < skip[1]:
+        if not skipped_steps.is_next(self._session):
             return False
-        count = planned(self.iterator, self.source)
-        drawn = sum(1 for _ in itertools.islice(batches, count))
-        if drawn < count:
-            return False  # the data end here: Keras finds that out by itself
-        self.source.took(count)
-        self._session.trained(steps=count)
-        self._position.passed_over(count)
-        self._position.comes_to(step + self.iterator.steps_per_execution)
-        self._loss_guard.passed_over(until=skip[1])
+        if not skipped_steps.pass_over(self._session, self._parts(), step, batches):
+            return False
         self.publish_position()
         return True
 

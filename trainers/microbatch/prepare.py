@@ -77,32 +77,17 @@ def prepare(
     batch = keras.utils.unpack_x_y_sample_weight(data)
     limit = memory_limit_bytes or memory_compat.gpu_limit_bytes()
     rule = reduce if fit_compat.has_own_train_step(model) else None
-    obstacle = preconditions.obstacle(model, batch, own_step_too=rule is not None)
-    strategy, whole_only = None, False
-    total = 0
-    if obstacle is None:
-        total = _of_one_replica(model, batch)
-        ceiling = slice_ceiling or total
-        try:
-            strategy = strategy_of(
-                model, batch, rule=rule, ceiling=ceiling, products=wide_products
-            )
-        except Exception as error:  # noqa: BLE001  # whatever the script's model raises
-            obstacle, whole_only = preconditions.refused_parts(error), True
-    if strategy is None:
+    strategy = _strategy(
+        model, batch, rule=rule, ceiling=slice_ceiling, products=wide_products
+    )
+    if isinstance(strategy, _Obstacle):
         if hopeless and slice_ceiling is not None:
-            raise _too_large(
-                model,
-                data,
-                slice_ceiling,
-                limit=limit,
-                why=obstacle,
-                whole_only=whole_only,
-            )
-        report(RecordKind.NOTICE, sentence=f"The batch is not sliced: {obstacle}.")
+            raise _too_large(model, data, slice_ceiling, limit=limit, obstacle=strategy)
+        report(RecordKind.NOTICE, sentence=f"The batch is not sliced: {strategy.why}.")
         return Prepared()
     if not allow_inexact:
         _refuse_deviations(strategy)
+    total = _of_one_replica(model, batch)
     climbs = calibrate and limit is not None and peak_readings.read() is not None
     size, source = _first_size(total, slice_size, slice_ceiling, climbs=climbs)
     return _Installation(
@@ -115,6 +100,29 @@ def prepare(
         limit_bytes=limit,
         report=report,
     ).install()
+
+
+@dataclass(frozen=True, slots=True)
+class _Obstacle:
+    """What is against slices of a batch."""
+
+    why: str
+    whole_only: bool = False
+    """No smaller batch would do for the model either."""
+
+
+def _strategy(
+    model: Any, batch: Any, *, rule: str | None, ceiling: int | None, products: bool
+) -> Strategy | _Obstacle:
+    """How to slice ``batch``, in the words of ``prepare``."""
+    why_not = preconditions.obstacle(model, batch, own_step_too=rule is not None)
+    if why_not is not None:
+        return _Obstacle(why_not)
+    ceiling = ceiling or _of_one_replica(model, batch)
+    try:
+        return strategy_of(model, batch, rule=rule, ceiling=ceiling, products=products)
+    except Exception as error:  # noqa: BLE001  # whatever the script's model raises
+        return _Obstacle(preconditions.refused_parts(error), whole_only=True)
 
 
 def _of_one_replica(model: Any, batch: Any) -> int:
@@ -136,14 +144,11 @@ def _too_large(
     failed: int,
     *,
     limit: int | None,
-    why: str | None,
-    whole_only: bool,
+    obstacle: _Obstacle,
 ) -> MicrobatchRefusedError:
-    """What a person has to know, who must choose another batch.
-
-    ``whole_only``: no smaller one would do for the model.
-    """
-    if whole_only:
+    """What a person has to know, who must choose another batch."""
+    why = obstacle.why
+    if obstacle.whole_only:
         return MicrobatchRefusedError(
             RefusalReason.MEMORY,
             f"a batch of {failed} samples does not fit into memory and is not sliced, as"

@@ -10,11 +10,9 @@ import functools
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from types import ModuleType
 from typing import Any
 
 from supervisor.wire.oom_subject import OomSubject
-from trainers.process.hooks import import_hooks
 
 _OUT_OF_MEMORY = re.compile(
     r"OOM when allocating|RESOURCE_EXHAUSTED: |Dst tensor is not initialized|ran out of memory|"
@@ -118,36 +116,3 @@ def _name(error: BaseException) -> str:
 
 watch = Watch()
 """The one of this process."""
-
-
-def install() -> None:
-    """Watch where Keras and TensorFlow make variables. A name that a version does not
-    have is not watched: less is known then, and nothing is wrong."""
-    import_hooks.after_import(
-        {
-            "keras.src.backend.tensorflow.core": _variables,
-            "keras.src.backend.jax.core": _variables,
-            "keras.src.backend.torch.core": _variables,
-            "keras.src.optimizers.base_optimizer": _optimizers,
-            "tensorflow.python.eager.polymorphic_function.polymorphic_function": _lifted,
-        }
-    )
-
-
-def _variables(core: ModuleType) -> None:
-    watch.around(core.Variable, "_initialize", OomSubject.WEIGHTS)
-
-
-def _optimizers(base_optimizer: ModuleType) -> None:
-    for name in ("add_variable", "add_variable_from_reference"):
-        watch.around(base_optimizer.BaseOptimizer, name, OomSubject.OPTIMIZER)
-
-
-def _lifted(polymorphic_function: ModuleType) -> None:
-    """Variables that are made while a function is traced get their values here."""
-    watch.around(
-        polymorphic_function.Function,
-        "_initialize_uninitialized_variables",
-        OomSubject.WEIGHTS,
-        told=watch.whose,
-    )

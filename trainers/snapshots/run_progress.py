@@ -68,32 +68,8 @@ class RunProgress:
             quota_bytes=directive.snapshot_quota_bytes,
         )
         self.memory = self._memory_tier(directive)
-        self.plan = selection.ResumePlan()
-        if directive.restore:
-            self.plan = selection.choose(
-                self.store,
-                memory=self.memory,
-                before_step=directive.restore_before_step,
-            )
-            before = directive.restore_before_step
-            applied_directive.tell(
-                attempt, "restore_before_step", asked=before, found=before
-            )
-        for damaged in self.plan.quarantined:
-            attempt.notice(
-                f"snapshot {damaged['snapshot']} is damaged and set aside:"
-                f" {damaged['because']}"
-            )
-        self.saver = SnapshotWriter(
-            self.store,
-            self._saved,
-            protected=set(self.plan.names),
-            memory=self.memory,
-            refused=self._without_memory,
-            beyond_quota=self._beyond_quota,
-            pinned=set(self.plan.in_memory),
-            beside=directive.memory_limit_bytes is None,
-        )
+        self.plan = self._choose(directive)
+        self.saver = self._writer(directive)
         if self.plan.newest is not None and self.plan.newest.manifest.fit_done:
             self.plan.newest = None  # it is among the finished ones, and let go with it
         self.schedule = schedule_of(directive, memory=self.memory is not None)
@@ -120,6 +96,35 @@ class RunProgress:
         """Why nothing is given back although there is something."""
         self._let_script_go_on()
         attempt.end.wait_for(self.saver.wait)
+
+    def _choose(self, directive: Directive) -> selection.ResumePlan:
+        """What to go on from."""
+        if not directive.restore:
+            return selection.ResumePlan()
+        before = directive.restore_before_step
+        plan = selection.choose(self.store, memory=self.memory, before_step=before)
+        applied_directive.tell(
+            self.attempt, "restore_before_step", asked=before, found=before
+        )
+        for damaged in plan.quarantined:
+            self.attempt.notice(
+                f"snapshot {damaged['snapshot']} is damaged and set aside:"
+                f" {damaged['because']}"
+            )
+        return plan
+
+    def _writer(self, directive: Directive) -> SnapshotWriter:
+        """Who saves; what is gone on from is not pruned."""
+        return SnapshotWriter(
+            self.store,
+            self._saved,
+            protected=set(self.plan.names),
+            memory=self.memory,
+            refused=self._without_memory,
+            beyond_quota=self._beyond_quota,
+            pinned=set(self.plan.in_memory),
+            beside=directive.memory_limit_bytes is None,
+        )
 
     def _let_script_go_on(self) -> None:
         """A script that skips what it finds done makes other calls of fit than before:

@@ -1,101 +1,34 @@
 """The first ``fit`` of a script, tried for some steps.
 
-Keras' own ``fit`` is called as the script calls it, and stopped where it has made its epoch
-iterator, as for an estimate: no callback of the script's is told of anything. The steps are
-made there by the model's own train function, on the script's own data in the order that a
-run would have, and the process ends without another line of the script.
+It is held at its epoch iterator (``held_fit``), as for an estimate. The steps are made
+there by the model's own train function, on the script's own data in the order that a run
+would have.
 """
 
-import functools
 import hashlib
-import inspect
 import math
 from collections.abc import Iterator
-from typing import Any, NoReturn
+from typing import Any
 
 import keras
 
-from supervisor.wire.directive import EXIT_REFUSED
 from supervisor.wire.event_file import RecordKind
-from supervisor.wire.page import Phase
 from supervisor.wire.reasons import RefusalReason
 from supervisor.wire.trial_records import TrialEnd, TrialFit, TrialStep
-from trainers.backends import epoch_iterator, keras_compat
+from trainers.backends import keras_compat
 from trainers.backends.selected import backend
-from trainers.data import source_factory
 from trainers.data.data_source import DataSource
 from trainers.fit import compute_settings
 from trainers.fit.compute_settings import AppliedSettings
 from trainers.fit.fit_slices import Slicing
-from trainers.process import signals
+from trainers.fit.held_fit import FitMeasurement, HeldFit
 from trainers.process.attempt_reporting import Attempt
-from trainers.state import model_build
 from trainers.trials import lean_optimizer
 
-SEVERAL_DEVICES = (
-    "this fit trains on several devices at once: alternatives are tried on one; run the"
-    " script without its strategy"
-)
 OWN_STEP = "the model has a train_step of the script's own: which optimizers it takes is not known"
 CHUNK = 4
 """A pass is cut to a multiple of so many steps, in every trial, so that those with that
 many steps in a call train on the same batches as the others."""
-
-
-def refuse(attempt: Attempt, sentence: str) -> NoReturn:
-    """End at once: it cannot be tried so, as the sentence says."""
-    attempt.say(RecordKind.REFUSED, reason=RefusalReason.NOT_TRIED, sentence=sentence)
-    signals.end_at_once(EXIT_REFUSED)
-    raise AssertionError  # the process has ended
-
-
-def measure(
-    attempt: Attempt,
-    original: Any,
-    model: Any,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-) -> NoReturn:
-    """Try steps of this call of ``fit``, and end the process.
-
-    Raises what Keras or the script's model raises.
-    """
-    wrong = backend.fit.self_test()
-    if wrong:
-        refuse(attempt, f"Keras is not as expected inside ({'; '.join(wrong)})")
-    backend.fit.replace_epoch_iterator()
-    arguments = inspect.signature(original).bind(model, *args, **kwargs).arguments
-    why = backend.fit.why_not_followed(model, arguments.get("x"))
-    why = why or backend.trials.WHY_NOT_STEPPED
-    if why is not None:
-        refuse(attempt, f"this fit cannot be tried: {why}")
-    if backend.fit.replicas_of(model) > 1:
-        refuse(attempt, SEVERAL_DEVICES)
-    with epoch_iterator.adopting(functools.partial(_try, attempt, model)):
-        original(model, *args, **kwargs)
-    raise AssertionError  # every fit makes an epoch iterator first
-
-
-def _try(attempt: Attempt, model: Any, iterator: Any) -> NoReturn:
-    attempt.enter(Phase.BETWEEN)
-    source = source_factory.source_of(iterator, seed=attempt.directive.seed, fit=0)
-    _change(attempt, model)
-    _build(model, source, iterator)
-    applied = compute_settings.apply(attempt, model, source)
-    FitTrial(attempt, model, source, applied).run(iterator)
-    signals.end_at_once(0)
-    raise AssertionError  # the process has ended
-
-
-def _build(model: Any, source: DataSource, iterator: Any) -> None:
-    """As far as that goes: where it does not, the first step says why."""
-    if source.element_spec is None:  # no pipeline: Keras looks at a batch
-        keras_compat.build_by(model, iterator)
-        return
-    try:
-        model_build.build_for_slices(model, source.element_spec)
-    except model_build.UnbuildableError:
-        return
 
 
 def _change(attempt: Attempt, model: Any) -> None:
@@ -103,45 +36,61 @@ def _change(attempt: Attempt, model: Any) -> None:
     directive = attempt.directive
     if directive.trial_optimizer is not None:
         if backend.fit.has_own_train_step(model):
-            refuse(attempt, OWN_STEP)
+            MEASUREMENT.refuse(attempt, OWN_STEP)
         try:
             lean_optimizer.replace(model, directive.trial_optimizer)
         except lean_optimizer.NotReplacedError as error:
-            refuse(attempt, str(error))
+            MEASUREMENT.refuse(attempt, str(error))
     if directive.trial_steps_per_execution is not None:
         model.steps_per_execution = directive.trial_steps_per_execution
         model.train_function = None
 
 
+def _measure(held: HeldFit) -> None:
+    applied = compute_settings.apply(held.attempt, held.model, held.source)
+    FitTrial(held, applied).run()
+
+
+MEASUREMENT = FitMeasurement(
+    reason=RefusalReason.NOT_TRIED,
+    impossible="this fit cannot be tried: {}",
+    several_devices="this fit trains on several devices at once: alternatives are tried on"
+    " one; run the script without its strategy",
+    why_not=lambda: backend.trials.WHY_NOT_STEPPED,
+    change=_change,
+    measure=_measure,
+)
+
+
 class FitTrial:
     """Some steps of one model."""
 
-    def __init__(
-        self, attempt: Attempt, model: Any, source: DataSource, applied: AppliedSettings
-    ) -> None:
-        self._attempt, self._model, self._source = attempt, model, source
+    def __init__(self, held: HeldFit, applied: AppliedSettings) -> None:
+        self._attempt, self._model = held.attempt, held.model
+        self._source, self._iterator = held.source, held.iterator
         self._applied = applied
-        self._steps = attempt.directive.trial_steps or 1
-        self._chunk = max(int(model.steps_per_execution or 1), 1)
+        self._steps = held.attempt.directive.trial_steps or 1
+        self._chunk = max(int(held.model.steps_per_execution or 1), 1)
 
-    def run(self, iterator: Any) -> None:
+    def run(self) -> None:
         """Make the steps, and tell of each."""
+        iterator = self._iterator
         self._pass_steps = iterator.steps_per_epoch or iterator.num_batches
         self._tell_of_fit()
         Slicing().prepare(self._model, self._source, self._attempt, hopeless=False)
         self._model.make_train_function()
         done = 0
         while done < self._steps:
-            made = self._make_pass(iterator, self._steps - done)
+            made = self._make_pass(self._steps - done)
             done += made
             if made == 0:
                 break  # there are no more data
         self._tell_end()
 
-    def _make_pass(self, iterator: Any, steps: int) -> int:
+    def _make_pass(self, steps: int) -> int:
         """Make so many ``steps``, or those of a pass; returns how many were made."""
         made = 0
-        for batches in self._pass(iterator):
+        for batches in self._pass():
             stepped = backend.trials.stepped(self._model, batches)
             if stepped is None:
                 break
@@ -158,8 +107,8 @@ class FitTrial:
                 break
         return made
 
-    def _pass(self, iterator: Any) -> Iterator[Any]:
-        source = self._source
+    def _pass(self) -> Iterator[Any]:
+        source, iterator = self._source, self._iterator
         source.prepare(begun=source.begun + 1, drawn=0)
         iterator.data_adapter.on_epoch_begin()
         source.pass_began()

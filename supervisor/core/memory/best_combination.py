@@ -240,7 +240,7 @@ _SAVES_NOTHING = frozenset({AlternativeAxis.JIT, AlternativeAxis.STEPS_PER_EXECU
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Part:
+class _SingleEffect:
     """What an alternative did alone, to the script as it is."""
 
     alternative: Alternative
@@ -295,14 +295,16 @@ _USABLE = frozenset(
 """What found no room alone may find it with something else."""
 
 
-def _groups(parts: Sequence[_Part]) -> Iterator[tuple[_Part, ...]]:
+def _groups(parts: Sequence[_SingleEffect]) -> Iterator[tuple[_SingleEffect, ...]]:
     for size in range(2, MOST_PARTS + 1):
         for group in itertools.combinations(parts, size):
             if len({part.alternative.axis for part in group}) == size:
                 yield group
 
 
-def _parts(trials: Sequence[Compared], as_it_is: TrialResult | None) -> Iterator[_Part]:
+def _parts(
+    trials: Sequence[Compared], as_it_is: TrialResult | None
+) -> Iterator[_SingleEffect]:
     whole = None if as_it_is is None else as_it_is.peak_bytes
     alone = [one for one in trials if len(one.combination) == 1]
     for one in alone:
@@ -310,10 +312,10 @@ def _parts(trials: Sequence[Compared], as_it_is: TrialResult | None) -> Iterator
             yield _part_of(one, whole)
 
 
-def _part_of(one: Compared, whole: int | None) -> _Part:
+def _part_of(one: Compared, whole: int | None) -> _SingleEffect:
     peak = one.result.peak_bytes
     known = one.result.measured
-    return _Part(
+    return _SingleEffect(
         alternative=one.combination[0],
         ratio=1.0 if one.ratio is None else one.ratio,
         peak=peak / whole if peak and whole else UNMEASURED_PEAK,
@@ -334,7 +336,7 @@ class _Promise:
 
 
 def _promise(
-    group: Sequence[_Part], whole: int | None, limit_bytes: int | None
+    group: Sequence[_SingleEffect], whole: int | None, limit_bytes: int | None
 ) -> _Promise | None:
     """None: they would not fit."""
     peak = math.prod(part.peak for part in group)

@@ -16,7 +16,7 @@ from supervisor.core.remediation.history import AttemptHistory
 from supervisor.core.remediation.overrides import Overrides, changes, described
 
 
-class _Part(NamedTuple):
+class _SetPart(NamedTuple):
     """Something that a remedy sets."""
 
     confirmed_by: tuple[str, ...]
@@ -27,26 +27,28 @@ class _Part(NamedTuple):
     """Fields of their detour, then."""
 
 
-_PARTS: Mapping[str, _Part] = {
+_PARTS: Mapping[str, _SetPart] = {
     # What it does without is planned anew from what was measured.
-    "slices": _Part(("slice_size",)),
-    "allocator": _Part(("TF_GPU_ALLOCATOR",), {"async_allocator": False}),
-    "memory growth": _Part(("TF_FORCE_GPU_ALLOW_GROWTH",), {"growth": False}),
-    "headroom": _Part(("gpu_memory_limit_bytes",), {"headroom": None}),
-    "cuDNN workspace MiB": _Part(
+    "slices": _SetPart(("slice_size",)),
+    "allocator": _SetPart(("TF_GPU_ALLOCATOR",), {"async_allocator": False}),
+    "memory growth": _SetPart(("TF_FORCE_GPU_ALLOW_GROWTH",), {"growth": False}),
+    "headroom": _SetPart(("gpu_memory_limit_bytes",), {"headroom": None}),
+    "cuDNN workspace MiB": _SetPart(
         ("TF_CUDNN_WORKSPACE_LIMIT_IN_MB",), {"workspace_mib": None}
     ),
-    "autotune": _Part(("TF_CUDNN_USE_AUTOTUNE", "XLA_FLAGS"), {"autotune_off": False}),
-    "deterministic": _Part(
+    "autotune": _SetPart(
+        ("TF_CUDNN_USE_AUTOTUNE", "XLA_FLAGS"), {"autotune_off": False}
+    ),
+    "deterministic": _SetPart(
         ("TF_DETERMINISTIC_OPS", "deterministic"), {"deterministic": False}
     ),
-    "precision": _Part(("precision",), {"precision": None}),
+    "precision": _SetPart(("precision",), {"precision": None}),
     # The GPU stays one to stay away from.
-    "avoided GPUs": _Part(("visible_gpus",)),
+    "avoided GPUs": _SetPart(("visible_gpus",)),
     # It ends by itself.
-    "snapshots before step": _Part(("restore_before_step",)),
-    "skipped steps": _Part(("skip",), off_detour={"skip": None}),
-    "learning rate": _Part(("rate_factor",), off_detour={"rate_factor": 1.0}),
+    "snapshots before step": _SetPart(("restore_before_step",)),
+    "skipped steps": _SetPart(("skip",), off_detour={"skip": None}),
+    "learning rate": _SetPart(("rate_factor",), off_detour={"rate_factor": 1.0}),
 }
 """By the names of ``overrides.described``; what the supervisor does itself is none."""
 

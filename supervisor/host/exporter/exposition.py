@@ -86,11 +86,13 @@ class ExpositionEncoder:
     def __init__(self, *, openmetrics: bool) -> None:
         self._encode = _encode_openmetrics if openmetrics else generate_latest
         self._end = _END if openmetrics else b""
-        self._rows: list[_Row] = []
+        self._rows: list[_WrittenMetric] = []
 
     def encode(self, scene: MetricsSnapshot) -> bytes:
         """The whole answer to a scrape."""
-        self._rows = self._rows or [_Row(metric, self._whole) for metric in METRICS]
+        self._rows = self._rows or [
+            _WrittenMetric(metric, self._whole) for metric in METRICS
+        ]
         return "".join([row.written(scene) for row in self._rows]).encode() + self._end
 
     def _whole(self, metric: Metric, points: Sequence[Point]) -> str:
@@ -108,7 +110,7 @@ class _Said(NamedTuple):
     """The lines of each series, each up to its number, by its labels."""
 
 
-class _Row:
+class _WrittenMetric:
     """One metric, as it was written last."""
 
     def __init__(

@@ -41,7 +41,7 @@ VENDORS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Row:
+class _ErrorKind:
     """One kind of error."""
 
     rx: str
@@ -52,14 +52,14 @@ class _Row:
 _ROWS = (
     # object_store: aws/credential.rs, gcp/credential.rs, azure/credential.rs: the last of
     # each chain is to ask the machine, which is no cloud's.
-    _Row(
+    _ErrorKind(
         rx=r"169\.254\.169\.254|/latest/(?:api/token|meta-data)|metadata\.google\.internal|performing token request"
         r"|must be specified|(?:missing|no) credentials?|CredentialsError",
         sentence="no credentials for {name} are known here: set {credentials} (and export"
         " them), or run where a role of the machine gives them",
     ),
     # object_store: lib.rs (Unauthenticated, PermissionDenied); S3: error codes
-    _Row(
+    _ErrorKind(
         rx=r"\b40[13]\b|Unauthorized|Forbidden|AccessDenied|InvalidAccessKeyId"
         r"|SignatureDoesNotMatch|ExpiredToken|lacked valid authentication"
         r"|lacked the necessary privileges",
@@ -67,13 +67,13 @@ _ROWS = (
         " {credentials} are right and not expired, and may list, read, write and delete"
         " there",
     ),
-    _Row(
+    _ErrorKind(
         rx=r"NoSuchBucket|\b404 Not Found",
         sentence="{name} has no such bucket: look for a slip in the address, or make the"
         " bucket",
     ),
     # reqwest
-    _Row(
+    _ErrorKind(
         rx=r"error sending request|Connection refused|dns error|operation timed out",
         sentence="{name} cannot be reached: look whether this machine has a network, and"
         " whether {endpoint}, where set, are right",

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from trainers.backends import base, no_recovery, no_step_figures
+from trainers.backends import base, no_recovery, no_step_figures, trial_support
 from trainers.backends.jax import (
     jax_fit,
     jax_hidden,
@@ -26,7 +26,7 @@ class JaxBackend:
     hidden: base.HiddenParts = jax_hidden
     evidence: base.StepFigures = no_step_figures
     recovery: base.StepRecovery = no_recovery
-    trials: base.StepTrials = jax_step_trials
+    trials: trial_support.StepTrials = jax_step_trials
     memory_probe = NoProbe
 
     @property

@@ -116,7 +116,7 @@ def self_test() -> list[str]:
     return wrong + keras_compat.other_lines(IN_SOURCE)
 
 
-class _Batches:
+class _AdapterBatches:
     """What an adapter hands out, from the beginning each time."""
 
     def __init__(self, adapter: Any) -> None:
@@ -138,7 +138,7 @@ class SupervisedEpochIterator(VersionedIterator, _KerasOwn):
     @property
     def pipeline(self) -> Any:
         """Its batches, as the adapter hands them out."""
-        return _Batches(self.data_adapter)
+        return _AdapterBatches(self.data_adapter)
 
     def ahead(self, batches: Iterator[Any]) -> Iterator[Any]:
         """``batches``, each on its way to the device while the one before is used."""

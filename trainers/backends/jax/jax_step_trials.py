@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from trainers.backends import slicing
-from trainers.backends.base import StepTrial, TrialPlan
+from trainers.backends.trial_support import StepTrial, TrialPlan
 
 COMPILES = True
 WHY_NOT_STEPPED: str | None = (

@@ -12,9 +12,9 @@ import numpy as np
 import tensorflow as tf
 
 from trainers.backends import keras_compat, slicing
-from trainers.backends.base import SteppedTrial, StepTrial, TrialPlan
 from trainers.backends.tensorflow import fit_compat, replicas
 from trainers.backends.tensorflow.allocator import peak_readings
+from trainers.backends.trial_support import SteppedTrial, StepTrial, TrialPlan
 
 COMPILES = False
 WHY_NOT: str | None = None

@@ -1,6 +1,6 @@
 """Keras on TensorFlow: which module answers for which part."""
 
-from trainers.backends import base
+from trainers.backends import base, trial_support
 from trainers.backends.tensorflow import (
     fit_compat,
     function_calls,
@@ -29,6 +29,6 @@ class TensorFlowBackend:
     hidden: base.HiddenParts = hidden_parts
     evidence: base.StepFigures = step_figures
     recovery: base.StepRecovery = step_recovery
-    trials: base.StepTrials = step_trials
+    trials: trial_support.StepTrials = step_trials
     digest = staticmethod(model_digest.of)
     memory_probe = AllocatorProbe

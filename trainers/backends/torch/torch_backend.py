@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from trainers.backends import base, no_recovery, no_step_figures
+from trainers.backends import base, no_recovery, no_step_figures, trial_support
 from trainers.backends.no_probe import NoProbe
 from trainers.backends.torch import (
     torch_fit,
@@ -26,7 +26,7 @@ class TorchBackend:
     hidden: base.HiddenParts = torch_hidden
     evidence: base.StepFigures = no_step_figures
     recovery: base.StepRecovery = no_recovery
-    trials: base.StepTrials = torch_step_trials
+    trials: trial_support.StepTrials = torch_step_trials
     memory_probe = NoProbe
 
     @property

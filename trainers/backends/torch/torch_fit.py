@@ -111,7 +111,7 @@ def self_test() -> list[str]:
     return wrong + keras_compat.other_lines(IN_SOURCE)
 
 
-class _Batches:
+class _LoaderBatches:
     """What an adapter's loader hands out, from the beginning each time."""
 
     def __init__(self, adapter: Any) -> None:
@@ -121,7 +121,7 @@ class _Batches:
         return iter(self._adapter.get_torch_dataloader())
 
 
-class _Noted:
+class _CountedLoader:
     """A loader that counts in ``owner`` how often it was drawn from."""
 
     def __init__(self, owner: Any, loader: Any) -> None:
@@ -148,7 +148,7 @@ class SupervisedEpochIterator(VersionedIterator, _KerasOwn):
     @property
     def pipeline(self) -> Any:
         """Its batches, as the adapter's loader hands them out."""
-        return _Batches(self.data_adapter)
+        return _LoaderBatches(self.data_adapter)
 
     def ahead(self, batches: Iterator[Any]) -> Iterator[Any]:
         """``batches``: what is read ahead is so in the loader."""
@@ -160,7 +160,7 @@ class SupervisedEpochIterator(VersionedIterator, _KerasOwn):
         before = self.begun
         loader = super()._get_iterator()
         self.begun = before
-        return _Noted(self, loader)
+        return _CountedLoader(self, loader)
 
 
 def replace_epoch_iterator() -> None:

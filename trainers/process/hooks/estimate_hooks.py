@@ -26,7 +26,7 @@ class Measuring:
     """What an attempt does in the place of training."""
 
     module: str
-    """Whose ``measure`` takes the place of the first ``fit``, loaded there."""
+    """Whose ``MEASUREMENT`` takes the place of the first ``fit``, loaded there."""
     reason: RefusalReason
     own_loop: str
     other_backend: str
@@ -99,8 +99,9 @@ class FirstFit:
             if self._began:  # of a model in the step that is tried
                 return original(model, *args, **kwargs)
             self._began = True
-            module = isolation.load(self._measuring.module)
-            return module.measure(self._attempt, original, model, args, kwargs)
+            held = functools.partial(original, model, *args, **kwargs)
+            measurement = isolation.load(self._measuring.module).MEASUREMENT
+            return measurement.hold(self._attempt, model, held)
 
         trainer.fit = fit
 

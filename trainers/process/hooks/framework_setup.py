@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 from supervisor.wire.directive import EXIT_REFUSED, Directive
 from supervisor.wire.event_file import RecordKind
 from supervisor.wire.reasons import RefusalReason
-from trainers.process import allocation_subject, applied_directive
+from trainers.process import applied_directive
 from trainers.process.attempt_reporting import Attempt
 from trainers.process.compilations.kept_compilations import KeptCompilations
 from trainers.process.environment import framework_versions
@@ -250,7 +250,7 @@ def _keras_elsewhere(
         return
     attempt.say(RecordKind.LAUNCHED, versions=where.versions())
     attempt.notice(OWN_LOOPS_ELSEWHERE.format(where.title))
-    allocation_subject.install()
+    isolation.load("trainers.backends.variable_hooks").install()
     trainer = getattr(module, where.trainer)
     original = trainer.fit
     wrong = functools.cache(functools.partial(_wrong_inside, attempt, where))
@@ -371,7 +371,7 @@ def _keras(attempt: Attempt, steps: OwnSteps, trainer: ModuleType) -> None:
     if not _is_supported(attempt):
         sentence = framework_versions.verdict().refused
         refuse(attempt, RefusalReason.VERSIONS, str(sentence))
-    allocation_subject.install()
+    isolation.load("trainers.backends.variable_hooks").install()
     original = trainer.TensorFlowTrainer.fit
     tell_of_gpu = functools.cache(functools.partial(_tell_of_missing_gpu, attempt))
 

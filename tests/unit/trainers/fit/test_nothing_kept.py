@@ -4,7 +4,9 @@ A run that keeps a model or the data of each of its fits ends out of memory, in 
 folds or in a search for hyper-parameters, and it is us who killed it.
 """
 
+import functools
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -200,6 +202,8 @@ KINDS = [
     local_classes, pipeline, pipeline_of_unknown_batches, generator, dataset,
     dataset_with_workers, dies, arrays,
 ]
+if "few" in sys.argv:
+    KINDS = [arrays, weighted, failed, pipeline, generator, dataset_with_workers, arrays]
 left = {}
 for number, kind in enumerate(KINDS):
     fold = Fold()
@@ -224,14 +228,22 @@ def left(attempts: Attempts) -> tuple[Left, int]:
     return found["left"], found["iterators"]
 
 
+Alone = Callable[..., tuple[Left, int]]
+
+
 @pytest.fixture(scope="module")
-def alone(tmp_path_factory: pytest.TempPathFactory, zygote: Zygote) -> tuple[Left, int]:
-    """What Keras and TensorFlow keep without us."""
-    directory = tmp_path_factory.mktemp("alone")
-    attempts = Attempts(directory / "run", zygote=zygote)
-    outcome = attempts.run(attempts.script(SCRIPT), plain=True)
-    assert outcome.code == 0, outcome.err
-    return left(attempts)
+def alone(tmp_path_factory: pytest.TempPathFactory, zygote: Zygote) -> Alone:
+    """What Keras and TensorFlow keep without us, by the arguments of the script."""
+
+    @functools.cache
+    def run(*arguments: str) -> tuple[Left, int]:
+        directory = tmp_path_factory.mktemp("alone")
+        attempts = Attempts(directory / "run", zygote=zygote)
+        outcome = attempts.run(attempts.script(SCRIPT), *arguments, plain=True)
+        assert outcome.code == 0, outcome.err
+        return left(attempts)
+
+    return run
 
 
 def check(attempts: Attempts, outcome: Outcome, alone: tuple[Left, int]) -> None:
@@ -252,20 +264,32 @@ def check(attempts: Attempts, outcome: Outcome, alone: tuple[Left, int]) -> None
     assert iterators <= usual_iterators
 
 
+OFTEN = {"memory_every_steps": 1, "snapshot_every_steps": 2}
+
+
+def test_what_some_fits_drop_is_gone(
+    tmp_path: Path, tmpfs: Path, zygote: Zygote, alone: Alone
+) -> None:
+    """As below, of the kinds that differ most."""
+    options = {"memory_directory": str(tmpfs / "tier"), **OFTEN}
+    attempts = Attempts(tmp_path / "run", options, zygote=zygote)
+    outcome = attempts.run(attempts.script(SCRIPT), "few")
+    check(attempts, outcome, alone("few"))
+
+
 @pytest.mark.parametrize(
     "options",
     [
-        pytest.param({}, marks=pytest.mark.slow),
-        {"memory_every_steps": 1, "snapshot_every_steps": 2},
-        pytest.param({"slice_size": 3}, marks=pytest.mark.slow),
+        pytest.param({}, id="as usual", marks=pytest.mark.slow),
+        pytest.param(OFTEN, id="snapshots each step", marks=pytest.mark.slow),
+        pytest.param({"slice_size": 3}, id="slices", marks=pytest.mark.slow),
     ],
-    ids=["as usual", "snapshots each step", "slices"],
 )
 def test_what_a_script_drops_is_gone(
     tmp_path: Path,
     tmpfs: Path,
     zygote: Zygote,
-    alone: tuple[Left, int],
+    alone: Alone,
     options: dict[str, Any],
 ) -> None:
     """Models, data, callbacks and classes, whatever kind of data a fit had: those that
@@ -273,14 +297,14 @@ def test_what_a_script_drops_is_gone(
     options = {"memory_directory": str(tmpfs / "tier"), **options}
     attempts = Attempts(tmp_path / "run", options, zygote=zygote)
     outcome = attempts.run(attempts.script(SCRIPT))
-    check(attempts, outcome, alone)
+    check(attempts, outcome, alone())
     if "slice_size" in options:
         assert outcome.of(RecordKind.MICROBATCH)
 
 
 @pytest.mark.slow
 def test_what_is_given_back_is_gone_too(
-    tmp_path: Path, tmpfs: Path, zygote: Zygote, alone: tuple[Left, int]
+    tmp_path: Path, tmpfs: Path, zygote: Zygote, alone: Alone
 ) -> None:
     """The fits that an attempt before has finished, and the one that it began."""
     options = {"memory_directory": str(tmpfs / "tier"), "snapshot_every_steps": 1}
@@ -289,5 +313,5 @@ def test_what_is_given_back_is_gone_too(
     killed = attempts.run(script, "die")
     assert killed.code == -signal.SIGKILL, killed.err
     outcome = attempts.run(script)
-    check(attempts, outcome, alone)
-    assert len(outcome.of(RecordKind.RESTORED)) > len(alone[0]) // 2
+    check(attempts, outcome, alone())
+    assert len(outcome.of(RecordKind.RESTORED)) > len(alone()[0]) // 2

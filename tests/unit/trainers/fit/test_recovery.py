@@ -1,5 +1,6 @@
 """A fit whose loss is lost is made again in its process, where nothing is in doubt."""
 
+import functools
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -64,14 +65,14 @@ json.dump(
     open("result.json", "w"),
 )
 """
+OPTIONS = {"snapshot_every_steps": 3, "watch_loss": True}
 PIPELINE = "data = tf.data.Dataset.from_tensor_slices((x, y)).batch(8)"
 
 
 @pytest.fixture
 def attempts(tmp_path: Path, zygote: Zygote) -> Attempts:
     """A run with a snapshot after every third step."""
-    options = {"snapshot_every_steps": 3, "watch_loss": True}
-    return Attempts(tmp_path / "run", options, zygote=zygote)
+    return Attempts(tmp_path / "run", OPTIONS, zygote=zygote)
 
 
 def run(
@@ -96,30 +97,45 @@ def result(attempts: Attempts) -> Any:
     return json.loads((attempts.directory / "result.json").read_text())
 
 
-def undisturbed(attempts: Attempts, setup: str = "") -> Any:
-    """What it leaves where nothing happens."""
-    whole = Attempts(
-        attempts.directory.with_name("whole"), attempts.options, zygote=attempts.zygote
-    )
-    assert run(whole, setup).code == 0
-    return result(whole)
+Undisturbed = Callable[[str], Any]
 
 
-@pytest.mark.parametrize(
-    "setup",
-    ["", "more = dict(jit_compile=True)", PIPELINE,
-     f"{PIPELINE}\nvalidation = data",
-     "callbacks.append(keras.callbacks.CSVLogger('log.csv'))"],
-    ids=["arrays", "jit", "pipeline", "validation_pipeline", "csv"],
-)  # fmt: skip
-def test_it_ends_as_if_nothing_had_happened(attempts: Attempts, setup: str) -> None:
+@pytest.fixture(scope="module")
+def undisturbed(
+    tmp_path_factory: pytest.TempPathFactory, zygote: Zygote
+) -> Undisturbed:
+    """What the script leaves, by its setup, where nothing happens; run once each."""
+
+    @functools.cache
+    def whole(setup: str) -> Any:
+        directory = tmp_path_factory.mktemp("whole") / "run"
+        attempts = Attempts(directory, OPTIONS, zygote=zygote)
+        assert run(attempts, setup).code == 0
+        return result(attempts)
+
+    return whole
+
+
+SETUPS = {
+    "arrays": "",
+    "jit": "more = dict(jit_compile=True)",
+    "pipeline": PIPELINE,
+    "validation_pipeline": f"{PIPELINE}\nvalidation = data",
+    "csv": "callbacks.append(keras.callbacks.CSVLogger('log.csv'))",
+}
+
+
+@pytest.mark.parametrize("name", sampled(SETUPS, "arrays", "pipeline", "csv"))
+def test_it_ends_as_if_nothing_had_happened(
+    attempts: Attempts, undisturbed: Undisturbed, name: str
+) -> None:
     """Weights, optimizer, History, callbacks and generators to the bit: after losses in
     the first epoch, at the end of one, and in a later one."""
-    expected = undisturbed(attempts, setup)
+    setup = SETUPS[name]
     outcome = run(attempts, setup, lose_at=(5, 20, 33))
     assert outcome.code == 0, outcome.err
     assert [one["number"] for one in outcome.of(RecordKind.GOES_ON)] == [1, 2, 3]
-    assert result(attempts) == expected
+    assert result(attempts) == undisturbed(setup)
     proofs = [one["result"] for one in outcome.of(RecordKind.PROOF)]
     assert set(proofs) <= {"begun", "proved", "skipped"}, proofs
     assert "proved" in proofs
@@ -198,10 +214,11 @@ def of_another(number: int, _step: int) -> RecoveryAnswer:
     "answer", [ends, silent, pytest.param(of_another, marks=pytest.mark.slow)]
 )
 def test_without_leave_its_process_ends(
-    attempts: Attempts, answer: Callable[[int, int], RecoveryAnswer | None]
+    attempts: Attempts,
+    undisturbed: Undisturbed,
+    answer: Callable[[int, int], RecoveryAnswer | None],
 ) -> None:
     """As it would have without asking; the next attempt ends as if nothing had happened."""
-    expected = undisturbed(attempts)
     outcome = run(attempts, lose_at=(8,), answer=answer)
     assert outcome.code == 1, outcome.err
     assert len(outcome.of(RecordKind.STEP_FAILED)) == 1
@@ -209,7 +226,7 @@ def test_without_leave_its_process_ends(
     assert outcome.crash.exception == "trainwarden.NonFiniteLoss"
     assert recovery_request.ANSWER_SECONDS <= 30.0
     assert run(attempts, restore_before_step=8).code == 0
-    assert result(attempts) == expected
+    assert result(attempts) == undisturbed("")
 
 
 def test_where_it_failed_before_it_is_not_made_again(attempts: Attempts) -> None:

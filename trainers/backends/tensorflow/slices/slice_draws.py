@@ -29,7 +29,7 @@ DRAWS = ("stateless_random_uniform_v2", "stateless_random_normal_v2")
 _here = threading.local()
 
 
-class _Noted:
+class _NotedDraws:
     """The draws that are made, and for which samples (``start`` and how many); None: for
     a whole batch."""
 
@@ -40,10 +40,10 @@ class _Noted:
 
 
 @contextlib.contextmanager
-def _noted(samples: tuple[Any, Any] | None) -> Iterator[_Noted]:
+def _noted(samples: tuple[Any, Any] | None) -> Iterator[_NotedDraws]:
     _install()
     before = getattr(_here, "noted", None)
-    _here.noted = _Noted(samples)
+    _here.noted = _NotedDraws(samples)
     try:
         yield _here.noted
     finally:
@@ -75,7 +75,7 @@ def _counted(which: str, original: Callable[..., Any]) -> Callable[..., Any]:
         name: Any = None,
     ) -> Any:
         draw = functools.partial(original, key=key, alg=alg, dtype=dtype, name=name)
-        noted: _Noted | None = getattr(_here, "noted", None)
+        noted: _NotedDraws | None = getattr(_here, "noted", None)
         if noted is None:
             return draw(shape, counter=counter)
         known = tf.get_static_value(tf.convert_to_tensor(shape))
@@ -148,7 +148,7 @@ def follow(
     return found
 
 
-def _alike(whole: _Noted, part: _Noted, *, samples: int, size: int) -> bool:
+def _alike(whole: _NotedDraws, part: _NotedDraws, *, samples: int, size: int) -> bool:
     """Whether each draw of the whole is one of as many numbers for each sample."""
     if len(whole.draws) != len(part.draws) or not whole.draws:
         return False
