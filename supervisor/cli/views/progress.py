@@ -10,7 +10,7 @@ from supervisor.core.text.units import format_duration, format_size
 
 PHASES = {
     "finished": "ending: the script is over, its process is not yet",
-    "between": "outside of fit",
+    "between": "in a callback, or outside of fit",
 }
 """Phases whose names alone would mislead; Python and TensorFlow take down what was left
 where the script is over."""
