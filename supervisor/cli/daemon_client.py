@@ -27,7 +27,8 @@ box_option = click.option(
     type=click.Path(path_type=Path, file_okay=False),
     envvar="TRAINWARDEN_STATE_DIR",
     is_eager=True,  # what else is wrong is told with it
-    help="The state directory of a daemon. Default: the daemon of this box.",
+    help="The state directory that is meant, a daemon's or your own. Default: the"
+    " daemon of this box if it answers, else ~/.local/state/trainwarden.",
 )
 
 
