@@ -11,6 +11,7 @@ from urllib.parse import quote
 from supervisor import __version__
 from supervisor.cli.command_hint import command_hint
 from supervisor.cli.daemon_client import answering, directory_of
+from supervisor.cli.ledger_reader import nothing_ran
 from supervisor.cli.options import default_state_directory
 from supervisor.cli.views.top.log_lines import LogTail, decoded_tail
 from supervisor.core.jobs.job_status import status_json
@@ -179,8 +180,7 @@ class BoxSource:
     @contextmanager
     def _ledger(self) -> Generator[Ledger]:
         if not self._paths.ledger.exists():
-            message = f"nothing has run in {self.where} yet"
-            raise UnseenError(message)
+            raise UnseenError(nothing_ran(self.where))
         try:
             with closing(Ledger(self._paths.ledger, read_only=True)) as ledger:
                 yield ledger

@@ -5,17 +5,26 @@ import shlex
 import click
 from click.core import ParameterSource
 
+from supervisor.core.text.placed_hints import with_place
+
 GIVEN = {ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT}
 
 
 def command_hint(*words: str) -> str:
     """``trainwarden WORDS``, with the state directory where somebody named one: by an
     option, or in the environment, which the shell that it is pasted into may not have."""
+    return " ".join(["trainwarden", *words, *filter(None, [named_place()])])
+
+
+def named_place() -> str:
+    """The option that names the state directory of this command again; empty where nobody
+    named one."""
     context = click.get_current_context(silent=True)
-    named = context is not None and context.get_parameter_source("state_dir") in GIVEN
-    place = [] if context is None or not named else _option(context)
-    return " ".join(["trainwarden", *words, *place])
+    if context is None or context.get_parameter_source("state_dir") not in GIVEN:
+        return ""
+    return f"--state-dir {shlex.quote(str(context.params['state_dir']))}"
 
 
-def _option(context: click.Context) -> list[str]:
-    return ["--state-dir", shlex.quote(str(context.params["state_dir"]))]
+def in_place(text: str) -> str:
+    """``text`` of the core or of a daemon, its suggested commands as they work here."""
+    return with_place(text, named_place())

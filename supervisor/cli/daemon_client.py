@@ -26,7 +26,9 @@ box_option = click.option(
     "--state-dir",
     type=click.Path(path_type=Path, file_okay=False),
     envvar="TRAINWARDEN_STATE_DIR",
-    help="The state directory of a daemon. Default: the daemon of this box.",
+    is_eager=True,  # what else is wrong is told with it
+    help="The state directory that is meant, a daemon's or your own. Default: the"
+    " daemon of this box if it answers, else ~/.local/state/trainwarden.",
 )
 
 
@@ -78,14 +80,19 @@ def answering(state_dir: Path | None) -> Client | None:
     return client
 
 
+TO_START_IT = (
+    "is it running? If not, start it with `trainwarden daemon --config FILE`, or see"
+    " systemctl status trainwarden; a script runs without a daemon, too: `trainwarden run`"
+)
+
+
 @contextlib.contextmanager
 def asking() -> Generator[None]:
     """What the daemon refuses ends the command with its sentence."""
     try:
         yield
     except NoDaemonError as error:
-        way = "start it with trainwarden daemon, or see systemctl status trainwarden"
-        fail(f"{error}: is it running? If not, {way}", exit_code=1)
+        fail(f"{error}: {TO_START_IT}", exit_code=1)
     except RefusedError as error:
         unknown = error.status == HTTPStatus.NOT_FOUND
         fail(str(error), exit_code=EXIT_USAGE if unknown else 1)

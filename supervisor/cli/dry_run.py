@@ -114,5 +114,8 @@ def tell_plan(
 def _lines(plan: DryRun, against: list[Finding]) -> Iterator[str]:
     for name, text in asdict(plan).items():
         yield f"{name.replace('_', ' ')}: {text}"
-    yield from (f"{one.level}: {one.about}: {one.text}" for one in against)
+    for one in against:
+        yield f"{one.level}: {one.about}: {one.text}"
+        if one.fix:
+            yield f"  → {one.fix}"
     yield "nothing was started; without --dry-run it is"

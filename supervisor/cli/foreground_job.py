@@ -156,8 +156,9 @@ def refuse_if_over(
         found = stored_status(ledger, row, paths, now=Clock().now())
     if found.state is JobState.FINISHED and finished is not None:
         then = finished
-    state = found.state.replace("_", " ")
-    fail(f"{job} does not run, it is {state}: {then}", exit_code=1)
+    gave_up = found.state is JobState.GAVE_UP
+    how = "it gave up" if gave_up else f"it is {found.state}"
+    fail(f"{job} does not run, {how}: {then}", exit_code=1)
 
 
 def _places(state_dir: Path | None, client: Client | None) -> Iterator[Path]:

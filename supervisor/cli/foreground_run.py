@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
-from supervisor.cli.command_hint import command_hint
+from supervisor.cli.command_hint import command_hint, in_place
 from supervisor.cli.options import EXIT_USAGE, fail
 from supervisor.cli.remote_run import RemotePart, check_remote
 from supervisor.cli.script_lookup import (
@@ -32,6 +32,7 @@ from supervisor.core.jobs.resume_decision import StartRefusedError
 from supervisor.core.jobs.run_summary import RunSummary
 from supervisor.core.jobs.spec import NotifySpec, Spec
 from supervisor.core.lifecycle.exit_handling import EXIT_DRAINED, EXIT_FINISHED
+from supervisor.core.lifecycle.notifications import where_to_look
 from supervisor.core.metrics.machine_state import JobsView
 from supervisor.core.text.log_level import LogLevel
 from supervisor.host.doctor.cuda_checks import missing_gpus
@@ -82,6 +83,8 @@ def job_of(spec: Spec) -> Job:
         checked_python(spec.python, base)
     elif (active := active_python()) is not None:
         spec = spec.model_copy(update={"python": active})
+    if spec.gpus is None and spec.gpu_count == 0:
+        spec = spec.model_copy(update={"gpus": ()})
     missing = missing_gpus(spec.gpus)
     if missing is not None:
         fail(f"{missing}; see `{command_hint('gpu')}`")
@@ -201,7 +204,7 @@ class ForegroundRun:
                         job=begun.job.name,
                         senders=senders,
                         say=shown.say,
-                        look=_where_to_look(begun.job.name),
+                        look=in_place(where_to_look(begun.job.name)),
                     )
                     disks = DiskNotifications(
                         senders=senders, clock=clock, say=shown.say
@@ -281,10 +284,6 @@ class ForegroundRun:
             output_shown=self.surface.output_beside_our_lines,
         )
         shown.end(text, level=LogLevel.ERROR if end.code == 1 else LogLevel.INFO)
-
-
-def _where_to_look(job: str) -> str:
-    return f"{command_hint('incidents', job)} and {command_hint('logs', job)}"
 
 
 def _whole(ledger: Ledger, job: str, *, now: float) -> RunSummary | None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Generator
 from contextlib import closing, contextmanager
+from pathlib import Path
 
 from supervisor.cli.options import fail
 from supervisor.host.ledger.ledger import Ledger
@@ -9,11 +10,22 @@ from supervisor.host.ledger.ledger_file import LedgerError
 from supervisor.wire.paths import StatePaths
 
 
+def nothing_ran(root: Path) -> str:
+    """That there is nothing to be shown of ``root``, and what to do."""
+    asked = "another one is named with --state-dir; `trainwarden run SCRIPT` begins one"
+    where = (
+        ""
+        if root.is_dir()
+        else f"there is no state directory {root}; nothing ran there yet"
+    )
+    return f"{where or f'nothing has run in {root} yet'}: {asked}"
+
+
 @contextmanager
 def reading(paths: StatePaths) -> Generator[Ledger | None]:
     """The ledger, read only; None where nothing ever ran."""
     if not paths.root.is_dir():
-        fail(f"there is no state directory {paths.root}; nothing ran there yet")
+        fail(nothing_ran(paths.root))
     if not paths.ledger.exists():
         yield None
         return

@@ -8,6 +8,7 @@ from typing import NoReturn
 
 import click
 
+from supervisor.cli.command_hint import in_place
 from supervisor.core.text.log_level import LogLevel
 from supervisor.core.text.visible import visible
 from supervisor.host.service.journal import marked
@@ -19,7 +20,9 @@ EXIT_INTERRUPTED = 130
 
 def fail(message: str, *, exit_code: int = EXIT_USAGE) -> NoReturn:
     """End the command with one sentence and no traceback."""
-    click.echo(marked(f"trainwarden: {visible(message)}", LogLevel.ERROR), err=True)
+    click.echo(
+        marked(f"trainwarden: {visible(in_place(message))}", LogLevel.ERROR), err=True
+    )
     raise SystemExit(exit_code)
 
 
@@ -29,7 +32,7 @@ def show(value: object, lines: Iterable[str], *, as_json: bool) -> None:
         click.echo(json.dumps(value, indent=2))
         return
     for line in lines:
-        click.echo(visible(line))
+        click.echo(visible(in_place(line)))
 
 
 def default_state_directory() -> Path:
@@ -48,6 +51,7 @@ state_option = click.option(
     default=default_state_directory,
     show_default="~/.local/state/trainwarden",
     envvar="TRAINWARDEN_STATE_DIR",
+    is_eager=True,  # what else is wrong is told with it
     help="Where the ledger, the logs and the snapshots are kept.",
 )
 

@@ -1,7 +1,9 @@
 """A spec from a file and from options: what ``run`` and ``submit`` share."""
 
 import os
+import re
 import tomllib
+import unicodedata
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -24,7 +26,7 @@ name_option = click.option(
     "--name", help="Name of the job. Default: the script's, without .py."
 )
 gpus_option = click.option(
-    "--gpus", metavar="0,1", help="Indices or UUIDs of the GPUs to use."
+    "--gpus", metavar="0,1", help="Indices or UUIDs of the GPUs to use, or none."
 )
 cpu_memory_option = click.option(
     "--cpu-memory", metavar="SIZE", help="Limit CPU tensors, e.g. 600MiB."
@@ -69,7 +71,9 @@ OURS = "[tool.trainwarden"
 
 
 def gpu_list(text: str) -> list[int | str]:
-    """Indices or UUIDs between commas."""
+    """Indices or UUIDs between commas; ``none`` for no GPU at all."""
+    if text.strip() == "none":
+        return []
     parts = [part.strip() for part in text.split(",")]
     return [int(part) if part.isdigit() else part for part in parts]
 
@@ -205,4 +209,11 @@ def name_of(script: Path) -> str:
     try:
         return checked_name(stem)
     except ValueError:
-        fail(f"{stem!r} cannot be the name of a job: give one with --name")
+        fail(f"{stem!r} cannot be the name of a job: give one{_such_as(stem)}")
+
+
+def _such_as(stem: str) -> str:
+    """The nearest name to ``stem`` that can be one."""
+    plain = unicodedata.normalize("NFKD", stem).encode("ascii", "ignore").decode()
+    nearest = "-".join(re.findall(r"[A-Za-z0-9_]+", plain))[:40]
+    return f", such as --name {nearest}" if nearest else " with --name"

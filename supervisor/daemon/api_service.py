@@ -126,7 +126,7 @@ class ApiService:
         if new and sum(one.row.owner == owner for one in jobs) >= self.limits.jobs:
             message = (
                 f"{owner} has {self.limits.jobs} jobs, the most a user may have: "
-                "trainwarden forget JOB takes one that has ended off the list"
+                "`trainwarden forget JOB` takes one that has ended off the list"
             )
             raise SchedulerError(message)
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shlex
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager
 from functools import partial
@@ -68,7 +69,8 @@ def composed(
     """
     _private(Path(config.state_dir))
     paths = StatePaths(Path(config.state_dir).resolve())
-    journal, notifier = Journal(), SdNotifier.of(os.environ)
+    place = _place_of(config)
+    journal, notifier = Journal(place=place), SdNotifier.of(os.environ)
     with contextlib.ExitStack() as held:
         held.enter_context(_alone(paths.root))
         ledger = held.enter_context(contextlib.closing(Ledger(paths.ledger)))
@@ -93,6 +95,7 @@ def composed(
             say=journal.say_of,
             observer=observer,
             senders=senders,
+            place=place,
             disks=DiskNotifications(senders=senders, clock=clock, say=journal.say),
         )
         _check_notifications(config.notify, journal)
@@ -157,6 +160,14 @@ def _api_of(
         jobs=Path(config.jobs),
         limits=config.limits,
     )
+
+
+def _place_of(config: Config) -> str:
+    """The option by which commands find this daemon; empty where they do without."""
+    usual = Config.model_fields["state_dir"].default
+    if config.socket is not None or config.state_dir == usual:
+        return ""
+    return f"--state-dir {shlex.quote(str(Path(config.state_dir).absolute()))}"
 
 
 @contextlib.contextmanager

@@ -9,7 +9,9 @@ from pathlib import Path
 from supervisor.core.jobs.job_phase import JobPhase
 from supervisor.core.jobs.job_status import JobState
 from supervisor.core.jobs.spec import Spec
+from supervisor.core.lifecycle.notifications import where_to_look
 from supervisor.core.text.log_level import JobNotifier
+from supervisor.core.text.placed_hints import with_place
 from supervisor.daemon.launcher_factory import LauncherFactory
 from supervisor.daemon.managed_job import ManagedJob
 from supervisor.host.exporter.machine_monitor import MachineMonitor
@@ -50,6 +52,8 @@ class RunStarter:
     senders: NotificationSenders
     """Who tells people of every run."""
     disks: DiskNotifications
+    place: str = ""
+    """The option by which commands find this daemon."""
     """... and of disks that cannot be written."""
 
     def start(self, entry: ManagedJob, gpus: tuple[str, ...]) -> Supervisor:
@@ -112,6 +116,7 @@ class RunStarter:
             job=entry.name,
             senders=self.senders,
             say=partial(self.say, entry.name),
+            look=with_place(where_to_look(entry.name), self.place),
         )
         return supervisor
 

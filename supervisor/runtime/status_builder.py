@@ -18,11 +18,13 @@ from supervisor.core.jobs.job_status import (
     SnapshotStatus,
 )
 from supervisor.core.jobs.snapshot_stats import tier_statuses
+from supervisor.core.jobs.unit_names import attempt_unit
 from supervisor.core.remediation.confirmation import in_force, pending
 from supervisor.core.remediation.history import History
 from supervisor.core.remediation.overrides import NOTHING, Overrides
 from supervisor.core.remediation.proofs import RESULTS
 from supervisor.host.launch.launcher import read_shimmed, same_process
+from supervisor.host.launch.systemctl import booted, is_active
 from supervisor.host.ledger.job_book import JobBook, JobRow, WantedState
 from supervisor.host.ledger.ledger import Ledger, RunRow
 from supervisor.host.remote.remote_records import UploadProgress
@@ -33,7 +35,16 @@ from supervisor.wire.page import PHASE_NAMES, MemorySource, Page
 from supervisor.wire.paths import RunPaths, StatePaths
 
 GONE = "its supervisor is gone; run the same command again to resume"
-DAEMON_GONE = "its daemon is gone, and training goes on; the next daemon takes it over"
+ALONE = "its supervisor is gone, and training goes on; run the same command again once it has ended"
+DAEMON_GONE = (
+    "its daemon does not run: start it (`trainwarden daemon`, or systemctl start"
+    " trainwarden), which takes it up again"
+)
+UNWATCHED = (
+    "training goes on in {}, but its daemon does not run: nobody answers a crash or saves"
+    " its state on a stop; start the daemon (`trainwarden daemon`, or systemctl start"
+    " trainwarden), which takes it over"
+)
 NO_DAEMON = "waits for its daemon, which does not run"
 RESTARTS = {kind for kind in RemedyKind if kind.restarts}
 Number = TypeVar("Number", int, float)
@@ -258,8 +269,9 @@ def stored_status(
     shimmed = read_shimmed(files) if not state.ended else None
     alive = shimmed is not None and same_process(shimmed)
     if gone:
-        trains_on = alive and JobBook(ledger).knows(run.job)
-        state, message = JobState.INTERRUPTED, DAEMON_GONE if trains_on else GONE
+        pid = shimmed.pid if alive and shimmed is not None else None
+        state = JobState.INTERRUPTED
+        message = _unsupervised(JobBook(ledger).job(run.job), number, pid)
     telemetry = Telemetry(files)
     telemetry.poll()
     facts = RunFacts(
@@ -276,6 +288,18 @@ def stored_status(
     earlier = earlier_page(run_paths, number)
     pid = shimmed.pid if alive and shimmed is not None else None
     return job_status(facts, telemetry.page(), pid=pid, now=now, earlier=earlier)
+
+
+def _unsupervised(job: JobRow | None, attempt: int, pid: int | None) -> str:
+    """What is to be said of a run that nobody looks after. ``job``: what a daemon knows of
+    it; None: it was in the foreground. ``pid``: its training; None: not to be seen, which
+    it may be all the same: systemd knows of an attempt whose files are another user's."""
+    if job is None:
+        return GONE if pid is None else ALONE
+    unit = attempt_unit(job.owner, job.name, attempt)
+    if booted() and is_active(unit):
+        return UNWATCHED.format(f"its unit {unit}")
+    return DAEMON_GONE if pid is None else UNWATCHED.format(f"process {pid}")
 
 
 def _is_sent(run: RunRow) -> bool:

@@ -15,7 +15,7 @@ NAMES = {
     "validating": "validating",
     "snapshot": "held up by snapshots",
     "replaying": "steps done again",
-    "between": "the script outside of fit",
+    "between": "callbacks, and the script outside of fit",
     "finished": "ending",
     "waiting": "between attempts, and Python starting",
 }

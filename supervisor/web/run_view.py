@@ -102,6 +102,10 @@ def advice_part(dossier: RunDossier) -> Element | None:
     return tag("ol", items, class_="incidents")
 
 
+UNCOUNTED_SHARE = 0.05
+"""So much of the time outside of fit may have been training that nobody counted."""
+
+
 def spent_of(dossier: RunDossier) -> TimeSpent:
     """Of the whole run; of one that was interrupted what its attempts took."""
     run = dossier.run
@@ -121,7 +125,7 @@ def figures_of(dossier: RunDossier, spent: TimeSpent) -> dict[str, str]:
     return _known(
         ("state", str(run["state"]), state_text),
         ("elapsed", run["elapsed_seconds"], format_duration),
-        ("goodput", spent.goodput, "{:.0%}".format),
+        ("goodput", goodput_text(spent), str),
         ("attempts", run["attempts"], str),
         ("incidents", run["incidents"], str),
         ("steps", status.get("step"), "{:,}".format),
@@ -134,6 +138,18 @@ def figures_of(dossier: RunDossier, spent: TimeSpent) -> dict[str, str]:
         ("steps done again", run["lost_steps"], str),
         ("down between attempts", run["downtime_seconds"], format_duration),
     )
+
+
+def goodput_text(spent: TimeSpent) -> str | None:
+    """How much is known of it: what a script trains in loops of its own that nobody counts
+    is in none of the steps, and may be all that it did outside of them."""
+    if spent.elapsed_seconds <= 0:
+        return None
+    if spent.goodput is None:
+        return "unknown: no steps were counted"
+    uncounted = spent.phases.get("between", 0.0) / spent.elapsed_seconds
+    least = "at least " if uncounted >= UNCOUNTED_SHARE else ""
+    return f"{least}{spent.goodput:.0%}"
 
 
 def _known(*given: tuple[str, Any, Callable[[Any], str]]) -> dict[str, str]:

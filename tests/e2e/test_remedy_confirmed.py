@@ -60,4 +60,4 @@ def test_precision_is_told_as_it_is(trainwarden: Trainwarden, own: str) -> None:
     else:
         assert (status["overrides"], status["unmet"]) == ({"precision": MIXED}, {})
         assert (told, status["asked"]) == (0, {})
-        assert f"in force by remedies: precision {MIXED}" in shown
+        assert f"set after crashes: precision {MIXED}" in shown

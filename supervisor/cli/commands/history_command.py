@@ -120,7 +120,15 @@ def _print(runs: list[RunSummary]) -> None:
     table = Table(box=None, pad_edge=False)
     for name in ("job", "run", "user", "state", "start", "end"):
         table.add_column(name, no_wrap=True)
-    for name in ("elapsed", "tries", "exit", "device", "host", "GPU h", "lost"):
+    for name in (
+        "elapsed",
+        "attempts",
+        "exit",
+        "device peak",
+        "host peak",
+        "GPU h",
+        "lost",
+    ):
         table.add_column(name, no_wrap=True, justify="right")
     for run in runs:
         table.add_row(*row_of(run))

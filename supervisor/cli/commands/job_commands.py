@@ -35,6 +35,7 @@ from supervisor.cli.spec_options import (
     spec_option,
 )
 from supervisor.cli.unknown_words import ScriptCommand
+from supervisor.core.jobs.job_status import JobState
 from supervisor.host.control.control_client import NoDaemonError, RefusedError
 
 fresh_option = click.option(
@@ -146,13 +147,19 @@ def absolute(tables: dict[str, Any]) -> dict[str, Any]:
 
 def tell(job: dict[str, Any], *, as_json: bool) -> None:
     """What came of it."""
-    text = f"{job['job']}: {job['state']}: {job['message']}"
-    show(job, [text], as_json=as_json)
+    show(job, [_told(job)], as_json=as_json)
+
+
+def _told(job: dict[str, Any]) -> str:
+    told = [job["job"], job["state"].replace("_", " ")]
+    return ": ".join(
+        told if job["message"] == job["state"] else [*told, job["message"]]
+    )
 
 
 def tell_all(jobs: list[dict[str, Any]], *, as_json: bool) -> None:
     """What came of each."""
-    lines = [f"{job['job']}: {job['state']}: {job['message']}" for job in jobs]
+    lines = [_told(job) for job in jobs]
     show(jobs, lines or ["there is no job to end"], as_json=as_json)
 
 
@@ -174,6 +181,8 @@ def _end(state_dir: Path | None, job: str, *, drain: bool) -> dict[str, Any]:
     ended: dict[str, Any] = post(
         state_dir, f"/v1/jobs/{quote(job)}/stop", {"drain": drain}
     )
+    if ended["state"] == JobState.FINISHED:
+        return {**ended, "message": "it had ended before: there is nothing to end"}
     return ended
 
 

@@ -163,7 +163,7 @@ def report_json(job: str, report: MemoryReport, peak: RunPeak) -> dict[str, Any]
 
 
 def _draw(console: Console, job: str, report: MemoryReport, peak: RunPeak) -> None:
-    when = "now" if report.live else "at its end"
+    when = "now" if report.live else "the last figures of it"
     step = "" if report.step is None else f", after step {report.step}"
     console.print(Text(f"{job}, attempt {report.attempt}{step} ({when})", style="bold"))
     for line in figure_lines(report):

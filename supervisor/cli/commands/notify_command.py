@@ -46,8 +46,9 @@ def notify(
     told = _told(spec_file, config_file)
     if not told.wanted:
         fail(
-            "nobody is notified: [notify] names neither addresses nor a command, or"
-            " nothing to tell them; see docs/running.md"
+            "nobody is notified: name addresses or a command, and on what to tell them,"
+            " in the table [notify] of a spec (--spec FILE) or in"
+            " [tool.trainwarden.notify] of pyproject.toml; see docs/running.md"
         )
     problem = problem_of(told.addresses, told.command)
     if problem is not None:

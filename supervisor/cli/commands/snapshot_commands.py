@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from supervisor.cli.command_hint import command_hint
 from supervisor.cli.daemon_client import box_option
 from supervisor.cli.job_lookup import files_of, refuse_as_root
 from supervisor.cli.options import fail, json_option, show
@@ -93,7 +94,7 @@ def _step(text: str, job: str) -> int:
     if text.isascii() and text.isdigit() and len(text) < 19:
         return int(text)
     return fail(
-        f"STEP is the number of a step, as `trainwarden snapshots {job}` lists them; got "
+        f"STEP is the number of a step, as `{command_hint('snapshots', job)}` lists them; got "
         f"{text!r}"
     )
 

@@ -93,9 +93,9 @@ def _lines(item: JobStatus) -> Iterator[str]:
     if item.remote is not None:
         yield f"  {remote_line(item.remote)}"
     remedies = {
-        "in force by remedies": item.overrides,
-        "asked for by remedies, not confirmed yet": item.asked,
-        "asked for by remedies, and not in force": item.unmet,
+        "set after crashes": item.overrides,
+        "set after crashes, not confirmed yet": item.asked,
+        "asked for after crashes, but not possible": item.unmet,
     }
     for title, parts in remedies.items():
         if parts:
@@ -174,7 +174,7 @@ class IncidentNumber(click.ParamType[int]):
         if text.isascii() and text.isdigit() and len(text) < 19:
             return int(text)
         return fail(
-            "ID is the number of an incident, as `trainwarden incidents` lists them; got "
+            f"ID is the number of an incident, as `{command_hint('incidents')}` lists them; got "
             f"{text!r}"
         )
 

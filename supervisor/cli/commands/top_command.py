@@ -29,8 +29,11 @@ from supervisor.cli.views.top.gauges import RecentSamples, sparkline
 from supervisor.cli.views.top.raw_terminal import RawTerminal
 from supervisor.cli.views.top.top_frame import box_title
 from supervisor.cli.views.top.top_screen import TopScreen
-from supervisor.core.text.units import format_size
+from supervisor.core.text.units import format_loss, format_size
 from supervisor.host.control.control_client import NoDaemonError
+
+UNFOLDED = 240
+"""The width of the table where no terminal has one."""
 
 
 def look(state_dir: Path | None) -> dict[str, Any]:
@@ -46,7 +49,7 @@ def table_of(box: dict[str, Any], history: RecentSamples) -> Table:
     """The whole picture."""
     title = box_title(box)
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
-    for name in ("job", "owner", "state", "try", "epoch", "step", "loss"):
+    for name in ("job", "owner", "state", "attempt", "epoch", "step", "loss"):
         table.add_column(name, no_wrap=True)
     for name in ("step time", "memory"):
         table.add_column(name, no_wrap=True)
@@ -67,7 +70,7 @@ def row_of(job: dict[str, Any], history: RecentSamples) -> list[str]:
         str(job["attempt"]),
         "" if epoch is None else f"{epoch + 1}/{job.get('epochs') or '?'}",
         "" if job.get("step") is None else str(job["step"]),
-        "" if loss is None else f"{loss:.4f}",
+        "" if loss is None else format_loss(loss),
         f"{seconds * 1000:.0f} ms {sparkline(history.seconds[job['job']])}"
         if seconds
         else "",
@@ -140,8 +143,10 @@ def _watch(
     state_dir: Path | None, box: dict[str, Any], *, every: float, times: int | None
 ) -> None:
     """``times`` looks, or for ever, printed in place of each other."""
-    history, left = RecentSamples(), times
-    with asking(), Live(console=Console(), auto_refresh=False) as live:
+    history, left, console = RecentSamples(), times, Console()
+    if not console.is_terminal:
+        console.width = UNFOLDED
+    with asking(), Live(console=console, auto_refresh=False) as live:
         while left is None or left > 0:
             live.update(table_of(box, history), refresh=True)
             left = None if left is None else left - 1

@@ -1,6 +1,7 @@
 """``trainwarden ui``: a read-only page in a browser, on loopback."""
 
 import json
+import socket
 from pathlib import Path
 
 import click
@@ -54,5 +55,7 @@ def _tell(server: PageServer, *, as_json: bool) -> None:
         click.echo(json.dumps({"url": server.url, "port": server.port}))
     else:
         click.echo(f"open {server.url}")
-        way = f"ssh -L {server.port}:127.0.0.1:{server.port}"
-        click.echo(f"on this machine; from another: {way} and the same address")
+        way = f"ssh -L {server.port}:127.0.0.1:{server.port} {socket.gethostname()}"
+        click.echo(
+            f"on this machine; from another: `{way}`, and the same address there"
+        )

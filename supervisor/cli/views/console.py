@@ -11,9 +11,11 @@ from rich.live import Live
 from rich.text import Text
 from typing_extensions import override
 
+from supervisor.cli.command_hint import named_place
 from supervisor.cli.views.progress import progress_line
 from supervisor.core.jobs.job_status import JobStatus
 from supervisor.core.text.log_level import LogLevel
+from supervisor.core.text.placed_hints import with_place
 from supervisor.core.text.units import clock_time
 from supervisor.core.text.visible import visible
 from supervisor.host.service.journal import marked
@@ -36,11 +38,15 @@ class LastingConsole(Console):
         os.dup2(nowhere, self.file.fileno())
         os.close(nowhere)
 
+    place = ""
+    """The option that suggested commands need: what is said comes from other threads, which
+    do not know the command that runs."""
+
     def put(self, text: str) -> None:
         """Print ``text`` as it is, what a terminal would obey made visible."""
         with contextlib.suppress(OSError):
             self.print(
-                visible(text),
+                visible(with_place(text, self.place)),
                 markup=False,
                 emoji=False,
                 highlight=False,
@@ -56,7 +62,9 @@ def lasting(
     waits until all is read."""
     out = NonblockingWriter(descriptor, gap=gap)
     try:
-        yield LastingConsole(file=cast("IO[str]", out))
+        console = LastingConsole(file=cast("IO[str]", out))
+        console.place = named_place()
+        yield console
     finally:
         with contextlib.suppress(OSError):
             out.finish()

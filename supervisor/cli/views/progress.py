@@ -6,11 +6,11 @@ from supervisor.core.jobs.job_status import (
     RemoteStatus,
     SnapshotPlan,
 )
-from supervisor.core.text.units import format_duration, format_size
+from supervisor.core.text.units import format_duration, format_loss, format_size
 
 PHASES = {
     "finished": "ending: the script is over, its process is not yet",
-    "between": "outside of fit",
+    "between": "in a callback, or outside of fit",
 }
 """Phases whose names alone would mislead; Python and TensorFlow take down what was left
 where the script is over."""
@@ -28,7 +28,7 @@ def progress_line(status: JobStatus) -> str:
         _of("epoch", _from_one(status.epoch), status.epochs),
         _of("step", status.step_in_epoch, status.steps_per_epoch)
         or _of("step", status.step, None),
-        f"loss {status.loss:.4f}" if status.loss is not None else "",
+        f"loss {format_loss(status.loss)}" if status.loss is not None else "",
         f"{1 / status.step_seconds:.1f} steps/s" if status.step_seconds else "",
         _memory(status),
         _slices(status),

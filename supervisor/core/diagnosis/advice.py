@@ -92,6 +92,21 @@ ADVICE: dict[Cause, str] = {
     ),
 }
 
+OUT_OF_REMEDIES = (
+    "Smaller parts of the batch do not help any further. Take a smaller model, an "
+    "optimizer that keeps less (SGD, Adafactor), 16 bits, or a device with more memory; "
+    "what other processes hold on it counts too. `trainwarden advise SCRIPT` tries what "
+    "would fit."
+)
+"""Of device memory, once the remedies are used up: what the usual advice says was tried."""
+
+
+def advice_at_the_end(cause: Cause, advice: str) -> str:
+    """``advice`` for a person whose run was given up for ``cause``."""
+    spent = cause in {Cause.DEVICE_OOM, Cause.DEVICE_OOM_FRAGMENTATION}
+    return OUT_OF_REMEDIES if spent and advice == ADVICE[cause] else advice
+
+
 MISSING_MODULE = (
     "A module that the script imports is not there in the Python that ran it. Install it "
     "there, or name the Python that has it: --python PATH (in a spec: python)."

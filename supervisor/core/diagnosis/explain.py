@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from supervisor.core.causes import Cause
+from supervisor.core.diagnosis.advice import ADVICE
 from supervisor.core.diagnosis.explain_memory import autopsy_paragraph
 from supervisor.core.diagnosis.result import IncidentKind, RemedyKind
 from supervisor.core.memory.oom_analysis import op_in
@@ -159,12 +160,12 @@ def _autopsy(incident: Mapping[str, Any]) -> list[str]:
 
 
 def _advice(incident: Mapping[str, Any]) -> str:
-    """None where the reason to stop says itself what to do: both might contradict."""
-    refused = _refusal(incident) is not None
+    """None where the refusal says itself what to do, or where the run was given up and
+    a version before advised what had been tried: both would contradict."""
+    advice = incident.get("advice") or ""
     stopped = incident["remedy"]["kind"] == RemedyKind.STOP
-    if refused or (stopped and incident["cause"] == Cause.DEVICE_OOM):
-        return ""
-    return incident.get("advice") or ""
+    tried = stopped and advice == ADVICE[Cause.DEVICE_OOM]
+    return "" if tried or _refusal(incident) is not None else advice
 
 
 def _wrap(line: str) -> str:

@@ -111,7 +111,9 @@ def _restart(job: JobLifecycle, event: JobEvent, _now: float) -> JobStep:
     return replace(job, phase=JobPhase.RESTARTING), (EndRun(event.by),)
 
 
-HAS_FINISHED = _decline("{job} has finished; trainwarden start --fresh begins it anew")
+HAS_FINISHED = _decline(
+    "{job} has finished; `trainwarden start --fresh {job}` begins it anew"
+)
 
 
 # --- told by the scheduler ------------------------------------------------------------
@@ -191,7 +193,7 @@ def _end(job: JobLifecycle, event: JobEvent, _now: float) -> JobStep:
         told = Announce("takes its turn again, for another GPU")
         return replace(ended, phase=JobPhase.QUEUED), (told,)
     if event.status.state is JobState.DRAINED:
-        return at_rest(ended), (Announce(f"trainwarden start {job.job} resumes it"),)
+        return at_rest(ended), (Announce(f"`trainwarden start {job.job}` resumes it"),)
     return at_rest(ended), ()
 
 

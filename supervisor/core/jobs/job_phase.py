@@ -79,7 +79,7 @@ def queued(job: str, because: str) -> JobStatus:
 
 def never_begun(job: str) -> JobStatus:
     """What to show of a job that was stopped before it ran."""
-    message = f"stopped; trainwarden start {job} begins or resumes it"
+    message = f"stopped; `trainwarden start {job}` begins or resumes it"
     return _without_attempt(job, JobState.DRAINED, message)
 
 

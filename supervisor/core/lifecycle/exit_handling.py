@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from supervisor.core.causes import Cause
+from supervisor.core.diagnosis.advice import advice_at_the_end
 from supervisor.core.diagnosis.diagnose import diagnose, from_outside
 from supervisor.core.diagnosis.evidence import Evidence
 from supervisor.core.diagnosis.examination import examined
@@ -154,6 +155,9 @@ def _failed(
     run: RunState, evidence: Evidence, diagnosis: Diagnosis, now: float
 ) -> Step:
     decision = _decision(run, evidence, diagnosis)
+    if decision.remedy.kind is RemedyKind.STOP and evidence.refused is None:
+        advice = advice_at_the_end(diagnosis.cause, diagnosis.advice)
+        diagnosis = replace(diagnosis, advice=advice)
     last = run.history.last
     step = None if last is None else last.last_step
     record = RecordIncident(
@@ -224,6 +228,6 @@ def quarantine(
     if not new:
         return ()
     listed = ", ".join(new)
-    text = f"{listed}: quarantined until `trainwarden quarantine --return` it"
+    text = f"{listed}: kept out of use until `trainwarden quarantine --return GPU`"
     said = Say(text, LogLevel.WARNING)
     return Quarantine(gpus=new, attempt=run.attempt, because=because), said

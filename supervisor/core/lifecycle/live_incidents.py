@@ -37,7 +37,7 @@ HIGH = {
 
 HIGH_ADVICE = (
     "Nothing has failed. The next longer sequence, validation or epoch may not fit: see "
-    "`trainwarden memory` for who holds what, and leave more room if this is unexpected."
+    "`trainwarden memory JOB` for who holds what, and leave more room if this is unexpected."
 )
 
 STUCK_ADVICE = (

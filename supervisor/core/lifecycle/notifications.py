@@ -32,7 +32,7 @@ def notifications_of(
 ) -> list[Notification]:
     """What there is to tell of the step from ``before`` to ``after``, in order; ``on``:
     the kinds that are wanted; ``look``: with what commands to look at a run that gave up."""
-    look = look or f"trainwarden incidents {job} and trainwarden logs {job}"
+    look = look or where_to_look(job)
     found: list[Notification] = []
     for effect in effects:
         if isinstance(effect, RecordIncident):
@@ -63,6 +63,11 @@ def notifications_of(
             )
         )
     return [one for one in found if one.kind in on]
+
+
+def where_to_look(job: str) -> str:
+    """The commands that show what befell ``job``."""
+    return f"`trainwarden incidents {job}` and `trainwarden logs {job}`"
 
 
 def _of_incident(

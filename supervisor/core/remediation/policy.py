@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from supervisor.core.backoff import BackOff
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.evidence import Evidence
+from supervisor.core.diagnosis.explain import HEADLINES
 from supervisor.core.diagnosis.result import Diagnosis, Remedy, RemedyKind
 from supervisor.core.remediation.conditions import named_by_driver
 from supervisor.core.remediation.confirmation import in_vain, sentence
@@ -145,12 +146,9 @@ class Policy:
         fruitless = history.fruitless(cause)
         if fruitless >= budget:
             again = f"{fruitless} restarts" if fruitless != 1 else "a restart"
-            tried = f"{again} for {cause} brought no progress"
-            return (
-                f"{tried}: {escalation.stop}"
-                if len(escalation.remedy_steps) > 1
-                else tried
-            )
+            several = len(escalation.remedy_steps) > 1
+            why = escalation.stop if several else HEADLINES[cause]
+            return f"{again} brought no progress: {why}"
         overall = OVERALL_FACTOR * self.without_progress
         if history.fruitless() + history.unknown() >= overall:
             return f"{overall} restarts for several causes brought no progress"

@@ -117,7 +117,7 @@ BAD_GPU = EscalationPlan(
     title="a GPU that failed",
     remedy_steps=(ANOTHER_GPU,),
     stop="a GPU failed, and no other one is known: have it checked; if it is kept out of "
-    "use, `trainwarden quarantine --return` it then",
+    "use, put it back with `trainwarden quarantine --return GPU` then",
     quarantines=True,
 )
 SCRIPT = EscalationPlan(

@@ -72,6 +72,13 @@ def format_size(size: float) -> str:
     return f"{size:.0f} bytes"
 
 
+def format_loss(loss: float) -> str:
+    """A loss as Keras prints it: four digits after the point, or an exponent where those
+    would not tell it, or the number be long."""
+    plain = loss == 0 or 1e-3 <= abs(loss) < 1e6
+    return f"{loss:.4f}" if plain else f"{loss:.4e}"
+
+
 def format_step(seconds: float) -> str:
     """The time of a step for people: ``27 ms``, ``1.4 s``."""
     return f"{seconds * 1000:.0f} ms" if seconds < 1 else format_duration(seconds)

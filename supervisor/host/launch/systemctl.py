@@ -11,6 +11,9 @@ from pathlib import Path
 from supervisor.host.process.child_process import TimeUpError, run_to_end
 
 CALL_SECONDS = 10.0
+RUNTIME = Path("/run/systemd/system")
+"""There where systemd runs the machine."""
+ACTIVE = frozenset({"activating", "active", "deactivating", "reloading"})
 
 
 class SystemdError(Exception):
@@ -23,9 +26,7 @@ class NoAnswerError(SystemdError):
 
 def booted() -> bool:
     """Whether systemd runs this machine (sd_booted(3))."""
-    return (
-        Path("/run/systemd/system").is_dir() and shutil.which("systemctl") is not None
-    )
+    return RUNTIME.is_dir() and shutil.which("systemctl") is not None
 
 
 def start(unit: str) -> None:
@@ -60,6 +61,14 @@ def units(pattern: str) -> dict[str, str]:
     return parse_units(
         _call("list-units", "--all", "--plain", "--no-legend", "--", pattern)
     )
+
+
+def is_active(unit: str) -> bool:
+    """Whether ``unit`` runs, as far as systemd tells."""
+    try:
+        return show(unit, "ActiveState").get("ActiveState") in ACTIVE
+    except SystemdError:
+        return False
 
 
 def parse_show(text: str) -> dict[str, str]:

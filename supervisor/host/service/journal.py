@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from supervisor.core.text.log_level import LogLevel
+from supervisor.core.text.placed_hints import with_place
 from supervisor.host.service.nonblocking_writer import NonblockingWriter
 
 SOCKET = "/run/systemd/journal/socket"
@@ -63,12 +64,14 @@ class Journal:
     address: str = SOCKET
     plain: NonblockingWriter = field(default_factory=lambda: NonblockingWriter(2))
     """Where lines go that do not go to the journal as datagrams."""
+    place: str = ""
+    """The option that commands need which are suggested."""
 
     def say(
         self, text: str, /, *, job: str | None = None, level: LogLevel = LogLevel.INFO
     ) -> None:
         """One line, about a job or about the daemon."""
-        line = " ".join(text.split())[:4000]
+        line = with_place(" ".join(text.split()), self.place)[:4000]
         if not (self.native and self._send(line, job, level)):
             stamp = _stamp(datetime.now(UTC))
             about = "" if job is None else f"{job}: "

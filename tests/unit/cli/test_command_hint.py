@@ -50,3 +50,23 @@ def test_a_wrong_name_is_answered_with_a_command_that_works(tmp_path: Path) -> N
     (hint,) = re.findall("`trainwarden (.*)`", done.output)
     assert str(tmp_path) in hint
     assert CliRunner().invoke(trainwarden, shlex.split(hint)).exit_code == 0
+
+
+def test_a_wrong_incident_is_answered_so_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Although it is refused before options are read."""
+    place = f"--state-dir {tmp_path}"
+    words = ["explain", "abc", "--state-dir", str(tmp_path)]
+    assert place in CliRunner().invoke(trainwarden, words).output
+    monkeypatch.setenv("TRAINWARDEN_STATE_DIR", str(tmp_path))
+    assert place in CliRunner().invoke(trainwarden, words[:2]).output
+
+
+def test_nothing_has_run(tmp_path: Path) -> None:
+    """It is said what begins something."""
+    words = ["status", "--state-dir", str(tmp_path / "none")]
+    said = CliRunner().invoke(trainwarden, words).output
+    assert (
+        f"`trainwarden run --state-dir {tmp_path / 'none'} SCRIPT` begins one" in said
+    )

@@ -486,6 +486,31 @@ def test_what_was_begun_once_and_waits_again(mine: Path) -> None:
         assert invoke("forget", "new").exit_code == 2
 
 
+@pytest.mark.usefixtures("daemon")
+def test_what_has_ended_is_not_ended_again(tmp_path: Path) -> None:
+    """It is said so, and what is suggested names the job."""
+    finished(tmp_path)
+    for verb in ("stop", "drain"):
+        done = invoke(verb, "train")
+        assert done.exit_code == 0
+        said = "train: finished: it had ended before: there is nothing to end\n"
+        assert done.stdout == said
+    assert "start --fresh train`" in invoke("start", "train").stderr
+
+
+@pytest.mark.usefixtures("daemon")
+def test_top_in_a_pipe_is_not_cut(tmp_path: Path) -> None:
+    """Nobody's terminal is 80 columns wide there."""
+    finished(tmp_path)
+    name = "a-rather-long-name-of-a-job-that-somebody-may-well-have-chosen"
+    (tmp_path / "long.py").write_text("")
+    assert invoke("submit", "--name", name, tmp_path / "long.py").exit_code == 0
+    shown = invoke("top", "--times", "1").stdout
+    assert name in shown
+    assert "attempt" in shown
+    assert "…" not in shown
+
+
 def test_the_box_is_told_apart(
     tmp_path: Path, mine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

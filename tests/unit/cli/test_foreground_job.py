@@ -223,9 +223,15 @@ def test_one_that_is_over(state: Path, verb: str) -> None:
 @pytest.mark.parametrize(
     ("how", "then"),
     [
-        (JobState.FINISHED, "the same `trainwarden run` begins a new run"),
-        (JobState.DRAINED, "the same `trainwarden run` lets it go on"),
-        (JobState.GAVE_UP, "the same `trainwarden run` lets it go on"),
+        (
+            JobState.FINISHED,
+            "it is finished: the same `trainwarden run <>` begins a new",
+        ),
+        (
+            JobState.DRAINED,
+            "it is drained: the same `trainwarden run <>` lets it go on",
+        ),
+        (JobState.GAVE_UP, "it gave up: the same `trainwarden run <>` lets it go on"),
     ],
 )
 def test_what_the_same_command_would_do(
@@ -234,7 +240,8 @@ def test_what_the_same_command_would_do(
     """One that has come to its end does not go on."""
     with closing(Ledger(StatePaths(state).ledger)) as ledger:
         ledger.set_state(1, state=how, message="", overrides=None, ended_at=2.0)
-    assert then in invoke(state, verb, "digits").output
+    said = invoke(state, verb, "digits").output
+    assert then.replace("<>", f"--state-dir {state}") in said
 
 
 @pytest.mark.parametrize(("status", "ended"), [(404, True), (403, False), (503, False)])

@@ -64,6 +64,36 @@ def test_what_cannot_be_run(
     assert not list(trainwarden.state.rglob("output.log"))
 
 
+@pytest.mark.parametrize("options", [["--gpus", "none"], ["--spec", "none.toml"]])
+def test_no_gpu_is_none(trainwarden: Trainwarden, options: list[str]) -> None:
+    """Who asks for none sees none, and is told so."""
+    look = "import os; print(repr(os.environ.get('CUDA_VISIBLE_DEVICES')))\n"
+    (trainwarden.directory / "look.py").write_text(look)
+    spec = 'script = "look.py"\ngpu_count = 0\n'
+    (trainwarden.directory / "none.toml").write_text(spec)
+    done = trainwarden("run", "--dry-run", *options, "look.py")
+    assert "gpus: none\n" in done.stdout
+    done = trainwarden("run", *options, "look.py")
+    assert (done.returncode, done.stdout) == (0, "''\n")
+
+
+def test_a_name_is_suggested(trainwarden: Trainwarden) -> None:
+    """The nearest to that of the script."""
+    (trainwarden.directory / "pyproject.toml").unlink()
+    (trainwarden.directory / "größe 1.py").touch()
+    done = trainwarden("run", "größe 1.py")
+    assert "such as --name gro" in done.stderr
+    assert done.stderr.rstrip().endswith("e-1")
+
+
+def test_a_warning_has_its_fix(trainwarden: Trainwarden) -> None:
+    """``--dry-run`` says no less of it than ``check``."""
+    (found,) = json.loads(trainwarden("run", "--dry-run", "--json", "train.py").stdout)
+    told = trainwarden("run", "--dry-run", "train.py").stdout
+    for finding in found["findings"]:
+        assert finding["fix"] in told
+
+
 def test_what_would_be_done(trainwarden: Trainwarden) -> None:
     """``--dry-run`` says it and starts nothing, for a new run, one that goes on, and one
     that must not begin."""

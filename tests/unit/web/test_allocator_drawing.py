@@ -1,5 +1,6 @@
 """The map and the blocks: what is drawn is what is there."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 from hypothesis import given
@@ -16,6 +17,7 @@ from supervisor.web.allocator_drawing import (
     verdict_sentence,
 )
 from supervisor.web.phase_bar import TimeSpent
+from supervisor.web.run_view import goodput_text
 
 SIZES = st.lists(
     st.tuples(st.integers(1, 10**9), st.booleans()), min_size=1, max_size=60
@@ -69,3 +71,13 @@ def test_goodput_is_unknown_where_no_step_was_timed() -> None:
     """A loop of the script's own that nobody can follow may have trained all the time."""
     spent = TimeSpent(phases={"between": 70.0}, elapsed_seconds=80.0)
     assert spent.goodput is None
+
+
+def test_goodput_says_what_it_does_not_know() -> None:
+    """Loops that are not counted make it unknown, or a lower bound; never a wrong figure."""
+    uncounted = TimeSpent(phases={"between": 70.0}, elapsed_seconds=80.0)
+    assert goodput_text(uncounted) == "unknown: no steps were counted"
+    timed = replace(uncounted, steps=9, step_seconds=8.0)
+    assert goodput_text(timed) == "at least 10%"
+    assert goodput_text(replace(timed, phases={"between": 1.0})) == "10%"
+    assert goodput_text(TimeSpent(phases={}, elapsed_seconds=0.0)) is None

@@ -34,7 +34,7 @@ from supervisor.cli.views.top.spans import (
 )
 from supervisor.cli.views.top.top_view import TopView
 from supervisor.core.jobs.job_status import JobState
-from supervisor.core.text.units import format_duration, format_size
+from supervisor.core.text.units import format_duration, format_loss, format_size
 
 BAR_CELLS = 6
 TREND_READINGS = 12
@@ -123,7 +123,7 @@ def _step(job: ListedJob, _history: RecentSamples) -> str:
 
 def _loss(job: ListedJob, _history: RecentSamples) -> str:
     loss = job.get("loss")
-    return "" if loss is None else f"{loss:.4f}"
+    return "" if loss is None else format_loss(loss)
 
 
 def step_time(job: ListedJob) -> str:

@@ -184,9 +184,9 @@ def _promised(status: JobStatus) -> Iterator[DetailFact]:
 
 def _remedies(status: JobStatus) -> Iterator[DetailFact]:
     remedies = {
-        "in force": status.overrides,
-        "asked for, not confirmed yet": status.asked,
-        "asked for, and not in force": status.unmet,
+        "set after crashes": status.overrides,
+        "set after crashes, not confirmed yet": status.asked,
+        "asked for after crashes, but not possible": status.unmet,
     }
     label = "remedies"
     for title, parts in remedies.items():

@@ -25,7 +25,7 @@ def test_a_process_that_outlives_its_script_is_ending() -> None:
 def test_a_loop_of_the_scripts_own_shows_its_steps() -> None:
     """There is no epoch to count in, only the optimizer's counter."""
     assert "step 3" in line("between")
-    assert line("between").endswith("outside of fit")
+    assert line("between").endswith("in a callback, or outside of fit")
 
 
 def test_a_state_is_not_said_twice() -> None:

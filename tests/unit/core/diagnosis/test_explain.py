@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from supervisor.core.causes import Cause
+from supervisor.core.diagnosis.advice import ADVICE, OUT_OF_REMEDIES
 from supervisor.core.diagnosis.explain import (
     HEADLINES,
     REFUSED,
@@ -56,18 +57,19 @@ def test_little_known() -> None:
 
 
 def test_advice_does_not_contradict_what_was_said() -> None:
-    """A run that stopped for want of memory, or was refused, says itself what to do."""
-    advice = "Work through the batch in smaller slices."
+    """A version before advised what had been tried; a refusal says itself what to do."""
+    advice = ADVICE[Cause.DEVICE_OOM].partition(". ")[0]
+    whole = ADVICE[Cause.DEVICE_OOM]
     going_on: dict[str, Any] = {
         "kind": "microbatch",
         "changes": {},
         "because": "it does not fit",
     }
     refused = [{"line": None, "text": "no such Keras", "signature": "refused"}]
-    assert advice in explain_incident(incident(advice=advice, remedy=going_on))
-    assert advice in explain_incident(incident(advice=advice, cause="data_error"))
+    assert advice in explain_incident(incident(advice=whole, remedy=going_on))
     for told in ({}, {"cause": "user_error", "because": refused}):
-        assert advice not in explain_incident(incident(advice=advice, **told))
+        assert advice not in explain_incident(incident(advice=whole, **told))
+    assert "advise SCRIPT" in explain_incident(incident(advice=OUT_OF_REMEDIES))
 
 
 def test_a_refusal_is_told_as_what_it_is() -> None:

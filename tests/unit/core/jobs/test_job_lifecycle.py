@@ -128,7 +128,7 @@ def test_a_drained_job_says_how_it_goes_on() -> None:
     assert (stopping.phase, effects) == (P.STOPPING, (EndRun("me", at_once=True),))
     over, effects = happen(stopping, RunEnded(ended(JobState.DRAINED)))
     assert over.phase is P.STOPPED
-    assert effects == (Announce("trainwarden start job resumes it"),)
+    assert effects == (Announce("`trainwarden start job` resumes it"),)
     assert happen(running, RunEnded(ended(JobState.GAVE_UP)))[1] == ()
 
 
@@ -166,7 +166,7 @@ def test_a_start() -> None:
     restarting, effects = happen(stopping, StartRequested())
     assert (restarting.phase, effects) == (P.RESTARTING, ())
     finished, _ = happen(running, RunEnded(ended()))
-    only_fresh = "job has finished; trainwarden start --fresh begins it anew"
+    only_fresh = "job has finished; `trainwarden start --fresh job` begins it anew"
     for asked in (StartRequested(), RestartRequested("me")):
         assert happen(finished, asked)[1] == (Decline(only_fresh),)
     anew, effects = happen(finished, StartRequested(fresh=True))

@@ -6,6 +6,7 @@ from typing import get_type_hints
 import pytest
 
 from supervisor.core.causes import Cause
+from supervisor.core.diagnosis.advice import ADVICE, OUT_OF_REMEDIES
 from supervisor.core.diagnosis.result import RemedyKind
 from supervisor.core.jobs.job_status import JobState
 from supervisor.core.lifecycle.effects import (
@@ -151,6 +152,20 @@ def test_news_before_any_attempt_changes_nothing() -> None:
     """A run that adopts a dead attempt may hear of it before it has a history."""
     run = replace(fresh(), phase=RunPhase.RUNNING)
     assert happen(run, ProgressReported(first_step=1, batch=3)) == (run, [])
+
+
+def test_advice_at_the_end_names_nothing_that_was_tried() -> None:
+    """Slices were tried before the run was given up: what is advised then is another."""
+    run, effects = running(ProgressReported(batch=512), out_of_memory())
+    run = replace(run, policy=replace(run.policy, without_progress=1))
+    record = next(one for one in effects if isinstance(one, RecordIncident))
+    assert record.diagnosis.advice == ADVICE[Cause.DEVICE_OOM]
+    run, effects = happen(
+        run, DeadlineExpired(), GateClear(), Spawned(8), out_of_memory()
+    )
+    record = next(one for one in effects if isinstance(one, RecordIncident))
+    assert record.remedy.kind is RemedyKind.STOP
+    assert record.diagnosis.advice == OUT_OF_REMEDIES
 
 
 def test_out_of_memory_leads_to_slices() -> None:

@@ -93,7 +93,9 @@ def test_after_progress_the_scripts_own_error_gets_one_more_chance() -> None:
     )
     verdict = decide(Cause.USER_ERROR, failures(Cause.USER_ERROR, 2))
     assert verdict.remedy.kind is RemedyKind.STOP
-    assert verdict.remedy.because == "a restart for user_error brought no progress"
+    assert verdict.remedy.because == (
+        "a restart brought no progress: the script raised an error of its own"
+    )
 
 
 @pytest.mark.parametrize(
@@ -222,7 +224,9 @@ def test_three_fruitless_restarts_are_enough() -> None:
     """The fourth failure without progress stops the run and says why."""
     verdict = decide(Cause.UNKNOWN, failures(Cause.UNKNOWN, 4))
     assert verdict.remedy.kind is RemedyKind.STOP
-    assert verdict.remedy.because == "3 restarts for unknown brought no progress"
+    assert verdict.remedy.because == (
+        "3 restarts brought no progress: it ended for a reason nobody could see"
+    )
 
 
 def test_causes_that_take_turns_stop_too() -> None:

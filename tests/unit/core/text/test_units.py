@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from supervisor.core.text.units import (
     clock_time,
     format_duration,
+    format_loss,
     format_size,
     format_step,
     local_time,
@@ -134,3 +135,20 @@ def test_a_step_is_told_in_milliseconds_where_it_is_short() -> None:
     """As most are."""
     assert format_step(0.0274) == "27 ms"
     assert format_step(1.44) == "1.4 s"
+
+
+@pytest.mark.parametrize(
+    ("loss", "text"),
+    [
+        (0.0, "0.0000"),
+        (0.66254, "0.6625"),
+        (-12.5, "-12.5000"),
+        (0.000012, "1.2000e-05"),
+        (5911263867199834554368.0, "5.9113e+21"),
+        (float("nan"), "nan"),
+        (float("inf"), "inf"),
+    ],
+)
+def test_a_loss(loss: float, text: str) -> None:
+    """Of any size in a column."""
+    assert format_loss(loss) == text

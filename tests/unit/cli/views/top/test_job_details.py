@@ -77,8 +77,8 @@ def test_all_that_is_known() -> None:
         "            memory: 2.0 s ago, 1 MiB, 1 failed",
         "remote      step 4 is in s3://b",
         "promise     bit-identical resume is not promised (call 2 of fit): it is unseeded",
-        "remedies    in force: slices 3",
-        "            asked for, not confirmed yet: slices 4",
+        "remedies    set after crashes: slices 3",
+        "            set after crashes, not confirmed yet: slices 4",
         "restarts    device_oom 1",
         "incidents   #1 ",
     ):
