@@ -20,7 +20,7 @@ from supervisor.core.lifecycle.standby_rules import (
 )
 from supervisor.core.text.log_level import Notifier
 from supervisor.core.text.units import format_size
-from supervisor.host.launch.launcher import LaunchedAttempt, Launcher, LaunchError
+from supervisor.host.launch.launcher import EarlyLauncher, LaunchedAttempt, LaunchError
 from supervisor.host.launch.standby_process import StandbyProcess
 from supervisor.host.memory.main_memory import capacity
 from supervisor.host.process.marker_scan import MarkerScan, marker_of
@@ -40,6 +40,7 @@ TAKEN = "attempt {} goes on in the process that stood by"
 COLD = "attempt {} starts cold: {}"
 NONE = "no standby for attempt {}: {}"
 ENDED_ITSELF = "it has ended"
+ANOTHER = "its standby was for another attempt"
 KILLED_FOR_MEMORY = "the kernel has killed for memory since it was started"
 
 
@@ -50,9 +51,10 @@ class Standby:
     run_id: str
     spec: Spec
     paths: RunPaths
-    launcher: Launcher
-    scans: tuple[MarkerScan, ...]
-    """Of those who look for what is left of attempts."""
+    launcher: EarlyLauncher | None
+    """None: nothing can be started early."""
+    environments: MarkerScan
+    """Of whoever else looks for what is left of attempts."""
     clock: Clock
     say: Notifier
     about: str = ""
@@ -62,6 +64,8 @@ class Standby:
     _size_bytes: int = USUAL_BYTES
     _not_for: int = 0
     """None is tried any more for this attempt, and those before it."""
+    _short_for: int = 0
+    """The attempt beside which there was no memory for one."""
     _stepped: tuple[int, float] | None = None
     """The attempt that made its first step, and when that was seen."""
     _looked_at: float = -LOOK_SECONDS
@@ -71,25 +75,26 @@ class Standby:
         if not self.spec.restart.standby:
             return
         shutil.rmtree(self.paths.standby, ignore_errors=True)
-        if not self.launcher.stands_by:
+        if self.launcher is None:
             self._tell(NOT_HERE)
 
     @property
     def wanted(self) -> bool:
         """Whether the run has one where it can."""
-        return self.spec.restart.standby and self.launcher.stands_by
+        return self.spec.restart.standby and self.launcher is not None
 
     def look(
         self,
         run: RunState,
         *,
         stepped: bool,
-        runs_out: bool,
+        forecast_seconds: float | None,
         expected: Callable[[], Directive],
     ) -> None:
         """Do what there is to do now. ``stepped``: the attempt has made a step.
-        ``runs_out``: main memory does. ``expected``: what the next is to be told."""
-        if not self.wanted:
+        ``forecast_seconds``: until main memory runs out. ``expected``: what the next is to
+        be told."""
+        if self.launcher is None or not self.wanted:
             return
         self._clear_ended()
         now = self.clock.now()
@@ -97,16 +102,26 @@ class Standby:
             return
         self._looked_at = now
         self._watch(run)
-        decided = decide(self._facts(run, stepped=stepped, runs_out=runs_out, now=now))
+        decided = decide(
+            self._facts(
+                run, stepped=stepped, forecast_seconds=forecast_seconds, now=now
+            )
+        )
         if decided.move is StandbyMove.START and self._not_for <= run.attempt:
-            self._start(run, expected())
+            self._start(self.launcher, run, expected())
         elif decided.move is StandbyMove.END:
             self.end(decided.because)
-        elif decided.because and self._process is None:
+        elif decided.because and self._short_for != run.attempt:
+            self._short_for = run.attempt  # once: the figures in it change
             self._tell(NONE.format(run.attempt + 1, decided.because))
 
     def _facts(
-        self, run: RunState, *, stepped: bool, runs_out: bool, now: float
+        self,
+        run: RunState,
+        *,
+        stepped: bool,
+        forecast_seconds: float | None,
+        now: float,
     ) -> StandbyFacts:
         if stepped and (self._stepped is None or self._stepped[0] != run.attempt):
             self._stepped = run.attempt, now
@@ -119,17 +134,19 @@ class Standby:
             stepped_seconds=since,
             room_bytes=_room(),
             size_bytes=self._size_bytes,
-            runs_out=runs_out,
+            forecast_seconds=forecast_seconds,
             ran_out=bool(known) and known[-1].cause is Cause.HOST_OOM,
         )
 
-    def _start(self, run: RunState, expected: Directive) -> None:
+    def _start(
+        self, launcher: EarlyLauncher, run: RunState, expected: Directive
+    ) -> None:
         imports = self.paths.attempt(run.attempt).imports
         if not imports.exists():
             return
         self._not_for = expected.attempt
         try:
-            self._process = self.launcher.stand_by(
+            self._process = launcher.stand_by(
                 self.spec, expected, paths=self.paths, imports=imports
             )
         except LaunchError as error:
@@ -161,13 +178,10 @@ class Standby:
         """The process that stood by, which is the attempt from here on; None: there is
         none, or it is of no use any more."""
         process, number = self._process, directive.attempt
-        if process is None or process.expected.attempt != number:
+        if self.launcher is None or process is None:
             return None
-        process.look()
-        because = self._objection(process)
         try:
-            if because:
-                raise LaunchError(because)
+            _object_to(process, number)
             attempt = self.launcher.hand_over(
                 process, self.spec, directive, paths=paths
             )
@@ -179,11 +193,6 @@ class Standby:
         self._spare(number, spared=False)
         self._tell(TAKEN.format(number))
         return attempt
-
-    def _objection(self, process: StandbyProcess) -> str:
-        if process.answer is not None and process.answer.because:
-            return process.answer.because
-        return KILLED_FOR_MEMORY if process.has_seen_oom_kills else ""
 
     def end(self, because: str = "") -> None:
         """It is not wanted any more, or costs too much."""
@@ -217,13 +226,25 @@ class Standby:
 
     def _spare(self, number: int, *, spared: bool) -> None:
         marker = marker_of(self.run_id, number)
-        for scan in self.scans:
+        own = () if self.launcher is None else self.launcher.scans
+        for scan in (self.environments, *own):
             (scan.spared.add if spared else scan.spared.discard)(marker)
 
     def _tell(self, sentence: str) -> None:
         if sentence != self.about:
             self.about = sentence
             self.say(sentence)
+
+
+def _object_to(process: StandbyProcess, number: int) -> None:
+    """Raises LaunchError where it is of no use for attempt ``number``."""
+    if process.expected.attempt != number:
+        raise LaunchError(ANOTHER)
+    answer = process.look()
+    if answer is not None and answer.because:
+        raise LaunchError(answer.because)
+    if process.has_seen_oom_kills:
+        raise LaunchError(KILLED_FOR_MEMORY)
 
 
 def _room() -> int | None:

@@ -147,8 +147,8 @@ class Supervisor:
             run_id=self.row.run_id,
             spec=self.spec,
             paths=self.paths,
-            launcher=self.launcher,
-            scans=(self.population.environments, *self.launcher.scans),
+            launcher=self.launcher.early,
+            environments=self.population.environments,
             clock=self.clock,
             say=self.say,
         )
@@ -297,7 +297,7 @@ class Supervisor:
         self.standby.look(
             self.run,
             stepped=self._following.has_stepped,
-            runs_out=self._following.memory.host_seconds_left is not None,
+            forecast_seconds=self._following.memory.host_seconds_left,
             expected=self._expected,
         )
         self.recorder.flush()

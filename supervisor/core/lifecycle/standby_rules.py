@@ -13,6 +13,10 @@ MARGIN_BYTES = 512 << 20
 """What must be left of main memory beside it."""
 
 
+ENOUGH_SECONDS = 300.0
+"""Main memory that lasts longer than that is not short."""
+
+
 class StandbyMove(enum.StrEnum):
     """What to do."""
 
@@ -36,8 +40,8 @@ class StandbyFacts:
     """Main memory that is left; None: not known."""
     size_bytes: int = USUAL_BYTES
     """What a standby takes."""
-    runs_out: bool = False
-    """Whether main memory comes to its end by the forecast."""
+    forecast_seconds: float | None = None
+    """Until main memory runs out at the present trend; None: it does not."""
     ran_out: bool = False
     """Whether the newest attempt ended because it had."""
 
@@ -69,8 +73,8 @@ def _shortage(facts: StandbyFacts) -> str:
     """Why there is no main memory for it; empty: there is."""
     if facts.ran_out:
         return "main memory had run out"
-    if facts.runs_out:
-        return "main memory comes to its end"
+    if facts.forecast_seconds is not None and facts.forecast_seconds < ENOUGH_SECONDS:
+        return "main memory runs out soon, at the present trend"
     needed = MARGIN_BYTES if facts.waits else 2 * facts.size_bytes + MARGIN_BYTES
     if facts.room_bytes is not None and facts.room_bytes < needed:
         left, least = format_size(facts.room_bytes), format_size(needed)

@@ -23,6 +23,7 @@ from supervisor.host.launch.attempt_shim import boot_id
 from supervisor.host.launch.input_relay import InputRelay
 from supervisor.host.launch.launcher import (
     NOT_STARTED,
+    EarlyLauncher,
     LaunchedAttempt,
     Launcher,
     LaunchError,
@@ -151,6 +152,30 @@ class DirectAttempt(LaunchedAttempt):
         self.shim.close()
 
 
+def _started_early(
+    spec: Spec, given: dict[str, str], *, directory: Path
+) -> tuple[Child, socket.socket]:
+    """A shim whose process waits, and what we speak to that by. Raises OSError."""
+    channel, theirs = socket.socketpair()
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        shim = start(
+            standby_command(spec, channel=theirs.fileno(), directory=descriptor),
+            environment=given,
+            directory=Path(spec.working_directory or Path.cwd()),
+            complaints=directory / "shim.log",
+            descriptors=(theirs.fileno(), descriptor),
+        )
+    except OSError:
+        channel.close()
+        raise
+    finally:
+        os.close(descriptor)
+        theirs.close()
+    channel.settimeout(0.0)
+    return shim, channel
+
+
 @dataclass(frozen=True, kw_only=True)
 class DirectLauncher(Launcher):
     """Starts shims as our own children."""
@@ -188,19 +213,19 @@ class DirectLauncher(Launcher):
         return DirectAttempt(paths=paths, shim=shim, relay=self.relay)
 
     @property
-    @override
     def scans(self) -> tuple[MarkerScan, ...]:
+        """As ``EarlyLauncher`` has it, and so the next two."""
         return (self.environments,)
 
     @property
     @override
-    def stands_by(self) -> bool:
-        return not self.detached
+    def early(self) -> EarlyLauncher | None:
+        return None if self.detached else self
 
-    @override
     def stand_by(
         self, spec: Spec, directive: Directive, *, paths: RunPaths, imports: Path
     ) -> StandbyProcess:
+        """In a directory of its own, which is the attempt's later."""
         attempt = paths.attempt(directive.attempt)
         given = environment(spec, directive, attempt, os.environ)
         plan = StandbyPlan(
@@ -212,22 +237,7 @@ class DirectLauncher(Launcher):
             paths.standby.mkdir(mode=0o700, exist_ok=True)
             directory = Path(tempfile.mkdtemp(dir=paths.standby))
             (directory / "dumps").mkdir(mode=0o700)
-            channel, theirs = socket.socketpair()
-            descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                shim = start(
-                    standby_command(
-                        spec, channel=theirs.fileno(), directory=descriptor
-                    ),
-                    environment=given,
-                    directory=Path(spec.working_directory or Path.cwd()),
-                    complaints=directory / "shim.log",
-                    descriptors=(theirs.fileno(), descriptor),
-                )
-            finally:
-                os.close(descriptor)
-                theirs.close()
-            channel.setblocking(False)
+            shim, channel = _started_early(spec, given, directory=directory)
             channel.sendall(line(plan))
         except OSError as error:
             message = f"it cannot be started: {error.strerror}"
@@ -240,7 +250,6 @@ class DirectLauncher(Launcher):
             environment=given,
         )
 
-    @override
     def hand_over(
         self,
         standby: StandbyProcess,
@@ -249,6 +258,7 @@ class DirectLauncher(Launcher):
         *,
         paths: AttemptPaths,
     ) -> DirectAttempt:
+        """Its directory gets the attempt's name; then it is told."""
         if standby.ended():
             raise LaunchError(HAD_ENDED)
         given = environment(spec, directive, paths, os.environ)

@@ -41,8 +41,6 @@ XLA_FLAGS = "XLA_FLAGS"
 START_SECONDS = 20.0
 """A shim that has not started training by then never will."""
 
-NOT_EARLY = "here no process is started early"
-
 NOT_STARTED = "the process that watches over training did not start"
 
 
@@ -140,40 +138,9 @@ class Launcher(Protocol):
         ...
 
     @property
-    def scans(self) -> tuple[MarkerScan, ...]:
-        """By which it looks for what is left of attempts."""
-        return ()
-
-    @property
-    def stands_by(self) -> bool:
-        """Whether it can start the process of an attempt early."""
-        return False
-
-    def stand_by(
-        self, spec: Spec, directive: Directive, *, paths: RunPaths, imports: Path
-    ) -> StandbyProcess:
-        """Start the process of the attempt that ``directive`` is for, which waits for it;
-        ``imports``: what the attempt before it has written of its imports.
-
-        Raises:
-            LaunchError: nothing was started; the message says why.
-        """
-        raise LaunchError(NOT_EARLY)
-
-    def hand_over(
-        self,
-        standby: StandbyProcess,
-        spec: Spec,
-        directive: Directive,
-        *,
-        paths: AttemptPaths,
-    ) -> LaunchedAttempt:
-        """Let a process of ``stand_by`` be the attempt.
-
-        Raises:
-            LaunchError: it cannot be any more; the message says why.
-        """
-        raise LaunchError(NOT_EARLY)
+    def early(self) -> "EarlyLauncher | None":
+        """The same, which can start processes before their attempt; None: it cannot."""
+        return None
 
     def objection(self, spec: Spec) -> str | None:
         """Why attempts could not be as ``spec`` says, in a sentence; None: they can."""
@@ -197,6 +164,41 @@ class Launcher(Protocol):
     ) -> str | None:
         """A run has ended: give back its memory tier. What is newer there than on disk
         goes to ``snapshots`` first, unless it ``finished``. A sentence if it could not.
+        """
+        ...
+
+
+class EarlyLauncher(Protocol):
+    """A way to start the process of an attempt before the attempt."""
+
+    @property
+    def scans(self) -> tuple[MarkerScan, ...]:
+        """By which it looks for what is left of attempts."""
+        ...
+
+    def stand_by(
+        self, spec: Spec, directive: Directive, *, paths: RunPaths, imports: Path
+    ) -> StandbyProcess:
+        """Start the process of the attempt that ``directive`` is for, which waits for it;
+        ``imports``: what the attempt before it has written of its imports.
+
+        Raises:
+            LaunchError: nothing was started; the message says why.
+        """
+        ...
+
+    def hand_over(
+        self,
+        standby: StandbyProcess,
+        spec: Spec,
+        directive: Directive,
+        *,
+        paths: AttemptPaths,
+    ) -> LaunchedAttempt:
+        """Let a process of ``stand_by`` be the attempt.
+
+        Raises:
+            LaunchError: it cannot be any more; the message says why.
         """
         ...
 

@@ -33,7 +33,9 @@ STARTED = "_context_handle"
 """A private name: not None once TensorFlow has looked for devices."""
 SAME_MAIN = "__mp_main__"
 """What ``multiprocessing`` calls the main module."""
-UNKNOWN_BACKEND = "Keras computes with {}, and only with TensorFlow it is imported ahead"
+UNKNOWN_BACKEND = (
+    "Keras computes with {}, and only with TensorFlow it is imported ahead"
+)
 
 Files = dict[str, tuple[int, int]]
 """Of each: when it was changed, and its size."""
@@ -67,7 +69,9 @@ class PreloadedModules:
     def changed(self) -> str | None:
         """A file that is not as it was when it was imported; None: there is none."""
         now = files_of(self.files)
-        return next((path for path in self.files if self.files[path] != now[path]), None)
+        return next(
+            (path for path in self.files if self.files[path] != now[path]), None
+        )
 
     def offer(self, initial: dict[str, str], restart: Restart) -> None:
         """Let the script find them; ``restart``: begin this attempt once more."""
@@ -166,7 +170,9 @@ def _refuse_if_started() -> None:
 
 def _sources(modules: dict[str, ModuleType]) -> list[str]:
     """The files of ``modules``. Raises UnusableError where one is the script's own."""
-    found = [getattr(it, "__file__", None) for it in modules.values()]
+    # The main module stands there as well, by another name, and is ours as yet.
+    named = [it for name, it in modules.items() if name != SAME_MAIN]
+    found = [getattr(it, "__file__", None) for it in named]
     sources = [path for path in found if isinstance(path, str)]
     for path in sources:
         if not is_installed(path):
@@ -186,9 +192,7 @@ def files_of(paths: Sequence[str] | Files) -> Files:
     return found
 
 
-def applied(
-    environment: dict[str, str], changes: dict[str, Any]
-) -> dict[str, str]:
+def applied(environment: dict[str, str], changes: dict[str, Any]) -> dict[str, str]:
     """``environment`` with ``changes`` in it."""
     whole = {**environment, **changes}
     return {name: str(value) for name, value in whole.items() if value is not None}
