@@ -4,6 +4,7 @@ It is no attempt: nobody else asks for it, and what becomes of it changes nothin
 long the next attempt takes to begin.
 """
 
+import contextlib
 import os
 import shutil
 from collections.abc import Callable
@@ -26,6 +27,7 @@ from supervisor.host.memory.main_memory import capacity
 from supervisor.host.process.marker_scan import MarkerScan, marker_of
 from supervisor.host.service.clock import Clock
 from supervisor.wire.directive import Directive
+from supervisor.wire.files import write_json
 from supervisor.wire.paths import AttemptPaths, RunPaths
 
 LOOK_SECONDS = 1.0
@@ -74,7 +76,7 @@ class Standby:
         """Before the first look: what an earlier supervisor left."""
         if not self.spec.restart.standby:
             return
-        shutil.rmtree(self.paths.standby, ignore_errors=True)
+        self._leave_nothing()
         if self.launcher is None:
             self._tell(NOT_HERE)
 
@@ -208,9 +210,14 @@ class Standby:
         for process in self._ending:
             process.wait_for_end()
         self._clear_ended()
-        if self.wanted:
-            shutil.rmtree(self.paths.standby, ignore_errors=True)
         self.about = ""
+        self._leave_nothing()
+
+    def _leave_nothing(self) -> None:
+        if self.spec.restart.standby:
+            shutil.rmtree(self.paths.standby, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                self.paths.standby_told.unlink(missing_ok=True)
 
     def _drop(self, process: StandbyProcess) -> None:
         """From here on it is something that is left, until it is gone."""
@@ -234,6 +241,8 @@ class Standby:
         if sentence != self.about:
             self.about = sentence
             self.say(sentence)
+            with contextlib.suppress(OSError):  # it is told in the log
+                write_json(self.paths.standby_told, {"sentence": sentence})
 
 
 def _object_to(process: StandbyProcess, number: int) -> None:

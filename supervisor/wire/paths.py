@@ -79,6 +79,8 @@ class RunPaths:
     """How far uploads have come."""
     standby = _Named("standby")
     """One directory for each process that waits to be an attempt, until it is one."""
+    standby_told = _Named("standby.json")
+    """``sentence``: how that process stands, for who asks from elsewhere."""
     script = _Named("script")
     """The script as it was when the run began, kept by the training side."""
 

@@ -173,8 +173,8 @@ def test_a_script_finds_in_a_standby_what_it_finds_in_a_cold_start(pair: Pair) -
     score = Path(f"/proc/{pid}/oom_score_adj")
     assert score.read_text().strip() == "1000"
     assert not list(made.directory.glob("page"))
-    opened = [os.readlink(one) for one in Path(f"/proc/{pid}/fd").iterdir()]
-    assert not [one for one in opened if "nvidia" in one]
+    opened = [one.readlink() for one in Path(f"/proc/{pid}/fd").iterdir()]
+    assert not [one for one in opened if "nvidia" in str(one)]
     assert pair.hand_over(spec, made) == cold
     assert pair.notices(2) == []
     assert not made.directory.exists()
