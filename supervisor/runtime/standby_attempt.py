@@ -59,11 +59,12 @@ class Standby:
     """Of whoever else looks for what is left of attempts."""
     clock: Clock
     say: Notifier
+    size_bytes: int = USUAL_BYTES
+    """What one takes of main memory: as the last one told, once one has."""
     about: str = ""
     """How it is, in a sentence; empty: none is wanted."""
     _process: StandbyProcess | None = None
     _ending: list[StandbyProcess] = field(default_factory=list[StandbyProcess])
-    _size_bytes: int = USUAL_BYTES
     _not_for: int = 0
     """None is tried any more for this attempt, and those before it."""
     _short_for: int = 0
@@ -135,7 +136,7 @@ class Standby:
             wanted=run.stop is None and not run.state.ended,
             stepped_seconds=since,
             room_bytes=_room(),
-            size_bytes=self._size_bytes,
+            size_bytes=self.size_bytes,
             forecast_seconds=forecast_seconds,
             ran_out=bool(known) and known[-1].cause is Cause.HOST_OOM,
         )
@@ -171,7 +172,7 @@ class Standby:
             self._tell(NONE.format(number, answer.because))
             self._drop(process)
         elif answer is not None and before is None:
-            self._size_bytes = answer.memory_bytes or self._size_bytes
+            self.size_bytes = answer.memory_bytes or self.size_bytes
             self._tell(WAITS.format(number, format_size(answer.memory_bytes)))
         elif number <= run.attempt:
             self._drop(process)

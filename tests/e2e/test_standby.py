@@ -85,7 +85,7 @@ def test_killed_twice_is_bit_identical_to_undisturbed(trainwarden: Trainwarden) 
         ]
         os.kill(trains, signal.SIGKILL)
         went_on = trainwarden.until(
-            lambda s, attempt=attempt: s["attempt"] == attempt and s["pid"] is not None
+            _attempt_runs(attempt)
         )
         assert went_on["pid"] == stands_by
     out, _ = process.communicate(timeout=PATIENCE)

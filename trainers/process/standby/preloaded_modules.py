@@ -14,7 +14,7 @@ import random
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
@@ -77,6 +77,7 @@ class PreloadedModules:
         """Let the script find them; ``restart``: begin this attempt once more."""
         finder: Any = _Finder(self.parts, initial, restart)
         sys.meta_path.insert(0, finder)
+        _stand_before_path_finder(finder)
 
 
 def preload(
@@ -251,7 +252,7 @@ class _Finder:
         now = context(name, self._initial)
         if part is None or part.record.name != name:
             self._restart(f"this time the script imports {name} at another point")
-        elif not _alike(now, part):
+        elif now != part.record:
             self._restart(
                 f"this time the script imports {name} under other circumstances: "
                 f"{_differing(now, part.record)}"
@@ -270,13 +271,23 @@ class _Finder:
             sys.modules[SAME_MAIN] = sys.modules["__main__"]
 
 
+def _stand_before_path_finder(finder: _Finder) -> None:
+    """For scripts that rearrange ``sys.meta_path``: what is native must not be loaded a
+    second time."""
+    ask = PathFinder.find_spec
+
+    def find_spec(
+        fullname: str,
+        path: Sequence[str] | None = None,
+        target: ModuleType | None = None,
+    ) -> ModuleSpec | None:
+        return finder.find_spec(fullname) or ask(fullname, path, target)
+
+    setattr(PathFinder, "find_spec", staticmethod(find_spec))  # noqa: B010  # mypy allows no other way
+
+
 def _is_below(name: str, package: str) -> bool:
     return name == package or name.startswith(f"{package}.")
-
-
-def _alike(now: ImportRecord, part: _Part) -> bool:
-    """What an import draws it has drawn already: from what it was then."""
-    return now == part.record
 
 
 def _differing(now: ImportRecord, then: ImportRecord) -> str:
