@@ -47,23 +47,22 @@ class UnusableError(Exception):
 
 
 @dataclass(slots=True)
-class _Part:
+class PreloadedPart:
     """What came with the import of one framework."""
 
     record: ImportRecord
     modules: dict[str, ModuleType]
-    environment: dict[str, str | None]
+    environment: dict[str, str | None] = field(default_factory=dict[str, str | None])
     """What the import did to it."""
-    before: Any
-    """Python's global generator, before the import and after."""
-    after: Any
+    draws: Any = None
+    """The state of Python's global generator after it; None: as before."""
 
 
 @dataclass(slots=True)
 class PreloadedModules:
     """What was imported, until the script asks for it."""
 
-    parts: list[_Part] = field(default_factory=list[_Part])
+    parts: list[PreloadedPart] = field(default_factory=list[PreloadedPart])
     files: Files = field(default_factory=Files)
 
     def changed(self) -> str | None:
@@ -123,7 +122,7 @@ def preload(
     return found
 
 
-def _import(record: ImportRecord, initial: dict[str, str]) -> _Part:
+def _import(record: ImportRecord, initial: dict[str, str]) -> PreloadedPart:
     _set_environment(applied(initial, record.environment))
     sys.path[:] = record.path
     if context(record.name, initial) != record:
@@ -142,12 +141,11 @@ def _import(record: ImportRecord, initial: dict[str, str]) -> _Part:
     for name in ELSEWHERE:
         if name in new:
             raise UnusableError(UNKNOWN_BACKEND.format(name))
-    return _Part(
+    return PreloadedPart(
         record=record,
         modules={name: sys.modules[name] for name in new if _is_hidden(name)},
         environment=difference(environment, dict(os.environ)),
-        before=before,
-        after=random.getstate(),
+        draws=None if random.getstate() == before else random.getstate(),
     )
 
 
@@ -212,7 +210,7 @@ class _Finder:
     """Finds what was imported ahead."""
 
     def __init__(
-        self, parts: list[_Part], initial: dict[str, str], restart: Restart
+        self, parts: list[PreloadedPart], initial: dict[str, str], restart: Restart
     ) -> None:
         self._parts, self._initial, self._restart = parts, initial, restart
         self._hidden: dict[str, ModuleType] = {}
@@ -259,8 +257,8 @@ class _Finder:
             )
         else:
             self._parts.pop(0)
-            if part.before != part.after:
-                random.setstate(part.after)
+            if part.draws is not None:
+                random.setstate(part.draws)
             _set_environment(applied(dict(os.environ), part.environment))
             self._show([one for one in part.modules if one in self._hidden])
 

@@ -2,10 +2,12 @@
 
 import json
 import os
+import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -222,6 +224,25 @@ def test_what_decides_an_import_is_as_the_script_has_it(
     assert because in made.answer.because
     assert bool(because) == bool(made.answer.because)
     assert pair.hand_over(spec, made) == cold
+
+
+def test_a_package_that_was_changed_meanwhile_is_imported_anew(pair: Pair) -> None:
+    """An upgrade: what was imported ahead is of before."""
+    installed = pair.directory / "target"
+    for name in metadata.files("termcolor") or ():
+        place = installed / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(str(name.locate()), place)
+    text = SHOWS.replace("BEFORE", "").replace("AFTER", "")
+    spec = pair.spec(text, environment={"PYTHONPATH": str(installed)})
+    cold = pair.cold(spec)
+    made = pair.standby(spec)
+    assert made.answer is not None
+    assert made.answer.because == ""
+    changed = installed / "termcolor" / "__init__.py"
+    changed.write_text(changed.read_text() + "# 2.0\n")
+    assert pair.hand_over(spec, made) == cold
+    assert f"{changed} was changed after it had been imported" in pair.notices(2)[0]
 
 
 def test_a_module_of_the_scripts_own_is_not_imported_ahead(pair: Pair) -> None:
