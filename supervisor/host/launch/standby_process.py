@@ -12,7 +12,7 @@ import signal
 import socket
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from supervisor.host.process.cgroup import oom_kills
 from supervisor.host.process.child_process import Child, wait_for
@@ -81,5 +81,7 @@ def _answer(text: bytes) -> StandbyAnswer:
         value: Any = json.loads(text)
     except ValueError:
         value = None
-    found = StandbyAnswer.from_json(value) if isinstance(value, dict) else None
-    return found or StandbyAnswer(because="what it answers cannot be read")
+    given = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+    return StandbyAnswer.from_json(given) or StandbyAnswer(
+        because="what it answers cannot be read"
+    )

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from supervisor.core.jobs.spec import Spec
+from supervisor.core.text.log_level import LogLevel
 from supervisor.host.launch.direct import HAD_ENDED, DirectLauncher
 from supervisor.host.launch.input_relay import InputRelay
 from supervisor.host.launch.launcher import LaunchedAttempt, LaunchError, read_shimmed
@@ -150,6 +151,11 @@ def until(wanted: Callable[[], object]) -> None:
         time.sleep(0.01)
 
 
+def unheard(_text: str, *, level: LogLevel = LogLevel.INFO) -> None:
+    """Nobody is told."""
+    del level
+
+
 def gone(pid: int) -> Callable[[], bool]:
     """Whether the process is."""
     return lambda: not Path(f"/proc/{pid}").exists()
@@ -269,7 +275,7 @@ def test_what_is_read_comes_with_the_directive(pair: Pair, tmp_path: Path) -> No
     source = tmp_path / "typed"
     source.write_text("one two\n")
     descriptor = os.open(source, os.O_RDONLY)
-    relay = InputRelay(lambda _text, **_level: None, descriptor)
+    relay = InputRelay(unheard, descriptor)
     pair.launcher = DirectLauncher(relay=relay)
     text = "import keras\nprint('SHOWN', input(), flush=True)"
     spec = pair.spec(text)
