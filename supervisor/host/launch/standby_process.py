@@ -81,7 +81,6 @@ def _answer(text: bytes) -> StandbyAnswer:
         value: Any = json.loads(text)
     except ValueError:
         value = None
-    given = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-    return StandbyAnswer.from_json(given) or StandbyAnswer(
-        because="what it answers cannot be read"
-    )
+    given = cast("dict[str, Any]", value) if isinstance(value, dict) else None
+    found = None if given is None else StandbyAnswer.from_json(given)
+    return found or StandbyAnswer(because="what it answers cannot be read")

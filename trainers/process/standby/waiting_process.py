@@ -50,12 +50,13 @@ def wait(numbers: str) -> list[str]:
     with socket.socket(fileno=channel) as speaks:
         speaks.set_inheritable(False)
         usual = _take_me_first()
-        plan = _heard(speaks, StandbyPlan)
+        told_by = _Channel(speaks)
+        plan = told_by.heard(StandbyPlan)
         preloaded, because = _preloaded(plan)
         answer = StandbyAnswer(because=because, memory_bytes=_memory_bytes())
         with contextlib.suppress(OSError):
             speaks.sendall(line(answer))
-        told = _heard(speaks, HandOver)
+        told = told_by.heard(HandOver)
     _give(usual)
     restart = functools.partial(_cold, told, initial)
     if preloaded is None:
@@ -81,13 +82,28 @@ def _preloaded(plan: StandbyPlan) -> tuple[PreloadedModules | None, str]:
         return None, f"{type(error).__name__}: {error}"[:500]
 
 
-def _heard(speaks: socket.socket, kind: type[Message]) -> Message:
-    """The next message; a descriptor that comes with it is what we read from then on.
-    Raises SystemExit: nobody says anything any more."""
-    text = bytearray()
-    while not text.endswith(b"\n"):
+class _Channel:
+    """What the supervisor says, line by line: it may say more before we listen."""
+
+    def __init__(self, speaks: socket.socket) -> None:
+        self._speaks = speaks
+        self._text = bytearray()
+
+    def heard(self, kind: type[Message]) -> Message:
+        """The next message; a descriptor that comes with it is what we read from then on.
+        Raises SystemExit: nobody says anything any more."""
+        while b"\n" not in self._text:
+            self._listen()
+        text, _, rest = bytes(self._text).partition(b"\n")
+        self._text[:] = rest
+        found = kind.from_json(_object(text))
+        if found is None:
+            raise SystemExit(0)
+        return found
+
+    def _listen(self) -> None:
         try:
-            part, descriptors, _, _ = socket.recv_fds(speaks, MOST_BYTES, 1)
+            part, descriptors, _, _ = socket.recv_fds(self._speaks, MOST_BYTES, 1)
         except OSError:
             part, descriptors = b"", []
         for one in descriptors:
@@ -95,11 +111,7 @@ def _heard(speaks: socket.socket, kind: type[Message]) -> Message:
             os.close(one)
         if not part:
             raise SystemExit(0)
-        text += part
-    found = kind.from_json(_object(bytes(text)))
-    if found is None:
-        raise SystemExit(0)
-    return found
+        self._text += part
 
 
 def _object(text: bytes) -> dict[str, Any]:

@@ -285,6 +285,20 @@ def test_what_is_read_comes_with_the_directive(pair: Pair, tmp_path: Path) -> No
     os.close(descriptor)
 
 
+def test_one_that_has_barely_begun_is_handed_over_too(pair: Pair) -> None:
+    """The attempt before ends just then: both messages are there before it listens."""
+    spec = pair.spec(SHOWS.replace("BEFORE", "").replace("AFTER", ""))
+    cold = pair.cold(spec)
+    made = pair.launcher.stand_by(
+        spec,
+        pair.directive(spec, 2),
+        paths=pair.paths,
+        imports=pair.paths.attempt(1).imports,
+    )
+    assert pair.hand_over(spec, made) == cold
+    assert pair.notices(2) == []
+
+
 def test_it_ends_when_nobody_speaks_any_more_or_asks_it_to(pair: Pair) -> None:
     """The end of the socket, SIGTERM to the shim, and the loss of the shim."""
     spec = pair.spec("import keras\nprint('SHOWN 1')")
