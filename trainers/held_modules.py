@@ -140,6 +140,10 @@ class ScriptLaunch:
             raise SystemExit(framework_versions.main())
         from trainers.process import training_process  # noqa: PLC0415  # importable only from here on
 
+        if arguments[:1] == ["--standby"]:
+            from trainers.process.standby import waiting_process  # noqa: PLC0415  # as above
+
+            arguments = waiting_process.wait(*arguments[1:])
         self._process = training_process.prepare(arguments)
         begun: tuple[CodeType, dict[str, Any]] = self._process.begin()
         return begun

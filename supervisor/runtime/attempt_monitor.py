@@ -150,6 +150,12 @@ class AttemptMonitor:
         return self._ending is not None
 
     @property
+    def has_stepped(self) -> bool:
+        """Whether the attempt that runs has made a step."""
+        view = None if self.handle is None else self.handle.telemetry.view
+        return view is not None and view.first_step is not None
+
+    @property
     def spent_seconds(self) -> float:
         """In the phases of the attempts that ended."""
         return sum(self.earlier.phase_seconds) if self.earlier else 0.0

@@ -68,6 +68,7 @@ class RunFacts:
     """What the newest attempt says of its snapshots, among others."""
     forecast_seconds: Mapping[str, float] = field(default_factory=dict[str, float])
     remote: RemoteStatus | None = None
+    standby: str | None = None
 
 
 def by_cause(incidents: Incidents, *, restarts: bool = False) -> dict[Cause, int]:
@@ -124,6 +125,7 @@ def job_status(
         **_promised(history, view),
         snapshot_plan=view.snapshot_plan,
         remote=facts.remote,
+        standby=facts.standby,
         overrides=_in_force(facts, page),
         asked=pending(facts.overrides, history.last),
         unmet=history.unmet,
@@ -284,6 +286,7 @@ def stored_status(
         history=History(attempts=attempts),
         view=telemetry.view,
         remote=remote_status(run_paths, now=now) if _is_sent(run) else None,
+        standby=standby_sentence(run_paths) if supervised else None,
     )
     earlier = earlier_page(run_paths, number)
     pid = shimmed.pid if alive and shimmed is not None else None
@@ -327,6 +330,12 @@ def remote_status(paths: RunPaths, *, now: float) -> RemoteStatus | None:
         problem=told.problem,
         taken_by=told.taken_by,
     )
+
+
+def standby_sentence(paths: RunPaths) -> str | None:
+    """How the process stands that waits to be the next attempt; None: none is wanted."""
+    value = read_json(paths.standby_told)
+    return None if value is None else str(value.get("sentence", ""))[:1000] or None
 
 
 def paths_of(run: RunRow, paths: StatePaths) -> RunPaths:

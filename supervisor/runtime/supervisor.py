@@ -45,7 +45,7 @@ from supervisor.core.lifecycle.events import (
 )
 from supervisor.core.lifecycle.run_state import RunPhase, RunState
 from supervisor.core.lifecycle.table import step
-from supervisor.core.remediation.overrides import Awaited
+from supervisor.core.remediation.overrides import Awaited, Overrides
 from supervisor.core.text.log_level import LogLevel, Notifier
 from supervisor.host.gpu.gpu_access import NOBODY_ASKS, GpuAccess
 from supervisor.host.launch.launcher import LaunchedAttempt, Launcher, LaunchError
@@ -72,6 +72,7 @@ from supervisor.runtime.launch_gate import gate
 from supervisor.runtime.progress_recorder import ProgressRecorder
 from supervisor.runtime.run_notifications import RunNotifications
 from supervisor.runtime.run_recorder import RunRecorder
+from supervisor.runtime.standby_attempt import Standby
 from supervisor.wire.directive import Directive
 from supervisor.wire.paths import RunPaths
 from supervisor.wire.reasons import Changed
@@ -112,6 +113,7 @@ class Supervisor:
     """What the command ends with; None while the run goes on."""
     recorder: RunRecorder = field(init=False)
     progress: ProgressRecorder = field(init=False)
+    standby: Standby = field(init=False)
     _following: AttemptMonitor = field(init=False)
     _looked_at: float | None = None
     """When ``advance`` last began (monotonic seconds)."""
@@ -141,6 +143,16 @@ class Supervisor:
             calm_seconds=CALM_SECONDS if self.show is None else SHOWN_SECONDS,
         )
 
+        self.standby = Standby(
+            run_id=self.row.run_id,
+            spec=self.spec,
+            paths=self.paths,
+            launcher=self.launcher.early,
+            environments=self.population.environments,
+            clock=self.clock,
+            say=self.say,
+        )
+
     def supervise(self) -> int:
         """Run until the end, in the foreground; the exit code of the command."""
         self.begin()
@@ -166,6 +178,7 @@ class Supervisor:
         """Before the first ``advance``: what earlier attempts left."""
         self._incidents = self.ledger.counts(self.row.job)
         self._following.begin(self.run)
+        self.standby.begin()
 
     @property
     def done(self) -> bool:
@@ -220,6 +233,7 @@ class Supervisor:
     def finish(self) -> None:
         """After the last ``advance``: the run has ended, and leaves nothing behind."""
         self.recorder.flush()
+        self.standby.finish()
         self._release_memory()
         if self.disks is not None:
             self.disks.see(self.row.job, list(self._disk_troubles()))
@@ -271,12 +285,21 @@ class Supervisor:
 
     def status(self) -> JobStatus:
         """What to show right now."""
-        return self._following.status(self.run, self.devices, incidents=self._incidents)
+        known = self._following.status(
+            self.run, self.devices, incidents=self._incidents
+        )
+        return replace(known, standby=self.standby.about or None)
 
     def _listen(self) -> None:
         """News of the attempt, its end, and the deadline."""
         self._looked_at = self.clock.now()
         self._following.look(self.run, self.devices)
+        self.standby.look(
+            self.run,
+            stepped=self._following.has_stepped,
+            forecast_seconds=self._following.memory.host_seconds_left,
+            expected=self._expected,
+        )
         self.recorder.flush()
         if self.disks is not None:
             self.disks.see(self.row.job, list(self._disk_troubles()))
@@ -368,7 +391,9 @@ class Supervisor:
         paths = self.paths.attempt(effect.number)
         try:
             directive = self._directive(effect)
-            attempt = self.launcher.launch(self.spec, directive, paths=paths)
+            attempt = self.standby.take(directive, paths) or self.launcher.launch(
+                self.spec, directive, paths=paths
+            )
         except LaunchError as error:
             self.post(SpawnFailed(str(error), lasting=error.lasting))
         except OSError as error:
@@ -378,20 +403,27 @@ class Supervisor:
             self._following.start(attempt)
             self.progress.begin(effect.number)
 
-    def _directive(self, effect: Launch) -> Directive:
+    def _expected(self) -> Directive:
+        """What the next attempt is told if nothing changes for it."""
+        return self._made(self.run.attempt + 1, self.run.overrides)
+
+    def _made(self, number: int, overrides: Overrides) -> Directive:
         between_failures = mean_seconds_between_failures(
             seconds=self._following.spent_seconds, failures=self.run.history.failures
         )
-        directive = make_directive(
+        return make_directive(
             self.row,
             self.spec,
             self.paths,
-            effect.number,
-            effect.overrides,
+            number,
+            overrides,
             between_failures=between_failures,
             gpus=self.devices.gpus(),
             quarantined=self.run.quarantined,
         )
+
+    def _directive(self, effect: Launch) -> Directive:
+        directive = self._made(effect.number, effect.overrides)
         modules, self.changed_modules = self.changed_modules, Changed.AS_KEPT
         goes_on = goes_on_with_other_data(
             accepted=self.accept_changes,
@@ -403,6 +435,7 @@ class Supervisor:
             self.planned.of(directive),
             accept_changes=goes_on,
             in_place=directive.in_place and self.launcher.user_id is None,
+            standby=self.standby.wanted,
             changed_modules=modules,
             prove=effect.prove and modules is Changed.AS_KEPT,
         )

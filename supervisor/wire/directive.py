@@ -143,6 +143,8 @@ class Directive(JsonRecord):
     """In a trial: this class of Keras' optimizers in the place of the script's."""
     trial_steps_per_execution: int | None = None
     """In a trial: so many steps in one call; None: as the script has it."""
+    standby: bool = False
+    """Write down how the script imports its framework: the next attempt may do so ahead."""
     jit: bool | None = None
     """Compile steps by XLA, or not; None: as the script has it."""
     recompute: bool = False

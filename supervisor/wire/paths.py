@@ -55,6 +55,8 @@ class AttemptPaths:
     """The exit record, written by the shim after the last process is gone."""
     dumps = _Named("dumps")
     """Allocator dumps (``MemoryDump`` protobufs) that TensorFlow writes on OOM."""
+    imports = _Named("imports.json")
+    """How the script imported its framework (``standby_messages.ImportRecord``)."""
     memory_request = _Named("memory-request")
     """Somebody asks for the allocator's map: training removes it and answers."""
     memory_map = _Named("memory.map")
@@ -75,6 +77,10 @@ class RunPaths:
     """Which claim of the remote tier is ours (``host.remote``)."""
     remote_progress = _Named("remote-progress.json")
     """How far uploads have come."""
+    standby = _Named("standby")
+    """One directory for each process that waits to be an attempt, until it is one."""
+    standby_told = _Named("standby.json")
+    """``sentence``: how that process stands, for who asks from elsewhere."""
     script = _Named("script")
     """The script as it was when the run began, kept by the training side."""
 

@@ -1,16 +1,18 @@
 """What a kill costs: from SIGKILL to the first step that was not done before.
 
-``make bench-restart``, or ``python -m tests.bench.restart [--pairs 3] [MODEL...]``
+``make bench-restart``, or ``python -m tests.bench.restart [--pairs 3] [--of WHAT] [MODEL...]``
 
-Each model is compiled by XLA. A pair is one kill of a run that compiles anew in each
-attempt and one of a run that keeps what XLA compiled (``[compilation] cache``), in turns
-(in the order ABBA), so that a machine that is busy for a while is so for both. A row is
-the median of either, and of the ratios of the pairs, with the least and the most.
+Each model is compiled by XLA. A pair is one kill of a plain run and one of a run that has
+what is compared, in turns (in the order ABBA), so that a machine that is busy for a while
+is so for both: ``cache``, what XLA compiled is kept (``[compilation] cache``); ``standby``,
+the next attempt has imported already and waits (``[restart] standby``). A row is the median
+of either, and of the ratios of the pairs, with the least and the most.
 """
 
 # ruff: noqa: T201  # printing is the job
 
 import argparse
+import json
 import os
 import signal
 import statistics
@@ -51,6 +53,11 @@ class Tells(keras.callbacks.Callback):
 model.fit(x, y, batch_size=batch, epochs=10**6, verbose=0, callbacks=[Tells()])
 """
 MODELS = ("small", "mobilenet")
+COMPARED = {
+    "cache": "[compilation]\ncache = {}\n",
+    "standby": "[restart]\nstandby = {}\n",
+}
+WAITS = "a standby waits"
 PATIENCE_SECONDS = 900.0
 STEPS = 12
 """After so many steps of an attempt it is killed: what was compiled is kept by then."""
@@ -69,12 +76,13 @@ class Step(NamedTuple):
 class Job:
     """One job, started again for each kill."""
 
-    def __init__(self, place: Path, model: str, *, cache: bool) -> None:
+    def __init__(self, place: Path, model: str, compared: str, *, on: bool) -> None:
         place.mkdir()
+        self._stands_by = on and compared == "standby"
         self._told = place / "told"
         (place / "train.py").write_text(SCRIPT)
         spec = place / "spec.toml"
-        spec.write_text(f"[compilation]\ncache = {str(cache).lower()}\n")
+        spec.write_text(COMPARED[compared].format(str(on).lower()))
         run = ["run", "--state-dir", str(place / "state"), "--spec", str(spec)]
         self._command = [str(COMMAND), *run, "train.py", model, str(self._told)]
         self._place = place
@@ -87,6 +95,8 @@ class Job:
             )
         try:
             done = self._steps_of(process, not_of=self._pids(), count=STEPS)
+            if self._stands_by:
+                self._wait_for_standby(process)
             before, began = max(one.step for one in self._steps()), time.monotonic()
             os.kill(done[-1].pid, signal.SIGKILL)
             pids = self._pids()
@@ -99,6 +109,18 @@ class Job:
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait(PATIENCE_SECONDS)
+
+    def _wait_for_standby(self, process: subprocess.Popen[bytes]) -> None:
+        """Until it has imported; what it takes is printed."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while time.monotonic() < deadline and process.poll() is None:
+            for told in (self._place / "state").rglob("standby.json"):
+                text = told.read_text()
+                if WAITS in text:
+                    print(f"  {json.loads(text)['sentence']}", file=sys.stderr)
+                    return
+            time.sleep(0.1)
+        sys.exit(f"no standby came; see {self._place / 'output'}")
 
     def _pids(self) -> set[int]:
         return {one.pid for one in self._steps()}
@@ -126,10 +148,10 @@ class Job:
 
 def row(model: str, pairs: list[tuple[float, float]]) -> str:
     """What the table says of a model."""
-    anew, kept = zip(*pairs, strict=True)
+    without, with_it = zip(*pairs, strict=True)
     ratios = sorted(ours / theirs for theirs, ours in pairs)
     return (
-        f"{model:10} {statistics.median(anew):8.1f} s {statistics.median(kept):8.1f} s"
+        f"{model:10} {statistics.median(without):8.1f} s {statistics.median(with_it):8.1f} s"
         f"   {statistics.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})"
     )
 
@@ -138,16 +160,19 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pairs", type=int, default=3, help="of kills")
+    parser.add_argument(
+        "--of", choices=COMPARED, default="cache", help="what is compared"
+    )
     parser.add_argument("models", nargs="*", default=MODELS)
     asked = parser.parse_args()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     print(f"{len(os.sched_getaffinity(0))} cores, load {os.getloadavg()[0]:.1f}")
-    print("kill to the first new step: compiled anew, kept, ratio")
+    print(f"kill to the first new step: without, with {asked.of}, ratio")
     with tempfile.TemporaryDirectory() as place:
         for model in asked.models:
             jobs = [
-                Job(Path(place) / f"{model}-{cache}", model, cache=cache)
-                for cache in (False, True)
+                Job(Path(place) / f"{model}-{on}", model, asked.of, on=on)
+                for on in (False, True)
             ]
             pairs: list[tuple[float, float]] = []
             for number in range(asked.pairs):

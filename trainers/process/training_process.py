@@ -32,7 +32,8 @@ WAITING = "ending: the script is over, and its last snapshot is being written"
 
 
 def prepare(arguments: list[str]) -> "TrainingProcess":
-    """The attempt that the directive file in ``arguments`` describes.
+    """The attempt that the directive file in ``arguments`` describes; sentences for a
+    person may follow.
 
     Raises SystemExit: there is no such file, or no room for one of its own.
     """
@@ -53,6 +54,8 @@ def prepare(arguments: list[str]) -> "TrainingProcess":
     signals.install(attempt)
     attempt.start_heartbeat()
     attempt.say(RecordKind.LAUNCHED, versions={"python": sys.version.split()[0]})
+    for sentence in arguments[1:]:
+        attempt.notice(sentence)
     framework_setup.watch(attempt)
     return TrainingProcess(attempt)
 

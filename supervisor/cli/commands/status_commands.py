@@ -92,6 +92,8 @@ def _lines(item: JobStatus) -> Iterator[str]:
         yield f"  {plan_line(item.snapshot_plan)}"
     if item.remote is not None:
         yield f"  {remote_line(item.remote)}"
+    if item.standby is not None:
+        yield f"  {item.standby}"
     remedies = {
         "set after crashes": item.overrides,
         "set after crashes, not confirmed yet": item.asked,

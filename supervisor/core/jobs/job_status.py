@@ -187,6 +187,8 @@ class JobStatus:
     """What they took: steps done again that are no lost work."""
     advisories: tuple[AdvisoryStatus, ...] = ()
     """The newest of each kind, of all attempts."""
+    standby: str | None = None
+    """How the process stands that waits to be the next attempt; None: none is wanted."""
     message: str = ""
     """What is going on, in a sentence."""
 

@@ -7,7 +7,9 @@ under a daemon: training does not notice.
 import contextlib
 import os
 import signal
+import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Generator
 from dataclasses import dataclass, field
@@ -21,6 +23,7 @@ from supervisor.host.launch.attempt_shim import boot_id
 from supervisor.host.launch.input_relay import InputRelay
 from supervisor.host.launch.launcher import (
     NOT_STARTED,
+    EarlyLauncher,
     LaunchedAttempt,
     Launcher,
     LaunchError,
@@ -30,7 +33,9 @@ from supervisor.host.launch.launcher import (
     same_process,
     shim_command,
     shim_of,
+    standby_command,
 )
+from supervisor.host.launch.standby_process import StandbyProcess
 from supervisor.host.process.cgroup import kills_between, oom_kills
 from supervisor.host.process.child_process import Child, Process, start
 from supervisor.host.process.marker_scan import MarkerScan, marker_of
@@ -38,7 +43,14 @@ from supervisor.host.process.proc_files import doomed
 from supervisor.host.snapshots.memory_tier import discard, release
 from supervisor.wire.directive import Directive
 from supervisor.wire.files import read_json, write_json
-from supervisor.wire.paths import AttemptPaths
+from supervisor.wire.paths import AttemptPaths, RunPaths
+from supervisor.wire.standby_messages import (
+    MOST_BYTES,
+    HandOver,
+    StandbyPlan,
+    difference,
+    line,
+)
 
 
 @contextlib.contextmanager
@@ -56,6 +68,10 @@ def _given(relay: InputRelay | None) -> Generator[int]:
 
 _MISSING = (FileNotFoundError, NotADirectoryError, PermissionError)
 """The directory to work in, say: a full disk passes by, this does not."""
+
+
+HAD_ENDED = "it had ended"
+TOO_MANY = "more variables of the environment differ than can be told"
 
 
 @dataclass(kw_only=True)
@@ -136,6 +152,30 @@ class DirectAttempt(LaunchedAttempt):
         self.shim.close()
 
 
+def _started_early(
+    spec: Spec, given: dict[str, str], *, directory: Path
+) -> tuple[Child, socket.socket]:
+    """A shim whose process waits, and what we speak to that by. Raises OSError."""
+    channel, theirs = socket.socketpair()
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        shim = start(
+            standby_command(spec, channel=theirs.fileno(), directory=descriptor),
+            environment=given,
+            directory=Path(spec.working_directory or Path.cwd()),
+            complaints=directory / "shim.log",
+            descriptors=(theirs.fileno(), descriptor),
+        )
+    except OSError:
+        channel.close()
+        raise
+    finally:
+        os.close(descriptor)
+        theirs.close()
+    channel.settimeout(0.0)
+    return shim, channel
+
+
 @dataclass(frozen=True, kw_only=True)
 class DirectLauncher(Launcher):
     """Starts shims as our own children."""
@@ -171,6 +211,80 @@ class DirectLauncher(Launcher):
             message = f"cannot start the attempt: {error.strerror}: {error.filename}"
             raise LaunchError(message, lasting=isinstance(error, _MISSING)) from error
         return DirectAttempt(paths=paths, shim=shim, relay=self.relay)
+
+    @property
+    def scans(self) -> tuple[MarkerScan, ...]:
+        """As ``EarlyLauncher`` has it, and so the next two."""
+        return (self.environments,)
+
+    @property
+    @override
+    def early(self) -> EarlyLauncher | None:
+        return None if self.detached else self
+
+    def stand_by(
+        self, spec: Spec, directive: Directive, *, paths: RunPaths, imports: Path
+    ) -> StandbyProcess:
+        """In a directory of its own, which is the attempt's later."""
+        attempt = paths.attempt(directive.attempt)
+        given = environment(spec, directive, attempt, os.environ)
+        plan = StandbyPlan(
+            imports=str(imports),
+            seed=directive.seed,
+            arguments=(directive.script, *directive.args),
+        )
+        try:
+            paths.standby.mkdir(mode=0o700, exist_ok=True)
+            directory = Path(tempfile.mkdtemp(dir=paths.standby))
+            (directory / "dumps").mkdir(mode=0o700)
+            shim, channel = _started_early(spec, given, directory=directory)
+            channel.sendall(line(plan))
+        except OSError as error:
+            message = f"it cannot be started: {error.strerror}"
+            raise LaunchError(message) from error
+        return StandbyProcess(
+            expected=directive,
+            directory=directory,
+            shim=shim,
+            channel=channel,
+            environment=given,
+        )
+
+    def hand_over(
+        self,
+        standby: StandbyProcess,
+        spec: Spec,
+        directive: Directive,
+        *,
+        paths: AttemptPaths,
+    ) -> DirectAttempt:
+        """Its directory gets the attempt's name; then it is told."""
+        if standby.ended():
+            raise LaunchError(HAD_ENDED)
+        given = environment(spec, directive, paths, os.environ)
+        changes = difference(standby.environment, given)
+        message = line(HandOver(directive=str(paths.directive), environment=changes))
+        if len(message) > MOST_BYTES:
+            raise LaunchError(TOO_MANY)
+        try:
+            write_json(standby.directory / paths.directive.name, directive.to_json())
+            standby.directory.rename(paths.root)
+            self._tell(standby, message, root=paths.root)
+        except OSError as error:
+            said = f"it could not be told what to do: {error.strerror}"
+            raise LaunchError(said) from error
+        standby.channel.close()
+        return DirectAttempt(paths=paths, shim=standby.shim, relay=self.relay)
+
+    def _tell(self, standby: StandbyProcess, message: bytes, *, root: Path) -> None:
+        """It has moved to ``root``, or is back where it was where this raises OSError."""
+        try:
+            with _given(self.relay) as stdin:
+                stdins = [] if self.relay is None else [stdin]
+                socket.send_fds(standby.channel, [message], stdins)
+        except OSError:
+            root.rename(standby.directory)
+            raise
 
     @override
     def objection(self, spec: Spec) -> str | None:

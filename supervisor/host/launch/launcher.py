@@ -16,13 +16,16 @@ from typing import Protocol
 from supervisor.core.diagnosis.systemd_result import UnitEnd
 from supervisor.core.jobs.spec import Spec
 from supervisor.host.launch.attempt_shim import boot_id
+from supervisor.host.launch.standby_process import StandbyProcess
 from supervisor.host.process.child_process import Process
+from supervisor.host.process.marker_scan import MarkerScan
 from supervisor.host.process.proc_files import stat
 from supervisor.host.telemetry.log_retention import LogRetention
 from supervisor.wire.directive import BATCH_ENVIRONMENT, ENVIRONMENT, MARKER, Directive
 from supervisor.wire.files import read_json
-from supervisor.wire.paths import AttemptPaths
+from supervisor.wire.paths import AttemptPaths, RunPaths
 from supervisor.wire.records import Shimmed
+from supervisor.wire.standby_messages import WORD
 
 ROOT = Path(__file__).resolve().parents[3]
 """Where the packages ``supervisor`` and ``trainers`` lie."""
@@ -30,6 +33,7 @@ LAUNCH = ROOT / "trainers" / "launch.py"
 """What the job's interpreter runs."""
 
 SHIM = Path(__file__).with_name("attempt_shim.py")
+_SHIM = (sys.executable, "-I", "-S", str(SHIM))
 
 XLA_FLAGS = "XLA_FLAGS"
 """A list of flags, the last of a name counts: ours are appended to the job's."""
@@ -133,6 +137,11 @@ class Launcher(Protocol):
         """
         ...
 
+    @property
+    def early(self) -> "EarlyLauncher | None":
+        """The same, which can start processes before their attempt; None: it cannot."""
+        return None
+
     def objection(self, spec: Spec) -> str | None:
         """Why attempts could not be as ``spec`` says, in a sentence; None: they can."""
         ...
@@ -159,6 +168,41 @@ class Launcher(Protocol):
         ...
 
 
+class EarlyLauncher(Protocol):
+    """A way to start the process of an attempt before the attempt."""
+
+    @property
+    def scans(self) -> tuple[MarkerScan, ...]:
+        """By which it looks for what is left of attempts."""
+        ...
+
+    def stand_by(
+        self, spec: Spec, directive: Directive, *, paths: RunPaths, imports: Path
+    ) -> StandbyProcess:
+        """Start the process of the attempt that ``directive`` is for, which waits for it;
+        ``imports``: what the attempt before it has written of its imports.
+
+        Raises:
+            LaunchError: nothing was started; the message says why.
+        """
+        ...
+
+    def hand_over(
+        self,
+        standby: StandbyProcess,
+        spec: Spec,
+        directive: Directive,
+        *,
+        paths: AttemptPaths,
+    ) -> LaunchedAttempt:
+        """Let a process of ``stand_by`` be the attempt.
+
+        Raises:
+            LaunchError: it cannot be any more; the message says why.
+        """
+        ...
+
+
 def shim_command(
     spec: Spec, paths: AttemptPaths, *, detached: bool, stdin: bool = False
 ) -> list[str]:
@@ -168,8 +212,16 @@ def shim_command(
     if detached:
         cap = LogRetention.of(head=spec.logs.head, tail=spec.logs.tail)
         options += ["--detached", f"--log={cap.head},{cap.tail},{cap.slack}"]
-    shim = [sys.executable, "-I", "-S", str(SHIM), *options, str(paths.root), "--"]
+    shim = [*_SHIM, *options, str(paths.root), "--"]
     return [*shim, spec.python or sys.executable, str(LAUNCH), str(paths.directive)]
+
+
+def standby_command(spec: Spec, *, channel: int, directory: int) -> list[str]:
+    """The same for a process that waits to be an attempt. Its directory is known to the
+    shim by a descriptor: its name is another one later."""
+    shim = [*_SHIM, f"/proc/self/fd/{directory}", "--"]
+    words = [str(LAUNCH), WORD, f"{channel},{directory}"]
+    return [*shim, spec.python or sys.executable, *words]
 
 
 def environment(

@@ -168,11 +168,13 @@ def start(
     directory: Path,
     complaints: Path | int | None = None,
     stdin: int = subprocess.DEVNULL,
+    descriptors: Sequence[int] = (),
 ) -> Child:
     """Start ``command`` in a session of its own, so that Ctrl-C reaches only us.
 
     Its standard error goes to ``complaints``, a file or a descriptor; None: where ours
-    goes. ``stdin``: a descriptor; else it has nothing to read.
+    goes. ``stdin``: a descriptor; else it has nothing to read. ``descriptors``: it has
+    these, too, by the same numbers.
 
     Raises:
         OSError: nothing was started.
@@ -187,6 +189,7 @@ def start(
             stdout=subprocess.DEVNULL,
             stderr=errors,
             start_new_session=True,
+            pass_fds=descriptors,
         )
     return Child(process.pid, os.pidfd_open(process.pid), process)
 

@@ -117,6 +117,8 @@ class MarkerScan:
         """Who does not answer, with the search that still waits for it."""
         self._search: _Search | None = None
         """The newest."""
+        self.spared: set[bytes] = set()
+        """Markers of processes that are none of an attempt yet (``marker_of``)."""
         self._asked: dict[bytes, tuple[float, float]] = {}
         """Since when a marker is asked for, and when it was last (monotonic seconds)."""
 
@@ -145,7 +147,11 @@ class MarkerScan:
         if found is None:
             return None
         del self._asked[marker]
-        return {pid: one for pid, one in found.items() if one.marker.startswith(marker)}
+        return {
+            pid: one
+            for pid, one in found.items()
+            if one.marker.startswith(marker) and one.marker not in self.spared
+        }
 
     def wait_for(self, marker: bytes) -> dict[int, Carrier]:
         """As ``carriers``, for who can wait: some milliseconds, and seconds for each

@@ -29,6 +29,7 @@ from trainers.process.hooks import (
 from trainers.process.hooks.estimate_hooks import Measuring
 from trainers.process.hooks.own_steps import OwnSteps
 from trainers.process.script import isolation, run_entropy
+from trainers.process.standby.import_context import ImportRecorder
 
 OTHER_BACKENDS = {
     "keras.src.backend.openvino.trainer": "OpenVINO",
@@ -150,14 +151,15 @@ def _watch_for_training(attempt: Attempt) -> None:
     waiting[TORCH] = functools.partial(_keras_elsewhere, attempt, steps, ON_TORCH)
     waiting[LEGACY] = _once(functools.partial(_tell_not_resumed, attempt, LEGACY_TITLE))
     entropy = _own_entropy(attempt, waiting)
-    if attempt.directive.precision is not None:
-        waiting["keras"] = functools.partial(_precision, attempt)
     # TensorFlow's native half is the same in a module that is imported anew: what it was
     # told holds, and a second seed would take the place of the script's own.
     compilations = _compilations(attempt)
     waiting["tensorflow"] = _once(
         functools.partial(_tensorflow, attempt, entropy, steps, compilations)
     )
+    # After TensorFlow's: where both are there at once they are called in this order.
+    if attempt.directive.precision is not None:
+        waiting["keras"] = functools.partial(_precision, attempt)
     if compilations is not None:
         waiting["jax"] = _once(compilations.jax_imported)
     waiting["keras.src.backend.tensorflow.trainer"] = functools.partial(
@@ -167,6 +169,9 @@ def _watch_for_training(attempt: Attempt) -> None:
         waiting[name] = functools.partial(hook, steps)
     waiting.update(tracker_hooks.hooks(attempt))
     import_hooks.after_import(waiting)
+    if attempt.directive.standby:
+        recorder: Any = ImportRecorder(attempt.paths.imports, dict(os.environ))
+        sys.meta_path.insert(0, recorder)
     attempt.end.tell(steps.script_ends)
 
 

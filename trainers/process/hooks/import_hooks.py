@@ -199,6 +199,15 @@ def _stand_around_path_finder(hooks: _Hooks) -> None:
     setattr(PathFinder, "find_spec", staticmethod(find_spec))  # noqa: B010  # mypy allows no other way
 
 
+_installed: list[_Hooks] = []
+
+
+def catch_up() -> None:
+    """Modules stand in ``sys.modules`` that nobody executed just now: call their hooks."""
+    for hooks in _installed:
+        hooks.catch_up()
+
+
 def after_import(hooks: Mapping[str, Hook]) -> None:
     """Call ``hooks[name](module)`` right after the module ``name`` was executed.
 
@@ -206,6 +215,7 @@ def after_import(hooks: Mapping[str, Hook]) -> None:
     ``sys.modules`` and imported anew is another one.
     """
     known = _Hooks(dict(hooks))
+    _installed.append(known)
     known.catch_up()
     finder: Any = _Finder(known)
     sys.meta_path.insert(0, finder)

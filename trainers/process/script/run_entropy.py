@@ -87,6 +87,8 @@ def is_import(place: str) -> bool:
 
 
 _current: list[RunEntropy] = []
+_ahead: list[RunEntropy] = []
+"""Installed before the attempt was told anything."""
 
 
 def counts() -> Counts:
@@ -113,12 +115,21 @@ def asking() -> str:
 
 def install(seed: int) -> RunEntropy:
     """From now on this process draws from ``seed``, Python's generators first."""
+    if _ahead:
+        return _ahead.pop()
     entropy = RunEntropy(seed)
     _current[:] = [entropy]
     _python(entropy)
     os.register_at_fork(
         before=entropy.about_to_fork, after_in_child=lambda: _forked(entropy)
     )
+    return entropy
+
+
+def install_ahead(seed: int) -> RunEntropy:
+    """The same, before the attempt begins: its ``install`` of that seed takes it up."""
+    entropy = install(seed)
+    _ahead[:] = [entropy]
     return entropy
 
 

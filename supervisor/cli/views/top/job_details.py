@@ -168,6 +168,8 @@ def _saved(status: JobStatus) -> Iterator[DetailFact]:
         yield "", plan_line(status.snapshot_plan), Tone.NORMAL
     if status.remote is not None:
         yield "remote", remote_line(status.remote), Tone.NORMAL
+    if status.standby is not None:
+        yield "standby", status.standby, Tone.NORMAL
 
 
 def _promised(status: JobStatus) -> Iterator[DetailFact]:
