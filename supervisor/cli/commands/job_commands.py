@@ -35,6 +35,7 @@ from supervisor.cli.spec_options import (
     spec_option,
 )
 from supervisor.cli.unknown_words import ScriptCommand
+from supervisor.core.jobs.job_status import JobState
 from supervisor.host.control.control_client import NoDaemonError, RefusedError
 
 fresh_option = click.option(
@@ -153,7 +154,7 @@ def tell(job: dict[str, Any], *, as_json: bool) -> None:
 def tell_all(jobs: list[dict[str, Any]], *, as_json: bool) -> None:
     """What came of each."""
     lines = [f"{job['job']}: {job['state']}: {job['message']}" for job in jobs]
-    show(jobs, lines or ["there is no job to end"], as_json=as_json)
+    show(jobs, lines or ["no job runs"], as_json=as_json)
 
 
 def which(job: str | None, *, everything: bool, verb: str) -> str | None:
@@ -175,6 +176,13 @@ def _end(state_dir: Path | None, job: str, *, drain: bool) -> dict[str, Any]:
         state_dir, f"/v1/jobs/{quote(job)}/stop", {"drain": drain}
     )
     return ended
+
+
+def _wanted(state_dir: Path | None) -> list[dict[str, Any]]:
+    """The jobs of the daemon that are to run."""
+    with asking():
+        jobs = client_of(state_dir).get("/v1/status")["jobs"]
+    return [row for row in jobs if row["wanted"] == "run"]
 
 
 def _not_in_the_foreground(state_dir: Path | None, job: str) -> None:
@@ -218,9 +226,7 @@ def stop(
     if one is not None:
         tell(_end(state_dir, one, drain=drain), as_json=as_json)
         return
-    with asking():
-        jobs = client_of(state_dir).get("/v1/status")["jobs"]
-    names = [row["job"] for row in jobs if row["wanted"] == "run"]
+    names = [row["job"] for row in _wanted(state_dir)]
     stopped = [post(state_dir, f"/v1/jobs/{quote(name)}/stop", body) for name in names]
     tell_all(stopped, as_json=as_json)
 
@@ -251,14 +257,32 @@ def start(
 @click.command()
 @box_option
 @json_option
-@job_argument
-def restart(*, state_dir: Path | None, as_json: bool, job: str) -> None:
-    """Drain JOB and let it go on in a new process.
+@ALL
+@optional_job_argument
+def restart(
+    *, state_dir: Path | None, as_json: bool, everything: bool, job: str | None
+) -> None:
+    """Drain JOB, or with --all every job that runs, and let it go on in a new process.
 
-    Example: trainwarden restart digits
+    On a box that is paused it goes on after `trainwarden resume`.
+
+    Example, for maintenance: trainwarden pause; trainwarden restart --all
     """
-    _not_in_the_foreground(state_dir, job)
-    tell(post(state_dir, f"/v1/jobs/{quote(job)}/restart", {}), as_json=as_json)
+    one = which(job, everything=everything, verb="restart")
+    if one is not None:
+        _not_in_the_foreground(state_dir, one)
+        tell(_restart(state_dir, one), as_json=as_json)
+        return
+    rows = [(row["job"], JobState(row["state"])) for row in _wanted(state_dir)]
+    names = [
+        job for job, state in rows if not state.ended and state is not JobState.QUEUED
+    ]
+    tell_all([_restart(state_dir, name) for name in names], as_json=as_json)
+
+
+def _restart(state_dir: Path | None, job: str) -> dict[str, Any]:
+    restarted: dict[str, Any] = post(state_dir, f"/v1/jobs/{quote(job)}/restart", {})
+    return restarted
 
 
 @click.command()
@@ -288,7 +312,7 @@ def drain(
 def pause(*, state_dir: Path | None, as_json: bool) -> None:
     """Start nothing more on this box; what runs goes on.
 
-    Example, before maintenance: trainwarden pause; trainwarden drain --all
+    Example, before maintenance: trainwarden pause; trainwarden restart --all
     """
     post(state_dir, "/v1/box/pause", {})
     text = "paused: nothing more is started until `trainwarden resume`"
