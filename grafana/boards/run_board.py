@@ -49,7 +49,7 @@ def _by_cause(counter: str) -> tuple[Query, ...]:
     return (
         Query(
             expr=f"sum by (instance, run, cause) ({counter}{{{RUN}}}) > 0\n"
-            f"or sum by (instance, run) ({counter}{{{RUN}}})",
+            f"or on (instance, run) sum by (instance, run) ({counter}{{{RUN}}})",
             legend=f"{WHOSE} {{{{cause}}}}",
         ),
     )
@@ -416,12 +416,17 @@ RUN_BOARD = Board(
                             expr=f"max by (instance, run, tier) (trainwarden_snapshot_interval_seconds{{{RUN}}})",
                             legend=f"{WHOSE} {{{{tier}}}} planned",
                         ),
+                        Query(
+                            expr=f"max by (instance, run, tier) (trainwarden_snapshot_wait_seconds{{{RUN}}})",
+                            legend=f"{WHOSE} {{{{tier}}}} without a new one",
+                        ),
                     ),
                     unit="s",
                 ),
                 BoardPanel(
-                    title="Age in planned intervals",
-                    about="While it trains. Below 1 is good; above 3 it is called stale.",
+                    title="Wait in planned intervals",
+                    about="How long it has trained without a new snapshot. Below 1 is good; "
+                    "above 3 it is called stale. No line: intervals are counted in steps.",
                     queries=(
                         Query(
                             expr=f"{SNAPSHOT_LATE}{{{RUN}}}",
