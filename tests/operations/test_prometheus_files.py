@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from grafana.boards.every_board import BOARDS, panel_id
+from grafana.boards.run_board import RUN_BOARD
 from grafana.rules.alert import LABEL, RUNBOOKS, Alert
 from grafana.rules.recording_rules import RECORDED
 from grafana.rules.rendering import EVERY_ALERT, annotations
@@ -73,6 +74,36 @@ def test_a_fleet_is_scraped_as_is_written(
         tool, "check", "config", "--syntax-only", "prometheus.yml", cwd=tmp_path
     )
     assert "SUCCESS" in told
+
+
+@pytest.mark.parametrize("title", ["Incidents by cause", "Restarts by cause"])
+def test_what_went_wrong_is_shown_once(title: str, tool: Tool, tmp_path: Path) -> None:
+    """By cause, where there is one; else it is 0, and no total stands beside the causes."""
+    (panel,) = (one for one in RUN_BOARD.panels if one.title == title)
+    (query,) = panel.queries
+    expr = query.expr.replace("$instance", ".+").replace("$run", ".+")
+    name = expr.split("(")[2].split("{")[0]
+    made = f'{name}{{instance="box",run="%s",cause="%s"}}'
+    series = {("bad", "a"): "2", ("bad", "b"): "0", ("good", "a"): "0"}
+    test = {
+        "interval": "1m",
+        "input_series": [
+            {"series": made % labels, "values": f"{value}x5"}
+            for labels, value in series.items()
+        ],
+        "promql_expr_test": [
+            {
+                "expr": expr,
+                "eval_time": "3m",
+                "exp_samples": [
+                    {"labels": '{instance="box",run="bad",cause="a"}', "value": 2},
+                    {"labels": '{instance="box",run="good"}', "value": 0},
+                ],
+            }
+        ],
+    }
+    (tmp_path / "test.yml").write_text(yaml.safe_dump({"tests": [test]}))
+    assert "SUCCESS" in promtool(tool, "test", "rules", "test.yml", cwd=tmp_path)
 
 
 def test_a_scrape_is_clean(root: Path, tool: Tool) -> None:
