@@ -36,7 +36,7 @@ from supervisor.cli.spec_options import (
 )
 from supervisor.cli.unknown_words import ScriptCommand
 from supervisor.core.jobs.job_status import JobState
-from supervisor.host.control.control_client import NoDaemonError, RefusedError
+from supervisor.host.control.control_client import Client, NoDaemonError, RefusedError
 
 fresh_option = click.option(
     "--fresh", is_flag=True, help="Begin anew; earlier snapshots are unused."
@@ -271,18 +271,35 @@ def restart(
     one = which(job, everything=everything, verb="restart")
     if one is not None:
         _not_in_the_foreground(state_dir, one)
-        tell(_restart(state_dir, one), as_json=as_json)
+        tell(post(state_dir, _restart_of(one), {}), as_json=as_json)
         return
     rows = [(row["job"], JobState(row["state"])) for row in _wanted(state_dir)]
     names = [
-        job for job, state in rows if not state.ended and state is not JobState.QUEUED
+        name for name, state in rows if not state.ended and state is not JobState.QUEUED
     ]
-    tell_all([_restart(state_dir, name) for name in names], as_json=as_json)
+    with asking():
+        restarted, refused = restart_each(client_of(state_dir), names)
+    tell_all(restarted, as_json=as_json)
+    if refused:
+        fail("; ".join(refused), exit_code=1)
 
 
-def _restart(state_dir: Path | None, job: str) -> dict[str, Any]:
-    restarted: dict[str, Any] = post(state_dir, f"/v1/jobs/{quote(job)}/restart", {})
-    return restarted
+def _restart_of(job: str) -> str:
+    return f"/v1/jobs/{quote(job)}/restart"
+
+
+def restart_each(
+    client: Client, names: list[str]
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """The jobs that the daemon restarts, and why it refuses others: one that is refused
+    (it has come to its end meanwhile) keeps no other from it."""
+    restarted, refused = list[dict[str, Any]](), list[str]()
+    for name in names:
+        try:
+            restarted.append(client.post(_restart_of(name), {}))
+        except RefusedError as error:
+            refused.append(str(error))
+    return restarted, refused
 
 
 @click.command()

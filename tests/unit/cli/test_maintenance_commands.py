@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
+from supervisor.cli.commands.job_commands import restart_each
+from supervisor.cli.daemon_client import client_of
 from supervisor.daemon.daemon import Daemon
 from tests.support.boxes import until
-from tests.support.daemon_commands import GPUS, invoke, kept_out, told
+from tests.support.daemon_commands import GPUS, finished, invoke, kept_out, told
 
 
 def states() -> dict[str, str]:
@@ -20,9 +22,11 @@ def test_a_box_is_emptied_and_goes_on(daemon: Daemon, tmp_path: Path) -> None:
         script = tmp_path / f"{name}.py"
         script.touch()
         assert invoke("submit", script).exit_code == 0
-        until(lambda: "endless" not in states() or states()["endless"] == "running")
         if name == "idle":
             invoke("stop", name)
+    until(lambda: states()["endless"] == "running")
+    until(lambda: states()["train"] == "finished")
+    until(lambda: states()["idle"] in {"drained", "finished"})
     before = states()
     assert invoke("pause").exit_code == 0
     assert [row["job"] for row in told("restart", "--all")] == ["endless"]
@@ -34,6 +38,20 @@ def test_a_box_is_emptied_and_goes_on(daemon: Daemon, tmp_path: Path) -> None:
     assert states() == before
     assert "not both" in invoke("restart", "--all", "endless").output
     assert "which job?" in invoke("restart").output
+
+
+def test_one_that_is_refused_keeps_no_other(daemon: Daemon, tmp_path: Path) -> None:
+    """A job may come to its end before it is its turn to be restarted."""
+    del daemon
+    finished(tmp_path)
+    script = tmp_path / "endless.py"
+    script.touch()
+    assert invoke("submit", script).exit_code == 0
+    until(lambda: states()["endless"] == "running")
+    restarted, refused = restart_each(client_of(None), ["train", "endless"])
+    assert [job["job"] for job in restarted] == ["endless"]
+    assert "train has finished" in refused[0]
+    until(lambda: {row["job"]: row["attempt"] for row in told("status")}["endless"] > 1)
 
 
 def test_a_gpu_is_taken_out_of_service_and_back(daemon: Daemon, tmp_path: Path) -> None:
