@@ -168,13 +168,14 @@ NEW_ATTEMPTS = Annotation(
     name="Attempts",
     expr=f"sum by (instance, run) (changes(trainwarden_attempts_total{{{RUN}}}[$__rate_interval])) > 0",
     title="{{run}} on {{instance}}: a new attempt",
-    text="trainwarden status {{run}}",
+    text="on that box: trainwarden status {{run}}; trainwarden report {{run}}",
     colour=BLUE,
 )
 NEW_INCIDENTS = Annotation(
     name="Incidents",
     expr=f"sum by (instance, run, cause) (changes(trainwarden_incidents_total{{{RUN}}}[$__rate_interval])) > 0",
     title="{{run}} on {{instance}}: {{cause}}",
-    text="trainwarden incidents {{run}}, then trainwarden explain ID",
+    text="on that box: trainwarden report {{run}} (or trainwarden incidents {{run}}, "
+    "then trainwarden explain ID)",
     colour=RED,
 )

@@ -14,8 +14,8 @@ from grafana.boards.board import (
     Kind,
     Query,
 )
+from grafana.rules.memory_alerts import LEAK_SECONDS, SOON_SECONDS
 from grafana.rules.recording_rules import ACTIVE, GOODPUT
-from grafana.rules.run_alerts import LEAK_SECONDS, SOON_SECONDS
 
 STATES = {
     "running": ("running", GREEN),

@@ -52,6 +52,11 @@ def _rate(metric: str, *more: str) -> str:
     return f"sum by ({by}) (rate(trainwarden_gpu_{metric}{{{GPU}}}[$__rate_interval]))"
 
 
+def _ecc(span: str) -> str:
+    series = f'trainwarden_gpu_ecc_errors_total{{{GPU},span="{span}"}}'
+    return f"max by (instance, gpu, kind) ({series})"
+
+
 GPU_BOARD = Board(
     uid="trainwarden-gpu",
     title="Trainwarden: GPU",
@@ -212,8 +217,9 @@ GPU_BOARD = Board(
                 ),
                 _chart(
                     "Memory errors",
-                    "Found by ECC. Corrected ones are everyday; uncorrected should be 0.",
-                    (_of("ecc_errors_total", "span", "kind"), "{{span}} {{kind}}"),
+                    "Found by ECC since the driver was loaded. Corrected ones are "
+                    "everyday; uncorrected should be 0.",
+                    (_ecc("volatile"), "{{kind}}"),
                 ),
                 _chart(
                     "Row remapping",
@@ -248,6 +254,17 @@ GPU_BOARD = Board(
                     "line that climbs is not.",
                     (_of("nvlink_errors_total", "kind"), "{{kind}}"),
                     limits=((None, BLUE),),
+                ),
+                BoardPanel(
+                    title="Memory errors of a board's life",
+                    about="Found by ECC since the board was made. Uncorrected ones of "
+                    "long ago are no alarm; more than on its neighbours is a reason to "
+                    "look.",
+                    kind=Kind.TABLE,
+                    width=24,
+                    height=6,
+                    queries=(Query(expr=_ecc("aggregate"), title="errors"),),
+                    drop=("Time",),
                 ),
             ),
         ),

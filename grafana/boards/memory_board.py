@@ -16,7 +16,7 @@ from grafana.boards.board import (
     Kind,
     Query,
 )
-from grafana.rules.run_alerts import FRAGMENTED, LEAK_SECONDS, SOON_SECONDS
+from grafana.rules.memory_alerts import FRAGMENTED, LEAK_SECONDS, SOON_SECONDS
 
 WHOSE = "{{instance}} {{run}}"
 
@@ -113,7 +113,7 @@ MEMORY_BOARD = Board(
             ),
         ),
         BoardRow(
-            "Device, by process",
+            "Device, by owner",
             (
                 BoardPanel(
                     title="GPU memory of the run",

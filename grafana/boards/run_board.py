@@ -18,19 +18,17 @@ from grafana.boards.board import (
     Query,
 )
 from grafana.boards.fleet_board import GOODPUT_LIMITS
+from grafana.boards.snapshot_rows import SNAPSHOT_ROWS, WHOSE
 from grafana.rules.recording_rules import (
     GOODPUT,
     GOODPUT_1H,
     GOODPUT_6H,
     GOODPUT_30M,
     IDLE_PART,
-    SNAPSHOT_LATE,
     STEP_BASELINE,
     STEP_MEAN,
 )
 from grafana.rules.run_alerts import SLOWER
-
-WHOSE = "{{instance}} {{run}}"
 
 
 def _latest(title: str, about: str, expr: str, **more: str) -> BoardPanel:
@@ -49,7 +47,7 @@ def _by_cause(counter: str) -> tuple[Query, ...]:
     return (
         Query(
             expr=f"sum by (instance, run, cause) ({counter}{{{RUN}}}) > 0\n"
-            f"or sum by (instance, run) ({counter}{{{RUN}}})",
+            f"or on (instance, run) sum by (instance, run) ({counter}{{{RUN}}})",
             legend=f"{WHOSE} {{{{cause}}}}",
         ),
     )
@@ -400,126 +398,6 @@ RUN_BOARD = Board(
                 ),
             ),
         ),
-        BoardRow(
-            "Snapshots",
-            (
-                BoardPanel(
-                    title="Age of the newest snapshot",
-                    about="What a crash now costs, by tier. A saw-tooth is good; a line "
-                    "that only grows is not.",
-                    queries=(
-                        Query(
-                            expr=f"max by (instance, run, tier) (trainwarden_snapshot_age_seconds{{{RUN}}})",
-                            legend=f"{WHOSE} {{{{tier}}}}",
-                        ),
-                        Query(
-                            expr=f"max by (instance, run, tier) (trainwarden_snapshot_interval_seconds{{{RUN}}})",
-                            legend=f"{WHOSE} {{{{tier}}}} planned",
-                        ),
-                    ),
-                    unit="s",
-                ),
-                BoardPanel(
-                    title="Age in planned intervals",
-                    about="While it trains. Below 1 is good; above 3 it is called stale.",
-                    queries=(
-                        Query(
-                            expr=f"{SNAPSHOT_LATE}{{{RUN}}}",
-                            legend=f"{WHOSE} {{{{tier}}}}",
-                        ),
-                    ),
-                    limits=((None, GREEN), (1.5, AMBER), (3.0, RED)),
-                ),
-                BoardPanel(
-                    title="Snapshots a minute",
-                    about="Completed, and failed. Failed should be 0.",
-                    queries=(
-                        Query(
-                            expr=f"60 * sum by (instance, run, tier) (rate(trainwarden_snapshots_total{{{RUN}}}[$__rate_interval]))",
-                            legend=f"{WHOSE} {{{{tier}}}}",
-                        ),
-                        Query(
-                            expr=f"60 * sum by (instance, run, tier) (rate(trainwarden_snapshot_failures_total{{{RUN}}}[$__rate_interval]))",
-                            legend=f"{WHOSE} {{{{tier}}}} failed",
-                        ),
-                    ),
-                ),
-                BoardPanel(
-                    title="Cost of a snapshot",
-                    about="How long the newest held up training, and until it was whole. "
-                    "Training is to be held up for 1 % of the time at most.",
-                    queries=(
-                        Query(
-                            expr=f"max by (instance, run, tier) (trainwarden_snapshot_stall_seconds{{{RUN}}})",
-                            legend=f"{WHOSE} {{{{tier}}}} held up",
-                        ),
-                        Query(
-                            expr=f"max by (instance, run, tier) (trainwarden_snapshot_duration_seconds{{{RUN}}})",
-                            legend=f"{WHOSE} {{{{tier}}}} until whole",
-                        ),
-                    ),
-                    unit="s",
-                    width=12,
-                ),
-                BoardPanel(
-                    title="Size of a snapshot",
-                    about="Of the newest of each tier.",
-                    queries=(
-                        Query(
-                            expr=f"max by (instance, run, tier) (trainwarden_snapshot_size_bytes{{{RUN}}})",
-                            legend=f"{WHOSE} {{{{tier}}}}",
-                        ),
-                    ),
-                    unit="bytes",
-                    width=12,
-                ),
-            ),
-        ),
-        BoardRow(
-            "Beyond the machine",
-            (
-                BoardPanel(
-                    title="Snapshots sent a minute",
-                    about="To the remote tier of runs that have one: complete, and failed. "
-                    "Failed should be 0.",
-                    empty_because="no run sends snapshots elsewhere",
-                    queries=(
-                        Query(
-                            expr=f"60 * sum by (instance, run) (rate(trainwarden_remote_snapshots_total{{{RUN}}}[$__rate_interval]))",
-                            legend=WHOSE,
-                        ),
-                        Query(
-                            expr=f"60 * sum by (instance, run) (rate(trainwarden_remote_snapshot_failures_total{{{RUN}}}[$__rate_interval]))",
-                            legend=f"{WHOSE} failed",
-                        ),
-                    ),
-                ),
-                BoardPanel(
-                    title="Age of the newest one there",
-                    about="What losing the machine now costs. A saw-tooth is good; a line "
-                    "that only grows is not.",
-                    empty_because="no run sends snapshots elsewhere",
-                    queries=(
-                        Query(
-                            expr=f"max by (instance, run) (trainwarden_remote_snapshot_age_seconds{{{RUN}}})",
-                            legend=WHOSE,
-                        ),
-                    ),
-                    unit="s",
-                ),
-                BoardPanel(
-                    title="Bytes sent",
-                    about="To the remote tier, a second.",
-                    empty_because="no run sends snapshots elsewhere",
-                    queries=(
-                        Query(
-                            expr=f"sum by (instance, run) (rate(trainwarden_remote_snapshot_sent_bytes_total{{{RUN}}}[$__rate_interval]))",
-                            legend=WHOSE,
-                        ),
-                    ),
-                    unit="Bps",
-                ),
-            ),
-        ),
+        *SNAPSHOT_ROWS,
     ),
 )

@@ -8,9 +8,17 @@ from dataclasses import dataclass, field
 
 RUNBOOKS = os.environ.get("RUNBOOKS", "https://trainwarden.example/runbooks")
 """Where people read the runbooks of ``deploy/runbooks``. The one place to change it:
-``make generated RUNBOOKS=https://...``, or one ``sed`` over ``alerts.yml``."""
+``make generated RUNBOOKS=https://...``, or one ``sed`` over ``alerts.yml`` and
+``alerts_test.yml``."""
 BOX = "box:9464"
 """The target in the tests."""
+RUNNING = 'trainwarden_run_state{run="digits", state="running"}'
+TRAINING = 'trainwarden_phase{run="digits", phase="training"}'
+"""Series of the run in the tests."""
+DIGITS = {"run": "digits"}
+"""Its labels."""
+RUN = "trainwarden-run"
+"""The uid of the dashboard of runs."""
 
 
 class Severity(enum.StrEnum):

@@ -37,18 +37,23 @@ BOX_ALERTS: tuple[Alert, ...] = (
     Alert(
         name="TrainwardenExporterAbsent",
         severity=Severity.CRITICAL,
-        expr="absent(trainwarden_build_info)",
+        why="Of the scrape job of daemons, as BoxDown: one run in the foreground, or a "
+        "pod, is no box.",
+        expr='absent(trainwarden_build_info{job="trainwarden"})',
         hold="10m",
         summary="Nothing of Trainwarden is scraped at all.",
-        description="Prometheus has no series of any box: no other alert can fire.",
+        description="Prometheus has no series of any box: no other alert can fire but those "
+        "of runs in the foreground.",
         panel=(FLEET, "Boxes"),
         cases=(
             AlertCase(
                 about="a target that was taken out of the configuration",
                 series={
-                    'trainwarden_build_info{version="1"}': "1x10 _x20 1x10",
+                    'trainwarden_build_info{job="trainwarden", version="1"}': "1x10 _x20 1x10",
+                    'trainwarden_build_info{job="trainwarden-runs", version="1"}': "1x40",
                 },
                 fires=26,
+                labels=({"job": "trainwarden"},),
                 resolved=31,
                 instance=False,
             ),
@@ -80,7 +85,8 @@ BOX_ALERTS: tuple[Alert, ...] = (
     Alert(
         name="TrainwardenDaemonRestarts",
         severity=Severity.WARNING,
-        expr="changes(trainwarden_start_time_seconds[1h]) > 2",
+        why="Of the scrape job of daemons: who starts runs in the foreground is no box.",
+        expr='changes(trainwarden_start_time_seconds{job="trainwarden"}[1h]) > 2',
         summary="The daemon of {{ $labels.instance }} was restarted three times in an "
         "hour.",
         description="Training goes on without the daemon of {{ $labels.instance }}, but "
@@ -91,7 +97,8 @@ BOX_ALERTS: tuple[Alert, ...] = (
                 about="a daemon that is killed again and again; an upgrade",
                 series={
                     'trainwarden_start_time_seconds{job="trainwarden"}': "100x10 200x10 300x10 400x100",
-                    'trainwarden_start_time_seconds{job="upgraded"}': "100x10 200x120",
+                    'trainwarden_start_time_seconds{job="trainwarden", of="upgraded"}': "100x10 200x120",
+                    'trainwarden_start_time_seconds{job="trainwarden-runs"}': "100x10 200x10 300x10 400x100",
                 },
                 fires=33,
                 labels=({"job": "trainwarden"},),

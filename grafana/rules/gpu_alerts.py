@@ -112,8 +112,10 @@ GPU_ALERTS: tuple[Alert, ...] = (
     Alert(
         name="TrainwardenGpuKeptOut",
         severity=Severity.WARNING,
-        why="Out of service by a person is no alert.",
-        expr='trainwarden_gpu_kept_out{reason="quarantine"} == 1',
+        why="Out of service by a person is no alert, and ends this one.",
+        expr="""\
+trainwarden_gpu_kept_out{reason="quarantine"} == 1
+unless on (instance, gpu) trainwarden_gpu_kept_out{reason="out_of_service"} == 1""",
         hold="15m",
         summary="GPU {{ $labels.gpu }} failed and is given to no run.",
         description="GPU {{ $labels.gpu }} of {{ $labels.instance }} is in quarantine: a "
@@ -125,6 +127,16 @@ GPU_ALERTS: tuple[Alert, ...] = (
                 series={
                     'trainwarden_gpu_kept_out{gpu="GPU-1", reason="quarantine"}': "0x5 1x30 0x10",
                     'trainwarden_gpu_kept_out{gpu="GPU-2", reason="out_of_service"}': "1x45",
+                },
+                fires=21,
+                labels=({**FIRST, "reason": "quarantine"},),
+                resolved=37,
+            ),
+            AlertCase(
+                about="quarantine, until a person takes it out of service",
+                series={
+                    'trainwarden_gpu_kept_out{gpu="GPU-1", reason="quarantine"}': "0x5 1x60",
+                    'trainwarden_gpu_kept_out{gpu="GPU-1", reason="out_of_service"}': "0x36 1x30",
                 },
                 fires=21,
                 labels=({**FIRST, "reason": "quarantine"},),
@@ -195,9 +207,11 @@ GPU_ALERTS: tuple[Alert, ...] = (
     Alert(
         name="TrainwardenGpuThermalThrottling",
         severity=Severity.WARNING,
+        why="Not hardware_slowdown: NVML sets that for a power brake as well; heat has "
+        "hardware_thermal beside it.",
         expr=f"""\
 max by (instance, gpu) (
-  avg_over_time(trainwarden_gpu_throttled{{reason=~"thermal|hardware_thermal|hardware_slowdown"}}[15m])
+  avg_over_time(trainwarden_gpu_throttled{{reason=~"thermal|hardware_thermal"}}[15m])
 ) > {HOT_SHARE}""",
         hold="5m",
         summary="GPU {{ $labels.gpu }} is too hot and slows down.",
@@ -206,10 +220,12 @@ max by (instance, gpu) (
         panel=(GPU, "Throttled because"),
         cases=(
             AlertCase(
-                about="a fan that fails, and is replaced; a power cap is no heat",
+                about="a fan that fails, and is replaced; a power cap is no heat, nor a brake",
                 series={
                     'trainwarden_gpu_throttled{gpu="GPU-1", reason="thermal"}': "0x20 1x30 0x30",
                     'trainwarden_gpu_throttled{gpu="GPU-2", reason="power_cap"}': "1x80",
+                    'trainwarden_gpu_throttled{gpu="GPU-3", reason="hardware_slowdown"}': "1x80",
+                    'trainwarden_gpu_throttled{gpu="GPU-3", reason="power_brake"}': "1x80",
                 },
                 fires=34,
                 labels=(FIRST,),

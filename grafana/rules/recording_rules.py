@@ -14,7 +14,7 @@ STEP_MEAN = "instance_run:trainwarden_step_duration_seconds:mean5m"
 STEP_BASELINE = "instance_run:trainwarden_step_duration_seconds:median6h"
 IDLE_PART = "instance_run:trainwarden_run_gpu_time_idle:ratio30m"
 FREE_PART = "instance_filesystem:trainwarden_filesystem_free:ratio"
-SNAPSHOT_LATE = "instance_run_tier:trainwarden_snapshot_age:intervals"
+SNAPSHOT_LATE = "instance_run_tier:trainwarden_snapshot_wait:intervals"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +94,15 @@ max by (instance, filesystem) (trainwarden_filesystem_size_bytes)""",
     RecordingRule(
         SNAPSHOT_LATE,
         """\
-max by (instance, run, tier) (trainwarden_snapshot_age_seconds)
+max by (instance, run, tier) (trainwarden_snapshot_wait_seconds)
 /
 max by (instance, run, tier) (trainwarden_snapshot_interval_seconds)
-and on (instance, run) trainwarden_phase{phase="training"} == 1""",
-        "Age of the newest snapshot in planned intervals, while it trains.",
+and on (instance, run) (
+  max_over_time(trainwarden_phase{phase="training"}[5m]) == 1
+  or
+  changes(trainwarden_step[5m]) > 0
+)""",
+        "Time without a new snapshot in planned intervals, while it trains: in that phase "
+        "within five minutes, as epochs change it, or with steps of a loop of its own.",
     ),
 )

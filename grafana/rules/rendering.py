@@ -8,11 +8,13 @@ import yaml
 from grafana.rules.alert import BOX, RUNBOOKS, Alert, AlertCase, on_box, told
 from grafana.rules.box_alerts import BOX_ALERTS
 from grafana.rules.gpu_alerts import GPU_ALERTS
+from grafana.rules.memory_alerts import MEMORY_ALERTS
 from grafana.rules.recording_rules import RECORDED
 from grafana.rules.run_alerts import RUN_ALERTS
+from grafana.rules.snapshot_alerts import SNAPSHOT_ALERTS
 
 ALERTS: Mapping[str, tuple[Alert, ...]] = {
-    "trainwarden-runs": RUN_ALERTS,
+    "trainwarden-runs": (*RUN_ALERTS, *MEMORY_ALERTS, *SNAPSHOT_ALERTS),
     "trainwarden-gpus": GPU_ALERTS,
     "trainwarden-boxes": BOX_ALERTS,
 }

@@ -1,6 +1,14 @@
-"""Alerts about runs."""
+"""Alerts about runs: they stand still, crash, give up, or waste time."""
 
-from grafana.rules.alert import Alert, AlertCase, Severity
+from grafana.rules.alert import (
+    DIGITS,
+    RUN,
+    RUNNING,
+    TRAINING,
+    Alert,
+    AlertCase,
+    Severity,
+)
 from grafana.rules.recording_rules import (
     ACTIVE,
     GOODPUT,
@@ -8,19 +16,10 @@ from grafana.rules.recording_rules import (
     GOODPUT_6H,
     GOODPUT_30M,
     IDLE_PART,
-    SNAPSHOT_LATE,
     STEP_BASELINE,
     STEP_MEAN,
 )
 
-RUN = "trainwarden-run"
-MEMORY = "trainwarden-memory"
-RUNNING = 'trainwarden_run_state{run="digits", state="running"}'
-TRAINING = 'trainwarden_phase{run="digits", phase="training"}'
-DIGITS = {"run": "digits"}
-FRAGMENTED = 0.5
-SOON_SECONDS = 1800
-LEAK_SECONDS = 6 * 3600
 SLOWER = 1.5
 IDLE = 0.9
 
@@ -28,9 +27,14 @@ RUN_ALERTS: tuple[Alert, ...] = (
     Alert(
         name="TrainwardenTrainingStalled",
         severity=Severity.CRITICAL,
-        why="Silent: no sign of life for 10 minutes, whatever the phase. Stalled: the "
+        why="Silent: no sign of life for 10 minutes, whatever the phase; a thread gives "
+        "them as long as the interpreter runs. Stalled: the "
         "phase says training, yet no step was done in 15 minutes, of a run that was "
-        "seen for as long: a window over what has just begun is not full.",
+        "seen for as long: a window over what has just begun is not full. Idle: another "
+        "phase for an hour (a validation, a compilation, the script's own code, which "
+        "may take their time), no step, and next to no processor time; who waits "
+        "spinning is not found. Trainwarden itself ends a hang sooner, unless its "
+        "deadlines are off.",
         expr="""\
 trainwarden_run_state{state="running"} == 1
 and on (instance, run) (
@@ -42,11 +46,18 @@ and on (instance, run) (
     min_over_time(trainwarden_phase{phase="training"}[15m]) == 1
     and on (instance, run) trainwarden_step offset 15m
   )
+  or
+  (
+    max by (instance, run) (min_over_time(trainwarden_phase{phase!="training"}[1h])) == 1
+    and on (instance, run) trainwarden_phase offset 1h
+    and on (instance, run) rate(trainwarden_processes_cpu_seconds_total[1h]) < 0.01
+    unless on (instance, run) changes(trainwarden_step[1h]) > 0
+  )
 )""",
         hold="5m",
         summary="Training of {{ $labels.run }} is alive but does not move.",
         description="The run {{ $labels.run }} on {{ $labels.instance }} has given no sign "
-        "of life for 10 minutes, or has done no step for 15.",
+        "of life for 10 minutes, has done no step for 15, or nothing at all for an hour.",
         panel=(RUN, "Last sign of life"),
         cases=(
             AlertCase(
@@ -82,6 +93,50 @@ and on (instance, run) (
                 },
                 fires=41,
                 labels=({**DIGITS, "state": "running"},),
+            ),
+            AlertCase(
+                about="a deadlock between steps, while it still gives signs of life",
+                series={
+                    RUNNING: "1x150",
+                    TRAINING: "1x20 0x90 1x40",
+                    'trainwarden_phase{run="digits", phase="between"}': "0x20 1x90 0x40",
+                    'trainwarden_heartbeat_age_seconds{run="digits"}': "1x150",
+                    'trainwarden_step{run="digits"}': "0+10x20 200x89 210+10x40",
+                    'trainwarden_processes_cpu_seconds_total{run="digits"}': "0+60x20 1200+0.2x89 1220+60x40",
+                },
+                fires=86,
+                labels=({**DIGITS, "state": "running"},),
+                resolved=112,
+            ),
+            AlertCase(
+                about="a deadlock before the first step, in a script without one so far",
+                series={
+                    RUNNING: "1x100",
+                    'trainwarden_phase{run="digits", phase="starting"}': "1x100",
+                    'trainwarden_heartbeat_age_seconds{run="digits"}': "1x100",
+                    'trainwarden_processes_cpu_seconds_total{run="digits"}': "0+0.2x100",
+                },
+                fires=65,
+                labels=({**DIGITS, "state": "running"},),
+            ),
+            AlertCase(
+                about="hours of validation, of the script's own steps, of what works",
+                series={
+                    'trainwarden_run_state{run="validates", state="running"}': "1x200",
+                    'trainwarden_phase{run="validates", phase="validating"}': "1x200",
+                    'trainwarden_step{run="validates"}': "7x200",
+                    'trainwarden_processes_cpu_seconds_total{run="validates"}': "0+6x200",
+                    'trainwarden_run_state{run="loops", state="running"}': "1x200",
+                    'trainwarden_phase{run="loops", phase="between"}': "1x200",
+                    'trainwarden_step{run="loops"}': "0x40 1x40 2x40 3x40 4x40",
+                    'trainwarden_processes_cpu_seconds_total{run="loops"}': "0+0.2x200",
+                    'trainwarden_run_state{run="phases", state="running"}': "1x200",
+                    'trainwarden_phase{run="phases", phase="between"}': "1x50 0x9 1x50 0x9 1x50 0x9 1x20",
+                    'trainwarden_phase{run="phases", phase="validating"}': "0x50 1x9 0x50 1x9 0x50 1x9 0x20",
+                    'trainwarden_step{run="phases"}': "7x200",
+                    'trainwarden_processes_cpu_seconds_total{run="phases"}': "0+0.2x200",
+                },
+                silent=190,
             ),
             AlertCase(
                 about="a long validation, slow steps, and a run between attempts",
@@ -161,120 +216,6 @@ and on (instance, run) (
         ),
     ),
     Alert(
-        name="TrainwardenMemoryForecast",
-        severity=Severity.WARNING,
-        expr="trainwarden_memory_forecast_seconds"
-        f'{{resource=~"device|contiguous"}} < {SOON_SECONDS}',
-        hold="5m",
-        summary="{{ $labels.run }} runs out of memory within half an hour.",
-        description="What training takes of {{ $labels.resource }} memory on "
-        "{{ $labels.instance }} grows so that nothing is left within half an hour. A "
-        "restart at a snapshot is planned before that.",
-        panel=(MEMORY, "Memory lasts"),
-        cases=(
-            AlertCase(
-                about="a growing allocator, and one with a day left",
-                series={
-                    'trainwarden_memory_forecast_seconds{run="digits", resource="device"}': "3600-120x40 _x20",
-                    'trainwarden_memory_forecast_seconds{run="other", resource="device"}': "86400x60",
-                    'trainwarden_memory_forecast_seconds{run="other", resource="host"}': "600x60",
-                },
-                fires=21,
-                labels=({**DIGITS, "resource": "device"},),
-                resolved=46,
-            ),
-        ),
-    ),
-    Alert(
-        name="TrainwardenFragmentation",
-        severity=Severity.WARNING,
-        why="Fragmentation alone is harmless: it hurts when a request is about as large "
-        "as the largest block that could be had.",
-        expr=f"""\
-trainwarden_allocator_fragmentation_ratio > {FRAGMENTED}
-and on (instance, run)
-trainwarden_allocator_largest_request_bytes
-> on (instance, run) 0.8 * trainwarden_allocator_largest_allocatable_bytes""",
-        hold="10m",
-        summary="Memory of {{ $labels.run }} is in pieces hardly large enough.",
-        description="More than half of the free memory in the pool of {{ $labels.run }} on "
-        "{{ $labels.instance }} is in small pieces, and its largest request is nearly as "
-        "large as the largest block.",
-        panel=(MEMORY, "Fragmentation"),
-        cases=(
-            AlertCase(
-                about="pieces that are hardly large enough, until a fresh process",
-                series={
-                    'trainwarden_allocator_fragmentation_ratio{run="digits"}': "0.7x40",
-                    'trainwarden_allocator_largest_request_bytes{run="digits"}': "100x40",
-                    'trainwarden_allocator_largest_allocatable_bytes{run="digits"}': "400x5 110x20 400x15",
-                    'trainwarden_allocator_fragmentation_ratio{run="whole"}': "0.4x40",
-                    'trainwarden_allocator_largest_request_bytes{run="whole"}': "100x40",
-                    'trainwarden_allocator_largest_allocatable_bytes{run="whole"}': "110x40",
-                    'trainwarden_allocator_fragmentation_ratio{run="other"}': "0.9x40",
-                    'trainwarden_allocator_largest_request_bytes{run="other"}': "10x40",
-                    'trainwarden_allocator_largest_allocatable_bytes{run="other"}': "110x40",
-                },
-                fires=16,
-                labels=(DIGITS,),
-                resolved=27,
-            ),
-        ),
-    ),
-    Alert(
-        name="TrainwardenHostMemoryLeak",
-        severity=Severity.WARNING,
-        expr=f'trainwarden_memory_forecast_seconds{{resource="host"}} < {LEAK_SECONDS}',
-        hold="15m",
-        summary="Main memory of {{ $labels.run }} grows and will not last six hours.",
-        description="The processes of {{ $labels.run }} on {{ $labels.instance }} take "
-        "more and more main memory; it is used up within six hours.",
-        panel=(MEMORY, "Memory lasts"),
-        cases=(
-            AlertCase(
-                about="a leak, and a run with seven hours left",
-                series={
-                    'trainwarden_memory_forecast_seconds{run="digits", resource="host"}': "43200x10 18000x30 43200x20",
-                    'trainwarden_memory_forecast_seconds{run="other", resource="host"}': "25200x60",
-                    'trainwarden_memory_forecast_seconds{run="other", resource="device"}': "600x60",
-                },
-                fires=26,
-                labels=({**DIGITS, "resource": "host"},),
-                resolved=42,
-            ),
-        ),
-    ),
-    Alert(
-        name="TrainwardenKernelOomKill",
-        severity=Severity.WARNING,
-        why="The cgroup goes with its attempt, so the diagnosis counts as well.",
-        expr="""\
-sum by (instance, run) (increase(trainwarden_cgroup_oom_kills_total[30m])) > 0
-or
-sum by (instance, run) (
-  increase(trainwarden_incidents_total{cause="host_oom"}[30m])
-) > 0""",
-        summary="{{ $labels.run }} ran out of main memory: the kernel killed a process.",
-        description="{{ $labels.run }} on {{ $labels.instance }} reached the limit of its "
-        "main memory, and the kernel killed a process or refused it more. It was "
-        "restarted, or lost a worker.",
-        panel=(MEMORY, "Kernel OOM kills"),
-        cases=(
-            AlertCase(
-                about="an incident, and a worker that was killed",
-                series={
-                    'trainwarden_incidents_total{run="digits", cause="host_oom"}': "0x10 1x60",
-                    'trainwarden_cgroup_oom_kills_total{run="worker"}': "0x10 1x60",
-                    'trainwarden_incidents_total{run="other", cause="device_oom"}': "0x10 1x60",
-                    'trainwarden_cgroup_oom_kills_total{run="other"}': "0x70",
-                },
-                fires=11,
-                labels=(DIGITS, {"run": "worker"}),
-                resolved=41,
-            ),
-        ),
-    ),
-    Alert(
         name="TrainwardenNonFiniteLoss",
         severity=Severity.WARNING,
         expr="""\
@@ -300,76 +241,6 @@ sum by (instance, run) (
                 },
                 fires=11,
                 labels=(DIGITS, {"run": "went_back"}),
-                resolved=41,
-            ),
-        ),
-    ),
-    Alert(
-        name="TrainwardenSnapshotStale",
-        severity=Severity.WARNING,
-        why="Three planned intervals, and five minutes: a snapshot waits for the end of a "
-        "long step.",
-        expr=f"{SNAPSHOT_LATE} > 3\nand max by (instance, run, tier) "
-        "(trainwarden_snapshot_age_seconds) > 300",
-        hold="5m",
-        summary="{{ $labels.run }} has no new snapshot in its {{ $labels.tier }} tier.",
-        description="The newest snapshot of {{ $labels.run }} on {{ $labels.instance }} "
-        "({{ $labels.tier }}) is older than three planned intervals: a crash now costs "
-        "that much work.",
-        panel=(RUN, "Age of the newest snapshot"),
-        cases=(
-            AlertCase(
-                about="snapshots that stop, and a validation in which none is due",
-                series={
-                    'trainwarden_snapshot_age_seconds{run="digits", tier="durable"}': "60x10 60+60x30 60x20",
-                    'trainwarden_snapshot_interval_seconds{run="digits", tier="durable"}': "120x60",
-                    TRAINING: "1x60",
-                    'trainwarden_snapshot_age_seconds{run="validates", tier="durable"}': "60+60x60",
-                    'trainwarden_snapshot_interval_seconds{run="validates", tier="durable"}': "120x60",
-                    'trainwarden_phase{run="validates", phase="training"}': "0x60",
-                },
-                fires=22,
-                labels=({**DIGITS, "tier": "durable"},),
-                resolved=42,
-            ),
-            AlertCase(
-                about="snapshots each minute or so that stop for seven; late ones; small ones",
-                series={
-                    'trainwarden_snapshot_age_seconds{run="digits", tier="durable"}': "60x10 400x30 60x20",
-                    'trainwarden_snapshot_interval_seconds{run="digits", tier="durable"}': "100x60",
-                    TRAINING: "1x60",
-                    'trainwarden_snapshot_age_seconds{run="late", tier="durable"}': "600x60",
-                    'trainwarden_snapshot_interval_seconds{run="late", tier="durable"}': "240x60",
-                    'trainwarden_phase{run="late", phase="training"}': "1x60",
-                    'trainwarden_snapshot_age_seconds{run="quick", tier="memory"}': "250x60",
-                    'trainwarden_snapshot_interval_seconds{run="quick", tier="memory"}': "60x60",
-                    'trainwarden_phase{run="quick", phase="training"}': "1x60",
-                },
-                fires=16,
-                labels=({**DIGITS, "tier": "durable"},),
-                resolved=42,
-            ),
-        ),
-    ),
-    Alert(
-        name="TrainwardenSnapshotFailing",
-        severity=Severity.WARNING,
-        expr="sum by (instance, run, tier) "
-        "(increase(trainwarden_snapshot_failures_total[30m])) > 0",
-        summary="Snapshots of {{ $labels.run }} cannot be written ({{ $labels.tier }}).",
-        description="A snapshot of {{ $labels.run }} on {{ $labels.instance }} could not "
-        "be written to its {{ $labels.tier }} tier in the last half hour. Training goes "
-        "on; a crash costs more.",
-        panel=(RUN, "Snapshots a minute"),
-        cases=(
-            AlertCase(
-                about="one snapshot that fails",
-                series={
-                    'trainwarden_snapshot_failures_total{run="digits", tier="durable"}': "0x10 1x50",
-                    'trainwarden_snapshot_failures_total{run="digits", tier="memory"}': "0x60",
-                },
-                fires=11,
-                labels=({**DIGITS, "tier": "durable"},),
                 resolved=41,
             ),
         ),
@@ -463,12 +334,16 @@ and on (instance, run) {ACTIVE} == 1""",
     Alert(
         name="TrainwardenStepsSlow",
         severity=Severity.WARNING,
-        why="Against the run's own median of six hours; not after a change of slices, "
-        "which changes what a step costs.",
+        why="Against the run's own median of six hours, so it is over after three: what "
+        "lasts longer is the new usual. Not after a change of slices or of the batch, "
+        "which changes what a step costs, nor after a job was submitted anew under its "
+        "name.",
         expr=f"""\
 {STEP_MEAN} > {SLOWER} * {STEP_BASELINE}
 and on (instance, run) {STEP_MEAN} offset 1h
-unless on (instance, run) changes(trainwarden_microbatch_slices[6h]) > 0""",
+unless on (instance, run) changes(trainwarden_microbatch_slices[6h]) > 0
+unless on (instance, run) changes(trainwarden_effective_batch_samples[6h]) > 0
+unless on (instance, run) resets(trainwarden_step_duration_seconds_count[6h]) > 0""",
         hold="20m",
         summary="Steps of {{ $labels.run }} take half as long again as usual.",
         description="{{ $labels.run }} on {{ $labels.instance }} has been slower than its "
@@ -488,6 +363,28 @@ unless on (instance, run) changes(trainwarden_microbatch_slices[6h]) > 0""",
                 fires=144,
                 labels=(DIGITS,),
                 resolved=184,
+            ),
+            AlertCase(
+                about="a larger batch; another model under the name of an old job",
+                series={
+                    'trainwarden_step_duration_seconds_sum{run="larger"}': "0+54x300",
+                    'trainwarden_step_duration_seconds_count{run="larger"}': "0+540x120 64800+270x180",
+                    'trainwarden_effective_batch_samples{run="larger"}': "32x120 64x180",
+                    'trainwarden_step_duration_seconds_sum{run="anew"}': "0+54x120 0+54x180",
+                    'trainwarden_step_duration_seconds_count{run="anew"}': "0+540x120 0+270x180",
+                    'trainwarden_effective_batch_samples{run="anew"}': "32x300",
+                },
+                silent=290,
+            ),
+            AlertCase(
+                about="a pace that stays slow is the new usual after three hours",
+                series={
+                    'trainwarden_step_duration_seconds_sum{run="digits"}': "0+54x700",
+                    'trainwarden_step_duration_seconds_count{run="digits"}': "0+540x360 194400+270x340",
+                },
+                fires=384,
+                labels=(DIGITS,),
+                resolved=543,
             ),
             AlertCase(
                 about="slices that changed seven hours before",

@@ -276,9 +276,11 @@ class ApiService:
         self.scheduler.paused_by = by
 
     def serve(self, caller: Caller, gpu: str, *, in_service: bool) -> None:
-        """Take a GPU out of service, or back; who holds it keeps it to its end."""
+        """Take a GPU out of service, or back; who holds it keeps it to its end. One that
+        failed may be gone by now."""
         self._allow(caller, Permission.RULE)
-        if gpu not in self.scheduler.gpus():
+        failed = {row.gpu for row in self.ledger.quarantined()}
+        if gpu not in {*self.scheduler.gpus(), *failed}:
             message = (
                 f"there is no GPU {gpu!r}; known: {', '.join(self.scheduler.gpus())}"
             )

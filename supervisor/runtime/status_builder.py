@@ -17,7 +17,7 @@ from supervisor.core.jobs.job_status import (
     RemoteStatus,
     SnapshotStatus,
 )
-from supervisor.core.jobs.snapshot_stats import tier_statuses
+from supervisor.core.jobs.snapshot_stats import snapshot_waits, tier_statuses
 from supervisor.core.jobs.unit_names import attempt_unit
 from supervisor.core.remediation.confirmation import in_force, pending
 from supervisor.core.remediation.history import History
@@ -116,6 +116,7 @@ def job_status(
     if page is not None and pid is not None:
         reached |= _living(page, now=now)
         reached["forecast_seconds"] = facts.forecast_seconds
+        reached["snapshot_wait_seconds"] = _waits(view, now)
     return JobStatus(
         job=facts.job,
         state=facts.state,
@@ -135,6 +136,13 @@ def job_status(
         advisories=_advisories(facts, lives=pid is not None),
         **reached,
     )
+
+
+def _waits(view: AttemptView, now: float) -> dict[str, float]:
+    plan, since = view.snapshot_plan, view.planned_ns
+    if plan is None or since is None:
+        return {}
+    return snapshot_waits(view.tiers, plan, since_ns=since, now=now)
 
 
 def _advisories(facts: RunFacts, *, lives: bool) -> tuple[AdvisoryStatus, ...]:

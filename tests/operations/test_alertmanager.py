@@ -99,6 +99,14 @@ FIRING: dict[str, tuple[Labels, bool]] = {
         alert("TrainwardenTrainingStalled", run="c", instance="third:9464"),
         False,
     ),
+    "what cannot be sent is stale there": (
+        alert("TrainwardenRemoteSnapshotStale", run="d", instance="third:9464"),
+        True,
+    ),
+    "... because it cannot be sent": (
+        alert("TrainwardenRemoteSnapshotFailing", run="d", instance="third:9464"),
+        False,
+    ),
 }
 """Alerts that fire together, and which of them nobody hears."""
 

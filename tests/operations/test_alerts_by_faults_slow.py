@@ -108,7 +108,11 @@ AT_THE_END = {
 }
 MENDED = {"TrainingStalled", "GoodputLow", "SnapshotStale"}
 """By SIGCONT."""
-PROMTOOL_ALONE: dict[str, str] = {}
+REMOTE = "the boxes here are daemons, and those send nothing elsewhere"
+PROMTOOL_ALONE: dict[str, str] = {
+    "TrainwardenRemoteSnapshotFailing": REMOTE,
+    "TrainwardenRemoteSnapshotStale": REMOTE,
+}
 """Alerts that no fault can fire here within minutes, and why."""
 
 

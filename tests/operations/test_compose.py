@@ -66,6 +66,16 @@ def test_grafana_finds_what_it_is_given(root: Path, compose: Node) -> None:
     assert f"--web.listen-address={address}" in asked
 
 
+def test_grafana_knows_how_often_boxes_are_asked(root: Path) -> None:
+    """Panels of rates choose their windows by it."""
+    where = root / "grafana" / "provisioning" / "datasources" / "trainwarden.yml"
+    (source,) = yaml.safe_load(where.read_text())["datasources"]
+    asked = yaml.safe_load(
+        (root / "deploy" / "prometheus" / "prometheus.yml").read_text()
+    )
+    assert source["jsonData"]["timeInterval"] == asked["global"]["scrape_interval"]
+
+
 def test_logs_are_where_vector_looks(root: Path) -> None:
     """The example reads the units that there are, and the files that attempts write; the
     fields that it takes from the journal are those that the documents name."""

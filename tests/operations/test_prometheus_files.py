@@ -6,11 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml
 
 from grafana.boards.every_board import BOARDS, panel_id
+from grafana.boards.run_board import RUN_BOARD
 from grafana.rules.alert import LABEL, RUNBOOKS, Alert
 from grafana.rules.recording_rules import RECORDED
 from grafana.rules.rendering import EVERY_ALERT, annotations
+from supervisor.core.jobs.config import build_config
 from supervisor.core.metrics.catalog import METRICS
 from tests.support.metrics import DIGITS, MACHINE, render
 
@@ -47,6 +50,60 @@ def test_the_configuration_is_valid(root: Path, tool: Tool) -> None:
     assert "2 rule files found" in told
     assert f"{len(EVERY_ALERT)} rules found" in told
     assert f"{len(RECORDED)} rules found" in told
+
+
+def test_a_fleet_is_scraped_as_is_written(
+    root: Path, tool: Tool, tmp_path: Path
+) -> None:
+    """What the document has for boxes that another machine asks: the daemon takes its part,
+    Prometheus its own, and who is denied by the unit is let in."""
+    text = (root / "deploy" / "README.md").read_text().split("## Prometheus\n")[1]
+    blocks = dict(re.findall(r"```(toml|ini|yaml)\n(.*?)```", text, re.DOTALL))
+    metrics = build_config(blocks["toml"]).metrics
+    assert str(metrics.listen).startswith("0.0.0.0:")
+    assert metrics.client_ca is not None
+    unit = (root / "deploy" / "systemd" / "trainwarden.service").read_text()
+    assert "IPAddressDeny=any" in unit
+    assert "\nIPAddressAllow=" in blocks["ini"]
+    (tmp_path / "prometheus.yml").write_text(blocks["yaml"])
+    for name in re.findall(r"_file: (.+)", blocks["yaml"]):
+        (tmp_path / name).touch()
+    (job,) = yaml.safe_load(blocks["yaml"])["scrape_configs"]
+    assert job["job_name"] == "trainwarden"
+    told = promtool(
+        tool, "check", "config", "--syntax-only", "prometheus.yml", cwd=tmp_path
+    )
+    assert "SUCCESS" in told
+
+
+@pytest.mark.parametrize("title", ["Incidents by cause", "Restarts by cause"])
+def test_what_went_wrong_is_shown_once(title: str, tool: Tool, tmp_path: Path) -> None:
+    """By cause, where there is one; else it is 0, and no total stands beside the causes."""
+    (panel,) = (one for one in RUN_BOARD.panels if one.title == title)
+    (query,) = panel.queries
+    expr = query.expr.replace("$instance", ".+").replace("$run", ".+")
+    name = expr.split("(")[2].split("{")[0]
+    made = f'{name}{{instance="box",run="%s",cause="%s"}}'
+    series = {("bad", "a"): "2", ("bad", "b"): "0", ("good", "a"): "0"}
+    test = {
+        "interval": "1m",
+        "input_series": [
+            {"series": made % labels, "values": f"{value}x5"}
+            for labels, value in series.items()
+        ],
+        "promql_expr_test": [
+            {
+                "expr": expr,
+                "eval_time": "3m",
+                "exp_samples": [
+                    {"labels": '{instance="box",run="bad",cause="a"}', "value": 2},
+                    {"labels": '{instance="box",run="good"}', "value": 0},
+                ],
+            }
+        ],
+    }
+    (tmp_path / "test.yml").write_text(yaml.safe_dump({"tests": [test]}))
+    assert "SUCCESS" in promtool(tool, "test", "rules", "test.yml", cwd=tmp_path)
 
 
 def test_a_scrape_is_clean(root: Path, tool: Tool) -> None:

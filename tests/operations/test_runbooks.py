@@ -62,6 +62,45 @@ def test_each_has_the_same_parts(path: Path) -> None:
         assert part.strip()
 
 
+def advice(path: Path) -> list[str]:
+    """What a runbook says is to be done, one by one, each on one line."""
+    mitigation = path.read_text().split("## Mitigation\n")[1]
+    points = re.split(r"^- ", mitigation, flags=re.MULTILINE)[1:]
+    return [" ".join(point.split()) for point in points]
+
+
+ADVICE = [(path.stem, point) for path in RUNBOOKS for point in advice(path)]
+ENDS = re.compile(r"\b([Dd]rain|reset the GPU|restart --all|[Rr]eboots?\b)")
+GOES_ON = re.compile(r"`trainwarden (resume|start|quarantine --return)\b|\bgo(es)? on\b"
+                     r"|as \w+ says|brings them back")  # fmt: skip
+
+
+def test_what_is_ended_goes_on() -> None:
+    """Whoever is told to empty a box, to reset a GPU or to reboot is told in the same
+    breath how jobs come back. `drain --all` does not say which ran before."""
+    assert [point for _, point in ADVICE if "drain --all" in point] == []
+    assert [
+        one for one in ADVICE if ENDS.search(one[1]) and not GOES_ON.search(one[1])
+    ] == []
+
+
+def test_what_is_paused_is_resumed() -> None:
+    """In the same point, in that order."""
+    paused = [point for _, point in ADVICE if "`trainwarden pause`" in point]
+    assert paused
+    for point in paused:
+        assert "`trainwarden resume`" in point.split("`trainwarden pause`")[1]
+
+
+def test_a_gpu_is_taken_out_by_a_command() -> None:
+    """Not by a sentence alone."""
+    out = [point for _, point in ADVICE if "out of service" in point]
+    assert out
+    assert [
+        point for point in out if "`trainwarden quarantine --out" not in point
+    ] == []
+
+
 @pytest.mark.parametrize("line", COMMANDS)
 def test_every_command_runs(line: str, failed: Trainwarden) -> None:
     """Each line does, as it is copied, on a run that gave up."""

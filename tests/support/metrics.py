@@ -60,6 +60,7 @@ DIGITS = JobStatus(
     snapshot_plan=SnapshotPlan(
         memory_seconds=10.0, durable_seconds=60.0, because="measured"
     ),
+    snapshot_wait_seconds={"memory": 0.5, "durable": 30.0},
     tiers={
         "memory": TierStatus(
             snapshots=40,

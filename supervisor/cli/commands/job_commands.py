@@ -36,7 +36,7 @@ from supervisor.cli.spec_options import (
 )
 from supervisor.cli.unknown_words import ScriptCommand
 from supervisor.core.jobs.job_status import JobState
-from supervisor.host.control.control_client import NoDaemonError, RefusedError
+from supervisor.host.control.control_client import Client, NoDaemonError, RefusedError
 
 fresh_option = click.option(
     "--fresh", is_flag=True, help="Begin anew; earlier snapshots are unused."
@@ -160,7 +160,7 @@ def _told(job: dict[str, Any]) -> str:
 def tell_all(jobs: list[dict[str, Any]], *, as_json: bool) -> None:
     """What came of each."""
     lines = [_told(job) for job in jobs]
-    show(jobs, lines or ["there is no job to end"], as_json=as_json)
+    show(jobs, lines or ["no job runs"], as_json=as_json)
 
 
 def which(job: str | None, *, everything: bool, verb: str) -> str | None:
@@ -184,6 +184,13 @@ def _end(state_dir: Path | None, job: str, *, drain: bool) -> dict[str, Any]:
     if ended["state"] == JobState.FINISHED:
         return {**ended, "message": "it had ended before: there is nothing to end"}
     return ended
+
+
+def _wanted(state_dir: Path | None) -> list[dict[str, Any]]:
+    """The jobs of the daemon that are to run."""
+    with asking():
+        jobs = client_of(state_dir).get("/v1/status")["jobs"]
+    return [row for row in jobs if row["wanted"] == "run"]
 
 
 def _not_in_the_foreground(state_dir: Path | None, job: str) -> None:
@@ -227,9 +234,7 @@ def stop(
     if one is not None:
         tell(_end(state_dir, one, drain=drain), as_json=as_json)
         return
-    with asking():
-        jobs = client_of(state_dir).get("/v1/status")["jobs"]
-    names = [row["job"] for row in jobs if row["wanted"] == "run"]
+    names = [row["job"] for row in _wanted(state_dir)]
     stopped = [post(state_dir, f"/v1/jobs/{quote(name)}/stop", body) for name in names]
     tell_all(stopped, as_json=as_json)
 
@@ -260,14 +265,49 @@ def start(
 @click.command()
 @box_option
 @json_option
-@job_argument
-def restart(*, state_dir: Path | None, as_json: bool, job: str) -> None:
-    """Drain JOB and let it go on in a new process.
+@ALL
+@optional_job_argument
+def restart(
+    *, state_dir: Path | None, as_json: bool, everything: bool, job: str | None
+) -> None:
+    """Drain JOB, or with --all every job that runs, and let it go on in a new process.
 
-    Example: trainwarden restart digits
+    On a box that is paused it goes on after `trainwarden resume`.
+
+    Example, for maintenance: trainwarden pause; trainwarden restart --all
     """
-    _not_in_the_foreground(state_dir, job)
-    tell(post(state_dir, f"/v1/jobs/{quote(job)}/restart", {}), as_json=as_json)
+    one = which(job, everything=everything, verb="restart")
+    if one is not None:
+        _not_in_the_foreground(state_dir, one)
+        tell(post(state_dir, _restart_of(one), {}), as_json=as_json)
+        return
+    rows = [(row["job"], JobState(row["state"])) for row in _wanted(state_dir)]
+    names = [
+        name for name, state in rows if not state.ended and state is not JobState.QUEUED
+    ]
+    with asking():
+        restarted, refused = restart_each(client_of(state_dir), names)
+    tell_all(restarted, as_json=as_json)
+    if refused:
+        fail("; ".join(refused), exit_code=1)
+
+
+def _restart_of(job: str) -> str:
+    return f"/v1/jobs/{quote(job)}/restart"
+
+
+def restart_each(
+    client: Client, names: list[str]
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """The jobs that the daemon restarts, and why it refuses others: one that is refused
+    (it has come to its end meanwhile) keeps no other from it."""
+    restarted, refused = list[dict[str, Any]](), list[str]()
+    for name in names:
+        try:
+            restarted.append(client.post(_restart_of(name), {}))
+        except RefusedError as error:
+            refused.append(str(error))
+    return restarted, refused
 
 
 @click.command()
@@ -297,7 +337,7 @@ def drain(
 def pause(*, state_dir: Path | None, as_json: bool) -> None:
     """Start nothing more on this box; what runs goes on.
 
-    Example, before maintenance: trainwarden pause; trainwarden drain --all
+    Example, before maintenance: trainwarden pause; trainwarden restart --all
     """
     post(state_dir, "/v1/box/pause", {})
     text = "paused: nothing more is started until `trainwarden resume`"

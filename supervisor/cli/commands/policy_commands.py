@@ -52,34 +52,74 @@ def policy(*, spec_file: Path | None, as_json: bool) -> None:
 
 @click.command()
 @click.option("--return", "back", metavar="GPU", help="This GPU may be used again.")
+@click.option(
+    "--out", metavar="GPU", help="Take this GPU out of service, until --return."
+)
 @json_option
 @box_option
-def quarantine(*, back: str | None, as_json: bool, state_dir: Path | None) -> None:
-    """List the GPUs that are kept out of use, or put one back.
+def quarantine(
+    *, back: str | None, out: str | None, as_json: bool, state_dir: Path | None
+) -> None:
+    """List the GPUs that are kept out of use, put one back, or take one out.
 
-    Asks the daemon if one answers, where root and admins may put one back; else it is
-    about the runs of the state directory.
+    Asks the daemon if one answers, where root and admins may put one back or take one
+    out (who holds it keeps it to its end); else it is about the runs of the state
+    directory.
 
-    Example: trainwarden quarantine --return GPU-8f2c
-    """
+    \b
+    Examples:
+      trainwarden quarantine --return GPU-8f2c
+      trainwarden quarantine --out GPU-8f2c
+    """  # noqa: D301  # \b is click's mark, not a backslash
+    if back is not None and out is not None:
+        fail("quarantine takes --return or --out, not both")
     client = answering(state_dir)
     if client is None:
-        kept = _kept(StatePaths(directory_of(state_dir)), back)
+        if out is not None:
+            fail("only a daemon gives GPUs to jobs, and none answers", exit_code=1)
+        kept, idle = _kept(StatePaths(directory_of(state_dir)), back), []
     else:
-        kept = _kept_by(client, back)
+        kept, idle = _kept_by(client, back, out), _out_of_service(client)
     lines = [
         f"{row['gpu']}: since {local_time(row['at'])}, {row['job']} attempt "
         f"{row['attempt']}: {row['because']}"
         for row in kept
     ]
-    show(kept, lines or ["no GPU is quarantined"], as_json=as_json)
+    lines = lines or ["no GPU is quarantined"]
+    show(kept, [*lines, *(f"{gpu}: out of service" for gpu in idle)], as_json=as_json)
 
 
-def _kept_by(client: Client, back: str | None) -> list[dict[str, Any]]:
+def _kept_by(client: Client, back: str | None, out: str | None) -> list[dict[str, Any]]:
     with asking():
+        if out is not None:
+            _serve(client, out, in_service=False)
         if back is not None:
-            client.post(f"/v1/gpus/{quote(back, safe='')}/return", {})
-        return cast("list[dict[str, Any]]", client.get("/v1/quarantine"))
+            _take_back(client, back)
+        return _quarantined(client)
+
+
+def _take_back(client: Client, gpu: str) -> None:
+    """Into service, and out of quarantine: whichever kept it out."""
+    idle = gpu in _out_of_service(client)
+    if idle:
+        _serve(client, gpu, in_service=True)
+    if not idle or gpu in {row["gpu"] for row in _quarantined(client)}:
+        client.post(f"/v1/gpus/{quote(gpu, safe='')}/return", {})
+
+
+def _serve(client: Client, gpu: str, *, in_service: bool) -> None:
+    place = f"/v1/gpus/{quote(gpu, safe='')}/service"
+    client.post(place, {"in_service": in_service})
+
+
+def _quarantined(client: Client) -> list[dict[str, Any]]:
+    return cast("list[dict[str, Any]]", client.get("/v1/quarantine"))
+
+
+def _out_of_service(client: Client) -> list[str]:
+    with asking():
+        gpus = client.get("/v1/status")["gpus"]
+    return [one["gpu"] for one in gpus if not one["in_service"]]
 
 
 def _kept(paths: StatePaths, back: str | None) -> list[dict[str, Any]]:

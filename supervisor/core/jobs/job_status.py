@@ -148,7 +148,9 @@ class JobStatus:
     tiers: Mapping[str, TierStatus] = field(default_factory=dict[str, TierStatus])
     """By the names of ``wire.manifest``."""
     snapshot_plan: SnapshotPlan | None = None
-    """None: the first snapshot has not been taken yet."""
+    """None: nothing has trained yet."""
+    snapshot_wait_seconds: Mapping[str, float] = field(default_factory=dict[str, float])
+    """How long training has had no new snapshot, by tiers that go by the clock."""
     remote: RemoteStatus | None = None
     """None: snapshots stay on this machine."""
     memory_limit_bytes: int | None = None

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from supervisor.core.jobs.job_status import TierStatus
+from supervisor.core.jobs.job_status import SnapshotPlan, TierStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,3 +73,21 @@ def _status(tiers: SnapshotStats, name: str, now: float) -> TierStatus:
         seconds=newest.seconds,
         stall_seconds=newest.stall_seconds,
     )
+
+
+def snapshot_waits(
+    tiers: SnapshotStats, plan: SnapshotPlan, *, since_ns: int, now: float
+) -> dict[str, float]:
+    """By tier whose snapshots come by the clock: seconds that training has had no new one.
+    ``since_ns``: when the attempt began to plan them, for one that has had none."""
+    planned = {"memory": plan.memory_seconds, "durable": plan.durable_seconds}
+    return {
+        name: max(now - _latest(tiers, name, since_ns) / 1e9, 0.0)
+        for name, seconds in planned.items()
+        if seconds is not None
+    }
+
+
+def _latest(tiers: SnapshotStats, name: str, since_ns: int) -> int:
+    newest = tiers.newest.get(name)
+    return since_ns if newest is None else max(newest.ns, since_ns)

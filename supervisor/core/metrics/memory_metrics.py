@@ -66,6 +66,10 @@ def _interval(status: JobStatus) -> Points:
     return (("memory",), plan.memory_seconds), (("durable",), plan.durable_seconds)
 
 
+def _waits(status: JobStatus) -> Points:
+    return tuple(((tier,), status.snapshot_wait_seconds.get(tier)) for tier in TIERS)
+
+
 _now = partial(Metric, kind=MetricKind.GAUGE, lifetime=Lifetime.ATTEMPT)
 _of_remote = partial(Metric, kind=MetricKind.GAUGE, source="uploader")
 _of_tiers = partial(
@@ -183,6 +187,14 @@ MEMORY_METRICS: tuple[Metric, ...] = (
         unit="seconds",
         help="Age of the newest whole snapshot: what a crash now would cost.",
         read=_tier(lambda tier: tier.age_seconds),
+    ),
+    _now(
+        name="snapshot_wait",
+        unit="seconds",
+        labels=("run", "tier"),
+        help="Time that this attempt has trained without a new whole snapshot.",
+        source="event file",
+        read=_waits,
     ),
     _of_tiers(
         name="snapshot_size",

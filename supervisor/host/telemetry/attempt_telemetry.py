@@ -47,6 +47,8 @@ class AttemptView:
     drained: bool = False
     refused: Refusal | None = None
     snapshot_plan: SnapshotPlan | None = None
+    planned_ns: int | None = None
+    """When there was a plan first: from then on snapshots are due."""
     non_finite: NonFinite | None = None
     tiers: SnapshotStats = NO_SNAPSHOTS
     evidence: StepEvidence | None = None
@@ -119,6 +121,8 @@ def fold(view: AttemptView, records: Sequence[Record]) -> AttemptView:
             taken.append(_taken(record))
         elif (change := _FOLDS.get(record.kind)) is not None:
             changes |= change(record)
+        if record.kind == RecordKind.SNAPSHOT_PLAN and view.planned_ns is None:
+            changes.setdefault("planned_ns", record.ns)
     if taken:
         changes["tiers"] = fold_tiers(view.tiers, taken)
     return replace(view, **changes) if changes else view

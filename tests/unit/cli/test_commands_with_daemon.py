@@ -3,27 +3,19 @@
 import contextlib
 import json
 import os
-import threading
-import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 from supervisor.cli import daemon_client
 from supervisor.cli.box_site import BoxSite
 from supervisor.cli.box_source import BoxSource, source_of
-from supervisor.cli.command_group import trainwarden
 from supervisor.core.jobs.authorization import Caller
-from supervisor.core.jobs.config import build_config
 from supervisor.core.jobs.job_status import JobState
-from supervisor.core.lifecycle.effects import Quarantine
 from supervisor.core.remediation.history import AttemptHistory
 from supervisor.daemon.api.routes import answer
-from supervisor.daemon.composition import composed
 from supervisor.daemon.daemon import Daemon
 from supervisor.host.control.control_server import Request, Response
 from supervisor.host.ledger.job_book import JobBook, WantedState
@@ -31,82 +23,9 @@ from supervisor.host.ledger.ledger import Ledger
 from supervisor.host.service.lock import acquire
 from supervisor.host.service.user_name import user_name
 from supervisor.host.telemetry.log_parts import TAIL_BYTES
-from supervisor.wire.directive import Directive
 from supervisor.wire.paths import StatePaths
 from tests.support.boxes import until
-from tests.support.quick_attempts import Fate, QuickHouse, QuickLauncher
-
-GPUS = ("GPU-a", "GPU-b")
-
-
-def fate(directive: Directive) -> Fate:
-    """One job goes on until somebody ends it."""
-    return Fate(looks=10**9 if directive.job == "endless" else 1)
-
-
-@pytest.fixture
-def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The state directory that a command takes by itself, empty so far."""
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "home"))
-    return tmp_path / "home" / "trainwarden"
-
-
-@pytest.fixture
-def daemon(
-    tmp_path: Path, mine: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Daemon]:
-    """The daemon of the box; its attempts are no processes."""
-    del mine
-    state = tmp_path / "state"
-    config = build_config(f'state_dir = "{state}"\n[gpus]\nuse = {list(GPUS)}\n')
-    launcher = QuickLauncher(fate=fate)
-    launcher_factory = QuickHouse(user=user_name(os.geteuid()), launcher=launcher)
-    monkeypatch.setenv("TRAINWARDEN_SOCKET", str(state / "control.sock"))
-    over = threading.Event()
-    with composed(config, launcher_factory=launcher_factory) as made:
-
-        def turns() -> None:
-            while not over.is_set():
-                made.turn()
-                time.sleep(0.01)
-
-        thread = threading.Thread(target=turns)
-        thread.start()
-        try:
-            yield made
-        finally:
-            over.set()
-            thread.join()
-
-
-def invoke(*words: str | Path) -> Result:
-    """Run the command in this process."""
-    return CliRunner().invoke(trainwarden, [str(word) for word in words])
-
-
-def told(*words: str | Path) -> Any:
-    """The JSON of a command that has to succeed."""
-    done = invoke(*words, "--json")
-    assert done.exit_code == 0, done.output
-    return json.loads(done.stdout)
-
-
-def finished(tmp_path: Path) -> None:
-    """A job ``train`` that has come to its end."""
-    script = tmp_path / "train.py"
-    script.touch()
-    assert invoke("submit", script).exit_code == 0
-    until(lambda: told("status")[0]["state"] == "finished")
-
-
-def kept_out(directory: Path, *gpus: str) -> None:
-    """GPUs that failed under an earlier run."""
-    with contextlib.closing(Ledger(StatePaths(directory).ledger)) as ledger:
-        run = ledger.begin_run(
-            run_id="r", job="old", script="s", script_hash="h", seed=1, spec={}, now=1.0
-        )
-        effect = Quarantine(gpus=gpus, attempt=1, because="Xid 79")
-        ledger.quarantine(run.id, effect, now=2.0)
+from tests.support.daemon_commands import GPUS, finished, invoke, kept_out, told
 
 
 def asked(

@@ -226,6 +226,8 @@ def test_no_plan_of_snapshots_yet() -> None:
     assert points("trainwarden_snapshot_interval_seconds", steps) == [
         (("durable",), 60.0)
     ]
+    waits = replace(DIGITS, snapshot_wait_seconds={"durable": 7.0})
+    assert points("trainwarden_snapshot_wait_seconds", waits) == [(("durable",), 7.0)]
 
 
 def gpu_rows(metric: Metric, machine: Machine) -> list[Point]:

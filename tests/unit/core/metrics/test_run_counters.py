@@ -5,8 +5,19 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisor.core.jobs.job_status import JobState, JobStatus, TierStatus
-from supervisor.core.jobs.snapshot_stats import NO_SNAPSHOTS, Taken, fold, tier_statuses
+from supervisor.core.jobs.job_status import (
+    JobState,
+    JobStatus,
+    SnapshotPlan,
+    TierStatus,
+)
+from supervisor.core.jobs.snapshot_stats import (
+    NO_SNAPSHOTS,
+    Taken,
+    fold,
+    snapshot_waits,
+    tier_statuses,
+)
 from supervisor.core.metrics.run_counters import RunCounters, metered
 
 RUNNING = JobStatus(job="a", state=JobState.RUNNING, attempt=1)
@@ -112,3 +123,21 @@ def test_tiers_are_folded() -> None:
         "durable": TierStatus(failures=1),
     }
     assert tier_statuses(NO_SNAPSHOTS, now=5.0) == {}
+
+
+def test_training_waits_for_snapshots_by_the_clock() -> None:
+    """Since the newest whole one, or since this attempt planned some; those that come
+    by steps, or never, are not waited for."""
+    plan = SnapshotPlan(memory_seconds=1.0, durable_seconds=60.0, because="x")
+    taken = (
+        Taken(tier="memory", ns=3 * 10**9),
+        Taken(tier="memory", ns=4 * 10**9, failed=True),
+        Taken(tier="durable", ns=10**9),
+    )
+    tiers = fold(NO_SNAPSHOTS, taken)
+    waits = snapshot_waits(tiers, plan, since_ns=2 * 10**9, now=5.0)
+    assert waits == {"memory": 2.0, "durable": 3.0}
+    none = snapshot_waits(NO_SNAPSHOTS, plan, since_ns=2 * 10**9, now=5.0)
+    assert none == {"memory": 3.0, "durable": 3.0}
+    steps = replace(plan, memory_seconds=None, durable_seconds=None)
+    assert snapshot_waits(tiers, steps, since_ns=0, now=5.0) == {}

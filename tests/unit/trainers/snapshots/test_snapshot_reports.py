@@ -66,3 +66,17 @@ def test_nobody_can_count_for_more_than_there_may_be() -> None:
         record = Record(RecordKind.SNAPSHOT, 0, {"tier": MEMORY, "snapshots": number})
         view = fold(AttemptView(), [record])
         assert view.tiers.snapshots == {MEMORY: count}
+
+
+def test_snapshots_are_due_from_the_first_plan_on() -> None:
+    """Later plans change the intervals, not since when there are any."""
+    plans = [
+        Record(RecordKind.SNAPSHOT_PLAN, ns, {"durable_seconds": ns / 1e9})
+        for ns in (10**9, 3 * 10**9)
+    ]
+    whole = fold(AttemptView(), plans)
+    assert whole == fold(fold(AttemptView(), plans[:1]), plans[1:])
+    assert whole.planned_ns == 10**9
+    assert whole.snapshot_plan is not None
+    assert whole.snapshot_plan.durable_seconds == 3.0
+    assert fold(AttemptView(), ()).planned_ns is None

@@ -1,0 +1,91 @@
+"""What empties a box or takes a GPU away, and what brings all of it back."""
+
+from pathlib import Path
+
+from supervisor.cli.commands.job_commands import restart_each
+from supervisor.cli.daemon_client import client_of
+from supervisor.daemon.daemon import Daemon
+from tests.support.boxes import until
+from tests.support.daemon_commands import GPUS, finished, invoke, kept_out, told
+
+
+def states() -> dict[str, str]:
+    """Of every job."""
+    return {row["job"]: row["state"] for row in told("status")}
+
+
+def test_a_box_is_emptied_and_goes_on(daemon: Daemon, tmp_path: Path) -> None:
+    """Paused, all that runs is drained and waits; resumed, it goes on. What somebody had
+    stopped before, and what was over, stays as it was."""
+    del daemon
+    for name in ("endless", "idle", "train"):
+        script = tmp_path / f"{name}.py"
+        script.touch()
+        assert invoke("submit", script).exit_code == 0
+        if name == "idle":
+            invoke("stop", name)
+    until(lambda: states()["endless"] == "running")
+    until(lambda: states()["train"] == "finished")
+    until(lambda: states()["idle"] in {"drained", "finished"})
+    before = states()
+    assert invoke("pause").exit_code == 0
+    assert [row["job"] for row in told("restart", "--all")] == ["endless"]
+    until(lambda: states()["endless"] == "queued")
+    assert told("restart", "--all") == []
+    assert invoke("restart", "--all").stdout == "no job runs\n"
+    assert invoke("resume").exit_code == 0
+    until(lambda: states()["endless"] == "running")
+    assert states() == before
+    assert "not both" in invoke("restart", "--all", "endless").output
+    assert "which job?" in invoke("restart").output
+
+
+def test_one_that_is_refused_keeps_no_other(daemon: Daemon, tmp_path: Path) -> None:
+    """A job may come to its end before it is its turn to be restarted."""
+    del daemon
+    finished(tmp_path)
+    script = tmp_path / "endless.py"
+    script.touch()
+    assert invoke("submit", script).exit_code == 0
+    until(lambda: states()["endless"] == "running")
+    restarted, refused = restart_each(client_of(None), ["train", "endless"])
+    assert [job["job"] for job in restarted] == ["endless"]
+    assert "train has finished" in refused[0]
+    until(lambda: {row["job"]: row["attempt"] for row in told("status")}["endless"] > 1)
+
+
+def test_a_gpu_is_taken_out_of_service_and_back(daemon: Daemon, tmp_path: Path) -> None:
+    """It is given to no job meanwhile, and the list says so; `--return` brings it back,
+    out of quarantine as well."""
+    kept_out(tmp_path / "state", "GPU-b", "GPU-gone")
+    shown = invoke("quarantine", "--out", "GPU-a").stdout.splitlines()
+    assert shown[-1] == "GPU-a: out of service"
+    assert [row["gpu"] for row in told("quarantine", "--out", "GPU-b")] == [
+        "GPU-b",
+        "GPU-gone",
+    ]
+    assert daemon.scheduler.out_of_service == frozenset(GPUS)
+    assert invoke("quarantine", "--out", "GPU-gone").exit_code == 0
+    back = invoke("quarantine", "--return", "GPU-a")
+    assert back.exit_code == 0
+    assert "GPU-a" not in back.stdout
+    assert [row["gpu"] for row in told("quarantine", "--return", "GPU-b")] == [
+        "GPU-gone"
+    ]
+    assert daemon.scheduler.out_of_service == {"GPU-gone"}
+    did = [row.did for row in daemon.api.book.audit()]
+    assert "GPU-a out of service" in did
+    assert "GPU-a into service" in did
+    assert "there is no GPU 'GPU-z'" in invoke("quarantine", "--out", "GPU-z").output
+    both = invoke("quarantine", "--out", "GPU-a", "--return", "GPU-a")
+    assert both.exit_code == 2
+    assert "not both" in both.output
+
+
+def test_without_a_daemon_no_gpu_is_in_service(mine: Path) -> None:
+    """It is said, and nothing is written."""
+    mine.mkdir(parents=True)
+    done = invoke("quarantine", "--out", "GPU-a", "--state-dir", mine)
+    assert done.exit_code == 1
+    assert "only a daemon gives GPUs to jobs" in done.output
+    assert list(mine.iterdir()) == []
