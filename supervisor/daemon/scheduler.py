@@ -166,8 +166,13 @@ class Scheduler:
             attempts = self.starter.ledger.attempts(run.id)
             last = attempts[-1] if attempts else None
             again = again or self._moves(entry, held, run.state, last)
-            ended = self._stored(run)
-            entry.life = recalled(row.name, wanted=wanted, again=again, ended=ended)
+            entry.life = recalled(
+                row.name,
+                wanted=wanted,
+                again=again,
+                ended=self._stored(run),
+                ended_at=self._ended_at(run),
+            )
             return
         entry.life = orphaned(row.name, wanted=wanted, again=row.again, gpus=held)
         entry.orphan = run
@@ -204,6 +209,12 @@ class Scheduler:
     def _stored(self, run: RunRow) -> JobStatus:
         now = self.starter.clock.now()
         return stored_status(self.starter.ledger, run, self.starter.paths, now=now)
+
+    def _ended_at(self, run: RunRow) -> float:
+        """When it ended, in monotonic seconds."""
+        clock = self.starter.clock
+        ago = 0.0 if run.ended_at is None else max(clock.wall() - run.ended_at, 0.0)
+        return clock.now() - ago
 
     def advance(self, ready: Collection[int] | None = None) -> bool:
         """Let every run advance for which it is time, end those that are over, start

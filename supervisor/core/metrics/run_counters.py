@@ -13,10 +13,6 @@ BETWEEN = {JobState.WAITING: "waiting", JobState.LAUNCHING: "down"}
 """States in which no training process is there, by the name of their time."""
 
 
-SHOWN_SECONDS = 24 * 3600.0
-"""How long the series of a run outlive it."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunCounters:
     """One run, seen again and again."""
@@ -31,13 +27,6 @@ class RunCounters:
     """Snapshots of the attempts before this one, together."""
     tiers: Mapping[str, TierStatus] = field(default_factory=dict[str, TierStatus])
     """All of them, as they were shown last."""
-    ended: float | None = None
-    """Since when the run is over; None: it is not."""
-
-    def shown(self, now: float) -> bool:
-        """Whether the run still has series: an alert that looks at the end of a run has
-        a day to fire."""
-        return self.ended is None or now - self.ended <= SHOWN_SECONDS
 
 
 def metered(
@@ -61,16 +50,9 @@ def metered(
         seconds=seconds,
         earlier=earlier,
         tiers=tiers,
-        ended=_ended(counters, status, now),
     )
     phases = {**status.phase_seconds, **seconds}
     return after, replace(status, phase_seconds=phases, tiers=tiers)
-
-
-def _ended(counters: RunCounters, status: JobStatus, now: float) -> float | None:
-    if not status.state.ended:
-        return None
-    return now if counters.ended is None else counters.ended
 
 
 def _older(tiers: Mapping[str, TierStatus], seconds: float) -> dict[str, TierStatus]:

@@ -219,20 +219,20 @@ class MachineMonitor:
         jobs: JobsView | None = None,
         kept_out: KeptOut = _none_out,
     ) -> None:
-        """Where the runs are now. One that is not among them is forgotten; one that has
-        ended keeps its series for a day. ``jobs``: of whoever hands out the GPUs. ``kept_out``: the GPUs that are given to
-        nobody, asked for only if there is an exporter."""
+        """Where the runs are now. One that is not among them is forgotten. ``jobs``: of
+        whoever hands out the GPUs. ``kept_out``: the GPUs that are given to nobody, asked
+        for only if there is an exporter."""
         if self.board is None:
             return
         now = self.clock.now()
         known = tuple(statuses)
         self._host.watch({status.job: status.pid for status in known})
-        shown = [
+        told = [
             metered(self._counters.get(status.job, RunCounters()), status, now=now)
             for status in known
         ]
-        self._counters = {status.job: counters for counters, status in shown}
-        lasting = [status for counters, status in shown if counters.shown(now)]
+        self._counters = {status.job: counters for counters, status in told}
+        shown = [status for _, status in told]
         if now - self._kept_out_at >= KEPT_OUT_SECONDS:
             self._kept_out = kept_out()
             if self._kept_out.keys() >= set(KEPT_OUT):  # all of it could be told
@@ -243,9 +243,9 @@ class MachineMonitor:
             jobs=jobs or JobsView(),
             started_at=self._started_at,
         )
-        runs = {status.job for status in lasting}
+        runs = {status.job for status in shown}
         self._gpu_times = clocked(self._gpu_times, machine, runs=runs, now=now)
-        self.board.publish(lasting, replace(machine, gpu_times=self._gpu_times))
+        self.board.publish(shown, replace(machine, gpu_times=self._gpu_times))
 
     def machine(self) -> Machine:
         """What is known of the machine now."""

@@ -49,19 +49,6 @@ def test_snapshots_of_all_attempts() -> None:
     )
 
 
-def test_series_outlive_their_run_for_a_day() -> None:
-    """A run that ended is shown for a day, one that goes on again for ever."""
-    over = replace(RUNNING, state=JobState.GAVE_UP)
-    counters, _ = metered(RunCounters(), RUNNING, now=0.0)
-    assert counters.shown(1e9)
-    for now in (10.0, 3600.0):
-        counters, _ = metered(counters, over, now=now)
-    assert counters.shown(10.0 + 24 * 3600)
-    assert not counters.shown(11.0 + 24 * 3600)
-    again, _ = metered(counters, replace(RUNNING, attempt=2), now=1e6)
-    assert again.shown(1e9)
-
-
 COUNTS = st.dictionaries(st.sampled_from(["memory", "durable"]), st.integers(0, 9))
 
 
