@@ -110,7 +110,8 @@ class Machine:
     spaces: Mapping[str, Space] = field(default_factory=dict[str, Space])
     """``state``: the state directory's; ``memory``: where snapshots in memory lie."""
     collectors: Mapping[str, Collector] = field(default_factory=dict[str, Collector])
-    """``host``; where a GPU is to be expected ``kernel_log`` and ``nvml``."""
+    """``host``; where a GPU is to be expected ``nvml``, and ``kernel_log`` where that is
+    read, or should be."""
     kept_out: Mapping[str, Collection[str]] = field(
         default_factory=dict[str, Collection[str]]
     )

@@ -90,14 +90,23 @@ def _with_name(process: GpuProcess) -> GpuProcess:
     return replace(process, name=name_of(process.pid))
 
 
-def machine_of(gpu: GpuView, host: HostView, *, now: float, expected: bool) -> Machine:
-    """What the exporter shows of the machine."""
+def machine_of(
+    gpu: GpuView,
+    host: HostView,
+    *,
+    now: float,
+    expected: bool,
+    kernel_log: bool = False,
+) -> Machine:
+    """What the exporter shows of the machine. ``expected``: it should have GPUs.
+    ``kernel_log``: it should be read; else it is told of only where it is."""
     sample = gpu.fresh(now)
     collectors = {"host": host.collector(now)}
     if expected or gpu.sample is not None or not gpu.absent:
         seconds = None if gpu.sample is None else gpu.sample.seconds
         collectors["nvml"] = Collector(success=sample is not None, seconds=seconds)
-        collectors["kernel_log"] = Collector(success=gpu.kernel_readable)
+        if kernel_log or gpu.kernel_readable:
+            collectors["kernel_log"] = Collector(success=gpu.kernel_readable)
     return Machine(
         driver="" if sample is None else sample.driver,
         gpus=() if sample is None else sample.gpus,
@@ -176,17 +185,20 @@ class MachineMonitor:
         clock: Clock | None = None,
         environment: Mapping[str, str] | None = None,
         link: Path | None = None,
+        kernel_log: bool = False,
         population: ProcessTree | None = None,
     ) -> None:
         """``gpus``: those that a spec asks for. ``board``: None: there is no exporter,
         and the host is not measured. ``environment``: of the GPU probe. ``link``: the
-        socket of the service that keeps it; None: it is a child of ours."""
+        socket of the service that keeps it; None: it is a child of ours.
+        ``kernel_log``: that we cannot read it is a fault; it is one of the service's."""
         self.clock = clock or Clock()
         self._news: deque[str] = deque(maxlen=NEWS)
         self._watch = GpuMonitor(
             say=self._news.append, clock=self.clock, environment=environment, link=link
         )
         self._expected = gpu_expected(gpus)
+        self._kernel_log = kernel_log or link is not None
         self.board = board
         self.population = population or ProcessTree()
         """Of the machine: the runs' supervisors ask it, and so do we."""
@@ -254,6 +266,7 @@ class MachineMonitor:
             self._host.latest(),
             now=self.clock.now(),
             expected=self._expected,
+            kernel_log=self._kernel_log,
         )
 
     @property
