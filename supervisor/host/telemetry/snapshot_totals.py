@@ -15,6 +15,9 @@ from supervisor.wire.json_record import JsonRecord
 from supervisor.wire.manifest import DURABLE, MEMORY
 from supervisor.wire.paths import AttemptPaths
 
+MOST = 10**18
+"""A figure above is none of ours: of nanoseconds that are 31 years."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TierTotals(JsonRecord):
@@ -84,4 +87,8 @@ def snapshot_totals(paths: AttemptPaths) -> SnapshotStats:
 def _read(value: object) -> TierTotals | None:
     if not isinstance(value, dict):
         return None
-    return TierTotals.from_json(cast("dict[str, Any]", value))
+    found = TierTotals.from_json(cast("dict[str, Any]", value))
+    if found is None:
+        return None
+    figures = [one for one in found.to_json().values() if one is not None]
+    return found if all(0 <= one <= MOST for one in figures) else None

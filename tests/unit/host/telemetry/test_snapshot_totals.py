@@ -1,6 +1,7 @@
 """How many snapshots an attempt took, as its files tell it when it has ended."""
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -42,7 +43,16 @@ def test_without_the_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [{}, {"durable": 5}, {"durable": {"snapshots": "1"}}, {"other": {}}]
+    "value",
+    [
+        {},
+        {"durable": 5},
+        {"durable": {"snapshots": "1"}},
+        {"other": {}},
+        {"durable": {"snapshots": -1, "failures": 0}},
+        {"durable": {"snapshots": 10**400, "failures": 0}},
+        {"durable": {"snapshots": 1, "failures": 0, "seconds": math.nan}},
+    ],
 )
 def test_a_file_of_somebody_else(tmp_path: Path, value: object) -> None:
     """What is no count counts nothing."""
