@@ -22,6 +22,7 @@ files() { # ROOT: units, rules, configuration, pages
     trainwarden-run@.service; do
     ours "$unit" "$root/usr/lib/systemd/system/$unit"
   done
+  ours trainwarden-ui.service "$root/usr/lib/systemd/user/trainwarden-ui.service"
   ours trainwarden-attempt.service.in "$root/$home/share/trainwarden-attempt.service.in"
   put trainwarden.sysusers.conf "$root/usr/lib/sysusers.d/trainwarden.conf"
   put trainwarden.tmpfiles.conf "$root/usr/lib/tmpfiles.d/trainwarden.conf"

@@ -199,17 +199,12 @@ class ForegroundRun:
                     senders = NotificationSenders(
                         spec=begun.job.spec.notify, directory=begun.paths.root
                     )
-                    supervisor = self._supervisor(begun, ledger, shown, relay, remote)
-                    supervisor.notifications = RunNotifications(
-                        job=begun.job.name,
-                        senders=senders,
-                        say=shown.say,
-                        look=in_place(where_to_look(begun.job.name)),
-                    )
                     disks = DiskNotifications(
                         senders=senders, clock=clock, say=shown.say
                     )
-                    supervisor.disks = disks
+                    supervisor = self._supervisor(
+                        begun, shown, relay=relay, remote=remote, disks=disks
+                    )
                     code = supervisor.supervise()
                     ended = clock.now()
                     remote.finish(supervisor)
@@ -242,10 +237,11 @@ class ForegroundRun:
     def _supervisor(
         self,
         begun: Begun,
-        ledger: Ledger,
         shown: View,
+        *,
         relay: InputRelay | None,
         remote: RemotePart,
+        disks: DiskNotifications,
     ) -> Supervisor:
         def show(status: JobStatus) -> None:
             remote.see(supervisor)
@@ -253,7 +249,9 @@ class ForegroundRun:
             jobs = _jobs_view(
                 begun.job.spec, status, self.observer, late=supervisor.recorder.late
             )
-            self.observer.show([status], jobs=jobs, kept_out=lambda: _kept_out(ledger))
+            self.observer.show(
+                [status], jobs=jobs, kept_out=lambda: _kept_out(begun.ledger)
+            )
             for sentence in self.observer.news():
                 shown.say(sentence, level=LogLevel.WARNING)
 
@@ -263,10 +261,16 @@ class ForegroundRun:
             launcher=DirectLauncher(environments=population.environments, relay=relay),
             say=shown.say,
             show=show,
+            observer=self.observer,
             accept_changes=self.choice.accept_changes,
-            population=population,
+            notifications=RunNotifications(
+                job=begun.job.name,
+                senders=disks.senders,
+                say=shown.say,
+                look=in_place(where_to_look(begun.job.name)),
+            ),
+            disks=disks,
         )
-        supervisor.devices = self.observer.devices_of(begun.job.spec.gpus)
         settle(supervisor, begun)
         self.termination.of = supervisor
         return supervisor

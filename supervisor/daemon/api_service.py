@@ -170,7 +170,7 @@ class ApiService:
                 self.book.respec(entry.name, tables)
 
         self.scheduler.write(put)
-        entry.row, entry.spec = self._row(entry.name), spec
+        entry.reread(self._row(entry.name), spec=spec)
         self.scheduler.entries.changed()
 
     def _row(self, name: str) -> JobRow:
@@ -225,7 +225,7 @@ class ApiService:
                     fresh=choice.fresh,
                     accept_changes=choice.accept_changes,
                 )
-            entry.row = self._row(name)
+            entry.reread(self._row(name))
 
         def first() -> None:
             try:

@@ -131,6 +131,7 @@ def _observing(
         memory="/dev/shm",  # noqa: S108  # the memory tier's
         gpus=config.gpus.use,
         link=_probe_of(config, launcher_factory),
+        kernel_log=os.geteuid() == 0,  # nobody else can be expected to
         population=population,
         say=partial(journal.say, level=LogLevel.WARNING),
     )

@@ -109,7 +109,7 @@ class Daemon:
         jobs = self.scheduler.entries
         counts = jobs.counts()
         self.observer.show(
-            jobs.begun(),
+            jobs.begun(now),
             jobs=self.scheduler.jobs_view(counts),
             kept_out=self.scheduler.kept_out,
         )

@@ -52,12 +52,14 @@ class JobTable(dict[str, ManagedJob]):
             self._kept = self.changes, busy, queued
         return self._kept[1:]
 
-    def begun(self) -> list[JobStatus]:
-        """What to show of those that have, or had, a run."""
+    def begun(self, now: float) -> list[JobStatus]:
+        """What the exporter tells of those that have a run, or had one lately."""
         return [
             entry.status()
             for entry in self.values()
-            if entry.supervisor is not None or entry.orphan or entry.life.ended
+            if entry.supervisor is not None
+            or entry.orphan
+            or entry.life.has_series(now)
         ]
 
     def counts(self) -> Counter[tuple[JobState, str]]:

@@ -1,7 +1,8 @@
 """A managed job: its row in the ledger, where its life stands, and its run if it runs."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from supervisor.core.gpu.assignment import named
 from supervisor.core.gpu.gpu_readings import Gpu
@@ -11,7 +12,7 @@ from supervisor.core.jobs.scheduling import WaitingJob
 from supervisor.core.jobs.spec import Problem, Spec, SpecError
 from supervisor.host.ledger.job_book import JobRow
 from supervisor.host.ledger.ledger import RunRow
-from supervisor.host.service.lock import Lock
+from supervisor.host.service.lock import Lock, acquire
 from supervisor.runtime.supervisor import Supervisor
 
 
@@ -29,7 +30,7 @@ class UnknownJobError(SchedulerError):
 
 @dataclass(slots=True, kw_only=True)
 class ManagedJob:
-    """One job of the daemon."""
+    """One job of the daemon. Nobody else writes to its fields."""
 
     row: JobRow
     spec: Spec
@@ -67,6 +68,47 @@ class ManagedJob:
         )
         self.wished = None if spec.gpus else (self.row, wish)
         return wish
+
+    def recall(self, life: JobLifecycle, *, orphan: RunRow | None = None) -> None:
+        """Where its life stood before this daemon began. ``orphan``: the run that goes on,
+        or may, and that nobody looks after yet."""
+        self.life, self.orphan = life, orphan
+
+    def move_on(self, life: JobLifecycle) -> None:
+        """Its life stands there now; a run that is not supervised in it is let go."""
+        self.life = life
+        if not life.supervised:
+            self.let_go()
+
+    def reread(self, row: JobRow, *, spec: Spec | None = None) -> None:
+        """The ledger tells this of it now. ``spec``: None: as it was."""
+        self.row = row
+        self.spec = self.spec if spec is None else spec
+
+    def has_begun(self) -> None:
+        """What was asked for its next start is done."""
+        self.row = replace(self.row, fresh=False, accept_changes=False, again=False)
+
+    def claim(self, path: Path) -> bool:
+        """Be the only process that supervises it, by the lock at ``path``; False: another
+        does. Raises OSError."""
+        self.lock = acquire(path)
+        return self.lock is not None
+
+    def attend(self, supervisor: Supervisor) -> None:
+        """Look after its run, by ``supervisor``."""
+        self.supervisor = supervisor
+
+    def adopted(self) -> None:
+        """The run that an earlier daemon left is looked after."""
+        self.orphan = None
+
+    def shown_at_rest(self, make: Callable[["ManagedJob"], bytes]) -> bytes:
+        """What ``make`` makes of it while no run of it is supervised: made once, until it
+        changes."""
+        if self.shown is None or self.shown[:2] != (self.life, self.row):
+            self.shown = self.life, self.row, make(self)
+        return self.shown[2]
 
     def let_go(self) -> None:
         """Look after its run no more, and let others do so."""

@@ -102,23 +102,21 @@ class RunStarter:
     def _supervisor(
         self, entry: ManagedJob, begun: Begun, *, accept_changes: bool
     ) -> Supervisor:
-        supervisor = supervisor_for(
+        return supervisor_for(
             begun,
             launcher=self.launcher_factory.runtime_of(entry.row.owner).launcher,
             say=partial(self.say, entry.name),
             show=None,  # the loop asks when it wants to know
+            observer=self.observer,
             accept_changes=accept_changes,
-            population=self.observer.population,
+            notifications=RunNotifications(
+                job=entry.name,
+                senders=self.senders,
+                say=partial(self.say, entry.name),
+                look=with_place(where_to_look(entry.name), self.place),
+            ),
+            disks=self.disks,
         )
-        supervisor.devices = self.observer.devices_of(begun.job.spec.gpus)
-        supervisor.disks = self.disks
-        supervisor.notifications = RunNotifications(
-            job=entry.name,
-            senders=self.senders,
-            say=partial(self.say, entry.name),
-            look=with_place(where_to_look(entry.name), self.place),
-        )
-        return supervisor
 
     def _take_up(self, supervisor: Supervisor, begun: Begun) -> None:
         """The attempt of an earlier daemon: it runs, or it is over."""
@@ -130,9 +128,8 @@ class RunStarter:
         paths = begun.paths.attempt(last.number)
         attempt = supervisor.launcher.adopt(name, paths=paths)
         # The probe's service remembers what the driver said since it began.
-        supervisor.devices = self.observer.devices_of(
-            begun.job.spec.gpus, since=_began(paths)
-        )
+        since = _began(paths)
+        supervisor.hear_from(self.observer.devices_of(begun.job.spec.gpus, since=since))
         if attempt is None:
             self.say(row.job, f"attempt {last.number} ended while no daemon watched")
             ended = end_of(begun, last.number, launcher=supervisor.launcher)

@@ -4,7 +4,6 @@ Everything here runs in the one thread of the loop, and nothing waits.
 """
 
 import contextlib
-import dataclasses
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -43,7 +42,6 @@ from supervisor.daemon.run_starter import RunStarter
 from supervisor.host.ledger.ballast import Ballast
 from supervisor.host.ledger.job_book import JobBook, WantedState
 from supervisor.host.ledger.ledger import LedgerError, RunRow
-from supervisor.host.service.lock import acquire
 from supervisor.runtime.disk_notifications import TroubleAt
 from supervisor.runtime.status_builder import stored_status
 from supervisor.runtime.supervisor import Supervisor
@@ -157,7 +155,7 @@ class Scheduler:
         """What became of a job, and of its newest run, before this daemon began."""
         row, wanted = entry.row, entry.row.wanted is WantedState.RUN
         if run is None or row.fresh:
-            entry.life = recalled(row.name, wanted=wanted)
+            entry.recall(recalled(row.name, wanted=wanted))
             return
         held = tuple(str(gpu) for gpu in run.spec.get("gpus") or ())
         if run.state.ended:
@@ -166,11 +164,17 @@ class Scheduler:
             attempts = self.starter.ledger.attempts(run.id)
             last = attempts[-1] if attempts else None
             again = again or self._moves(entry, held, run.state, last)
-            ended = self._stored(run)
-            entry.life = recalled(row.name, wanted=wanted, again=again, ended=ended)
+            life = recalled(
+                row.name,
+                wanted=wanted,
+                again=again,
+                ended=self._stored(run),
+                ended_at=self._ended_at(run),
+            )
+            entry.recall(life)
             return
-        entry.life = orphaned(row.name, wanted=wanted, again=row.again, gpus=held)
-        entry.orphan = run
+        left = orphaned(row.name, wanted=wanted, again=row.again, gpus=held)
+        entry.recall(left, orphan=run)
         self._adopt(entry, run)
 
     def _adopt(self, entry: ManagedJob, run: RunRow) -> None:
@@ -183,7 +187,7 @@ class Scheduler:
 
         self._attend(entry, adopted)
         if entry.life.supervised:
-            entry.orphan = None
+            entry.adopted()
 
     def _moves(
         self,
@@ -204,6 +208,12 @@ class Scheduler:
     def _stored(self, run: RunRow) -> JobStatus:
         now = self.starter.clock.now()
         return stored_status(self.starter.ledger, run, self.starter.paths, now=now)
+
+    def _ended_at(self, run: RunRow) -> float:
+        """When it ended, in monotonic seconds."""
+        clock = self.starter.clock
+        ago = 0.0 if run.ended_at is None else max(clock.wall() - run.ended_at, 0.0)
+        return clock.now() - ago
 
     def advance(self, ready: Collection[int] | None = None) -> bool:
         """Let every run advance for which it is time, end those that are over, start
@@ -247,9 +257,7 @@ class Scheduler:
             self._note_started(entry)
         if not isinstance(event, TurnAwaited):
             self.entries.changed()
-        entry.life = life
-        if not life.supervised:
-            entry.let_go()
+        entry.move_on(life)
         for effect in effects:
             self._perform(entry, effect)
 
@@ -428,9 +436,7 @@ class Scheduler:
 
     def _note_started(self, entry: ManagedJob) -> None:
         self.book.begun(entry.name)
-        entry.row = dataclasses.replace(
-            entry.row, fresh=False, accept_changes=False, again=False
-        )
+        entry.has_begun()
 
     def _is_due(self, entry: ManagedJob) -> bool:
         return self.starter.clock.now() >= entry.life.retry_at
@@ -442,12 +448,12 @@ class Scheduler:
         path = self.starter.paths.lock(entry.name)
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            entry.lock = acquire(path)
-            if entry.lock is None:
-                self.happen(entry, StartPostponed("another process supervises it"))
-            else:
-                entry.supervisor, event = make()
+            if entry.claim(path):
+                supervisor, event = make()
+                entry.attend(supervisor)
                 self.happen(entry, event)
+            else:
+                self.happen(entry, StartPostponed("another process supervises it"))
         except (SchedulerError, StartRefusedError) as error:
             self.happen(entry, StartDenied(str(error)))
         except LedgerError as error:

@@ -44,18 +44,20 @@ from supervisor.host.memory.memory_monitor import MemoryMonitor, ask_who_holds
 from supervisor.host.process.process_tree import ProcessTree
 from supervisor.host.service.clock import Clock
 from supervisor.host.telemetry.attempt_telemetry import AttemptView
+from supervisor.host.telemetry.snapshot_totals import keep_totals
 from supervisor.runtime.advisor import Advisor
 from supervisor.runtime.attempt_handle import AttemptHandle
 from supervisor.runtime.directive_builder import answer_of, log_cap_of, tiers_of
 from supervisor.runtime.evidence_collector import gather
 from supervisor.runtime.pending_exit import PendingExit
 from supervisor.runtime.status_builder import (
+    NONE_ENDED,
+    EndedAttempts,
     Incidents,
     RunFacts,
-    earlier_page,
+    ended_attempts,
     job_status,
     remote_status,
-    summed,
 )
 from supervisor.wire.files import write_json
 from supervisor.wire.manifest import DURABLE
@@ -107,8 +109,8 @@ class AttemptMonitor:
     """Of the attempt that runs."""
     _taken_over: bool = False
     """An earlier supervisor had started it."""
-    earlier: Page | None = None
-    """Those of the attempts that ended, as one."""
+    earlier: EndedAttempts = NONE_ENDED
+    """Those before the one that runs."""
     unsaved: str | None = None
     """Why the newest snapshot could not be saved to disk; None: it could, or there was none."""
     _asking: tuple[int, PendingExit, bool] | None = None
@@ -129,7 +131,7 @@ class AttemptMonitor:
         """Before the first look, after ``start`` of one that is taken over: what earlier
         attempts left. One that is followed tells of itself."""
         ended = run.attempt if self.handle is None else run.attempt - 1
-        self.earlier = earlier_page(self.paths, ended + 1)
+        self.earlier = ended_attempts(self.paths, ended + 1)
         if ended:
             self.remains.remember(read_shimmed(self.paths.attempt(ended)))
 
@@ -158,7 +160,8 @@ class AttemptMonitor:
     @property
     def spent_seconds(self) -> float:
         """In the phases of the attempts that ended."""
-        return sum(self.earlier.phase_seconds) if self.earlier else 0.0
+        page = self.earlier.page
+        return 0.0 if page is None else sum(page.phase_seconds)
 
     @property
     def descriptors(self) -> list[int]:
@@ -302,7 +305,7 @@ class AttemptMonitor:
         if handle is not None:
             page = self.beside_driver(handle.page, run, devices)
         if page is None:
-            page, earlier = earlier, None
+            page, earlier = earlier.page, replace(earlier, page=None)
             if page is not None and handle is not None:
                 page = replace(page, phase=Phase.STARTING)  # it has none of its own yet
         view = AttemptView() if handle is None else handle.telemetry.view
@@ -370,7 +373,9 @@ class AttemptMonitor:
         page = handle.telemetry.page()
         if page is not None:
             self.seen(self.beside_driver(page, run, devices) or page)
-            self.earlier = summed(self.earlier, page)
+        tiers = handle.telemetry.view.tiers
+        self.earlier = self.earlier.and_then(page, tiers)
+        keep_totals(handle.attempt.paths, tiers)
         self.handle = None
         exited = self.memory.close(exited)
         return self._ending_of(handle.close(exited, remains=self.remains), devices)

@@ -34,7 +34,13 @@ from supervisor.host.ledger.ledger import IncidentRow, Ledger
 from supervisor.host.service.clock import Clock
 from supervisor.host.snapshots.working_copy import WorkingCopy, copy_of, differing
 from supervisor.runtime.directive_builder import PlannedEnds
-from supervisor.runtime.run_setup import Job, ResumeOptions, begin, supervisor_for
+from supervisor.runtime.run_setup import (
+    Begun,
+    Job,
+    ResumeOptions,
+    begin,
+    supervisor_for,
+)
 from supervisor.runtime.supervisor import Supervisor
 from supervisor.wire.paths import AttemptPaths, RunPaths, StatePaths
 
@@ -165,18 +171,7 @@ class Certification:
                 ResumeOptions(fresh=True),
                 seed=self._seed,
             )
-            supervisor = supervisor_for(
-                begun,
-                launcher=DirectLauncher(
-                    environments=self._observer.population.environments
-                ),
-                say=self._say,
-                show=None,
-                population=self._observer.population,
-            )
-            supervisor.planned = ends
-            supervisor.show = self._shown(supervisor, ends)
-            supervisor.devices = self._observer.devices_of(self._job.spec.gpus)
+            supervisor = self._supervisor(begun, ends)
             supervisor.supervise()
             trial = Trial(
                 copy=copy.moved(self._root / f"work-{name}"),
@@ -188,10 +183,8 @@ class Certification:
         self._check(trial, ends)
         return trial
 
-    def _shown(
-        self, supervisor: Supervisor, ends: PlannedEnds
-    ) -> Callable[[JobStatus], None]:
-        """Show how it is going, and end the run where its attempt came to its stop."""
+    def _supervisor(self, begun: Begun, ends: PlannedEnds) -> Supervisor:
+        """It shows how it is going, and ends the run where its attempt came to its stop."""
 
         def show(status: JobStatus) -> None:
             self._show(status)
@@ -202,7 +195,17 @@ class Certification:
                     DrainRequested("certify: it did all the steps asked for")
                 )
 
-        return show
+        supervisor = supervisor_for(
+            begun,
+            launcher=DirectLauncher(
+                environments=self._observer.population.environments
+            ),
+            say=self._say,
+            show=show,
+            observer=self._observer,
+            planned=ends,
+        )
+        return supervisor
 
     def _job_in(self, work: Path, *, every: int | None) -> Job:
         spec, script = self._job.spec, self._job.script

@@ -33,6 +33,7 @@ def observing(
     memory: str | None,
     gpus: Sequence[int | str] | None,
     link: Path | None = None,
+    kernel_log: bool = False,
     population: ProcessTree | None = None,
     say: Callable[[str], object] | None = None,
 ) -> Generator[MachineMonitor]:
@@ -40,6 +41,7 @@ def observing(
 
     ``memory``: where memory tiers lie. ``gpus``: those that are handed out. ``link``: the
     socket of the service that keeps the GPU probe; None: it is a child of ours.
+    ``kernel_log``: whether it is a fault if that cannot be read.
     ``population``: of the machine, where others ask for it, too. ``say``: told where the
     address of the metrics cannot be had, which is then waited for; None: it is an error.
 
@@ -55,7 +57,12 @@ def observing(
             )
             stack.enter_context(serve() if say is None else PatientServer(serve, say))
         observer = MachineMonitor(
-            places=places, gpus=gpus, board=board, link=link, population=population
+            places=places,
+            gpus=gpus,
+            board=board,
+            link=link,
+            kernel_log=kernel_log,
+            population=population,
         )
         observer.start()
         stack.callback(observer.close)

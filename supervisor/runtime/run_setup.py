@@ -26,19 +26,27 @@ from supervisor.core.remediation.history import History
 from supervisor.core.remediation.overrides import NOTHING
 from supervisor.core.remediation.policy import Policy
 from supervisor.core.text.log_level import Notifier
+from supervisor.host.exporter.machine_monitor import MachineMonitor
 from supervisor.host.launch.launcher import Launcher, Name
 from supervisor.host.launch.unit_main import forget_earlier_runs
 from supervisor.host.ledger.job_book import JobBook
 from supervisor.host.ledger.ledger import Ledger, RunRow
 from supervisor.host.process.marker_scan import MarkerScan, marker_of
-from supervisor.host.process.process_tree import ProcessTree
 from supervisor.host.service.clock import Clock
 from supervisor.host.snapshots.memory_tier import sweep
 from supervisor.host.snapshots.snapshot_catalog import newest_step
 from supervisor.host.telemetry.attempt_telemetry import Telemetry
 from supervisor.host.telemetry.log_follower import LogFollower
-from supervisor.runtime.directive_builder import log_cap_of, memory_of, tiers_of
+from supervisor.runtime.directive_builder import (
+    NOTHING_PLANNED,
+    PlannedEnds,
+    log_cap_of,
+    memory_of,
+    tiers_of,
+)
+from supervisor.runtime.disk_notifications import DiskNotifications
 from supervisor.runtime.evidence_collector import gather
+from supervisor.runtime.run_notifications import RunNotifications
 from supervisor.runtime.status_builder import paths_of
 from supervisor.runtime.supervisor import Supervisor
 from supervisor.wire.paths import RunPaths, StatePaths
@@ -214,12 +222,15 @@ def supervisor_for(
     launcher: Launcher,
     say: Notifier,
     show: Callable[[JobStatus], None] | None,
+    observer: MachineMonitor,
     accept_changes: bool = False,
-    population: ProcessTree,
+    planned: PlannedEnds = NOTHING_PLANNED,
+    notifications: RunNotifications | None = None,
+    disks: DiskNotifications | None = None,
 ) -> Supervisor:
     """What drives the run; it does not know yet what its last supervisor left undone.
 
-    ``population``: of the machine, one for all who ask.
+    ``observer``: of the machine, one for all runs; the rest as ``Supervisor`` has it.
     """
     attempts = begun.ledger.attempts(begun.row.id)
     row, spec = begun.row, begun.job.spec
@@ -245,7 +256,11 @@ def supervisor_for(
         accept_changes=accept_changes,
         changed_modules=begun.modules,
         by_hand=begun.by_hand,
-        population=population,
+        population=observer.population,
+        planned=planned,
+        devices=observer.devices_of(spec.gpus),
+        notifications=notifications,
+        disks=disks,
     )
 
 

@@ -17,7 +17,13 @@ from supervisor.core.jobs.job_status import (
     RemoteStatus,
     SnapshotStatus,
 )
-from supervisor.core.jobs.snapshot_stats import snapshot_waits, tier_statuses
+from supervisor.core.jobs.snapshot_stats import (
+    NO_SNAPSHOTS,
+    SnapshotStats,
+    snapshot_waits,
+    tier_statuses,
+    together,
+)
 from supervisor.core.jobs.unit_names import attempt_unit
 from supervisor.core.remediation.confirmation import in_force, pending
 from supervisor.core.remediation.history import History
@@ -30,6 +36,7 @@ from supervisor.host.ledger.ledger import Ledger, RunRow
 from supervisor.host.remote.remote_records import UploadProgress
 from supervisor.host.service.lock import is_locked
 from supervisor.host.telemetry.attempt_telemetry import AttemptView, Telemetry
+from supervisor.host.telemetry.snapshot_totals import snapshot_totals
 from supervisor.wire.files import read_json
 from supervisor.wire.page import PHASE_NAMES, MemorySource, Page
 from supervisor.wire.paths import RunPaths, StatePaths
@@ -71,6 +78,23 @@ class RunFacts:
     standby: str | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndedAttempts:
+    """What the attempts before the newest count for the run, together."""
+
+    page: Page | None = None
+    """Their last pages, ``summed``; None: there was none."""
+    tiers: SnapshotStats = NO_SNAPSHOTS
+
+    def and_then(self, page: Page | None, tiers: SnapshotStats) -> "EndedAttempts":
+        """One more has ended."""
+        whole = self.page if page is None else summed(self.page, page)
+        return EndedAttempts(page=whole, tiers=together(self.tiers, tiers))
+
+
+NONE_ENDED = EndedAttempts()
+
+
 def by_cause(incidents: Incidents, *, restarts: bool = False) -> dict[Cause, int]:
     """How many incidents there were of each cause; ``restarts``: only those that were
     answered by another attempt."""
@@ -104,14 +128,14 @@ def job_status(
     *,
     pid: int | None,
     now: float,
-    earlier: Page | None = None,
+    earlier: EndedAttempts = NONE_ENDED,
 ) -> JobStatus:
-    """What to show of a run; ``now`` in monotonic seconds, ``earlier``: the pages of the
-    attempts before, ``summed``."""
+    """What to show of a run; ``now`` in monotonic seconds. ``page``: of the newest
+    attempt."""
     history, view = facts.history, facts.view
     reached: dict[str, Any] = {"effective_batch": history.batch}
     if page is not None:
-        reached |= _reached(page, summed(earlier, page), now=now)
+        reached |= _reached(page, summed(earlier.page, page), now=now)
         reached["effective_batch"] = page.effective_batch or history.batch
     if page is not None and pid is not None:
         reached |= _living(page, now=now)
@@ -130,7 +154,7 @@ def job_status(
         overrides=_in_force(facts, page),
         asked=pending(facts.overrides, history.last),
         unmet=history.unmet,
-        tiers=tier_statuses(view.tiers, now=now),
+        tiers=tier_statuses(together(earlier.tiers, view.tiers), now=now),
         incidents=by_cause(facts.incidents),
         restarts=by_cause(facts.incidents, restarts=True),
         advisories=_advisories(facts, lives=pid is not None),
@@ -284,6 +308,9 @@ def stored_status(
         message = _unsupervised(JobBook(ledger).job(run.job), number, pid)
     telemetry = Telemetry(files)
     telemetry.poll()
+    view = telemetry.view
+    if not alive:
+        view = replace(view, tiers=snapshot_totals(files))
     facts = RunFacts(
         job=run.job,
         state=state,
@@ -292,11 +319,11 @@ def stored_status(
         incidents=ledger.counts(run.job),
         overrides=run.overrides or NOTHING,
         history=History(attempts=attempts),
-        view=telemetry.view,
+        view=view,
         remote=remote_status(run_paths, now=now) if _is_sent(run) else None,
         standby=standby_sentence(run_paths) if supervised else None,
     )
-    earlier = earlier_page(run_paths, number)
+    earlier = ended_attempts(run_paths, number)
     pid = shimmed.pid if alive and shimmed is not None else None
     return job_status(facts, telemetry.page(), pid=pid, now=now, earlier=earlier)
 
@@ -352,10 +379,9 @@ def paths_of(run: RunRow, paths: StatePaths) -> RunPaths:
     return owner.run(run.job, run.number)
 
 
-def earlier_page(paths: RunPaths, number: int) -> Page | None:
-    """The last pages of the attempts before ``number``, ``summed``."""
-    whole: Page | None = None
-    for earlier in range(1, number):
-        page = Telemetry(paths.attempt(earlier)).page()
-        whole = whole if page is None else summed(whole, page)
-    return whole
+def ended_attempts(paths: RunPaths, number: int) -> EndedAttempts:
+    """Those before ``number``, as their files tell it."""
+    found = NONE_ENDED
+    for files in map(paths.attempt, range(1, number)):
+        found = found.and_then(Telemetry(files).page(), snapshot_totals(files))
+    return found

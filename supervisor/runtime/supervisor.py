@@ -258,6 +258,11 @@ class Supervisor:
         to be said before that attempt is taken over."""
         self.run = replace(self.run, restart=RestartDue(because))
 
+    def hear_from(self, devices: GpuAccess) -> None:
+        """Ask these what the GPU driver says: they know what it said since the attempt
+        began that is taken over."""
+        self.devices = devices
+
     def take_over(self, attempt: LaunchedAttempt) -> None:
         """Begin with an attempt that an earlier supervisor started and that still runs."""
         self._following.start(attempt, taken_over=True)

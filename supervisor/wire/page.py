@@ -129,7 +129,7 @@ class Page:
     step_counts: tuple[int, ...] = (0,) * (len(STEP_BUCKETS_SECONDS) + 1)
     """Steps a bucket of STEP_BUCKETS_SECONDS (not cumulated)."""
     phase_seconds: tuple[float, ...] = (0.0,) * len(Phase)
-    """Seconds spent in each phase, complete ones only."""
+    """Seconds spent in each phase, the one that lasts included; they never go back."""
     memory_recent: tuple[int, ...] = (0,) * INTEGERS
     """The newest readings of the allocator, for ``readings.unpack``."""
 

@@ -39,6 +39,7 @@ def test_what_is_installed_where(staged: Path) -> None:
         "usr/lib/systemd/system/trainwarden-run@.service",
         "usr/lib/systemd/system/trainwarden.service",
         "usr/lib/systemd/system/trainwarden.slice",
+        "usr/lib/systemd/user/trainwarden-ui.service",
         "usr/lib/sysusers.d/trainwarden.conf",
         "usr/lib/tmpfiles.d/trainwarden.conf",
         "usr/lib/trainwarden/share/trainwarden-attempt.service.in",
@@ -50,7 +51,7 @@ def test_what_is_installed_where(staged: Path) -> None:
 def test_units_are_those_of_deploy_but_for_paths(staged: Path, root: Path) -> None:
     """The program is where the package puts it, and the page that units name is there."""
     ours = root / "deploy" / "systemd"
-    units = [*(staged / "usr/lib/systemd/system").iterdir()]
+    units = [*(staged / "usr/lib/systemd").glob("*/*")]
     units.append(staged / f"{PROGRAM}share/trainwarden-attempt.service.in".lstrip("/"))
     started = 0
     for unit in units:
@@ -65,7 +66,19 @@ def test_units_are_those_of_deploy_but_for_paths(staged: Path, root: Path) -> No
         pages = "/opt/trainwarden/share/doc/trainwarden"
         moved = as_installed.replace(pages, "/usr/share/doc/trainwarden")
         assert text == moved.replace("/opt/trainwarden/", PROGRAM)
-    assert started == 4
+    assert started == 5
+
+
+def test_what_would_hide_the_units_of_the_package(staged: Path, root: Path) -> None:
+    """Whoever installed from a clone before is told to remove each unit of that."""
+    said = (root / "deploy" / "debian" / "preinst").read_text()
+    block = said.partition("<<SAY")[2].partition("\nSAY")[0].replace("\\\\\n", " ")
+    removed: set[str] = set()
+    for place, files in re.findall(r"(?:cd (\S+) && )?rm (?:-f )?([^\n]*)", block):
+        removed |= {str(Path("/", place, name)) for name in files.split()}
+    units = (staged / "usr/lib/systemd").glob("*/*")
+    hidden = {f"/etc/systemd/{unit.parent.name}/{unit.name}" for unit in units}
+    assert hidden <= removed
 
 
 def test_the_changelog_names_this_version(root: Path) -> None:

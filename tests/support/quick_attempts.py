@@ -47,6 +47,8 @@ class Fate:
     """How often it is looked at before."""
     finishes: bool = True
     """False: SIGKILL ends it, after a snapshot."""
+    saves: bool = True
+    """False: there was none."""
 
 
 @dataclass(kw_only=True)
@@ -86,7 +88,8 @@ class QuickAttempt(LaunchedAttempt):
         self._show()
 
     def _end(self) -> None:
-        self._save()
+        if self.fate.saves:
+            self._save()
         if self.asked:
             self._tell(RecordKind.DRAINED, step=self.step, snapshot=None)
             self._leave(code=75)

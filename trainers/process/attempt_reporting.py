@@ -17,6 +17,7 @@ from supervisor.wire.page import STEP_BUCKETS_SECONDS, PageWriter, Phase, read_p
 from supervisor.wire.paths import AttemptPaths
 from trainers.files.file_rewind import FileRewind
 from trainers.process.end_of_script import EndOfScript
+from trainers.process.phase_times import PhaseTimes
 from trainers.process.planned_end import PlannedEnd
 from trainers.process.training_progress import TrainingProgress
 from trainers.process.write_sampler import WriteSampler
@@ -53,11 +54,8 @@ class PageReporter:
         self._page = PageWriter(path)
         # Reentrant: the signal handler may interrupt a write of its own thread.
         self._lock = threading.RLock()
-        self._phase = Phase.STARTING
-        self._phase_since = time.monotonic_ns()
-        self._phase_seconds = [0.0] * len(Phase)
-        self._own_loop_seconds = 0.0
-        """Of the phase that lasts: what was counted as another one's already."""
+        now = time.monotonic_ns()
+        self._times = PhaseTimes(now_ns=now)
         self._step_counts = [0] * (len(STEP_BUCKETS_SECONDS) + 1)
         self.writes: WriteSampler | None = None
         self._ticks = 0
@@ -65,12 +63,12 @@ class PageReporter:
         self._step_sum = 0.0
         self._step_smoothed: float | None = None
         self.set(pid=os.getpid(), phase=int(Phase.STARTING))
-        self.set(phase_since_ns=self._phase_since, heartbeat_ns=self._phase_since)
+        self.set(phase_since_ns=now, heartbeat_ns=now)
 
     @property
     def phase(self) -> Phase:
         """What it is doing."""
-        return self._phase
+        return self._times.phase
 
     def set(self, **values: object) -> None:
         """Publish the named fields of the page. Safe from several threads."""
@@ -81,17 +79,14 @@ class PageReporter:
         """Change the phase; returns the one that ended."""
         now = time.monotonic_ns()
         with self._lock:
-            before = self._phase
+            before = self.phase
             if phase is before:
                 return before
-            lasted = (now - self._phase_since) / 1e9 - self._own_loop_seconds
-            self._phase_seconds[before] += max(lasted, 0.0)
-            self._phase, self._phase_since = phase, now
-            self._own_loop_seconds = 0.0
+            self._times.enter(phase, now_ns=now)
             self._page.set(
                 phase=int(phase),
                 phase_since_ns=now,
-                phase_seconds=tuple(self._phase_seconds),
+                phase_seconds=self._times.tell(now_ns=now),
             )
         return before
 
@@ -123,21 +118,26 @@ class PageReporter:
     def spent_in(self, phase: Phase, seconds: float) -> None:
         """Count ``seconds`` of the phase that lasts as those of ``phase``."""
         with self._lock:
-            self._phase_seconds[phase] += seconds
-            self._own_loop_seconds += seconds
+            self._times.spend_in(phase, seconds, now_ns=time.monotonic_ns())
 
     def publish_times(self) -> None:
-        """Publish how long steps take."""
-        self.set(
+        """Publish how long steps and phases take."""
+        self._set_with_phases(
             step_counts=tuple(self._step_counts),
             step_seconds_sum=self._step_sum,
             step_seconds=self._step_smoothed,
-            phase_seconds=tuple(self._phase_seconds),
         )
 
     def beat(self) -> None:
-        """One heartbeat."""
-        self.set(heartbeat_ns=time.monotonic_ns(), host_rss_bytes=rss_bytes())
+        """One heartbeat; a phase that lasts is counted with each."""
+        self._set_with_phases(
+            heartbeat_ns=time.monotonic_ns(), host_rss_bytes=rss_bytes()
+        )
+
+    def _set_with_phases(self, **values: object) -> None:
+        with self._lock:
+            seconds = self._times.tell(now_ns=time.monotonic_ns())
+            self._page.set(phase_seconds=seconds, **values)
 
     def start_heartbeat(self) -> None:
         """Beat once a second from a daemon thread: the interpreter still runs. Called by
@@ -150,7 +150,7 @@ class PageReporter:
     def _beat_for_ever(self) -> None:
         while True:
             self.beat()
-            if self.writes is not None and self._phase in STEPPING:
+            if self.writes is not None and self.phase in STEPPING:
                 self.writes.look()
             time.sleep(HEARTBEAT_SECONDS)
 

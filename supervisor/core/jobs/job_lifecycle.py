@@ -164,10 +164,10 @@ def _postpone(job: JobLifecycle, event: JobEvent, now: float) -> JobStep:
     return later, _once(job, because, because, LogLevel.WARNING)
 
 
-def _deny(job: JobLifecycle, event: JobEvent, _now: float) -> JobStep:
+def _deny(job: JobLifecycle, event: JobEvent, now: float) -> JobStep:
     assert isinstance(event, StartDenied)  # noqa: S101  # by the table
     shown = replace(job.ended or never_begun(job.job), message=event.because)
-    denied = at_rest(replace(job, because=event.because, ended=shown))
+    denied = at_rest(replace(job, because=event.because, ended=shown, ended_at=now))
     text = f"cannot start: {event.because}"
     return denied, _once(job, event.because, text, LogLevel.ERROR)
 
@@ -186,9 +186,9 @@ def _once(
     return () if job.because == because else (Announce(text, level),)
 
 
-def _end(job: JobLifecycle, event: JobEvent, _now: float) -> JobStep:
+def _end(job: JobLifecycle, event: JobEvent, now: float) -> JobStep:
     assert isinstance(event, RunEnded)  # noqa: S101  # by the table
-    ended = replace(job, gpus=(), ended=event.status)
+    ended = replace(job, gpus=(), ended=event.status, ended_at=now)
     if event.another_turn and job.phase is JobPhase.RUNNING:
         told = Announce("takes its turn again, for another GPU")
         return replace(ended, phase=JobPhase.QUEUED), (told,)
@@ -197,10 +197,10 @@ def _end(job: JobLifecycle, event: JobEvent, _now: float) -> JobStep:
     return at_rest(ended), ()
 
 
-def _end_restarting(job: JobLifecycle, event: JobEvent, _now: float) -> JobStep:
+def _end_restarting(job: JobLifecycle, event: JobEvent, now: float) -> JobStep:
     """One that finished before it was restarted has nothing left to do."""
     assert isinstance(event, RunEnded)  # noqa: S101  # by the table
-    ended = replace(job, gpus=(), ended=event.status)
+    ended = replace(job, gpus=(), ended=event.status, ended_at=now)
     if event.status.state is JobState.FINISHED:
         return at_rest(ended), (NoteStarted(),)
     return replace(ended, phase=JobPhase.QUEUED), ()

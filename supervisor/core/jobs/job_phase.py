@@ -34,6 +34,9 @@ class JobPhase(enum.Enum):
 SUPERVISED = (JobPhase.RUNNING, JobPhase.STOPPING, JobPhase.RESTARTING)
 ORPHANS = (JobPhase.ORPHANED, JobPhase.ORPHANED_STOPPING, JobPhase.ORPHANED_RESTARTING)
 IDLE = (JobPhase.QUEUED, JobPhase.STOPPED, JobPhase.FINISHED)
+SERIES_SECONDS = 24 * 3600.0
+"""How long the series of a run outlive it: an alert that looks at the end of a run has a
+day to fire, and no more, however often the daemon starts anew."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +55,14 @@ class JobLifecycle:
     """How often in a row it could not be done."""
     ended: JobStatus | None = None
     """How its last run ended."""
+    ended_at: float = 0.0
+    """... and when, in monotonic seconds, which are below 0 before this machine began."""
+
+    def has_series(self, now: float) -> bool:
+        """Whether the exporter tells of it while nobody looks after a run of it."""
+        if self.ended is None:
+            return False
+        return self.phase is JobPhase.QUEUED or now - self.ended_at <= SERIES_SECONDS
 
     @property
     def supervised(self) -> bool:
@@ -88,15 +99,20 @@ def _without_attempt(job: str, state: JobState, message: str) -> JobStatus:
 
 
 def recalled(
-    job: str, *, wanted: bool, again: bool = False, ended: JobStatus | None = None
+    job: str,
+    *,
+    wanted: bool,
+    again: bool = False,
+    ended: JobStatus | None = None,
+    ended_at: float = 0.0,
 ) -> JobLifecycle:
     """A job of an earlier daemon whose last run, if there was one, has ``ended``.
 
-    ``wanted``: nobody said stop. ``again``: it should run although it did.
+    ``wanted``: nobody said stop. ``again``: it should run although it did. ``ended_at``:
+    in monotonic seconds.
     """
-    if wanted and (again or ended is None):
-        return JobLifecycle(job=job, ended=ended)
-    return at_rest(JobLifecycle(job=job, ended=ended))
+    found = JobLifecycle(job=job, ended=ended, ended_at=ended_at)
+    return found if wanted and (again or ended is None) else at_rest(found)
 
 
 def orphaned(

@@ -54,6 +54,21 @@ def fold(tiers: SnapshotStats, records: Iterable[Taken]) -> SnapshotStats:
     )
 
 
+def together(before: SnapshotStats, after: SnapshotStats) -> SnapshotStats:
+    """Those of attempts that followed each other."""
+    return SnapshotStats(
+        snapshots=_added(before.snapshots, after.snapshots),
+        failures=_added(before.failures, after.failures),
+        newest={**before.newest, **after.newest},
+        failing=after.failing,
+    )
+
+
+def _added(left: Mapping[str, int], right: Mapping[str, int]) -> dict[str, int]:
+    names = left.keys() | right.keys()
+    return {name: left.get(name, 0) + right.get(name, 0) for name in names}
+
+
 def tier_statuses(tiers: SnapshotStats, *, now: float) -> dict[str, TierStatus]:
     """By tier, as of ``now`` (monotonic seconds)."""
     names = tiers.snapshots.keys() | tiers.failures.keys()

@@ -22,6 +22,7 @@ from supervisor.core.metrics.machine_state import (
     Machine,
     foreign_memory,
     process_memory,
+    unlisted,
 )
 from supervisor.core.metrics.metric import (
     Lifetime,
@@ -125,6 +126,19 @@ def _kept_out(machine: Machine) -> Iterator[Point]:
             numbered = str(gpu.index) in those
             for uuid in (gpu.uuid, *(part.uuid for part in gpu.mig)):
                 yield (uuid, because), float(uuid in those or numbered)
+    for gone in unlisted(machine, machine.kept_out):
+        for because, those in machine.kept_out.items():
+            yield (gone, because), float(gone in those)
+
+
+def _lost(machine: Machine) -> Iterator[Point]:
+    for gpu in machine.gpus:
+        yield (gpu.uuid,), float(gpu.lost)
+    nvml = machine.collectors.get("nvml")
+    if nvml is not None and nvml.success:
+        for gone in unlisted(machine, ("quarantine",)):
+            if not gone.isdigit():  # the numbers are those of the GPUs that are left
+                yield (gone,), 1.0
 
 
 def _by_name(
@@ -157,8 +171,9 @@ GPU_METRICS = (
     ),
     of_machine(
         "gpu_lost",
-        "1 if the GPU has fallen off the bus; its other series end then.",
-        _gpu(lambda gpu: float(gpu.lost)),
+        "1 if the GPU has fallen off the bus, or failed before and is no longer listed; "
+        "its other series end then.",
+        _lost,
     ),
     of_machine(
         "gpu_kept_out",

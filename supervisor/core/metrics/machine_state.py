@@ -1,7 +1,8 @@
 """The machine as the exporter shows it: GPUs, processes, memory and disks, as values."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 
 from supervisor.core.gpu.gpu_readings import Gpu
 from supervisor.core.gpu.xids import XidLog
@@ -109,7 +110,8 @@ class Machine:
     spaces: Mapping[str, Space] = field(default_factory=dict[str, Space])
     """``state``: the state directory's; ``memory``: where snapshots in memory lie."""
     collectors: Mapping[str, Collector] = field(default_factory=dict[str, Collector])
-    """``host``; where a GPU is to be expected ``kernel_log`` and ``nvml``."""
+    """``host``; where a GPU is to be expected ``nvml``, and ``kernel_log`` where that is
+    read, or should be."""
     kept_out: Mapping[str, Collection[str]] = field(
         default_factory=dict[str, Collection[str]]
     )
@@ -119,6 +121,16 @@ class Machine:
     gpu_times: GpuTimes = field(default_factory=GpuTimes)
     started_at: float | None = None
     """When the exporter began, in seconds since 1970."""
+
+
+def unlisted(machine: Machine, reasons: Iterable[str]) -> list[str]:
+    """The GPUs kept out for one of ``reasons`` that the driver does not list (now): one
+    that fell off is not there after a reboot, and nobody saw it go."""
+    listed = {gpu.uuid for gpu in machine.gpus}
+    listed |= {part.uuid for gpu in machine.gpus for part in gpu.mig}
+    listed |= {str(gpu.index) for gpu in machine.gpus}
+    kept = chain.from_iterable(machine.kept_out.get(one, ()) for one in reasons)
+    return sorted(set(kept) - listed)
 
 
 def process_memory(machine: Machine, gpu: Gpu) -> dict[str, int]:

@@ -141,7 +141,7 @@ RUN_METRICS: tuple[Metric, ...] = (
         kind=MetricKind.COUNTER,
         unit="seconds",
         labels=("run", "phase"),
-        help="Time spent in each phase, complete phases of all attempts, and without one.",
+        help="Time spent in each phase, of all attempts, and without one.",
         source="telemetry page",
         read=_phase_seconds,
     ),

@@ -142,9 +142,7 @@ def _job_bytes(entry: ManagedJob, *, whole: bool) -> bytes:
     """``job_json``; of a job at rest it is made once for those who see all of it."""
     if entry.supervisor is not None or not (whole or entry.state is JobState.QUEUED):
         return json.dumps(job_json(entry, whole=whole)).encode()
-    if entry.shown is None or entry.shown[:2] != (entry.life, entry.row):
-        entry.shown = entry.life, entry.row, json.dumps(job_json(entry)).encode()
-    return entry.shown[2]
+    return entry.shown_at_rest(lambda job: json.dumps(job_json(job)).encode())
 
 
 def _gpus(api: ApiService, asked: Asked) -> object:

@@ -90,14 +90,23 @@ def _with_name(process: GpuProcess) -> GpuProcess:
     return replace(process, name=name_of(process.pid))
 
 
-def machine_of(gpu: GpuView, host: HostView, *, now: float, expected: bool) -> Machine:
-    """What the exporter shows of the machine."""
+def machine_of(
+    gpu: GpuView,
+    host: HostView,
+    *,
+    now: float,
+    expected: bool,
+    kernel_log: bool = False,
+) -> Machine:
+    """What the exporter shows of the machine. ``expected``: it should have GPUs.
+    ``kernel_log``: it should be read; else it is told of only where it is."""
     sample = gpu.fresh(now)
     collectors = {"host": host.collector(now)}
     if expected or gpu.sample is not None or not gpu.absent:
         seconds = None if gpu.sample is None else gpu.sample.seconds
         collectors["nvml"] = Collector(success=sample is not None, seconds=seconds)
-        collectors["kernel_log"] = Collector(success=gpu.kernel_readable)
+        if kernel_log or gpu.kernel_readable:
+            collectors["kernel_log"] = Collector(success=gpu.kernel_readable)
     return Machine(
         driver="" if sample is None else sample.driver,
         gpus=() if sample is None else sample.gpus,
@@ -176,17 +185,20 @@ class MachineMonitor:
         clock: Clock | None = None,
         environment: Mapping[str, str] | None = None,
         link: Path | None = None,
+        kernel_log: bool = False,
         population: ProcessTree | None = None,
     ) -> None:
         """``gpus``: those that a spec asks for. ``board``: None: there is no exporter,
         and the host is not measured. ``environment``: of the GPU probe. ``link``: the
-        socket of the service that keeps it; None: it is a child of ours."""
+        socket of the service that keeps it; None: it is a child of ours.
+        ``kernel_log``: that we cannot read it is a fault; it is one of the service's."""
         self.clock = clock or Clock()
         self._news: deque[str] = deque(maxlen=NEWS)
         self._watch = GpuMonitor(
             say=self._news.append, clock=self.clock, environment=environment, link=link
         )
         self._expected = gpu_expected(gpus)
+        self._kernel_log = kernel_log or link is not None
         self.board = board
         self.population = population or ProcessTree()
         """Of the machine: the runs' supervisors ask it, and so do we."""
@@ -219,20 +231,20 @@ class MachineMonitor:
         jobs: JobsView | None = None,
         kept_out: KeptOut = _none_out,
     ) -> None:
-        """Where the runs are now. One that is not among them is forgotten; one that has
-        ended keeps its series for a day. ``jobs``: of whoever hands out the GPUs. ``kept_out``: the GPUs that are given to
-        nobody, asked for only if there is an exporter."""
+        """Where the runs are now. One that is not among them is forgotten. ``jobs``: of
+        whoever hands out the GPUs. ``kept_out``: the GPUs that are given to nobody, asked
+        for only if there is an exporter."""
         if self.board is None:
             return
         now = self.clock.now()
         known = tuple(statuses)
         self._host.watch({status.job: status.pid for status in known})
-        shown = [
+        told = [
             metered(self._counters.get(status.job, RunCounters()), status, now=now)
             for status in known
         ]
-        self._counters = {status.job: counters for counters, status in shown}
-        lasting = [status for counters, status in shown if counters.shown(now)]
+        self._counters = {status.job: counters for counters, status in told}
+        shown = [status for _, status in told]
         if now - self._kept_out_at >= KEPT_OUT_SECONDS:
             self._kept_out = kept_out()
             if self._kept_out.keys() >= set(KEPT_OUT):  # all of it could be told
@@ -243,9 +255,9 @@ class MachineMonitor:
             jobs=jobs or JobsView(),
             started_at=self._started_at,
         )
-        runs = {status.job for status in lasting}
+        runs = {status.job for status in shown}
         self._gpu_times = clocked(self._gpu_times, machine, runs=runs, now=now)
-        self.board.publish(lasting, replace(machine, gpu_times=self._gpu_times))
+        self.board.publish(shown, replace(machine, gpu_times=self._gpu_times))
 
     def machine(self) -> Machine:
         """What is known of the machine now."""
@@ -254,6 +266,7 @@ class MachineMonitor:
             self._host.latest(),
             now=self.clock.now(),
             expected=self._expected,
+            kernel_log=self._kernel_log,
         )
 
     @property

@@ -301,7 +301,7 @@ def test_what_is_not_forgotten(daemon: Daemon, tmp_path: Path) -> None:
     assert asked(daemon, "bob", "POST", path, member).status == 403
     entry = daemon.scheduler.entries["train"]
     source, jobs = "train.toml", tmp_path / "state" / "jobs.d"
-    entry.row = replace(entry.row, source=source)
+    entry.reread(replace(entry.row, source=source))
     jobs.mkdir()
     (jobs / source).touch()
     in_file = invoke("forget", "train")

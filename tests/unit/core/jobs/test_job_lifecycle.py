@@ -29,6 +29,7 @@ from supervisor.core.jobs.job_events import (
 from supervisor.core.jobs.job_lifecycle import RETRY_SECONDS_MOST, TABLE, step
 from supervisor.core.jobs.job_phase import (
     ORPHANS,
+    SERIES_SECONDS,
     SUPERVISED,
     JobLifecycle,
     JobPhase,
@@ -280,3 +281,20 @@ def test_the_phases_of_a_run() -> None:
     """A supervised run is active, and an orphan is: nothing else."""
     active = {phase for phase in JobPhase if replace(NEW, phase=phase).active}
     assert active == {*SUPERVISED, *ORPHANS}
+
+
+def test_series_of_a_run_that_is_over() -> None:
+    """They last a day from its end, and for as long as it waits for its next turn."""
+    assert not NEW.has_series(0.0)
+    gave_up = ended(JobState.GAVE_UP)
+    over = recalled("job", wanted=True, ended=gave_up, ended_at=-50.0)
+    assert over.has_series(SERIES_SECONDS - 50.0)
+    assert not over.has_series(SERIES_SECONDS - 49.0)
+    again, _ = happen(over, StartRequested())
+    assert again.has_series(1e9)
+    now = SERIES_SECONDS + 100.0
+    denied, _ = happen(again, StartDenied("changed"))
+    later, _ = happen(again, RunStarted(()), RunEnded(gave_up))
+    assert denied.has_series(now)
+    assert later.has_series(now)
+    assert not later.has_series(now + 1.0)

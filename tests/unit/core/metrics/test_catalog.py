@@ -22,6 +22,7 @@ from supervisor.core.metrics.catalog import METRICS, as_markdown
 from supervisor.core.metrics.gpu_metrics import XID_KINDS
 from supervisor.core.metrics.machine_state import (
     KEPT_OUT,
+    Collector,
     Machine,
 )
 from supervisor.core.metrics.memory_metrics import RESOURCES, SOURCES, TIERS
@@ -168,9 +169,37 @@ def test_gpus_that_are_given_to_nobody() -> None:
     }
     numbered = replace(MACHINE, kept_out={"quarantine": ("0",)})
     assert set(machine_points(name, numbered).values()) == {1}
-    returned = replace(MACHINE, kept_out={"quarantine": ("1",)})
+    returned = replace(MACHINE, kept_out={"quarantine": ()})
     assert set(machine_points(name, returned).values()) == {0}
     assert machine_points(name, replace(MACHINE, kept_out={})) == {}
+
+
+def test_a_gpu_that_does_not_come_back() -> None:
+    """After a reboot the driver does not list it, and nobody here has seen it: what is
+    written down of it is told all the same, until a person returns it."""
+    gone = {"out_of_service": ("GPU-pulled",), "quarantine": (BOARD, "GPU-gone", "7")}
+    machine = replace(MACHINE, kept_out=gone)
+    kept = machine_points("trainwarden_gpu_kept_out", machine)
+    assert kept["GPU-gone", "quarantine"] == kept["7", "quarantine"] == 1
+    assert kept["GPU-gone", "out_of_service"] == 0
+    assert kept["GPU-pulled", "out_of_service"] == 1
+    lost = machine_points("trainwarden_gpu_lost", machine)
+    assert lost == {(BOARD,): 0, ("GPU-gone",): 1}
+
+
+@pytest.mark.parametrize(
+    "collectors", [{}, {"nvml": Collector(success=False, seconds=None)}]
+)
+def test_a_driver_that_says_nothing_has_lost_no_gpu(
+    collectors: dict[str, Collector],
+) -> None:
+    """That a GPU is kept out is known without it."""
+    silent = replace(MACHINE, gpus=(), collectors=collectors)
+    assert machine_points("trainwarden_gpu_lost", silent) == {}
+    assert machine_points("trainwarden_gpu_kept_out", silent) == {
+        (BOARD, "out_of_service"): 0,
+        (BOARD, "quarantine"): 1,
+    }
 
 
 def test_no_xid_yet() -> None:

@@ -196,6 +196,38 @@ def test_a_probe_that_is_silent() -> None:
     assert machine.gpus == ()
 
 
+@pytest.mark.parametrize(
+    ("readable", "kernel_log", "told"),
+    [
+        (True, True, True),
+        (True, False, True),
+        (False, True, False),
+        (False, False, None),
+    ],
+)
+def test_a_kernel_log_that_may_not_be_read(
+    *, readable: bool, kernel_log: bool, told: bool | None
+) -> None:
+    """It is a failure of the service, or of a daemon of root: an ordinary user's run in
+    the foreground may not read it, and nobody is woken for that."""
+    view = GpuView(kernel_readable=readable)
+    machine = machine_of(
+        view, HostView(), now=0.0, expected=True, kernel_log=kernel_log
+    )
+    found = machine.collectors.get("kernel_log")
+    assert (None if found is None else found.success) is told
+
+
+def test_whose_fault_it_is(tmp_path: Path) -> None:
+    """With a service that reads the kernel log, one that does not is a fault; a run alone
+    tells of it only where it can read it."""
+    service = MachineMonitor(places={}, gpus=[0], link=tmp_path / "probe.sock")
+    assert "kernel_log" in service.machine().collectors
+    alone = MachineMonitor(places={}, gpus=[0])
+    readable = alone.gpus().kernel_readable
+    assert ("kernel_log" in alone.machine().collectors) is readable
+
+
 SERIES = re.compile(rb"^([a-z_]+)(?:\{(.*)\})? ", re.MULTILINE)
 
 

@@ -1,12 +1,14 @@
-"""What an attempt counts of its steps."""
+"""What an attempt counts of its steps and phases."""
 
+import itertools
+import time
 from pathlib import Path
 
 import pytest
 
 from supervisor.wire.page import Phase, read_page
 from tests.support.attempts import Attempts
-from trainers.process.attempt_reporting import PAUSE, Attempt
+from trainers.process.attempt_reporting import PAUSE, Attempt, PageReporter
 
 
 @pytest.mark.parametrize("steps", [1, 5])
@@ -26,3 +28,22 @@ def test_a_pause_between_steps_is_none_of_them(tmp_path: Path, steps: int) -> No
     assert page.step_seconds_sum == pytest.approx(0.1 * (4 + steps) + slow)
     assert page.phase_seconds[Phase.TRAINING] == pytest.approx(page.step_seconds_sum)
     assert sum(page.step_counts) == 5 + steps
+
+
+def test_a_phase_is_counted_while_it_lasts(tmp_path: Path) -> None:
+    """With each heartbeat: what a scrape sees of a long validation, and what stays of it
+    where the attempt is killed in it."""
+    reporter = PageReporter(tmp_path / "page")
+    reporter.enter(Phase.VALIDATING)
+    told = [0.0]
+    for _ in range(3):
+        time.sleep(0.01)
+        reporter.beat()
+        page = read_page(tmp_path / "page")
+        assert page is not None
+        told.append(page.phase_seconds[Phase.VALIDATING])
+    assert all(after - before >= 0.01 for before, after in itertools.pairwise(told))
+    reporter.enter(Phase.TRAINING)
+    page = read_page(tmp_path / "page")
+    assert page is not None
+    assert told[-1] <= page.phase_seconds[Phase.VALIDATING] < told[-1] + 10.0
