@@ -52,7 +52,7 @@ and instance_run:trainwarden_run_active:bool == 1
 and sum by (instance, run) (trainwarden_step_duration_seconds_count) > 0""",
         "Part of the time that went into steps and validation, less steps done again; of "
         "runs that count steps: of others it is not known, which is not 0. "
-        "Of steps, not of phases: those count when they end, and a stall does not end.",
+        "Of steps, not of phases: a stall is in the phase of training, too.",
     ),
     *(
         RecordingRule(

@@ -173,8 +173,8 @@ def test_an_attempt_that_is_taken_over_is_no_earlier_one(
     if following.handle is not None:
         following.handle.attempt.close()
     ledger.close()
-    assert following.earlier is not None
-    assert following.earlier.step_counts[0] == (1 if lives else 3)
+    assert following.earlier.page is not None
+    assert following.earlier.page.step_counts[0] == (1 if lives else 3)
 
 
 @pytest.mark.parametrize("in_place", [False, True])
