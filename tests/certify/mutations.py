@@ -156,10 +156,15 @@ def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("only", nargs="*", help="beginnings of names; all without")
+    parser.add_argument(
+        "--trained", choices=[one.name for one in TRAINED], help="only this"
+    )
     asked = parser.parse_args()
     found: dict[str, list[str]] = {}
     with zygotes.zygote() as parent, tempfile.TemporaryDirectory() as scratch:
         for number, one in enumerate(TRAINED):
+            if asked.trained not in {None, one.name}:
+                continue
             place = Path(scratch) / str(number)
             results = try_all(parent, place, trained=one, only=asked.only)
             found[one.name] = [*results.values()]
