@@ -72,7 +72,12 @@ class Mutations:
     ) -> tuple[int, str | None]:
         """An attempt: its exit code, and what came of its proof."""
         self.count += 1
-        options = {"snapshot_every_steps": 6, "snapshots_kept": 2, "prove": prove}
+        options = {
+            "snapshot_every_steps": 6,
+            "snapshots_kept": 2,
+            "prove": prove,
+            "rewind": ("out",),  # without it no loop is recorded
+        }
         attempts = Attempts(self.directory, options, count=self.count)
         directive = attempts.directive(
             self.trained.script, snapshot_directory=str(snapshots)
