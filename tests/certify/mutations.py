@@ -134,13 +134,14 @@ class Mutations:
 def try_all(
     zygote: Zygote, directory: Path, *, trained: Trained = FIT, only: Sequence[str] = ()
 ) -> dict[str, str]:
-    """What became of each mutation, by its name; ``only`` those that begin so."""
+    """What became of each mutation, by its name; ``only`` those that begin with
+    these words."""
     directory.mkdir(parents=True, exist_ok=True)
     mutations = Mutations(zygote, directory, trained)
     found: dict[str, str] = {}
     for mutation in mutations.begin():
         name = " ".join(map(str, mutation))
-        if not only or any(name.startswith(one) for one in only):
+        if not only or any(f"{name} ".startswith(f"{one} ") for one in only):
             found[name] = mutations.resume(mutation)
             print(f"{trained.name}: {name}: {found[name]}", flush=True)
     return found
