@@ -139,8 +139,8 @@ AUGMENTED: dict[str, Callable[[Any, int], Any]] = {
     ("what", "jit"),
     [
         *((what, False) for what in AUGMENTED),
-        ("flips", True),
-        ("stochastic depth", True),
+        pytest.param("flips", True, marks=pytest.mark.slow),
+        pytest.param("stochastic depth", True, marks=pytest.mark.slow),
     ],
 )
 def test_what_is_drawn_for_a_sample_agrees_or_is_told(what: str, *, jit: bool) -> None:
