@@ -60,7 +60,7 @@ LEFTOVERS = RemedyStep(
     does="a fresh process, without what earlier calls of fit left behind",
     because="a fresh process has nothing in memory of the calls of fit that are done",
 )
-AGAIN = replace(
+EARLIER_STEPS = replace(
     LEFTOVERS,
     does="a fresh process, without what earlier steps left behind",
     because="a fresh process has nothing in memory of the steps that are done",
@@ -77,7 +77,7 @@ def for_subject(escalation: EscalationPlan, case: FailureContext) -> EscalationP
     if _left_something(case):
         others = (step for step in remedy_steps if step.name != "fresh")
         own = case.evidence.subject is OomSubject.OWN_STEP
-        remedy_steps = (AGAIN if own else LEFTOVERS, *others)
+        remedy_steps = (EARLIER_STEPS if own else LEFTOVERS, *others)
     return replace(escalation, remedy_steps=remedy_steps, stop=stop)
 
 
