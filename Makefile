@@ -21,7 +21,7 @@ AT_ONCE ?= $(shell n=$$(nproc); echo $$((n < 4 ? n + 1 : 5)))
 INSTALL := $(PIP) install --quiet --constraint constraints.txt
 EDITABLE := --build-constraint constraints.txt --editable '.[$(EXTRA)]'
 
-.PHONY: help demo test test-slow certify certify-jax certify-torch certify-in-place certify-oom chaos soak slurm container remote deb deb-test generated docs pictures lint format constraints clean systemd crashes fuzz matrix oldest
+.PHONY: help demo test test-slow certify certify-jax certify-torch certify-in-place certify-oom certify-mutations chaos soak slurm container remote deb deb-test generated docs pictures lint format constraints clean systemd crashes fuzz matrix oldest
 
 help: ## say what there is
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -50,7 +50,7 @@ $(VENV)/.docs: $(VENV)/.made pyproject.toml
 	@touch $@
 
 demo: $(VENV)/.installed ## a run that crashes twice, and ends well
-	@$(BIN)/python tests/e2e/demo.py
+	@$(BIN)/python tests/e2e/demo.py $(if $(BUSY),--busy $(BUSY))
 
 # The core first and alone: it must be covered by its own tests, to the last branch.
 # Then the rest.
@@ -111,6 +111,9 @@ certify-torch: $(VENV)/.installed $(VENV)/torch-backend ## the same for Keras on
 
 certify-oom: $(VENV)/.installed ## unseeded scripts run out of memory and are killed (20 min)
 	$(BIN)/python -m tests.certify.out_of_memory $(ONLY)
+
+certify-mutations: $(VENV)/.installed ## forget each part of a snapshot in turn: the proof must see it (25 min)
+	$(BIN)/python -m tests.certify.mutations $(ONLY)
 
 # Orbax is measured beside our snapshots where it installs; nothing else sees it.
 $(VENV)/orbax: $(VENV)/.made

@@ -104,7 +104,9 @@ def _subject(
     told = None if crash is None else named_subject(crash.memory)
     if told is None and crash is None:
         told = subject_in_stack(_fault_text(files.fault), in_fit=view.in_fit)
-    return told or (OomSubject.STEP if view.in_fit else OomSubject.OUTSIDE)
+    if told is not None or view.in_fit:
+        return told or OomSubject.STEP
+    return OomSubject.OWN_STEP if view.in_own_loop else OomSubject.OUTSIDE
 
 
 MOST_STACK_BYTES = 256 * 1024

@@ -57,6 +57,8 @@ class RecordKind:
     FIRST_STEP = "first_step"
     """``step``, ``seconds``: tracing, compiling and running it; of a loop of the script's
     own there are no seconds, as it is known only when it is over."""
+    OWN_STEP = "own_step"
+    """The first step outside of ``fit`` begins, or is traced; once for each loop."""
     PEAK = "peak"
     """``slice_size, slices, peak_bytes, limit_bytes, jit``: measured over whole
     steps of this attempt at this slice. ``usual_bytes``, ``steps``: their median, and

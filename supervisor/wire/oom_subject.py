@@ -16,5 +16,8 @@ class OomSubject(enum.StrEnum):
     """A training step: what slices of the batch make smaller."""
     EVALUATION = "evaluation"
     """A step of the validation in a ``fit``: it is not sliced."""
+    OWN_STEP = "own_step"
+    """A step of a loop of the script's own (``GradientTape``, ``train_on_batch``): its
+    batch is the script's, and nobody slices it."""
     OUTSIDE = "outside"
-    """Nothing of a ``fit``: an evaluation, a prediction, code of the script's own."""
+    """No training step: an evaluation, a prediction, code of the script's own."""

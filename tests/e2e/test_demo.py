@@ -34,4 +34,4 @@ def test_the_demo(tmp_path: Path) -> None:
         timeout=60,
     )
     causes = [incident["cause"] for incident in json.loads(again.stdout)]
-    assert causes in EXPECTED
+    assert causes == EXPECTED

@@ -1,4 +1,4 @@
-"""When the demo kills: by what training says of itself, never by a time."""
+"""When the demo kills: by what training says of itself; and what it does not let pass."""
 
 import os
 import signal
@@ -6,11 +6,21 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from supervisor.wire.event_file import EventWriter, RecordKind
 from supervisor.wire.page import Page, PageWriter
 from supervisor.wire.paths import StatePaths
-from tests.e2e.demo import JOB, Hunt, ripe_for_the_kill, signalled
+from tests.e2e.demo import (
+    AGAIN,
+    JOB,
+    Hunt,
+    Killed,
+    Outcome,
+    problems,
+    ripe_for_the_kill,
+    signalled,
+)
 
 RIPE = Page(
     pid=1, epoch=1, epochs=8, step=17, step_in_epoch=5, steps_per_epoch=12,
@@ -31,6 +41,29 @@ def test_the_middle_of_an_epoch_in_slices_that_are_settled() -> None:
         Page(),
     ):
         assert not ripe_for_the_kill(other, settled=True)
+
+
+OOM = {
+    "id": 1, "cause": "device_oom", "remedy": {"kind": "microbatch"},
+    "failed_step": 0, "restored_step": 0, "lost_steps": 0,
+}  # fmt: skip
+KILL = {
+    "id": 2, "cause": "preempted", "remedy": {"kind": "restart"},
+    "failed_step": 18, "restored_step": 16, "lost_steps": 2,
+}  # fmt: skip
+
+
+def ended(*incidents: dict[str, Any]) -> Outcome:
+    """A demo with these incidents."""
+    killed = Killed(attempt=2, pid=1, step=17, epoch=1, snapshot_step=16)
+    return Outcome(seconds=60.0, killed=killed, incidents=[*incidents], accuracy=0.97)
+
+
+def test_one_restart_for_want_of_memory_and_no_second() -> None:
+    """A climb to slices that do not fit is what the demo is there to show."""
+    assert problems(ended(OOM, KILL)) == []
+    assert AGAIN in problems(ended(OOM, OOM, KILL))
+    assert problems(ended(OOM, {**KILL, "cause": "unknown"})) != []
 
 
 def test_a_run_that_is_nearly_over_is_not_let_go() -> None:

@@ -348,6 +348,7 @@ class LoopFollower:
         now = time.monotonic()
         self._session.trained(steps=1)
         self._attempt.training.ran(1)
+        self._attempt.makes_own_steps()
         if self._proof.under_way:
             self._proof.stepped()
         if self._stepped:

@@ -188,6 +188,13 @@ class Attempt(PageReporter):
         """What a step after ``step`` is: done again after a crash, or new."""
         return Phase.REPLAYING if step < self._done_before else Phase.TRAINING
 
+    def makes_own_steps(self) -> None:
+        """The script makes training steps outside of ``fit``: one of them begins, or is
+        traced, or is done."""
+        if not self.training.own_steps:
+            self.training.own_steps = True
+            self.say(RecordKind.OWN_STEP)
+
     def count_own_step(self, *, seconds: float, steps: int, done: int) -> None:
         """Count ``steps`` steps of a loop of the script's own, after which ``done`` are.
 

@@ -18,6 +18,7 @@ OURS = str(Path(__file__).resolve().parents[1])
 """Frames of files below this directory are not shown: the mistake is not there."""
 
 _IN_FIT = "_trainwarden_in_fit"
+_NO_STEP = "_trainwarden_no_step"
 _FRAMEWORKS = ("/keras/", "/tensorflow/")
 """Parts of the paths of files in which an exception is not the script's own."""
 _ARRAY_TO_TENSOR = "_EagerConst"
@@ -74,6 +75,12 @@ def mark_in_fit(error: BaseException, *, during: OomSubject = OomSubject.STEP) -
         setattr(error, _IN_FIT, during)
 
 
+def mark_no_step(error: BaseException) -> None:
+    """Remember that ``error`` left an evaluation or a prediction of the script's own."""
+    with contextlib.suppress(AttributeError, TypeError):
+        setattr(error, _NO_STEP, True)
+
+
 def _came_from_fit(error: BaseException) -> OomSubject | None:
     """What a supervised ``fit`` did when ``error`` left it; None: it came from none."""
     for one in allocation_subject.chain(error):
@@ -83,10 +90,14 @@ def _came_from_fit(error: BaseException) -> OomSubject | None:
     return None
 
 
-def report(error: BaseException, *, steps_done: int | None) -> CrashReport:
-    """The crash report for ``error``."""
+def report(
+    error: BaseException, *, steps_done: int | None, own_steps: bool = False
+) -> CrashReport:
+    """The crash report for ``error``; ``own_steps``: the script makes training steps
+    outside of ``fit``."""
     during = _came_from_fit(error)
-    subject, allocation = _memory(error, during)
+    elsewhere = _outside_of_fit(error, own_steps=own_steps)
+    subject, allocation = _memory(error, during, elsewhere)
     return CrashReport(
         exception=qualified_name(type(error)),
         message=_shortened(str(error)),
@@ -105,8 +116,16 @@ def _is_unprompted(error: BaseException) -> bool:
     return isinstance(error, KeyboardInterrupt) and ignored
 
 
+def _outside_of_fit(error: BaseException, *, own_steps: bool) -> OomSubject:
+    """What asked for memory if no ``fit`` did."""
+    chain = allocation_subject.chain(error)
+    if not own_steps or any(hasattr(one, _NO_STEP) for one in chain):
+        return OomSubject.OUTSIDE
+    return OomSubject.OWN_STEP
+
+
 def _memory(
-    error: BaseException, during: OomSubject | None
+    error: BaseException, during: OomSubject | None, elsewhere: OomSubject
 ) -> tuple[OomSubject | None, str | None]:
     """What memory was asked for, and the allocation that failed where ``error`` does not
     tell that itself. None: it was not memory, or nobody can tell."""
@@ -116,7 +135,7 @@ def _memory(
             return noted.subject, None
         if during is None and _ARRAY_TO_TENSOR in str(error):
             return OomSubject.DATA, None
-        return during or OomSubject.OUTSIDE, None
+        return during or elsewhere, None
     if noted is not None and _is_frameworks(error):
         return noted.subject, noted.text
     return None, None

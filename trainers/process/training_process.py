@@ -152,6 +152,7 @@ def report_failure(attempt: Attempt, error: BaseException) -> int:
     crash = crash_report.report(
         error,
         steps_done=attempt.training.steps,
+        own_steps=attempt.training.own_steps,
     )
     crash_report.write(attempt.paths.crash, crash)
     try:

@@ -29,6 +29,8 @@ class TrainingProgress:
         """The ``fit`` that runs now."""
         self.loop = False
         """Whether calls of the script's own loop are recorded: a drain waits for one."""
+        self.own_steps = False
+        """Whether the script makes steps outside of ``fit``, and called none since."""
         self.saved: tuple[int | None, str | None] = None, None
         """Step and name of the newest snapshot on disk that this attempt knows of."""
         self.is_open = False
@@ -40,6 +42,7 @@ class TrainingProgress:
 
     def called(self) -> None:
         """The script called ``fit``, whether or not there is a step left in it."""
+        self.own_steps = False
         self.steps = self.steps or 0
 
     def began(self, fit: RunningFit) -> None:

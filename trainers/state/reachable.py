@@ -32,6 +32,8 @@ KERAS = (
 )  # fmt: skip
 CALLED = ("activation", "recurrent_activation", "function")
 """Attributes of layers that may be functions of the script."""
+AUTOGRAPH_SETS = frozenset({"ag_dnc_wrapper__", "autograph_info__"})
+"""Attributes that TensorFlow gives to functions which it calls."""
 KERAS_SETS = frozenset(
     {
         "built", "name", "stop_training", "history", "optimizer", "loss", "metrics",
@@ -294,7 +296,8 @@ class _Walk:
         self._mentioned |= names
         self._cells(called, function)
         self._globals(function.__globals__, names)
-        self._namespace(called, tuple(vars(function)), vars(function))
+        own = tuple(name for name in vars(function) if name not in AUTOGRAPH_SETS)
+        self._namespace(called, own, vars(function))
         defaults = (function.__kwdefaults__ or {}).values()
         self._given(called, (*(function.__defaults__ or ()), *defaults))
 

@@ -139,6 +139,12 @@ ADVICE_FOR: Mapping[OomSubject | None, str] = {
         "through in slices: give fit a smaller validation_batch_size, or validation "
         "data in smaller batches."
     ),
+    OomSubject.OWN_STEP: (
+        "A step of a loop of the script's own needs more memory than there is. Its batch "
+        "is the script's: it is not worked through in slices. Take a smaller batch there "
+        "(which changes what is computed: you may want another learning rate), or train "
+        "by fit, where it is sliced."
+    ),
     OomSubject.OUTSIDE: (
         "It was no training step: an evaluation, a prediction or code of the script's "
         "own. Give evaluate or predict a smaller batch_size, and keep less in memory."

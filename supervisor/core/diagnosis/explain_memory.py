@@ -38,6 +38,7 @@ SUBJECTS: Mapping[str, str] = {
         "It ran out while arrays were made tensors as a whole: a data set, no batch."
     ),
     OomSubject.EVALUATION: "It ran out in a step of the validation.",
+    OomSubject.OWN_STEP: "It ran out in a step of a loop of the script's own.",
     OomSubject.OUTSIDE: "It ran out outside of training steps.",
 }
 

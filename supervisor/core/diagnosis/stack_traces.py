@@ -92,6 +92,12 @@ ROWS = (
         functions=frozenset({"evaluate"}),
         in_fit=True,
     ),
+    Row(
+        subject=OomSubject.OUTSIDE,
+        path="keras/src/backend/tensorflow/trainer.py",
+        functions=frozenset({"evaluate", "predict"}),
+        in_fit=False,
+    ),
 )
 """In the order in which they are asked (Keras 3.15, TensorFlow 2.21)."""
 

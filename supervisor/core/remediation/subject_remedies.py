@@ -1,7 +1,8 @@
 """An escalation of remedies for memory, where it was no training step that ran out of it.
 
 What the batch has no part in, slices of the batch cannot help: weights, the state of
-the optimizer, a data set made one tensor, a validation, code of the script's own.
+the optimizer, a data set made one tensor, a validation, code of the script's own. Nor is
+the batch of a loop of the script's own anybody's to slice.
 """
 
 from collections.abc import Mapping
@@ -37,6 +38,10 @@ STOPS: Mapping[OomSubject, str] = {
         "a step of the validation does not fit into memory, and it is not sliced: give"
         " fit a smaller validation_batch_size"
     ),
+    OomSubject.OWN_STEP: (
+        "a step of the script's own loop does not fit into memory, and its batch is not"
+        " sliced: take a smaller batch in the script"
+    ),
     OomSubject.OUTSIDE: (
         "it ran out of memory outside of training steps, where slices of the batch cannot"
         " help"
@@ -55,6 +60,12 @@ LEFTOVERS = RemedyStep(
     does="a fresh process, without what earlier calls of fit left behind",
     because="a fresh process has nothing in memory of the calls of fit that are done",
 )
+EARLIER_STEPS = replace(
+    LEFTOVERS,
+    does="a fresh process, without what earlier steps left behind",
+    because="a fresh process has nothing in memory of the steps that are done",
+)
+"""The same of a loop of the script's own."""
 
 
 def for_subject(escalation: EscalationPlan, case: FailureContext) -> EscalationPlan:
@@ -65,7 +76,8 @@ def for_subject(escalation: EscalationPlan, case: FailureContext) -> EscalationP
     remedy_steps = tuple(s for s in escalation.remedy_steps if _may_help(s, case))
     if _left_something(case):
         others = (step for step in remedy_steps if step.name != "fresh")
-        remedy_steps = (LEFTOVERS, *others)
+        own = case.evidence.subject is OomSubject.OWN_STEP
+        remedy_steps = (EARLIER_STEPS if own else LEFTOVERS, *others)
     return replace(escalation, remedy_steps=remedy_steps, stop=stop)
 
 
@@ -76,7 +88,7 @@ def _may_help(remedy_step: RemedyStep, case: FailureContext) -> bool:
 
 
 def _left_something(case: FailureContext) -> bool:
-    """Whether calls of ``fit`` came before it in the process that failed, and a single
+    """Whether calls of ``fit``, or other steps, came before it in the process that failed, and a single
     request was not too large by itself."""
     between = case.evidence.subject is not OomSubject.EVALUATION
     return bool(case.evidence.steps_done) and between and not oversize(case)

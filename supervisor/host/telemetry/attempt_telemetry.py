@@ -36,6 +36,8 @@ class AttemptView:
     launched: bool = False
     """Whether the process has its files, and comes to the script."""
     in_fit: bool = False
+    in_own_loop: bool = False
+    """Whether steps were made outside of ``fit``, and no ``fit`` began since."""
     restored_step: int | None = None
     first_step: int | None = None
     promised: bool = False
@@ -152,8 +154,9 @@ def _promised(record: Record) -> dict[str, Any]:
 
 _FOLDS: Mapping[str, Callable[[Record], dict[str, Any]]] = {
     RecordKind.LAUNCHED: lambda _: {"launched": True},
-    RecordKind.FIT_BEGAN: lambda _: {"in_fit": True},
+    RecordKind.FIT_BEGAN: lambda _: {"in_fit": True, "in_own_loop": False},
     RecordKind.FIT_ENDED: lambda _: {"in_fit": False},
+    RecordKind.OWN_STEP: lambda _: {"in_own_loop": True},
     RecordKind.RESTORED: lambda r: {"restored_step": _integer(r, "step")},
     RecordKind.FIRST_STEP: lambda r: {"first_step": _integer(r, "step")},
     RecordKind.PROMISE: _promised,

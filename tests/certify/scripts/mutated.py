@@ -15,19 +15,23 @@ import numpy as np
 import tensorflow as tf
 
 from trainers.backends.selected import backend
+from trainers.data import py_dataset_state
 from trainers.fit import fit_snapshot
 from trainers.process import attempt_reporting
 from trainers.process.script import python_random
 from trainers.state import fit_state, variable_state
 
 MUTATE = json.loads(os.environ.get("MUTATE", "null"))
+DATA = os.environ.get("DATA", "arrays")
 POSITION = ("epoch", "next_step", "step_in_epoch", "drawn", "begun", "used")
-NEXT = {"drawn": 1, "next_step": 1, "step_in_epoch": 1}
+OF_DATA = "data/state"
+"""What a snapshot has of a ``PyDataset``'s own attributes."""
 
 restore, local_of = fit_state.restore, fit_snapshot.local_of
+put_back = py_dataset_state.put_back
 
 
-def found_in(model, callbacks, state):
+def found_in(state, stored):
     """All that can be forgotten."""
     yield from (["variable", index] for index in range(len(state["variables"])))
     for index, one in enumerate(state["callbacks"]):
@@ -35,6 +39,23 @@ def found_in(model, callbacks, state):
     yield from (["python", name] for name in python_random.state())
     yield from (["framework", name] for name in backend.random.state())
     yield from (["position", name] for name in POSITION)
+    for path, named in state["hidden"]["values"].items():
+        yield from (["hidden", "values", path, name] for name in named)
+    for part in ("variables", "tables"):
+        yield from (["hidden", part, path] for path in state["hidden"][part])
+    if OF_DATA in stored:
+        yield from (["data", name] for name in json.loads(stored[OF_DATA].tobytes()))
+
+
+def without(state, where):
+    """``state``, where no snapshot has the place ``where`` in it."""
+    left = copy.deepcopy(dict(state))
+    *path, last = where
+    part = left
+    for name in path:
+        part = part[name]
+    del part[last]
+    return left
 
 
 def copied(value):
@@ -47,8 +68,10 @@ def copied(value):
 def restore_but_one(model, callbacks, state, stored, **more):
     if MUTATE == "list":
         with open("mutations.json", "w") as file:
-            json.dump(list(found_in(model, callbacks, state)), file)
+            json.dump(list(found_in(state, stored)), file)
     kind, *where = MUTATE if isinstance(MUTATE, list) else [None]
+    if kind == "hidden":
+        state = without(state, MUTATE)
     variables = [variable for _, variable in variable_state.storable(model)[0]]
     before = [np.asarray(one).copy() for one in variables]
     attributes = [  # copies: they are given back in place
@@ -76,7 +99,75 @@ def local_but_one(taken):
     return local
 
 
+def put_back_but_one(dataset, stored):
+    if MUTATE and MUTATE[0] == "data":
+        kept = json.loads(stored[OF_DATA].tobytes())
+        del kept[MUTATE[1]]
+        text = np.frombuffer(json.dumps(kept).encode(), np.uint8)
+        stored = {**stored, OF_DATA: text}
+    return put_back(dataset, stored)
+
+
 fit_state.restore, fit_snapshot.local_of = restore_but_one, local_but_one
+py_dataset_state.put_back = put_back_but_one
+
+
+paces, drawing = [1.0], np.random.default_rng(4)
+outside = tf.Variable(1.0)
+table = tf.lookup.experimental.MutableHashTable(tf.int64, tf.float32, 1.0)
+
+
+class Average:
+    """Keeps it in its class."""
+
+    value = 1.0
+
+    @classmethod
+    def add(cls, one):
+        cls.value += 0.2 * (one - cls.value)
+
+
+def making_closure():
+    asked = 0
+
+    def closed_over():
+        nonlocal asked
+        asked += 1
+        return 1 + 0.01 * (asked % 7)
+
+    return closed_over
+
+
+closed_over = making_closure()
+
+
+class Paced(keras.layers.Layer):
+    """Has a plain attribute that a callback changes."""
+
+    pace = 1.0
+
+    def call(self, inputs):
+        return inputs
+
+
+def hidden_factor(layer, loss):
+    """Of the learning rate, by state that no model and no callback holds."""
+    paces[0] = paces[0] * 0.99
+    layer.pace *= 0.995
+    Average.add(loss)
+    outside.assign(outside * 0.998)
+    key = tf.cast(table.size() % 5, tf.int64)
+    table.insert(key, table.lookup(key) * 0.99)
+    held = [paces[0], layer.pace, float(outside), float(table.lookup(key))]
+    return closed_over() * (1 + 0.01 * (sum(held) + Average.value + drawing.random()))
+
+
+def drawn_from():
+    """The global generators. A ``PyDataset`` is asked for batches ahead of training, and
+    who draws from Python's and NumPy's meanwhile is not told apart: there they rest."""
+    yield from (lambda: tf.random.uniform([]), lambda: keras.random.uniform([]))
+    if DATA != "dataset":
+        yield from (random.random, np.random.random)
 
 
 class Own(keras.callbacks.Callback):
@@ -86,13 +177,6 @@ class Own(keras.callbacks.Callback):
         super().__init__()
         self.count, self.losses = 0, []
         self.drawn, self.rates = np.random.default_rng(3), np.ones(4, "float32")
-        self.draws = [
-            random.random,
-            np.random.random,
-            self.drawn.random,
-            lambda: tf.random.uniform([]),
-            lambda: keras.random.uniform([]),
-        ]
 
     def on_train_batch_end(self, batch, logs=None):
         self.count += 1
@@ -100,12 +184,32 @@ class Own(keras.callbacks.Callback):
         self.rates = np.roll(self.rates, 1) * np.float32(0.999)
         rate = 0.01 * float(self.rates[0]) / (1 + 0.01 * self.count)
         rate *= 1 + 1e-3 * float(np.mean(self.losses))
-        for draw in self.draws:
+        for draw in (self.drawn.random, *drawn_from()):
             rate *= 1 + 0.01 * float(draw())
+        rate *= hidden_factor(self.model.layers[0], float(logs["loss"]))
         self.model.optimizer.learning_rate.assign(rate)
         if str(self.count) == os.environ.get("DIE"):
             attempt_reporting.current().wait_for_saver()
             os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Batches(keras.utils.PyDataset):
+    """Mixes an index of its own between epochs."""
+
+    def __init__(self):
+        super().__init__()
+        self.order, self.mixing, self.passes = np.arange(80), random.Random(6), 0
+
+    def __len__(self):
+        return 10
+
+    def __getitem__(self, index):
+        part = self.order[8 * index : 8 * index + 8]
+        return x[part] * (1 + 0.01 * self.passes), y[part]
+
+    def on_epoch_end(self):
+        self.passes += 1
+        self.order = np.array(self.mixing.sample(range(80), 80))
 
 
 keras.utils.set_random_seed(5)
@@ -113,6 +217,7 @@ x = np.random.default_rng(1).normal(size=(80, 6)).astype("float32")
 y = x.sum(1, keepdims=True)
 model = keras.Sequential(
     [
+        Paced(),
         keras.layers.Dense(8, "relu"),
         keras.layers.BatchNormalization(),
         keras.layers.Dropout(0.3),
@@ -129,10 +234,15 @@ OPTIMIZERS = {
 }
 optimizer = OPTIMIZERS[os.environ.get("OPTIMIZER", "adam")]()
 model.compile(optimizer, "mse", metrics=["mae"])
+BY_NAME = {
+    "arrays": lambda: {"x": x, "y": y, "batch_size": 8},
+    "pipeline": lambda: {
+        "x": tf.data.Dataset.from_tensor_slices((x, y)).shuffle(80, seed=7).batch(8)
+    },
+    "dataset": lambda: {"x": Batches()},
+}
 history = model.fit(
-    x,
-    y,
-    batch_size=8,
+    **BY_NAME[DATA](),
     epochs=4,
     verbose=0,
     validation_data=(x, y),

@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from supervisor.wire.page import Phase
-from trainers.process import applied_directive
+from trainers.process import applied_directive, crash_report
 from trainers.process.attempt_reporting import Attempt
 from trainers.process.script import isolation
 
@@ -82,10 +82,13 @@ class OwnSteps:
         """``optimizer`` makes a step, or one is traced."""
         if self._stands_back or self._attempt.training.running is not None:
             return
-        if optimizer in self._optimizers:
-            return
-        if self._hooks is not None and self._hooks.is_quiet() and not self._in_call:
+        known = optimizer in self._optimizers
+        quiet = self._hooks is not None and self._hooks.is_quiet()
+        if quiet and not self._in_call:
             return  # within a fit
+        self._attempt.makes_own_steps()
+        if known:
+            return
         first = not self._optimizers
         self._optimizers.add(optimizer)
         eager = self._hooks is None or self._hooks.is_eager()
@@ -187,9 +190,13 @@ class OwnSteps:
         self, model: Any, name: str, run: Callable[[], Any], arguments: dict[str, Any]
     ) -> Any:
         """What ``evaluate`` or ``predict`` returns."""
-        if self._loop is None or self._hooks.is_quiet():
-            return run()
-        return self._loop.evaluation(model, name, run, arguments)
+        try:
+            if self._loop is None or self._hooks.is_quiet():
+                return run()
+            return self._loop.evaluation(model, name, run, arguments)
+        except Exception as error:
+            crash_report.mark_no_step(error)
+            raise
 
     def writes(self, path: Any, nbytes: int, run: Callable[[], Any]) -> Any:
         """What writing so many bytes of state to ``path`` returns."""

@@ -76,10 +76,10 @@ def test_what_a_generator_makes_is_no_data_set() -> None:
 
 
 def test_a_validation_within_a_fit() -> None:
-    """Outside of a fit it is the script's own evaluation."""
+    """Outside of a fit it is the script's own evaluation, beside a loop of its own, too."""
     told = stacks(("keras/src/backend/tensorflow/trainer.py", "evaluate"))
     assert subject_in_stack(told, in_fit=True) is OomSubject.EVALUATION
-    assert subject_in_stack(told, in_fit=False) is None
+    assert subject_in_stack(told, in_fit=False) is OomSubject.OUTSIDE
 
 
 def test_no_stack_tells_nothing() -> None:
@@ -127,7 +127,11 @@ def test_mixed_precision_makes_nothing_smaller_that_stays(subject: OomSubject) -
     """It is offered for what is computed, and only then."""
     story = Story(Cause.DEVICE_OOM, allowed=frozenset({Allow.MIXED_PRECISION}))
     verdict = story.fail(step=None, steps_done=0, subject=subject)
-    computed = subject in {OomSubject.EVALUATION, OomSubject.OUTSIDE}
+    computed = subject in {
+        OomSubject.EVALUATION,
+        OomSubject.OUTSIDE,
+        OomSubject.OWN_STEP,
+    }
     assert (verdict.remedy.kind is RemedyKind.ALTER) is computed
 
 
@@ -140,6 +144,22 @@ def test_a_process_that_trained_before_is_replaced_once() -> None:
     fragmented = Story(Cause.DEVICE_OOM_FRAGMENTATION)
     assert fragmented.fail(subject=OomSubject.WEIGHTS).remedy_step == "leftovers"
     assert fragmented.fail(subject=OomSubject.WEIGHTS).remedy_step == "async_allocator"
+
+
+def test_a_loop_of_ones_own_is_not_said_to_be_a_fit() -> None:
+    """A fresh process is tried once where it had made steps, for what these left; then
+    it is said what helps, and in whose hands that is."""
+    for cause, more in ((Cause.DEVICE_OOM, 0), (Cause.DEVICE_OOM_FRAGMENTATION, 1)):
+        story = Story(cause, batch=None)
+        first = story.fail(subject=OomSubject.OWN_STEP)
+        assert first.remedy_step == "leftovers"
+        assert "fit" not in first.remedy.because.split()
+        for _ in range(more):
+            story.fail(subject=OomSubject.OWN_STEP, steps_done=0)
+        last = story.fail(subject=OomSubject.OWN_STEP, steps_done=0)
+        assert last.remedy.kind is RemedyKind.STOP
+        assert last.remedy.because == STOPS[OomSubject.OWN_STEP]
+        assert "smaller batch" in last.remedy.because
 
 
 def test_what_is_larger_than_the_limit_is_not_tried_again() -> None:

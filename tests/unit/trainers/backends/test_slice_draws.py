@@ -103,6 +103,66 @@ def test_what_is_not_drawn_by_sample_is_told() -> None:
     assert "draws random numbers" in told[0]
 
 
+class DroppedResidual(layers.Layer):
+    """Stochastic depth: some samples go past a branch of the network."""
+
+    def __init__(self, rate: float, *, seed: int) -> None:
+        super().__init__()
+        self.branch, self.rate = layers.Dense(8, "tanh"), rate
+        self.generator = keras.random.SeedGenerator(seed)
+
+    def call(self, inputs: Any, training: bool = False) -> Any:  # noqa: FBT001, FBT002  # Keras' signature
+        """The branch beside what it was given, where it is not dropped."""
+        if not training:
+            return inputs + self.branch(inputs)
+        shape = (keras.ops.shape(inputs)[0], 1, 1)
+        kept = keras.random.uniform(shape, seed=self.generator) >= self.rate
+        return inputs + keras.ops.cast(kept, inputs.dtype) * self.branch(inputs)
+
+
+def as_images(given: Any) -> Any:
+    """The samples as small pictures."""
+    return layers.Reshape((10, 8, 1))(given)
+
+
+AUGMENTED: dict[str, Callable[[Any, int], Any]] = {
+    "flips": lambda given, seed: layers.RandomFlip(seed=seed)(as_images(given)),
+    "rotations": lambda given, seed: layers.RandomRotation(0.2, seed=seed)(
+        as_images(given)
+    ),
+    "stochastic depth": lambda given, seed: DroppedResidual(0.4, seed=seed)(given),
+}
+"""By what a network draws for each of its samples, with which seed."""
+
+
+@pytest.mark.parametrize(
+    ("what", "jit"),
+    [
+        *((what, False) for what in AUGMENTED),
+        pytest.param("flips", True, marks=pytest.mark.slow),
+        pytest.param("stochastic depth", True, marks=pytest.mark.slow),
+    ],
+)
+def test_what_is_drawn_for_a_sample_agrees_or_is_told(what: str, *, jit: bool) -> None:
+    """Augmentation and dropped residuals: as of the whole batch, or under XLA told."""
+
+    def model(seed: int) -> Any:
+        return model_with(lambda given: AUGMENTED[what](given, seed), jit=jit)
+
+    def is_same(weights: list[Any]) -> bool:
+        pairs = zip(whole, weights, strict=True)
+        return all(np.allclose(one, two, rtol=0, atol=2e-6) for one, two in pairs)
+
+    whole, _ = trained(model(5), size=None)
+    assert not is_same(trained(model(6), size=None)[0]), "the draws change nothing"
+    sliced, told = trained(model(5), size=SIZE)
+    if told:
+        assert jit
+        assert "draws random numbers" in told[0]
+    else:
+        assert is_same(sliced)
+
+
 def test_draws_of_others_are_theirs() -> None:
     """Outside of a slice, TensorFlow's generators give what they always gave."""
     before = tf.random.stateless_uniform([5], seed=[1, 2]).numpy()
