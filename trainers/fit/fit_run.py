@@ -155,6 +155,7 @@ class FitRun:
         changed = self._check_snapshot()
         self._data_known(
             changed,
+            snapshot_match.check_seeds(self._taken),
             self._other_compute(),
             backend.fit.why_device_not_exact(),
             self._why_step_not_exact(),
@@ -188,6 +189,7 @@ class FitRun:
         own = self._session.own_way
         for sentence in (own, self.source.why_not_exact(), *why_not_exact):
             self._determinism.tell(sentence)
+        self._determinism.hear_of_draws()
 
     def _why_step_not_exact(self) -> str | None:
         alike = self.source.alike and not self._call.validates
@@ -404,6 +406,7 @@ class FitRun:
         """After the step and every callback: the state is whole. ``batches``: what it
         drew from."""
         self._position.comes_to(next_step)
+        self._determinism.hear_of_draws()
         if not self._steps.ran:
             self._determinism.tell(LOST_SEAM)
             return
