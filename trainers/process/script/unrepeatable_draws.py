@@ -248,6 +248,7 @@ def _hear_of(owner: Any, name: str, source: str) -> None:
             _current[0].drawn(source, frame)
         return original(*args, **kwargs)
 
+    draw.__module__ = getattr(owner, "__module__", None) or owner.__name__  # for pickle
     setattr(owner, name, draw)
 
 

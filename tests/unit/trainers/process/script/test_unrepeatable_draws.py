@@ -16,7 +16,7 @@ from tests.support.attempts import Attempts
 from tests.support.zygote import Zygote
 
 CASES = """
-import json, os, random, secrets, sys, tempfile, time, uuid
+import json, os, pickle, random, secrets, sys, tempfile, time, uuid
 from datetime import datetime
 import numpy as np
 import numpy.random.bit_generator, numpy.random._mt19937
@@ -75,6 +75,7 @@ for case in (repeated, of_system, by_clock, by_helper):
     case()
     found[case.__name__] = noted.sentences[before:]
 found["seeds"] = len(noted.seeds)
+assert pickle.loads(pickle.dumps(os.urandom)) is os.urandom
 print(json.dumps(found))
 """
 
