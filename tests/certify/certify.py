@@ -25,11 +25,11 @@ from supervisor.wire.directive import EXIT_DRAINED
 from supervisor.wire.event_file import EventReader, Record, RecordKind
 from supervisor.wire.files import write_json
 from supervisor.wire.paths import AttemptPaths
-from supervisor.wire.proof import Proof
 from supervisor.wire.step_evidence import StepEvidence
-from tests.certify import ledger
+from tests.certify import ledger, row_rules
 from tests.certify.jax_table import JAX_SHORT, JAX_TABLE
 from tests.certify.places import MOMENTS, Death, deaths, moment, reachable
+from tests.certify.row_rules import PromiseLog
 from tests.certify.table import SHORT, TABLE, Row
 from tests.certify.torch_table import TORCH_SHORT, TORCH_TABLE
 from tests.support import zygote as zygotes
@@ -87,8 +87,7 @@ class Trial:
     recovered: int = 0
     """How often it went on in its process."""
     told: list[str] = field(default_factory=list[str])
-    withdrawn: list[str] = field(default_factory=list[str])
-    """Why bits were not promised, where they were not."""
+    promise: PromiseLog = field(default_factory=PromiseLog)
     proofs: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     advice: list[Advisory] = field(default_factory=list[Advisory])
 
@@ -157,7 +156,9 @@ class Trial:
         write_json(root / "directive.json", directive.to_json())
         with answering(AttemptPaths(root)):
             code = parent.run(launch=str(root / "directive.json"), **order)
-        for record in EventReader(root / "events.jsonl").poll():
+        records = list(EventReader(root / "events.jsonl").poll())
+        self.promise.hear_attempt(records)
+        for record in records:
             self._heard(record)
         return code
 
@@ -177,8 +178,6 @@ class Trial:
             case RecordKind.EVIDENCE:
                 steps = StepEvidence.from_json(fields)
                 self.advice += advise(RunEvidence(steps=steps))
-            case RecordKind.PROMISE if not fields["bits"]:
-                self.withdrawn.append(str(sentence))
             case RecordKind.SNAPSHOT_FAILED:
                 self.told.append(f"snapshot failed: {fields['because']}")
             case _:
@@ -305,7 +304,10 @@ def _compare(result: RowResult, whole: Trial, torn: Trial) -> None:
     result.replayed = ledger.replayed(lines)
     result.proofs = Counter(str(proof["result"]) for proof in torn.proofs)
     result.proof_seconds = sum(p.get("seconds") or 0.0 for p in torn.proofs)
-    result.problems += _of_proofs(torn, bits=result.bits)
+    result.problems += row_rules.of_promise(row, torn.promise, bits=result.bits)
+    result.problems += row_rules.of_proofs(
+        row, torn.proofs if result.deaths else [], bits=result.bits
+    )
     if not row.quiet:
         result.problems += ledger.problems(
             row, lines, whole=whole.lines(), seen=found["seen"]
@@ -325,17 +327,6 @@ def _compare(result: RowResult, whole: Trial, torn: Trial) -> None:
             result.problems.append(f"nothing was told of {sentence!r}: {torn.told}")
     else:
         result.problems += [t for t in torn.told if "snapshot failed" in t]
-        result.problems += [f"not promised: {why}" for why in torn.withdrawn]
-
-
-def _of_proofs(torn: Trial, *, bits: bool) -> list[str]:
-    """What a proof said that is not so."""
-    wrong = [proof for proof in torn.proofs if proof["result"] == Proof.DIFFERS]
-    found = [f"exact, and disproved: {proof['because']}" for proof in wrong if bits]
-    proved = any(proof["result"] == Proof.PROVED for proof in torn.proofs)
-    if proved and not bits:
-        found.append("proved, and not the same bits")
-    return found
 
 
 def show(result: RowResult) -> None:

@@ -1,5 +1,6 @@
 """The table: which scripts are killed, and what must be the same afterwards."""
 
+import enum
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,7 +9,19 @@ ONCE = "once"
 SAME = "same"
 """In each epoch the samples that the undisturbed run had there."""
 
+CLOCK = "another number in each attempt"
+"""Of the sentence about a seed that comes from the clock."""
 SAMPLES = 96
+
+
+class NoProof(enum.Enum):
+    """Why no resume of a row that is exact is proved."""
+
+    NOT_PROMISED = "the run does not promise bits, though they come out the same"
+    WRITTEN_TWICE = "the script writes to files that a restart does not put back"
+    SESSION = "loops in a session are not put to the proof"
+    NOT_RESUMED = "the loop is not resumed: it begins anew"
+    BETWEEN_FITS = "the calls of fit are too short to hold two snapshots of one attempt"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,8 +37,12 @@ class Row:
     """The undisturbed run is plain Python's; False: ours (its order is the job's)."""
     why_no_bits: str | None = None
     """Part of the sentence that says why bits are not promised; None: they are."""
+    disproved: bool = False
+    """Its state is hidden on purpose: only a proof can withdraw the promise."""
     told: str | None = None
     """Part of a sentence that has to be told although bits come out the same."""
+    no_proof: NoProof | None = None
+    """Why none of its resumes is proved; None: one is, if the row is exact."""
     advice: tuple[str, ...] = ()
     """The kinds of advisories that it may be told of."""
     rewinds: bool = False
@@ -74,13 +91,11 @@ ORDINARY = (
     _ordinary("pipeline", "tf.data shuffle, prefetch"),
     _ordinary("py_dataset", "PyDataset that augments", memory=True),
     _ordinary("generator", "Python generator with default_rng()",
-        told="Python generator"),
+        told="Python generator", no_proof=NoProof.NOT_PROMISED),
     _ordinary("map", "tf.data map that draws", memory=True),
     _ordinary("parallel_map", "tf.data parallel map that draws, repeated, with images"),
     _ordinary("called_in_map", "tf.data map that calls a tf.function that draws",
         why_no_bits="without a seed"),
-    _ordinary("system_data", "data from os.urandom", why_no_bits="not those of the"
-        " snapshot"),
 )  # fmt: skip
 """What people write: it survives, and ends as it would have."""
 
@@ -115,10 +130,10 @@ FOLLOWED = (
     _followed("several_results", "nested arguments and results"),
     _followed("hidden_state", "stateful tf.random in the step",
         why_no_bits="TensorFlow's own random operations"),
-    _followed("eager", "an eager step", told="computed eagerly"),
+    _followed("eager", "an eager step", told="computed eagerly", no_proof=NoProof.NOT_RESUMED),
     _followed("python_inside", "tf.numpy_function in the step",
         why_no_bits="calls Python"),
-    _followed("own_iterator", "the step draws its batch", told="operations that nobody"),
+    _followed("own_iterator", "the step draws its batch", told="operations that nobody", no_proof=NoProof.NOT_RESUMED),
 )  # fmt: skip
 """Loops whose calls are recorded."""
 
@@ -149,6 +164,53 @@ HIDDEN = (
     _hidden("random_data", "Dataset.random, anew in each epoch", ledger=SAME),
 )  # fmt: skip
 """State that is found by what changes."""
+
+
+def _fresh(name: str, features: str, **more: Any) -> Row:
+    """A script that draws what no later attempt can draw again."""
+    whole: dict[str, Any] = {"ledger": SAME, "plain": False, **more}
+    return Row(
+        name=f"fresh_{name}", features=f"not to be repeated: {features}", **whole
+    )
+
+
+FRESH = (
+    _fresh("urandom", "data from os.urandom", why_no_bits="os.urandom"),
+    _fresh("secrets", "a seed by secrets.randbits", why_no_bits="or secrets"),
+    _fresh("system_random", "random.SystemRandom", why_no_bits="random.SystemRandom"),
+    _fresh("clock_seconds", "np.random.seed by the clock", why_no_bits=CLOCK),
+    _fresh("clock_generator", "default_rng by the clock", why_no_bits=CLOCK),
+    _fresh("clock_nanoseconds", "tf.random.set_seed by the clock", why_no_bits=CLOCK),
+    _fresh("clock_keras", "set_random_seed by five digits of the clock",
+        why_no_bits=CLOCK, memory=True),
+    _fresh("clock_shuffle", "shuffled by the clock", why_no_bits=CLOCK),
+    _fresh("uuid_seed", "seeds by a uuid, in a helper", why_no_bits=CLOCK),
+    _fresh("pipeline", "tf.data over os.urandom", why_no_bits="os.urandom"),
+    _fresh("pipeline_clock", "tf.data over data seeded by the clock",
+        why_no_bits=CLOCK),
+    _fresh("in_training", "a callback asks os.urandom", why_no_bits="os.urandom"),
+    _fresh("names", "uuid4, a temporary directory and times, for names alone"),
+)  # fmt: skip
+"""Told before the first restart, by what and where; or nothing, where training does not
+depend on it."""
+
+
+def _concealed(name: str, features: str) -> Row:
+    """A script whose state is hidden from those who search for it."""
+    return Row(
+        name=f"concealed_{name}",
+        features=f"state hidden on purpose: {features}",
+        memory=True,
+        disproved=True,
+        why_no_bits="put to the proof",
+    )
+
+
+CONCEALED = (
+    _concealed("environment", "a counter in os.environ"),
+    _concealed("buffer", "a counter in a buffer of ctypes"),
+)
+"""The proof says that they differ."""
 
 
 def _replicas(name: str, features: str, **more: Any) -> tuple[Row, ...]:
@@ -202,7 +264,7 @@ TABLE = (
     Row(name="tf_repeat", memory=True, features="tf.data shuffle, repeat, steps_per_epoch",
         ledger=SAME),
     Row(name="tf_repeat_twice", features="tf.data shuffle, repeat without end, two fits",
-        ledger=SAME, told="without coming to its end"),
+        ledger=SAME, told="without coming to its end", no_proof=NoProof.NOT_PROMISED),
     Row(name="tf_cache", features="tf.data cache, seeded shuffle"),
     Row(name="tf_interleave", features="tf.data interleave in parallel, shuffles"),
     Row(name="tf_stateless_map", features="tf.data stateless random map, parallel"),
@@ -217,7 +279,7 @@ TABLE = (
         why_no_bits="changes a variable"),
     Row(name="py_dataset", memory=True, features="PyDataset shuffled, also as validation",
         plain=False),
-    Row(name="py_dataset_workers", features="PyDataset shuffled, three workers",
+    Row(name="py_dataset_workers", no_proof=NoProof.NOT_PROMISED, features="PyDataset shuffled, three workers",
         plain=False, told="with workers"),
     Row(name="py_dataset_unshuffled", features="PyDataset in order, then two workers"
         " and steps_per_epoch", ledger=SAME, told="with workers"),
@@ -225,9 +287,9 @@ TABLE = (
         " its own, mixed between epochs; two fits", kills=5),
     Row(name="py_dataset_global_random", memory=True, features="PyDataset that augments"
         " with np.random and random; two fits", kills=6),
-    Row(name="generator", features="Python generator, replayed",
+    Row(name="generator", no_proof=NoProof.NOT_PROMISED, features="Python generator, replayed",
         told="Python generator"),
-    Row(name="loader", features="a loader of Grain, shuffled",
+    Row(name="loader", no_proof=NoProof.NOT_PROMISED, features="a loader of Grain, shuffled",
         told="loader of another library"),
     Row(name="validation", memory=True, features="validation_data, _freq, _steps, _batch_size;"
         " repeated shuffled validation pipeline", kills=6),
@@ -245,12 +307,12 @@ TABLE = (
         " replaced and written over, np.save, ModelCheckpoint of the best"),
     Row(name="fold_files", rewind=("out",), kills=6, features="directory cleared at the"
         " start, results of folds appended, CSVLogger", ledger=SAME),
-    Row(name="files_in_place", rewind=("out",), features="slots of files, HDF5"
+    Row(name="files_in_place", no_proof=NoProof.WRITTEN_TWICE, rewind=("out",), features="slots of files, HDF5"
         " attributes", told="a restart does not put back held"),
     Row(name="tensorboard", features="TensorBoard, its scalars", samples=72),
     Row(name="backup_and_restore", features="BackupAndRestore in the script"),
     Row(name="caught_and_again", features="a fit raises, the script catches it and fits"
-        " again", ledger=SAME, kills=5),
+        " again", ledger=SAME, kills=5, no_proof=NoProof.BETWEEN_FITS),
     Row(name="own_callback", features="own callback: deque, Counter, generator,"
         " arrays, variables; sets the learning rate"),
     Row(name="lambda_callback", memory=True, features="LambdaCallback over closures,"
@@ -277,9 +339,9 @@ TABLE = (
         " jit_compile=True, tf.data"),
     Row(name="schedule", features="learning-rate schedule in the optimizer"),
     Row(name="several_inputs", features="several inputs and outputs, L2", samples=72),
-    Row(name="own_loop", memory=True, features="custom loop: GradientTape, tf.function, two loops,"
+    Row(name="own_loop", no_proof=NoProof.SESSION, memory=True, features="custom loop: GradientTape, tf.function, two loops,"
         " own state", kills=6),
-    Row(name="own_loop_steps", features="custom loop over batches in Python, eager",
+    Row(name="own_loop_steps", no_proof=NoProof.SESSION, features="custom loop over batches in Python, eager",
         told="come from Python"),
     Row(name="own_loop_hidden_state", features="custom loop: stateful tf.random in its"
         " tf.function", why_no_bits="the tf.function noisy_step draws"),
@@ -288,6 +350,8 @@ TABLE = (
     *ORDINARY,
     *FOLLOWED,
     *HIDDEN,
+    *FRESH,
+    *CONCEALED,
     *REPLICAS,
 )  # fmt: skip
 

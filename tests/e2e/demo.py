@@ -20,7 +20,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -307,7 +307,7 @@ def play(state: Path) -> Outcome:
 
 
 @contextlib.contextmanager
-def busy(loops: int) -> Iterator[None]:
+def busy(loops: int) -> Generator[None]:
     """So many processes compute beside what is done within."""
     started = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(loops)]
     try:

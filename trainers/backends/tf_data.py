@@ -20,6 +20,14 @@ def is_pipeline(value: Any) -> bool:
     return bool(_of("pipelines").is_pipeline(value))
 
 
+def tensors_of(dataset: Any) -> list[Any]:
+    """The tensors in memory that a pipeline's elements come from; none of what is none."""
+    if not is_pipeline(dataset):
+        return []
+    found: list[Any] = _of("pipelines").tensors_of(dataset)
+    return found
+
+
 def is_infinite(dataset: Any) -> bool:
     """Whether the pipeline ``dataset`` is known to have no end."""
     return bool(_of("pipelines").is_infinite(dataset))

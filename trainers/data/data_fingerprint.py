@@ -1,18 +1,25 @@
 """A fingerprint of the training data, cheap: enough to tell that they are others."""
 
 import hashlib
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from trainers.backends import keras_compat
+from trainers.backends import keras_compat, tf_data
 
 SAMPLED = 64
 """Rows of an array that are hashed, evenly spread, the first and the last among them."""
 
 MOST_BYTES = 4096
 """Of each row."""
+
+MOST_TENSORS = 64
+"""Of a pipeline: the first of them."""
+
+TENSORS = "tensors"
+"""Key of what snapshots of before did not have."""
 
 Fingerprint = dict[str, Any]
 
@@ -27,7 +34,7 @@ def of_arrays(inputs: Any) -> Fingerprint:
     }
 
 
-def _hash_of_rows(leaf: Any) -> str | None:
+def _hash_of_rows(leaf: Any, *, texts: bool = False) -> str | None:
     shape = getattr(leaf, "shape", None)
     if shape is None or not len(shape) or not hasattr(leaf, "__getitem__"):
         return None
@@ -38,17 +45,26 @@ def _hash_of_rows(leaf: Any) -> str | None:
             row = np.asarray(leaf[int(index)])
         except (TypeError, ValueError, LookupError, NotImplementedError):
             return None  # sparse or ragged: shapes and dtypes have to do
-        if row.dtype == object:
+        if row.dtype != object:
+            total.update(np.ascontiguousarray(row).tobytes()[:MOST_BYTES])
+        elif texts:
+            found = list(itertools.islice(row.flat, MOST_BYTES))
+            total.update(repr(found).encode()[:MOST_BYTES])
+        else:
             return None
-        total.update(np.ascontiguousarray(row).tobytes()[:MOST_BYTES])
     return total.hexdigest()
 
 
 def of_pipeline(dataset: Any) -> Fingerprint:
-    """Shapes and dtypes of its elements, and how many there are, where that is known."""
+    """Shapes and dtypes of its elements, how many there are, where that is known, and a
+    hash of sampled rows of the tensors that it was made of, where these are in memory."""
     return {
         "elements": repr(dataset.element_spec),
         "count": int(dataset.cardinality()),
+        TENSORS: [
+            _hash_of_rows(one, texts=True)
+            for one in tf_data.tensors_of(dataset)[:MOST_TENSORS]
+        ],
     }
 
 
@@ -61,8 +77,13 @@ def difference(was: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
         "rows": "samples have other values",
         "elements": "their elements are of another shape or type",
         "count": "there are more or fewer",
+        TENSORS: "the tensors that the pipeline is made of have other values",
     }
+    if TENSORS not in was:
+        del names[TENSORS]
     for name, sentence in names.items():
         if was.get(name) != now.get(name):
+            if name == TENSORS:
+                return sentence
             return f"{sentence} ({was.get(name)} then, {now.get(name)} now)"
     return None

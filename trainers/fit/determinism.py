@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from trainers.backends.selected import backend
+from trainers.process.script import unrepeatable_draws
 
 SLICED = (
     "the batch is worked through in slices: the same samples, steps and schedule, but"
@@ -44,6 +45,7 @@ class Determinism:
     def __init__(self, report: Reporting) -> None:
         self._report = report
         self._told: dict[str, None] = {}
+        self._heard = 0
 
     def tell(self, sentence: str | None) -> None:
         """Say once why bits are not promised."""
@@ -51,14 +53,23 @@ class Determinism:
             self._told[sentence] = None
             self._report.promise(sentence)
 
+    def hear_of_draws(self) -> None:
+        """What was drawn since the last time, and cannot be drawn again, is told: cheap
+        enough for each step."""
+        sentences = unrepeatable_draws.sentences()
+        while self._heard < len(sentences):
+            self._heard += 1
+            self.tell(sentences[self._heard - 1])
+
     @property
     def withdrawn(self) -> str | None:
         """Why bits are not promised; None: nothing was said against it so far."""
+        self.hear_of_draws()
         return next(iter(self._told), None)
 
     def give(self) -> None:
         """Promise them, if nothing was said against it so far."""
-        if not self._told:
+        if self.withdrawn is None:
             self._report.promise(None)
 
     def look_into(self, model: Any, *, sliced: bool, known: Sequence[Any]) -> None:

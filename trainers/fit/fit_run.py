@@ -155,6 +155,7 @@ class FitRun:
         changed = self._resume.check(self.source.batch, self._fingerprint)
         self._data_known(
             changed,
+            snapshot_match.check_seeds(self._resume.taken),
             self._resume.other_compute(),
             backend.fit.why_device_not_exact(),
             self._why_step_not_exact(),
@@ -189,6 +190,7 @@ class FitRun:
         own = self._session.own_way
         for sentence in (own, self.source.why_not_exact(), *why_not_exact):
             self._determinism.tell(sentence)
+        self._determinism.hear_of_draws()
 
     def _why_step_not_exact(self) -> str | None:
         alike = self.source.alike and not self._call.validates
@@ -349,6 +351,7 @@ class FitRun:
         """After the step and every callback: the state is whole. ``batches``: what it
         drew from."""
         self._position.comes_to(next_step)
+        self._determinism.hear_of_draws()
         if not self._steps.ran:
             self._determinism.tell(LOST_SEAM)
             return

@@ -7,6 +7,7 @@ from supervisor.wire.reasons import RefusalReason
 from trainers.data import data_fingerprint
 from trainers.process.attempt_reporting import Attempt
 from trainers.process.hooks import framework_setup
+from trainers.process.script import unrepeatable_draws
 from trainers.snapshots import resume_proof
 from trainers.snapshots.durable_store import Snapshot
 from trainers.snapshots.run_progress import script_hash
@@ -15,6 +16,10 @@ OTHER_TRY = "the snapshot belongs to a later try of this fit with another batch"
 OTHER_DATA = (
     "the training data are not those of the snapshot, so the run does not end as it"
     " would have"
+)
+OTHER_SEED = (
+    "{} sets another seed than the attempt that took the snapshot did, so what is drawn"
+    " from it is not the same"
 )
 OTHER_COMPUTE = (
     "steps are not computed as they were up to the snapshot ({}), so the run does not end"
@@ -66,6 +71,14 @@ def check_data(
         )
     attempt.notice(f"{sentence}; the run goes on from there with what there is")
     return OTHER_DATA
+
+
+def check_seeds(taken: Snapshot | None) -> str | None:
+    """Why bits cannot be promised where the script has set other seeds on its way to this
+    ``fit``; None: the same, or nothing is known of those before."""
+    before = {} if taken is None else taken.manifest.state
+    place = unrepeatable_draws.other_seed(before.get(unrepeatable_draws.SEEDS_SET, []))
+    return None if place is None else OTHER_SEED.format(place)
 
 
 def check_compute(

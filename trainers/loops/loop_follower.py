@@ -346,6 +346,7 @@ class LoopFollower:
         if not self._loop.written.changes(call.function, self._iterations):
             return
         now = time.monotonic()
+        self._promise.hear_of_draws()
         self._session.trained(steps=1)
         self._attempt.training.ran(1)
         self._attempt.makes_own_steps()
@@ -391,6 +392,7 @@ class LoopFollower:
         state = ahead.manifest.state
         changed = snapshot_match.check_compute(self._attempt, state, own_loop=True)
         self._promise.tell(changed)
+        self._promise.tell(snapshot_match.check_seeds(ahead))
         self._taken = self._proof.begin(ahead, slices=1, data={}) or ahead
         self._began = time.perf_counter()
         self._begin_with(loop_state.recorded(self._taken))

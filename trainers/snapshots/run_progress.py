@@ -13,6 +13,7 @@ from supervisor.wire.manifest import DURABLE, FORMAT, MEMORY, TENSORS, Manifest
 from supervisor.wire.seal import hash_of
 from trainers.process import applied_directive
 from trainers.process.attempt_reporting import Attempt
+from trainers.process.script import unrepeatable_draws
 from trainers.snapshots import durable_store, resume_proof, selection
 from trainers.snapshots.durable_store import Snapshot, SnapshotEntry, Store
 from trainers.snapshots.measured_costs import (
@@ -390,6 +391,7 @@ class RunProgress:
                 "tries": self.tries,
                 resume_proof.COMPUTATION: resume_proof.computation_of(directive),
                 resume_proof.COMPUTE: resume_proof.compute_of(directive),
+                unrepeatable_draws.SEEDS_SET: unrepeatable_draws.seeds(),
                 "files": self.attempt.files.ends(),
             },
             **position,

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from supervisor.wire.seal import KEY
+from trainers.process.script.unrepeatable_draws import SEEDS_SET
 from trainers.snapshots import model_description
 from trainers.snapshots.durable_store import Snapshot
 from trainers.snapshots.resume_proof import COMPUTATION, COMPUTE
@@ -31,6 +32,7 @@ _NOT_STATE = frozenset(
         KEY,
         COMPUTATION,
         COMPUTE,
+        SEEDS_SET,
     }
 )
 """What is not compared: ``variables``, say, are names, and one that is made when it is

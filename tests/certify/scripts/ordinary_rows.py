@@ -356,8 +356,3 @@ def ordinary_called_in_map():
     model = net()
     train(model, _mapped(tf.function(_jittered)), epochs=4)
     finish(model)
-
-
-def ordinary_system_data():
-    drawn = np.frombuffer(os.urandom(N * WIDTH), "uint8").reshape(N, WIDTH)
-    plain_fit(with_ids(drawn / 255), np.arange(N) % 2)

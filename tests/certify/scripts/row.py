@@ -36,6 +36,7 @@ replica_rows.divide(sys.argv[1])
 
 import callback_rows
 import data_rows
+import entropy_rows
 import file_rows
 import fit_rows
 import followed_rows
@@ -50,6 +51,7 @@ import torch_rows
 KINDS = (
     callback_rows,
     data_rows,
+    entropy_rows,
     file_rows,
     fit_rows,
     followed_rows,

@@ -78,6 +78,17 @@ def inputs(stage: Any) -> list[Any]:
     return list(stage._inputs()) if hasattr(stage, "_inputs") else []
 
 
+def tensors_of(stage: Any) -> list[Any]:
+    """Those that ``stage`` was made of, where it hands out tensors and their slices and is
+    not made within a graph; of ragged and sparse ones only what can be read."""
+    held = getattr(stage, "_tensors", ())
+    return [
+        one
+        for one in held
+        if hasattr(one, "_numpy") and one.dtype not in (tf.variant, tf.resource)
+    ]
+
+
 def repetitions(stage: Any) -> int:
     """How often a repeating stage goes through its input; -1: for ever."""
     return int(stage._count)

@@ -65,6 +65,12 @@ def is_pipeline(value: Any) -> bool:
     return isinstance(value, Pipeline)
 
 
+def tensors_of(dataset: Any) -> list[Any]:
+    """Those in memory that the elements of ``dataset`` come from: of ``from_tensors`` and
+    ``from_tensor_slices``."""
+    return [one for stage in compat.stages(dataset) for one in compat.tensors_of(stage)]
+
+
 def is_infinite(dataset: Any) -> bool:
     """Whether ``dataset`` is known to have no end."""
     return int(dataset.cardinality()) == tf.data.INFINITE_CARDINALITY

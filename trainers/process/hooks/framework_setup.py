@@ -28,7 +28,7 @@ from trainers.process.hooks import (
 )
 from trainers.process.hooks.estimate_hooks import Measuring
 from trainers.process.hooks.own_steps import OwnSteps
-from trainers.process.script import isolation, run_entropy
+from trainers.process.script import isolation, run_entropy, unrepeatable_draws
 from trainers.process.standby.import_context import ImportRecorder
 
 OTHER_BACKENDS = {
@@ -41,6 +41,7 @@ LEGACY_TITLE = "legacy Keras 2"
 ENTROPY = {
     "numpy.random.bit_generator": run_entropy.numpy_asks,
     "numpy.random.mtrand": run_entropy.numpy_begins,
+    "numpy.random._mt19937": run_entropy.numpy_seeds,
     "torch": run_entropy.torch_begins,
 }
 LOOPS = {
@@ -150,6 +151,7 @@ def _watch_for_training(attempt: Attempt) -> None:
     waiting[JAX] = functools.partial(_keras_elsewhere, attempt, steps, ON_JAX)
     waiting[TORCH] = functools.partial(_keras_elsewhere, attempt, steps, ON_TORCH)
     waiting[LEGACY] = _once(functools.partial(_tell_not_resumed, attempt, LEGACY_TITLE))
+    unrepeatable_draws.install(lambda: attempt.training.running is not None)
     entropy = _own_entropy(attempt, waiting)
     # TensorFlow's native half is the same in a module that is imported anew: what it was
     # told holds, and a second seed would take the place of the script's own.

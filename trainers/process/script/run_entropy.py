@@ -2,22 +2,27 @@
 
 Wherever Python, NumPy or a framework would take a seed from the operating system, it gets
 one that is derived from the seed of the run, from what asks and where, and how often it
-has asked there: two generators differ, two runs differ, two attempts do not. Who seeds a
-generator himself is not noticed. ``os.urandom``, ``secrets``, ``uuid`` and the clock are
-left alone, and so are the names of temporary files.
+has asked there: two generators differ, two runs differ, two attempts do not. A seed that
+somebody sets himself holds. ``os.urandom``, ``secrets``, ``uuid`` and the clock are left
+alone, and so are the names of temporary files; where training may depend on them is noted
+(``unrepeatable_draws``).
 
 How often each place has asked is state of the run like that of the generators: it is
 saved and given back with theirs (``python_random``).
 """
 
 import collections
+import functools
 import hashlib
+import operator
 import os
 import random
 import sys
 import threading
-from types import FrameType, ModuleType
+from types import FrameType, ModuleType, SimpleNamespace
 from typing import Any
+
+from trainers.process.script import unrepeatable_draws
 
 Counts = dict[str, int]
 
@@ -25,6 +30,8 @@ PASSED_OVER = frozenset({"keras", "numpy", "random", "tensorflow", "trainers"})
 """Packages that are asked by others: the place is that of who asks them."""
 
 FORKS = "fork"
+SEED_BITS = 64
+"""Of a seed that somebody sets: what NumPy draws for itself has 128."""
 
 
 class RunEntropy:
@@ -140,6 +147,8 @@ def _python(entropy: RunEntropy) -> None:
     def seed(self: Any, a: Any = None, version: int = 2) -> None:
         if a is None and asking().partition(":")[0] != "tempfile":
             a = entropy.draw("random", bits=256)
+        else:
+            unrepeatable_draws.seed_set(a)
         original(self, a, version)
 
     seed.__doc__, seed.__qualname__ = original.__doc__, original.__qualname__
@@ -158,6 +167,27 @@ def _forked(entropy: RunEntropy) -> None:
 def numpy_asks(entropy: RunEntropy, bit_generator: ModuleType) -> None:
     """Whatever NumPy makes without a seed: it asks ``secrets.randbits`` by this name."""
     vars(bit_generator)["randbits"] = lambda bits: entropy.draw("numpy", bits=bits)
+    original = vars(bit_generator)["_coerce_to_uint32_array"]
+
+    def coerce(
+        given: Any,
+    ) -> Any:  # of SeedSequence, which all new generators are made by
+        if isinstance(given, int) and given.bit_length() <= SEED_BITS:
+            unrepeatable_draws.seed_set(given)
+        return original(given)
+
+    vars(bit_generator)["_coerce_to_uint32_array"] = coerce
+
+
+def numpy_seeds(_entropy: RunEntropy, mt19937: ModuleType) -> None:
+    """Seeds of NumPy's older generators (``np.random.seed``, ``RandomState``): they ask
+    ``operator.index`` by this name for nothing else."""
+
+    def index(seed: Any) -> int:
+        unrepeatable_draws.seed_set(seed)
+        return operator.index(seed)
+
+    vars(mt19937)["operator"] = SimpleNamespace(index=index)
 
 
 def numpy_begins(entropy: RunEntropy, mtrand: ModuleType) -> None:
@@ -169,3 +199,11 @@ def numpy_begins(entropy: RunEntropy, mtrand: ModuleType) -> None:
 def torch_begins(entropy: RunEntropy, torch: ModuleType) -> None:
     """PyTorch's default generators, on all devices; a later seed takes their place."""
     torch.manual_seed(entropy.derived("torch", bits=63))
+    original = torch.manual_seed
+
+    @functools.wraps(original)
+    def manual_seed(seed: Any) -> Any:
+        unrepeatable_draws.seed_set(seed)
+        return original(seed)
+
+    vars(torch)["manual_seed"] = vars(torch.random)["manual_seed"] = manual_seed

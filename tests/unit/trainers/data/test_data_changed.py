@@ -2,11 +2,14 @@
 
 from pathlib import Path
 
+import pytest
+
 from supervisor.wire.event_file import RecordKind
 from supervisor.wire.page import Phase
 from supervisor.wire.reasons import RefusalReason
 from tests.support.attempts import Attempts
 from tests.support.zygote import Zygote
+from trainers.data.data_fingerprint import difference
 
 SCRIPT = """
 import glob, os, time
@@ -60,3 +63,37 @@ def test_changed_data_are_refused_and_accepted_on_request(
     # Steps 7 and 8 were done before; the page of the first attempt says so.
     assert accepted.page.phase_seconds[Phase.REPLAYING] > 0
     assert accepted.page.phase_seconds[Phase.TRAINING] > 0
+
+
+PIPELINE = SCRIPT.replace(
+    "model.fit(x, x[:, :1], batch_size=8,",
+    """import tensorflow as tf
+names = tf.data.Dataset.from_tensor_slices(["a"] * 63 + [os.environ.get("NAME", "b")])
+data = tf.data.Dataset.from_tensor_slices((x, x[:, :1]))
+data = tf.data.Dataset.zip(data, names).map(lambda pair, name: pair)
+model.fit(data.shuffle(64).batch(8).prefetch(2),""",
+)
+
+
+@pytest.mark.parametrize("changed", [{"CHANGED": "1"}, {"NAME": "c"}], ids=str)
+def test_other_values_behind_a_pipeline_are_seen(
+    tmp_path: Path, zygote: Zygote, changed: dict[str, str]
+) -> None:
+    """Of the tensors that tf.data was made of, numbers and texts: shuffled, zipped and
+    batched as they are. The same values go on."""
+    attempts = Attempts(tmp_path, {"snapshot_every_steps": 3}, zygote=zygote)
+    script = attempts.script(PIPELINE)
+    assert attempts.run(script, environment={"DIE": "1"}).code == 9
+    refused = attempts.run(script, environment=changed)
+    assert refused.code == 78
+    (told,) = refused.of(RecordKind.REFUSED)
+    assert told["reason"] == RefusalReason.DATA_CHANGED
+    assert "the tensors that the pipeline is made of" in told["sentence"]
+    assert attempts.run(script).code == 0
+
+
+def test_snapshots_without_the_tensors_are_none_of_other_data() -> None:
+    """An upgrade in the middle of a run is no change of its data."""
+    before = {"kind": "tf.data", "elements": "x", "count": 3}
+    assert difference(before, {**before, "tensors": ["a"]}) is None
+    assert difference({**before, "tensors": ["b"]}, {**before, "tensors": ["a"]})
