@@ -68,6 +68,10 @@ class FitResume:
         state = self._taken.manifest.state
         return snapshot_match.check_compute(self._attempt, state, own_loop=own_loop)
 
+    def other_seeds(self) -> str | None:
+        """Why bits are not promised where the script has set other seeds on its way."""
+        return snapshot_match.check_seeds(self._taken)
+
     def told_of_hidden(self) -> list[str]:
         """What was said of hidden state when the snapshot was taken."""
         taken = self._taken

@@ -155,7 +155,7 @@ class FitRun:
         changed = self._resume.check(self.source.batch, self._fingerprint)
         self._data_known(
             changed,
-            snapshot_match.check_seeds(self._resume.taken),
+            self._resume.other_seeds(),
             self._resume.other_compute(),
             backend.fit.why_device_not_exact(),
             self._why_step_not_exact(),
