@@ -82,7 +82,7 @@ def answering(state_dir: Path | None) -> Client | None:
 
 TO_START_IT = (
     "is it running? If not, start it with `trainwarden daemon --config FILE`, or see"
-    " systemctl status trainwarden; a script runs without a daemon, too: `trainwarden run`"
+    " systemctl status trainwarden; a script runs without a daemon, too, by trainwarden run"
 )
 
 

@@ -52,9 +52,9 @@ class RunStarter:
     senders: NotificationSenders
     """Who tells people of every run."""
     disks: DiskNotifications
+    """... and of disks that cannot be written."""
     place: str = ""
     """The option by which commands find this daemon."""
-    """... and of disks that cannot be written."""
 
     def start(self, entry: ManagedJob, gpus: tuple[str, ...]) -> Supervisor:
         """Begin the run of a job, or go on with it, on these GPUs and no others.

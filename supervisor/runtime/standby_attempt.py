@@ -32,6 +32,8 @@ from supervisor.wire.paths import AttemptPaths, RunPaths
 
 LOOK_SECONDS = 1.0
 """How often it is thought about."""
+IMPORT_SECONDS = 60.0
+"""An import that takes longer hangs, as far as one can tell: a cold start may not."""
 NOT_HERE = (
     "restart.standby: attempts start cold here; only those of `trainwarden run` on this"
     " machine are started early"
@@ -43,6 +45,7 @@ COLD = "attempt {} starts cold: {}"
 NONE = "no standby for attempt {}: {}"
 ENDED_ITSELF = "it has ended"
 ANOTHER = "its standby was for another attempt"
+HANGS = "its standby has not come to the end of its imports"
 KILLED_FOR_MEMORY = "the kernel has killed for memory since it was started"
 
 
@@ -72,13 +75,12 @@ class Standby:
     _stepped: tuple[int, float] | None = None
     """The attempt that made its first step, and when that was seen."""
     _looked_at: float = -LOOK_SECONDS
+    _started_at: float = 0.0
 
     def begin(self) -> None:
         """Before the first look: what an earlier supervisor left."""
-        if not self.spec.restart.standby:
-            return
         self._leave_nothing()
-        if self.launcher is None:
+        if self.spec.restart.standby and self.launcher is None:
             self._tell(NOT_HERE)
 
     @property
@@ -147,7 +149,7 @@ class Standby:
         imports = self.paths.attempt(run.attempt).imports
         if not imports.exists():
             return
-        self._not_for = expected.attempt
+        self._not_for, self._started_at = expected.attempt, self.clock.now()
         try:
             self._process = launcher.stand_by(
                 self.spec, expected, paths=self.paths, imports=imports
@@ -184,7 +186,7 @@ class Standby:
         if self.launcher is None or process is None:
             return None
         try:
-            _object_to(process, number)
+            _object_to(process, number, since=self.clock.now() - self._started_at)
             attempt = self.launcher.hand_over(
                 process, self.spec, directive, paths=paths
             )
@@ -215,10 +217,9 @@ class Standby:
         self._leave_nothing()
 
     def _leave_nothing(self) -> None:
-        if self.spec.restart.standby:
-            shutil.rmtree(self.paths.standby, ignore_errors=True)
-            with contextlib.suppress(OSError):
-                self.paths.standby_told.unlink(missing_ok=True)
+        shutil.rmtree(self.paths.standby, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            self.paths.standby_told.unlink(missing_ok=True)
 
     def _drop(self, process: StandbyProcess) -> None:
         """From here on it is something that is left, until it is gone."""
@@ -246,13 +247,16 @@ class Standby:
                 write_json(self.paths.standby_told, {"sentence": sentence})
 
 
-def _object_to(process: StandbyProcess, number: int) -> None:
-    """Raises LaunchError where it is of no use for attempt ``number``."""
+def _object_to(process: StandbyProcess, number: int, *, since: float) -> None:
+    """Raises LaunchError where it is of no use for attempt ``number``. ``since``: seconds
+    since it was started."""
     if process.expected.attempt != number:
         raise LaunchError(ANOTHER)
     answer = process.look()
     if answer is not None and answer.because:
         raise LaunchError(answer.because)
+    if answer is None and since > IMPORT_SECONDS:
+        raise LaunchError(HANGS)
     if process.has_seen_oom_kills:
         raise LaunchError(KILLED_FOR_MEMORY)
 

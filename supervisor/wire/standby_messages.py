@@ -36,6 +36,8 @@ class ImportRecord(JsonRecord):
     """Those that the process may run on: thread pools are as large as that."""
     draws: str
     """A digest of Python's global generator: imports draw from it."""
+    within: tuple[str, ...] = ()
+    """The packages that were being imported, and asked for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

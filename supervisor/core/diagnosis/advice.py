@@ -101,9 +101,10 @@ OUT_OF_REMEDIES = (
 """Of device memory, once the remedies are used up: what the usual advice says was tried."""
 
 
-def advice_at_the_end(cause: Cause, advice: str) -> str:
-    """``advice`` for a person whose run was given up for ``cause``."""
-    spent = cause in {Cause.DEVICE_OOM, Cause.DEVICE_OOM_FRAGMENTATION}
+def advice_at_the_end(cause: Cause, advice: str, *, sliced: bool) -> str:
+    """``advice`` for a person whose run was given up for ``cause``. ``sliced``: slices
+    were tried."""
+    spent = sliced and cause is Cause.DEVICE_OOM
     return OUT_OF_REMEDIES if spent and advice == ADVICE[cause] else advice
 
 

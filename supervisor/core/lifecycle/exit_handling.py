@@ -156,7 +156,8 @@ def _failed(
 ) -> Step:
     decision = _decision(run, evidence, diagnosis)
     if decision.remedy.kind is RemedyKind.STOP and evidence.refused is None:
-        advice = advice_at_the_end(diagnosis.cause, diagnosis.advice)
+        sliced = RemedyKind.MICROBATCH in [one.remedy for one in run.history.attempts]
+        advice = advice_at_the_end(diagnosis.cause, diagnosis.advice, sliced=sliced)
         diagnosis = replace(diagnosis, advice=advice)
     last = run.history.last
     step = None if last is None else last.last_step

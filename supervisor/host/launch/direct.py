@@ -5,6 +5,7 @@ under a daemon: training does not notice.
 """
 
 import contextlib
+import errno
 import os
 import signal
 import socket
@@ -53,6 +54,12 @@ from supervisor.wire.standby_messages import (
 )
 
 
+def _send(channel: socket.socket, message: bytes, descriptors: list[int]) -> None:
+    """Raises OSError where less than all of it was taken."""
+    if socket.send_fds(channel, [message], descriptors) < len(message):
+        raise OSError(errno.EMSGSIZE, os.strerror(errno.EMSGSIZE))
+
+
 @contextlib.contextmanager
 def _given(relay: InputRelay | None) -> Generator[int]:
     """What an attempt is given to read, for as long as it is started."""
@@ -71,6 +78,7 @@ _MISSING = (FileNotFoundError, NotADirectoryError, PermissionError)
 
 
 HAD_ENDED = "it had ended"
+TOO_MUCH = "its arguments are longer than can be told"
 TOO_MANY = "more variables of the environment differ than can be told"
 
 
@@ -233,6 +241,8 @@ class DirectLauncher(Launcher):
             seed=directive.seed,
             arguments=(directive.script, *directive.args),
         )
+        if len(line(plan)) > MOST_BYTES:
+            raise LaunchError(TOO_MUCH)
         try:
             paths.standby.mkdir(mode=0o700, exist_ok=True)
             directory = Path(tempfile.mkdtemp(dir=paths.standby))
@@ -281,7 +291,7 @@ class DirectLauncher(Launcher):
         try:
             with _given(self.relay) as stdin:
                 stdins = [] if self.relay is None else [stdin]
-                socket.send_fds(standby.channel, [message], stdins)
+                _send(standby.channel, message, stdins)
         except OSError:
             root.rename(standby.directory)
             raise

@@ -34,6 +34,10 @@ SEED_BITS = 64
 """Of a seed that somebody sets: what NumPy draws for itself has 128."""
 
 
+HEARS = "trainwarden_hears"
+"""An attribute of what tells us of seeds already."""
+
+
 class RunEntropy:
     """Seeds of one process of an attempt."""
 
@@ -168,6 +172,8 @@ def numpy_asks(entropy: RunEntropy, bit_generator: ModuleType) -> None:
     """Whatever NumPy makes without a seed: it asks ``secrets.randbits`` by this name."""
     vars(bit_generator)["randbits"] = lambda bits: entropy.draw("numpy", bits=bits)
     original = vars(bit_generator)["_coerce_to_uint32_array"]
+    if getattr(original, HEARS, False):  # a standby had imported it ahead
+        return
 
     def coerce(
         given: Any,
@@ -176,6 +182,7 @@ def numpy_asks(entropy: RunEntropy, bit_generator: ModuleType) -> None:
             unrepeatable_draws.seed_set(given)
         return original(given)
 
+    setattr(coerce, HEARS, True)
     vars(bit_generator)["_coerce_to_uint32_array"] = coerce
 
 

@@ -11,6 +11,7 @@ import os
 import random
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
@@ -18,18 +19,32 @@ from types import ModuleType
 from supervisor.wire.files import read_json, write_json
 from supervisor.wire.standby_messages import FRAMEWORKS, ImportRecord, difference
 
+ASKED_FOR = (
+    *("ABSL_", "CUDA_", "CUDNN_", "GOTO_", "GRPC_", "HOME", "JAX_", "KERAS_", "KMP_"),
+    *("LC_", "LD_", "MKL_", "NCCL_", "NPY_", "NUMPY_", "NVIDIA_", "OMP_", "OPENBLAS_"),
+    *("PROTOCOL_BUFFERS_", "PYTHON", "ROCM_", "TF_", "TORCH_", "VECLIB_", "XLA_"),
+)
+"""How the variables begin that the imports of the frameworks depend on."""
+
 
 def context(name: str, initial: dict[str, str]) -> ImportRecord:
     """The circumstances in which ``name`` would be imported now; ``initial``: the
     environment that this process began with."""
     return ImportRecord(
         name=name,
-        environment=difference(initial, dict(os.environ)),
+        environment=_of_frameworks(difference(initial, dict(os.environ))),
         path=tuple(sys.path),
         directory=str(Path.cwd()),
         processors=tuple(sorted(os.sched_getaffinity(0))),
         draws=drawn(),
     )
+
+
+def _of_frameworks(changes: dict[str, str | None]) -> dict[str, str | None]:
+    """Without those that no import asks for: they may be secrets, and this is kept."""
+    return {
+        name: value for name, value in changes.items() if name.startswith(ASKED_FOR)
+    }
 
 
 def drawn() -> str:
@@ -67,11 +82,22 @@ class ImportRecorder:
         del path, target
         if fullname in FRAMEWORKS and not is_nested(fullname):
             self._records.pop(fullname, None)
-            self._records[fullname] = context(fullname, self._initial)
+            known = context(fullname, self._initial)
+            self._records[fullname] = replace(known, within=_being_imported())
             records = [one.to_json() for one in self._records.values()]
             with contextlib.suppress(OSError, TypeError, ValueError):
                 write_json(self._path, {"imports": records})
         return None
+
+
+def _being_imported() -> tuple[str, ...]:
+    found = [
+        name
+        for name, module in list(sys.modules.items())
+        if "." not in name
+        and getattr(getattr(module, "__spec__", None), "_initializing", False)
+    ]
+    return tuple(sorted(found))
 
 
 def is_nested(name: str) -> bool:

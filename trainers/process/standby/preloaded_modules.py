@@ -12,8 +12,8 @@ import importlib
 import os
 import random
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
@@ -110,6 +110,7 @@ def preload(
         everything = {
             name: it for part in found.parts for name, it in part.modules.items()
         }
+        _refuse_if_asked_within(records, everything)
         found.files = files_of(_sources(everything))
     finally:
         gc.enable()
@@ -125,7 +126,7 @@ def preload(
 def _import(record: ImportRecord, initial: dict[str, str]) -> PreloadedPart:
     _set_environment(applied(initial, record.environment))
     sys.path[:] = record.path
-    if context(record.name, initial) != record:
+    if context(record.name, initial) != replace(record, within=()):
         message = (
             f"before it imports {record.name} the script draws random numbers, or changes"
             " directory or processors"
@@ -147,6 +148,21 @@ def _import(record: ImportRecord, initial: dict[str, str]) -> PreloadedPart:
         environment=difference(environment, dict(os.environ)),
         draws=None if random.getstate() == before else random.getstate(),
     )
+
+
+def _refuse_if_asked_within(
+    records: Sequence[ImportRecord], modules: Mapping[str, ModuleType]
+) -> None:
+    """A package that the script imports before, and a framework imports as well, does not
+    ask for NumPy once more where it was imported ahead."""
+    for record in records:
+        for name in record.within:
+            if name in modules:
+                message = (
+                    f"the script imports {name} before {record.name}, which it imports"
+                    f" itself: import {record.name} first"
+                )
+                raise UnusableError(message)
 
 
 def _is_hidden(name: str) -> bool:
@@ -250,7 +266,7 @@ class _Finder:
         now = context(name, self._initial)
         if part is None or part.record.name != name:
             self._restart(f"this time the script imports {name} at another point")
-        elif now != part.record:
+        elif now != replace(part.record, within=()):
             self._restart(
                 f"this time the script imports {name} under other circumstances: "
                 f"{_differing(now, part.record)}"

@@ -9,6 +9,7 @@ import contextlib
 import functools
 import json
 import os
+import signal
 import socket
 import sys
 from pathlib import Path
@@ -34,6 +35,8 @@ Message = TypeVar("Message", bound=JsonRecord)
 
 FIRST_TO_DIE = "1000"
 """The most of ``/proc/self/oom_score_adj`` (proc(5))."""
+TERMINATED = 128 + signal.SIGTERM
+"""As a shell says it."""
 CHANGED = "{} was changed after it had been imported ahead"
 COLD = "the standby was of no use, and this attempt starts cold: {}"
 
@@ -41,8 +44,8 @@ COLD = "the standby was of no use, and this attempt starts cold: {}"
 def wait(numbers: str) -> list[str]:
     """Import ahead and wait: the arguments of the attempt that this process becomes.
 
-    ``numbers``: of the socket, and of a directory that is none of ours. Raises SystemExit:
-    there is nothing to become.
+    ``numbers``: of the socket, and of a directory that is none of ours. Ends the process
+    where there is nothing to become.
     """
     channel, directory = map(int, numbers.split(","))
     os.close(directory)
@@ -91,14 +94,14 @@ class _Channel:
 
     def heard(self, kind: type[Message]) -> Message:
         """The next message; a descriptor that comes with it is what we read from then on.
-        Raises SystemExit: nobody says anything any more."""
+        Ends the process where nobody says anything any more."""
         while b"\n" not in self._text:
             self._listen()
         text, _, rest = bytes(self._text).partition(b"\n")
         self._text[:] = rest
         found = kind.from_json(_object(text))
         if found is None:
-            raise SystemExit(0)
+            _leave()
         return found
 
     def _listen(self) -> None:
@@ -110,8 +113,16 @@ class _Channel:
             os.dup2(one, 0)
             os.close(one)
         if not part:
-            raise SystemExit(0)
+            _leave()
         self._text += part
+
+
+def _leave() -> NoReturn:
+    """As if it were told to: it may have the name of an attempt by now, and with exit code
+    0 that would be one which came to its end."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.raise_signal(signal.SIGTERM)
+    raise SystemExit(TERMINATED)
 
 
 def _object(text: bytes) -> dict[str, Any]:

@@ -6,7 +6,11 @@ from typing import get_type_hints
 import pytest
 
 from supervisor.core.causes import Cause
-from supervisor.core.diagnosis.advice import ADVICE, OUT_OF_REMEDIES
+from supervisor.core.diagnosis.advice import (
+    ADVICE,
+    OUT_OF_REMEDIES,
+    advice_at_the_end,
+)
 from supervisor.core.diagnosis.result import RemedyKind
 from supervisor.core.jobs.job_status import JobState
 from supervisor.core.lifecycle.effects import (
@@ -166,6 +170,8 @@ def test_advice_at_the_end_names_nothing_that_was_tried() -> None:
     record = next(one for one in effects if isinstance(one, RecordIncident))
     assert record.remedy.kind is RemedyKind.STOP
     assert record.diagnosis.advice == OUT_OF_REMEDIES
+    usual = ADVICE[Cause.DEVICE_OOM]
+    assert advice_at_the_end(Cause.DEVICE_OOM, usual, sliced=False) == usual
 
 
 def test_out_of_memory_leads_to_slices() -> None:

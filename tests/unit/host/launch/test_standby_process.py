@@ -338,3 +338,44 @@ def test_one_that_still_imports_ends_at_once(pair: Pair) -> None:
     made.wait_for_end()
     assert made.ended()
     assert time.monotonic() - before < 2.0
+
+
+def test_secrets_of_a_script_are_not_written_down(pair: Pair) -> None:
+    """Nor does an import need them: the standby is of use all the same."""
+    before = "os.environ['HF_TOKEN'] = 'hf_very_secret'; os.environ['TF_ENABLE_ONEDNN_OPTS'] = '0'"
+    spec = pair.spec(SHOWS.replace("BEFORE", before).replace("AFTER", ""))
+    cold = pair.cold(spec)
+    written = pair.paths.attempt(1).imports.read_text()
+    assert "TF_ENABLE_ONEDNN_OPTS" in written
+    assert "hf_very" not in written
+    made = pair.standby(spec)
+    assert made.answer is not None
+    assert made.answer.because == ""
+    assert pair.hand_over(spec, made) == cold
+    assert pair.notices(2) == []
+
+
+def test_a_package_that_asks_for_numpy_first_is_told(pair: Pair) -> None:
+    """Keras imports it, too: it would not ask again, and the attempt would start twice."""
+    text = SHOWS.replace("BEFORE", "import h5py").replace("AFTER", "")
+    spec = pair.spec(text)
+    pair.cold(spec)
+    made = pair.standby(spec)
+    assert made.answer is not None
+    assert "the script imports h5py before numpy" in made.answer.because
+
+
+def test_one_that_is_left_alone_does_not_end_as_a_training_that_is_over(
+    pair: Pair,
+) -> None:
+    """It may have the name of an attempt by then: its exit code must not be 0."""
+    spec = pair.spec(SHOWS.replace("BEFORE", "").replace("AFTER", ""))
+    pair.cold(spec)
+    made = pair.standby(spec)
+    ended = made.directory / "exit.json"
+    made.channel.close()
+    deadline = time.monotonic() + PATIENCE
+    while not ended.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert json.loads(ended.read_text())["signal"] == signal.SIGTERM
