@@ -22,9 +22,9 @@ LOOKED_AT = 32
 50 µs a batch."""
 
 SHARED = (
-    "the PyDataset {} draws from Python's or NumPy's global generator as it is asked for"
-    " batches, ahead of training, and something else draws from it as well: who comes"
-    " first depends on timing, so what is drawn after a restart may differ"
+    "Python's or NumPy's global generator is drawn from as the PyDataset {} is asked for"
+    " batches, ahead of training, and by something else meanwhile, or so it seems: who"
+    " comes first depends on timing, so what is drawn after a restart may differ"
 )
 
 State = dict[str, Any]
@@ -75,17 +75,23 @@ def untouched() -> Iterator[None]:
 
 
 class Ahead:
-    """The generators as one pass over the data is asked for, batch by batch."""
+    """The generators as one pass over the data is asked for, batch by batch.
+
+    Whether asking draws is judged by the first question, at which training waits: at later
+    ones a callback may draw meanwhile, and what has changed may be either's doing.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._before: collections.OrderedDict[int, State] = collections.OrderedDict()
         self._after: State | None = None
         self._looks = LOOKED_AT
+        self._was_asked = False
+        self._asking = False
         self.draws = False
-        """Whether any batch has changed them."""
+        """Whether the first batch has changed them."""
         self.shared = False
-        """Whether they changed between two batches as well."""
+        """Whether they have changed otherwise as well, or by nobody knows whom."""
 
     def begin(self) -> None:
         """A pass begins: nothing of it was asked for yet."""
@@ -104,17 +110,23 @@ class Ahead:
             while self._before and next(iter(self._before)) < trained:
                 self._before.popitem(last=False)
             self._before[number] = before
+            self._asking, first = True, not self._was_asked
+            self._was_asked = True
         if self.draws and self._after is not None and not same(self._after, before):
             self.shared = True
         yield
-        if self._looks:
-            self._looks -= 1
-            self._after = state()
-            self.draws = self.draws or not same(before, self._after)
-        else:
-            self._after = None
+        after = state() if self._looks else None
+        with self._lock:
+            self._looks -= after is not None
+            self._asking, self._after = False, after
+            if after is not None and not self.draws and not same(before, after):
+                self.draws, self.shared = first, self.shared or not first
 
     def at(self, trained: int) -> State | None:
         """How they stood before batch ``trained``; None: as they stand now."""
         with self._lock:
-            return self._before.get(trained) if self.draws else None
+            found = self._before.get(trained) if self.draws else None
+            after = None if self._asking else self._after
+            if found is not None and after is not None and not same(after, state()):
+                self.shared = True  # training itself has drawn since
+            return found

@@ -71,6 +71,28 @@ def test_two_who_draw_are_told() -> None:
     assert ahead.shared
 
 
+def test_what_changes_at_a_later_question_is_nobodys() -> None:
+    """A callback may have drawn just then: what it drew is not taken for the data's."""
+    ahead = Ahead()
+    for number in range(3):
+        with ahead.asked(number, trained=0):
+            if number == 2:
+                draw()
+    assert ahead.shared
+    assert ahead.at(1) is None
+
+
+def test_draws_of_training_are_told_with_the_next_snapshot() -> None:
+    """Though no batch was asked for since: those that wait were asked for before."""
+    ahead = Ahead()
+    asked(ahead, range(4))
+    assert ahead.at(2) is not None
+    assert not ahead.shared
+    draw()
+    assert ahead.at(2) is not None
+    assert ahead.shared
+
+
 def test_what_draws_between_two_passes_is_no_other() -> None:
     """A data set's own ``on_epoch_end``, or a callback's."""
     ahead = Ahead()
