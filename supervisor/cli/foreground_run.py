@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +27,7 @@ from supervisor.cli.views.json_lines import JsonView
 from supervisor.cli.views.run_surface import Surface
 from supervisor.cli.views.summary import RunFigures, figures, summary
 from supervisor.core.gpu.assignment import by_uuid, named
+from supervisor.core.gpu.gpu_readings import Gpu
 from supervisor.core.jobs.job_status import JobStatus
 from supervisor.core.jobs.resume_decision import StartRefusedError
 from supervisor.core.jobs.run_summary import RunSummary
@@ -250,7 +251,9 @@ class ForegroundRun:
                 begun.job.spec, status, self.observer, late=supervisor.recorder.late
             )
             self.observer.show(
-                [status], jobs=jobs, kept_out=lambda: _kept_out(begun.ledger)
+                [status],
+                jobs=jobs,
+                kept_out=lambda: _kept_out(begun.ledger, self.observer.readings()),
             )
             for sentence in self.observer.news():
                 shown.say(sentence, level=LogLevel.WARNING)
@@ -319,8 +322,18 @@ def _jobs_view(
     return JobsView(holders=dict.fromkeys(given, holder), unwritten=late)
 
 
-def _kept_out(ledger: Ledger) -> dict[str, frozenset[str]]:
-    """The GPUs that failed and are not back yet; nothing where that cannot be told.
+def _names(gpus: Iterable[Gpu]) -> frozenset[str]:
+    """By which they may be quarantined."""
+    return frozenset(
+        name
+        for gpu in gpus
+        for name in (gpu.uuid, str(gpu.index), *(part.uuid for part in gpu.mig))
+    )
+
+
+def _kept_out(ledger: Ledger, here: Iterable[Gpu]) -> dict[str, frozenset[str]]:
+    """The GPUs of ``here`` that failed and are not back yet; nothing where that cannot be
+    told. The ledger may be shared with other machines, and theirs are not lost here.
     Without a daemon nobody takes one out of service."""
     try:
         kept = ledger.quarantined()
@@ -328,5 +341,5 @@ def _kept_out(ledger: Ledger) -> dict[str, frozenset[str]]:
         return {}
     return {
         "out_of_service": frozenset(),
-        "quarantine": frozenset(row.gpu for row in kept),
+        "quarantine": frozenset(row.gpu for row in kept) & _names(here),
     }

@@ -277,10 +277,11 @@ class ApiService:
 
     def serve(self, caller: Caller, gpu: str, *, in_service: bool) -> None:
         """Take a GPU out of service, or back; who holds it keeps it to its end. One that
-        failed may be gone by now."""
+        failed, or is out of service, may be gone by now."""
         self._allow(caller, Permission.RULE)
         failed = {row.gpu for row in self.ledger.quarantined()}
-        if gpu not in {*self.scheduler.gpus(), *failed}:
+        gone = failed | self.scheduler.out_of_service
+        if gpu not in {*self.scheduler.gpus(), *gone}:
             message = (
                 f"there is no GPU {gpu!r}; known: {', '.join(self.scheduler.gpus())}"
             )

@@ -100,10 +100,10 @@ def _kept_by(client: Client, back: str | None, out: str | None) -> list[dict[str
 
 def _take_back(client: Client, gpu: str) -> None:
     """Into service, and out of quarantine: whichever kept it out."""
-    idle = gpu in _out_of_service(client)
-    if idle:
+    serves = {one["gpu"]: one["in_service"] for one in client.get("/v1/status")["gpus"]}
+    if not serves.get(gpu):  # or it is gone: then nobody lists it
         _serve(client, gpu, in_service=True)
-    if not idle or gpu in {row["gpu"] for row in _quarantined(client)}:
+    if serves.get(gpu) or gpu in {row["gpu"] for row in _quarantined(client)}:
         client.post(f"/v1/gpus/{quote(gpu, safe='')}/return", {})
 
 

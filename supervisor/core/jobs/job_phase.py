@@ -75,12 +75,24 @@ class JobLifecycle:
         return self.supervised or self.phase in ORPHANS
 
     def idle_status(self) -> JobStatus:
-        """What to show of it while nobody looks after a run of it."""
+        """What to show of it while nobody looks after a run of it.
+
+        What was counted of its last run stays: figures that go to 0 and come back would
+        be counted once more.
+        """
         if self.phase is JobPhase.QUEUED:
-            return queued(self.job, self.because)
+            return self._with_what_was(queued(self.job, self.because))
         if self.active:
-            return _without_attempt(self.job, JobState.INTERRUPTED, self.because)
+            return self._with_what_was(
+                _without_attempt(self.job, JobState.INTERRUPTED, self.because)
+            )
         return self.ended or never_begun(self.job)
+
+    def _with_what_was(self, now: JobStatus) -> JobStatus:
+        ended = self.ended
+        if ended is None:
+            return now
+        return replace(ended, state=now.state, message=now.message)
 
 
 def queued(job: str, because: str) -> JobStatus:

@@ -136,8 +136,10 @@ def _lost(machine: Machine) -> Iterator[Point]:
         yield (gpu.uuid,), float(gpu.lost)
     nvml = machine.collectors.get("nvml")
     if nvml is not None and nvml.success:
+        known = machine.kept_out.get("out_of_service", ())
         for gone in unlisted(machine, ("quarantine",)):
-            if not gone.isdigit():  # the numbers are those of the GPUs that are left
+            # Numbers are those of the GPUs that are left, parts (MIG-…) come and go.
+            if gone.startswith("GPU-") and gone not in known:
                 yield (gone,), 1.0
 
 

@@ -12,9 +12,11 @@ UNITS_NS = (10**9, 10**6, 10**3, 1)
 """Seconds, milliseconds, microseconds, nanoseconds."""
 CUT_TO = (2**32, 2**32 - 1, 2**31, 2**31 - 1)
 """What seeds are cut to most often: NumPy takes no larger ones."""
-CUT_WITHIN_NS = {10**6: 60 * 10**9, 10**3: 10**9, 1: 2 * 10**6}
+CUT_WITHIN_NS = {10**6: 6 * 10**9, 10**3: 10**8, 1: 2 * 10**5}
 """How long ago the clock may have been read, by its unit, where the number was cut: a
 thousandth of all numbers at most look so."""
+LONGEST = 64
+"""Bits of the clock in nanoseconds, and some."""
 LEAST_CUT = 2**28
 """Smaller ones are left to the source: 42, 20240101 and 123456789 are among them."""
 STAMPS = {14: "%Y%m%d%H%M%S", 12: "%Y%m%d%H%M"}
@@ -26,7 +28,7 @@ STAMP_WITHIN = dt.timedelta(days=2)
 def looks_like_clock(seed: object, *, now_ns: int) -> bool:
     """Whether ``seed`` is most likely the time of now; ``now_ns``: since 1970."""
     number = _number(seed)
-    if number is None:
+    if number is None or number.bit_length() > LONGEST:
         return False
     return (
         any(abs(number * unit - now_ns) <= DAY_NS for unit in UNITS_NS)

@@ -114,11 +114,15 @@ class Ahead:
             self._was_asked = True
         if self.draws and self._after is not None and not same(self._after, before):
             self.shared = True
-        yield
-        after = state() if self._looks else None
+        after: State | None = None
+        try:
+            yield
+            after = state() if self._looks or self.draws else None
+        finally:
+            with self._lock:
+                self._asking, self._after = False, after
         with self._lock:
-            self._looks -= after is not None
-            self._asking, self._after = False, after
+            self._looks -= self._looks > 0
             if after is not None and not self.draws and not same(before, after):
                 self.draws, self.shared = first, self.shared or not first
 

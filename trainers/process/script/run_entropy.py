@@ -14,6 +14,7 @@ saved and given back with theirs (``python_random``).
 import collections
 import functools
 import hashlib
+import numbers
 import operator
 import os
 import random
@@ -30,8 +31,8 @@ PASSED_OVER = frozenset({"keras", "numpy", "random", "tensorflow", "trainers"})
 """Packages that are asked by others: the place is that of who asks them."""
 
 FORKS = "fork"
-SEED_BITS = 64
-"""Of a seed that somebody sets: what NumPy draws for itself has 128."""
+HANDED = 64
+"""The last numbers that NumPy was given for itself: they are no seeds that somebody set."""
 
 
 HEARS = "trainwarden_hears"
@@ -170,16 +171,28 @@ def _forked(entropy: RunEntropy) -> None:
 
 def numpy_asks(entropy: RunEntropy, bit_generator: ModuleType) -> None:
     """Whatever NumPy makes without a seed: it asks ``secrets.randbits`` by this name."""
-    vars(bit_generator)["randbits"] = lambda bits: entropy.draw("numpy", bits=bits)
-    original = vars(bit_generator)["_coerce_to_uint32_array"]
-    if getattr(original, HEARS, False):  # a standby had imported it ahead
+    original = vars(bit_generator).get("_coerce_to_uint32_array")
+    if original is None or getattr(original, HEARS, False):
+        # Another NumPy; or a standby had imported it ahead, and it hears already.
+        if original is None:
+            vars(bit_generator)["randbits"] = lambda bits: entropy.draw(
+                "numpy", bits=bits
+            )
         return
+    handed: collections.deque[int] = collections.deque(maxlen=HANDED)
+
+    def randbits(bits: int) -> int:
+        number = entropy.draw("numpy", bits=bits)
+        handed.append(number)
+        return number
+
+    vars(bit_generator)["randbits"] = randbits
 
     def coerce(
         given: Any,
     ) -> Any:  # of SeedSequence, which all new generators are made by
-        if isinstance(given, int) and given.bit_length() <= SEED_BITS:
-            unrepeatable_draws.seed_set(given)
+        if isinstance(given, numbers.Integral) and given not in handed:
+            unrepeatable_draws.seed_set(int(given))
         return original(given)
 
     setattr(coerce, HEARS, True)

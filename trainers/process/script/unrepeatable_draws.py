@@ -11,6 +11,7 @@ As a second net the seeds that the script sets are kept, to be compared with tho
 attempt before.
 """
 
+import contextlib
 import functools
 import hashlib
 import linecache
@@ -28,7 +29,7 @@ from typing import Any
 
 from trainers.process.environment.installed_packages import is_installed
 from trainers.process.script.clock_seeds import looks_like_clock
-from trainers.process.script.seed_source import Position, SeedSource
+from trainers.process.script.seed_source import Parameters, Position, SeedSource
 
 DRAWS = (
     "{place} draws from {source}, which no later attempt can draw again: if training"
@@ -68,6 +69,9 @@ _OURS = (f"{_ROOT}{os.sep}trainers{os.sep}", f"{_ROOT}{os.sep}supervisor{os.sep}
 class SetSeed:
     """A seed that the script has set."""
 
+    key: str
+    """Which function sets it, and how many that has set before: a seed of another branch
+    shifts no others."""
     digest: str
     place: str
 
@@ -84,6 +88,7 @@ class UnrepeatableDraws:
         self.seeds: list[SetSeed] = []
         self._places: set[str] = set()
         self._looks: Counter[tuple[object, int]] = Counter()
+        self._set_by: Counter[str] = Counter()
 
     def drawn(self, source: str, frame: FrameType) -> None:
         """The script's code in ``frame`` draws from the system."""
@@ -112,7 +117,11 @@ class UnrepeatableDraws:
         if not main or self._is_training() or len(self.seeds) >= MOST_SEEDS:
             return
         digest = hashlib.blake2b(repr(seed).encode(), digest_size=8).hexdigest()
-        self.seeds.append(SetSeed(digest, place_of(frame)))
+        name = os.path.basename(frame.f_code.co_filename)  # noqa: PTH119  # often
+        function = f"{name}:{frame.f_code.co_qualname}"
+        self._set_by[function] += 1
+        key = f"{function}#{self._set_by[function]}"
+        self.seeds.append(SetSeed(key, digest, place_of(frame)))
 
 
 _current: list[UnrepeatableDraws] = []
@@ -124,16 +133,17 @@ def sentences() -> list[str]:
 
 
 def seeds() -> list[str]:
-    """Digests of those that the script has set outside of ``fit``, the first of them."""
-    return [one.digest for one in _current[0].seeds] if _current else []
+    """Those that the script has set outside of ``fit``, the first of them: who has, and a
+    digest."""
+    return [f"{one.key} {one.digest}" for one in _current[0].seeds] if _current else []
 
 
 def other_seed(before: list[str]) -> str | None:
-    """Where a seed was set that is another than in the attempt with ``before``, their
-    digests; None: they are the same."""
-    known = _current[0].seeds if _current else []
-    for was, now in zip(before, known, strict=False):
-        if was != now.digest:
+    """Where a seed was set that is another than in the attempt with ``before``, its
+    ``seeds``; None: those that both have set are the same."""
+    known = dict(one.rpartition(" ")[::2] for one in before)
+    for now in _current[0].seeds if _current else []:
+        if known.get(now.key, now.digest) != now.digest:
             return now.place
     return None
 
@@ -177,17 +187,22 @@ def _behind(frame: FrameType | None, packages: frozenset[str]) -> tuple[Any, int
 
 def _is_fresh(frame: FrameType, *, named: bool) -> bool:
     """Whether the source says so, of this call or of those that hand it the seed."""
+    wanted: Parameters | None = None
     for caller in _own_frames(frame):
         source = _source_of(caller.f_code.co_filename)
         position = _position_in(caller)
         call = source and position and source.call_at(position)
         if not (source and call):
             return False
-        if source.is_fresh(call, named=named):
+        if wanted is None:
+            seeds = source.seeds(call, named=named)
+        else:
+            seeds = source.given(call, wanted)
+        if source.is_fresh(seeds):
             return True
-        if not source.is_parameter(call):
+        wanted = source.parameters(call, seeds)
+        if not wanted:
             return False
-        named = False
     return False
 
 
@@ -241,21 +256,47 @@ def _hear_of(owner: Any, name: str, source: str) -> None:
     original = getattr(owner, name)
     packages = OF_SYSTEM if source == SYSTEM_RANDOM else frozenset[str]()
 
+    def note() -> None:
+        with contextlib.suppress(Exception):  # it is not worth the script
+            below = sys._getframe(2)  # noqa: SLF001  # as the standard library does
+            frame, _ = _behind(below, packages)
+            if frame is not None and _current:
+                _current[0].drawn(source, frame)
+
+    if owner is os:
+        setattr(owner, name, _Builtin(original, note))
+        return
+
     @functools.wraps(original)
     def draw(*args: Any, **kwargs: Any) -> Any:
-        frame, _ = _behind(sys._getframe(1), packages)  # noqa: SLF001  # as the standard library does
-        if frame is not None and _current:
-            _current[0].drawn(source, frame)
+        note()
         return original(*args, **kwargs)
 
-    draw.__module__ = getattr(owner, "__module__", None) or owner.__name__  # for pickle
     setattr(owner, name, draw)
+
+
+class _Builtin:
+    """A function of ``os`` that is heard, and like a builtin no method of a class that
+    keeps it."""
+
+    def __init__(self, original: Any, note: Callable[[], None]) -> None:
+        self._original, self._note = original, note
+        functools.update_wrapper(self, original)
+        self.__module__ = "os"  # for pickle
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        self._note()
+        return self._original(*args, **kwargs)
+
+    def __reduce__(self) -> str:
+        return str(self._original.__name__)
 
 
 def seed_set(seed: object) -> None:
     """A generator is about to be given ``seed``: called by the hooks of each kind."""
     if seed is None or not _current:
         return
-    frame, behind = _behind(sys._getframe(2), BETWEEN)  # noqa: SLF001  # as above
-    if frame is not None:
-        _current[0].seeded(seed, frame, behind=behind)
+    with contextlib.suppress(Exception):  # as above
+        frame, behind = _behind(sys._getframe(2), BETWEEN)  # noqa: SLF001  # as above
+        if frame is not None:
+            _current[0].seeded(seed, frame, behind=behind)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from supervisor.core.causes import Cause
 from supervisor.core.jobs.job_events import (
     Announce,
     Decline,
@@ -120,6 +121,17 @@ def test_from_the_queue_to_its_end() -> None:
     over, effects = happen(running, RunEnded(ended()))
     assert (over.phase, over.gpus, effects) == (P.FINISHED, (), ())
     assert over.idle_status() == ended()
+
+
+@pytest.mark.parametrize("phase", [P.QUEUED, P.ORPHANED])
+def test_what_was_counted_stays_while_nobody_looks_after_a_run(phase: JobPhase) -> None:
+    """A counter that goes to 0 and comes back would be counted once more."""
+    counted = replace(
+        ended(), attempt=3, incidents={Cause.NON_FINITE_LOSS: 2}, loss=0.5
+    )
+    shown = replace(NEW, phase=phase, ended=counted, because="paused").idle_status()
+    expected = JobState.QUEUED if phase is P.QUEUED else JobState.INTERRUPTED
+    assert shown == replace(counted, state=expected, message="paused")
 
 
 def test_a_drained_job_says_how_it_goes_on() -> None:

@@ -75,20 +75,23 @@ model.fit(data.shuffle(64).batch(8).prefetch(2),""",
 )
 
 
-@pytest.mark.parametrize("changed", [{"CHANGED": "1"}, {"NAME": "c"}], ids=str)
+@pytest.mark.parametrize(
+    ("changed", "code"), [({"CHANGED": "1"}, 78), ({"NAME": "c"}, 0)], ids=str
+)
 def test_other_values_behind_a_pipeline_are_seen(
-    tmp_path: Path, zygote: Zygote, changed: dict[str, str]
+    tmp_path: Path, zygote: Zygote, changed: dict[str, str], code: int
 ) -> None:
-    """Of the tensors that tf.data was made of, numbers and texts: shuffled, zipped and
-    batched as they are. The same values go on."""
+    """Of the tensors of numbers that tf.data was made of: shuffled, zipped and batched as
+    they are. Texts may be the names of files, which lie elsewhere on another machine. The
+    same values go on."""
     attempts = Attempts(tmp_path, {"snapshot_every_steps": 3}, zygote=zygote)
     script = attempts.script(PIPELINE)
     assert attempts.run(script, environment={"DIE": "1"}).code == 9
     refused = attempts.run(script, environment=changed)
-    assert refused.code == 78
-    (told,) = refused.of(RecordKind.REFUSED)
-    assert told["reason"] == RefusalReason.DATA_CHANGED
-    assert "the tensors that the pipeline is made of" in told["sentence"]
+    assert refused.code == code
+    for told in refused.of(RecordKind.REFUSED):
+        assert told["reason"] == RefusalReason.DATA_CHANGED
+        assert "the tensors that the pipeline is made of" in told["sentence"]
     assert attempts.run(script).code == 0
 
 

@@ -43,12 +43,13 @@ def test_each_batch_is_drawn_again_as_it_was() -> None:
     """Of those that are not trained yet; after the last of them nothing is kept."""
     ahead = Ahead()
     drawn = asked(ahead, range(LOOKED_AT + 9), trained=4)
+    assert ahead.at(4) is not None
+    assert not ahead.shared
     for number in (4, 9, LOOKED_AT + 8):
         put(ahead.at(number))
         assert draw() == drawn[number]
     assert ahead.at(3) is None
     assert ahead.at(LOOKED_AT + 9) is None
-    assert not ahead.shared
 
 
 def test_who_draws_nothing_is_not_asked_for_long() -> None:

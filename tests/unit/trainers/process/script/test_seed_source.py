@@ -23,6 +23,20 @@ STEADY = {
     "another name": "start = time.time()\nrandom.seed(7)",
     "a name of elsewhere": "def f():\n    s = time.time()\ns = 3\nrandom.seed(s)",
     "of the run": "random.seed(np.random.randint(100))",
+    "given, or else the clock's": (
+        "if args.seed is None:\n    args.seed = int(time.time())\nrandom.seed(args.seed)"
+    ),
+    "one of several values": "s = time.time()\ns = 3\nrandom.seed(s)",
+    "beside a time": 'cfg = {"seed": 42, "at": time.time()}\nrandom.seed(cfg["seed"])',
+    "what came with a time": (
+        "def load():\n    t = time.time()\n    return 1, 2, time.time() - t\n"
+        "x, fold, took = load()\nrandom.seed(fold)"
+    ),
+    "of a method": (
+        "class T:\n    def get(self):\n        return time.time()\n"
+        "random.seed(cfg.get('seed'))"
+    ),
+    "of a text": "run = f'{time.time()}-7'\nrandom.seed(int(run[-1:]))",
 }
 
 
@@ -46,29 +60,55 @@ def last_call(text: str) -> tuple[SeedSource, ast.Call]:
 def test_what_is_fresh_is_found(text: str) -> None:
     """However it came to the call."""
     source, call = last_call(text)
-    assert source.is_fresh(call, named=False)
-    assert source.is_fresh(call, named=True)
+    assert source.is_fresh(source.seeds(call, named=False))
+    assert source.is_fresh(source.seeds(call, named=True))
 
 
 @pytest.mark.parametrize("text", STEADY.values(), ids=STEADY)
 def test_what_is_the_same_again_is_not(text: str) -> None:
     """Numbers that are written, arguments, the run's own draws."""
     source, call = last_call(text)
-    assert not source.is_fresh(call, named=False)
+    assert not source.is_fresh(source.seeds(call, named=False))
 
 
 def test_a_name_with_the_time_is_no_seed() -> None:
     """Where a library stands between, only what is named after a seed counts."""
     source, call = last_call("split(x, log_dir=f'run-{time.time()}', seed=3)")
-    assert not source.is_fresh(call, named=True)
+    assert not source.is_fresh(source.seeds(call, named=True))
 
 
-def test_what_a_helper_is_given_is_a_parameter() -> None:
-    """So whoever calls the helper is asked."""
-    source, call = last_call("def seed_all(n):\n    random.seed(n + 1)")
-    assert source.is_parameter(call)
-    source, call = last_call("n = 3\nrandom.seed(n + 1)")
-    assert not source.is_parameter(call)
+@pytest.mark.parametrize(
+    ("helper", "caller", "fresh"),
+    [
+        ("def seed_all(n):\n    random.seed(n + 1)", "seed_all(uuid4().int)", True),
+        ("def seed_all(n):\n    random.seed(n + 1)", "seed_all(n=time.time())", True),
+        (
+            "def seed_all(seed, run):\n    random.seed(seed)",
+            "seed_all(42, f'run-{time.time()}')",
+            False,
+        ),
+        (
+            "def seed_all(seed, started):\n    random.seed(seed)",
+            "seed_all(started=time.time(), seed=7)",
+            False,
+        ),
+        (
+            "class T:\n    def seed(self, n, log):\n        random.seed(n)",
+            "t.seed(7, time.time())",
+            False,
+        ),
+        ("def seed_all(n):\n    random.seed(3)", "seed_all(time.time())", False),
+    ],
+)
+def test_what_a_helper_is_given_is_looked_at(
+    helper: str, caller: str, *, fresh: bool
+) -> None:
+    """And nothing beside the seed: the name of a run has the time in it most often."""
+    source, call = last_call(helper)
+    assert not source.is_fresh(source.seeds(call, named=False))
+    wanted = source.parameters(call, source.seeds(call, named=False))
+    source, call = last_call(caller)
+    assert source.is_fresh(source.given(call, wanted)) is fresh
 
 
 def test_no_call_is_elsewhere() -> None:

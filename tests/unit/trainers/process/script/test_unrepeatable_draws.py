@@ -45,6 +45,8 @@ def of_system():
 def by_clock():
     np.random.seed(int(time.time()))
     np.random.default_rng(int(time.time() * 1000))
+    np.random.default_rng(np.int64(time.time()))
+    np.random.default_rng(uuid.uuid4().int)
     np.random.SeedSequence(time.time_ns())
     np.random.RandomState(time.time_ns() // 1000 % 2**32)
     random.seed(time.time())
@@ -55,7 +57,15 @@ def by_clock():
 def by_helper():
     seed_all(uuid.uuid4().int % 2**32)
 
+class Keeps:
+    source = os.urandom
+
+def train(seed, run):
+    random.seed(seed)
+
 def repeated():
+    train(42, f"run-{time.time()}")
+    random.seed(10**5000)
     uuid.uuid4()
     tempfile.TemporaryDirectory().cleanup()
     time.time(), np.random.default_rng(), random.random(), np.random.rand()
@@ -76,6 +86,7 @@ for case in (repeated, of_system, by_clock, by_helper):
     found[case.__name__] = noted.sentences[before:]
 found["seeds"] = len(noted.seeds)
 assert pickle.loads(pickle.dumps(os.urandom)) is os.urandom
+assert len(Keeps().source(4)) == 4
 print(json.dumps(found))
 """
 
