@@ -149,7 +149,8 @@ def test_a_job_without_its_daemon_trains_on(box: BoxUnderTest) -> None:
     box.end(daemon, signal.SIGKILL)
     (status,) = box.json("status")
     assert (status["state"], status["pid"]) == ("interrupted", pid)
-    assert "training goes on; the next daemon takes it over" in status["message"]
+    assert f"training goes on in process {pid}" in status["message"]
+    assert "start the daemon" in status["message"]
     refused = box.command("run", script)
     assert refused.returncode == 2
     assert "train still trains (process " in refused.stderr

@@ -56,7 +56,7 @@ def test_precision_is_told_as_it_is(trainwarden: Trainwarden, own: str) -> None:
         assert (status["overrides"], status["unmet"]) == ({}, {"precision": MIXED})
         assert told == 1
         assert "asked for, and not in force" in " ".join(explained.split())
-        assert f"and not in force: precision {MIXED}" in shown
+        assert f"but not possible: precision {MIXED}" in shown
     else:
         assert (status["overrides"], status["unmet"]) == ({"precision": MIXED}, {})
         assert (told, status["asked"]) == (0, {})
