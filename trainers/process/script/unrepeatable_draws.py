@@ -288,7 +288,7 @@ class _Builtin:
         self._note()
         return self._original(*args, **kwargs)
 
-    def __reduce__(self) -> str:
+    def __reduce__(self) -> str:  # type: ignore[explicit-override]  # no typing_extensions here
         return str(self._original.__name__)
 
 
