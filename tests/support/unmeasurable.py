@@ -14,7 +14,7 @@ try:
         with tf.GradientTape() as tape:
             loss = w * w
         optimizer.apply_gradients([(tape.gradient(loss, w), w)])
-except BaseException:
+except BaseException:  # a refusal must end the process all the same
     pass
 Path("trained").touch()
 """

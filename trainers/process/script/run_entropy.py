@@ -172,12 +172,7 @@ def _forked(entropy: RunEntropy) -> None:
 def numpy_asks(entropy: RunEntropy, bit_generator: ModuleType) -> None:
     """Whatever NumPy makes without a seed: it asks ``secrets.randbits`` by this name."""
     original = vars(bit_generator).get("_coerce_to_uint32_array")
-    if original is None or getattr(original, HEARS, False):
-        # Another NumPy; or a standby had imported it ahead, and it hears already.
-        if original is None:
-            vars(bit_generator)["randbits"] = lambda bits: entropy.draw(
-                "numpy", bits=bits
-            )
+    if getattr(original, HEARS, False):  # a standby had imported it ahead
         return
     handed: collections.deque[int] = collections.deque(maxlen=HANDED)
 
@@ -187,6 +182,8 @@ def numpy_asks(entropy: RunEntropy, bit_generator: ModuleType) -> None:
         return number
 
     vars(bit_generator)["randbits"] = randbits
+    if original is None:  # a NumPy that has it by another name: seeds are not heard
+        return
 
     def coerce(
         given: Any,
