@@ -19,6 +19,7 @@ from typing_extensions import override
 from supervisor import __version__
 from supervisor.cli.options import EXIT_INTERRUPTED, fail
 from supervisor.cli.unknown_words import KindGroup
+from supervisor.cli.usage_errors import refuse_usage
 
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "run": ("run_command", "Run a script to its end, in the foreground."),
@@ -124,7 +125,7 @@ def main() -> None:
     try:
         code = trainwarden.main(standalone_mode=False)
     except click.ClickException as error:
-        error.show()
+        refuse_usage(error)
         code = error.exit_code
     except click.Abort:
         click.echo("interrupted", err=True)

@@ -169,7 +169,7 @@ def read_spec(path: Path | None, given: dict[str, Any]) -> tuple[dict[str, Any],
     tables = merge(merge(of_project, read_tables(path)), said)
     if path is None and "script" not in tables:
         command = click.get_current_context().info_name
-        fail(f"which script? Usage: trainwarden {command} [OPTIONS] SCRIPT [ARGS...]")
+        fail(f"which script? Say `trainwarden {command} [OPTIONS] SCRIPT [ARGS...]`")
     places = [f"[tool.trainwarden] of {project}"] if of_project else []
     places += [] if path is None else [f"the spec {path}"]
     return tables, spec_of(

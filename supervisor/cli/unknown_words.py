@@ -1,8 +1,9 @@
-"""What is said of a command or an option that is none of ours: what was meant, most likely."""
+"""What is said of a command that is none of ours: what was meant, most likely."""
 
 import difflib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 from typing_extensions import override
@@ -13,7 +14,7 @@ COMPLETION = 'eval "$(_TRAINWARDEN_COMPLETE=bash_source trainwarden)"'
 
 
 class KindGroup(click.Group):
-    """A group that says which command was meant."""
+    """A group that says which command was meant, and of which one an error is."""
 
     @override
     def resolve_command(
@@ -28,6 +29,18 @@ class KindGroup(click.Group):
             )
         return super().resolve_command(ctx, args)
 
+    @override
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except click.UsageError as error:
+            name = ctx.invoked_subcommand
+            command = None if name is None else self.get_command(ctx, name)
+            if error.ctx is None and command is not None:
+                # click's parser leaves it out of some
+                error.ctx = click.Context(command, parent=ctx, info_name=name)
+            raise
+
 
 def _meant(path: str, name: str, known: Sequence[str]) -> str:
     if name.endswith(".py") or Path(name).is_file():
@@ -37,23 +50,3 @@ def _meant(path: str, name: str, known: Sequence[str]) -> str:
     close = difflib.get_close_matches(name, known, n=1)
     hint = f"did you mean {close[0]!r}? " if close else ""
     return f"{hint}`{path} --help` lists them"
-
-
-class ScriptCommand(click.Command):
-    """A command that takes a script and what is the script's."""
-
-    @override
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        try:
-            return super().parse_args(ctx, args)
-        except click.NoSuchOption as error:
-            if error.possibilities:
-                raise
-            raise click.NoSuchOption(
-                error.option_name,
-                message=(
-                    f"{error.message} Options of a script stand after the script: "
-                    f"{ctx.command_path} SCRIPT {error.option_name}"
-                ),
-                ctx=ctx,
-            ) from None

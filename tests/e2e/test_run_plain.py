@@ -220,7 +220,7 @@ def test_a_supervisor_that_is_killed_loses_nothing(trainwarden: Trainwarden) -> 
         (["run", "--name", "../x", "train.py"], "--name: expected a name"),
         (["run", "--spec", "missing.toml"], "cannot read the spec missing.toml"),
         (["run", "--spec", "bad.toml"], "is not valid TOML"),
-        (["run", "--no-such-option", "train.py"], "No such option"),
+        (["run", "--no-such-option", "train.py"], "there is no option"),
         (["run", "--metrics", "192.0.2.1:1", "train.py"], "192.0.2.1:1"),
     ],
 )

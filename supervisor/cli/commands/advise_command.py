@@ -39,7 +39,6 @@ from supervisor.cli.spec_options import (
     spec_of,
     spec_option,
 )
-from supervisor.cli.unknown_words import ScriptCommand
 from supervisor.cli.views import advised_spec, alternative_lines
 from supervisor.core.jobs.spec import Spec, merge
 from supervisor.core.jobs.written_spec import written
@@ -74,7 +73,7 @@ class AdviceRequest:
     """Whether it is a job of a daemon, which has the GPUs that it asks for, or none."""
 
 
-@click.command(cls=ScriptCommand, context_settings={"allow_interspersed_args": False})
+@click.command(context_settings={"allow_interspersed_args": False})
 @box_option
 @json_option
 @module_option

@@ -19,7 +19,6 @@ from supervisor.cli.spec_options import (
     spec_option,
 )
 from supervisor.cli.state_directory import state_sentence
-from supervisor.cli.unknown_words import ScriptCommand
 from supervisor.cli.views import json_lines
 from supervisor.cli.views.console import lasting, view
 from supervisor.cli.views.json_lines import JsonView
@@ -36,7 +35,7 @@ from supervisor.runtime.certification import (
 from supervisor.wire.paths import StatePaths
 
 
-@click.command(cls=ScriptCommand, context_settings={"allow_interspersed_args": False})
+@click.command(context_settings={"allow_interspersed_args": False})
 @state_option
 @json_option
 @cpu_memory_option

@@ -29,7 +29,6 @@ from supervisor.cli.spec_options import (
     script_argument,
     spec_option,
 )
-from supervisor.cli.unknown_words import ScriptCommand
 from supervisor.cli.views import estimate_lines
 from supervisor.core.jobs.spec import MemorySpec, Spec
 from supervisor.core.memory.step_estimate import (
@@ -53,7 +52,7 @@ PREFIX = "estimate-"
 """Of the directory of an estimate."""
 
 
-@click.command(cls=ScriptCommand, context_settings={"allow_interspersed_args": False})
+@click.command(context_settings={"allow_interspersed_args": False})
 @state_option
 @json_option
 @module_option

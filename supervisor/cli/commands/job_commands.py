@@ -34,7 +34,6 @@ from supervisor.cli.spec_options import (
     script_argument,
     spec_option,
 )
-from supervisor.cli.unknown_words import ScriptCommand
 from supervisor.core.jobs.job_status import JobState
 from supervisor.host.control.control_client import Client, NoDaemonError, RefusedError
 
@@ -43,7 +42,7 @@ fresh_option = click.option(
 )
 
 
-@click.command(cls=ScriptCommand, context_settings={"allow_interspersed_args": False})
+@click.command(context_settings={"allow_interspersed_args": False})
 @box_option
 @json_option
 @name_option

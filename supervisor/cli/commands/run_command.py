@@ -30,13 +30,12 @@ from supervisor.cli.spec_options import (
     spec_option,
 )
 from supervisor.cli.termination import Termination
-from supervisor.cli.unknown_words import ScriptCommand
 from supervisor.cli.views.run_surface import Surface
 from supervisor.runtime.run_setup import ResumeOptions
 from supervisor.wire.paths import StatePaths
 
 
-@click.command(cls=ScriptCommand, context_settings={"allow_interspersed_args": False})
+@click.command(context_settings={"allow_interspersed_args": False})
 @name_option
 @state_option
 @json_option

@@ -41,7 +41,7 @@ def asking_rows() -> Iterator[Row]:
     yield Row(name="an attempt that never was", line="logs --attempt 7 train",
               says="train has had (one|1) attempt", do="not 7", given=(ran,))  # fmt: skip
     yield Row(name="an attempt in words", line="logs --attempt two train",
-              says="'two' is not a valid integer", do=HELP, given=(ran,))  # fmt: skip
+              says="'two' is not a whole number", do=HELP, given=(ran,))  # fmt: skip
     yield Row(name="explain in words", line="explain bad", says="number of an incident",
               do="`trainwarden incidents`", given=(ran,))  # fmt: skip
     yield Row(name="explain what never was", line="explain 99", says="no incident 99",
@@ -80,7 +80,7 @@ def asking_rows() -> Iterator[Row]:
 
 def page_rows() -> Iterator[Row]:
     """``report`` and ``ui``."""
-    yield Row(name="a report to nowhere", line="report train", says="Missing option '-o'",
+    yield Row(name="a report to nowhere", line="report train", says="-o / --output is missing",
               do=HELP, names=("-o",), given=(ran,))  # fmt: skip
     yield Row(name="a report of nobody", line="report nobody -o x.html",
               says="no job 'nobody'", do=JOBS, given=(ran,))  # fmt: skip

@@ -123,8 +123,8 @@ def deeper(parts: int) -> Arrange:
     return arrange
 
 
-OPTION = r"No such option"
-HELP = r"Try 'trainwarden[ a-z-]* --help' for help"
+OPTION = r"there is no option"
+HELP = r"`trainwarden[ a-z-]* --help`"
 JOBS = r"see `trainwarden status`"
 
 

@@ -57,9 +57,9 @@ def option_rows() -> Iterator[Row]:
               says="--name' requires an argument", do="argument", names=("--name",))  # fmt: skip
     yield Row(name="a job as a flag", line="status --job train",
               says=f"{OPTION} '?--job", do=HELP)  # fmt: skip
-    yield Row(name="two jobs", line="status train bad", says="unexpected extra arg",
+    yield Row(name="two jobs", line="status train bad", says="does not take 'bad'",
               do=HELP, given=(ran,))  # fmt: skip
-    yield Row(name="no job", line="logs", says="Missing argument 'JOB'", do=HELP,
+    yield Row(name="no job", line="logs", says="JOB is missing", do=HELP,
               names=("JOB",))  # fmt: skip
     yield Row(name="no script", line="run", says="which script",
               do=r"trainwarden run \[OPTIONS\] SCRIPT", names=("SCRIPT",))  # fmt: skip
