@@ -1,5 +1,6 @@
 """A job that another ``trainwarden run`` has in the foreground: found, and asked to end."""
 
+import contextlib
 import os
 import shlex
 import signal
@@ -25,8 +26,11 @@ from supervisor.cli.daemon_client import (
 from supervisor.cli.ledger_reader import reading
 from supervisor.cli.options import default_state_directory, fail
 from supervisor.core.jobs.job_status import JobState
+from supervisor.core.text.units import format_duration
 from supervisor.host.control.control_client import Client, RefusedError
 from supervisor.host.ledger.job_book import JobBook
+from supervisor.host.ledger.ledger import Ledger
+from supervisor.host.ledger.ledger_file import LedgerError
 from supervisor.host.service.clock import Clock
 from supervisor.host.service.lock import holder, holds, is_locked
 from supervisor.host.service.termination_mask import heeds_termination
@@ -36,7 +40,10 @@ from supervisor.wire.paths import StatePaths
 
 STATE_DIRECTORIES = 3
 """Above the lock: of the job, of all jobs, of the state (``wire.paths``)."""
-ASKED = "asked to save its state and end, as Ctrl-C there would; its command resumes it"
+ASKED = (
+    "asked to save its state and end, as Ctrl-C there would{}; its command resumes it."
+    " Ctrl-C twice in its terminal does not wait for that"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +75,24 @@ class ForegroundJob:
             _refuse(self.job, self.pid)
         finally:
             os.close(descriptor)
-        message = f"process {self.pid} was {ASKED}"
+        message = f"process {self.pid} was {ASKED.format(self._within())}"
         return {
             "job": self.job,
             "state": "draining",
             "pid": self.pid,
             "message": message,
         }
+
+    def _within(self) -> str:
+        """How long it has for that; empty where its spec cannot be read."""
+        paths = StatePaths(self.lock.parents[STATE_DIRECTORIES - 1])
+        with contextlib.suppress(LedgerError, OSError, KeyError):
+            with contextlib.closing(Ledger(paths.ledger, read_only=True)) as ledger:
+                row = ledger.latest_run(self.job)
+            if row is not None:
+                grace = float(row.spec["drain"]["grace"])
+                return f" (within {format_duration(grace)})"
+        return ""
 
     def _refuse_if_of_another(self) -> None:
         """Root may signal anybody: files of one user must not end what another runs, and

@@ -167,7 +167,7 @@ class Supervisor:
         Only Ctrl-C is a person's, who may ask again and mean it."""
         asked = {
             signal.SIGTERM: DrainRequested("SIGTERM", repeats=True),
-            signal.SIGINT: DrainRequested("Ctrl-C"),
+            signal.SIGINT: DrainRequested("Ctrl-C", sooner="Ctrl-C again"),
         }
         if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
             closed = DrainRequested("the terminal was closed", repeats=True)

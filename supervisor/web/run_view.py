@@ -134,7 +134,7 @@ def figures_of(dossier: RunDossier, spent: TimeSpent) -> dict[str, str]:
         ("device memory, peak", run["device_peak_bytes"], format_size),
         ("its limit", run.get("device_limit_bytes"), format_size),
         ("main memory, peak", run["host_peak_bytes"], format_size),
-        ("GPU hours", run["gpu_seconds"] or None, lambda s: f"{s / 3600:.2f}"),
+        ("GPU time", run["gpu_seconds"] or None, format_duration),
         ("steps done again", run["lost_steps"], str),
         ("down between attempts", run["downtime_seconds"], format_duration),
     )

@@ -12,6 +12,9 @@ class OomSubject(enum.StrEnum):
     """State of the optimizer was being made: moments, averages."""
     DATA = "data"
     """Arrays were being made tensors as a whole: a data set, not a batch."""
+    BATCH = "batch"
+    """A batch was being read and tried out for slices, before any step was done: only
+    weights, the state of the optimizer and data were there beside it."""
     STEP = "step"
     """A training step: what slices of the batch make smaller."""
     EVALUATION = "evaluation"

@@ -4,7 +4,8 @@ Steps, schedules, callbacks, data order and the optimizer's variables stay what 
 were, so a snapshot taken with one number of slices restores with any other.
 """
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ import keras
 import numpy as np
 
 from supervisor.wire.event_file import RecordKind
+from supervisor.wire.oom_subject import OomSubject
 from supervisor.wire.reasons import RefusalReason, SizeSource
 from supervisor.wire.slices import balanced, count
 from trainers.backends import keras_losses, slicing
@@ -22,6 +24,7 @@ from trainers.microbatch.calibration import TIGHT_PART, first_trial, stepped_bac
 from trainers.microbatch.calibration_run import CalibrationRun, readings_of
 from trainers.microbatch.prepared import Prepared
 from trainers.microbatch.strategy import Strategy, strategy_of
+from trainers.process import allocation_subject
 
 PEAK_NEWS = 1.02
 """A peak is reported again once it is this many times the last one reported."""
@@ -73,13 +76,14 @@ def prepare(
     """
     if slice_size is None and not calibrate:
         return Prepared()
-    data = first_batch()
-    batch = keras.utils.unpack_x_y_sample_weight(data)
     limit = memory_limit_bytes or memory_compat.gpu_limit_bytes()
     rule = reduce if fit_compat.has_own_train_step(model) else None
-    strategy = _strategy(
-        model, batch, rule=rule, ceiling=slice_ceiling, products=wide_products
-    )
+    with _trying(hopeless=hopeless):
+        data = first_batch()
+        batch = keras.utils.unpack_x_y_sample_weight(data)
+        strategy = _strategy(
+            model, batch, rule=rule, ceiling=slice_ceiling, products=wide_products
+        )
     if isinstance(strategy, _Obstacle):
         if hopeless and slice_ceiling is not None:
             raise _too_large(model, data, slice_ceiling, limit=limit, obstacle=strategy)
@@ -100,6 +104,18 @@ def prepare(
         limit_bytes=limit,
         report=report,
     ).install()
+
+
+@contextlib.contextmanager
+def _trying(*, hopeless: bool) -> Generator[None]:
+    """A batch is read and tried out. Where no step was ever done nothing is there beside
+    it that slices make smaller: none finds room where that finds none."""
+    try:
+        yield
+    except Exception as error:
+        if hopeless:
+            allocation_subject.watch.note(error, OomSubject.BATCH)
+        raise
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,7 +126,7 @@ def _print(runs: list[RunSummary]) -> None:
         "exit",
         "device peak",
         "host peak",
-        "GPU h",
+        "GPU time",
         "lost",
     ):
         table.add_column(name, no_wrap=True, justify="right")
@@ -153,7 +153,7 @@ def row_of(run: RunSummary) -> list[str]:
         "-" if run.exit_code is None else str(run.exit_code),
         _or_dash(run.device_peak_bytes, format_size),
         _or_dash(run.host_peak_bytes, format_size),
-        _or_dash(run.gpu_seconds, lambda seconds: f"{seconds / 3600:.2f}"),
+        "none" if run.gpus == 0 else _or_dash(run.gpu_seconds, format_duration),
         f"{run.lost_steps} steps, {format_duration(run.downtime_seconds)}",
     ]
 

@@ -65,7 +65,7 @@ def memory(*, as_json: bool, state_dir: Path | None, wait: float, job: str) -> N
     if as_json:
         click.echo(json.dumps(report_json(job, report, peak), indent=2))
     else:
-        _draw(Console(), job, report, peak)
+        draw(Console(), job, report, peak)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,7 +162,8 @@ def report_json(job: str, report: MemoryReport, peak: RunPeak) -> dict[str, Any]
     }
 
 
-def _draw(console: Console, job: str, report: MemoryReport, peak: RunPeak) -> None:
+def draw(console: Console, job: str, report: MemoryReport, peak: RunPeak) -> None:
+    """The report as a person reads it: figures, the map, who holds what."""
     when = "now" if report.live else "the last figures of it"
     step = "" if report.step is None else f", after step {report.step}"
     console.print(Text(f"{job}, attempt {report.attempt}{step} ({when})", style="bold"))
@@ -226,6 +227,8 @@ def _draw_map(console: Console, report: MemoryReport) -> None:
     held = dict.fromkeys(Fill, 0)
     for chunk in chunks:
         held[fill_of(chunk, known)] += chunk.size
+    if not held[Fill.VARIABLES]:  # of none is told where it lies: they are in the rest
+        del held[Fill.VARIABLES]
     legend = Text()
     for fill, size in held.items():
         legend.append(f"{LETTERS[fill]} {fill} {format_size(size)}  ", COLOURS[fill])

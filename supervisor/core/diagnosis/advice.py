@@ -135,6 +135,12 @@ ADVICE_FOR: Mapping[OomSubject | None, str] = {
         "they are needed: a keras.utils.PyDataset, or tf.data.Dataset.from_generator, "
         "that cuts them out of a NumPy array, an np.memmap or files."
     ),
+    OomSubject.BATCH: (
+        "What lies in memory before the first step leaves no room even to try slices of "
+        "a batch: they make nothing smaller that stays in memory. Adam keeps two "
+        "values a weight: SGD without momentum keeps none, Lion and SGD with momentum "
+        "one, Adafactor few; or take a smaller model, or a device with more memory."
+    ),
     OomSubject.EVALUATION: (
         "A step of the validation needs more memory than there is, and it is not worked "
         "through in slices: give fit a smaller validation_batch_size, or validation "

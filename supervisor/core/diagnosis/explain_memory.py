@@ -37,6 +37,10 @@ SUBJECTS: Mapping[str, str] = {
     OomSubject.DATA: (
         "It ran out while arrays were made tensors as a whole: a data set, no batch."
     ),
+    OomSubject.BATCH: (
+        "It ran out while slices of a batch were tried, before any step was done: weights,"
+        " the state of the optimizer and data left no room for that."
+    ),
     OomSubject.EVALUATION: "It ran out in a step of the validation.",
     OomSubject.OWN_STEP: "It ran out in a step of a loop of the script's own.",
     OomSubject.OUTSIDE: "It ran out outside of training steps.",

@@ -194,6 +194,8 @@ class DrainRequested:
     """Whoever sends it sends it several times for one request: again says nothing new.
     Slurm does at a requeue and at a time limit; a person who presses Ctrl-C again does
     not."""
+    sooner: str = ""
+    """What a person does who will not wait for the snapshot, such as ``Ctrl-C again``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from supervisor.core.lifecycle.events import (
 from supervisor.core.lifecycle.exit_handling import end_drained, quarantine
 from supervisor.core.lifecycle.memory_incident import recycle
 from supervisor.core.lifecycle.run_state import RunPhase, RunState, Step
-from supervisor.core.liveness.hang_detection import Hang, look
+from supervisor.core.liveness.hang_detection import Hang, Liveness, look
 from supervisor.core.text.log_level import LogLevel
 from supervisor.core.text.units import format_duration
 from supervisor.wire.reasons import KillReason
@@ -32,6 +32,10 @@ STACKS_SECONDS = 15.0
 """How long a hanging process has to show its stacks before it is killed without."""
 KILL_SECONDS = 10.0
 """How long SIGKILL may take before it is sent, and reported, again."""
+DOUBT_SECONDS, DOUBT_FACTOR = 10.0, 3.0
+"""Who is asked to save its state after so long without progress, and so many times what
+is usual, may hang."""
+PLANNED = "a planned restart"
 REBOOT = (
     "SIGKILL did not end the attempt: a process may hang in the driver (D state), "
     "which only a reboot ends"
@@ -77,7 +81,7 @@ def _hung(run: RunState, hang: Hang, now: float) -> Step:
 def restart_due(run: RunState, event: RestartDue, now: float) -> Step:
     """Save, end, and start again: no failure, and nothing is lost."""
     restarting = replace(run, phase=RunPhase.RESTARTING, restart=event)
-    saving, effects = _save_and_end(restarting, "a planned restart", now)
+    saving, effects = _save_and_end(restarting, DrainRequested(PLANNED), now)
     return saving, (Say(f"planned restart: {event.because}"), *effects)
 
 
@@ -89,16 +93,31 @@ def drain(run: RunState, event: DrainRequested, now: float) -> Step:
     if event.at_once:
         return _end_at_once(run, event, now)
     draining = replace(run, phase=RunPhase.DRAINING, stop=event, restart=None)
-    return _save_and_end(draining, event.by, now)
+    return _save_and_end(draining, event, now)
 
 
-def _save_and_end(run: RunState, by: str, now: float) -> Step:
+def _save_and_end(run: RunState, event: DrainRequested, now: float) -> Step:
+    sooner = f"; {event.sooner} ends it at once" if event.sooner else ""
     message = (
-        f"{by}: saving a snapshot at the next step, then ending "
-        f"(at most {format_duration(run.grace_seconds)})"
+        f"{event.by}: saving a snapshot at the next step, then ending "
+        f"(at most {format_duration(run.grace_seconds)}{sooner}){_doubt(run.liveness)}"
     )
     saving = replace(run, deadline=now + run.grace_seconds, message=message)
     return saving, (AskDrain(), Say(message))
+
+
+def _doubt(liveness: Liveness) -> str:
+    """That it may hang, where progress has been awaited for far longer than is usual: no
+    snapshot comes then, however long one waits."""
+    waited, phase = liveness.stalled_for, liveness.last.phase or "starting"
+    usual = liveness.usual(phase)
+    if usual is None or waited < max(DOUBT_SECONDS, DOUBT_FACTOR * usual):
+        return ""
+    return (
+        f". There was no progress for {format_duration(waited)} ({phase};"
+        f" {format_duration(usual)} are usual): if it hangs, it ends at the newest"
+        " snapshot that there is"
+    )
 
 
 def drain_at_rest(run: RunState, event: DrainRequested, _now: float) -> Step:

@@ -54,6 +54,10 @@ def fragmentation_of(*, free_bytes: int, largest_free_bytes: int) -> float:
     return max(0.0, min(1.0, (free_bytes - largest_free_bytes) / free_bytes))
 
 
+USED_UP = 0.001
+"""So small a part of the limit is nothing that is left, in whatever pieces."""
+
+
 def verdict(figures: MemoryFigures) -> OomVerdict | None:
     """Capacity, fragmentation or oversize; None: the figures do not tell.
 
@@ -72,12 +76,16 @@ def verdict(figures: MemoryFigures) -> OomVerdict | None:
         return _without_pool(figures, asked)
     if free < asked or (figures.growth_bytes or 0) >= asked:
         return OomVerdict.CAPACITY
-    if figures.limit_bytes is not None and (
-        (figures.step_bytes or 0) > figures.limit_bytes
-    ):
+    if figures.limit_bytes is not None and _used_up(figures.limit_bytes, figures, free):
         return OomVerdict.CAPACITY
     largest = figures.largest_free_bytes
     return OomVerdict.CAPACITY if (largest or 0) >= asked else OomVerdict.FRAGMENTATION
+
+
+def _used_up(limit: int, figures: MemoryFigures, free: int) -> bool:
+    """Whether one piece would not help either: a step needs more than the limit, or a
+    small request found the last crumbs too small."""
+    return (figures.step_bytes or 0) > limit or free < USED_UP * limit
 
 
 def _without_pool(figures: MemoryFigures, asked: int) -> OomVerdict | None:

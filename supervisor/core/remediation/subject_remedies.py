@@ -34,6 +34,11 @@ STOPS: Mapping[OomSubject, str] = {
         " (keras.utils.PyDataset or Dataset.from_generator, over NumPy, np.memmap or"
         " files)"
     ),
+    OomSubject.BATCH: (
+        "what lies in memory before the first step (weights, the state of the optimizer,"
+        " data) leaves no room even to try slices of a batch: they cannot help; an optimizer that keeps less (SGD,"
+        " Lion, Adafactor), a smaller model or a device with more memory can"
+    ),
     OomSubject.EVALUATION: (
         "a step of the validation does not fit into memory, and it is not sliced: give"
         " fit a smaller validation_batch_size"
@@ -50,7 +55,7 @@ STOPS: Mapping[OomSubject, str] = {
 """Why nothing is left, and what would help."""
 
 NOT_BY_PRECISION = frozenset(
-    {OomSubject.WEIGHTS, OomSubject.OPTIMIZER, OomSubject.DATA}
+    {OomSubject.WEIGHTS, OomSubject.OPTIMIZER, OomSubject.DATA, OomSubject.BATCH}
 )
 """Mixed precision keeps weights and their moments in 32 bits, and data as they are."""
 
@@ -70,8 +75,9 @@ EARLIER_STEPS = replace(
 
 def for_subject(escalation: EscalationPlan, case: FailureContext) -> EscalationPlan:
     """``escalation``, less what cannot help with what the case asked memory for."""
-    stop = STOPS.get(case.evidence.subject or OomSubject.STEP)
-    if stop is None:
+    subject = case.evidence.subject or OomSubject.STEP
+    stop = STOPS.get(subject)
+    if stop is None or (subject is OomSubject.BATCH and not _is_full(case)):
         return escalation
     remedy_steps = tuple(s for s in escalation.remedy_steps if _may_help(s, case))
     if _left_something(case):
@@ -79,6 +85,17 @@ def for_subject(escalation: EscalationPlan, case: FailureContext) -> EscalationP
         own = case.evidence.subject is OomSubject.OWN_STEP
         remedy_steps = (EARLIER_STEPS if own else LEFTOVERS, *others)
     return replace(escalation, remedy_steps=remedy_steps, stop=stop)
+
+
+def _is_full(case: FailureContext) -> bool:
+    """Whether the limit itself stood in the way, as far as figures tell: what others held
+    of the device, or a pool in pieces, may be otherwise the next time."""
+    known = case.diagnosis.memory
+    if known is None or known.limit_bytes is None:
+        return False
+    if known.in_use_bytes is None or known.requested_bytes is None:
+        return False
+    return known.in_use_bytes + known.requested_bytes > known.limit_bytes
 
 
 def _may_help(remedy_step: RemedyStep, case: FailureContext) -> bool:

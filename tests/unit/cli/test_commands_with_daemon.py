@@ -90,6 +90,8 @@ def test_the_history_of_all_runs(daemon: Daemon, tmp_path: Path) -> None:
     shown = invoke("history").stdout
     assert "train  1" in shown
     assert "finished" in shown
+    assert "GPU time" in shown
+    assert " none " in shown  # it had no GPU
 
 
 def test_a_job_to_look_at(daemon: Daemon, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from supervisor.cli.command_group import trainwarden
+from supervisor.cli.foreground_job import ForegroundJob
 from supervisor.core.jobs.job_status import JobState
 from supervisor.host.control.control_server import ControlServer, Request, Response
 from supervisor.host.ledger.ledger import Ledger
@@ -50,7 +51,7 @@ def state(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
                 script="/a/train.py",
                 script_hash="1",
                 seed=1,
-                spec={"script": "train.py"},
+                spec={"script": "train.py", "drain": {"grace": 90.0}},
                 now=1.0,
             )
         yield root
@@ -100,7 +101,17 @@ def test_it_is_asked_as_by_ctrl_c(
     assert running.wait(timeout=60) == CAUGHT
     told = json.loads(done.stdout)
     assert (told["state"], told["pid"]) == ("draining", running.pid)
-    assert "Ctrl-C" in told["message"]
+    assert "as Ctrl-C there would (within 1 min 30 s); its" in told["message"]
+
+
+def test_how_long_it_has_is_left_out_where_nobody_can_tell(
+    state: Path, running: subprocess.Popen[str]
+) -> None:
+    """It is asked all the same."""
+    StatePaths(state).ledger.write_bytes(b"no ledger")
+    told = ForegroundJob("digits", running.pid, StatePaths(state).lock("digits")).end()
+    assert running.wait(timeout=60) == CAUGHT
+    assert "as Ctrl-C there would; its command" in told["message"]
 
 
 @pytest.mark.parametrize("verb", ["restart", "start", "forget"])

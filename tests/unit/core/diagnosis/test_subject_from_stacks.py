@@ -98,7 +98,7 @@ def test_a_subject_of_a_newer_version_is_none() -> None:
 # --- remedies ---
 
 
-@pytest.mark.parametrize("subject", ELSEWHERE)
+@pytest.mark.parametrize("subject", {*ELSEWHERE} - {OomSubject.BATCH})
 @pytest.mark.parametrize(
     "cause", [Cause.DEVICE_OOM, Cause.DEVICE_OOM_FRAGMENTATION, Cause.CUDNN_ALLOC]
 )
@@ -170,6 +170,39 @@ def test_what_is_larger_than_the_limit_is_not_tried_again() -> None:
     assert verdict.remedy.because == STOPS[OomSubject.DATA]
     verdict = Story(Cause.DEVICE_OOM).fail(subject=OomSubject.EVALUATION)
     assert verdict.remedy.kind is RemedyKind.STOP
+
+
+FULL = MemoryFigures(limit_bytes=100, in_use_bytes=95, requested_bytes=6)
+
+
+def test_a_batch_without_room_before_any_step_stops_the_run() -> None:
+    """After the one attempt that found out: slices of a batch that cannot be read help
+    nothing."""
+    story = Story(Cause.DEVICE_OOM)
+    assert story.fail(step=0, steps_done=0).remedy.kind is RemedyKind.MICROBATCH
+    failed = {"subject": OomSubject.BATCH, "step": None, "steps_done": 0}
+    last = story.fail(**failed, memory=FULL)
+    assert last.remedy.kind is RemedyKind.STOP
+    assert last.remedy.because == STOPS[OomSubject.BATCH]
+
+
+@pytest.mark.parametrize(
+    "memory",
+    [
+        None,
+        replace(FULL, limit_bytes=None),
+        replace(FULL, in_use_bytes=None),
+        replace(FULL, requested_bytes=None),
+        replace(FULL, in_use_bytes=94),
+    ],
+)
+def test_a_batch_without_room_below_the_limit_is_tried_again(
+    memory: MemoryFigures | None,
+) -> None:
+    """Somebody else may have had what was missing, or it lay in pieces."""
+    failed = {"subject": OomSubject.BATCH, "step": None, "steps_done": 0}
+    verdict = Story(Cause.DEVICE_OOM).fail(**failed, memory=memory)
+    assert verdict.remedy.kind is RemedyKind.MICROBATCH
 
 
 def test_a_foreign_tenant_is_waited_for_all_the_same() -> None:

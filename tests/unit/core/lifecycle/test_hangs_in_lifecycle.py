@@ -34,6 +34,7 @@ from supervisor.core.lifecycle.events import (
 )
 from supervisor.core.lifecycle.run_state import RunPhase
 from supervisor.core.liveness.hang_detection import Deadlines, Liveness
+from supervisor.core.liveness.progress_intervals import ProgressIntervals
 from supervisor.core.remediation.overrides import Overrides
 from supervisor.wire.reasons import KillReason
 from tests.support.hanging import STILL, ended, fresh, happen, hung, running
@@ -87,6 +88,29 @@ def test_a_kill_names_its_reason(events: tuple[Event, ...], reason: KillReason) 
     assert (run.killing, run.killed) == (reason, None)
     run, _ = happen(run, ended(signal=9))
     assert run.killing is None
+
+
+def test_who_waits_for_a_snapshot_of_what_may_hang_is_told() -> None:
+    """How long at most, how to end it sooner, and that it may be in vain."""
+    steps = ProgressIntervals(phase="training", count=9, longest=(4.0, 3.0))
+    moves = replace(fresh().liveness, learned={"training": steps}, last=STILL)
+    asked = DrainRequested("Ctrl-C", sooner="Ctrl-C again")
+    plain = (
+        "Ctrl-C: saving a snapshot at the next step, then ending (at most 1 min 00 s;"
+        " Ctrl-C again ends it at once)"
+    )
+
+    def said(waited: float, liveness: Liveness) -> str:
+        run = replace(running(), liveness=replace(liveness, stalled_for=waited))
+        return happen(replace(run, grace_seconds=60.0), asked)[0].message
+
+    assert said(11.9, moves) == plain
+    assert said(12.0, moves) == (
+        f"{plain}. There was no progress for 12 s (training; 4.0 s are usual): if it"
+        " hangs, it ends at the newest snapshot that there is"
+    )
+    assert said(99.0, replace(moves, learned={})) == plain
+    assert said(99.0, replace(moves, last=replace(STILL, phase=None))) == plain
 
 
 def test_a_silent_hang_is_told_apart() -> None:

@@ -22,24 +22,16 @@ from supervisor.core.memory.alternatives import (
 )
 from supervisor.wire.slices import count
 from supervisor.wire.trial_records import TrialFit
+from tests.support.advice import FIT as OF_CPU
 
 MIB = 2**20
-FIT = TrialFit(
+FIT = replace(
+    OF_CPU,
     batch=64,
     pass_steps=100,
-    backend="tensorflow",
     device="GPU",
-    precision="float32",
-    loss_scaling=False,
-    jit=False,
-    jit_possible=True,
-    own_step=False,
-    optimizer="Adam",
     optimizer_bytes=20 * MIB,
     weights_bytes=10 * MIB,
-    steps_per_execution=1,
-    recomputed=0,
-    not_recomputed=0,
 )
 JIT = Alternative(axis=AlternativeAxis.JIT, value="on")
 BFLOAT16 = Alternative(axis=AlternativeAxis.PRECISION, value=MIXED_BFLOAT16)

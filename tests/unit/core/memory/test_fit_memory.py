@@ -241,6 +241,14 @@ def test_a_step_that_no_pool_could_hold_is_no_fragmentation() -> None:
     assert verdict(unlimited) is OomVerdict.FRAGMENTATION
 
 
+def test_crumbs_are_no_room_in_pieces() -> None:
+    """A small request that a pool used up to a thousandth refuses: more is needed."""
+    crumbs = replace(PIECES, requested_bytes=16_000, free_bytes=16_128, largest_free_bytes=15_000)  # fmt: skip
+    assert verdict(crumbs) is OomVerdict.CAPACITY
+    assert verdict(replace(crumbs, limit_bytes=8 * MIB)) is OomVerdict.FRAGMENTATION
+    assert verdict(replace(crumbs, limit_bytes=None)) is OomVerdict.FRAGMENTATION
+
+
 def _cause(*fits: FitMemory, subject: OomSubject | None = OomSubject.STEP) -> Cause:
     evidence = Evidence(
         exit=exit_record(code=1),

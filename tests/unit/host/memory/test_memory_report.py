@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from supervisor.cli.commands.memory_command import (
     RunPeak,
+    draw,
     figure_lines,
     report_json,
     run_peak,
@@ -228,6 +230,27 @@ def test_nothing_is_known(tmp_path: Path) -> None:
     report = kept_report(AttemptPaths(tmp_path), 1)
     assert report.figures == MemoryFigures()
     assert figure_lines(report) == []
+
+
+@pytest.mark.parametrize("answered", [True, False])
+def test_the_legend_of_a_map(
+    files: AttemptPaths, capsys: pytest.CaptureFixture[str], *, answered: bool
+) -> None:
+    """What variables hold is told where somebody said which chunks are theirs: it is not
+    "0 bytes" of a model whose training ended before it could tell."""
+    files.dumps.mkdir()
+    (files.dumps / "oom_GPU_0_bfc.1795271486474869").write_bytes(MAP)
+    if answered:
+        files.memory_answer.write_text(json.dumps(asdict(ANSWER)))
+    draw(Console(width=300), "digits", kept_report(files, 3), NO_PEAK)
+    (legend,) = (
+        line for line in capsys.readouterr().out.splitlines() if "used" in line
+    )
+    assert legend.strip() == (
+        "▓ variables 8 MiB  █ used 0 bytes  · free 2 MiB"
+        if answered
+        else "█ used 8 MiB  · free 2 MiB"
+    )
 
 
 @pytest.mark.parametrize(

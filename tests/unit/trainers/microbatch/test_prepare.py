@@ -10,9 +10,11 @@ import pytest
 import tensorflow as tf
 from keras import layers
 
+from supervisor.wire.oom_subject import OomSubject
 from tests.support.sliced_models import BATCH, SIZE, X, Y, compiled, dense, prepare
 from trainers.microbatch import preconditions
 from trainers.microbatch import prepare as microbatch
+from trainers.process.allocation_subject import watch
 
 
 @pytest.fixture(autouse=True)
@@ -161,6 +163,34 @@ def test_what_cannot_be_sliced_and_never_fitted_is_refused() -> None:
         assert "a batch of 50 samples does not fit" in str(caught.value)
         assert "Stepping has a train_step of its own" in str(caught.value)
         assert "take a smaller batch in the script" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("hopeless", "noted"), [(True, OomSubject.BATCH), (False, None)]
+)
+def test_a_batch_that_finds_no_room_is_told(
+    *, hopeless: bool, noted: OomSubject | None
+) -> None:
+    """Before any step was done; later something else may be in its way."""
+
+    def first_batch() -> Any:
+        raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor")
+
+    watch.forget()
+    with pytest.raises(tf.errors.ResourceExhaustedError):
+        microbatch.prepare(
+            compiled(dense()),
+            slice_size=2,
+            calibrate=False,
+            slice_ceiling=4,
+            memory_limit_bytes=None,
+            allow_inexact=True,
+            first_batch=first_batch,
+            report=lambda *_, **__: None,
+            hopeless=hopeless,
+        )
+    told, watch.last = watch.last, None
+    assert (None if told is None else told.subject) is noted
 
 
 def test_without_a_plan_nothing_is_touched() -> None:
