@@ -97,6 +97,22 @@ def job_of(spec: Spec) -> Job:
     )
 
 
+def check_gpu_count(spec: Spec) -> None:
+    """Say what ``gpu_count`` comes to here, where no daemon chooses: end the command where
+    there are fewer GPUs, and say which the script sees where there are enough."""
+    count = spec.gpu_count or 0
+    if spec.gpus is not None or not count or spec.memory.cpu is not None:
+        return
+    missing = missing_gpus(range(count))
+    if missing is not None:
+        fail(f"gpu_count asks for {count}: {missing}; see `{command_hint('gpu')}`")
+    click.echo(
+        f"gpu_count = {count} is for a daemon, which chooses them: here the script sees all"
+        " GPUs that the environment shows; --gpus 0 gives it that one",
+        err=True,
+    )
+
+
 def check_notifications(notify: NotifySpec) -> None:
     """End the command where somebody is to be told who cannot be."""
     problem = problem_of(notify.addresses, notify.command) if notify.wanted else None

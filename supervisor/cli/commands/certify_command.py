@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from supervisor.cli.foreground_run import job_of, observing_machine
+from supervisor.cli.foreground_run import check_gpu_count, job_of, observing_machine
 from supervisor.cli.options import EXIT_INTERRUPTED, fail, json_option, state_option
 from supervisor.cli.spec_options import (
     args_argument,
@@ -95,6 +95,7 @@ def certify(
     }
     _, spec = read_spec(spec_file, given)
     job = job_of(spec)
+    check_gpu_count(job.spec)
     try:
         state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
         root = Path(tempfile.mkdtemp(prefix="certify-", dir=state_dir.absolute()))

@@ -8,6 +8,7 @@ from supervisor.cli.dry_run import tell_plan
 from supervisor.cli.foreground_run import (
     ENDING_SECONDS,
     ForegroundRun,
+    check_gpu_count,
     job_of,
     locked_state,
     observing_machine,
@@ -134,6 +135,7 @@ def run(
         },
     )
     job = job_of(spec)
+    check_gpu_count(job.spec)
     choice = ResumeOptions(
         fresh=fresh, accept_changes=accept_changes, person=not requeued
     )

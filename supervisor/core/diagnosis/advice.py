@@ -55,8 +55,12 @@ ADVICE: dict[Cause, str] = {
         "the one that stopped earliest has the cause; then at the network."
     ),
     Cause.NON_FINITE_LOSS: (
-        "The loss is no number any more, so what follows is lost work. Go back to a "
-        "snapshot before it; look at the data of that step and at the learning rate."
+        "The loss became NaN or infinite, and where the weights did, too, no further step "
+        "mends that. Look for NaN, infinite or very large values in the batches before "
+        "that step, and for a logarithm, a root or a division of 0 in the loss; try a "
+        "lower learning rate, or clipped gradients (clipnorm=1.0 in the optimizer). "
+        "`remedies.skip_batches` and `remedies.lower_rate` in the spec let a run go "
+        "around it by itself."
     ),
     Cause.DATA_ERROR: (
         "A file or record is missing or cannot be read. If it is the same one again, "

@@ -159,7 +159,7 @@ def _by_losses(
     found = difference(result, reference)
     if found is None:
         if _lost(result) and not _lost(reference):
-            because = "the loss is no number any more"
+            because = "the loss became NaN or infinite"
             return NumbersFound(numbers=Numbers.DIFFERENT, because=because)
         because = "there are no losses to compare"
         return NumbersFound(numbers=Numbers.UNKNOWN, because=because)

@@ -251,16 +251,16 @@ ESCALATIONS: Mapping[Cause, EscalationPlan] = {
     Cause.USER_ERROR: SCRIPT,
     Cause.NCCL: PLAIN,
     Cause.NON_FINITE_LOSS: EscalationPlan(
-        title="a loss that is no number",
+        title="a loss that became NaN or infinite",
         remedy_steps=(
             RemedyStep(
                 name="rollback",
                 kind=RemedyKind.ROLLBACK,
                 does="go on from a snapshot of before it",
-                because="the run goes back to before it: a fault of the hardware, "
-                "if it was one, does not come again",
+                because="the run goes back to a snapshot of before the loss became NaN "
+                "or infinite; if a fault of the hardware did that, it does not come again",
                 change=before_the_loss_was_lost,
-                when="it was not lost there in the attempt before",
+                when="it did not become so there in the attempt before",
                 holds=elsewhere,
             ),
             RemedyStep(
@@ -268,13 +268,14 @@ ESCALATIONS: Mapping[Cause, EscalationPlan] = {
                 kind=RemedyKind.ALTER,
                 does="as before, without these batches, at a lower learning rate "
                 "(whichever is allowed)",
-                because="the same batches at the same rate lose the loss again",
+                because="the same batches at the same learning rate would make the loss "
+                "NaN or infinite again",
                 change=around_the_loss,
                 needs=frozenset({Allow.SKIP_BATCHES, Allow.LOWER_RATE}),
             ),
         ),
-        stop="the loss is lost again in the same place: look at the data of that step "
-        "and at the learning rate",
+        stop="the loss became NaN or infinite again at about the same step: look at the "
+        "batches before it and at the learning rate",
     ),
     Cause.DATA_ERROR: EscalationPlan(
         title="data that cannot be read",

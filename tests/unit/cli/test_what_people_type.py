@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.command import COMMAND, Trainwarden
+from tests.support.fake_nvml import FakeNvml
 
 SAYS = "import os, sys; print(__package__, sys.argv[1:], os.environ.get('SEED'))\n"
 
@@ -75,6 +76,29 @@ def test_no_gpu_is_none(trainwarden: Trainwarden, options: list[str]) -> None:
     assert "gpus: none\n" in done.stdout
     done = trainwarden("run", *options, "look.py")
     assert (done.returncode, done.stdout) == (0, "''\n")
+
+
+def test_a_count_of_gpus_that_are_not_there(
+    trainwarden: Trainwarden, library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``gpu_count`` is not passed over in silence: it is refused, or said to be the
+    daemon's. Who limits the CPU's memory trains on the CPU."""
+    spec = trainwarden.directory / "two.toml"
+    spec.write_text('script = "train.py"\ngpu_count = 2\n')
+    done = trainwarden("run", "--spec", spec)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "gpu_count asks for 2: there is no GPU here" in done.stderr
+    assert trainwarden("run", "--spec", spec, "--cpu-memory", "1GiB").returncode == 0
+    fake = FakeNvml(library, trainwarden.directory / "nvml")
+    for name, text in fake.environment.items():
+        monkeypatch.setenv(name, text)
+    fake.gpus(1)
+    done = trainwarden("run", "--spec", spec)
+    assert "gpu_count asks for 2: there is no GPU 1: this machine has 1" in done.stderr
+    fake.gpus(2)
+    done = trainwarden("run", "--spec", spec)
+    assert done.returncode == 0
+    assert "gpu_count = 2 is for a daemon, which chooses them" in done.stderr
 
 
 def test_a_name_is_suggested(trainwarden: Trainwarden) -> None:

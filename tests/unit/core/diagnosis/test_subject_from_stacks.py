@@ -180,8 +180,7 @@ def test_a_batch_without_room_before_any_step_stops_the_run() -> None:
     nothing."""
     story = Story(Cause.DEVICE_OOM)
     assert story.fail(step=0, steps_done=0).remedy.kind is RemedyKind.MICROBATCH
-    failed = {"subject": OomSubject.BATCH, "step": None, "steps_done": 0}
-    last = story.fail(**failed, memory=FULL)
+    last = story.fail(subject=OomSubject.BATCH, step=None, steps_done=0, memory=FULL)
     assert last.remedy.kind is RemedyKind.STOP
     assert last.remedy.because == STOPS[OomSubject.BATCH]
 
@@ -200,8 +199,10 @@ def test_a_batch_without_room_below_the_limit_is_tried_again(
     memory: MemoryFigures | None,
 ) -> None:
     """Somebody else may have had what was missing, or it lay in pieces."""
-    failed = {"subject": OomSubject.BATCH, "step": None, "steps_done": 0}
-    verdict = Story(Cause.DEVICE_OOM).fail(**failed, memory=memory)
+    story = Story(Cause.DEVICE_OOM)
+    verdict = story.fail(
+        subject=OomSubject.BATCH, step=None, steps_done=0, memory=memory
+    )
     assert verdict.remedy.kind is RemedyKind.MICROBATCH
 
 

@@ -145,7 +145,7 @@ def test_a_loss_that_is_lost_is_another_computation() -> None:
     lost = losing(2.0, None, None, None, combination=HALF, weights="v")
     found = compared(lost, BASE, None)
     assert found.numbers is Numbers.DIFFERENT
-    assert found.because == "the loss is no number any more"
+    assert found.because == "the loss became NaN or infinite"
 
 
 def test_losses_of_zero_are_alike() -> None:
