@@ -19,6 +19,8 @@ SILENT_SECONDS = 10.0
 PACE_SAMPLES = 120
 PACE_SECONDS = 1.0
 """A look at the steps that often: what is left is reckoned by the last two minutes."""
+UNPACED = {"starting", "restoring", "compiling"}
+"""Phases that come before the first plain step, and take as long as a hundred of them."""
 SEPARATOR = " · "
 MORE = "…"
 
@@ -34,7 +36,7 @@ class Pace:
     def seen(self, status: JobStatus, *, now: float) -> "Pace":
         """With how far it is ``now``."""
         step = status.step
-        if step is None or not _trains(status):
+        if step is None or not _trains(status) or status.phase in UNPACED:
             return self
         before = self.samples
         if status.attempt != self.attempt or (before and step < before[-1][1]):

@@ -284,16 +284,23 @@ def _quotes(best: ScoredSignal, claims: list[ScoredSignal]) -> list[Reason]:
     ordered = [best, *sorted(same, key=precedence)]
     if best.cause is Cause.USER_ERROR:  # as the script's author would look for it
         raised = [claim for claim in same if claim.reason.signature == "crash"]
-        ordered = ordered if _within(best, raised) else [*raised, *ordered]
+        whole = next((one for one in raised if _within(best, one)), None)
+        told = best if whole is None else _in_the_words_of(whole, best)
+        ordered = ([*raised] if whole is None else []) + [told, *ordered[1:]]
+        ordered = [one for one in ordered if one is told or not _within(one, told)]
     said: dict[str, Reason] = {}
     for claim in ordered:
         said.setdefault(claim.reason.text.strip(), claim.reason)
     return list(said.values())[:QUOTED]
 
 
-def _within(best: ScoredSignal, raised: list[ScoredSignal]) -> bool:
-    """Whether the exception itself is what decided."""
-    return any(best.reason.text.strip() in claim.reason.text for claim in raised)
+def _within(one: ScoredSignal, whole: ScoredSignal) -> bool:
+    """Whether ``whole`` says all that ``one`` does, as an exception that itself decided."""
+    return one.reason.text.strip() in whole.reason.text
+
+
+def _in_the_words_of(whole: ScoredSignal, one: ScoredSignal) -> ScoredSignal:
+    return replace(one, reason=replace(one.reason, text=whole.reason.text))
 
 
 def _memory_reasons(cause: Cause, memory: MemoryFigures | None) -> Iterator[Reason]:

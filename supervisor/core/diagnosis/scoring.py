@@ -51,6 +51,11 @@ _SAYS_IT_FAILED = frozenset(
 """Rows of lines that know no more than an exit status does."""
 QUOTED = 3
 """Lines quoted at most."""
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+_COVER = re.compile(r"Exception encountered when calling |Graph execution error:$")
+"""Keras before what a layer raised, TensorFlow before what an operation did."""
+_PLACE = re.compile(r'File "|Detected at node|<stack traces|\[\[|\d+ root error')
+"""Where it was, in lines between the cover and that."""
 LONGEST = 300
 """Characters of an exception that are quoted."""
 _COMMAND_FAILED = re.compile(r"subprocess\.CalledProcessError: .* non-zero exit status")
@@ -130,7 +135,7 @@ def _crash_claims(evidence: Evidence) -> Iterator[ScoredSignal]:
             bonus = CAUSE + 10 - claim.weight
         reason = replace(claim.reason, line=None)
         yield replace(claim, weight=claim.weight + bonus, reason=reason)
-    summary = Reason((last.splitlines() or [last])[0][:LONGEST], "crash")
+    summary = Reason(opening(last)[:LONGEST], "crash")
     if crash.unprompted:
         yield ScoredSignal(CAUSE, 0, Cause.USER_ERROR, Reason(UNPROMPTED, "crash"))
     if _COMMAND_FAILED.match(last):
@@ -139,6 +144,17 @@ def _crash_claims(evidence: Evidence) -> Iterator[ScoredSignal]:
         cause = Cause.DEVICE_OOM if _on_device(evidence) else Cause.HOST_OOM
         yield ScoredSignal(CAUSE - 5, 0, cause, summary)
     yield ScoredSignal(HINT + 4, 0, Cause.USER_ERROR, summary)
+
+
+def opening(text: str) -> str:
+    """The first line of an exception; where a framework puts a cover before what is wrong,
+    that as well."""
+    lines = [line.strip() for line in _COLOURS.sub("", text).splitlines()]
+    first, *rest = [line for line in lines if line] or [text]
+    if not _COVER.search(first):
+        return first
+    told = next((line for line in rest if not _PLACE.match(line)), "")
+    return f"{first} {told}".strip()
 
 
 def _said_by(above: str, last: str) -> Iterator[Hit]:

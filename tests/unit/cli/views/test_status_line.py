@@ -131,6 +131,8 @@ def test_how_long_it_still_takes() -> None:
     assert pace.step_seconds == pytest.approx(2.0, rel=0.02)
     assert steps_left(TRAINING) == 66
     assert left_seconds(TRAINING, pace) == pytest.approx(132.0, rel=0.02)
+    compiling = replace(TRAINING, step=0, phase="compiling")
+    assert Pace().seen(compiling, now=0.0) == Pace()  # the first step is like no other
     again = pace.seen(replace(TRAINING, step=5), now=300.0)
     assert again.step_seconds is None
     assert left_seconds(TRAINING, again) is None

@@ -2,11 +2,14 @@
 
 from dataclasses import replace
 
+import pytest
+
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.diagnose import diagnose, diagnose_log
 from supervisor.core.diagnosis.evidence import Evidence, Killed
 from supervisor.core.diagnosis.exit_status import record_of
 from supervisor.core.diagnosis.log_scanner import LogFindings
+from supervisor.core.diagnosis.scoring import opening
 from supervisor.core.memory.figures import MemoryFigures
 from supervisor.core.memory.oom_report import LoggedFigures
 from supervisor.wire.reasons import KillReason
@@ -285,3 +288,67 @@ def test_an_interrupt_of_the_scripts_own_came_from_nobody_outside() -> None:
     own = diagnose(replace(evidence, crash=replace(report, unprompted=True)))
     assert own.cause is Cause.USER_ERROR
     assert "raised KeyboardInterrupt itself" in own.because[0].text
+
+
+KERAS_COVER = (
+    "Exception encountered when calling Sequential.call().\n\n\x1b[1mInput 0 of layer"
+    " 'dense' is incompatible with the layer\x1b[0m\n\nArguments received:\n  • inputs=x\n"
+)
+GRAPH_COVER = (
+    "Graph execution error:\n\nDetected at node loss/x defined at (most recent call last):\n"
+    '  File "train.py", line 6, in <module>\n\n<stack traces unavailable>\n'
+    "Received a label value of 10 which is outside the valid range of [0, 10).\n"
+    "\t [[{{node loss/x}}]] [Op:__inference_multi_step_952]"
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "message", "told"),
+    [
+        (
+            "ValueError",
+            KERAS_COVER,
+            (
+                "ValueError: Exception encountered when calling Sequential.call()."
+                " Input 0 of layer 'dense' is incompatible with the layer"
+            ),
+        ),
+        (
+            "tensorflow.python.framework.errors_impl.InvalidArgumentError",
+            GRAPH_COVER,
+            (
+                "tensorflow.python.framework.errors_impl.InvalidArgumentError: Graph"
+                " execution error: Received a label value of 10 which is outside the valid"
+                " range of [0, 10)."
+            ),
+        ),
+        (
+            "RuntimeError",
+            "Graph execution error:",
+            "RuntimeError: Graph execution error:",
+        ),
+        ("KeyError", "'x'\nmore", "KeyError: 'x'"),
+        ("KeyError", "", "KeyError"),
+    ],
+)
+def test_the_first_words_say_what_is_wrong(name: str, message: str, told: str) -> None:
+    """A framework's cover alone says nothing: it is what a person reads first, and in
+    many places alone."""
+    diagnosis = diagnose(Evidence(exit=ours(1), crash=crash(name, message)))
+    assert diagnosis.cause is Cause.USER_ERROR
+    assert diagnosis.because[0].text == told
+    others = [one.text for one in diagnosis.because[1:]]
+    assert not [text for text in others if text in told]
+
+
+def test_a_log_that_has_the_cover_does_not_hide_the_rest() -> None:
+    """Its line is the first of the exception, which says more."""
+    name = "tensorflow.python.framework.errors_impl.InvalidArgumentError"
+    log = seen(f"Traceback (most recent call last):\n{name}: {GRAPH_COVER}\n")
+    found = diagnose(Evidence(exit=ours(1), crash=crash(name, GRAPH_COVER), log=log))
+    assert "Received a label value of 10" in found.because[0].text
+
+
+def test_text_that_is_none_is_left_as_it_is() -> None:
+    """Nothing is said by nothing."""
+    assert opening(" ") == " "
