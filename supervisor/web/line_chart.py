@@ -10,6 +10,8 @@ from supervisor.web.scales import Form, Scale, figure, ticks
 
 WIDTH, HEIGHT = 480, 232
 LEFT, RIGHT, TOP, BOTTOM = 76, 12, 18, 34
+DIGIT_WIDTH = 8
+"""Of a label, in the units of the picture."""
 ROWS = 12
 """Of the table beside it, at most."""
 
@@ -250,10 +252,11 @@ def _bound(bound: Bound, up: Scale) -> Element:
 
 def _mark(mark: Mark, across: Scale) -> Element:
     x = across.at(mark.x)
+    half = DIGIT_WIDTH * len(mark.label) / 2  # the label is centred, and stays inside
     return tag(
         "g",
         tag("title", mark.about),
         tag("line", x1=x, x2=x, y1=TOP, y2=HEIGHT - BOTTOM),
-        tag("text", mark.label, x=x, y=TOP - 5),
+        tag("text", mark.label, x=min(x, WIDTH - half), y=TOP - 5),
         class_="mark",
     )

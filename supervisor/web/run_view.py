@@ -6,7 +6,13 @@ from datetime import datetime
 from typing import Any
 
 from supervisor.core.diagnosis.explain import incident_headline
-from supervisor.core.text.units import counted, format_duration, format_size, local_time
+from supervisor.core.text.units import (
+    counted,
+    format_duration,
+    format_size,
+    local_time,
+    shortened,
+)
 from supervisor.web.attempt_evidence import EpochLogs
 from supervisor.web.line_chart import (
     Axis,
@@ -459,6 +465,7 @@ def _incident(one: Mapping[str, Any], link: Callable[[int], str] | None) -> Elem
         title = tag("a", title, href=link(one["id"]))
     step = "" if one["failed_step"] is None else f", after step {one['failed_step']}"
     where = f"{one['job']}, attempt {one['attempt']}{step} · {local_time(one['at'])}"
+    why = shortened(one["because"][0]["text"], 300) if one["because"] else ""
     remedy = one["remedy"]
     because = f": {remedy['because']}" if remedy["because"] else ""
     lost = outcome_text(one)
@@ -466,6 +473,7 @@ def _incident(one: Mapping[str, Any], link: Callable[[int], str] | None) -> Elem
         "li",
         tag("strong", title),
         tag("span", where, class_="note"),
+        tag("span", why) if why else None,
         tag("span", f"Answer: {remedy['kind'].replace('_', ' ')}{because}."),
         tag("span", lost) if lost else None,
     )

@@ -28,6 +28,7 @@ from supervisor.core.diagnosis.signatures.signature import (
     Where,
 )
 from supervisor.core.diagnosis.systemd_result import OOM_KILL
+from supervisor.core.text.terminal_filter import without_colours
 
 TYPED = EXCEPTION + 5
 """Up to this weight a sign is no more than the type of an exception: the last one
@@ -51,7 +52,6 @@ _SAYS_IT_FAILED = frozenset(
 """Rows of lines that know no more than an exit status does."""
 QUOTED = 3
 """Lines quoted at most."""
-_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _COVER = re.compile(r"Exception encountered when calling |Graph execution error:$")
 """Keras before what a layer raised, TensorFlow before what an operation did."""
 _PLACE = re.compile(r'File "|Detected at node|<stack traces|\[\[|\d+ root error')
@@ -149,7 +149,7 @@ def _crash_claims(evidence: Evidence) -> Iterator[ScoredSignal]:
 def opening(text: str) -> str:
     """The first line of an exception; where a framework puts a cover before what is wrong,
     that as well."""
-    lines = [line.strip() for line in _COLOURS.sub("", text).splitlines()]
+    lines = [line.strip() for line in without_colours(text).splitlines()]
     first, *rest = [line for line in lines if line] or [text]
     if not _COVER.search(first):
         return first

@@ -1,6 +1,7 @@
 """A chart draws what it is given, in its place, and says it in words."""
 
 import re
+from dataclasses import replace
 from xml.etree.ElementTree import fromstring
 
 from hypothesis import given
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 
 from supervisor.web.line_chart import (
     BOTTOM,
+    DIGIT_WIDTH,
     HEIGHT,
     LEFT,
     RIGHT,
@@ -57,6 +59,21 @@ def test_a_picture_in_words() -> None:
     words = "loss: from 4 to 2, lowest 1, highest 4. limit 9: 9. Incident 1."
     assert words in text
     assert '<th scope="row">1</th><td>4</td>' in text
+
+
+def test_the_label_of_a_mark_at_the_edge_stays_in_the_picture() -> None:
+    """The newest incident is where the curve ends: its line is there, its label left of it."""
+    marks = (Mark(x=2.0, label="#12345", about="Incident 12345"),)
+    drawn = fromstring(  # noqa: S314  # ours
+        render(replace(chart((1.0, 4.0), (2.0, 1.0)), marks=marks).draw())
+    )
+    (mark,) = [one for one in drawn.iter("g") if one.attrib.get("class") == "mark"]
+    line, text = mark.find("line"), mark.find("text")
+    assert line is not None
+    assert text is not None
+    assert float(line.attrib["x1"]) == WIDTH - RIGHT
+    half = len("#12345") * DIGIT_WIDTH / 2
+    assert float(text.attrib["x"]) + half == WIDTH
 
 
 def test_nothing_to_draw() -> None:
