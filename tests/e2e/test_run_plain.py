@@ -123,6 +123,29 @@ def test_a_terminal_shows_a_live_line_and_ctrl_c_drains(
     assert b"Ctrl-C: saving a snapshot" in shown
 
 
+def test_a_log_is_followed_without_a_daemon(trainwarden: Trainwarden) -> None:
+    """As it is printed, through a crash, to the end of the run."""
+    script = trainwarden.script(
+        "import os, pathlib, signal, time\n"
+        "print('here', flush=True)\n"
+        "if not pathlib.Path('again').exists():\n"
+        "    pathlib.Path('again').touch()\n"
+        "    while not pathlib.Path('followed').exists(): time.sleep(0.05)\n"
+        "    print('kill', flush=True)\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+        "print('done', flush=True)\n"
+    )
+    running = trainwarden.start("run", script)
+    trainwarden.until(lambda status: status["pid"] is not None)
+    following = trainwarden.start("logs", "-f", "train")
+    assert following.stdout is not None
+    assert following.stdout.readline() == "here\n"
+    (trainwarden.directory / "followed").touch()
+    said, _ = following.communicate(timeout=PATIENCE)
+    assert (following.returncode, said) == (0, "kill\nhere\ndone\n")
+    assert running.wait(PATIENCE) == 0
+
+
 def test_a_reader_that_goes_away_does_not_end_the_run(
     trainwarden: Trainwarden,
 ) -> None:

@@ -9,7 +9,7 @@ CLIPBOARD = b"\x1b]52;c;cm0gLXJmIH4K\x07"
 """OSC 52: write the clipboard (xterm, "Control Sequences")."""
 SCRIPT = """
 import sys
-sys.stdout.write("1/2\\r2/2 \\033]52;c;cm0gLXJmIH4K\\007")
+sys.stdout.write("1/2\\r2/2 \\033]52;c;cm0gLXJmIH4K\\007\\033[1mbold\\033[0m\\n\\033[")
 raise ValueError("\\033]52;c;cm0gLXJmIH4K\\007 no data")
 """
 
@@ -47,6 +47,7 @@ def test_a_script_that_would_write_the_clipboard(trainwarden: Trainwarden) -> No
         assert CLIPBOARD not in shown, words
     shown = looked_at(trainwarden, "logs", "train")
     assert b"1/2\r2/2 \\x1b]52;c;" in shown
+    assert b"\\x07bold\r\n\\x1b[" in shown  # its colour is left out
     assert CLIPBOARD in looked_at(trainwarden, "logs", "--raw", "train")
     piped = trainwarden("logs", "train").stdout
     assert CLIPBOARD.decode() in piped

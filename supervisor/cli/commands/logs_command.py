@@ -23,8 +23,10 @@ from supervisor.cli.daemon_client import (
 )
 from supervisor.cli.ledger_reader import reading
 from supervisor.cli.options import fail, json_option
+from supervisor.core.text.terminal_filter import without_begun, without_colours
 from supervisor.core.text.visible import visible
 from supervisor.host.control.control_client import Client, RefusedError
+from supervisor.host.service.lock import is_locked
 from supervisor.host.telemetry.log_parts import PART_BYTES, read_part
 from supervisor.runtime.status_builder import paths_of
 from supervisor.wire.paths import StatePaths
@@ -58,15 +60,26 @@ class Raw(Out):
 
 
 class Visible(Raw):
-    """For a terminal: what it would obey is shown, not done."""
+    """For a terminal: what it would obey is shown, not done, and colours are left out:
+    those of Keras' own lines are in every log of a terminal."""
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._rest = ""
 
     @override
     def put(self, attempt: int, content: bytes) -> None:
-        shown = visible(self._decoder.decode(content), log=True)
-        super().put(attempt, shown.encode())
+        text = self._rest + self._decoder.decode(content)
+        whole, self._rest = without_begun(text)
+        self._show(attempt, whole)
+
+    @override
+    def close(self) -> None:
+        rest, self._rest = self._rest, ""
+        self._show(0, rest)
+
+    def _show(self, attempt: int, text: str) -> None:
+        super().put(attempt, visible(without_colours(text), log=True).encode())
 
 
 class Lines(Out):
@@ -118,7 +131,7 @@ def logs(
 ) -> None:
     """Print what JOB printed: the end of its log, or with -f all that comes.
 
-    On a terminal control characters of its output are shown as text.
+    On a terminal control characters of its output are shown as text, and colours left out.
 
     Example: trainwarden logs -f digits
     """
@@ -127,7 +140,7 @@ def logs(
     with closing(out):
         if client is None:
             tell_gone(state_dir)
-            _from_files(directory_of(state_dir), job, attempt, out)
+            _from_files(directory_of(state_dir), job, attempt, out, follow=follow)
         else:
             _from_daemon(client, job, attempt, out, follow=follow)
 
@@ -177,7 +190,10 @@ def _is_over(client: Client, job: str) -> bool:
     return state in {"finished", "drained", "gave_up"}
 
 
-def _from_files(state_dir: Path, job: str, attempt: int | None, out: Out) -> None:
+def _from_files(
+    state_dir: Path, job: str, attempt: int | None, out: Out, *, follow: bool
+) -> None:
+    """Attempt after attempt, if it follows, until nobody looks after the job any more."""
     paths = StatePaths(state_dir.absolute())
     with reading(paths) as ledger:
         run = None if ledger is None else ledger.latest_run(job)
@@ -190,5 +206,20 @@ def _from_files(state_dir: Path, job: str, attempt: int | None, out: Out) -> Non
     number = newest if attempt is None else attempt
     if not 1 <= number <= newest:
         fail(f"{job} has had {newest} attempts, not {number}")
-    _, content = read_part(paths_of(run, paths).attempt(number).output, None)
-    out.put(number, content)
+    files = paths_of(run, paths)
+    offset: int | None = None
+    while True:
+        runs = is_locked(paths.lock(job))  # before a last look at what it printed
+        start, content = read_part(files.attempt(number).output, offset)
+        out.put(number, content)
+        offset = start + len(content)
+        if not follow:
+            return
+        if content:
+            continue
+        if files.attempt(number + 1).output.exists():
+            number, offset = number + 1, 0
+        elif runs:
+            time.sleep(POLL_SECONDS)
+        else:
+            return

@@ -14,6 +14,7 @@ from supervisor.core.lifecycle.exit_handling import (
     EXIT_FINISHED,
     EXIT_GAVE_UP,
 )
+from supervisor.core.text.terminal_filter import without_colours
 from supervisor.core.text.units import format_duration, format_size
 from supervisor.host.ledger.ledger import IncidentRow
 from supervisor.host.snapshots.snapshot_catalog import newest_step
@@ -167,12 +168,12 @@ def last_words(crash: Path, output: Path) -> str:
     value = read_json(crash)
     report = None if value is None else CrashReport.from_json(value)
     if report is not None:
-        return report.traceback.rstrip()
+        return without_colours(report.traceback).rstrip()
     try:
         with output.open("rb") as file:
             file.seek(0, 2)
             file.seek(max(file.tell() - LOG_BYTES, 0))
-            tail = file.read().decode(errors="replace").splitlines()[-LOG_LINES:]
+            tail = file.read().decode(errors="replace")
     except OSError:
         return "(the attempt left no log)"
-    return "\n".join(tail)
+    return "\n".join(without_colours(tail).splitlines()[-LOG_LINES:])

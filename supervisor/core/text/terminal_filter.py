@@ -26,11 +26,17 @@ _BEGUN = re.compile("\x1b(?:\\[[0-9;:?]{0,64})?\\Z")
 def obeyed(text: str) -> tuple[str, str]:
     """``text`` for the terminal of who runs the script, and what of its end may be the
     beginning of a sequence: it belongs before what comes next."""
-    begun = _BEGUN.search(text)
-    rest = "" if begun is None else begun[0]
-    parts = _OBEYED.split(text.removesuffix(rest))
+    whole, rest = without_begun(text)
+    parts = _OBEYED.split(whole)
     parts[::2] = [visible(part, log=True) for part in parts[::2]]
     return "".join(parts), rest
+
+
+def without_begun(text: str) -> tuple[str, str]:
+    """``text`` without what of its end may be the beginning of a sequence, and that."""
+    begun = _BEGUN.search(text)
+    rest = "" if begun is None else begun[0]
+    return text.removesuffix(rest), rest
 
 
 _COLOURS = re.compile("\x1b\\[[0-9;:]{0,64}m")

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from supervisor.cli.views.summary import RunFigures, summary
+from supervisor.cli.views.summary import RunFigures, last_words, summary
 from supervisor.core.jobs.job_status import JobState, JobStatus
 from supervisor.core.jobs.run_summary import RunSummary
 from supervisor.wire.paths import StatePaths
@@ -69,3 +69,19 @@ def test_a_run_of_one_command(tmp_path: Path) -> None:
     """There is one time to tell."""
     text = told(tmp_path, RunFigures(seconds=60.0, whole=WHOLE))
     assert text.startswith("digits: finished in 3 attempts, 1 min 00 s\n")
+
+
+def test_last_words_have_no_colours(tmp_path: Path) -> None:
+    """Keras prints what is wrong with a layer in bold type: that is no part of it."""
+    output = tmp_path / "output.log"
+    output.write_text("one\n\x1b[1mInput 0\x1b[0m of layer\n")
+    assert last_words(tmp_path / "crash.json", output) == "one\nInput 0 of layer"
+    crash = CrashReport(
+        exception="ValueError",
+        message="",
+        traceback="ValueError: \x1b[1mInput 0\x1b[0m\n",
+        steps_done=None,
+        in_fit=True,
+    )
+    write_json(tmp_path / "crash.json", crash.to_json())
+    assert last_words(tmp_path / "crash.json", output) == "ValueError: Input 0"
