@@ -72,7 +72,7 @@ def spec_rows() -> Iterator[Row]:
               names=("/no/py",),
               given=(spec('script = "train.py"\npython = "/no/py"\n'),))  # fmt: skip
     yield Row(name="a spec of another user", line=line, says="'job.toml' is not readable",
-              do="'--spec'",
+              do=HELP,
               given=(spec('script = "train.py"\n'), nobody, of_root("job.toml", 0o600)))  # fmt: skip
     yield Row(name="credentials in a spec", line=line, says="snapshots.remote",
               do="environment|credentials|expected", names=("snapshots.remote",),
