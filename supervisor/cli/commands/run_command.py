@@ -4,8 +4,8 @@ from pathlib import Path
 
 import click
 
-from supervisor.cli.dry_run import tell_plan
-from supervisor.cli.foreground_run import (
+from supervisor.cli.foreground.dry_run import tell_plan
+from supervisor.cli.foreground.foreground_run import (
     ENDING_SECONDS,
     ForegroundRun,
     check_gpu_count,
@@ -13,6 +13,7 @@ from supervisor.cli.foreground_run import (
     locked_state,
     observing_machine,
 )
+from supervisor.cli.foreground.termination import Termination
 from supervisor.cli.options import fail, json_option, state_option
 from supervisor.cli.spec_options import (
     accept_changes_option,
@@ -30,7 +31,6 @@ from supervisor.cli.spec_options import (
     script_argument,
     spec_option,
 )
-from supervisor.cli.termination import Termination
 from supervisor.cli.views.run_surface import Surface
 from supervisor.runtime.run_setup import ResumeOptions
 from supervisor.wire.paths import StatePaths

@@ -4,11 +4,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from supervisor.cli.views.summary import RunFigures, last_words, summary
+from supervisor.core.jobs.accounting.run_summary import RunSummary
 from supervisor.core.jobs.job_status import JobState, JobStatus
-from supervisor.core.jobs.run_summary import RunSummary
 from supervisor.wire.files import write_json
 from supervisor.wire.paths import StatePaths
-from supervisor.wire.records import CrashReport
+from supervisor.wire.records.end_records import CrashReport
 
 MIB = 2**20
 STATUS = JobStatus(

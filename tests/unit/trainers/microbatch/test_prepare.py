@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 from keras import layers
 
-from supervisor.wire.oom_subject import OomSubject
+from supervisor.wire.records.oom_subject import OomSubject
 from tests.support.sliced_models import BATCH, SIZE, X, Y, compiled, dense, prepare
 from trainers.microbatch import preconditions
 from trainers.microbatch import prepare as microbatch
