@@ -8,7 +8,13 @@ from typing import Any, TypeVar
 
 from supervisor.core.causes import Cause
 from supervisor.core.diagnosis.result import RemedyKind
-from supervisor.core.jobs.job_phase import never_begun, queued
+from supervisor.core.jobs.accounting.snapshot_stats import (
+    NO_SNAPSHOTS,
+    SnapshotStats,
+    snapshot_waits,
+    tier_statuses,
+    together,
+)
 from supervisor.core.jobs.job_status import (
     AdvisoryStatus,
     AllocatorStatus,
@@ -17,13 +23,7 @@ from supervisor.core.jobs.job_status import (
     RemoteStatus,
     SnapshotStatus,
 )
-from supervisor.core.jobs.snapshot_stats import (
-    NO_SNAPSHOTS,
-    SnapshotStats,
-    snapshot_waits,
-    tier_statuses,
-    together,
-)
+from supervisor.core.jobs.managed.job_phase import never_begun, queued
 from supervisor.core.jobs.unit_names import attempt_unit
 from supervisor.core.remediation.confirmation import in_force, pending
 from supervisor.core.remediation.history import History

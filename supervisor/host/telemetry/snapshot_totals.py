@@ -8,12 +8,12 @@ import contextlib
 from dataclasses import dataclass
 from typing import Any, cast
 
-from supervisor.core.jobs.snapshot_stats import SnapshotStats, Taken
+from supervisor.core.jobs.accounting.snapshot_stats import SnapshotStats, Taken
 from supervisor.host.telemetry.attempt_telemetry import Telemetry
 from supervisor.wire.files import read_json, write_json
 from supervisor.wire.json_record import JsonRecord
-from supervisor.wire.manifest import DURABLE, MEMORY
 from supervisor.wire.paths import AttemptPaths
+from supervisor.wire.snapshots.manifest import DURABLE, MEMORY
 
 MOST = 10**18
 """A figure above is none of ours: of nanoseconds that are 31 years."""

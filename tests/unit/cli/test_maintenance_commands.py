@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from supervisor.cli.commands.job_commands import restart_each
-from supervisor.cli.daemon_client import client_of
+from supervisor.cli.sources.daemon_client import client_of
 from supervisor.daemon.daemon import Daemon
 from tests.support.boxes import until
 from tests.support.daemon_commands import GPUS, finished, invoke, kept_out, told

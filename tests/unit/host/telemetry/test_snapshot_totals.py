@@ -6,7 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.core.jobs.snapshot_stats import NO_SNAPSHOTS, SnapshotStats, Taken, fold
+from supervisor.core.jobs.accounting.snapshot_stats import (
+    NO_SNAPSHOTS,
+    SnapshotStats,
+    Taken,
+    fold,
+)
 from supervisor.host.telemetry.snapshot_totals import keep_totals, snapshot_totals
 from supervisor.wire.event_file import EventWriter, RecordKind
 from supervisor.wire.paths import AttemptPaths
