@@ -9,6 +9,8 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from typing_extensions import override
+
 MUTATORS = frozenset({
     "add", "append", "appendleft", "clear", "discard", "extend", "extendleft", "insert",
     "pop", "popitem", "popleft", "remove", "reverse", "rotate", "send", "setdefault",
@@ -29,6 +31,7 @@ class ChangingLine:
     name: str
     code: str
 
+    @override
     def __str__(self) -> str:
         """As a person is pointed to it."""
         return f"line {self.number}: {self.code}"
