@@ -131,7 +131,7 @@ class AttemptMonitor:
         """Before the first look, after ``start`` of one that is taken over: what earlier
         attempts left. One that is followed tells of itself."""
         ended = run.attempt if self.handle is None else run.attempt - 1
-        self.earlier = ended_attempts(self.paths, ended + 1)
+        self.earlier = ended_attempts(self.paths, ended + 1, keep=True)
         if ended:
             self.remains.remember(read_shimmed(self.paths.attempt(ended)))
 
@@ -180,13 +180,19 @@ class AttemptMonitor:
         quiet = self.memory.calm and not self.handle.ending
         calm = quiet and bool(self.descriptors)
         usual = self.calm_seconds if calm else self.usual_seconds
+        if self.behind:
+            return looked_at
         log_due = looked_at + self.handle.log_seconds
         return min(shared(looked_at, every=usual), log_due)
 
     @property
     def behind(self) -> bool:
-        """Whether the log of the attempt has more than a look reads."""
-        return self.handle is not None and self.handle.log_seconds <= 0.0
+        """Whether the attempt has told more than a look reads: one that is taken over
+        has, of a long time."""
+        handle = self.handle
+        if handle is None:
+            return False
+        return handle.log_seconds <= 0.0 or handle.telemetry.behind
 
     def look(self, run: RunState, devices: GpuAccess) -> None:
         """Post the news of the attempt, and of its end."""
@@ -217,8 +223,11 @@ class AttemptMonitor:
         else:
             news = [one for one in news if not isinstance(one, WentOn)]
         self._post_all(news)
-        self._see_snapshots(handle.telemetry.view.tiers)
+        if not handle.telemetry.behind:
+            self._see_snapshots(handle.telemetry.view.tiers)
         handle.read_log(now=self.clock.now())
+        if ended and handle.telemetry.behind:
+            return  # how it ended is told by what comes last
         if ended:
             self._asking = None
             self._ending = self._ended(handle, run, devices)
@@ -261,7 +270,8 @@ class AttemptMonitor:
 
     def _hear_out(self, handle: AttemptHandle, devices: GpuAccess) -> None:
         """It may stand still at a step that failed, and wait for an answer."""
-        asks = handle.telemetry.view.asks if self._may_recover else 0
+        hears = self._may_recover and not handle.telemetry.behind
+        asks = handle.telemetry.view.asks if hears else 0
         if not asks:
             self._asking = None
             return
@@ -318,11 +328,17 @@ class AttemptMonitor:
             overrides=run.overrides,
             history=run.history,
             view=view,
+            behind=handle is not None and self._is_untold(handle),
             forecast_seconds=self.memory.seconds_left(),
             remote=self._remote(),
         )
         pid = None if handle is None else handle.attempt.pid
         return job_status(facts, page, pid=pid, now=self.clock.now(), earlier=earlier)
+
+    def _is_untold(self, handle: AttemptHandle) -> bool:
+        """Whether not all is read that an attempt told an earlier supervisor."""
+        unread = self._taken_over and not handle.started
+        return unread or handle.telemetry.behind
 
     def _remote(self) -> RemoteStatus | None:
         address = self.spec.snapshots.remote

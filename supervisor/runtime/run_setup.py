@@ -37,6 +37,7 @@ from supervisor.host.snapshots.memory_tier import sweep
 from supervisor.host.snapshots.snapshot_catalog import newest_step
 from supervisor.host.telemetry.attempt_telemetry import Telemetry
 from supervisor.host.telemetry.log_follower import LogFollower
+from supervisor.host.telemetry.snapshot_totals import keep_totals
 from supervisor.runtime.directive_builder import (
     NOTHING_PLANNED,
     PlannedEnds,
@@ -299,14 +300,18 @@ def end_of(begun: Begun, number: int, *, launcher: Launcher) -> Exited:
     """How an attempt of ``launcher`` ended that nobody watched to its end."""
     files = begun.paths.attempt(number)
     name = Name(run_id=begun.row.run_id, job=begun.row.job, number=number)
-    return gather(
+    telemetry = Telemetry(files)
+    exited = gather(
         files,
-        telemetry=Telemetry(files),
+        telemetry=telemetry,
         log=LogFollower(files.output, cap=log_cap_of(begun.job.spec)),
         limited=begun.job.spec.memory.cpu is not None,
         snapshots=tiers_of(begun.row, begun.job.spec, begun.paths),
         unit=launcher.told(name, paths=files),
     )
+    telemetry.close()
+    keep_totals(files, telemetry.view.tiers)
+    return exited
 
 
 def policy_of(row: RunRow, spec: Spec) -> Policy:

@@ -1,7 +1,7 @@
 """Totals of an attempt's snapshots in a small file, written when it has ended.
 
 The event file tells them too, but of a long attempt it has a record a second: to read it
-again when the run is taken over would hold up all runs.
+again each time that the run is taken over would hold up all runs.
 """
 
 import contextlib
@@ -65,14 +65,17 @@ def _totals(stats: SnapshotStats, name: str) -> TierTotals:
     )
 
 
-def snapshot_totals(paths: AttemptPaths) -> SnapshotStats:
-    """Those of an attempt that has ended. Without the file: of a supervisor that died
-    with it, or an older version, as far as one look at the event file goes."""
+def snapshot_totals(paths: AttemptPaths, *, keep: bool = False) -> SnapshotStats:
+    """Those of an attempt that has ended. Without the file, of a supervisor that died
+    with it, or an older version: as its event file tells them. ``keep``: once and for
+    all, to be asked for by who looks after the run, whose file it is."""
     written = read_json(paths.snapshot_totals)
     if written is None:
         telemetry = Telemetry(paths)
-        telemetry.poll()
+        telemetry.read_rest()
         telemetry.close()
+        if keep:
+            keep_totals(paths, telemetry.view.tiers)
         return telemetry.view.tiers
     tiers = {name: _read(written.get(name)) for name in (MEMORY, DURABLE)}
     known = {name: tier for name, tier in tiers.items() if tier is not None}

@@ -11,6 +11,7 @@ from supervisor.core.jobs.snapshot_stats import (
     SnapshotStats,
     Taken,
     fold,
+    of_earlier_boot,
     snapshot_waits,
     tier_statuses,
     together,
@@ -78,6 +79,19 @@ def test_snapshots_of_all_attempts() -> None:
     assert tier_statuses(together(first, second), now=5.0) == {
         "durable": TierStatus(snapshots=2, failures=1, age_seconds=2.0, size_bytes=8)
     }
+
+
+@given(RECORDS, st.integers(0, 10**6))
+def test_an_earlier_boot_tells_no_age(records: list[Taken], now: int) -> None:
+    """Its monotonic clock began elsewhere: what was counted and how large it was stay."""
+    tiers = fold(NO_SNAPSHOTS, records)
+    before = tier_statuses(tiers, now=now)
+    assert tier_statuses(of_earlier_boot(tiers), now=now) == {
+        name: replace(status, age_seconds=None) for name, status in before.items()
+    }
+    plan = SnapshotPlan(memory_seconds=1.0, durable_seconds=60.0, because="x")
+    waits = snapshot_waits(of_earlier_boot(tiers), plan, since_ns=0, now=now)
+    assert waits == dict.fromkeys(("memory", "durable"), float(now))
 
 
 @given(st.lists(RECORDS, max_size=5), RECORDS)

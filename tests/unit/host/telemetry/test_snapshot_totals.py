@@ -10,6 +10,7 @@ from supervisor.core.jobs.snapshot_stats import NO_SNAPSHOTS, SnapshotStats, Tak
 from supervisor.host.telemetry.snapshot_totals import keep_totals, snapshot_totals
 from supervisor.wire.event_file import EventWriter, RecordKind
 from supervisor.wire.paths import AttemptPaths
+from tests.support.long_stories import long_story
 
 STATS = fold(
     NO_SNAPSHOTS,
@@ -40,6 +41,25 @@ def test_without_the_file(tmp_path: Path) -> None:
     events.append(RecordKind.SNAPSHOT_FAILED, tier="durable", because="full")
     found = snapshot_totals(paths)
     assert (found.snapshots, found.failures) == ({"durable": 1}, {"durable": 1})
+
+
+def test_without_the_file_they_are_kept_if_asked_for(tmp_path: Path) -> None:
+    """Once is enough: the records of a long attempt take seconds to read."""
+    paths = AttemptPaths(tmp_path)
+    events = EventWriter(paths.events)
+    events.append(RecordKind.SNAPSHOT, tier="durable", step=1, bytes=7)
+    for keep in (False, True):
+        assert snapshot_totals(paths, keep=keep).snapshots == {"durable": 1}
+        assert paths.snapshot_totals.exists() is keep
+    paths.events.unlink()
+    assert snapshot_totals(paths).snapshots == {"durable": 1}
+
+
+def test_without_the_file_all_of_a_long_attempt_counts(tmp_path: Path) -> None:
+    """More than one look reads."""
+    paths = AttemptPaths(tmp_path)
+    count = long_story(paths.events)
+    assert snapshot_totals(paths).snapshots == {"memory": count}
 
 
 @pytest.mark.parametrize(
