@@ -40,11 +40,11 @@ from supervisor.host.launch.launcher import (
 )
 from supervisor.host.launch.leftovers import Leftovers
 from supervisor.host.ledger.ledger import RunRow
+from supervisor.host.ledger.run_archive import RunArchive
 from supervisor.host.memory.memory_monitor import MemoryMonitor, ask_who_holds
 from supervisor.host.process.process_tree import ProcessTree
 from supervisor.host.service.clock import Clock
 from supervisor.host.telemetry.attempt_telemetry import AttemptView
-from supervisor.host.telemetry.snapshot_totals import keep_totals
 from supervisor.runtime.advisor import Advisor
 from supervisor.runtime.attempt_handle import AttemptHandle
 from supervisor.runtime.directive_builder import answer_of, log_cap_of, tiers_of
@@ -55,8 +55,10 @@ from supervisor.runtime.status_builder import (
     EndedAttempts,
     Incidents,
     RunFacts,
+    SnapshotTotals,
     ended_attempts,
     job_status,
+    keep_totals,
     remote_status,
 )
 from supervisor.wire.files import write_json
@@ -90,6 +92,8 @@ class AttemptMonitor:
     row: RunRow
     spec: Spec
     paths: RunPaths
+    archive: RunArchive
+    """Told what an attempt has told of its snapshots."""
     launcher: Launcher
     clock: Clock
     post: Callable[[Event], None]
@@ -131,7 +135,8 @@ class AttemptMonitor:
         """Before the first look, after ``start`` of one that is taken over: what earlier
         attempts left. One that is followed tells of itself."""
         ended = run.attempt if self.handle is None else run.attempt - 1
-        self.earlier = ended_attempts(self.paths, ended + 1, keep=True)
+        totals = SnapshotTotals(self.archive, self.row.id, keep=True)
+        self.earlier = ended_attempts(self.paths, ended + 1, totals)
         if ended:
             self.remains.remember(read_shimmed(self.paths.attempt(ended)))
 
@@ -391,7 +396,7 @@ class AttemptMonitor:
             self.seen(self.beside_driver(page, run, devices) or page)
         tiers = handle.telemetry.view.tiers
         self.earlier = self.earlier.and_then(page, tiers)
-        keep_totals(handle.attempt.paths, tiers)
+        keep_totals(self.archive, self.row.id, run.attempt, tiers)
         self.handle = None
         exited = self.memory.close(exited)
         return self._ending_of(handle.close(exited, remains=self.remains), devices)

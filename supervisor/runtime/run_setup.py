@@ -31,13 +31,13 @@ from supervisor.host.launch.launcher import Launcher, Name
 from supervisor.host.launch.unit_main import forget_earlier_runs
 from supervisor.host.ledger.job_book import JobBook
 from supervisor.host.ledger.ledger import Ledger, RunRow
+from supervisor.host.ledger.run_archive import RunArchive
 from supervisor.host.process.marker_scan import MarkerScan, marker_of
 from supervisor.host.service.clock import Clock
 from supervisor.host.snapshots.memory_tier import sweep
 from supervisor.host.snapshots.snapshot_catalog import newest_step
 from supervisor.host.telemetry.attempt_telemetry import Telemetry
 from supervisor.host.telemetry.log_follower import LogFollower
-from supervisor.host.telemetry.snapshot_totals import keep_totals
 from supervisor.runtime.directive_builder import (
     NOTHING_PLANNED,
     PlannedEnds,
@@ -48,7 +48,7 @@ from supervisor.runtime.directive_builder import (
 from supervisor.runtime.disk_notifications import DiskNotifications
 from supervisor.runtime.evidence_collector import gather
 from supervisor.runtime.run_notifications import RunNotifications
-from supervisor.runtime.status_builder import paths_of
+from supervisor.runtime.status_builder import keep_totals, paths_of
 from supervisor.runtime.supervisor import Supervisor
 from supervisor.wire.paths import RunPaths, StatePaths
 from supervisor.wire.reasons import Changed
@@ -310,7 +310,8 @@ def end_of(begun: Begun, number: int, *, launcher: Launcher) -> Exited:
         unit=launcher.told(name, paths=files),
     )
     telemetry.close()
-    keep_totals(files, telemetry.view.tiers)
+    archive = RunArchive(begun.ledger)
+    keep_totals(archive, begun.row.id, number, telemetry.view.tiers)
     return exited
 
 

@@ -1,5 +1,6 @@
 """The status of a job, from three sources: the run, its page, and the ledger's counts."""
 
+import contextlib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -39,11 +40,11 @@ from supervisor.host.launch.launcher import (
 )
 from supervisor.host.launch.systemctl import booted, is_active
 from supervisor.host.ledger.job_book import JobBook, JobRow, WantedState
-from supervisor.host.ledger.ledger import Ledger, RunRow
+from supervisor.host.ledger.ledger import Ledger, LedgerError, RunRow
+from supervisor.host.ledger.run_archive import RunArchive
 from supervisor.host.remote.remote_records import UploadProgress
 from supervisor.host.service.lock import is_locked
 from supervisor.host.telemetry.attempt_telemetry import AttemptView, Telemetry
-from supervisor.host.telemetry.snapshot_totals import snapshot_totals
 from supervisor.wire.files import read_json
 from supervisor.wire.manifest import DURABLE, MEMORY
 from supervisor.wire.page import PHASE_NAMES, MemorySource, Page
@@ -312,11 +313,12 @@ def stored_status(
     ledger: Ledger, run: RunRow, paths: StatePaths, *, now: float, keep: bool = False
 ) -> JobStatus:
     """The status of ``run`` as its files tell it, whoever supervises it. ``keep``: of
-    ``snapshot_totals``."""
+    ``SnapshotTotals``."""
     attempts = ledger.attempts(run.id)
     number = attempts[-1].number if attempts else 0
     run_paths = paths_of(run, paths)
     files = run_paths.attempt(number)
+    totals = SnapshotTotals(RunArchive(ledger), run.id, keep=keep)
     supervised = is_locked(paths.lock(run.job))
     state, message = run.state, run.message
     gone = not state.ended and not supervised
@@ -330,9 +332,8 @@ def stored_status(
     telemetry.poll()
     page, view = telemetry.page(), telemetry.view
     if not alive:
-        totals = snapshot_totals(files, keep=keep)
-        page, totals = _in_this_boot(files, page, totals)
-        view = replace(view, tiers=totals)
+        page, tiers = _in_this_boot(files, page, totals.of(number, files))
+        view = replace(view, tiers=tiers)
     facts = RunFacts(
         job=run.job,
         state=state,
@@ -346,7 +347,7 @@ def stored_status(
         remote=remote_status(run_paths, now=now) if _is_sent(run) else None,
         standby=standby_sentence(run_paths) if supervised else None,
     )
-    earlier = ended_attempts(run_paths, number, keep=keep)
+    earlier = ended_attempts(run_paths, number, totals)
     pid = shimmed.pid if alive and shimmed is not None else None
     return job_status(facts, page, pid=pid, now=now, earlier=earlier)
 
@@ -403,14 +404,51 @@ def paths_of(run: RunRow, paths: StatePaths) -> RunPaths:
 
 
 def ended_attempts(
-    paths: RunPaths, number: int, *, keep: bool = False
+    paths: RunPaths, number: int, totals: "SnapshotTotals"
 ) -> EndedAttempts:
-    """Those before ``number``, as their files tell it; ``keep``: of ``snapshot_totals``."""
+    """Those before ``number``, as their files and the ledger tell it."""
     found = NONE_ENDED
-    for files in map(paths.attempt, range(1, number)):
-        page, totals = Telemetry(files).page(), snapshot_totals(files, keep=keep)
-        found = found.and_then(*_in_this_boot(files, page, totals))
+    for one in range(1, number):
+        files = paths.attempt(one)
+        page = Telemetry(files).page()
+        found = found.and_then(*_in_this_boot(files, page, totals.of(one, files)))
     return found
+
+
+class SnapshotTotals:
+    """Totals of the snapshots of attempts that have ended.
+
+    The ledger has them. Their event files tell them too, but in a record a second: to read
+    those of all attempts again with each daemon would hold up all runs.
+    """
+
+    def __init__(self, archive: RunArchive, run: int, *, keep: bool) -> None:
+        """``keep``: write down what only an event file tells, of a supervisor that died
+        with the attempt, or an older version: for who looks after the run."""
+        self._archive, self._run, self._keep = archive, run, keep
+        self._known = archive.snapshots(run)
+
+    def of(self, number: int, files: AttemptPaths) -> SnapshotStats:
+        """Those of attempt ``number``."""
+        known = self._known.get(number)
+        if known is not None:
+            return known
+        telemetry = Telemetry(files)
+        telemetry.read_rest()
+        telemetry.close()
+        told = telemetry.view.tiers
+        if self._keep:
+            keep_totals(self._archive, self._run, number, told)
+        return told
+
+
+def keep_totals(
+    archive: RunArchive, run: int, attempt: int, tiers: SnapshotStats
+) -> None:
+    """Write down what an attempt that has ended told of its snapshots. Where that cannot be
+    now its event file is read once more, by the next supervisor."""
+    with contextlib.suppress(LedgerError):
+        archive.put_snapshots(run, attempt, tiers)
 
 
 def _in_this_boot(

@@ -1,7 +1,8 @@
 """What the records of an attempt say about its snapshots, tier by tier."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 from supervisor.core.jobs.job_status import SnapshotPlan, TierStatus
 
@@ -61,6 +62,24 @@ def together(before: SnapshotStats, after: SnapshotStats) -> SnapshotStats:
         failures=_added(before.failures, after.failures),
         newest={**before.newest, **after.newest},
         failing=after.failing,
+    )
+
+
+def totals_to_json(tiers: SnapshotStats) -> dict[str, Any]:
+    """``tiers`` for JSON; without why the last one failed, which is of the moment."""
+    newest = {name: asdict(one) for name, one in tiers.newest.items()}
+    return {
+        "snapshots": dict(tiers.snapshots),
+        "failures": dict(tiers.failures),
+        "newest": newest,
+    }
+
+
+def totals_from_json(value: Mapping[str, Any]) -> SnapshotStats:
+    """What ``totals_to_json`` made."""
+    newest = {name: Taken(**one) for name, one in value["newest"].items()}
+    return SnapshotStats(
+        snapshots=value["snapshots"], failures=value["failures"], newest=newest
     )
 
 

@@ -21,11 +21,11 @@ from supervisor.host.launch.attempt_shim import boot_id
 from supervisor.host.launch.direct import DirectAttempt, DirectLauncher
 from supervisor.host.launch.leftovers import Leftovers
 from supervisor.host.ledger.ledger import Ledger
+from supervisor.host.ledger.run_archive import RunArchive
 from supervisor.host.process.child_process import Process
 from supervisor.host.process.process_tree import ProcessTree
 from supervisor.host.service.clock import Clock
 from supervisor.host.telemetry.log_retention import LogRetention
-from supervisor.host.telemetry.snapshot_totals import snapshot_totals
 from supervisor.runtime.attempt_handle import AttemptHandle
 from supervisor.runtime.attempt_monitor import (
     CALM_SECONDS,
@@ -71,6 +71,7 @@ def following_of(paths: RunPaths, ledger: Ledger) -> AttemptMonitor:
         row=row,
         spec=build_spec(row.spec),
         paths=paths,
+        archive=RunArchive(ledger),
         launcher=DirectLauncher(),
         clock=Clock(),
         post=lambda _event: None,
@@ -193,7 +194,6 @@ def test_counters_of_a_long_attempt_never_climb_anew(tmp_path: Path) -> None:
     files = paths.attempt(1)
     files.root.mkdir(parents=True)
     count = long_story(files.events)
-    files.snapshot_totals.write_text("{}")
     following.start(attempt_in(files), taken_over=True)
     run = replace(fresh(), attempt=1)
     following.begin(run)
@@ -232,7 +232,7 @@ def test_an_attempt_that_ends_before_all_is_read(tmp_path: Path) -> None:
     (exited,) = (one for one in posted if isinstance(one, Exited))
     assert exited.evidence.script_exit_code == 0
     assert following.earlier.tiers.snapshots == {"memory": count}
-    assert snapshot_totals(files).snapshots == {"memory": count}
+    assert RunArchive(ledger).snapshots(1)[1] == following.earlier.tiers
     ledger.close()
 
 

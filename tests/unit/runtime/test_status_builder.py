@@ -8,17 +8,18 @@ from pathlib import Path
 import pytest
 
 from supervisor.core.jobs.job_status import JobState, JobStatus, TierStatus
-from supervisor.core.jobs.snapshot_stats import NO_SNAPSHOTS, Taken, fold
 from supervisor.core.remediation.history import AttemptHistory
 from supervisor.host.launch.attempt_shim import boot_id, started_ticks
 from supervisor.host.ledger.ledger import Ledger
+from supervisor.host.ledger.run_archive import RunArchive
 from supervisor.host.remote.remote_records import UploadProgress
-from supervisor.host.telemetry.snapshot_totals import keep_totals
 from supervisor.runtime.status_builder import (
+    SnapshotTotals,
     ended_attempts,
     remote_status,
     stored_status,
 )
+from supervisor.wire.event_file import Record, RecordKind, encode
 from supervisor.wire.files import write_json
 from supervisor.wire.page import PageWriter
 from supervisor.wire.paths import AttemptPaths, RunPaths, StatePaths
@@ -61,8 +62,13 @@ def began(files: AttemptPaths, boot: str, *, pid: int = 2**22 + 1) -> None:
 def saved(files: AttemptPaths) -> None:
     """It took a snapshot, 5 seconds after its machine began."""
     PageWriter(files.page).set(snapshot_step=40, snapshot_ns=5 * 10**9)
-    taken = Taken(tier="durable", ns=5 * 10**9, size_bytes=7)
-    keep_totals(files, fold(NO_SNAPSHOTS, [taken]))
+    fields = {"tier": "durable", "step": 40, "bytes": 7}
+    files.events.write_bytes(encode(Record(RecordKind.SNAPSHOT, 5 * 10**9, fields)))
+
+
+def totals(ledger: Ledger, *, keep: bool = False) -> SnapshotTotals:
+    """Of the run's attempts."""
+    return SnapshotTotals(RunArchive(ledger), 1, keep=keep)
 
 
 def status(ledger: Ledger, tmp_path: Path, *, keep: bool = False) -> JobStatus:
@@ -89,7 +95,7 @@ def test_no_age_is_told_by_the_clock_of_another_boot(
     assert (found.snapshot.step, found.snapshot.age_seconds) == (40, age)
     whole = TierStatus(snapshots=2, age_seconds=age, size_bytes=7)
     assert found.tiers == {"durable": whole}
-    earlier = ended_attempts(paths, 2)
+    earlier = ended_attempts(paths, 2, totals(ledger))
     assert earlier.page is not None
     assert (earlier.page.snapshot_ns is None) is (age is None)
     assert (earlier.tiers.newest["durable"].ns is None) is (age is None)
@@ -126,4 +132,27 @@ def test_counts_of_a_long_attempt_are_whole_or_unknown(
     for keep in (False, True):
         found = status(ledger, tmp_path, keep=keep)
         assert found.tiers["memory"].snapshots == count
-        assert files.snapshot_totals.exists() is keep
+        assert (2 in RunArchive(ledger).snapshots(1)) is keep
+
+
+def test_what_the_ledger_has_is_not_read_again(ledger: Ledger, tmp_path: Path) -> None:
+    """Not with each supervisor, of each attempt; of one without records, either."""
+    paths = StatePaths(tmp_path).run("digits", 1)
+    began(paths.attempt(1), boot_id())
+    saved(paths.attempt(1))
+    for keep in (True, False):
+        found = ended_attempts(paths, 3, totals(ledger, keep=keep))
+        assert found.tiers.snapshots == {"durable": 1}
+        paths.attempt(1).events.unlink(missing_ok=True)
+    assert RunArchive(ledger).snapshots(1).keys() == {1, 2}
+
+
+def test_a_ledger_that_cannot_be_written(ledger: Ledger, tmp_path: Path) -> None:
+    """It is told all the same, and written down by a later supervisor."""
+    paths = StatePaths(tmp_path).run("digits", 1)
+    began(paths.attempt(1), boot_id())
+    saved(paths.attempt(1))
+    asked = totals(ledger, keep=True)
+    ledger.rows(tuple, "PRAGMA query_only=ON")
+    assert asked.of(1, paths.attempt(1)).snapshots == {"durable": 1}
+    assert RunArchive(ledger).snapshots(1) == {}

@@ -1,5 +1,6 @@
 """What is counted of snapshots, tier by tier and attempt by attempt."""
 
+import json
 from dataclasses import replace
 
 from hypothesis import given
@@ -15,6 +16,8 @@ from supervisor.core.jobs.snapshot_stats import (
     snapshot_waits,
     tier_statuses,
     together,
+    totals_from_json,
+    totals_to_json,
 )
 
 RECORDS = st.lists(
@@ -92,6 +95,14 @@ def test_an_earlier_boot_tells_no_age(records: list[Taken], now: int) -> None:
     plan = SnapshotPlan(memory_seconds=1.0, durable_seconds=60.0, because="x")
     waits = snapshot_waits(of_earlier_boot(tiers), plan, since_ns=0, now=now)
     assert waits == dict.fromkeys(("memory", "durable"), float(now))
+
+
+@given(RECORDS)
+def test_totals_come_back_from_json(records: list[Taken]) -> None:
+    """But for why the last one failed, which is over with the attempt."""
+    tiers = fold(NO_SNAPSHOTS, records)
+    written = json.dumps(totals_to_json(tiers))
+    assert totals_from_json(json.loads(written)) == replace(tiers, failing={})
 
 
 @given(st.lists(RECORDS, max_size=5), RECORDS)
