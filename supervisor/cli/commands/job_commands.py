@@ -352,7 +352,7 @@ def drain(
 ) -> None:
     """Save the state of JOB, or with --all of every job that runs, and end it.
 
-    JOB may run in the foreground, too; --all means the jobs of the daemon.
+    JOB may run in the foreground, too; --all leaves those alone.
 
     Example: trainwarden drain digits
     """
