@@ -5,7 +5,7 @@ knows that it is missing; so does the next daemon, from here.
 """
 
 import contextlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from supervisor.core.gpu.gpu_readings import Gpu
@@ -23,6 +23,7 @@ class KnownGpus:
     state directory has other GPUs, and after a boot one may be missing on purpose."""
 
     book: JobBook
+    _boot: str = field(default_factory=boot_id)
     _kept: object = None
     """As the ledger has it."""
 
@@ -30,7 +31,7 @@ class KnownGpus:
         """Those that an earlier daemon saw. Raises LedgerError."""
         self._kept = self.book.setting(SETTING)
         match self._kept:
-            case {"boot_id": str(boot), "gpus": list(gpus)} if boot == boot_id():
+            case {"boot_id": str(boot), "gpus": list(gpus)} if boot == self._boot:
                 return tuple(Gpu(**one) for one in gpus)
             case _:
                 return ()
@@ -39,7 +40,7 @@ class KnownGpus:
         """Write down which there are, where that has changed."""
         if view.sample is None:
             return
-        kept = {"boot_id": boot_id(), "gpus": [_row(one) for one in view.sample.gpus]}
+        kept = {"boot_id": self._boot, "gpus": [_row(one) for one in view.sample.gpus]}
         if kept != self._kept:
             with contextlib.suppress(LedgerError):  # then the next time
                 self.book.set(SETTING, kept)
