@@ -6,7 +6,7 @@ knows that it is missing; so does the next daemon, from here.
 
 import contextlib
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from supervisor.core.gpu.gpu_readings import Gpu
 from supervisor.host.gpu.gpu_monitor import GpuView
@@ -29,12 +29,13 @@ class KnownGpus:
 
     def recall(self) -> tuple[Gpu, ...]:
         """Those that an earlier daemon saw. Raises LedgerError."""
-        self._kept = self.book.setting(SETTING)
-        match self._kept:
-            case {"boot_id": str(boot), "gpus": list(gpus)} if boot == self._boot:
-                return tuple(Gpu(**one) for one in gpus)
-            case _:
-                return ()
+        self._kept = known = self.book.setting(SETTING)
+        if not isinstance(known, dict):
+            return ()
+        kept = cast("dict[str, Any]", known)
+        gpus: list[dict[str, Any]] = kept["gpus"]
+        here = kept["boot_id"] == self._boot
+        return tuple(Gpu(**one) for one in gpus) if here else ()
 
     def see(self, view: GpuView) -> None:
         """Write down which there are, where that has changed."""

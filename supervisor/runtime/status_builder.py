@@ -176,7 +176,7 @@ def job_status(
     )
 
 
-UNREAD_TIERS = dict.fromkeys(
+UNREAD_TIERS: Mapping[str, TierStatus] = dict.fromkeys(
     (MEMORY, DURABLE), TierStatus(snapshots=None, failures=None)
 )
 """Counters that climbed anew from 0 would be a spike in each rate: better none for a while."""

@@ -119,8 +119,11 @@ def test_all_of_a_member_are_their_own(
     theirs = daemon.scheduler.entries["endless-2"]
     theirs.reread(replace(theirs.row, owner="bob"))
     with monkeypatch.context() as member:
-        client = AsMember(Path("/nowhere"), daemon)
-        member.setattr(job_commands, "client_of", lambda _place: client)
+
+        def client_of_member(_place: Path | None) -> Client:
+            return AsMember(Path("/nowhere"), daemon)
+
+        member.setattr(job_commands, "client_of", client_of_member)
         done = invoke(*words)
     assert done.exit_code == 0, done.output
     assert done.stdout.startswith("endless: ")
